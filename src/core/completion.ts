@@ -1,0 +1,76 @@
+/** A whole answer, and how the events of a stream fold into it. */
+
+import type { FinishReason, StreamEvent } from './event.ts'
+import type { JsonValue } from './json.ts'
+import { mergeUsage, type Usage } from './usage.ts'
+
+export interface ToolCall {
+  readonly callId: string
+  readonly name: string
+  /** The arguments as the JSON text that the model wrote. */
+  readonly json: string
+}
+
+export interface Completion {
+  readonly text: string
+  /** Absent where the model did not refuse in so many words. */
+  readonly refusal?: string | undefined
+  readonly toolCalls: readonly ToolCall[]
+  readonly reason: FinishReason
+  readonly usage: Usage
+  /** Chat Completions' `logprobs` objects of the text, in order; absent where the provider sent none. */
+  readonly logprobs?: readonly JsonValue[] | undefined
+}
+
+/** Gathers events into a `Completion`. One a request; `completion` is there once `end` was added. */
+export class Fold {
+  private readonly text: string[] = []
+  private readonly refusal: string[] = []
+  private readonly calls: { callId: string; name: string; json: string[] }[] = []
+  private readonly logprobs: JsonValue[] = []
+  private reason: FinishReason = 'stop'
+  private usage: Usage = {}
+  private ended = false
+
+  add(event: StreamEvent): void {
+    switch (event.type) {
+      case 'text':
+        this.text.push(event.text)
+        if (event.logprobs !== undefined) this.logprobs.push(event.logprobs)
+        return
+      case 'refusal':
+        this.refusal.push(event.text)
+        return
+      case 'tool-start':
+        this.calls[event.index] = { callId: event.callId, name: event.name, json: [] }
+        return
+      case 'tool-delta':
+        this.calls[event.index]?.json.push(event.json)
+        return
+      case 'finish':
+        this.reason = event.reason
+        return
+      case 'usage':
+        this.usage = mergeUsage(this.usage, event.usage)
+        return
+      case 'end':
+        this.ended = true
+        return
+      case 'start':
+        return
+    }
+  }
+
+  /** The answer, or undefined where the events stopped before `end`: half an answer is none. */
+  get completion(): Completion | undefined {
+    if (!this.ended) return undefined
+    return {
+      text: this.text.join(''),
+      refusal: this.refusal.length > 0 ? this.refusal.join('') : undefined,
+      toolCalls: this.calls.map((call) => ({ callId: call.callId, name: call.name, json: call.json.join('') || '{}' })),
+      reason: this.reason,
+      usage: this.usage,
+      logprobs: this.logprobs.length > 0 ? this.logprobs : undefined,
+    }
+  }
+}

@@ -1,0 +1,27 @@
+/** What JSON is in this program: the types of parsed values, and the guards that narrow them. */
+
+export type JsonValue = string | number | boolean | null | JsonArray | JsonObject
+export type JsonArray = readonly JsonValue[]
+export interface JsonObject {
+  readonly [key: string]: JsonValue | undefined
+}
+
+/** True for a JSON object: neither null nor an array. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** True for a JSON array. `Array.isArray` alone narrows to `any[]`. */
+export function isArray(value: unknown): value is JsonArray {
+  return Array.isArray(value)
+}
+
+/** The value where it is a string, else undefined. */
+export function stringOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
+
+/** The value where it is a finite number, else undefined. */
+export function numberOf(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined
+}

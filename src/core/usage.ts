@@ -1,0 +1,34 @@
+/** How many tokens one request took, in the one way of counting that this program uses. */
+
+/**
+ * Token counts of one request. A figure that the provider did not report is absent, never a made-up 0.
+ *
+ * `input` is everything that the model read: `cachedInput`, `cacheWrite5m` and `cacheWrite1h` are parts of it
+ * (Chat Completions count so; Messages leave them out of `input_tokens`, which its decoder and encoder undo).
+ * `output` is everything that the model wrote; `reasoning` is a part of it.
+ */
+export interface Usage {
+  readonly input?: number | undefined
+  readonly cachedInput?: number | undefined
+  readonly cacheWrite5m?: number | undefined
+  readonly cacheWrite1h?: number | undefined
+  readonly output?: number | undefined
+  readonly reasoning?: number | undefined
+}
+
+/** The later report wins figure by figure; a figure that it lacks does not erase an earlier one. */
+export function mergeUsage(earlier: Usage, later: Usage): Usage {
+  return {
+    input: later.input ?? earlier.input,
+    cachedInput: later.cachedInput ?? earlier.cachedInput,
+    cacheWrite5m: later.cacheWrite5m ?? earlier.cacheWrite5m,
+    cacheWrite1h: later.cacheWrite1h ?? earlier.cacheWrite1h,
+    output: later.output ?? earlier.output,
+    reasoning: later.reasoning ?? earlier.reasoning,
+  }
+}
+
+/** A provider's count where it is usable: a whole number from 0 to 2^53 - 1. Anything else counts as not reported. */
+export function tokenCount(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined
+}

@@ -1,0 +1,48 @@
+/** What a dialect is: how a caller's body becomes a canonical request, and how canonical events become the caller's bytes. */
+
+import type { Completion } from '../core/completion.ts'
+import type { StreamEvent } from '../core/event.ts'
+import type { JsonObject } from '../core/json.ts'
+import type { ChatRequest } from '../core/request.ts'
+
+export type DialectName = 'chat' | 'responses' | 'messages'
+
+/** Which answer this is: known once a candidate has answered. */
+export interface Served {
+  /** The public name of the model that answered, from the configuration. */
+  readonly model: string
+  /** Unix seconds. */
+  readonly createdAt: number
+}
+
+/** On whose behalf a body is accepted. */
+export interface Caller {
+  readonly organization: string
+}
+
+export interface Dialect {
+  readonly name: DialectName
+  /** Checks and converts a body. Throws `Failure` with the field at fault. A promise only where something must be looked up. */
+  accept(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
+}
+
+/** One request in its dialect. Holds the dialect's private state (a pending compaction, whether usage was asked for). */
+export interface Exchange {
+  readonly request: ChatRequest
+  /** The body of a whole answer. */
+  answer(completion: Completion, served: Served): JsonObject
+  /** The encoder of a streamed answer; one a stream. */
+  encoder(served: Served): StreamEncoder
+}
+
+/** Canonical events → the caller's stream, event for event. Returns whole SSE events, or '' where an event shows nothing. */
+export interface StreamEncoder {
+  encode(event: StreamEvent): string
+  /**
+   * What `encode` gives for a text event, from the text as the inside of a JSON string (`wire/sse.ts`, `jsonInside`): it is copied,
+   * not parsed and escaped again. `encode({ type: 'text', text })` equals `encodeText(jsonInside(text))`.
+   */
+  encodeText(inside: string): string
+  /** What is sent while the provider is silent. */
+  readonly keepAlive: string
+}

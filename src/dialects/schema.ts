@@ -1,0 +1,49 @@
+/** What the dialects' schemas share: a field that may be null, and a compiled check whose first complaint is a `Failure` with a path. */
+
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
+import { Failure } from '../core/error.ts'
+import type { JsonObject } from '../core/json.ts'
+
+/** An optional field: absent, null (official SDKs send it for absent) or of the type. */
+export function nullable<T extends TSchema>(schema: T) {
+  return Type.Optional(Type.Union([schema, Type.Null()]))
+}
+
+/** Compiles a schema once. The check returns the body under its type, or throws `missing_field` or `invalid_field`. */
+export function compile<T extends TSchema>(schema: T): (body: JsonObject) => Static<T> {
+  const compiled = TypeCompiler.Compile(schema)
+  return (body) => {
+    if (compiled.Check(body)) return body
+    const first = compiled.Errors(body).First()
+    throw first === undefined ? new Failure('invalid_field', 'The body is not what this endpoint takes.') : complaint(first)
+  }
+}
+
+function complaint(error: ValueError): Failure {
+  const inner = innermost(error)
+  const param = fieldPath(inner.path)
+  if (inner.type === ValueErrorType.ObjectRequiredProperty) {
+    return new Failure('missing_field', `Missing required field: '${param}'.`, { param })
+  }
+  return new Failure('invalid_field', `Invalid value for '${param}': ${lowerFirst(inner.message)}.`, { param })
+}
+
+/** A union's own complaint says nothing; that of its first variant does. */
+function innermost(error: ValueError): ValueError {
+  const first = error.type === ValueErrorType.Union ? error.errors[0]?.First() : undefined
+  return first === undefined ? error : innermost(first)
+}
+
+/** `/messages/3/content` → `messages[3].content`: the way official errors name a field. */
+export function fieldPath(pointer: string): string {
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce((path, part) => (/^\d+$/.test(part) ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`), '')
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1)
+}

@@ -1,0 +1,72 @@
+/**
+ * Money and rate held for one request. Three verbs, each atomic, each safe to repeat: amounts are totals, never differences, and every
+ * verb is idempotent on the reservation's id.
+ */
+
+import type { Limits } from '../core/money.ts'
+
+/** Whole numbers; money in micro-dollars. */
+export interface Amounts {
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly costMicroUsd: number
+}
+
+/** Whose limits a request falls under: the organisation's and the key's, all at once. */
+export interface Account {
+  readonly organization: string
+  readonly organizationLimits: Limits
+  readonly key: string
+  readonly keyLimits: Limits
+}
+
+/** What is asked to be held. */
+export interface Hold {
+  /** Unique for ever, made before anything is sent: the key of idempotency. */
+  readonly id: string
+  readonly amounts: Amounts
+  /** What is charged where the gateway dies before it could settle: the input estimate's price. */
+  readonly floorMicroUsd: number
+}
+
+/** What is left of a rate limit after a reservation, for `x-ratelimit-*`. */
+export interface Allowance {
+  readonly limit: number
+  readonly remaining: number
+  readonly resetMs: number
+}
+
+export interface Reservation {
+  readonly id: string
+  readonly account: Account
+  readonly held: Amounts
+  readonly requests?: Allowance | undefined
+  readonly tokens?: Allowance | undefined
+}
+
+/** How a request ended: the `outcome` of its log line. */
+export type Outcome = 'completed' | 'caller_left' | 'provider_cut' | 'timed_out' | 'drained' | 'refused'
+
+/** What a request really took. Nothing was called: `amounts` are zero. */
+export interface Settlement {
+  readonly amounts: Amounts
+  readonly cachedInputTokens: number
+  readonly images: number
+  /** True where the figures are our own count, in whole or in part. */
+  readonly estimated: boolean
+  readonly outcome: Outcome
+  /** The public name of the model that answered or was last tried, and the provider; absent where none was called. */
+  readonly model?: string | undefined
+  readonly provider?: string | undefined
+}
+
+export interface Ledger {
+  /** Throws `Failure` `rate_limited`, `exceeds_limit` or `quota_exhausted` where a limit does not allow it (nothing is consumed then), `ledger_unavailable` where it cannot be asked. */
+  reserve(account: Account, hold: Hold): Promise<Reservation>
+  /** Moves the lease, records the use so far and grows what is held. False where a limit does not allow the growth: the use is recorded all the same. */
+  extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean>
+  /** Never refuses: the tokens are already spent. */
+  settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'>
+  /** Lets what is buffered reach its store. After it no verb may be called. */
+  close(): Promise<void>
+}

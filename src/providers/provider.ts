@@ -1,0 +1,82 @@
+/** What a provider is: how a canonical request becomes its body, and how its bytes become canonical events. */
+
+import type { StreamEvent } from '../core/event.ts'
+import type { Fault } from '../core/fault.ts'
+import type { JsonValue } from '../core/json.ts'
+import type { ChatRequest } from '../core/request.ts'
+
+/** A provider of the configuration, as its adapter and `upstream.ts` need it. */
+export interface Endpoint {
+  /** The provider's name in the configuration. */
+  readonly name: string
+  /** Without a trailing slash. */
+  readonly baseUrl: string
+  readonly apiKey?: string | undefined
+  /** Azure's `api-version`. */
+  readonly apiVersion?: string | undefined
+  /** Bedrock's region and credentials. */
+  readonly aws?:
+    | {
+        readonly region: string
+        readonly accessKeyId: string
+        readonly secretAccessKey: string
+        readonly sessionToken?: string | undefined
+      }
+    | undefined
+  /** The operator's own headers; they win over the adapter's. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly deadlines: Deadlines
+}
+
+/** Milliseconds. `firstByte` and `total` have one value for streams and one for whole answers, which take longer to begin. */
+export interface Deadlines {
+  readonly connectMs: number
+  readonly firstByteMs: { readonly stream: number; readonly whole: number }
+  readonly idleMs: number
+  readonly totalMs: number
+}
+
+/** One place that a model can be had from. */
+export interface Target {
+  readonly endpoint: Endpoint
+  /** The provider's own name of the model (Azure: the deployment). */
+  readonly model: string
+}
+
+export interface UpstreamRequest {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/** One frame of a provider's stream: the event's name ('' where it has none) and its data. */
+export type FrameSink = (event: string, data: string) => void
+
+/** Bytes → frames, whatever the cuts between the chunks. */
+export interface Framer {
+  /** Calls the sink for each frame that the chunk completes. Throws `Fault` on bytes that cannot be framed or a frame over the cap. */
+  push(chunk: Uint8Array, sink: FrameSink): void
+  /** The clean end of the bytes: what still stands without its last line end is a frame too. */
+  close(sink: FrameSink): void
+}
+
+/** Frames → canonical events. One a stream. */
+export interface StreamDecoder {
+  /** Throws `Fault` for a frame that cannot be read and for the provider's own error events. */
+  decode(event: string, data: string): readonly StreamEvent[]
+  /** The clean end of the bytes. Gives `end` where the answer is whole by then; throws a `cut` where it is not. Nothing after an `end`. */
+  close(): readonly StreamEvent[]
+}
+
+export interface Provider {
+  /** `request` is already fitted to the model: its output limit resolved, what the model does not support taken out. */
+  request(request: ChatRequest, target: Target): UpstreamRequest | Promise<UpstreamRequest>
+  /** The content type of its streams. */
+  readonly streamType: string
+  framer(): Framer
+  decoder(): StreamDecoder
+  /** A whole answer as the same events, `end` included. Throws `Fault` on a body that is no answer. */
+  events(body: JsonValue): readonly StreamEvent[]
+  /** What an answer with an error status means. `body` is its text, capped. */
+  fault(status: number, headers: Headers, body: string): Fault
+}
