@@ -65,14 +65,7 @@ export const failures = {
 
   rate_limited: row(429, 'rate_limit_exceeded', 'requests', 'rate_limit_error', 'request'),
   exceeds_limit: row(429, 'rate_limit_exceeded', 'tokens', 'rate_limit_error', 'request', STOP_RETRYING),
-  quota_exhausted: row(
-    429,
-    'insufficient_quota',
-    'insufficient_quota',
-    'rate_limit_error',
-    'request',
-    STOP_RETRYING,
-  ),
+  quota_exhausted: row(429, 'insufficient_quota', 'insufficient_quota', 'rate_limit_error', 'request', STOP_RETRYING),
 
   upstream_rejected: row(400, null, INVALID, INVALID, 'request'),
   upstream_too_large: row(413, 'request_too_large', INVALID, 'request_too_large', 'request'),

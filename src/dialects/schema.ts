@@ -16,7 +16,9 @@ export function compile<T extends TSchema>(schema: T): (body: JsonObject) => Sta
   return (body) => {
     if (compiled.Check(body)) return body
     const first = compiled.Errors(body).First()
-    throw first === undefined ? new Failure('invalid_field', 'The body is not what this endpoint takes.') : complaint(first)
+    throw first === undefined
+      ? new Failure('invalid_field', 'The body is not what this endpoint takes.')
+      : complaint(first)
   }
 }
 
