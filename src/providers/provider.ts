@@ -4,6 +4,7 @@ import type { StreamEvent } from '../core/event.ts'
 import type { Fault } from '../core/fault.ts'
 import type { JsonValue } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
+import type { FrameSink } from '../wire/frames.ts'
 
 /** A provider of the configuration, as its adapter and `upstream.ts` need it. */
 export interface Endpoint {
@@ -48,9 +49,6 @@ export interface UpstreamRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
-
-/** One frame of a provider's stream: the event's name ('' where it has none) and its data. */
-export type FrameSink = (event: string, data: string) => void
 
 /** Bytes → frames, whatever the cuts between the chunks. */
 export interface Framer {

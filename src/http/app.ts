@@ -1,0 +1,90 @@
+/** The public port: exact paths and their methods, and what every other one is told. */
+
+import type { Server } from 'bun'
+import { Elysia } from 'elysia'
+import { Failure } from '../core/error.ts'
+import { chat } from '../dialects/chat/chat.ts'
+import type { Dialect } from '../dialects/dialect.ts'
+import type { ErrorFamily } from '../dialects/errors.ts'
+import { type EdgeState, type Handled, type Visit, visit } from './edge.ts'
+import { idHeaders } from './headers.ts'
+import { handleInference } from './inference.ts'
+import { handleModels } from './models.ts'
+
+type Handler = (visit: Visit, server: Server<undefined>) => Promise<Handled> | Handled
+
+interface Route {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly family: ErrorFamily
+  readonly dialect: string
+  readonly handle: Handler
+}
+
+function inference(path: string, dialect: Dialect): Route {
+  const family = dialect.name === 'messages' ? 'messages' : 'chat'
+  const handle: Handler = (it, server) => handleInference(it, dialect, server)
+  return { method: 'POST', path, family, dialect: dialect.name, handle }
+}
+
+const routes: readonly Route[] = [
+  { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', handle: handleModels },
+  inference('/v1/chat/completions', chat),
+]
+
+export interface App {
+  readonly fetch: (request: Request, server: Server<undefined>) => Response | Promise<Response>
+}
+
+/**
+ * The app over a state that a reload changes. Elysia routes by the exact path; a handler gets the raw request and answers with a
+ * `Response`. What no route takes ends in `refuseOther`, whatever its method.
+ */
+export function createApp(state: EdgeState): App {
+  let server: Server<undefined> | undefined
+  const app = new Elysia({ strictPath: true, systemRouter: false })
+  for (const { method, path, family, dialect, handle } of routes) {
+    const enter = ({ request }: { request: Request }) =>
+      visit(state, request, { family, dialect }, (it) => {
+        if (server === undefined) throw new Error('a request came before the server')
+        return handle(it, server)
+      })
+    app.route(method, path, enter, { parse: 'none' })
+  }
+  app.all('/*', ({ request }) => refuseOther(state, request), { parse: 'none' })
+  return {
+    fetch(request, from) {
+      server = from
+      return app.fetch(request)
+    },
+  }
+}
+
+/** `HEAD` answers at once and says nothing (agents probe with it); a known path with another method is 405, all else 404. */
+function refuseOther(state: EdgeState, request: Request): Response | Promise<Response> {
+  if (request.method === 'HEAD') {
+    return new Response(null, { headers: idHeaders(`req_${crypto.randomUUID().replaceAll('-', '')}`) })
+  }
+  const path = pathOf(request.url)
+  const route = routes.find((known) => known.path === path)
+  return visit(state, request, { family: route?.family ?? familyOf(path), ...(route && { dialect: route.dialect }) }, () => {
+    if (route === undefined) {
+      throw new Failure('unknown_path', 'There is nothing at this path; the paths of this API are exact and begin with /v1.')
+    }
+    const message = `This path takes ${route.method}, not ${request.method}.`
+    throw new Failure('method_not_allowed', message, { headers: { allow: route.method } })
+  })
+}
+
+function familyOf(path: string): ErrorFamily {
+  return path.startsWith('/anthropic/') || path.startsWith('/v1/messages') ? 'messages' : 'chat'
+}
+
+/** The path of a URL without its query. Not by `new URL`, which throws on a strange Host. */
+function pathOf(url: string): string {
+  const scheme = url.indexOf('://')
+  const start = scheme === -1 ? 0 : url.indexOf('/', scheme + 3)
+  if (start === -1) return '/'
+  const query = url.indexOf('?', start)
+  return query === -1 ? url.slice(start) : url.slice(start, query)
+}

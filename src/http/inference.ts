@@ -1,0 +1,46 @@
+/** One inference request at the edge: who asks, what the body says, and the answer as a response. */
+
+import type { Server } from 'bun'
+import { Failure } from '../core/error.ts'
+import { ticker } from '../core/ticker.ts'
+import type { Dialect } from '../dialects/dialect.ts'
+import { refuseForbidden } from '../dialects/forbidden.ts'
+import { type Answer, infer } from '../gateway/infer.ts'
+import { parseBody, readBody } from '../wire/body.ts'
+import { admit, type Handled, type Visit } from './edge.ts'
+import { answerHeaders, STREAM_HEADERS } from './headers.ts'
+
+/** A body that trickles in is not waited for longer than this. */
+const BODY_MS = 60_000
+
+export async function handleInference(visit: Visit, dialect: Dialect, server: Server<undefined>): Promise<Handled> {
+  const { request, parts, trace, flight } = visit
+  const key = admit(visit)
+  const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
+  // From here on silence is ours to bound: Bun would cut a stream that says nothing for 10 s.
+  server.timeout(request, 0)
+  const body = parseBody(bytes)
+  refuseForbidden(body, dialect.name === 'messages' ? 'accepted' : 'forbidden')
+  if (typeof body['model'] === 'string') trace.requestedModel = body['model']
+  request.signal.addEventListener('abort', () => flight.interrupt('caller_left'), { once: true })
+  if (request.signal.aborted) flight.interrupt('caller_left')
+  const accepted = dialect.accept(body, { organization: key.organization.id })
+  const exchange = accepted instanceof Promise ? await accepted : accepted
+  return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace.requestId)
+}
+
+function respond(answer: Answer, requestId: string): Handled {
+  const headers = answerHeaders(requestId, answer)
+  if (answer.kind === 'whole') {
+    headers['content-type'] = 'application/json'
+    return { response: new Response(JSON.stringify(answer.body), { headers }), ends: 'now' }
+  }
+  const { pump } = answer
+  // A direct stream writes straight to the socket: one write a chunk, and the rejection of `pull` is the cut.
+  const body = new ReadableStream({ type: 'direct', pull: (sink) => pump.attach(sink) })
+  return { response: new Response(body, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
+}
+
+function bodyTimeout(): Failure {
+  return new Failure('body_timeout', `The request body did not arrive within ${BODY_MS / 1000} seconds.`)
+}
