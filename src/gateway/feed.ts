@@ -25,7 +25,8 @@ export class Feed {
   ) {
     this.framer = provider.framer()
     this.decoder = provider.decoder()
-    if (splice === 'spliced') this.splice = new Splice((event, data) => onlyText(provider.decoder().decode(event, data)))
+    if (splice === 'spliced')
+      this.splice = new Splice((event, data) => onlyText(provider.decoder().decode(event, data)))
   }
 
   /** True once the provider's final marker was seen. What comes behind it is ignored. */

@@ -265,6 +265,7 @@ async function readJson({ call }: Call): Promise<JsonValue> {
 
 /** Nobody sees it where the caller left; a caller that waits while the process ends does. */
 function interruptedFailure(why: Interruption): Failure {
-  const message = why === 'drained' ? 'The gateway is shutting down; try again.' : 'The caller left before there was an answer.'
+  const message =
+    why === 'drained' ? 'The gateway is shutting down; try again.' : 'The caller left before there was an answer.'
   return new Failure('shutting_down', message, { retryAfterSeconds: 1 })
 }

@@ -5,7 +5,7 @@
 
 import { isContent, type StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
-import { ticker, type Ticking } from '../core/ticker.ts'
+import { type Ticking, ticker } from '../core/ticker.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import type { Provider } from '../providers/provider.ts'

@@ -42,7 +42,7 @@ export interface App {
  */
 export function createApp(state: EdgeState): App {
   let server: Server<undefined> | undefined
-  const app = new Elysia({ strictPath: true, systemRouter: false })
+  const app = new Elysia({ strictPath: true, systemRouter: false, precompile: true })
   for (const { method, path, family, dialect, handle } of routes) {
     const enter = ({ request }: { request: Request }) =>
       visit(state, request, { family, dialect }, (it) => {
@@ -52,10 +52,12 @@ export function createApp(state: EdgeState): App {
     app.route(method, path, enter, { parse: 'none' })
   }
   app.all('/*', ({ request }) => refuseOther(state, request), { parse: 'none' })
+  // Elysia compiles its handler anew at every look at `fetch`.
+  const { fetch: route } = app.compile()
   return {
     fetch(request, from) {
       server = from
-      return app.fetch(request)
+      return route(request)
     },
   }
 }
@@ -67,13 +69,21 @@ function refuseOther(state: EdgeState, request: Request): Response | Promise<Res
   }
   const path = pathOf(request.url)
   const route = routes.find((known) => known.path === path)
-  return visit(state, request, { family: route?.family ?? familyOf(path), ...(route && { dialect: route.dialect }) }, () => {
-    if (route === undefined) {
-      throw new Failure('unknown_path', 'There is nothing at this path; the paths of this API are exact and begin with /v1.')
-    }
-    const message = `This path takes ${route.method}, not ${request.method}.`
-    throw new Failure('method_not_allowed', message, { headers: { allow: route.method } })
-  })
+  return visit(
+    state,
+    request,
+    { family: route?.family ?? familyOf(path), ...(route && { dialect: route.dialect }) },
+    () => {
+      if (route === undefined) {
+        throw new Failure(
+          'unknown_path',
+          'There is nothing at this path; the paths of this API are exact and begin with /v1.',
+        )
+      }
+      const message = `This path takes ${route.method}, not ${request.method}.`
+      throw new Failure('method_not_allowed', message, { headers: { allow: route.method } })
+    },
+  )
 }
 
 function familyOf(path: string): ErrorFamily {

@@ -27,14 +27,36 @@ const PROBE = 'weir\u00b7probe'
 /** Tells what text a frame gives to a decoder that has seen nothing else: the proof that the span found is the text that counts. */
 export type Prove = (event: string, data: string) => string | undefined
 
-/** One a stream. `learn` after a frame gave one text event, `match` for each next frame, `forget` after any other frame. */
+/** One a stream. `learn` after a frame gave one text event, `run` and `match` for what comes next, `forget` after any other frame. */
 export class Splice {
   private before = ''
   private behind = ''
   private event = ''
+  /** `before` and `behind` with the lines of SSE around them, as nearly every server writes them. */
+  private lead = ''
+  private tail = ''
   private learnt = false
 
   constructor(private readonly prove: Prove) {}
+
+  /**
+   * Takes whole frames that are alike from the text of a stream, without cutting lines first. `from` is where a frame begins; returns
+   * where the first one begins that must be cut and decoded.
+   */
+  run(text: string, from: number, sink: (inside: string) => void): number {
+    let at = from
+    while (this.learnt && text.startsWith(this.lead, at)) {
+      const start = at + this.lead.length
+      const lineEnd = text.indexOf('\n', start)
+      const end = lineEnd - this.behind.length
+      if (end <= start || !text.startsWith(this.tail, end)) break
+      const inside = text.slice(start, end)
+      if (!isVerbatim(inside)) break
+      sink(inside)
+      at = end + this.tail.length
+    }
+    return at
+  }
 
   /** The inside of the JSON string of the frame's text, or undefined where the frame must be decoded. */
   match(event: string, data: string): string | undefined {
@@ -56,6 +78,8 @@ export class Splice {
     this.before = before
     this.behind = behind
     this.event = event
+    this.lead = event === '' ? `data: ${before}` : `event: ${event}\ndata: ${before}`
+    this.tail = `${behind}\n\n`
     this.learnt = true
   }
 

@@ -88,7 +88,8 @@ function acceptToolChoice(choice: JsonValue | undefined): ToolChoice | undefined
     if (name === undefined) throw missing('tool_choice.function.name')
     return { mode: 'tool', name }
   }
-  if (isObject(choice) && choice['type'] === 'allowed_tools') return acceptAllowedTools(objectOf(choice['allowed_tools']))
+  if (isObject(choice) && choice['type'] === 'allowed_tools')
+    return acceptAllowedTools(objectOf(choice['allowed_tools']))
   throw invalid('tool_choice', "must be 'none', 'auto', 'required', or an object of type 'function' or 'allowed_tools'")
 }
 
@@ -232,12 +233,17 @@ function filePart(part: JsonObject, path: string): UserPart {
   const data = stringOf(file?.['file_data'])
   if (data === undefined) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
   const name = stringOf(file?.['filename'])
-  return { type: 'native', json: { type: 'file', file: name === undefined ? { file_data: data } : { filename: name, file_data: data } } }
+  return {
+    type: 'native',
+    json: { type: 'file', file: name === undefined ? { file_data: data } : { filename: name, file_data: data } },
+  }
 }
 
 function refusalOf(content: JsonValue | undefined): string | undefined {
   if (!isArray(content)) return undefined
-  const refusals = content.flatMap((part) => (isObject(part) && part['type'] === 'refusal' ? (stringOf(part['refusal']) ?? []) : []))
+  const refusals = content.flatMap((part) =>
+    isObject(part) && part['type'] === 'refusal' ? (stringOf(part['refusal']) ?? []) : [],
+  )
   return refusals.length > 0 ? refusals.join('') : undefined
 }
 

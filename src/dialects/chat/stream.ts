@@ -49,11 +49,18 @@ export class ChatEncoder implements StreamEncoder {
       case 'start':
         return ''
       case 'text':
-        return event.logprobs === undefined ? this.encodeText(jsonInside(event.text)) : this.textWithLogprobs(event.text, event.logprobs)
+        return event.logprobs === undefined
+          ? this.encodeText(jsonInside(event.text))
+          : this.textWithLogprobs(event.text, event.logprobs)
       case 'refusal':
         return this.begin(null) + this.chunk({ refusal: event.text })
       case 'tool-start': {
-        const call = { index: event.index, id: event.callId, type: 'function', function: { name: event.name, arguments: '' } }
+        const call = {
+          index: event.index,
+          id: event.callId,
+          type: 'function',
+          function: { name: event.name, arguments: '' },
+        }
         return this.begin(null) + this.chunk({ tool_calls: [call] })
       }
       case 'tool-delta':
