@@ -114,9 +114,9 @@ export class Pump implements EventSink, Ticking {
     this.out += this.encoder.encode(event)
   }
 
-  inside(text: string): void {
-    this.tally.addInside(text)
-    this.out += this.encoder.encodeText(text)
+  texts(insides: readonly string[]): void {
+    this.tally.addInsides(insides)
+    this.out += this.encoder.encodeTexts(insides)
   }
 
   tick(nowMs: number): void {
