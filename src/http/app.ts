@@ -3,9 +3,9 @@
 import type { Server } from 'bun'
 import { Elysia } from 'elysia'
 import { Failure } from '../core/error.ts'
-import { chat } from '../dialects/chat/chat.ts'
-import type { Dialect } from '../dialects/dialect.ts'
+import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/errors.ts'
+import { handleCountTokens } from './count-tokens.ts'
 import { type EdgeState, type Handled, type Visit, visit } from './edge.ts'
 import { idHeaders } from './headers.ts'
 import { handleInference } from './inference.ts'
@@ -21,15 +21,23 @@ interface Route {
   readonly handle: Handler
 }
 
-function inference(path: string, dialect: Dialect): Route {
-  const family = dialect.name === 'messages' ? 'messages' : 'chat'
-  const handle: Handler = (it, server) => handleInference(it, dialect, server)
-  return { method: 'POST', path, family, dialect: dialect.name, handle }
+function inference(path: string, name: Exclude<DialectName, 'responses'>): Route {
+  const family = name === 'messages' ? 'messages' : 'chat'
+  const handle: Handler = (it, server) => handleInference(it, it.parts.dialects[name], server)
+  return { method: 'POST', path, family, dialect: name, handle }
+}
+
+function counting(path: string): Route {
+  return { method: 'POST', path, family: 'messages', dialect: 'messages', handle: handleCountTokens }
 }
 
 const routes: readonly Route[] = [
   { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', handle: handleModels },
-  inference('/v1/chat/completions', chat),
+  inference('/v1/chat/completions', 'chat'),
+  inference('/v1/messages', 'messages'),
+  inference('/anthropic/v1/messages', 'messages'),
+  counting('/v1/messages/count_tokens'),
+  counting('/anthropic/v1/messages/count_tokens'),
 ]
 
 export interface App {

@@ -3,6 +3,9 @@
 import type { Catalog, Key } from '../catalog/catalog.ts'
 import type { KeyRing } from '../catalog/keys.ts'
 import { Failure } from '../core/error.ts'
+import type { JsonObject } from '../core/json.ts'
+import type { ChatRequest } from '../core/request.ts'
+import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Flight, InFlight } from '../gateway/in-flight.ts'
@@ -15,6 +18,9 @@ export interface EdgeParts {
   readonly gateway: Gateway
   readonly catalog: Catalog
   readonly keys: KeyRing
+  readonly dialects: Readonly<Record<Exclude<DialectName, 'responses'>, Dialect>>
+  /** Converts a request of which only the tokens are to be counted. */
+  readonly acceptCount: (body: JsonObject) => ChatRequest
 }
 
 export interface EdgeState {

@@ -3,6 +3,9 @@
 import { Catalog } from '../catalog/catalog.ts'
 import { KeyRing } from '../catalog/keys.ts'
 import type { Config, ProviderConfig, ProviderDialect } from '../config/config.ts'
+import { chat } from '../dialects/chat/chat.ts'
+import { messages } from '../dialects/messages/messages.ts'
+import { acceptCount } from '../dialects/messages/request.ts'
 import type { Upstream } from '../gateway/gateway.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { type App, createApp } from '../http/app.ts'
@@ -81,6 +84,8 @@ function buildParts(config: Config, ledger: Ledger, logger: Logger): EdgeParts {
   return {
     catalog,
     keys: new KeyRing(catalog.credentials),
+    dialects: { chat, messages: messages(config.compatibility) },
+    acceptCount: (body) => acceptCount(body, config.compatibility),
     gateway: {
       catalog,
       upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider)])),

@@ -35,16 +35,12 @@ class Worker {
   private running: Running | undefined
   private draining = false
   private readonly cutNow = Promise.withResolvers<void>()
-  /** Messages are handled one after the other: a `commit` must not overtake its `prepare`. */
-  private queue: Promise<void> = Promise.resolve()
 
   constructor(private readonly log: Log) {}
 
   listen(): void {
     process.on('message', (message) => {
-      if (!isToWorker(message)) return
-      if (message.type === 'cut') this.cutNow.resolve()
-      else this.queue = this.queue.then(() => this.handle(message))
+      if (isToWorker(message)) this.handle(message)
     })
     // The supervisor is gone, however it went: nobody would restart, reload or end this process any more.
     process.on('disconnect', () => this.drain())
@@ -54,7 +50,8 @@ class Worker {
     process.on('SIGHUP', () => {})
   }
 
-  private async handle(message: ToWorker): Promise<void> {
+  /** Nothing here waits, so that no message overtakes an earlier one; only the answer to `status` comes later. */
+  private handle(message: ToWorker): void {
     switch (message.type) {
       case 'start':
         return this.start(message)
@@ -65,7 +62,7 @@ class Worker {
       case 'abort':
         return this.running?.service.abort()
       case 'status':
-        tell({ type: 'status', id: message.id, reasons: await this.reasons() })
+        void this.reasons().then((reasons) => tell({ type: 'status', id: message.id, reasons }))
         return
       case 'drain':
         return this.drain()

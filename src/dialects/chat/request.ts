@@ -1,10 +1,10 @@
 /** A Chat Completions body → the canonical request. Every part is rebuilt from the keys that are known; nothing else gets through. */
 
 import type { ToolCall } from '../../core/completion.ts'
-import { Failure } from '../../core/error.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
+import { invalid, missing } from '../complaint.ts'
 import { type ChatBody, checkChatBody } from './schema.ts'
 
 export interface AcceptedChat {
@@ -250,12 +250,4 @@ function refusalOf(content: JsonValue | undefined): string | undefined {
 /** A field whose insides the schema leaves open, under the type of JSON. */
 function objectOf(value: unknown): JsonObject | undefined {
   return isObject(value) ? value : undefined
-}
-
-function missing(param: string): Failure {
-  return new Failure('missing_field', `Missing required field: '${param}'.`, { param })
-}
-
-function invalid(param: string, what: string): Failure {
-  return new Failure('invalid_field', `Invalid value for '${param}': ${what}.`, { param })
 }

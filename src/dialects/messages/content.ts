@@ -1,9 +1,10 @@
 /** The content of Messages: blocks → canonical messages (inference-api.md 2.5, wire.md D1). Every block is rebuilt from the keys that are known. */
 
+import { Failure } from '../../core/error.ts'
 import { isArray, isObject, type JsonObject } from '../../core/json.ts'
 import type { CacheMark, ImagePart, Message, TextPart, UserPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
-import { invalid, missing, unsupportedBlock } from './complaint.ts'
+import { invalid, missing } from '../complaint.ts'
 
 /** What becomes of images inside a tool's result: the specification refuses them, some operators pass them on. */
 export type ToolResultImages = 'refuse' | 'pass'
@@ -146,4 +147,9 @@ function markLast(images: readonly ImagePart[], cache: CacheMark | undefined): r
   const last = images.at(-1)
   if (cache === undefined || last === undefined) return images
   return [...images.slice(0, -1), { ...last, cache }]
+}
+
+/** The one text of inference-api.md 4.5 for a block that 2.5 does not list; callers match it, so `param` alone says which one. */
+function unsupportedBlock(param: string): Failure {
+  return new Failure('invalid_field', 'Unsupported Anthropic content block', { param })
 }

@@ -4,7 +4,7 @@ import { Failure } from '../../core/error.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { ChatRequest, Message, Tool, ToolChoice } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
-import { invalid, missing } from './complaint.ts'
+import { invalid, missing } from '../complaint.ts'
 import { acceptAssistant, acceptTexts, acceptUser, type ToolResultImages } from './content.ts'
 import { checkMessagesBody, type MessagesBody } from './schema.ts'
 
