@@ -1,6 +1,9 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { tmpdir } from 'node:os'
 import { MAIN } from '../process/weir.ts'
+
+// Several processes are started by each test, on machines that may be busy.
+setDefaultTimeout(30_000)
 
 async function weir(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const process_ = Bun.spawn([process.execPath, MAIN, ...args], { cwd: tmpdir(), stdio: ['ignore', 'pipe', 'pipe'] })

@@ -1,6 +1,9 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { type Provider, provider } from './provider.ts'
 import { configuration, lives, until, Weir } from './weir.ts'
+
+// Several processes are started by each test, on machines that may be busy.
+setDefaultTimeout(30_000)
 
 /** `host:port` of one that listens, for a second program to stumble over. */
 function occupied(): { readonly port: number } & Disposable {
@@ -90,9 +93,10 @@ test('a second signal cuts', async () => {
   weir.signal('SIGINT')
   await weir.line('draining')
   weir.signal('SIGTERM')
-  expect(stream.rest()).rejects.toThrow()
+  await expect(stream.rest()).rejects.toThrow()
   expect(await weir.ended).toEqual({ code: 0, stderr: '' })
   expect(weir.all('running requests were cut')).toHaveLength(1)
+  expect(weir.all('request')).toMatchObject([{ outcome: 'drained' }])
 })
 
 test('drain_seconds is the longest that a drain lasts', async () => {
@@ -100,8 +104,9 @@ test('drain_seconds is the longest that a drain lasts', async () => {
   await using weir = await started(upstream, { drainSeconds: 1 })
   const stream = await weir.stream()
   weir.signal('SIGTERM')
-  expect(stream.rest()).rejects.toThrow()
+  await expect(stream.rest()).rejects.toThrow()
   expect(await weir.ended).toEqual({ code: 0, stderr: '' })
+  expect(weir.all('request')).toMatchObject([{ outcome: 'drained' }])
 })
 
 test('SIGTERM to the whole group, as service managers and terminals send it, is one signal', async () => {

@@ -1,7 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { probe } from '../../src/process/address.ts'
 import { provider } from './provider.ts'
 import { configuration, until, Weir } from './weir.ts'
+
+// Several processes are started by each test, on machines that may be busy.
+setDefaultTimeout(30_000)
 
 const WORKERS = 3
 let redis: Bun.Subprocess
@@ -81,6 +84,25 @@ test('a reload is taken over by all workers or by none', async () => {
   await until(async () => (await weir.readyz()).status === 200)
   for (const models of await Promise.all(Array.from({ length: 30 }, () => weir.models())))
     expect(models).toEqual(['large'])
+})
+
+test('a reload that is asked for during another comes after it', async () => {
+  using upstream = provider()
+  await using weir = await start(upstream.baseUrl)
+  const [worker = 0] = await weir.workers()
+  process.kill(worker, 'SIGSTOP')
+  for (const name of ['second', 'third', 'fourth']) {
+    await weir.configure(configuration({ baseUrl: upstream.baseUrl, ledger, models: [name] }))
+    weir.signal('SIGHUP')
+    // The supervisor, which answers this, has the first under way by then; it waits for the worker that stands still.
+    if (name === 'second') await weir.readyz()
+  }
+  await fetch(`${weir.admin}/healthz`)
+  process.kill(worker, 'SIGCONT')
+  await weir.line('configuration reloaded', 2)
+  for (const models of await Promise.all(Array.from({ length: 30 }, () => weir.models())))
+    expect(models).toEqual(['fourth'])
+  expect(weir.all('configuration reloaded')).toHaveLength(2)
 })
 
 test('a drain ends when the last stream of all workers has ended', async () => {
