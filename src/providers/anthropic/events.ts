@@ -171,6 +171,7 @@ class Counts {
   private written: number | undefined
   private written1h: number | undefined
   private output: number | undefined
+  private thinking: number | undefined
 
   add(usage: JsonObject): void {
     this.uncached = tokenCount(usage['input_tokens']) ?? this.uncached
@@ -182,6 +183,8 @@ class Counts {
     const sum = short === undefined && long === undefined ? undefined : (short ?? 0) + (long ?? 0)
     this.written = tokenCount(usage['cache_creation_input_tokens']) ?? sum ?? this.written
     this.output = tokenCount(usage['output_tokens']) ?? this.output
+    const details = isObject(usage['output_tokens_details']) ? usage['output_tokens_details'] : {}
+    this.thinking = tokenCount(details['thinking_tokens']) ?? this.thinking
   }
 
   /** The canonical input holds cached and written tokens, theirs does not. What was written for no stated time is for five minutes. */
@@ -192,6 +195,7 @@ class Counts {
       cacheWrite5m: this.written === undefined ? undefined : Math.max(0, this.written - (this.written1h ?? 0)),
       cacheWrite1h: this.written1h,
       output: this.output,
+      reasoning: this.thinking,
     }
   }
 

@@ -56,8 +56,8 @@ function anthropicBody(request: ChatRequest, model: string, names: ToolNames): J
   return {
     model,
     max_tokens: request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT,
-    system: blocks.length > 0 ? blocks : undefined,
     ...toolFields(request, tools, conversation, names),
+    system: blocks.length > 0 ? blocks : undefined,
     messages: new Messages(names, marks).of(conversation.turns),
     stop_sequences: stopSequences(request.stop),
     ...sampling(request),

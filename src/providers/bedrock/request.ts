@@ -59,8 +59,8 @@ function bedrockBody(request: ChatRequest, model: string, names: ToolNames): Jso
   const toolConfig = offered.length > 0 ? toolConfigOf(request, offered, names, marks) : undefined
   const system = conversation.system.flatMap((part) => marked([{ text: part.text }], marks.next(part.cache)))
   return {
-    system: system.length > 0 ? system : undefined,
     toolConfig,
+    system: system.length > 0 ? system : undefined,
     messages: new Messages(names, marks).of(conversation.turns),
     inferenceConfig: inferenceConfig(request, claude),
   }
