@@ -1,6 +1,6 @@
 /** Which cache marks of a request reach a provider that takes four (wire.md D4): Anthropic and Bedrock. */
 
-import type { CacheMark, TextPart, Tool } from '../core/request.ts'
+import type { CacheMark, Tool } from '../core/request.ts'
 import { type Conversation, solid } from './turns.ts'
 
 /** "A maximum of 4 blocks with cache_control may be provided." */
@@ -31,13 +31,13 @@ export class CacheMarks {
 function count(tools: readonly Tool[], { system, turns }: Conversation): number {
   let marks = marked(tools) + marked(system)
   for (const turn of turns) {
-    marks += marked<TextPart | object>(turn.parts)
+    marks += marked(turn.parts)
     if (turn.role === 'assistant') marks += marked(turn.calls)
     else for (const result of turn.results) marks += marked([result]) + marked(solid(result.parts))
   }
   return marks
 }
 
-function marked<Block extends { readonly cache?: CacheMark | undefined }>(blocks: readonly Block[]): number {
+function marked(blocks: readonly { readonly cache?: CacheMark | undefined }[]): number {
   return blocks.filter((block) => block.cache !== undefined).length
 }
