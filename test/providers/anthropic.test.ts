@@ -303,6 +303,15 @@ describe('an answer of Anthropic', () => {
     expect(answer).toMatchObject({ text: 'Hi', calls: [], reason: 'stop', ended: true })
   })
 
+  test.each<[string, object, string]>([
+    ['error', { type: 'error', error: 'odd' }, 'failed'],
+    ['error', { message: 'odd' }, 'failed'],
+    ['', { error: { type: 'rate_limit_error', message: 'slow' } }, 'rate_limited'],
+    ['ping', { type: 'error', error: { type: 'overloaded_error', message: 'x' } }, 'overloaded'],
+  ])('that breaks off with event %j and %j is %s', (event, data, kind) => {
+    expect(kindOf(() => anthropic.decoder().decode(event, JSON.stringify(data)))).toBe(kind)
+  })
+
   test('numbers calls among blocks of other kinds, and closes what was never closed', () => {
     const tool = (index: number, id: string) => ({
       type: 'content_block_start',
