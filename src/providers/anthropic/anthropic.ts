@@ -9,7 +9,7 @@ import { anthropicRequest } from './request.ts'
 export const anthropic: Provider = {
   request: anthropicRequest,
   streamType: 'text/event-stream',
-  framer: () => new SseFramer(),
+  framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new AnthropicDecoder(),
   events: anthropicEvents,
   fault: anthropicFault,

@@ -12,7 +12,7 @@ const signatures = new Signatures()
 export const gemini: Provider = {
   request: (request, target) => geminiRequest(request, target, signatures),
   streamType: 'text/event-stream',
-  framer: () => new SseFramer(),
+  framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new GeminiDecoder(signatures),
   events: (body) => geminiEvents(body, signatures),
   fault: geminiFault,
