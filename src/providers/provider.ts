@@ -48,6 +48,8 @@ export interface UpstreamRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
+  /** Names of tools that the provider got under another name: sent → the caller's own. Absent where all were sent as they are. */
+  readonly toolNames?: ReadonlyMap<string, string> | undefined
 }
 
 /** Bytes → frames, whatever the cuts between the chunks. */
