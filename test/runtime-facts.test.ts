@@ -357,6 +357,32 @@ describe('a request', () => {
     expect((await ask(gateway.port, requestBytes('/', { fields: { host: '[' } }))).text).not.toBe('parses')
   })
 
+  test('without a Host, or with one that is none, has a bare path as its url', async () => {
+    await using gateway = serve((request) => new Response(request.url))
+    expect((await ask(gateway.port, 'GET /v1/models HTTP/1.0\r\n\r\n')).text).toBe('/v1/models')
+    expect((await ask(gateway.port, requestBytes('/v1/models', { fields: { host: 'a/b?c' } }))).text).toBe('/v1/models')
+  })
+
+  test('has a path in its normal form', async () => {
+    await using gateway = serve((request) => new Response(new URL(request.url).pathname))
+    for (const path of ['/v1/../v1/models', '/v1/./models', '/v1\\models'])
+      expect((await ask(gateway.port, requestBytes(path))).text).toBe('/v1/models')
+  })
+
+  test('that comes while another is being answered on its connection closes it', async () => {
+    const served: string[] = []
+    await using gateway = serve(async (request) => {
+      served.push(new URL(request.url).pathname)
+      await Bun.sleep(1)
+      return new Response('')
+    })
+    await using caller = await Caller.connect(gateway.port)
+    caller.send('GET /a HTTP/1.1\r\nHost: gateway.test\r\n\r\nGET /b HTTP/1.1\r\nHost: gateway.test\r\n\r\n')
+    expect(caller.answer()).rejects.toThrow('without an answer')
+    await caller.ended()
+    expect(served).toEqual(['/a'])
+  })
+
   test('passes TRACE, and Expect: 100-continue, to the handler', async () => {
     await using gateway = serve(async (request) => new Response(`${request.method} ${await request.text()}`))
     expect((await ask(gateway.port, requestBytes('/', { method: 'TRACE' }))).text).toBe('TRACE ')

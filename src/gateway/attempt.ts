@@ -4,7 +4,14 @@ import type { Candidate } from '../catalog/resolve.ts'
 import { Failure } from '../core/error.ts'
 import { Fault, type FaultKind } from '../core/fault.ts'
 import type { Gateway } from './gateway.ts'
+import type { Flight } from './in-flight.ts'
 import type { Trace } from './trace.ts'
+
+/** Whose attempts they are. */
+interface Asking {
+  readonly flight: Pick<Flight, 'interrupted'>
+  readonly trace: Pick<Trace, 'attempts'>
+}
 
 /** What a candidate gave, and how many were passed over before it. */
 export interface Answered<T> {
@@ -13,17 +20,18 @@ export interface Answered<T> {
   readonly fallbacks: number
 }
 
-/** `retry-after` of a 503 that has no better figure. */
+/** `retry-after` where no provider gave a figure. */
 const RETRY_SECONDS = 1
 
 /**
  * Tries the candidates one after the other; `ask` throws a `Fault` for one that failed. A fault that is the caller's mistake is told
- * to the caller at once. Throws the `Failure` that sums up what the candidates did.
+ * to the caller at once, and one that comes of our own interruption is none of the candidate's. Throws the `Failure` that sums up what
+ * the candidates did.
  */
 export async function attempt<T>(
   gateway: Gateway,
   candidates: readonly Candidate[],
-  trace: Trace,
+  { flight, trace }: Asking,
   ask: (candidate: Candidate) => Promise<T>,
 ): Promise<Answered<T>> {
   const faults: Fault[] = []
@@ -35,7 +43,7 @@ export async function attempt<T>(
     const note = (fault?: Fault) => {
       const ms = Math.round((performance.now() - startedMs) * 10) / 10
       const status = fault === undefined ? 200 : fault.detail.status
-      trace.attempts.push({ provider, model, status, error: fault?.kind, ms })
+      trace.attempts.push({ provider, model, status, error: flight.interrupted ?? fault?.kind, ms })
     }
     try {
       const value = await ask(candidate)
@@ -44,6 +52,7 @@ export async function attempt<T>(
     } catch (error) {
       if (!(error instanceof Fault)) throw error
       note(error)
+      if (flight.interrupted !== undefined) throw error
       if (error.kind === 'credential') gateway.alarm('a provider rejects our credential', { provider, model })
       refuseCallersMistake(error)
       faults.push(error)
@@ -63,7 +72,7 @@ function summary(faults: readonly Fault[]): Failure {
   const last = faults.at(-1)
   const all = (...kinds: readonly FaultKind[]) => faults.every((fault) => kinds.includes(fault.kind))
   if (last === undefined)
-    return overloaded('Every provider of this model is resting after failures; try again shortly.', last)
+    return overloaded('Every provider of this model is resting after failures; try again shortly.', faults)
   if (all('rate_limited')) {
     const retryAfterSeconds = retrySeconds(faults)
     return new Failure('upstream_rate_limited', 'Every provider of this model is rate limited; try again later.', {
@@ -72,18 +81,18 @@ function summary(faults: readonly Fault[]): Failure {
     })
   }
   if (all('overloaded', 'rate_limited'))
-    return overloaded('Every provider of this model is overloaded; try again shortly.', last)
+    return overloaded('Every provider of this model is overloaded; try again shortly.', faults)
   if (all('timeout') || last.kind === 'timeout') {
     return new Failure('upstream_timeout', 'No provider of this model answered in time.', { cause: last })
   }
   if (last.kind === 'overloaded' || last.kind === 'rate_limited') {
-    return overloaded('No provider of this model can answer now; try again shortly.', last)
+    return overloaded('No provider of this model can answer now; try again shortly.', faults)
   }
   return new Failure('upstream_failed', 'The provider of this model failed to give a valid answer.', { cause: last })
 }
 
-function overloaded(message: string, cause: Fault | undefined): Failure {
-  return new Failure('overloaded', message, { retryAfterSeconds: RETRY_SECONDS, cause })
+function overloaded(message: string, faults: readonly Fault[]): Failure {
+  return new Failure('overloaded', message, { retryAfterSeconds: retrySeconds(faults), cause: faults.at(-1) })
 }
 
 /** The shortest wait that a provider asked for, in whole seconds. */

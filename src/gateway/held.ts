@@ -1,6 +1,8 @@
 /** This request's reservation: grows while the answer runs, settled once on every way out. */
 
+import { Failure } from '../core/error.ts'
 import type { Price } from '../core/money.ts'
+import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Usage } from '../core/usage.ts'
 import type { Account, Amounts, Ledger, Outcome, Reservation } from '../ledger/ledger.ts'
 import { costMicroUsd } from '../ledger/price.ts'
@@ -31,8 +33,9 @@ const NOTHING: Amounts = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
 /**
  * An `await using` resource: whoever holds it settles it, on every way out. A stream takes it over (`handOver`) and settles it itself.
+ * Until then it keeps its lease by itself, streamed or not: a whole answer may take minutes, and so may the headers of a stream.
  */
-export class Held implements AsyncDisposable {
+export class Held implements AsyncDisposable, Ticking {
   private settled = false
   private handedOver = false
   private extendedMs = performance.now()
@@ -42,16 +45,25 @@ export class Held implements AsyncDisposable {
     private readonly reservation: Reservation,
     private readonly quote: Quote,
     private readonly trace: Trace,
+    private readonly progress: () => Counted | undefined,
   ) {}
 
-  /** Throws the ledger's `Failure` where a limit does not allow it. */
-  static async open(ledger: Ledger, account: Account, quote: Quote, trace: Trace): Promise<Held> {
+  /** `progress` is the use so far; undefined before a provider was asked. Throws the ledger's `Failure` where a limit does not allow it. */
+  static async open(
+    ledger: Ledger,
+    account: Account,
+    quote: Quote,
+    trace: Trace,
+    progress: () => Counted | undefined,
+  ): Promise<Held> {
     const hold = {
       id: trace.requestId,
       amounts: slice(quote, 0),
       floorMicroUsd: cost({ input: quote.inputTokens }, quote.price),
     }
-    return new Held(ledger, await ledger.reserve(account, hold), quote, trace)
+    const held = new Held(ledger, await ledger.reserve(account, hold), quote, trace, progress)
+    ticker.add(held)
+    return held
   }
 
   /** From here on the disposal leaves it alone: the new holder settles. */
@@ -59,19 +71,23 @@ export class Held implements AsyncDisposable {
     this.handedOver = true
   }
 
-  /** Moves the lease and records the progress, every 10 s; for the process's ticker. A refusal changes nothing: the answer is under way. */
-  extend(nowMs: number, progress: () => Counted): void {
-    if (this.settled || nowMs - this.extendedMs < EXTEND_MS) return
+  /** Moves the lease and records the progress, every 10 s. A refusal changes nothing: the answer is under way. */
+  tick(nowMs: number): void {
+    if (nowMs - this.extendedMs < EXTEND_MS) return
     this.extendedMs = nowMs
-    const { usage } = progress()
-    const soFar = { inputTokens: usage.input, outputTokens: usage.output, costMicroUsd: cost(usage, this.quote.price) }
-    void this.ledger.extend(this.reservation, soFar, slice(this.quote, usage.output))
+    const usage = this.progress()?.usage
+    const soFar =
+      usage === undefined
+        ? NOTHING
+        : { inputTokens: usage.input, outputTokens: usage.output, costMicroUsd: cost(usage, this.quote.price) }
+    this.ledger.extend(this.reservation, soFar, slice(this.quote, soFar.outputTokens)).catch(letPass)
   }
 
   /** Ends the reservation with what was really used: nothing, where no provider's answer is to be paid. Later calls change nothing. */
   async settle(outcome: Outcome, bill: Bill | undefined): Promise<void> {
     if (this.settled) return
     this.settled = true
+    ticker.remove(this)
     const charged = bill === undefined ? undefined : chargeOf(bill)
     if (charged !== undefined) this.trace.charge(charged)
     await this.ledger.settle(this.reservation, {
@@ -88,6 +104,11 @@ export class Held implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.handedOver) await this.settle('refused', undefined)
   }
+}
+
+/** A ledger that cannot be asked now misses this extension; the next one, or the settlement, says the same and more. */
+function letPass(error: unknown): void {
+  if (!(error instanceof Failure)) throw error
 }
 
 /** The input, and output up to the next slice beyond what is written. */

@@ -11,7 +11,7 @@ import type { JsonObject, JsonValue } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
-import type { Target } from '../providers/provider.ts'
+import { restoreToolName, type Target, type UpstreamRequest } from '../providers/provider.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 import { attempt } from './attempt.ts'
 import { Feed } from './feed.ts'
@@ -47,6 +47,8 @@ interface Call {
   readonly upstream: Upstream
   readonly call: UpstreamCall
   readonly tally: Tally
+  /** Names of tools that the provider got in another form. */
+  readonly toolNames: UpstreamRequest['toolNames']
 }
 
 /**
@@ -86,6 +88,8 @@ class Walk {
     try {
       return request.stream ? await this.stream(candidates, held) : await this.whole(candidates, held)
     } catch (error) {
+      // After an error of our own the call may still be under way.
+      this.current?.call.abort()
       const { interrupted } = order.flight
       if (interrupted === undefined) throw error
       await this.leave(held, interrupted)
@@ -114,12 +118,13 @@ class Walk {
       account,
       { inputTokens: this.inputTokens, maxOutputTokens, price: model.price },
       trace,
+      () => this.current?.tally.count(false),
     )
   }
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace } = this.order
-    const answered = await attempt(this.gateway, candidates, trace, (candidate) => this.askWhole(candidate))
+    const answered = await attempt(this.gateway, candidates, this.order, (candidate) => this.askWhole(candidate))
     const { value, candidate, fallbacks } = answered
     this.mark(candidate, fallbacks)
     trace.status = 200
@@ -130,7 +135,8 @@ class Walk {
   private async askWhole(candidate: Candidate): Promise<{ readonly body: JsonObject; readonly call: Call }> {
     const call = await this.open(candidate, false)
     const fold = new Fold()
-    const take = (event: StreamEvent) => {
+    const take = (told: StreamEvent) => {
+      const event = restoreToolName(told, call.toolNames)
       call.tally.add(event)
       fold.add(event)
     }
@@ -147,9 +153,10 @@ class Walk {
 
   private async stream(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace, flight } = this.order
-    const answered = await attempt(this.gateway, candidates, trace, (candidate) => this.askStream(candidate, held))
+    const answered = await attempt(this.gateway, candidates, this.order, (candidate) => this.askStream(candidate))
     const { candidate, fallbacks } = answered
     const { pump, call } = answered.value
+    call.call.found()
     this.mark(candidate, fallbacks)
     trace.streamed = true
     trace.status = 200
@@ -160,13 +167,11 @@ class Walk {
     return { kind: 'stream', pump, ...this.answered(candidate, fallbacks) }
   }
 
-  private async askStream(candidate: Candidate, held: Held): Promise<{ readonly pump: Pump; readonly call: Call }> {
+  private async askStream(candidate: Candidate): Promise<{ readonly pump: Pump; readonly call: Call }> {
     const call = await this.open(candidate, true)
     const encoder = this.order.exchange.encoder(served(candidate.model))
     const { provider } = call.upstream
-    const pump = new Pump(call.call, provider, encoder, call.tally, (nowMs) =>
-      held.extend(nowMs, () => call.tally.count(false)),
-    )
+    const pump = new Pump(call.call, call.toolNames, provider, encoder, call.tally)
     if (isStream(call)) await pump.open()
     else pump.openWhole(provider.events(await readJson(call)))
     return { pump, call }
@@ -196,16 +201,18 @@ class Walk {
 
   /** Sends the request to a candidate; throws a `Fault` where it answers with an error. */
   private async open(candidate: Candidate, stream: boolean): Promise<Call> {
-    const { interrupted } = this.order.flight
-    if (interrupted !== undefined) throw interruptedFailure(interrupted)
     const { upstreams } = this.gateway
     const upstream = upstreams.get(candidate.target.provider)
     if (upstream === undefined) throw new Error(`no upstream for provider ${candidate.target.provider}`)
     const { provider, endpoint } = upstream
     const target: Target = { endpoint, model: candidate.target.model }
     const request = await provider.request(this.fitted(candidate.model), target)
+    // Looked at last: who was interrupted while the request was being made would have nothing yet to stop.
+    const { interrupted } = this.order.flight
+    if (interrupted !== undefined) throw interruptedFailure(interrupted)
     const call = new UpstreamCall(request, endpoint, stream, this.dueMs)
-    this.current = { candidate, upstream, call, tally: new Tally(this.inputTokens) }
+    const { toolNames } = request
+    this.current = { candidate, upstream, call, toolNames, tally: new Tally(this.inputTokens) }
     await call.open()
     if (call.status >= 200 && call.status < 300) return this.current
     const text = await call.errorText()

@@ -8,7 +8,7 @@ import { Fault } from '../core/fault.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
-import type { Provider } from '../providers/provider.ts'
+import { type Provider, restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
 import { type EventSink, Feed } from './feed.ts'
 import type { Interruption } from './in-flight.ts'
@@ -20,6 +20,12 @@ const HOLD_MS = 5000
 const KEEP_ALIVE_MS = 15_000
 /** A caller that takes nothing for this long is cut. */
 const STALL_MS = 120_000
+
+/**
+ * Bun gathers up to 768 KiB for one read where the caller is slower than the provider. Text, encoded text and the socket's copy of it
+ * are made of so much at a time, so that a stalled stream does not hold all of it three times over.
+ */
+const SLICE_BYTES = 64 * 1024
 
 /** What Bun's direct streams give to `pull`. `flush(true)` resolves once the socket has taken the bytes: that is the back-pressure. */
 export interface ByteSink {
@@ -61,10 +67,10 @@ export class Pump implements EventSink, Ticking {
 
   constructor(
     private readonly call: UpstreamCall,
+    private readonly toolNames: UpstreamRequest['toolNames'],
     provider: Provider,
     private readonly encoder: StreamEncoder,
     private readonly tally: Tally,
-    private readonly onTick: (nowMs: number) => void,
   ) {
     this.feed = new Feed(provider, this)
   }
@@ -105,7 +111,8 @@ export class Pump implements EventSink, Ticking {
     this.call.abort()
   }
 
-  event(event: StreamEvent): void {
+  event(told: StreamEvent): void {
+    const event = restoreToolName(told, this.toolNames)
     this.firstEventMs ??= performance.now()
     if (isContent(event)) this.content = true
     this.tally.add(event)
@@ -124,7 +131,6 @@ export class Pump implements EventSink, Ticking {
     const idleMs = nowMs - this.progressMs
     if (this.state === 'writing' && idleMs >= STALL_MS) this.interrupt('stalled')
     if (this.state === 'reading' && this.isOpen && idleMs >= KEEP_ALIVE_MS) this.flushIdle()
-    this.onTick(nowMs)
   }
 
   private async run(): Promise<void> {
@@ -133,12 +139,24 @@ export class Pump implements EventSink, Ticking {
         this.state = 'reading'
         const chunk = await this.call.read()
         this.state = 'working'
-        this.take(chunk)
-        if (this.isOpen && this.out !== '' && !this.feed.ended) await this.write()
+        if (chunk === undefined || chunk.length <= SLICE_BYTES) await this.pass(chunk)
+        else await this.passInSlices(chunk)
       }
       await this.finish()
     } catch (error) {
       await this.fail(error)
+    }
+  }
+
+  /** One chunk, one write. The last one is written with the end. */
+  private async pass(chunk: Uint8Array | undefined): Promise<void> {
+    this.take(chunk)
+    if (this.isOpen && this.out !== '' && !this.feed.ended) await this.write()
+  }
+
+  private async passInSlices(chunk: Uint8Array): Promise<void> {
+    for (let at = 0; at < chunk.length && !this.feed.ended && this.interruption === undefined; at += SLICE_BYTES) {
+      await this.pass(chunk.subarray(at, at + SLICE_BYTES))
     }
   }
 

@@ -38,6 +38,9 @@ export interface RequestLine {
   readonly error?: string | undefined
 }
 
+/** What logs say where the caller left before there was an answer: nothing was sent (wire.md C2). */
+const STATUS_LEFT = 499
+
 /** A name that a caller made up may be as long as a body. */
 const NAME_CHARS_MAX = 256
 
@@ -86,6 +89,7 @@ export class Trace {
     if (this.written) return
     this.written = true
     const { charged } = this
+    const unseen = outcome === 'caller_left' && this.failure !== undefined
     this.log({
       request_id: this.requestId,
       organization: this.organization,
@@ -95,8 +99,8 @@ export class Trace {
       served_model: this.servedModel,
       provider: this.provider,
       fallbacks: this.fallbacks,
-      attempts: this.attempts.length > 1 ? this.attempts : undefined,
-      status: this.status,
+      attempts: this.attempts.length > 1 || this.attempts[0]?.error !== undefined ? this.attempts : undefined,
+      status: unseen ? STATUS_LEFT : this.status,
       streamed: this.streamed,
       first_byte_ms: this.firstByteMs,
       total_ms: this.elapsedMs(),
@@ -106,7 +110,7 @@ export class Trace {
       usage: charged === undefined ? undefined : charged.estimated ? 'estimated' : 'provider',
       cost_micro_usd: charged?.costMicroUsd,
       outcome,
-      error: this.failure,
+      error: unseen ? undefined : this.failure,
     })
   }
 

@@ -50,7 +50,12 @@ export interface App {
  */
 export function createApp(state: EdgeState): App {
   let server: Server<undefined> | undefined
-  const app = new Elysia({ strictPath: true, systemRouter: false, precompile: true, handler: { standardHostname: false } })
+  const app = new Elysia({
+    strictPath: true,
+    systemRouter: false,
+    precompile: true,
+    handler: { standardHostname: false },
+  })
   for (const { method, path, family, dialect, handle } of routes) {
     const enter = ({ request }: { request: Request }) =>
       visit(state, request, { family, dialect }, (it) => {

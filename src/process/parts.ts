@@ -12,6 +12,9 @@ import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { UnlimitedLedger } from '../ledger/unlimited.ts'
+import { anthropic } from '../providers/anthropic/anthropic.ts'
+import { bedrock } from '../providers/bedrock/bedrock.ts'
+import { gemini } from '../providers/gemini/gemini.ts'
 import { azure, openai } from '../providers/openai/openai.ts'
 import type { Provider } from '../providers/provider.ts'
 import { errorFields, type Logger } from './log.ts'
@@ -24,6 +27,9 @@ export class UnusableConfiguration extends Error {
 const adapters: ReadonlyMap<ProviderDialect, Provider> = new Map([
   ['openai', openai],
   ['azure', azure],
+  ['anthropic', anthropic],
+  ['gemini', gemini],
+  ['bedrock', bedrock],
 ])
 
 /** The inference API of one worker. A reload swaps what it serves; running requests keep what they took. */

@@ -39,7 +39,7 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
   const kind = kindOf(status, text)
   const detail = {
     status,
-    code: SHOWN_CODES.has(text.code) ? text.code : contextCode(text.message),
+    code: SHOWN_CODES.has(text.code) ? text.code : kind === 'rejected' ? contextCode(text.message) : undefined,
     retryAfterMs: retryAfterMs(headers),
   }
   return new Fault(kind, scrub(text.message) || `the provider answered ${status}`, detail)

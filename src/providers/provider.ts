@@ -81,3 +81,10 @@ export interface Provider {
   /** What an answer with an error status means. `body` is its text, capped. */
   fault(status: number, headers: Headers, body: string): Fault
 }
+
+/** The event with the caller's own name of the tool in place of the one that was sent; the very same event where nothing was renamed. */
+export function restoreToolName(event: StreamEvent, toolNames: UpstreamRequest['toolNames']): StreamEvent {
+  if (toolNames === undefined || event.type !== 'tool-start') return event
+  const name = toolNames.get(event.name)
+  return name === undefined ? event : { ...event, name }
+}

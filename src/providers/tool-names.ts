@@ -1,8 +1,6 @@
 /** Names of tools as a provider takes them: those that break its rule are cleaned and shortened, and mapped back in its answers. */
 
-import type { StreamEvent } from '../core/event.ts'
 import type { ChatRequest } from '../core/request.ts'
-import type { UpstreamRequest } from './provider.ts'
 
 /** What a provider says of names. */
 export interface NameRule {
@@ -56,13 +54,6 @@ export class ToolNames {
     this.sentOf.set(name, sent)
     this.ownOf.set(sent, name)
   }
-}
-
-/** The event with the caller's own name of the tool in place of the one that was sent; the very same event where nothing was renamed. */
-export function restoreToolName(event: StreamEvent, toolNames: UpstreamRequest['toolNames']): StreamEvent {
-  if (toolNames === undefined || event.type !== 'tool-start') return event
-  const name = toolNames.get(event.name)
-  return name === undefined ? event : { ...event, name }
 }
 
 /** Any text as a legal name: what may stay of it and a hash of all of it. A legal one is given back as it is. */

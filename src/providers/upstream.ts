@@ -31,8 +31,8 @@ export class UpstreamCall implements Ticking {
     private readonly request: UpstreamRequest,
     private readonly endpoint: Endpoint,
     private readonly stream: boolean,
-    /** No later than this (`performance.now()`), whatever the provider's own deadlines say. */
-    private readonly dueMs: number,
+    /** No answer later than this (`performance.now()`), whatever the provider's own deadlines say. */
+    private dueMs: number,
   ) {}
 
   get status(): number {
@@ -126,6 +126,11 @@ export class UpstreamCall implements Ticking {
       if (error instanceof Fault) return ''
       throw error
     }
+  }
+
+  /** The search for an answer is over: from here on only the provider's own deadlines hold. */
+  found(): void {
+    this.dueMs = Number.POSITIVE_INFINITY
   }
 
   /** Ends the call wherever it is. */

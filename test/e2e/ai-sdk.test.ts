@@ -1,6 +1,6 @@
 /** The Vercel AI SDK against the running program: its OpenAI provider's chat model, and the one for compatible services. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, isStepCount, type LanguageModel, Output, streamText, tool } from 'ai'
@@ -9,6 +9,8 @@ import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 import { BREAKS, HELLO, type Stage, startStage, USAGE } from './stage.ts'
+
+setDefaultTimeout(30_000)
 
 let stage: Stage
 let raw: Upstream

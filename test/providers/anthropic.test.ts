@@ -7,7 +7,7 @@ import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.t
 import type { ChatRequest, Message } from '../../src/core/request.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import type { Target } from '../../src/providers/provider.ts'
-import { restoreToolName } from '../../src/providers/tool-names.ts'
+import { restoreToolName } from '../../src/providers/provider.ts'
 import { objectOf } from './conformance.ts'
 import { streamed } from './outcome.ts'
 import { endpoint, plainRequest } from './requests.ts'

@@ -1,8 +1,9 @@
 /** Names of tools that a provider does not take: legal, told apart, the same every time, and mapped back. */
 
 import { describe, expect, test } from 'bun:test'
+import { restoreToolName } from '../../src/providers/provider.ts'
 import { CallIds, callInput } from '../../src/providers/tool-calls.ts'
-import { fitted, NAMES_OF_64, NAMES_OF_128, restoreToolName, ToolNames } from '../../src/providers/tool-names.ts'
+import { fitted, NAMES_OF_64, NAMES_OF_128, ToolNames } from '../../src/providers/tool-names.ts'
 import { property } from '../support/random.ts'
 import { plainRequest, randomRequest } from './requests.ts'
 

@@ -7,7 +7,8 @@ export function bytesOf(data: string | Uint8Array): Uint8Array {
 }
 
 export function joined(pieces: readonly Uint8Array[]): Uint8Array {
-  return Uint8Array.from(Buffer.concat(pieces))
+  const all = Buffer.concat(pieces)
+  return new Uint8Array(all.buffer, all.byteOffset, all.byteLength)
 }
 
 export function textOf(bytes: Uint8Array): string {

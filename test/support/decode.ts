@@ -22,8 +22,10 @@ export function decode(
   splice: 'spliced' | 'decoded' = 'spliced',
 ): Decoded {
   const events: StreamEvent[] = []
-  const inside = (text: string) => events.push({ type: 'text', text: JSON.parse(`"${text}"`) })
-  const feed = new Feed(provider, { event: (event) => events.push(event), inside }, splice)
+  const texts = (insides: readonly string[]) => {
+    for (const inside of insides) events.push({ type: 'text', text: JSON.parse(`"${inside}"`) })
+  }
+  const feed = new Feed(provider, { event: (event) => events.push(event), texts }, splice)
   return { events, fault: feedAll(feed, chunks) }
 }
 
@@ -38,10 +40,10 @@ export function encode(
   const event = (each: StreamEvent) => {
     text += encoder.encode(each)
   }
-  const inside = (span: string) => {
-    text += encoder.encodeText(span)
+  const texts = (insides: readonly string[]) => {
+    text += encoder.encodeTexts(insides)
   }
-  const fault = feedAll(new Feed(provider, { event, inside }, splice), chunks)
+  const fault = feedAll(new Feed(provider, { event, texts }, splice), chunks)
   return { text, fault }
 }
 

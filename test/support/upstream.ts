@@ -189,13 +189,11 @@ export class Upstream implements AsyncDisposable {
   private accept(socket: net.Socket): void {
     const link = new Link(socket)
     const number = this.links.push(link) - 1
-    let held: Uint8Array = new Uint8Array()
+    const requests = new Requests()
     let busy = Promise.resolve()
     socket.on('data', (data: Buffer) => {
-      held = joined([held, data])
-      for (let request = requestOf(held); request !== undefined; request = requestOf(held)) {
-        held = held.slice(request.length)
-        const call = new Call(request.head, request.body, number, link)
+      for (const { head, body } of requests.push(data)) {
+        const call = new Call(head, body, number, link)
         busy = busy.then(() => this.serve(call))
       }
     })
@@ -249,6 +247,30 @@ class Link {
     if (!this.open) return
     this.byUs = true
     this.socket.resetAndDestroy()
+  }
+}
+
+/** Bytes → whole requests. A body with a length is put together once, when it has come. */
+class Requests {
+  private pieces: Uint8Array[] = []
+  private size = 0
+  private needed = 0
+
+  push(data: Uint8Array): { head: Head; body: Uint8Array }[] {
+    this.pieces.push(data)
+    this.size += data.length
+    if (this.size < this.needed) return []
+    const found: { head: Head; body: Uint8Array }[] = []
+    let rest = joined(this.pieces)
+    for (let request = requestOf(rest); request !== undefined; request = requestOf(rest)) {
+      found.push(request)
+      rest = rest.slice(request.length)
+    }
+    this.pieces = [rest]
+    this.size = rest.length
+    const head = headOf(rest)
+    this.needed = head === undefined ? 0 : head.length + Number(field(head, 'content-length') ?? 0)
+    return found
   }
 }
 

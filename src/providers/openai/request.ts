@@ -1,26 +1,39 @@
 /** The canonical request → the body of Chat Completions, for OpenAI and the servers that speak its API, and for Azure. */
 
 import type { JsonObject, JsonValue } from '../../core/json.ts'
-import type { CacheMark, ChatRequest, ImagePart, Message, TextPart, ToolChoice, UserPart } from '../../core/request.ts'
+import type {
+  CacheMark,
+  ChatRequest,
+  ImagePart,
+  Message,
+  TextPart,
+  Tool,
+  ToolChoice,
+  UserPart,
+} from '../../core/request.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
+import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 
 /** Models that refuse `max_tokens` and want `max_completion_tokens`; other servers often know the former alone. */
 const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
 
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const { endpoint } = target
+  const names = new ToolNames(request, NAMES_OF_64)
   const authorization: Record<string, string> =
     endpoint.apiKey === undefined ? {} : { authorization: `Bearer ${endpoint.apiKey}` }
   return {
     url: `${endpoint.baseUrl}/chat/completions`,
     headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
-    body: JSON.stringify(openaiBody(request, target.model)),
+    body: JSON.stringify(openaiBody(request, target.model, names)),
+    toolNames: names.restore,
   }
 }
 
 /** Azure: the deployment stands in the path, the key in a header of its own (wire.md E2). A base that ends in `/v1` is its newer API. */
 export function azureRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const { endpoint } = target
+  const names = new ToolNames(request, NAMES_OF_64)
   const path = endpoint.baseUrl.endsWith('/v1')
     ? '/chat/completions'
     : `/openai/deployments/${encodeURIComponent(target.model)}/chat/completions`
@@ -29,19 +42,20 @@ export function azureRequest(request: ChatRequest, target: Target): UpstreamRequ
   return {
     url: `${endpoint.baseUrl}${path}${version}`,
     headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
-    body: JSON.stringify(openaiBody(request, target.model)),
+    body: JSON.stringify(openaiBody(request, target.model, names)),
+    toolNames: names.restore,
   }
 }
 
 /** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
-function openaiBody(request: ChatRequest, model: string): JsonObject {
+function openaiBody(request: ChatRequest, model: string, names: ToolNames): JsonObject {
   const { sampling, hints } = request
   const limit = COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens'
   return {
     model,
-    messages: request.messages.map(openaiMessage),
-    ...(request.tools.length > 0 ? { tools: request.tools.map(openaiTool) } : undefined),
-    tool_choice: request.toolChoice === undefined ? undefined : openaiToolChoice(request.toolChoice),
+    messages: request.messages.map((message) => openaiMessage(message, names)),
+    ...(request.tools.length > 0 ? { tools: request.tools.map((tool) => openaiTool(tool, names)) } : undefined),
+    tool_choice: request.toolChoice === undefined ? undefined : openaiToolChoice(request.toolChoice, names),
     parallel_tool_calls: request.parallelToolCalls,
     [limit]: request.maxOutputTokens,
     stop: request.stop.length > 0 ? request.stop : undefined,
@@ -67,7 +81,7 @@ function openaiBody(request: ChatRequest, model: string): JsonObject {
   }
 }
 
-function openaiMessage(message: Message): JsonObject {
+function openaiMessage(message: Message, names: ToolNames): JsonObject {
   switch (message.role) {
     case 'system':
       return { role: 'system', content: openaiText(message.parts, '\n') }
@@ -91,7 +105,7 @@ function openaiMessage(message: Message): JsonObject {
             : message.toolCalls.map((call) => ({
                 id: call.callId,
                 type: 'function',
-                function: { name: call.name, arguments: call.json },
+                function: { name: names.sent(call.name), arguments: call.json },
               })),
       }
   }
@@ -139,20 +153,25 @@ function openaiMark(mark: CacheMark): JsonObject {
   return { type: 'ephemeral', ttl: mark.ttl }
 }
 
-function openaiTool(tool: ChatRequest['tools'][number]): JsonObject {
+function openaiTool(tool: Tool, names: ToolNames): JsonObject {
   return {
     type: 'function',
-    function: { name: tool.name, description: tool.description, parameters: tool.parameters, strict: tool.strict },
+    function: {
+      name: names.sent(tool.name),
+      description: tool.description,
+      parameters: tool.parameters,
+      strict: tool.strict,
+    },
     cache_control: tool.cache === undefined ? undefined : openaiMark(tool.cache),
   }
 }
 
-function openaiToolChoice(choice: ToolChoice): JsonValue {
+function openaiToolChoice(choice: ToolChoice, names: ToolNames): JsonValue {
   switch (choice.mode) {
     case 'tool':
-      return { type: 'function', function: { name: choice.name } }
+      return { type: 'function', function: { name: names.sent(choice.name) } }
     case 'allowed': {
-      const tools = choice.names.map((name) => ({ type: 'function', function: { name } }))
+      const tools = choice.names.map((name) => ({ type: 'function', function: { name: names.sent(name) } }))
       return { type: 'allowed_tools', allowed_tools: { mode: choice.required ? 'required' : 'auto', tools } }
     }
     default:
