@@ -30,11 +30,8 @@ export function refuseForbidden(body: JsonObject, metadata: 'accepted' | 'forbid
 
 /** The same for the names of form fields. */
 export function refuseForbiddenNames(names: readonly string[], metadata: 'accepted' | 'forbidden'): void {
-  let found: string[] | undefined
-  for (const name of names) {
-    if (FORBIDDEN.has(name) && !(name === 'metadata' && metadata === 'accepted')) (found ??= []).push(name)
-  }
-  if (found === undefined) return
+  const found = names.filter((name) => FORBIDDEN.has(name) && !(name === 'metadata' && metadata === 'accepted'))
+  if (found.length === 0) return
   const listed = found.map((name) => `'${name}'`).join(', ')
   const message = `Forbidden field${found.length > 1 ? 's' : ''}: ${listed}. The service sets these itself; remove them from the request.`
   throw new Failure('forbidden_field', message, { param: found[0] })

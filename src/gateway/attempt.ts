@@ -53,7 +53,8 @@ export async function attempt<T>(
 }
 
 function refuseCallersMistake(fault: Fault): void {
-  if (fault.kind === 'rejected') throw new Failure('upstream_rejected', fault.message, { code: fault.detail.code, cause: fault })
+  if (fault.kind === 'rejected')
+    throw new Failure('upstream_rejected', fault.message, { code: fault.detail.code, cause: fault })
   if (fault.kind === 'too_large') throw new Failure('upstream_too_large', fault.message, { cause: fault })
 }
 
@@ -61,7 +62,8 @@ function refuseCallersMistake(fault: Fault): void {
 function summary(faults: readonly Fault[]): Failure {
   const last = faults.at(-1)
   const all = (...kinds: readonly FaultKind[]) => faults.every((fault) => kinds.includes(fault.kind))
-  if (last === undefined) return overloaded('Every provider of this model is resting after failures; try again shortly.', last)
+  if (last === undefined)
+    return overloaded('Every provider of this model is resting after failures; try again shortly.', last)
   if (all('rate_limited')) {
     const retryAfterSeconds = retrySeconds(faults)
     return new Failure('upstream_rate_limited', 'Every provider of this model is rate limited; try again later.', {
@@ -69,7 +71,8 @@ function summary(faults: readonly Fault[]): Failure {
       cause: last,
     })
   }
-  if (all('overloaded', 'rate_limited')) return overloaded('Every provider of this model is overloaded; try again shortly.', last)
+  if (all('overloaded', 'rate_limited'))
+    return overloaded('Every provider of this model is overloaded; try again shortly.', last)
   if (all('timeout') || last.kind === 'timeout') {
     return new Failure('upstream_timeout', 'No provider of this model answered in time.', { cause: last })
   }

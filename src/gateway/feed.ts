@@ -7,8 +7,8 @@ import { Splice } from '../wire/splice.ts'
 /** Who takes the events. */
 export interface EventSink {
   event(event: StreamEvent): void
-  /** A text event whose text was copied: the inside of its JSON string. */
-  inside(text: string): void
+  /** Text events whose texts were copied: the insides of their JSON strings. */
+  texts(insides: readonly string[]): void
 }
 
 export class Feed {
@@ -23,9 +23,15 @@ export class Feed {
     /** Off: every frame is decoded. The events are the same. */
     splice: 'spliced' | 'decoded' = 'spliced',
   ) {
-    this.framer = provider.framer()
     this.decoder = provider.decoder()
-    if (splice === 'spliced') this.splice = new Splice((event, data) => onlyText(provider.decoder().decode(event, data)))
+    if (splice === 'decoded') {
+      this.framer = provider.framer()
+      return
+    }
+    const learnt = new Splice((event, data) => onlyText(provider.decoder().decode(event, data)))
+    const take = (insides: readonly string[]) => sink.texts(insides)
+    this.splice = learnt
+    this.framer = provider.framer((text, from) => (this.whole ? from : learnt.run(text, from, take)))
   }
 
   /** True once the provider's final marker was seen. What comes behind it is ignored. */
@@ -47,7 +53,7 @@ export class Feed {
   private readonly frame = (event: string, data: string): void => {
     if (this.whole) return
     const inside = this.splice?.match(event, data)
-    if (inside !== undefined) return this.sink.inside(inside)
+    if (inside !== undefined) return this.sink.texts([inside])
     this.splice?.forget()
     const events = this.decoder.decode(event, data)
     for (const each of events) this.emit(each)

@@ -3,7 +3,7 @@
 import { fit, needsOf, outputLimit } from '../catalog/capability.ts'
 import type { Key, Model } from '../catalog/catalog.ts'
 import { type Candidate, resolve } from '../catalog/resolve.ts'
-import { type Completion, Fold } from '../core/completion.ts'
+import { Fold } from '../core/completion.ts'
 import { Failure } from '../core/error.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
@@ -118,17 +118,16 @@ class Walk {
   }
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
-    const { exchange, trace } = this.order
+    const { trace } = this.order
     const answered = await attempt(this.gateway, candidates, trace, (candidate) => this.askWhole(candidate))
     const { value, candidate, fallbacks } = answered
-    const body = exchange.answer(value.completion, served(candidate.model))
     this.mark(candidate, fallbacks)
     trace.status = 200
     await held.settle('completed', this.bill(value.call, true))
-    return { kind: 'whole', body, ...this.answered(candidate, fallbacks) }
+    return { kind: 'whole', body: value.body, ...this.answered(candidate, fallbacks) }
   }
 
-  private async askWhole(candidate: Candidate): Promise<{ readonly completion: Completion; readonly call: Call }> {
+  private async askWhole(candidate: Candidate): Promise<{ readonly body: JsonObject; readonly call: Call }> {
     const call = await this.open(candidate, false)
     const fold = new Fold()
     const take = (event: StreamEvent) => {
@@ -141,7 +140,9 @@ class Walk {
     if (completion === undefined) throw new Fault('cut', 'the answer is not whole', { status: call.call.status })
     this.order.trace.markFirstByte()
     const usage = { ...completion.usage, ...call.tally.count(true).usage }
-    return { completion: { ...completion, usage }, call }
+    // A dialect refuses an answer that it cannot show, such as arguments that are no JSON: then this candidate failed.
+    const body = this.order.exchange.answer({ ...completion, usage }, served(candidate.model))
+    return { body, call }
   }
 
   private async stream(candidates: readonly Candidate[], held: Held): Promise<Answer> {
@@ -243,8 +244,10 @@ function isStream({ call, upstream }: Call): boolean {
 }
 
 async function readStream({ call, upstream }: Call, take: (event: StreamEvent) => void): Promise<void> {
-  const inside = (text: string) => take({ type: 'text', text: JSON.parse(`"${text}"`) })
-  const feed = new Feed(upstream.provider, { event: take, inside }, 'decoded')
+  const texts = () => {
+    throw new Error('nothing is copied where every frame is decoded')
+  }
+  const feed = new Feed(upstream.provider, { event: take, texts }, 'decoded')
   while (!feed.ended) {
     const chunk = await call.read()
     if (chunk === undefined) feed.close()
@@ -265,6 +268,7 @@ async function readJson({ call }: Call): Promise<JsonValue> {
 
 /** Nobody sees it where the caller left; a caller that waits while the process ends does. */
 function interruptedFailure(why: Interruption): Failure {
-  const message = why === 'drained' ? 'The gateway is shutting down; try again.' : 'The caller left before there was an answer.'
+  const message =
+    why === 'drained' ? 'The gateway is shutting down; try again.' : 'The caller left before there was an answer.'
   return new Failure('shutting_down', message, { retryAfterSeconds: 1 })
 }

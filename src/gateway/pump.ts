@@ -5,7 +5,7 @@
 
 import { isContent, type StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
-import { ticker, type Ticking } from '../core/ticker.ts'
+import { type Ticking, ticker } from '../core/ticker.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import type { Provider } from '../providers/provider.ts'
@@ -114,9 +114,9 @@ export class Pump implements EventSink, Ticking {
     this.out += this.encoder.encode(event)
   }
 
-  inside(text: string): void {
-    this.tally.addInside(text)
-    this.out += this.encoder.encodeText(text)
+  texts(insides: readonly string[]): void {
+    this.tally.addInsides(insides)
+    this.out += this.encoder.encodeTexts(insides)
   }
 
   tick(nowMs: number): void {

@@ -35,9 +35,9 @@ export class Tally {
     }
   }
 
-  /** Text that was copied, as the inside of a JSON string. */
-  addInside(inside: string): void {
-    this.output.addInside(inside)
+  /** Texts that were copied, as the insides of JSON strings. */
+  addInsides(insides: readonly string[]): void {
+    for (const inside of insides) this.output.addInside(inside)
   }
 
   /**

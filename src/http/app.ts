@@ -3,9 +3,9 @@
 import type { Server } from 'bun'
 import { Elysia } from 'elysia'
 import { Failure } from '../core/error.ts'
-import { chat } from '../dialects/chat/chat.ts'
-import type { Dialect } from '../dialects/dialect.ts'
+import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/errors.ts'
+import { handleCountTokens } from './count-tokens.ts'
 import { type EdgeState, type Handled, type Visit, visit } from './edge.ts'
 import { idHeaders } from './headers.ts'
 import { handleInference } from './inference.ts'
@@ -21,15 +21,23 @@ interface Route {
   readonly handle: Handler
 }
 
-function inference(path: string, dialect: Dialect): Route {
-  const family = dialect.name === 'messages' ? 'messages' : 'chat'
-  const handle: Handler = (it, server) => handleInference(it, dialect, server)
-  return { method: 'POST', path, family, dialect: dialect.name, handle }
+function inference(path: string, name: Exclude<DialectName, 'responses'>): Route {
+  const family = name === 'messages' ? 'messages' : 'chat'
+  const handle: Handler = (it, server) => handleInference(it, it.parts.dialects[name], server)
+  return { method: 'POST', path, family, dialect: name, handle }
+}
+
+function counting(path: string): Route {
+  return { method: 'POST', path, family: 'messages', dialect: 'messages', handle: handleCountTokens }
 }
 
 const routes: readonly Route[] = [
   { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', handle: handleModels },
-  inference('/v1/chat/completions', chat),
+  inference('/v1/chat/completions', 'chat'),
+  inference('/v1/messages', 'messages'),
+  inference('/anthropic/v1/messages', 'messages'),
+  counting('/v1/messages/count_tokens'),
+  counting('/anthropic/v1/messages/count_tokens'),
 ]
 
 export interface App {
@@ -42,7 +50,7 @@ export interface App {
  */
 export function createApp(state: EdgeState): App {
   let server: Server<undefined> | undefined
-  const app = new Elysia({ strictPath: true, systemRouter: false })
+  const app = new Elysia({ strictPath: true, systemRouter: false, precompile: true })
   for (const { method, path, family, dialect, handle } of routes) {
     const enter = ({ request }: { request: Request }) =>
       visit(state, request, { family, dialect }, (it) => {
@@ -52,10 +60,12 @@ export function createApp(state: EdgeState): App {
     app.route(method, path, enter, { parse: 'none' })
   }
   app.all('/*', ({ request }) => refuseOther(state, request), { parse: 'none' })
+  // Elysia compiles its handler anew at every look at `fetch`.
+  const { fetch: route } = app.compile()
   return {
     fetch(request, from) {
       server = from
-      return app.fetch(request)
+      return route(request)
     },
   }
 }
@@ -67,13 +77,21 @@ function refuseOther(state: EdgeState, request: Request): Response | Promise<Res
   }
   const path = pathOf(request.url)
   const route = routes.find((known) => known.path === path)
-  return visit(state, request, { family: route?.family ?? familyOf(path), ...(route && { dialect: route.dialect }) }, () => {
-    if (route === undefined) {
-      throw new Failure('unknown_path', 'There is nothing at this path; the paths of this API are exact and begin with /v1.')
-    }
-    const message = `This path takes ${route.method}, not ${request.method}.`
-    throw new Failure('method_not_allowed', message, { headers: { allow: route.method } })
-  })
+  return visit(
+    state,
+    request,
+    { family: route?.family ?? familyOf(path), ...(route && { dialect: route.dialect }) },
+    () => {
+      if (route === undefined) {
+        throw new Failure(
+          'unknown_path',
+          'There is nothing at this path; the paths of this API are exact and begin with /v1.',
+        )
+      }
+      const message = `This path takes ${route.method}, not ${request.method}.`
+      throw new Failure('method_not_allowed', message, { headers: { allow: route.method } })
+    },
+  )
 }
 
 function familyOf(path: string): ErrorFamily {

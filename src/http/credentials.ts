@@ -13,10 +13,16 @@ export function authenticate(headers: Headers, keys: KeyRing, nowMs: number): Ke
   const apiKey = headers.get('x-api-key')
   if ((authorization !== null && apiKey !== null) || authorization?.includes(',') || apiKey?.includes(',')) {
     const cause = 'Setting both ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN is the usual cause: unset one.'
-    throw new Failure('multiple_credentials', `Send exactly one of the headers Authorization and x-api-key, once. ${cause}`)
+    throw new Failure(
+      'multiple_credentials',
+      `Send exactly one of the headers Authorization and x-api-key, once. ${cause}`,
+    )
   }
   if (authorization === null && apiKey === null) {
-    throw new Failure('unauthenticated', "Missing API key: send it as 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'.")
+    throw new Failure(
+      'unauthenticated',
+      "Missing API key: send it as 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'.",
+    )
   }
   const token = apiKey ?? bearer(authorization ?? '')
   const key = token === undefined ? undefined : keys.find(token.trim(), nowMs)

@@ -3,6 +3,9 @@
 import type { Catalog, Key } from '../catalog/catalog.ts'
 import type { KeyRing } from '../catalog/keys.ts'
 import { Failure } from '../core/error.ts'
+import type { JsonObject } from '../core/json.ts'
+import type { ChatRequest } from '../core/request.ts'
+import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Flight, InFlight } from '../gateway/in-flight.ts'
@@ -15,6 +18,9 @@ export interface EdgeParts {
   readonly gateway: Gateway
   readonly catalog: Catalog
   readonly keys: KeyRing
+  readonly dialects: Readonly<Record<Exclude<DialectName, 'responses'>, Dialect>>
+  /** Converts a request of which only the tokens are to be counted. */
+  readonly acceptCount: (body: JsonObject) => ChatRequest
 }
 
 export interface EdgeState {
@@ -80,7 +86,10 @@ function refuseUnlessServing(state: EdgeState): void {
     throw new Failure('shutting_down', 'The gateway is shutting down; try again.', { retryAfterSeconds: 1, headers })
   }
   if (state.crowded) {
-    throw new Failure('overloaded', 'The gateway has too many connections; try again.', { retryAfterSeconds: 1, headers })
+    throw new Failure('overloaded', 'The gateway has too many connections; try again.', {
+      retryAfterSeconds: 1,
+      headers,
+    })
   }
 }
 
@@ -92,7 +101,10 @@ function finish({ trace, flight }: Visit): void {
 function refuse({ request, parts, trace, flight, family }: Visit, error: unknown): Response {
   const failure = error instanceof Failure ? error : bug(error, parts, trace.requestId)
   trace.refuse(failure)
-  trace.end(flight.interrupted ?? (request.signal.aborted ? 'caller_left' : failure.row.status === 504 ? 'timed_out' : 'refused'))
+  trace.end(
+    flight.interrupted ??
+      (request.signal.aborted ? 'caller_left' : failure.row.status === 504 ? 'timed_out' : 'refused'),
+  )
   flight.land()
   const body = JSON.stringify(errorBody(failure, family, trace.requestId))
   return new Response(body, { status: failure.row.status, headers: errorHeaders(failure, trace.requestId) })
@@ -101,5 +113,7 @@ function refuse({ request, parts, trace, flight, family }: Visit, error: unknown
 /** An error of our own: reported to the operator; of it nothing is shown. */
 function bug(error: unknown, parts: EdgeParts, requestId: string): Failure {
   parts.gateway.report(error, requestId)
-  return new Failure('internal_error', 'An internal error occurred; its details are in the log of the gateway.', { cause: error })
+  return new Failure('internal_error', 'An internal error occurred; its details are in the log of the gateway.', {
+    cause: error,
+  })
 }

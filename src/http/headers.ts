@@ -1,6 +1,6 @@
 /** The headers of answers: request ids on every one, what a stream needs, who was asked and who answered. */
 
-import { Failure } from '../core/error.ts'
+import type { Failure } from '../core/error.ts'
 import type { Answer } from '../gateway/infer.ts'
 
 export type HeaderRecord = Record<string, string>
@@ -11,7 +11,10 @@ export function idHeaders(requestId: string): HeaderRecord {
 }
 
 /** inference-api.md 4.1 rule 9. Names come from the configuration or matched one of it, so they are fit for a header. */
-export function answerHeaders(requestId: string, answer: Pick<Answer, 'requestedModel' | 'servedModel' | 'fallbacks'>): HeaderRecord {
+export function answerHeaders(
+  requestId: string,
+  answer: Pick<Answer, 'requestedModel' | 'servedModel' | 'fallbacks'>,
+): HeaderRecord {
   return {
     'x-request-id': requestId,
     'request-id': requestId,

@@ -1,7 +1,9 @@
 /** One inference request at the edge: who asks, what the body says, and the answer as a response. */
 
 import type { Server } from 'bun'
+import type { Key } from '../catalog/catalog.ts'
 import { Failure } from '../core/error.ts'
+import type { JsonObject } from '../core/json.ts'
 import { ticker } from '../core/ticker.ts'
 import type { Dialect } from '../dialects/dialect.ts'
 import { refuseForbidden } from '../dialects/forbidden.ts'
@@ -13,20 +15,33 @@ import { answerHeaders, STREAM_HEADERS } from './headers.ts'
 /** A body that trickles in is not waited for longer than this. */
 const BODY_MS = 60_000
 
+/** A request whose caller is known and whose body was read and looked through. */
+export interface Received {
+  readonly key: Key
+  readonly body: JsonObject
+}
+
 export async function handleInference(visit: Visit, dialect: Dialect, server: Server<undefined>): Promise<Handled> {
-  const { request, parts, trace, flight } = visit
+  const { parts, trace, flight } = visit
+  const { key, body } = await receive(visit, server)
+  const accepted = dialect.accept(body, { organization: key.organization.id })
+  const exchange = accepted instanceof Promise ? await accepted : accepted
+  return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace.requestId)
+}
+
+/** The steps that every JSON request of the public port has in common, in the order of decisions.md 1. */
+export async function receive(visit: Visit, server: Server<undefined>): Promise<Received> {
+  const { request, trace, flight, family } = visit
   const key = admit(visit)
   const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
   // From here on silence is ours to bound: Bun would cut a stream that says nothing for 10 s.
   server.timeout(request, 0)
   const body = parseBody(bytes)
-  refuseForbidden(body, dialect.name === 'messages' ? 'accepted' : 'forbidden')
+  refuseForbidden(body, family === 'messages' ? 'accepted' : 'forbidden')
   if (typeof body['model'] === 'string') trace.requestedModel = body['model']
   request.signal.addEventListener('abort', () => flight.interrupt('caller_left'), { once: true })
   if (request.signal.aborted) flight.interrupt('caller_left')
-  const accepted = dialect.accept(body, { organization: key.organization.id })
-  const exchange = accepted instanceof Promise ? await accepted : accepted
-  return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace.requestId)
+  return { key, body }
 }
 
 function respond(answer: Answer, requestId: string): Handled {

@@ -50,7 +50,9 @@ export function faultOfError(chunk: JsonObject): Fault {
   const text = errorText(chunk)
   const status = Number(text.code)
   const kind = status >= 400 && status < 600 ? kindOf(status, text) : kindOfType(text)
-  return new Fault(kind, scrub(text.message) || 'the provider reported an error', { code: SHOWN_CODES.has(text.code) ? text.code : undefined })
+  return new Fault(kind, scrub(text.message) || 'the provider reported an error', {
+    code: SHOWN_CODES.has(text.code) ? text.code : undefined,
+  })
 }
 
 /** The words of an error: `{error: {…}}` (OpenAI, Anthropic, Gemini), the same in an array, `{error: "…"}`, `{detail}`, `{message}`, flat. */
@@ -108,7 +110,9 @@ function kindOfType(text: ErrorText): FaultKind {
 
 /** Agents compact a conversation where they see this code; most servers say it in words alone. */
 function contextCode(message: string): string | undefined {
-  return /maximum context length|context window|prompt is too long|too many (?:input )?tokens/i.test(message) ? 'context_length_exceeded' : undefined
+  return /maximum context length|context window|prompt is too long|too many (?:input )?tokens/i.test(message)
+    ? 'context_length_exceeded'
+    : undefined
 }
 
 /** `retry-after-ms`, `retry-after` in seconds or as a date; milliseconds, or undefined. */

@@ -4,7 +4,7 @@ import type { StreamEvent } from '../core/event.ts'
 import type { Fault } from '../core/fault.ts'
 import type { JsonValue } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
-import type { FrameSink } from '../wire/frames.ts'
+import type { FrameSink, Shortcut } from '../wire/frames.ts'
 
 /** A provider of the configuration, as its adapter and `upstream.ts` need it. */
 export interface Endpoint {
@@ -71,7 +71,8 @@ export interface Provider {
   request(request: ChatRequest, target: Target): UpstreamRequest | Promise<UpstreamRequest>
   /** The content type of its streams. */
   readonly streamType: string
-  framer(): Framer
+  /** `shortcut` may be left alone by framings that are no lines of text. */
+  framer(shortcut?: Shortcut): Framer
   decoder(): StreamDecoder
   /** A whole answer as the same events, `end` included. Throws `Fault` on a body that is no answer. */
   events(body: JsonValue): readonly StreamEvent[]

@@ -11,7 +11,10 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi, '[redacted]'],
   [/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '[address]'],
   [/\[?(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}\]?/gi, '[address]'],
-  [/\b(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:com|net|org|io|ai|dev|cloud|internal|local|lan|corp|azure|app|co|eu|us|uk|de|cn)\b(?::\d+)?/gi, '[host]'],
+  [
+    /\b(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:com|net|org|io|ai|dev|cloud|internal|local|lan|corp|azure|app|co|eu|us|uk|de|cn)\b(?::\d+)?/gi,
+    '[host]',
+  ],
   [/\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*/g, '[redacted]'],
   [/\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{32,}\b/g, '[redacted]'],
   [/\b\d{12,}\b/g, '[redacted]'],

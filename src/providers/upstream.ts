@@ -1,7 +1,7 @@
 /** The one place that calls `fetch`: one request to a provider, with its deadlines, its abort and its caps. */
 
 import { Fault } from '../core/fault.ts'
-import { ticker, type Ticking } from '../core/ticker.ts'
+import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Endpoint, UpstreamRequest } from './provider.ts'
 
 /** A whole answer in JSON; images come as base64 inside one. */
@@ -89,16 +89,29 @@ export class UpstreamCall implements Ticking {
 
   /** The whole body as text. Throws `Fault` `broken` over the cap. */
   async text(bytesMax: number = ANSWER_BYTES_MAX): Promise<string> {
+    const { headers } = this
+    const declared = headers.get('content-length')
+    // A declared length is kept to by the HTTP parser, and one native read costs 8 µs less; what is compressed grows behind it.
+    if (declared === null || headers.has('content-encoding')) return this.countedText(bytesMax)
+    if (Number(declared) > bytesMax) throw this.tooLarge(bytesMax)
+    this.enter('idle')
+    try {
+      return (await this.response?.text()) ?? ''
+    } catch (error) {
+      throw this.expired ?? new Fault('cut', 'the connection to the provider broke', { cause: error })
+    } finally {
+      this.close()
+    }
+  }
+
+  private async countedText(bytesMax: number): Promise<string> {
     const chunks: Uint8Array[] = []
     let size = 0
     for (;;) {
       const chunk = await this.read()
       if (chunk === undefined) break
       size += chunk.byteLength
-      if (size > bytesMax) {
-        this.abort()
-        throw new Fault('broken', `the answer is larger than ${bytesMax} bytes`, { status: this.status })
-      }
+      if (size > bytesMax) throw this.tooLarge(bytesMax)
       chunks.push(chunk)
     }
     const [only] = chunks
@@ -127,7 +140,11 @@ export class UpstreamCall implements Ticking {
    */
   async release(): Promise<void> {
     this.phase = 'paused'
-    const left = ticker.within(RELEASE_MS, this.drain(), () => new Fault('timeout', 'the provider does not end its answer'))
+    const left = ticker.within(
+      RELEASE_MS,
+      this.drain(),
+      () => new Fault('timeout', 'the provider does not end its answer'),
+    )
     await left.catch(() => this.abort())
     this.close()
   }
@@ -159,6 +176,11 @@ export class UpstreamCall implements Ticking {
 
   private async drain(): Promise<void> {
     while ((await this.read()) !== undefined);
+  }
+
+  private tooLarge(bytesMax: number): Fault {
+    this.abort()
+    return new Fault('broken', `the answer is larger than ${bytesMax} bytes`, { status: this.status })
   }
 
   private enter(phase: Phase): void {
@@ -227,5 +249,7 @@ async function canConnect(url: string, ms: number): Promise<boolean> {
 function unreachable(error: unknown): Fault {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const kind = /InvalidHTTPResponse|Malformed_HTTP|HPE_|InvalidContentLength/.test(code) ? 'broken' : 'unreachable'
-  return new Fault(kind, kind === 'broken' ? 'the provider did not answer in HTTP' : 'the provider cannot be reached', { cause: error })
+  return new Fault(kind, kind === 'broken' ? 'the provider did not answer in HTTP' : 'the provider cannot be reached', {
+    cause: error,
+  })
 }

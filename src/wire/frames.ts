@@ -8,6 +8,9 @@ import { Fault } from '../core/fault.ts'
 /** One event's name ('' where it has none) and its data. */
 export type FrameSink = (event: string, data: string) => void
 
+/** May take whole frames from a text, from a place where one begins; returns where the first one begins that it did not take. */
+export type Shortcut = (text: string, from: number) => number
+
 /**
  * The most characters of one event: 1 MiB of payload and room for what stands around it. A provider that sends more is cut, since a
  * stream holds at most one event.
@@ -27,6 +30,8 @@ export class SseFramer {
   private afterReturn = false
   private event = ''
   private data: string | undefined
+
+  constructor(private readonly shortcut?: Shortcut) {}
 
   push(chunk: Uint8Array, sink: FrameSink): void {
     this.text(this.utf8.decode(chunk, { stream: true }), sink)
@@ -52,6 +57,7 @@ export class SseFramer {
   private cutAtLineFeeds(text: string, sink: FrameSink): void {
     let from = 0
     for (;;) {
+      if (this.shortcut !== undefined && this.isBetween) from = this.shortcut(text, from)
       const end = text.indexOf('\n', from)
       if (end === -1) break
       const line = text.slice(from, end)
@@ -59,6 +65,11 @@ export class SseFramer {
       from = end + 1
     }
     if (from < text.length) this.keep(from === 0 ? text : text.slice(from))
+  }
+
+  /** No frame has begun. */
+  private get isBetween(): boolean {
+    return this.data === undefined && this.event === '' && this.pieces.length === 0
   }
 
   private cutAtAnyLineEnd(text: string, sink: FrameSink): void {

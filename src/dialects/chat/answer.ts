@@ -26,7 +26,9 @@ export function chatAnswer(completion: Completion, served: Served): JsonObject {
     object: 'chat.completion',
     created: served.createdAt,
     model: served.model,
-    choices: [{ index: 0, message, logprobs: joinLogprobs(completion.logprobs), finish_reason: chatFinish(completion.reason) }],
+    choices: [
+      { index: 0, message, logprobs: joinLogprobs(completion.logprobs), finish_reason: chatFinish(completion.reason) },
+    ],
     usage: chatUsage(completion.usage),
     service_tier: 'default',
   }

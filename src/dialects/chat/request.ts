@@ -1,10 +1,10 @@
 /** A Chat Completions body → the canonical request. Every part is rebuilt from the keys that are known; nothing else gets through. */
 
 import type { ToolCall } from '../../core/completion.ts'
-import { Failure } from '../../core/error.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
+import { invalid, missing } from '../complaint.ts'
 import { type ChatBody, checkChatBody } from './schema.ts'
 
 export interface AcceptedChat {
@@ -88,7 +88,8 @@ function acceptToolChoice(choice: JsonValue | undefined): ToolChoice | undefined
     if (name === undefined) throw missing('tool_choice.function.name')
     return { mode: 'tool', name }
   }
-  if (isObject(choice) && choice['type'] === 'allowed_tools') return acceptAllowedTools(objectOf(choice['allowed_tools']))
+  if (isObject(choice) && choice['type'] === 'allowed_tools')
+    return acceptAllowedTools(objectOf(choice['allowed_tools']))
   throw invalid('tool_choice', "must be 'none', 'auto', 'required', or an object of type 'function' or 'allowed_tools'")
 }
 
@@ -232,24 +233,21 @@ function filePart(part: JsonObject, path: string): UserPart {
   const data = stringOf(file?.['file_data'])
   if (data === undefined) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
   const name = stringOf(file?.['filename'])
-  return { type: 'native', json: { type: 'file', file: name === undefined ? { file_data: data } : { filename: name, file_data: data } } }
+  return {
+    type: 'native',
+    json: { type: 'file', file: name === undefined ? { file_data: data } : { filename: name, file_data: data } },
+  }
 }
 
 function refusalOf(content: JsonValue | undefined): string | undefined {
   if (!isArray(content)) return undefined
-  const refusals = content.flatMap((part) => (isObject(part) && part['type'] === 'refusal' ? (stringOf(part['refusal']) ?? []) : []))
+  const refusals = content.flatMap((part) =>
+    isObject(part) && part['type'] === 'refusal' ? (stringOf(part['refusal']) ?? []) : [],
+  )
   return refusals.length > 0 ? refusals.join('') : undefined
 }
 
 /** A field whose insides the schema leaves open, under the type of JSON. */
 function objectOf(value: unknown): JsonObject | undefined {
   return isObject(value) ? value : undefined
-}
-
-function missing(param: string): Failure {
-  return new Failure('missing_field', `Missing required field: '${param}'.`, { param })
-}
-
-function invalid(param: string, what: string): Failure {
-  return new Failure('invalid_field', `Invalid value for '${param}': ${what}.`, { param })
 }

@@ -21,6 +21,8 @@ export class ChatEncoder implements StreamEncoder {
   private readonly closing: string
   private readonly textOpening: string
   private readonly textClosing: string
+  /** From one text to the next. */
+  private readonly textSeam: string
   private begun = false
   private usage: Usage = {}
 
@@ -37,11 +39,11 @@ export class ChatEncoder implements StreamEncoder {
     this.closing = `,"logprobs":null,"finish_reason":null}]${usage}}\n\n`
     this.textOpening = `${this.opening}{"content":"`
     this.textClosing = `"}${this.closing}`
+    this.textSeam = this.textClosing + this.textOpening
   }
 
-  encodeText(inside: string): string {
-    const chunk = this.textOpening + inside + this.textClosing
-    return this.begun ? chunk : this.begin('') + chunk
+  encodeTexts(insides: readonly string[]): string {
+    return this.begin('') + this.textOpening + insides.join(this.textSeam) + this.textClosing
   }
 
   encode(event: StreamEvent): string {
@@ -49,11 +51,18 @@ export class ChatEncoder implements StreamEncoder {
       case 'start':
         return ''
       case 'text':
-        return event.logprobs === undefined ? this.encodeText(jsonInside(event.text)) : this.textWithLogprobs(event.text, event.logprobs)
+        return event.logprobs === undefined
+          ? this.encodeTexts([jsonInside(event.text)])
+          : this.textWithLogprobs(event.text, event.logprobs)
       case 'refusal':
         return this.begin(null) + this.chunk({ refusal: event.text })
       case 'tool-start': {
-        const call = { index: event.index, id: event.callId, type: 'function', function: { name: event.name, arguments: '' } }
+        const call = {
+          index: event.index,
+          id: event.callId,
+          type: 'function',
+          function: { name: event.name, arguments: '' },
+        }
         return this.begin(null) + this.chunk({ tool_calls: [call] })
       }
       case 'tool-delta':

@@ -1,7 +1,7 @@
 /** The tool calls of one answer, gathered from the deltas of servers that agree on little but their names (wire.md E1). */
 
-import { Fault } from '../../core/fault.ts'
 import type { StreamEvent } from '../../core/event.ts'
+import { Fault } from '../../core/fault.ts'
 import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
 
 interface Call {
@@ -71,14 +71,19 @@ export class Calls {
     if (typeof index === 'number') {
       const known = this.byIndex.get(index)
       // Some servers give every call the index 0: another id together with a name is another call.
-      if (known !== undefined && !(id !== '' && name !== '' && known.id !== '' && known.id !== id && !this.isRepeat(known, name))) return known
+      if (
+        known !== undefined &&
+        !(id !== '' && name !== '' && known.id !== '' && known.id !== id && !this.isRepeat(known, name))
+      )
+        return known
       const call = this.begin()
       this.byIndex.set(index, call)
       return call
     }
     const last = this.calls.at(-1)
     if (last === undefined) return this.begin()
-    if (id !== '') return this.calls.find((call) => call.id === id) ?? (last.id === '' && name === '' ? last : this.begin())
+    if (id !== '')
+      return this.calls.find((call) => call.id === id) ?? (last.id === '' && name === '' ? last : this.begin())
     if (name !== '' && (name !== last.name || isWhole(last.written))) return last.name === '' ? last : this.begin()
     return last
   }

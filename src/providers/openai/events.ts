@@ -95,7 +95,11 @@ export class OpenaiDecoder implements StreamDecoder {
   }
 
   private usage(chunk: JsonObject, events: StreamEvent[]): void {
-    const usage = isObject(chunk['usage']) ? chunk['usage'] : isObject(chunk['x_groq']) ? chunk['x_groq']['usage'] : undefined
+    const usage = isObject(chunk['usage'])
+      ? chunk['usage']
+      : isObject(chunk['x_groq'])
+        ? chunk['x_groq']['usage']
+        : undefined
     if (isObject(usage)) events.push({ type: 'usage', usage: openaiUsage(usage) })
   }
 }
@@ -143,7 +147,9 @@ function firstChoice(choices: JsonValue | undefined): JsonObject | undefined {
 function textOf(content: JsonValue | undefined): string {
   if (typeof content === 'string') return content
   if (!isArray(content)) return ''
-  return content.map((part) => (isObject(part) && part['type'] === 'text' ? (stringOf(part['text']) ?? '') : '')).join('')
+  return content
+    .map((part) => (isObject(part) && part['type'] === 'text' ? (stringOf(part['text']) ?? '') : ''))
+    .join('')
 }
 
 /** The calls of a whole message are told apart by their place. */

@@ -9,7 +9,7 @@ import { azureRequest, openaiRequest } from './request.ts'
 export const openai: Provider = {
   request: openaiRequest,
   streamType: 'text/event-stream',
-  framer: () => new SseFramer(),
+  framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new OpenaiDecoder(),
   events: openaiEvents,
   fault: faultOf,

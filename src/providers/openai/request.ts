@@ -9,7 +9,8 @@ const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
 
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const { endpoint } = target
-  const authorization: Record<string, string> = endpoint.apiKey === undefined ? {} : { authorization: `Bearer ${endpoint.apiKey}` }
+  const authorization: Record<string, string> =
+    endpoint.apiKey === undefined ? {} : { authorization: `Bearer ${endpoint.apiKey}` }
   return {
     url: `${endpoint.baseUrl}/chat/completions`,
     headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
@@ -77,12 +78,21 @@ function openaiMessage(message: Message): JsonObject {
     case 'assistant':
       return {
         role: 'assistant',
-        content: message.parts.length > 0 ? openaiText(message.parts, '') : message.toolCalls.length > 0 || message.refusal !== undefined ? null : '',
+        content:
+          message.parts.length > 0
+            ? openaiText(message.parts, '')
+            : message.toolCalls.length > 0 || message.refusal !== undefined
+              ? null
+              : '',
         refusal: message.refusal,
         tool_calls:
           message.toolCalls.length === 0
             ? undefined
-            : message.toolCalls.map((call) => ({ id: call.callId, type: 'function', function: { name: call.name, arguments: call.json } })),
+            : message.toolCalls.map((call) => ({
+                id: call.callId,
+                type: 'function',
+                function: { name: call.name, arguments: call.json },
+              })),
       }
   }
 }
@@ -96,16 +106,18 @@ function openaiText(parts: readonly TextPart[], separator: string): JsonValue {
 function openaiParts(parts: readonly UserPart[]): JsonValue {
   const [only] = parts
   if (parts.length === 1 && only?.type === 'text' && only.cache === undefined) return only.text
-  return parts.map((part) => {
-    switch (part.type) {
-      case 'text':
-        return openaiTextPart(part)
-      case 'image':
-        return openaiImage(part)
-      case 'native':
-        return part.json
-    }
-  })
+  return parts.map(openaiPart)
+}
+
+function openaiPart(part: UserPart): JsonObject {
+  switch (part.type) {
+    case 'text':
+      return openaiTextPart(part)
+    case 'image':
+      return openaiImage(part)
+    case 'native':
+      return part.json
+  }
 }
 
 function openaiTextPart(part: TextPart): JsonObject {
