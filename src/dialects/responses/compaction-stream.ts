@@ -26,8 +26,9 @@ export class CompactionEncoder implements StreamEncoder {
     private readonly seal: (summary: string) => JsonObject,
   ) {}
 
-  encodeText(inside: string): string {
-    if (this.chars < INSIDE_CHARS_MAX) {
+  encodeTexts(insides: readonly string[]): string {
+    for (const inside of insides) {
+      if (this.chars >= INSIDE_CHARS_MAX) break
       this.pieces.push(inside)
       this.chars += inside.length
     }
@@ -40,7 +41,7 @@ export class CompactionEncoder implements StreamEncoder {
         return this.lifecycle('response.created') + this.lifecycle('response.in_progress')
       case 'text':
       case 'refusal':
-        return this.encodeText(jsonInside(event.text))
+        return this.encodeTexts([jsonInside(event.text)])
       case 'usage':
         this.usage = mergeUsage(this.usage, event.usage)
         return ''

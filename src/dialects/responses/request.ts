@@ -2,9 +2,9 @@
 
 import type { JsonObject } from '../../core/json.ts'
 import type { ChatRequest, Message, ToolChoice } from '../../core/request.ts'
+import { invalid } from '../complaint.ts'
 import type { Caller } from '../dialect.ts'
 import { type Sealer, SUMMARY_INSTRUCTION } from './compaction.ts'
-import { invalid } from './complaint.ts'
 import { conversationOf, type Item, itemsOf, resolveReferences, toolListsOf } from './input.ts'
 import type { ItemMemory } from './memory.ts'
 import { type Echo, echoOf } from './resource.ts'

@@ -57,14 +57,10 @@ export class ResponsesEncoder implements StreamEncoder {
     private readonly sent: ((items: readonly JsonObject[]) => void) | undefined,
   ) {}
 
-  encodeText(inside: string): string {
-    if (inside === '') return ''
-    this.hold(inside)
-    const before = this.message === undefined ? this.openMessage() : ''
-    const { message } = this
-    if (message === undefined) return before
-    message.inside += inside
-    return before + TEXT_DELTA + this.sequence++ + message.middle + inside + TEXT_DELTA_END
+  encodeTexts(insides: readonly string[]): string {
+    let deltas = ''
+    for (const inside of insides) deltas += this.textDelta(inside)
+    return deltas
   }
 
   encode(event: StreamEvent): string {
@@ -73,7 +69,7 @@ export class ResponsesEncoder implements StreamEncoder {
         return this.event('response.created', `"response":${this.resource.inProgressJson()}`)
       case 'text':
       case 'refusal':
-        return this.encodeText(jsonInside(event.text))
+        return this.textDelta(jsonInside(event.text))
       case 'tool-start':
         return this.openCall(event.index, event.callId, this.toolbox.ownName(event.name))
       case 'tool-delta':
@@ -86,6 +82,17 @@ export class ResponsesEncoder implements StreamEncoder {
       case 'end':
         return this.complete()
     }
+  }
+
+  /** Only the number and the text differ from one delta of a message to the next. */
+  private textDelta(inside: string): string {
+    if (inside === '') return ''
+    this.hold(inside)
+    const before = this.message === undefined ? this.openMessage() : ''
+    const { message } = this
+    if (message === undefined) return before
+    message.inside += inside
+    return before + TEXT_DELTA + this.sequence++ + message.middle + inside + TEXT_DELTA_END
   }
 
   private openMessage(): string {

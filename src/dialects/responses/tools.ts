@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
 import type { Tool } from '../../core/request.ts'
-import { invalid, missing } from './complaint.ts'
+import { invalid, missing } from '../complaint.ts'
 
 /** A list of tools in the body, and where it stands: `tools`, `input[0].tools`. */
 export interface ToolList {

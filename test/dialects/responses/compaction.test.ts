@@ -90,7 +90,7 @@ describe('the trigger', () => {
     const [start, said, ...ending] = saying('the secret plan').map((event) => encoder.encode(event))
     expect(start).toContain('event: response.in_progress')
     expect(said).toBe('')
-    expect(encoder.encodeText('more')).toBe('')
+    expect(encoder.encodeTexts(['more', 'and more'])).toBe('')
     expect(ending.join('')).not.toContain('secret')
   })
 

@@ -114,8 +114,7 @@ describe('text', () => {
 
   test('copied insides give the bytes that decoded text gives', () => {
     const encoder = accept({ input: 'x' }).encoder(SERVED)
-    const insides =
-      encoder.encode({ type: 'start' }) + HARD.map((piece) => encoder.encodeText(jsonInside(piece))).join('')
+    const insides = encoder.encode({ type: 'start' }) + encoder.encodeTexts(HARD.map(jsonInside))
     const ending = encoder.encode({ type: 'finish', reason: 'stop' }) + encoder.encode({ type: 'end' })
     expect(plain(insides + ending)).toBe(plain(stream(...HARD.map(text))))
   })
@@ -129,8 +128,8 @@ describe('text', () => {
     const encoder = accept({ input: 'x' }).encoder(SERVED)
     encoder.encode({ type: 'start' })
     const piece = 'x'.repeat(1024 * 1024)
-    for (let mebibytes = 0; mebibytes < 16; mebibytes++) encoder.encodeText(piece)
-    expect(() => encoder.encodeText('x')).toThrow(Fault)
+    for (let mebibytes = 0; mebibytes < 16; mebibytes++) encoder.encodeTexts([piece])
+    expect(() => encoder.encodeTexts(['x'])).toThrow(Fault)
   })
 })
 
