@@ -21,10 +21,18 @@ interface Route {
   readonly handle: Handler
 }
 
-function inference(path: string, name: Exclude<DialectName, 'responses'>): Route {
+function inference(path: string, name: DialectName): Route {
   const family = name === 'messages' ? 'messages' : 'chat'
-  const handle: Handler = (it, server) => handleInference(it, it.parts.dialects[name], server)
+  const handle: Handler = (it, server) => handleInference(it, it.parts.dialects[name].accept, server)
   return { method: 'POST', path, family, dialect: name, handle }
+}
+
+const compact: Route = {
+  method: 'POST',
+  path: '/v1/responses/compact',
+  family: 'chat',
+  dialect: 'responses',
+  handle: (it, server) => handleInference(it, it.parts.dialects.responses.acceptCompact, server),
 }
 
 function counting(path: string): Route {
@@ -34,6 +42,8 @@ function counting(path: string): Route {
 const routes: readonly Route[] = [
   { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', handle: handleModels },
   inference('/v1/chat/completions', 'chat'),
+  inference('/v1/responses', 'responses'),
+  compact,
   inference('/v1/messages', 'messages'),
   inference('/anthropic/v1/messages', 'messages'),
   counting('/v1/messages/count_tokens'),
@@ -92,6 +102,9 @@ function refuseOther(state: EdgeState, request: Request): Response | Promise<Res
           'unknown_path',
           'There is nothing at this path; the paths of this API are exact and begin with /v1.',
         )
+      }
+      if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
+        throw new Failure('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
       }
       const message = `This path takes ${route.method}, not ${request.method}.`
       throw new Failure('method_not_allowed', message, { headers: { allow: route.method } })

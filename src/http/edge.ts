@@ -7,6 +7,7 @@ import type { JsonObject } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
 import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/errors.ts'
+import type { ResponsesDialect } from '../dialects/responses/responses.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Flight, InFlight } from '../gateway/in-flight.ts'
 import { type RequestLine, Trace } from '../gateway/trace.ts'
@@ -18,7 +19,7 @@ export interface EdgeParts {
   readonly gateway: Gateway
   readonly catalog: Catalog
   readonly keys: KeyRing
-  readonly dialects: Readonly<Record<Exclude<DialectName, 'responses'>, Dialect>>
+  readonly dialects: Readonly<Record<DialectName, Dialect>> & { readonly responses: ResponsesDialect }
   /** Converts a request of which only the tokens are to be counted. */
   readonly acceptCount: (body: JsonObject) => ChatRequest
 }

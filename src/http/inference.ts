@@ -21,10 +21,13 @@ export interface Received {
   readonly body: JsonObject
 }
 
-export async function handleInference(visit: Visit, dialect: Dialect, server: Server<undefined>): Promise<Handled> {
+/** A body into an exchange: a dialect's own `accept`, or another of its ways in. */
+export type Accept = Dialect['accept']
+
+export async function handleInference(visit: Visit, accept: Accept, server: Server<undefined>): Promise<Handled> {
   const { parts, trace, flight } = visit
   const { key, body } = await receive(visit, server)
-  const accepted = dialect.accept(body, { organization: key.organization.id })
+  const accepted = accept(body, { organization: key.organization.id })
   const exchange = accepted instanceof Promise ? await accepted : accepted
   return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace.requestId)
 }
