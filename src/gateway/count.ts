@@ -10,6 +10,6 @@ import type { Gateway } from './gateway.ts'
 /** Our estimate, for a model that the key may use. Throws the model errors of decisions.md 2. */
 export async function countTokens(gateway: Gateway, key: Key, request: ChatRequest): Promise<number> {
   const tokens = estimateInput(request)
-  resolve(gateway.catalog, key, { name: request.model, kind: 'chat', needs: needsOf(request, tokens) }, gateway.resting)
+  resolve(gateway.catalog, key, { name: request.model, kind: 'chat', needs: needsOf(request, tokens) })
   return tokens
 }

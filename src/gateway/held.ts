@@ -43,7 +43,7 @@ export class Held implements AsyncDisposable, Ticking {
   private constructor(
     private readonly ledger: Ledger,
     private readonly reservation: Reservation,
-    private readonly quote: Quote,
+    private quote: Quote,
     private readonly trace: Trace,
     private readonly progress: () => Counted | undefined,
   ) {}
@@ -64,6 +64,18 @@ export class Held implements AsyncDisposable, Ticking {
     const held = new Held(ledger, await ledger.reserve(account, hold), quote, trace, progress)
     ticker.add(held)
     return held
+  }
+
+  /**
+   * Another candidate is to be asked, which may be dearer. False where a limit does not allow the difference, or the ledger cannot be
+   * asked: then that candidate is not to be. What was held before stays held.
+   */
+  async requote(quote: Quote): Promise<boolean> {
+    const [held, wanted] = [slice(this.quote, 0), slice(quote, 0)]
+    const dearer = wanted.costMicroUsd > held.costMicroUsd || wanted.outputTokens > held.outputTokens
+    if (dearer && !(await this.ledger.extend(this.reservation, NOTHING, wanted).catch(refused))) return false
+    this.quote = quote
+    return true
   }
 
   /** From here on the disposal leaves it alone: the new holder settles. */
@@ -109,6 +121,11 @@ export class Held implements AsyncDisposable, Ticking {
 /** A ledger that cannot be asked now misses this extension; the next one, or the settlement, says the same and more. */
 function letPass(error: unknown): void {
   if (!(error instanceof Failure)) throw error
+}
+
+function refused(error: unknown): false {
+  letPass(error)
+  return false
 }
 
 /** The input, and output up to the next slice beyond what is written. */

@@ -2,7 +2,7 @@
 
 import { fit, needsOf, outputLimit } from '../catalog/capability.ts'
 import type { Key, Model } from '../catalog/catalog.ts'
-import { type Candidate, resolve } from '../catalog/resolve.ts'
+import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
 import { Failure } from '../core/error.ts'
 import type { StreamEvent } from '../core/event.ts'
@@ -13,12 +13,15 @@ import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import { restoreToolName, type Target, type UpstreamRequest } from '../providers/provider.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
-import { attempt } from './attempt.ts'
+import { Conversation } from './affinity.ts'
+import { type Answered as Attempted, attempt } from './attempt.ts'
+import type { Permit } from './breaker.ts'
 import { Feed } from './feed.ts'
 import type { Gateway, Upstream } from './gateway.ts'
-import { type Bill, Held } from './held.ts'
+import { type Bill, Held, type Quote } from './held.ts'
 import type { Flight, Interruption } from './in-flight.ts'
-import { Pump } from './pump.ts'
+import { Pump, type StreamEnd } from './pump.ts'
+import { Route } from './route.ts'
 import { Tally } from './tally.ts'
 import type { Trace } from './trace.ts'
 
@@ -35,6 +38,8 @@ interface Answered {
   readonly requestedModel: string
   readonly servedModel: string
   readonly fallbacks: number
+  /** How the model was chosen; absent unless the operator lets callers see it. */
+  readonly route?: string | undefined
 }
 
 export type Answer =
@@ -51,6 +56,13 @@ interface Call {
   readonly toolNames: UpstreamRequest['toolNames']
 }
 
+/** A stream that has begun. */
+interface Streaming {
+  readonly pump: Pump
+  readonly call: Call
+  readonly permit: Permit
+}
+
 /**
  * Answers a request, or throws the `Failure` that its caller is told. A whole answer is settled when this returns; a stream settles
  * itself when it ends, and lands the flight.
@@ -65,6 +77,9 @@ class Walk {
   /** The call that is under way: what is charged where the caller leaves. */
   private current: Call | undefined
   private fit: { readonly model: Model; readonly request: ChatRequest } | undefined
+  private readonly conversation: Conversation
+  private readonly route: Route | undefined
+  private excluded: Resolution['excluded'] = []
 
   constructor(
     private readonly gateway: Gateway,
@@ -72,13 +87,18 @@ class Walk {
   ) {
     this.inputTokens = estimateInput(order.exchange.request)
     this.dueMs = performance.now() + gateway.routing.totalTimeoutMs
+    this.conversation = new Conversation(order.key.organization.id, order.exchange.request)
+    this.route = gateway.explainRoute ? new Route() : undefined
   }
 
   async answer(): Promise<Answer> {
     const { gateway, order } = this
     const { request } = order.exchange
     const ask = { name: request.model, kind: 'chat', needs: needsOf(request, this.inputTokens) } as const
-    const { candidates } = resolve(gateway.catalog, order.key, ask, gateway.resting)
+    const { candidates: configured, excluded } = resolve(gateway.catalog, order.key, ask)
+    this.excluded = excluded
+    const { affinity, breaker } = gateway
+    const candidates = affinity.order(configured, this.conversation, (target) => breaker.isWell(target))
     const first = candidates[0]
     if (first === undefined) throw new Failure('overloaded', 'No provider of this model can answer now.')
     // What the model cannot honour is said before anything is held.
@@ -104,7 +124,7 @@ class Walk {
   }
 
   private hold(model: Model): Promise<Held> {
-    const { key, exchange, trace } = this.order
+    const { key, trace } = this.order
     const { organization } = key
     const account = {
       organization: organization.id,
@@ -112,21 +132,32 @@ class Walk {
       key: key.id,
       keyLimits: key.limits,
     }
-    const maxOutputTokens = outputLimit(model, exchange.request)
-    return Held.open(
-      this.gateway.ledger,
-      account,
-      { inputTokens: this.inputTokens, maxOutputTokens, price: model.price },
-      trace,
-      () => this.current?.tally.count(false),
-    )
+    return Held.open(this.gateway.ledger, account, this.quote(model), trace, () => this.current?.tally.count(false))
+  }
+
+  private quote(model: Model): Quote {
+    const maxOutputTokens = outputLimit(model, this.order.exchange.request)
+    return { inputTokens: this.inputTokens, maxOutputTokens, price: model.price }
+  }
+
+  /** The candidates in order until one answers; what it may cost is held before it is asked. */
+  private async attempt<T>(
+    candidates: readonly Candidate[],
+    held: Held,
+    ask: (candidate: Candidate) => Promise<T>,
+  ): Promise<Attempted<T>> {
+    const { dueMs, route } = this
+    const affords = ({ model }: Candidate) => held.requote(this.quote(model))
+    const answered = await attempt(this.gateway, candidates, { ...this.order, dueMs, route, affords }, ask)
+    this.gateway.affinity.served(answered.candidate, this.conversation)
+    this.mark(answered.candidate, answered.fallbacks)
+    return answered
   }
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace } = this.order
-    const answered = await attempt(this.gateway, candidates, this.order, (candidate) => this.askWhole(candidate))
+    const answered = await this.attempt(candidates, held, (candidate) => this.askWhole(candidate))
     const { value, candidate, fallbacks } = answered
-    this.mark(candidate, fallbacks)
     trace.status = 200
     await held.settle('completed', this.bill(value.call, true))
     return { kind: 'whole', body: value.body, ...this.answered(candidate, fallbacks) }
@@ -153,17 +184,16 @@ class Walk {
 
   private async stream(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace, flight } = this.order
-    const answered = await attempt(this.gateway, candidates, this.order, (candidate) => this.askStream(candidate))
-    const { candidate, fallbacks } = answered
+    const answered = await this.attempt(candidates, held, (candidate) => this.askStream(candidate))
+    const { candidate, fallbacks, permit } = answered
     const { pump, call } = answered.value
     call.call.found()
-    this.mark(candidate, fallbacks)
     trace.streamed = true
     trace.status = 200
     trace.markFirstByte()
     held.handOver()
     flight.onInterrupt((why) => pump.interrupt(why))
-    void this.settleStream(pump, call, held)
+    void this.settleStream({ pump, call, permit }, held)
     return { kind: 'stream', pump, ...this.answered(candidate, fallbacks) }
   }
 
@@ -178,9 +208,12 @@ class Walk {
   }
 
   /** Runs beside the stream until it has ended; nobody awaits it. */
-  private async settleStream(pump: Pump, call: Call, held: Held): Promise<void> {
+  private async settleStream({ pump, call, permit }: Streaming, held: Held): Promise<void> {
     const { trace, flight } = this.order
-    const { outcome, bug } = await pump.ended
+    const end = await pump.ended
+    const { outcome, bug } = end
+    const fault = providersFault(end)
+    if (fault !== undefined) permit.failed(fault)
     if (bug !== undefined) this.gateway.report(bug, trace.requestId)
     try {
       await held.settle(outcome, this.bill(call, outcome === 'completed'))
@@ -233,8 +266,15 @@ class Walk {
   }
 
   private answered(candidate: Candidate, fallbacks: number): Answered {
-    return { requestedModel: this.order.exchange.request.model, servedModel: candidate.model.name, fallbacks }
+    const { model: requestedModel } = this.order.exchange.request
+    const route = this.route?.text(this.excluded)
+    return { requestedModel, servedModel: candidate.model.name, fallbacks, route }
   }
+}
+
+/** What the provider did to a stream that had begun; undefined where it was not the provider that ended it. */
+function providersFault({ outcome, fault }: StreamEnd): Fault | undefined {
+  return outcome === 'provider_cut' || fault?.kind === 'timeout' ? fault : undefined
 }
 
 function served(model: Model): Served {

@@ -13,15 +13,17 @@ export function idHeaders(requestId: string): HeaderRecord {
 /** inference-api.md 4.1 rule 9. Names come from the configuration or matched one of it, so they are fit for a header. */
 export function answerHeaders(
   requestId: string,
-  answer: Pick<Answer, 'requestedModel' | 'servedModel' | 'fallbacks'>,
+  answer: Pick<Answer, 'requestedModel' | 'servedModel' | 'fallbacks' | 'route'>,
 ): HeaderRecord {
-  return {
+  const headers: HeaderRecord = {
     'x-request-id': requestId,
     'request-id': requestId,
     'X-Gateway-Requested-Model': answer.requestedModel,
     'X-Gateway-Served-Model': answer.servedModel,
     'X-Gateway-Fallback-Count': String(answer.fallbacks),
   }
+  if (answer.route !== undefined) headers['X-Gateway-Route'] = answer.route
+  return headers
 }
 
 /** inference-api.md 6.1; proxies in between are told not to gather the events. */

@@ -64,7 +64,10 @@ function respond(answer: Answer, requestId: string): Handled {
 function refuseEncoded(headers: Headers): void {
   const encoding = headers.get('content-encoding')
   if (encoding === null || encoding.trim() === '' || encoding.trim().toLowerCase() === 'identity') return
-  throw new Failure('unsupported_encoding', 'Send the body without Content-Encoding; compressed bodies are not supported.')
+  throw new Failure(
+    'unsupported_encoding',
+    'Send the body without Content-Encoding; compressed bodies are not supported.',
+  )
 }
 
 function bodyTimeout(): Failure {

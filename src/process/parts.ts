@@ -9,6 +9,8 @@ import { acceptCount } from '../dialects/messages/request.ts'
 import { Sealer } from '../dialects/responses/compaction.ts'
 import { LocalItemMemory } from '../dialects/responses/memory.ts'
 import { responses } from '../dialects/responses/responses.ts'
+import { Affinity } from '../gateway/affinity.ts'
+import { Breaker, type Rest } from '../gateway/breaker.ts'
 import type { Upstream } from '../gateway/gateway.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { type App, createApp } from '../http/app.ts'
@@ -22,6 +24,8 @@ import { azure, openai } from '../providers/openai/openai.ts'
 import type { Provider } from '../providers/provider.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import { errorFields, type Logger } from './log.ts'
+import type { News } from './messages.ts'
+import { remaining } from './targets.ts'
 
 /** A configuration that is well-formed and cannot be served all the same: a line for the operator. */
 export class UnusableConfiguration extends Error {
@@ -47,6 +51,8 @@ interface Lasting {
   readonly ledger: Ledger
   readonly logger: Logger
   readonly memory: LocalItemMemory | undefined
+  readonly breaker: Breaker
+  readonly affinity: Affinity
 }
 
 /** The inference API of one worker. A reload swaps what it serves; running requests keep what they took. */
@@ -55,16 +61,25 @@ export class Service {
   readonly fetch: App['fetch']
   private memory: LocalItemMemory | undefined
   private prepared: Prepared | undefined
+  private readonly breaker: Breaker
+  private readonly affinity: Affinity
 
-  /** Throws `UnusableConfiguration`. */
+  /** `spread` takes what the other workers should know. Throws `UnusableConfiguration`. */
   constructor(
     private config: Config,
     private readonly logger: Logger,
     private readonly ledger: Ledger = new UnlimitedLedger(),
+    spread: (news: News) => void = () => {},
   ) {
     this.memory = memoryOf(config)
+    this.breaker = new Breaker(undefined, (rest) => {
+      logRest(logger, rest)
+      spread({ about: 'rest', rest })
+    })
+    this.affinity = new Affinity(undefined, (place) => spread({ about: 'place', place }))
+    const { memory, breaker, affinity } = this
     this.state = {
-      current: buildParts(config, { ledger, logger, memory: this.memory }),
+      current: buildParts(config, { ledger, logger, memory, breaker, affinity }),
       inFlight: new InFlight(),
       log: (line) => logger.info(line, 'request'),
       draining: false,
@@ -79,15 +94,16 @@ export class Service {
 
   /** Builds everything that follows from the configuration and keeps it for `commit`. Throws `UnusableConfiguration`. */
   prepare(config: Config): void {
-    const { ledger, logger } = this
+    const { ledger, logger, breaker, affinity } = this
     // What callers may refer back to outlives a reload, unless it is to be remembered for another time.
     const same = config.responses.rememberItemsSeconds === this.config.responses.rememberItemsSeconds
     const memory = same ? this.memory : memoryOf(config)
-    this.prepared = { config, memory, parts: buildParts(config, { ledger, logger, memory }) }
+    this.prepared = { config, memory, parts: buildParts(config, { ledger, logger, memory, breaker, affinity }) }
   }
 
   commit(): void {
     if (this.prepared === undefined) return
+    this.breaker.keep(remaining(this.config, this.prepared.config))
     this.config = this.prepared.config
     this.memory = this.prepared.memory
     this.state.current = this.prepared.parts
@@ -96,6 +112,12 @@ export class Service {
 
   abort(): void {
     this.prepared = undefined
+  }
+
+  /** Takes over what another worker found out. */
+  hear(news: News): void {
+    if (news.about === 'rest') this.breaker.hear(news.rest)
+    else this.affinity.hear(news.place)
   }
 
   /** Why it cannot serve; none where it can. A ledger in process always answers. */
@@ -109,7 +131,7 @@ export class Service {
   }
 }
 
-function buildParts(config: Config, { ledger, logger, memory }: Lasting): EdgeParts {
+function buildParts(config: Config, { ledger, logger, memory, breaker, affinity }: Lasting): EdgeParts {
   const catalog = Catalog.from(config)
   const sealer = new Sealer(compactionKeys(config))
   return {
@@ -122,11 +144,19 @@ function buildParts(config: Config, { ledger, logger, memory }: Lasting): EdgePa
       upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider)])),
       ledger,
       routing: config.routing,
-      resting: () => false,
+      breaker,
+      affinity,
+      explainRoute: config.listen.explainHeader,
       report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
       alarm: (message, fields) => logger.error(fields, message),
     },
   }
+}
+
+/** The beginning of a rest, and its end by a success; that a target is probed is of no interest. */
+function logRest(logger: Logger, { provider, model, restMs, rests, asked, reason, probing }: Rest): void {
+  if (rests === 0) logger.info({ provider, model }, 'target is well again')
+  else if (restMs > 0 && !probing) logger.info({ provider, model, reason, asked, rest_ms: restMs }, 'target rests')
 }
 
 /** Sealed under a key of the process's own: nothing of it outlives the process. */

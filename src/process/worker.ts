@@ -64,6 +64,8 @@ class Worker {
       case 'status':
         void this.reasons().then((reasons) => tell({ type: 'status', id: message.id, reasons }))
         return
+      case 'news':
+        return this.running?.service.hear(message.news)
       case 'drain':
         return this.drain()
       case 'cut':
@@ -74,7 +76,7 @@ class Worker {
   private start({ worker, address, config }: Start): void {
     let service: Service
     try {
-      service = new Service(config, this.log.logger)
+      service = new Service(config, this.log.logger, undefined, (news) => tell({ type: 'news', news }))
     } catch (error) {
       tell({ type: 'failed', reason: problemOf(error) })
       return

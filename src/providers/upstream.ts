@@ -157,7 +157,8 @@ export class UpstreamCall implements Ticking {
   tick(nowMs: number): void {
     const { deadlines } = this.endpoint
     const sinceMs = nowMs - this.phaseMs
-    if (nowMs >= this.dueMs || nowMs - this.startedMs >= deadlines.totalMs) return this.expire('in time')
+    if (nowMs - this.startedMs >= deadlines.totalMs) return this.expire('in time')
+    if (nowMs >= this.dueMs) return this.expire('in time', true)
     switch (this.phase) {
       case 'connect':
         if (sinceMs >= deadlines.connectMs / 2) this.probe()
@@ -193,8 +194,8 @@ export class UpstreamCall implements Ticking {
     this.phaseMs = performance.now()
   }
 
-  private expire(when: string): void {
-    this.expired = new Fault('timeout', `the provider did not answer ${when}`)
+  private expire(when: string, hurried = false): void {
+    this.expired = new Fault('timeout', `the provider did not answer ${when}`, { hurried })
     this.abort()
   }
 
