@@ -301,7 +301,17 @@ property('no target rests longer than a minute, is probed by two at once, or res
 })
 
 function end(permit: Permit, random: Random): void {
-  const how = random.pick(['well', 'well', 'left', 'asked', 'failed', 'timeout', 'rejected', 'credential', 'cut'])
+  const how: FaultKind | 'well' | 'left' | 'asked' = random.pick([
+    'well',
+    'well',
+    'left',
+    'asked',
+    'failed',
+    'timeout',
+    'rejected',
+    'credential',
+    'cut',
+  ])
   if (how === 'well') permit.succeeded()
   else if (how === 'asked') permit.failed(rateLimited(random.below(120_000)))
   else if (how !== 'left') permit.failed(fault(how))
