@@ -53,7 +53,7 @@ export class Affinity {
     conversation: Conversation,
     isWell: (target: TargetRef) => boolean,
   ): readonly Candidate[] {
-    if (this.places.size === 0) return candidates
+    if (this.places.size === 0 || !conversation.goesOn) return candidates
     return grouped(candidates).flatMap((group) => {
       const [first] = group
       if (first === undefined || group.length === 1) return group
@@ -116,6 +116,12 @@ export class Conversation {
     private readonly organization: string,
     private readonly request: ChatRequest,
   ) {}
+
+  /** True where something of it may be in a cache: the model has answered before, or the caller says what to find it by. */
+  get goesOn(): boolean {
+    const { hints, messages } = this.request
+    return hints.promptCacheKey !== undefined || messages.some(({ role }) => role === 'assistant')
+  }
 
   /** The conversation with one model: another model's cache is another. */
   of(model: string): string {

@@ -20,11 +20,10 @@ interface Asking {
   readonly route?: Route | undefined
 }
 
-/** What a candidate gave, and how many were passed over before it. */
+/** What a candidate gave. */
 export interface Answered<T> {
   readonly value: T
   readonly candidate: Candidate
-  readonly fallbacks: number
   /** Takes a failure that comes after the first event, when there is no other candidate any more. */
   readonly permit: Permit
 }
@@ -59,14 +58,14 @@ class Attempts<T> {
 
   async run(candidates: readonly Candidate[]): Promise<Answered<T>> {
     const { breaker, routing } = this.gateway
-    for (const [passed, candidate] of candidates.entries()) {
+    for (const candidate of candidates) {
       if (this.made >= routing.maxAttempts || performance.now() >= this.asking.dueMs) break
       const permit = breaker.enter(candidate.target)
       if (permit === undefined) {
         this.rest(candidate)
         continue
       }
-      const answered = await this.attempt(candidate, permit, passed)
+      const answered = await this.attempt(candidate, permit)
       if (answered !== undefined) return answered
     }
     const answered = this.made === 0 ? await this.wake(candidates) : undefined
@@ -83,27 +82,27 @@ class Attempts<T> {
   /** All of them rest: the one whose rest ends first is asked rather than nobody, unless its provider said not to be. */
   private async wake(candidates: readonly Candidate[]): Promise<Answered<T> | undefined> {
     const { breaker } = this.gateway
-    const resting = [...candidates.entries()].flatMap(([passed, candidate]) => {
+    const resting = candidates.flatMap((candidate) => {
       const rest = breaker.restOf(candidate.target)
-      return rest === undefined || (rest.asked && rest.restMs > 0) ? [] : [{ passed, candidate, rest }]
+      return rest === undefined || (rest.asked && rest.restMs > 0) ? [] : [{ candidate, rest }]
     })
     resting.sort((one, other) => one.rest.restMs - other.rest.restMs)
-    for (const { passed, candidate } of resting) {
-      const answered = await this.attempt(candidate, breaker.enterAnyway(candidate.target), passed)
+    for (const { candidate } of resting) {
+      const answered = await this.attempt(candidate, breaker.enterAnyway(candidate.target))
       if (answered !== undefined || this.made > 0) return answered
     }
     return undefined
   }
 
   /** Undefined where the candidate failed and the next one is to be tried. */
-  private async attempt(candidate: Candidate, permit: Permit, passed: number): Promise<Answered<T> | undefined> {
+  private async attempt(candidate: Candidate, permit: Permit): Promise<Answered<T> | undefined> {
     try {
       if (!(await this.asking.affords(candidate))) {
         this.asking.route?.add(candidate, 'over the limit')
         return undefined
       }
       const value = await this.try(candidate, permit)
-      return value === undefined ? undefined : { ...value, candidate, fallbacks: passed, permit }
+      return value === undefined ? undefined : { ...value, candidate, permit }
     } finally {
       permit.release()
     }

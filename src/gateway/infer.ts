@@ -79,7 +79,7 @@ class Walk {
   private fit: { readonly model: Model; readonly request: ChatRequest } | undefined
   private readonly conversation: Conversation
   private readonly route: Route | undefined
-  private excluded: Resolution['excluded'] = []
+  private resolution: Resolution = { candidates: [], excluded: [] }
 
   constructor(
     private readonly gateway: Gateway,
@@ -95,10 +95,9 @@ class Walk {
     const { gateway, order } = this
     const { request } = order.exchange
     const ask = { name: request.model, kind: 'chat', needs: needsOf(request, this.inputTokens) } as const
-    const { candidates: configured, excluded } = resolve(gateway.catalog, order.key, ask)
-    this.excluded = excluded
+    this.resolution = resolve(gateway.catalog, order.key, ask)
     const { affinity, breaker } = gateway
-    const candidates = affinity.order(configured, this.conversation, (target) => breaker.isWell(target))
+    const candidates = affinity.order(this.resolution.candidates, this.conversation, (target) => breaker.isWell(target))
     const first = candidates[0]
     if (first === undefined) throw new Failure('overloaded', 'No provider of this model can answer now.')
     // What the model cannot honour is said before anything is held.
@@ -145,13 +144,16 @@ class Walk {
     candidates: readonly Candidate[],
     held: Held,
     ask: (candidate: Candidate) => Promise<T>,
-  ): Promise<Attempted<T>> {
+  ): Promise<Attempted<T> & { readonly fallbacks: number }> {
     const { dueMs, route } = this
     const affords = ({ model }: Candidate) => held.requote(this.quote(model))
     const answered = await attempt(this.gateway, candidates, { ...this.order, dueMs, route, affords }, ask)
-    this.gateway.affinity.served(answered.candidate, this.conversation)
-    this.mark(answered.candidate, answered.fallbacks)
-    return answered
+    const { candidate } = answered
+    this.gateway.affinity.served(candidate, this.conversation)
+    // Where the conversation stayed with a later candidate, those before it in the configuration were passed over, too.
+    const fallbacks = Math.max(candidates.indexOf(candidate), this.resolution.candidates.indexOf(candidate))
+    this.mark(candidate, fallbacks)
+    return { ...answered, fallbacks }
   }
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
@@ -267,7 +269,7 @@ class Walk {
 
   private answered(candidate: Candidate, fallbacks: number): Answered {
     const { model: requestedModel } = this.order.exchange.request
-    const route = this.route?.text(this.excluded)
+    const route = this.route?.text(this.resolution.excluded)
     return { requestedModel, servedModel: candidate.model.name, fallbacks, route }
   }
 }

@@ -114,6 +114,11 @@ export class Service {
     this.prepared = undefined
   }
 
+  /** Which targets are not well. */
+  rests(): readonly Rest[] {
+    return this.breaker.rests()
+  }
+
   /** Takes over what another worker found out. */
   hear(news: News): void {
     if (news.about === 'rest') this.breaker.hear(news.rest)

@@ -63,6 +63,11 @@ export class Call {
     return this.link.open
   }
 
+  /** True until the answer is whole. */
+  get isAnswering(): boolean {
+    return !this.answered
+  }
+
   /** Writes bytes as they are. Resolves when the operating system took them; false where the connection is gone. */
   write(data: string | Uint8Array): Promise<boolean> {
     return this.link.write(bytesOf(data))
