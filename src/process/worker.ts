@@ -75,7 +75,7 @@ class Worker {
     if (config.workers === 1) this.log.alone()
     let service: Service
     try {
-      service = new Service(config, this.log.logger)
+      service = new Service(config, this.log)
     } catch (error) {
       tell({ type: 'failed', reason: problemOf(error) })
       return
