@@ -60,8 +60,10 @@ export async function infer(gateway: Gateway, order: Order): Promise<Answer> {
 }
 
 class Walk {
+  readonly dueMs: number
+  readonly flight: Flight
+  readonly trace: Trace
   private readonly inputTokens: number
-  private readonly dueMs: number
   /** The call that is under way: what is charged where the caller leaves. */
   private current: Call | undefined
   private fit: { readonly model: Model; readonly request: ChatRequest } | undefined
@@ -70,6 +72,8 @@ class Walk {
     private readonly gateway: Gateway,
     private readonly order: Order,
   ) {
+    this.flight = order.flight
+    this.trace = order.trace
     this.inputTokens = estimateInput(order.exchange.request)
     this.dueMs = performance.now() + gateway.routing.totalTimeoutMs
   }
@@ -124,7 +128,7 @@ class Walk {
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace } = this.order
-    const answered = await attempt(this.gateway, candidates, this.order, (candidate) => this.askWhole(candidate))
+    const answered = await attempt(this.gateway, candidates, this, (candidate) => this.askWhole(candidate))
     const { value, candidate, fallbacks } = answered
     this.mark(candidate, fallbacks)
     trace.status = 200
@@ -153,7 +157,7 @@ class Walk {
 
   private async stream(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace, flight } = this.order
-    const answered = await attempt(this.gateway, candidates, this.order, (candidate) => this.askStream(candidate))
+    const answered = await attempt(this.gateway, candidates, this, (candidate) => this.askStream(candidate))
     const { candidate, fallbacks } = answered
     const { pump, call } = answered.value
     call.call.found()
