@@ -18,6 +18,9 @@ export interface Plan {
 export const FULL: Plan = { rounds: 5, seconds: 4, warmSeconds: 4, pacedStreams: 500, openStreams: 5000 }
 export const QUICK: Plan = { rounds: 3, seconds: 1.5, warmSeconds: 1.5, pacedStreams: 500, openStreams: 1000 }
 
+/** All streams of a load must have begun to speak by then. */
+const SPEAKING_MS_MAX = 60_000
+
 /** One measured number of one gateway. */
 export interface Figure {
   readonly gateway: string
@@ -176,8 +179,11 @@ async function held(stage: Stage, target: Served, kind: Kind, streams: number, s
   await using loader = await Loader.start()
   const before = residentBytes(target.pid)
   loader.open(target, kind, streams, false)
+  const deadline = performance.now() + SPEAKING_MS_MAX
   for (let counts = await loader.read(); counts.speaking < streams; counts = await loader.read()) {
     right(counts, target)
+    if (performance.now() > deadline)
+      throw new Error(`${target.name}: only ${counts.speaking} of ${streams} streams speak`)
     await Bun.sleep(50)
   }
   await Bun.sleep(200)

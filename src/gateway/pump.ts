@@ -66,7 +66,7 @@ export class Pump implements EventSink, Ticking {
   private interruption: Interruption | 'stalled' | undefined
 
   constructor(
-    private readonly call: UpstreamCall,
+    private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
     private readonly toolNames: UpstreamRequest['toolNames'],
     provider: Provider,
     private readonly encoder: StreamEncoder,
@@ -226,7 +226,11 @@ export class Pump implements EventSink, Ticking {
     this.call.abort()
     const fault = error instanceof Fault ? error : undefined
     const bug = fault === undefined && this.interruption === undefined ? error : undefined
-    if (this.isOpen && this.interruption === undefined && this.out !== '') await this.write()
+    if (this.isOpen && this.interruption === undefined) {
+      if (this.out !== '') await this.write()
+      // What was written in the turn of a cut is thrown away with it, and the headers too: the bytes go out first.
+      await nextTurn()
+    }
     this.end({ outcome: outcomeOf(this.interruption, fault), fault, bug })
     if (!this.isOpen) this.opening.reject(error)
   }
@@ -236,6 +240,11 @@ export class Pump implements EventSink, Ticking {
     ticker.remove(this)
     this.ending.resolve(end)
   }
+}
+
+/** A timer and not a microtask: Bun flushes between turns of its loop. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0))
 }
 
 function outcomeOf(interruption: Interruption | 'stalled' | undefined, fault: Fault | undefined): Outcome {

@@ -7,7 +7,7 @@ import type { ImageKind } from '../core/image.ts'
 import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/errors.ts'
 import { handleCountTokens } from './count-tokens.ts'
-import { type EdgeState, type Handled, type Visit, visit } from './edge.ts'
+import { type EdgeState, type Handled, newRequestId, type Visit, visit } from './edge.ts'
 import { idHeaders } from './headers.ts'
 import { handleImages } from './images.ts'
 import { handleInference } from './inference.ts'
@@ -23,10 +23,18 @@ interface Route {
   readonly handle: Handler
 }
 
-function inference(path: string, name: Exclude<DialectName, 'responses'>): Route {
+function inference(path: string, name: DialectName): Route {
   const family = name === 'messages' ? 'messages' : 'chat'
-  const handle: Handler = (it, server) => handleInference(it, it.parts.dialects[name], server)
+  const handle: Handler = (it, server) => handleInference(it, it.parts.dialects[name].accept, server)
   return { method: 'POST', path, family, dialect: name, handle }
+}
+
+const compact: Route = {
+  method: 'POST',
+  path: '/v1/responses/compact',
+  family: 'chat',
+  dialect: 'responses',
+  handle: (it, server) => handleInference(it, it.parts.dialects.responses.acceptCompact, server),
 }
 
 function counting(path: string): Route {
@@ -41,6 +49,8 @@ function images(kind: ImageKind): Route {
 const routes: readonly Route[] = [
   { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', handle: handleModels },
   inference('/v1/chat/completions', 'chat'),
+  inference('/v1/responses', 'responses'),
+  compact,
   inference('/v1/messages', 'messages'),
   inference('/anthropic/v1/messages', 'messages'),
   counting('/v1/messages/count_tokens'),
@@ -78,17 +88,21 @@ export function createApp(state: EdgeState): App {
   const { fetch: route } = app.compile()
   return {
     fetch(request, from) {
+      // Elysia would ask the `GET` route of the path.
+      if (request.method === 'HEAD') return answerProbe()
       server = from
       return route(request)
     },
   }
 }
 
-/** `HEAD` answers at once and says nothing (agents probe with it); a known path with another method is 405, all else 404. */
+/** `HEAD` answers at once and says nothing, without authentication: agents probe with it. */
+function answerProbe(): Response {
+  return new Response(null, { headers: idHeaders(newRequestId()) })
+}
+
+/** A known path with another method is 405, all else 404. */
 function refuseOther(state: EdgeState, request: Request): Response | Promise<Response> {
-  if (request.method === 'HEAD') {
-    return new Response(null, { headers: idHeaders(`req_${crypto.randomUUID().replaceAll('-', '')}`) })
-  }
   const path = pathOf(request.url)
   const route = routes.find((known) => known.path === path)
   return visit(
@@ -101,6 +115,9 @@ function refuseOther(state: EdgeState, request: Request): Response | Promise<Res
           'unknown_path',
           'There is nothing at this path; the paths of this API are exact and begin with /v1.',
         )
+      }
+      if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
+        throw new Failure('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
       }
       const message = `This path takes ${route.method}, not ${request.method}.`
       throw new Failure('method_not_allowed', message, { headers: { allow: route.method } })

@@ -7,6 +7,7 @@ import type { JsonObject } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
 import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/errors.ts'
+import type { ResponsesDialect } from '../dialects/responses/responses.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Flight, InFlight } from '../gateway/in-flight.ts'
 import { type RequestLine, Trace } from '../gateway/trace.ts'
@@ -18,7 +19,7 @@ export interface EdgeParts {
   readonly gateway: Gateway
   readonly catalog: Catalog
   readonly keys: KeyRing
-  readonly dialects: Readonly<Record<Exclude<DialectName, 'responses'>, Dialect>>
+  readonly dialects: Readonly<Record<DialectName, Dialect>> & { readonly responses: ResponsesDialect }
   /** Converts a request of which only the tokens are to be counted. */
   readonly acceptCount: (body: JsonObject) => ChatRequest
 }
@@ -48,6 +49,11 @@ export interface Handled {
   readonly ends: 'now' | 'later'
 }
 
+/** Unique for ever: it names the request in both logs and is the key of its reservation. */
+export function newRequestId(): string {
+  return `req_${crypto.randomUUID().replaceAll('-', '')}`
+}
+
 /**
  * Runs a handler as a visit. Whatever it throws becomes an answer in the shape of the path; nothing that a caller sends ends in
  * anything else. The log line is written and the flight landed once, here or by the stream that the handler started.
@@ -58,7 +64,7 @@ export async function visit(
   about: { readonly family: ErrorFamily; readonly dialect?: string },
   handle: (visit: Visit) => Promise<Handled> | Handled,
 ): Promise<Response> {
-  const trace = new Trace(`req_${crypto.randomUUID().replaceAll('-', '')}`, state.log)
+  const trace = new Trace(newRequestId(), state.log)
   trace.dialect = about.dialect
   const flight = state.inFlight.take()
   const it: Visit = { request, parts: state.current, trace, flight, family: about.family }

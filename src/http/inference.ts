@@ -21,10 +21,13 @@ export interface Received {
   readonly body: JsonObject
 }
 
-export async function handleInference(visit: Visit, dialect: Dialect, server: Server<undefined>): Promise<Handled> {
+/** A body into an exchange: a dialect's own `accept`, or another of its ways in. */
+export type Accept = Dialect['accept']
+
+export async function handleInference(visit: Visit, accept: Accept, server: Server<undefined>): Promise<Handled> {
   const { parts, trace, flight } = visit
   const { key, body } = await receive(visit, server)
-  const accepted = dialect.accept(body, { organization: key.organization.id })
+  const accepted = accept(body, { organization: key.organization.id })
   const exchange = accepted instanceof Promise ? await accepted : accepted
   return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace.requestId)
 }
@@ -45,19 +48,13 @@ export async function receiveBytes(
 ): Promise<{ readonly key: Key; readonly bytes: Uint8Array }> {
   const { request, flight } = visit
   const key = admit(visit)
-  refuseEncoded(request.headers.get('content-encoding'))
+  refuseEncoded(request.headers)
   const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
   // From here on silence is ours to bound: Bun would cut a stream that says nothing for 10 s.
   server.timeout(request, 0)
   request.signal.addEventListener('abort', () => flight.interrupt('caller_left'), { once: true })
   if (request.signal.aborted) flight.interrupt('caller_left')
   return { key, bytes }
-}
-
-/** A small compressed body can be a large one; nothing is unpacked here. */
-function refuseEncoded(encoding: string | null): void {
-  if (encoding === null || /^\s*(?:identity)?\s*$/i.test(encoding)) return
-  throw new Failure('unsupported_encoding', 'Send the body without a Content-Encoding.')
 }
 
 function respond(answer: Answer, requestId: string): Handled {
@@ -70,6 +67,13 @@ function respond(answer: Answer, requestId: string): Handled {
   // A direct stream writes straight to the socket: one write a chunk, and the rejection of `pull` is the cut.
   const body = new ReadableStream({ type: 'direct', pull: (sink) => pump.attach(sink) })
   return { response: new Response(body, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
+}
+
+/** Bun does not inflate request bodies, and a limit on what is inflated would be another one. */
+function refuseEncoded(headers: Headers): void {
+  const encoding = headers.get('content-encoding')
+  if (encoding === null || encoding.trim() === '' || encoding.trim().toLowerCase() === 'identity') return
+  throw new Failure('unsupported_encoding', 'Send the body without Content-Encoding; compressed bodies are not supported.')
 }
 
 function bodyTimeout(): Failure {

@@ -6,6 +6,9 @@ import type { Config, ProviderConfig, ProviderDialect } from '../config/config.t
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
 import { acceptCount } from '../dialects/messages/request.ts'
+import { Sealer } from '../dialects/responses/compaction.ts'
+import { LocalItemMemory } from '../dialects/responses/memory.ts'
+import { responses } from '../dialects/responses/responses.ts'
 import type { Upstream } from '../gateway/gateway.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { type App, createApp } from '../http/app.ts'
@@ -17,6 +20,7 @@ import { bedrock } from '../providers/bedrock/bedrock.ts'
 import { gemini } from '../providers/gemini/gemini.ts'
 import { azure, openai } from '../providers/openai/openai.ts'
 import type { Provider } from '../providers/provider.ts'
+import { compactionKeys } from './compaction-keys.ts'
 import { errorFields, type Logger } from './log.ts'
 
 /** A configuration that is well-formed and cannot be served all the same: a line for the operator. */
@@ -32,11 +36,25 @@ const adapters: ReadonlyMap<ProviderDialect, Provider> = new Map([
   ['bedrock', bedrock],
 ])
 
+interface Prepared {
+  readonly config: Config
+  readonly memory: LocalItemMemory | undefined
+  readonly parts: EdgeParts
+}
+
+/** What lives through all configurations of a worker. */
+interface Lasting {
+  readonly ledger: Ledger
+  readonly logger: Logger
+  readonly memory: LocalItemMemory | undefined
+}
+
 /** The inference API of one worker. A reload swaps what it serves; running requests keep what they took. */
 export class Service {
   readonly state: EdgeState
   readonly fetch: App['fetch']
-  private prepared: { readonly config: Config; readonly parts: EdgeParts } | undefined
+  private memory: LocalItemMemory | undefined
+  private prepared: Prepared | undefined
 
   /** Throws `UnusableConfiguration`. */
   constructor(
@@ -44,8 +62,9 @@ export class Service {
     private readonly logger: Logger,
     private readonly ledger: Ledger = new UnlimitedLedger(),
   ) {
+    this.memory = memoryOf(config)
     this.state = {
-      current: buildParts(config, ledger, logger),
+      current: buildParts(config, { ledger, logger, memory: this.memory }),
       inFlight: new InFlight(),
       log: (line) => logger.info(line, 'request'),
       draining: false,
@@ -60,12 +79,17 @@ export class Service {
 
   /** Builds everything that follows from the configuration and keeps it for `commit`. Throws `UnusableConfiguration`. */
   prepare(config: Config): void {
-    this.prepared = { config, parts: buildParts(config, this.ledger, this.logger) }
+    const { ledger, logger } = this
+    // What callers may refer back to outlives a reload, unless it is to be remembered for another time.
+    const same = config.responses.rememberItemsSeconds === this.config.responses.rememberItemsSeconds
+    const memory = same ? this.memory : memoryOf(config)
+    this.prepared = { config, memory, parts: buildParts(config, { ledger, logger, memory }) }
   }
 
   commit(): void {
     if (this.prepared === undefined) return
     this.config = this.prepared.config
+    this.memory = this.prepared.memory
     this.state.current = this.prepared.parts
     this.prepared = undefined
   }
@@ -85,12 +109,13 @@ export class Service {
   }
 }
 
-function buildParts(config: Config, ledger: Ledger, logger: Logger): EdgeParts {
+function buildParts(config: Config, { ledger, logger, memory }: Lasting): EdgeParts {
   const catalog = Catalog.from(config)
+  const sealer = new Sealer(compactionKeys(config))
   return {
     catalog,
     keys: new KeyRing(catalog.credentials),
-    dialects: { chat, messages: messages(config.compatibility) },
+    dialects: { chat, messages: messages(config.compatibility), responses: responses({ sealer, memory }) },
     acceptCount: (body) => acceptCount(body, config.compatibility),
     gateway: {
       catalog,
@@ -102,6 +127,13 @@ function buildParts(config: Config, ledger: Ledger, logger: Logger): EdgeParts {
       alarm: (message, fields) => logger.error(fields, message),
     },
   }
+}
+
+/** Sealed under a key of the process's own: nothing of it outlives the process. */
+function memoryOf({ responses: { rememberItemsSeconds } }: Config): LocalItemMemory | undefined {
+  if (rememberItemsSeconds === 0) return undefined
+  const key = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64')
+  return new LocalItemMemory({ sealer: new Sealer([key]), ttlSeconds: rememberItemsSeconds })
 }
 
 function upstreamOf(config: ProviderConfig): Upstream {
