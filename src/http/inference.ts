@@ -64,6 +64,10 @@ function respond(answer: Answer, requestId: string): Handled {
     return { response: new Response(JSON.stringify(answer.body), { headers }), ends: 'now' }
   }
   const { pump } = answer
+  const whole = pump.takeWhole()
+  if (whole !== undefined) {
+    return { response: new Response(whole, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
+  }
   // A direct stream writes straight to the socket: one write a chunk, and the rejection of `pull` is the cut.
   const body = new ReadableStream({ type: 'direct', pull: (sink) => pump.attach(sink) })
   return { response: new Response(body, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
@@ -73,7 +77,10 @@ function respond(answer: Answer, requestId: string): Handled {
 function refuseEncoded(headers: Headers): void {
   const encoding = headers.get('content-encoding')
   if (encoding === null || encoding.trim() === '' || encoding.trim().toLowerCase() === 'identity') return
-  throw new Failure('unsupported_encoding', 'Send the body without Content-Encoding; compressed bodies are not supported.')
+  throw new Failure(
+    'unsupported_encoding',
+    'Send the body without Content-Encoding; compressed bodies are not supported.',
+  )
 }
 
 function bodyTimeout(): Failure {

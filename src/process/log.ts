@@ -10,6 +10,8 @@ const FLUSH_MS = 1000
 
 export interface Log {
   readonly logger: Logger
+  /** This process is the only worker. */
+  alone(): void
   /** Lets the lines so far reach standard output, for a second at most. */
   flush(): Promise<void>
 }
@@ -32,7 +34,7 @@ export function openLog(fd = 1): Log {
     },
     sink,
   )
-  return { logger, flush: () => sink.flush(FLUSH_MS) }
+  return { logger, alone: () => sink.writeAlone(), flush: () => sink.flush(FLUSH_MS) }
 }
 
 /** What of an unexpected error may be logged: its class and where it was thrown. Its message may quote what was being handled. */

@@ -72,6 +72,7 @@ class Worker {
   }
 
   private start({ worker, address, config }: Start): void {
+    if (config.workers === 1) this.log.alone()
     let service: Service
     try {
       service = new Service(config, this.log.logger)
