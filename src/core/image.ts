@@ -5,10 +5,10 @@ import type { Usage } from './usage.ts'
 /** Which of the two image endpoints: pictures from words, or from pictures and words. */
 export type ImageKind = 'generations' | 'edits'
 
-/** What is sent to a provider: JSON as text, or a form as pieces of which the files are views of the caller's own bytes. */
+/** What is sent to a provider: pieces, of which the pictures are views of the caller's own bytes. */
 export interface ImageBody {
   readonly contentType: string
-  readonly content: string | readonly Uint8Array[]
+  readonly content: readonly Uint8Array[]
 }
 
 export interface ImageRequest {

@@ -6,7 +6,6 @@ import type { ImageKind, ImageRequest } from '../core/image.ts'
 import { imagesBody, imagesEvents } from '../dialects/images/answer.ts'
 import { acceptImageForm, acceptImages } from '../dialects/images/request.ts'
 import { makeImages } from '../gateway/images.ts'
-import { parseBody } from '../wire/body.ts'
 import { boundaryOf, isForm, parseForm } from '../wire/multipart.ts'
 import type { Handled, Visit } from './edge.ts'
 import { answerHeaders, STREAM_HEADERS } from './headers.ts'
@@ -31,7 +30,7 @@ export async function handleImages(visit: Visit, kind: ImageKind, server: Server
 
 /** A form is for edits, whose files SDKs send so; everything else is read as JSON, whatever its type says (decisions.md 1). */
 function accept(kind: ImageKind, contentType: string | null, bytes: Uint8Array): ImageRequest {
-  if (contentType === null || !isForm(contentType)) return acceptImages(kind, parseBody(bytes))
+  if (contentType === null || !isForm(contentType)) return acceptImages(kind, bytes)
   if (kind === 'edits') return acceptImageForm(parseForm(bytes, boundaryOf(contentType)))
   const message = 'This path takes JSON; multipart/form-data is for POST /v1/images/edits.'
   throw new Failure('unsupported_media_type', message)

@@ -11,6 +11,7 @@ import type { Hold, Settlement } from '../../src/ledger/ledger.ts'
 import { UnlimitedLedger } from '../../src/ledger/unlimited.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
+import { bytesOf } from '../support/bytes.ts'
 import * as does from '../support/scenarios.ts'
 import { type Scenario, Upstream } from '../support/upstream.ts'
 
@@ -78,7 +79,10 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
       return line
     },
     async make(body, before) {
-      const image = acceptImages('generations', { model: 'painter', prompt: 'a weir', ...body })
+      const image = acceptImages(
+        'generations',
+        bytesOf(JSON.stringify({ model: 'painter', prompt: 'a weir', ...body })),
+      )
       const trace = new Trace('req_1', (written) => {
         line = written
       })
@@ -147,6 +151,22 @@ describe('what is held and what is charged', () => {
     ],
     ['no usage', byImage, {}, data(1), 40_000, { cost: 40_000, images: 1, estimated: true }],
     ['no data', byImage, { n: 2 }, '{"created":1}', 80_000, { cost: 80_000, images: 2, estimated: true }],
+    [
+      'ten by the token, the dearest there are',
+      byToken,
+      { n: 10 },
+      data(10, { usage }),
+      2_496_000,
+      { cost: 10_930, images: 10, estimated: false },
+    ],
+    [
+      'usage without data',
+      byImage,
+      { n: 2 },
+      JSON.stringify({ created: 1, usage }),
+      80_000,
+      { cost: 80_000, images: 2, estimated: true },
+    ],
     ['tokens', byToken, low, data(1, { usage }), 10_880, { cost: 10_930, images: 1, estimated: false }],
     ['tokens, both priced', both, low, data(1, { usage }), 40_000, { cost: 10_930, images: 1, estimated: false }],
     ['no price', undefined, {}, data(1, { usage }), 0, { cost: 0, images: 1, estimated: false }],

@@ -2,22 +2,24 @@
 
 import type { ImageBody, ImageKind, ImageRequest } from '../../core/image.ts'
 import type { JsonObject } from '../../core/json.ts'
+import { parseBody } from '../../wire/body.ts'
+import { type Member, membersOf, writeMembers } from '../../wire/members.ts'
 import { type FormPart, formText, mintBoundary, writeForm } from '../../wire/multipart.ts'
 import { refuseForbidden, refuseForbiddenNames } from '../forbidden.ts'
 import { checkImagesBody, GENERATION_FIELDS, type ImagesBody, STREAM_FIELDS } from './schema.ts'
 
-/** Throws `Failure` with the field at fault. */
-export function acceptImages(kind: ImageKind, body: JsonObject): ImageRequest {
+/** The bytes of a JSON body. Throws `Failure` with the field at fault. */
+export function acceptImages(kind: ImageKind, bytes: Uint8Array): ImageRequest {
+  const body = parseBody(bytes)
   refuseForbidden(body, 'forbidden')
   const checked = checkImagesBody(body)
-  const sent: [string, JsonObject[string]][] = Object.entries(body).filter(
-    ([name, value]) => value !== null && isSent(kind, name),
-  )
-  const write = (model: string): ImageBody => ({
-    contentType: 'application/json',
-    content: JSON.stringify(Object.fromEntries([['model', model], ...sent])),
-  })
-  return requestOf(kind, checked, checked.images?.length ?? 0, write)
+  const sent = membersOf(bytes).filter(({ name }) => body[name] !== null && isSent(kind, name))
+  return requestOf(kind, checked, checked.images?.length ?? 0, jsonWriter(sent))
+}
+
+/** A function of its own: a closure within `acceptImages` would keep the parsed body, too. */
+function jsonWriter(sent: readonly Member[]): ImageRequest['body'] {
+  return (model) => ({ contentType: 'application/json', content: writeMembers(['model', model], sent) })
 }
 
 function isSent(kind: ImageKind, name: string): boolean {
