@@ -9,12 +9,12 @@ import type { Flight } from './in-flight.ts'
 import type { Route } from './route.ts'
 import type { Trace } from './trace.ts'
 
-/** Whose attempts they are. */
+/** Whose attempts they are, and how long they may go on. */
 interface Asking {
+  /** No attempt begins after this (`performance.now()`), save for the first. */
+  readonly dueMs: number
   readonly flight: Pick<Flight, 'interrupted'>
   readonly trace: Pick<Trace, 'attempts'>
-  /** Nobody is asked later than this (`performance.now()`): one deadline over all candidates. */
-  readonly dueMs: number
   /** False where the limits of the caller do not allow what this candidate may cost: then it is passed over. */
   readonly affords: (candidate: Candidate) => Promise<boolean>
   readonly route?: Route | undefined
@@ -59,7 +59,7 @@ class Attempts<T> {
   async run(candidates: readonly Candidate[]): Promise<Answered<T>> {
     const { breaker, routing } = this.gateway
     for (const candidate of candidates) {
-      if (this.made >= routing.maxAttempts || performance.now() >= this.asking.dueMs) break
+      if (this.made >= routing.maxAttempts || (this.made > 0 && performance.now() >= this.asking.dueMs)) break
       const permit = breaker.enter(candidate.target)
       if (permit === undefined) {
         this.rest(candidate)

@@ -7,7 +7,7 @@ import { Fold } from '../core/completion.ts'
 import { Failure } from '../core/error.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
-import type { JsonObject, JsonValue } from '../core/json.ts'
+import type { JsonObject } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
@@ -24,6 +24,7 @@ import { Pump, type StreamEnd } from './pump.ts'
 import { Route } from './route.ts'
 import { Tally } from './tally.ts'
 import type { Trace } from './trace.ts'
+import { type Answered, accountOf, interruptedFailure, note, readJson, send, upstreamOf } from './walk.ts'
 
 /** A request on its way: who asks, what, and how it can be ended from outside. */
 export interface Order {
@@ -31,15 +32,6 @@ export interface Order {
   readonly exchange: Exchange
   readonly flight: Flight
   readonly trace: Trace
-}
-
-/** What every answer says of itself. */
-interface Answered {
-  readonly requestedModel: string
-  readonly servedModel: string
-  readonly fallbacks: number
-  /** How the model was chosen; absent unless the operator lets callers see it. */
-  readonly route?: string | undefined
 }
 
 export type Answer =
@@ -72,8 +64,8 @@ export async function infer(gateway: Gateway, order: Order): Promise<Answer> {
 }
 
 class Walk {
-  private readonly inputTokens: number
   private readonly dueMs: number
+  private readonly inputTokens: number
   /** The call that is under way: what is charged where the caller leaves. */
   private current: Call | undefined
   private fit: { readonly model: Model; readonly request: ChatRequest } | undefined
@@ -124,14 +116,8 @@ class Walk {
 
   private hold(model: Model): Promise<Held> {
     const { key, trace } = this.order
-    const { organization } = key
-    const account = {
-      organization: organization.id,
-      organizationLimits: organization.limits,
-      key: key.id,
-      keyLimits: key.limits,
-    }
-    return Held.open(this.gateway.ledger, account, this.quote(model), trace, () => this.current?.tally.count(false))
+    const { ledger } = this.gateway
+    return Held.open(ledger, accountOf(key), this.quote(model), trace, () => this.current?.tally.count(false))
   }
 
   private quote(model: Model): Quote {
@@ -152,7 +138,7 @@ class Walk {
     this.gateway.affinity.served(candidate, this.conversation)
     // Where the conversation stayed with a later candidate, those before it in the configuration were passed over, too.
     const fallbacks = Math.max(candidates.indexOf(candidate), this.resolution.candidates.indexOf(candidate))
-    this.mark(candidate, fallbacks)
+    note(this.order.trace, candidate, fallbacks)
     return { ...answered, fallbacks }
   }
 
@@ -174,7 +160,7 @@ class Walk {
       fold.add(event)
     }
     if (isStream(call)) await readStream(call, take)
-    else for (const event of call.upstream.provider.events(await readJson(call))) take(event)
+    else for (const event of call.upstream.provider.events(await readJson(call.call))) take(event)
     const { completion } = fold
     if (completion === undefined) throw new Fault('cut', 'the answer is not whole', { status: call.call.status })
     this.order.trace.markFirstByte()
@@ -205,7 +191,7 @@ class Walk {
     const { provider } = call.upstream
     const pump = new Pump(call.call, call.toolNames, provider, encoder, call.tally)
     if (isStream(call)) await pump.open()
-    else pump.openWhole(provider.events(await readJson(call)))
+    else pump.openWhole(provider.events(await readJson(call.call)))
     return { pump, call }
   }
 
@@ -230,15 +216,13 @@ class Walk {
   /** The caller left, or the process ends, before there was an answer: what a provider was asked is charged all the same. */
   private async leave(held: Held, why: Interruption): Promise<void> {
     const { current } = this
-    if (current !== undefined) this.mark(current.candidate, undefined)
+    if (current !== undefined) note(this.order.trace, current.candidate, undefined)
     await held.settle(why, current === undefined ? undefined : this.bill(current, false))
   }
 
   /** Sends the request to a candidate; throws a `Fault` where it answers with an error. */
   private async open(candidate: Candidate, stream: boolean): Promise<Call> {
-    const { upstreams } = this.gateway
-    const upstream = upstreams.get(candidate.target.provider)
-    if (upstream === undefined) throw new Error(`no upstream for provider ${candidate.target.provider}`)
+    const upstream = upstreamOf(this.gateway, candidate)
     const { provider, endpoint } = upstream
     const target: Target = { endpoint, model: candidate.target.model }
     const request = await provider.request(this.fitted(candidate.model), target)
@@ -248,18 +232,8 @@ class Walk {
     const call = new UpstreamCall(request, endpoint, stream, this.dueMs)
     const { toolNames } = request
     this.current = { candidate, upstream, call, toolNames, tally: new Tally(this.inputTokens) }
-    await call.open()
-    if (call.status >= 200 && call.status < 300) return this.current
-    const text = await call.errorText()
-    if (call.status < 400) throw new Fault('failed', `the provider answered ${call.status}`, { status: call.status })
-    throw provider.fault(call.status, call.headers, text)
-  }
-
-  private mark(candidate: Candidate, fallbacks: number | undefined): void {
-    const { trace } = this.order
-    trace.servedModel = candidate.model.name
-    trace.provider = candidate.target.provider
-    trace.fallbacks = fallbacks
+    await send(call, provider)
+    return this.current
   }
 
   private bill({ candidate, tally }: Call, whole: boolean): Bill {
@@ -303,21 +277,4 @@ async function readStream({ call, upstream }: Call, take: (event: StreamEvent) =
     else feed.push(chunk)
   }
   void call.release()
-}
-
-async function readJson({ call }: Call): Promise<JsonValue> {
-  const text = await call.text()
-  try {
-    const body: JsonValue = JSON.parse(text)
-    return body
-  } catch (cause) {
-    throw new Fault('broken', 'the answer is not JSON', { status: call.status, cause })
-  }
-}
-
-/** Nobody sees it where the caller left; a caller that waits while the process ends does. */
-function interruptedFailure(why: Interruption): Failure {
-  const message =
-    why === 'drained' ? 'The gateway is shutting down; try again.' : 'The caller left before there was an answer.'
-  return new Failure('shutting_down', message, { retryAfterSeconds: 1 })
 }

@@ -23,7 +23,7 @@ import { gemini } from '../providers/gemini/gemini.ts'
 import { azure, openai } from '../providers/openai/openai.ts'
 import type { Provider } from '../providers/provider.ts'
 import { compactionKeys } from './compaction-keys.ts'
-import { errorFields, type Logger } from './log.ts'
+import { errorFields, type Log, type Logger } from './log.ts'
 import type { News } from './messages.ts'
 import { remaining } from './targets.ts'
 
@@ -67,21 +67,22 @@ export class Service {
   /** `spread` takes what the other workers should know. Throws `UnusableConfiguration`. */
   constructor(
     private config: Config,
-    private readonly logger: Logger,
+    private readonly log: Pick<Log, 'logger' | 'request'>,
     private readonly ledger: Ledger = new UnlimitedLedger(),
     spread: (news: News) => void = () => {},
   ) {
     this.memory = memoryOf(config)
     this.breaker = new Breaker(undefined, (rest) => {
-      logRest(logger, rest)
+      logRest(log.logger, rest)
       spread({ about: 'rest', rest })
     })
     this.affinity = new Affinity(undefined, (place) => spread({ about: 'place', place }))
     const { memory, breaker, affinity } = this
+    const { logger } = log
     this.state = {
       current: buildParts(config, { ledger, logger, memory, breaker, affinity }),
       inFlight: new InFlight(),
-      log: (line) => logger.info(line, 'request'),
+      log: (line) => log.request(line),
       draining: false,
       crowded: false,
     }
@@ -94,7 +95,8 @@ export class Service {
 
   /** Builds everything that follows from the configuration and keeps it for `commit`. Throws `UnusableConfiguration`. */
   prepare(config: Config): void {
-    const { ledger, logger, breaker, affinity } = this
+    const { ledger, breaker, affinity } = this
+    const { logger } = this.log
     // What callers may refer back to outlives a reload, unless it is to be remembered for another time.
     const same = config.responses.rememberItemsSeconds === this.config.responses.rememberItemsSeconds
     const memory = same ? this.memory : memoryOf(config)

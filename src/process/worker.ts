@@ -77,7 +77,7 @@ class Worker {
     if (config.workers === 1) this.log.alone()
     let service: Service
     try {
-      service = new Service(config, this.log.logger, undefined, (news) => tell({ type: 'news', news }))
+      service = new Service(config, this.log, undefined, (news) => tell({ type: 'news', news }))
     } catch (error) {
       tell({ type: 'failed', reason: problemOf(error) })
       return

@@ -81,11 +81,14 @@ function isOfContent(param: string, message: string): boolean {
   return /^(?:no such )?(?:file|image|document)\b|\b(?:file|image|document) (?:\S+ )?(?:was )?not found/i.test(message)
 }
 
+/** Google says 400 where the key is wrong, on its Chat Completions endpoint too; no caller can mend that. */
+const OUR_KEY = /^API key (?:not valid|expired|not found)/i
+
 function kindOf(status: number, text: ErrorText): FaultKind {
   switch (status) {
     case 400:
     case 422:
-      return 'rejected'
+      return OUR_KEY.test(text.message) ? 'credential' : 'rejected'
     case 401:
     case 403:
       return 'credential'

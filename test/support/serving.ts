@@ -61,7 +61,8 @@ export class Serving implements AsyncDisposable {
       { base: null, formatters: { level: (label) => ({ level: label }) } },
       { write: (line: string) => void this.lines.push(JSON.parse(line)) },
     )
-    this.service = new Service(this.config, logger, this.ledger, (news) => this.news.push(news))
+    const request = (fields: object) => logger.info(fields, 'request')
+    this.service = new Service(this.config, { logger, request }, this.ledger, (news) => this.news.push(news))
     this.server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: this.service.fetch })
   }
 
