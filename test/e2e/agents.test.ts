@@ -12,7 +12,7 @@ import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { calls, type Speech, says, speaks } from '../support/speech.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
-import { type Said, saidBy } from './reading.ts'
+import { type Said, saidBy } from '../laws/reading.ts'
 
 setDefaultTimeout(30_000)
 

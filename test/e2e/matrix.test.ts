@@ -8,7 +8,7 @@ import type { DialectName } from '../../src/dialects/dialect.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { calls, SPEECH_USAGE, type Speech, says, speaks } from '../support/speech.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
-import { saidBy } from './reading.ts'
+import { saidBy } from '../laws/reading.ts'
 
 setDefaultTimeout(30_000)
 

@@ -2,10 +2,10 @@
 
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
-import { checkChatStream } from '../laws/chat-grammar.ts'
-import { checkMessagesStream } from '../laws/messages-grammar.ts'
-import { checkResponsesStream } from '../laws/responses-grammar.ts'
-import { checkCompletedResponse } from '../laws/responses-schema.ts'
+import { checkChatStream } from './chat-grammar.ts'
+import { checkMessagesStream } from './messages-grammar.ts'
+import { checkResponsesStream } from './responses-grammar.ts'
+import { checkCompletedResponse } from './responses-schema.ts'
 
 export interface Said {
   readonly text: string
