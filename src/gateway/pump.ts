@@ -27,6 +27,12 @@ const STALL_MS = 120_000
  */
 const SLICE_BYTES = 64 * 1024
 
+/**
+ * Between the last write and a cut. Bun resets the connection, and with it goes what it gathered in this turn (a flush that has resolved
+ * included) and what the caller's host has not handed on yet: without this the last whole events, and a head that was just written, are lost.
+ */
+const LAST_BYTES_MS = 100
+
 /** What Bun's direct streams give to `pull`. `flush(true)` resolves once the socket has taken the bytes: that is the back-pressure. */
 export interface ByteSink {
   write(text: string): unknown
@@ -61,12 +67,14 @@ export class Pump implements EventSink, Ticking {
   private state: State = 'working'
   private isOpen = false
   private content = false
+  /** All is encoded; what is missing is somebody to take it. */
+  private complete = false
   private firstEventMs: number | undefined
   private progressMs = performance.now()
   private interruption: Interruption | 'stalled' | undefined
 
   constructor(
-    private readonly call: UpstreamCall,
+    private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
     private readonly toolNames: UpstreamRequest['toolNames'],
     provider: Provider,
     private readonly encoder: StreamEncoder,
@@ -100,7 +108,21 @@ export class Pump implements EventSink, Ticking {
     this.attached.resolve()
     if (this.state === 'reading') this.flushIdle()
     const { outcome } = await this.ending.promise
-    if (outcome !== 'completed') throw new Error('cut')
+    if (outcome === 'completed') return
+    if (outcome !== 'caller_left') await Bun.sleep(LAST_BYTES_MS)
+    throw new Error('cut')
+  }
+
+  /**
+   * The bytes of the whole stream, where all of it came before there was anybody to take it: then it needs no stream. Instead of
+   * `attach`; undefined where `attach` it must be.
+   */
+  takeWhole(): string | undefined {
+    if (!this.complete || this.interruption !== undefined) return undefined
+    const whole = this.out
+    this.out = ''
+    this.attached.resolve()
+    return whole
   }
 
   /** Ends the stream from outside: the caller left, or the process ends. */
@@ -139,8 +161,10 @@ export class Pump implements EventSink, Ticking {
         this.state = 'reading'
         const chunk = await this.call.read()
         this.state = 'working'
-        if (chunk === undefined || chunk.length <= SLICE_BYTES) await this.pass(chunk)
-        else await this.passInSlices(chunk)
+        if (chunk === undefined || chunk.length <= SLICE_BYTES) this.take(chunk)
+        else await this.takeInSlices(chunk)
+        const waiting = this.write()
+        if (waiting !== undefined) await waiting
       }
       await this.finish()
     } catch (error) {
@@ -148,15 +172,10 @@ export class Pump implements EventSink, Ticking {
     }
   }
 
-  /** One chunk, one write. The last one is written with the end. */
-  private async pass(chunk: Uint8Array | undefined): Promise<void> {
-    this.take(chunk)
-    if (this.isOpen && this.out !== '' && !this.feed.ended) await this.write()
-  }
-
-  private async passInSlices(chunk: Uint8Array): Promise<void> {
+  private async takeInSlices(chunk: Uint8Array): Promise<void> {
     for (let at = 0; at < chunk.length && !this.feed.ended && this.interruption === undefined; at += SLICE_BYTES) {
-      await this.pass(chunk.subarray(at, at + SLICE_BYTES))
+      this.take(chunk.subarray(at, at + SLICE_BYTES))
+      await this.write()
     }
   }
 
@@ -177,15 +196,28 @@ export class Pump implements EventSink, Ticking {
     if (this.sink !== undefined && this.state === 'reading') this.flushIdle()
   }
 
-  private async write(): Promise<void> {
-    if (this.sink === undefined) await Promise.race([this.attached.promise, this.stopped.promise])
-    if (this.interruption !== undefined || this.sink === undefined) return
-    this.sink.write(this.out)
+  /** One chunk, one write; the last one is written with the end. Undefined where nobody must wait, which is nearly always. */
+  private write(): Promise<void> | undefined {
+    if (!this.isOpen || this.out === '' || this.feed.ended) return undefined
+    return this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink)
+  }
+
+  private async writeOnceAttached(): Promise<void> {
+    await Promise.race([this.attached.promise, this.stopped.promise])
+    if (this.sink !== undefined) await this.writeTo(this.sink)
+  }
+
+  private writeTo(sink: ByteSink): Promise<void> | undefined {
+    if (this.interruption !== undefined) return undefined
+    sink.write(this.out)
     this.out = ''
-    const flushed = this.sink.flush(true)
+    const flushed = sink.flush(true)
     this.progressMs = performance.now()
-    if (!(flushed instanceof Promise) || Bun.peek.status(flushed) === 'fulfilled') return
-    // The caller is slower than the provider: nothing is read until its socket takes more.
+    return flushed instanceof Promise && Bun.peek.status(flushed) !== 'fulfilled' ? this.wait(flushed) : undefined
+  }
+
+  /** The caller is slower than the provider: nothing is read until its socket takes more. */
+  private async wait(flushed: Promise<unknown>): Promise<void> {
     this.state = 'writing'
     this.call.pause()
     await Promise.race([flushed, this.stopped.promise])
@@ -204,11 +236,12 @@ export class Pump implements EventSink, Ticking {
   }
 
   private async finish(): Promise<void> {
+    this.complete = true
     if (this.sink === undefined) await Promise.race([this.attached.promise, this.stopped.promise])
-    if (this.interruption !== undefined || this.sink === undefined) throw new Error('interrupted')
-    this.sink.write(this.out)
+    if (this.interruption !== undefined) throw new Error('interrupted')
+    this.sink?.write(this.out)
+    this.sink?.end()
     this.out = ''
-    this.sink.end()
     void this.call.release()
     this.end({ outcome: 'completed' })
   }
@@ -226,7 +259,11 @@ export class Pump implements EventSink, Ticking {
     this.call.abort()
     const fault = error instanceof Fault ? error : undefined
     const bug = fault === undefined && this.interruption === undefined ? error : undefined
-    if (this.isOpen && this.interruption === undefined && this.out !== '') await this.write()
+    if (this.isOpen && this.interruption === undefined) {
+      if (this.out !== '') await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
+      // What was written in the turn of a cut is thrown away with it, and the headers too: the bytes go out first.
+      await nextTurn()
+    }
     this.end({ outcome: outcomeOf(this.interruption, fault), fault, bug })
     if (!this.isOpen) this.opening.reject(error)
   }
@@ -236,6 +273,11 @@ export class Pump implements EventSink, Ticking {
     ticker.remove(this)
     this.ending.resolve(end)
   }
+}
+
+/** A timer and not a microtask: Bun flushes between turns of its loop. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0))
 }
 
 function outcomeOf(interruption: Interruption | 'stalled' | undefined, fault: Fault | undefined): Outcome {

@@ -6,7 +6,7 @@ import { Failure } from '../core/error.ts'
 import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/errors.ts'
 import { handleCountTokens } from './count-tokens.ts'
-import { type EdgeState, type Handled, type Visit, visit } from './edge.ts'
+import { type EdgeState, type Handled, newRequestId, type Visit, visit } from './edge.ts'
 import { idHeaders } from './headers.ts'
 import { handleInference } from './inference.ts'
 import { handleModels } from './models.ts'
@@ -79,17 +79,21 @@ export function createApp(state: EdgeState): App {
   const { fetch: route } = app.compile()
   return {
     fetch(request, from) {
+      // Elysia would ask the `GET` route of the path.
+      if (request.method === 'HEAD') return answerProbe()
       server = from
       return route(request)
     },
   }
 }
 
-/** `HEAD` answers at once and says nothing (agents probe with it); a known path with another method is 405, all else 404. */
+/** `HEAD` answers at once and says nothing, without authentication: agents probe with it. */
+function answerProbe(): Response {
+  return new Response(null, { headers: idHeaders(newRequestId()) })
+}
+
+/** A known path with another method is 405, all else 404. */
 function refuseOther(state: EdgeState, request: Request): Response | Promise<Response> {
-  if (request.method === 'HEAD') {
-    return new Response(null, { headers: idHeaders(`req_${crypto.randomUUID().replaceAll('-', '')}`) })
-  }
   const path = pathOf(request.url)
   const route = routes.find((known) => known.path === path)
   return visit(

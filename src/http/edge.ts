@@ -49,6 +49,11 @@ export interface Handled {
   readonly ends: 'now' | 'later'
 }
 
+/** Unique for ever: it names the request in both logs and is the key of its reservation. */
+export function newRequestId(): string {
+  return `req_${crypto.randomUUID().replaceAll('-', '')}`
+}
+
 /**
  * Runs a handler as a visit. Whatever it throws becomes an answer in the shape of the path; nothing that a caller sends ends in
  * anything else. The log line is written and the flight landed once, here or by the stream that the handler started.
@@ -59,7 +64,7 @@ export async function visit(
   about: { readonly family: ErrorFamily; readonly dialect?: string },
   handle: (visit: Visit) => Promise<Handled> | Handled,
 ): Promise<Response> {
-  const trace = new Trace(`req_${crypto.randomUUID().replaceAll('-', '')}`, state.log)
+  const trace = new Trace(newRequestId(), state.log)
   trace.dialect = about.dialect
   const flight = state.inFlight.take()
   const it: Visit = { request, parts: state.current, trace, flight, family: about.family }

@@ -36,6 +36,7 @@ export async function handleInference(visit: Visit, accept: Accept, server: Serv
 export async function receive(visit: Visit, server: Server<undefined>): Promise<Received> {
   const { request, trace, flight, family } = visit
   const key = admit(visit)
+  refuseEncoded(request.headers)
   const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
   // From here on silence is ours to bound: Bun would cut a stream that says nothing for 10 s.
   server.timeout(request, 0)
@@ -54,9 +55,23 @@ function respond(answer: Answer, requestId: string): Handled {
     return { response: new Response(JSON.stringify(answer.body), { headers }), ends: 'now' }
   }
   const { pump } = answer
+  const whole = pump.takeWhole()
+  if (whole !== undefined) {
+    return { response: new Response(whole, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
+  }
   // A direct stream writes straight to the socket: one write a chunk, and the rejection of `pull` is the cut.
   const body = new ReadableStream({ type: 'direct', pull: (sink) => pump.attach(sink) })
   return { response: new Response(body, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
+}
+
+/** Bun does not inflate request bodies, and a limit on what is inflated would be another one. */
+function refuseEncoded(headers: Headers): void {
+  const encoding = headers.get('content-encoding')
+  if (encoding === null || encoding.trim() === '' || encoding.trim().toLowerCase() === 'identity') return
+  throw new Failure(
+    'unsupported_encoding',
+    'Send the body without Content-Encoding; compressed bodies are not supported.',
+  )
 }
 
 function bodyTimeout(): Failure {

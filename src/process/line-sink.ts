@@ -10,6 +10,8 @@ import fs from 'node:fs'
  * torn apart by the write of another.
  */
 const WRITE_BYTES_MAX = 4096
+/** What a pipe holds. Where one worker alone writes requests, larger writes cost a tenth: each of them wakes the reader. */
+const WRITE_BYTES_MAX_ALONE = 64 * 1024
 /** Held while the reader of the log stalls; further lines are dropped and counted. */
 const HELD_BYTES_MAX = 8 * 1024 * 1024
 /** How long a line may wait for others to share its system call. */
@@ -80,9 +82,15 @@ export class LineSink {
   private timer: NodeJS.Timeout | undefined
   private readonly waiters: (() => void)[] = []
   private readonly heldBytesMax: number
+  private writeBytesMax = WRITE_BYTES_MAX
 
   constructor(private readonly options: SinkOptions) {
     this.heldBytesMax = options.heldBytesMax ?? HELD_BYTES_MAX
+  }
+
+  /** No other process writes lines to the same pipe as a rule. */
+  writeAlone(): void {
+    this.writeBytesMax = WRITE_BYTES_MAX_ALONE
   }
 
   /** Takes one line with its line end. */
@@ -94,7 +102,7 @@ export class LineSink {
     }
     this.append(text, bytes)
     if (this.writing) return
-    if (this.held >= WRITE_BYTES_MAX) this.writeNext()
+    if (this.held >= this.writeBytesMax) this.writeNext()
     else this.timer ??= setTimeout(() => this.writeNext(), GATHER_MS)
   }
 
@@ -112,7 +120,7 @@ export class LineSink {
   /** A line that is longer than one write goes alone. */
   private append(text: string, bytes: number): void {
     const last = this.chunks.at(-1)
-    if (last !== undefined && last.bytes + bytes <= WRITE_BYTES_MAX) {
+    if (last !== undefined && last.bytes + bytes <= this.writeBytesMax) {
       last.text += text
       last.bytes += bytes
     } else {

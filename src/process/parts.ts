@@ -21,7 +21,7 @@ import { gemini } from '../providers/gemini/gemini.ts'
 import { azure, openai } from '../providers/openai/openai.ts'
 import type { Provider } from '../providers/provider.ts'
 import { compactionKeys } from './compaction-keys.ts'
-import { errorFields, type Logger } from './log.ts'
+import { errorFields, type Log, type Logger } from './log.ts'
 
 /** A configuration that is well-formed and cannot be served all the same: a line for the operator. */
 export class UnusableConfiguration extends Error {
@@ -59,14 +59,14 @@ export class Service {
   /** Throws `UnusableConfiguration`. */
   constructor(
     private config: Config,
-    private readonly logger: Logger,
+    private readonly log: Pick<Log, 'logger' | 'request'>,
     private readonly ledger: Ledger = new UnlimitedLedger(),
   ) {
     this.memory = memoryOf(config)
     this.state = {
-      current: buildParts(config, { ledger, logger, memory: this.memory }),
+      current: buildParts(config, { ledger, logger: log.logger, memory: this.memory }),
       inFlight: new InFlight(),
-      log: (line) => logger.info(line, 'request'),
+      log: (line) => log.request(line),
       draining: false,
       crowded: false,
     }
@@ -79,7 +79,8 @@ export class Service {
 
   /** Builds everything that follows from the configuration and keeps it for `commit`. Throws `UnusableConfiguration`. */
   prepare(config: Config): void {
-    const { ledger, logger } = this
+    const { ledger } = this
+    const { logger } = this.log
     // What callers may refer back to outlives a reload, unless it is to be remembered for another time.
     const same = config.responses.rememberItemsSeconds === this.config.responses.rememberItemsSeconds
     const memory = same ? this.memory : memoryOf(config)

@@ -11,8 +11,8 @@ import { dieOnUncaught, type Log, openLog } from './log.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
 import { Service, UnusableConfiguration } from './parts.ts'
 
-/** Above the 10 MiB that the edge counts while reading: Bun's own 413 has no body and none of our headers (decisions.md 1). */
-const BUN_BODY_BYTES_MAX = 64 * 1024 * 1024
+/** Never: the edge counts while it reads, and Bun's own 413 has no body and none of our headers (decisions.md 1). */
+const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 const CROWD_CHECK_MS = 250
 
 type Start = Extract<ToWorker, { type: 'start' }>
@@ -72,9 +72,10 @@ class Worker {
   }
 
   private start({ worker, address, config }: Start): void {
+    if (config.workers === 1) this.log.alone()
     let service: Service
     try {
-      service = new Service(config, this.log.logger)
+      service = new Service(config, this.log)
     } catch (error) {
       tell({ type: 'failed', reason: problemOf(error) })
       return

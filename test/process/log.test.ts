@@ -56,3 +56,16 @@ for (const [name, script] of [
     expect(JSON.stringify(lines) + stderr).not.toContain('what was said')
   })
 }
+
+test('the line of a request is what the logger would have written', async () => {
+  const { code, lines } = await run(`
+    const log = openLog()
+    const fields = { request_id: 'r', key: undefined, status: 200, text: 'a"b', attempts: [{ ms: 1.5 }], streamed: false }
+    log.logger.info(fields, 'request')
+    log.request(fields)
+    await log.flush()
+  `)
+  const [one, other] = lines.map((line) => JSON.stringify({ ...line, time: '' }))
+  expect([code, lines.length]).toEqual([0, 2])
+  expect(other).toBe(one ?? '')
+})
