@@ -5,10 +5,14 @@
 
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
+import type { Completion } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { Fault } from '../../src/core/fault.ts'
+import type { JsonObject } from '../../src/core/json.ts'
+import { chatAnswer } from '../../src/dialects/chat/answer.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import type { DialectName, StreamEncoder } from '../../src/dialects/dialect.ts'
+import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { Feed } from '../../src/gateway/feed.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
@@ -19,7 +23,7 @@ import type { Provider } from '../../src/providers/provider.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
 import { type Fixture, fixtures, type Wanted } from '../support/fixtures.ts'
 import { Random } from '../support/random.ts'
-import { cuts } from '../support/streams.ts'
+import { cuts, foldOf } from '../support/streams.ts'
 import { type Said, saidBy } from './reading.ts'
 
 const PROVIDERS: Readonly<Record<string, Provider>> = { openai, azure, anthropic, gemini, bedrock }
@@ -33,6 +37,12 @@ const ENCODERS: Readonly<Record<DialectName, () => StreamEncoder>> = {
   chat: () => new ChatEncoder(SERVED, true, 'chatcmpl-1'),
   responses: () => accept({ input: 'x', stream: true }).encoder(SERVED),
   messages: () => new MessagesEncoder(SERVED, 'msg_1'),
+}
+
+const ANSWERS: Readonly<Record<DialectName, (completion: Completion) => JsonObject>> = {
+  chat: (completion) => chatAnswer(completion, SERVED),
+  responses: (completion) => accept({ input: 'x' }).answer(completion, SERVED),
+  messages: (completion) => messagesAnswer(completion, SERVED),
 }
 
 /** What a provider's bytes are to an encoder: its calls, in order. They are the same for every dialect. */
@@ -60,6 +70,10 @@ function read(provider: Provider, chunks: readonly Uint8Array[], splice: 'splice
     throw error
   }
 }
+
+/** A step as the events that it stands for. */
+const eventsOf = (step: Step): readonly StreamEvent[] =>
+  isTexts(step) ? step.map((inside) => ({ type: 'text', text: JSON.parse(`"${inside}"`) })) : [step]
 
 const isTexts = (step: Step): step is readonly string[] => Array.isArray(step)
 
@@ -110,11 +124,16 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
   const { bytes, expect: wanted } = fixture
   const whole = read(provider, [bytes])
 
-  test.each(DIALECTS)('order: %s', (dialect) => {
+  test.each(DIALECTS)('order and fold: %s', (dialect) => {
     const text = written(dialect, whole)
     expect(whole.fault === undefined).toBe(wanted.terminal)
     expect(ENDS[dialect].test(text)).toBe(wanted.terminal)
-    if (wanted.terminal) checkSaid(saidBy(dialect, true, text), wanted, name)
+    if (!wanted.terminal) return
+    const said = saidBy(dialect, true, text)
+    checkSaid(said, wanted, name)
+    // Fold: a whole answer of the same events says the same.
+    const body = JSON.stringify(ANSWERS[dialect](foldOf(whole.steps.flatMap(eventsOf))))
+    expect(saidBy(dialect, false, body)).toEqual(said)
   })
 
   test('splice', () => {

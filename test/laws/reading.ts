@@ -41,12 +41,12 @@ function chatBody(body: JsonObject): Said {
   const choices = objects(body['choices'])
   if (choices.length !== 1) throw new Error(`not one choice: ${JSON.stringify(body)}`)
   const { message, finish_reason: finish } = choices[0] ?? {}
-  const { content, tool_calls: made } = objectOf(message)
+  const { content, refusal, tool_calls: made } = objectOf(message)
   const calls = objects(made).map((call) => {
     const { name, arguments: json } = objectOf(call['function'])
     return { id: String(call['id']), name: String(name), input: JSON.parse(String(json)) }
   })
-  return { text: String(content ?? ''), calls, finish: String(finish), ...chatUsage(objectOf(body['usage'])) }
+  return { text: `${content ?? ''}${refusal ?? ''}`, calls, finish: String(finish), ...chatUsage(objectOf(body['usage'])) }
 }
 
 function chatUsage(usage: JsonObject = {}): Pick<Said, 'input' | 'output'> {
