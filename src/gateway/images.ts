@@ -93,8 +93,9 @@ class ImageWalk {
   }
 
   private async ask(candidates: readonly Candidate[], held: Held): Promise<ImageAnswer> {
-    const { image, trace } = this.order
-    const answered = await attempt(this.gateway, candidates, this.order, (candidate) => this.make(candidate))
+    const { image, trace, flight } = this.order
+    const asking = { trace, flight, dueMs: this.dueMs }
+    const answered = await attempt(this.gateway, candidates, asking, (candidate) => this.make(candidate))
     const { candidate, fallbacks, value } = answered
     note(trace, candidate, fallbacks)
     trace.status = 200

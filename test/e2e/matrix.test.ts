@@ -5,10 +5,10 @@ import { LLMock } from '@copilotkit/aimock'
 import type { ProviderDialect } from '../../src/config/config.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
+import { saidBy } from '../laws/reading.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { calls, SPEECH_USAGE, type Speech, says, speaks } from '../support/speech.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
-import { saidBy } from '../laws/reading.ts'
 
 setDefaultTimeout(30_000)
 
