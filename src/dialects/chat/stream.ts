@@ -1,6 +1,6 @@
 /** Canonical events → the Chat Completions stream (wire.md A2.3). What does not change from chunk to chunk is serialised once. */
 
-import type { StreamEvent } from '../../core/event.ts'
+import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import { mergeUsage, type Usage } from '../../core/usage.ts'
 import { dataEvent, jsonInside, jsonLine, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
@@ -11,7 +11,8 @@ import { chatUsage } from './usage.ts'
 
 /**
  * Role chunk, content, tool calls, finish, usage (where asked for), `[DONE]`. The role chunk waits for the first content, which
- * decides whether its `content` is `""` or, as where a tool call comes first, `null`.
+ * decides whether its `content` is `""` or, as where a tool call comes first, `null`. The finish waits for `end`: many readers stop at it, and
+ * a stream that is cut behind it would be whole to them.
  */
 export class ChatEncoder implements StreamEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
@@ -25,6 +26,7 @@ export class ChatEncoder implements StreamEncoder {
   private readonly textSeam: string
   private begun = false
   private usage: Usage = {}
+  private reason: FinishReason = 'stop'
 
   constructor(
     private readonly served: Served,
@@ -71,10 +73,17 @@ export class ChatEncoder implements StreamEncoder {
         this.usage = mergeUsage(this.usage, event.usage)
         return ''
       case 'finish':
-        return `${this.begin('')}${this.opening}{},"logprobs":null,"finish_reason":"${chatFinish(event.reason)}"}]${this.includeUsage ? ',"usage":null' : ''}}\n\n`
+        this.reason = event.reason
+        return ''
       case 'end':
-        return `${this.includeUsage ? this.usageChunk() : ''}data: [DONE]\n\n`
+        return `${this.finish()}${this.includeUsage ? this.usageChunk() : ''}data: [DONE]\n\n`
     }
+  }
+
+  private finish(): string {
+    const usage = this.includeUsage ? ',"usage":null' : ''
+    const reason = chatFinish(this.reason)
+    return `${this.begin('')}${this.opening}{},"logprobs":null,"finish_reason":"${reason}"}]${usage}}\n\n`
   }
 
   /** The role chunk, the first time. */

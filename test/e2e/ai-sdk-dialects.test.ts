@@ -1,0 +1,235 @@
+/** The Vercel AI SDK in the other two dialects against the running program: its OpenAI provider's Responses, and its Anthropic provider. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { createAnthropic } from '@ai-sdk/anthropic'
+import { createOpenAI } from '@ai-sdk/openai'
+import { APICallError, generateText, isStepCount, type LanguageModel, streamText, tool } from 'ai'
+import { z } from 'zod'
+import { KEY } from '../support/gateway.ts'
+import * as does from '../support/scenarios.ts'
+import { calls, inSteps, says } from '../support/speech.ts'
+import { thrownBy } from '../support/thrown.ts'
+import { Upstream } from '../support/upstream.ts'
+import { BREAKS, HELLO, type Stage, startStage } from './stage.ts'
+
+setDefaultTimeout(30_000)
+// It would say at each request that it does not know the names of our models.
+Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
+
+interface Maker {
+  readonly make: (model: string) => LanguageModel
+  /** What it makes of an answer that a filter stopped: Responses and Messages have no word of their own for it. */
+  readonly filtered: string
+  readonly cut: string
+}
+
+let stage: Stage
+let raw: Upstream
+const frames = does.chatFrames(['one', ' two', ' three'])
+
+beforeAll(async () => {
+  raw = await Upstream.start()
+  stage = await startStage({ providers: { raw: raw.url }, models: { raw: ['raw/raw'], steps: ['raw/steps'] } })
+})
+
+afterAll(async () => {
+  await stage[Symbol.asyncDispose]()
+  await raw[Symbol.asyncDispose]()
+})
+
+const MAKERS: Readonly<Record<string, Maker>> = {
+  'openai (Responses)': {
+    make: (model) => createOpenAI({ apiKey: KEY, baseURL: `${stage.gateway.url}/v1` }).responses(model),
+    filtered: 'stop',
+    cut: 'stop',
+  },
+  anthropic: {
+    make: (model) => createAnthropic({ apiKey: KEY, baseURL: `${stage.gateway.url}/anthropic/v1` })(model),
+    filtered: 'stop',
+    cut: 'length',
+  },
+  'anthropic, with a bearer token': {
+    make: (model) => createAnthropic({ authToken: KEY, baseURL: `${stage.gateway.url}/v1` })(model),
+    filtered: 'stop',
+    cut: 'length',
+  },
+}
+
+const usage = { inputTokens: 11, outputTokens: 7, totalTokens: 18 }
+
+/** A weather tool, and the cities that it was asked for. */
+function weather() {
+  const cities: string[] = []
+  const get_weather = tool({
+    description: 'The weather in a city.',
+    inputSchema: z.object({ city: z.string() }),
+    execute: async ({ city }) => {
+      cities.push(city)
+      return { degrees: city.length }
+    },
+  })
+  return { tools: { get_weather }, cities }
+}
+
+describe.each(Object.entries(MAKERS))('%s', (_, { make, filtered, cut }) => {
+  test('text, whole', async () => {
+    const answer = await generateText({ model: make('small'), prompt: 'say hello' })
+    expect(answer.text).toBe(HELLO)
+    expect(answer.finishReason).toBe('stop')
+    expect(answer.usage).toMatchObject(usage)
+    expect(answer.response.modelId).toBe('small')
+  })
+
+  test('text, streamed', async () => {
+    const answer = streamText({ model: make('small'), prompt: 'say hello' })
+    const pieces: string[] = []
+    for await (const piece of answer.textStream) pieces.push(piece)
+    expect(pieces.join('')).toBe(HELLO)
+    expect(pieces.length).toBeGreaterThan(5)
+    expect(await answer.finishReason).toBe('stop')
+    expect(await answer.usage).toMatchObject(usage)
+  })
+
+  test('what was cut short, filtered, and empty', async () => {
+    const rows = [
+      ['say too much', cut, 'This goes on and'],
+      ['say it badly', filtered, 'I think'],
+      ['say nothing', 'stop', ''],
+    ] as const
+    for (const [prompt, reason, text] of rows) {
+      const whole = await generateText({ model: make('small'), prompt })
+      expect({ prompt, text: whole.text, reason: whole.finishReason }).toEqual({
+        prompt,
+        text,
+        reason: reason as never,
+      })
+      const streamed = streamText({ model: make('small'), prompt })
+      expect<unknown>({ text: await streamed.text, reason: await streamed.finishReason }).toEqual({ text, reason })
+    }
+  })
+
+  test.each([false, true])('tools in parallel (streamed: %p)', async (stream) => {
+    const { tools, cities } = weather()
+    const request = { model: make('small'), tools, stopWhen: isStepCount(4), prompt: 'weather in Oslo and Rome' }
+    const answer = stream ? streamText(request) : await generateText(request)
+    const steps = await answer.steps
+    expect(await answer.text).toBe('Seven degrees in Oslo, nineteen in Rome.')
+    expect(cities.sort()).toEqual(['Oslo', 'Rome'])
+    expect(steps.map((step) => step.finishReason)).toEqual(['tool-calls', 'stop'])
+    expect(steps[0]?.toolCalls.map((call) => call.toolCallId)).toEqual(['call_oslo', 'call_rome'])
+  })
+
+  test.each([false, true])(
+    'a loop of three steps keeps what was said between the calls (streamed: %p)',
+    async (stream) => {
+      const oslo = { id: 'call_1', name: 'get_weather', json: '{"city":"Oslo"}' }
+      const rome = { id: 'call_2', name: 'get_weather', json: '{"city":"Rome"}' }
+      raw.on('steps', inSteps(calls('First Oslo.', oslo), calls('Now Rome.', rome), says('Done.')))
+      const { tools, cities } = weather()
+      const request = { model: make('steps'), tools, stopWhen: isStepCount(5), prompt: 'Oslo, then Rome' }
+      const answer = stream ? streamText(request) : await generateText(request)
+      expect(await answer.text).toBe('Done.')
+      expect(cities).toEqual(['Oslo', 'Rome'])
+      // On Responses the SDK sends references to the texts, not the texts.
+      expect(raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject([
+        { role: 'user', content: 'Oslo, then Rome' },
+        { role: 'assistant', content: 'First Oslo.', tool_calls: [{ id: 'call_1' }] },
+        { role: 'tool', tool_call_id: 'call_1', content: '{"degrees":4}' },
+        { role: 'assistant', content: 'Now Rome.', tool_calls: [{ id: 'call_2' }] },
+        { role: 'tool', tool_call_id: 'call_2', content: '{"degrees":4}' },
+      ])
+    },
+  )
+
+  test('a tool call without arguments', async () => {
+    const ask_oracle = tool({ inputSchema: z.object({}), execute: async () => 'silence' })
+    const request = { model: make('small'), tools: { ask_oracle }, stopWhen: isStepCount(4), prompt: 'ask the oracle' }
+    expect((await generateText(request)).text).toBe('The oracle is silent.')
+    expect(await streamText(request).text).toBe('The oracle is silent.')
+  })
+
+  test.each([
+    ['error-400', 400, /context of 10 tokens/],
+    ['absent', 404, /absent/],
+    ['error-429', 429, /./],
+    ['error-500', 502, /./],
+    ['error-503', 503, /./],
+  ] as const)('%s is an APICallError of status %d with our message', async (model, statusCode, message) => {
+    const whole = await thrownBy(generateText({ model: make(model), prompt: 'say hello', maxRetries: 0 }))
+    const streamed = streamText({ model: make(model), prompt: 'say hello', maxRetries: 0, onError: () => {} })
+    const parts: unknown[] = []
+    for await (const part of streamed.stream) if (part.type === 'error') parts.push(part.error)
+    for (const error of [whole, ...parts]) {
+      expect(error).toBeInstanceOf(APICallError)
+      expect(error).toMatchObject({ statusCode, isRetryable: statusCode === 429 || statusCode >= 500 })
+      expect(String(error)).toMatch(message)
+      expect(String(error)).not.toMatch(/Bad Request|provider-key|10\.0\.0\.1/)
+    }
+    expect(parts).toHaveLength(1)
+  })
+
+  test.each(BREAKS)('a stream that breaks by %s is an error, after the text that had come', async (_, breaks) => {
+    const seen = Promise.withResolvers<void>()
+    raw.on('raw', does.waits(frames.slice(0, 3), seen.promise, breaks))
+    let text = ''
+    const read = async () => {
+      const answer = streamText({ model: make('raw'), prompt: 'go', maxRetries: 0, onError: () => {} })
+      for await (const part of answer.stream) {
+        if (part.type === 'error') throw part.error
+        if (part.type !== 'text-delta') continue
+        text += part.text
+        if (text === 'one two') seen.resolve()
+      }
+    }
+    const error = await thrownBy(read())
+    expect(error).toBeInstanceOf(Error)
+    expect(String(error)).not.toContain('secret')
+    expect(text).toBe('one two')
+  })
+
+  test('an abort reaches the provider within a second', async () => {
+    raw.on('raw', does.stalls(frames.slice(0, 2)))
+    const from = raw.calls.length
+    const controller = new AbortController()
+    const answer = streamText({ model: make('raw'), prompt: 'go', abortSignal: controller.signal })
+    let leftAt = Number.POSITIVE_INFINITY
+    for await (const part of answer.stream) {
+      if (part.type !== 'text-delta') continue
+      leftAt = performance.now()
+      controller.abort()
+    }
+    const ending = await (await raw.call(undefined, from)).aborted
+    expect(ending.atMs - leftAt).toBeLessThan(1000)
+  })
+})
+
+test.each([
+  ['refers to what was said', undefined],
+  ['sends what was said, where nothing is to be stored', false],
+])('over two turns Responses %s', async (_, store) => {
+  const sent: string[] = []
+  const recording = Object.assign(
+    (input: string | URL | Request, init?: RequestInit) => {
+      sent.push(String(init?.body))
+      return fetch(input, init)
+    },
+    { preconnect: () => {} },
+  )
+  const settings = { apiKey: KEY, baseURL: `${stage.gateway.url}/v1`, fetch: recording }
+  const model = createOpenAI(settings).responses('small')
+  const first = await generateText({ model, prompt: 'say hello' })
+  const from = stage.mock.getRequests().length
+  await generateText({
+    model,
+    messages: [
+      { role: 'user', content: 'say hello' },
+      ...first.response.messages,
+      { role: 'user', content: 'weather in Oslo' },
+    ],
+    ...(store === undefined ? {} : { providerOptions: { openai: { store } } }),
+  })
+  expect(sent[1]?.includes('item_reference')).toBe(store === undefined)
+  expect(stage.mock.getRequests().slice(from)[0]?.body).toMatchObject({
+    messages: [{ content: 'say hello' }, { role: 'assistant', content: HELLO }, { content: 'weather in Oslo' }],
+  })
+})

@@ -1,0 +1,182 @@
+/** LangChain against the running program, in all three dialects. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { ChatAnthropic } from '@langchain/anthropic'
+import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
+import { type AIMessage, type AIMessageChunk, HumanMessage, ToolMessage } from '@langchain/core/messages'
+import { tool } from '@langchain/core/tools'
+import { ChatOpenAI } from '@langchain/openai'
+import { z } from 'zod'
+import { KEY } from '../support/gateway.ts'
+import * as does from '../support/scenarios.ts'
+import { calls, inSteps, says } from '../support/speech.ts'
+import { thrownBy } from '../support/thrown.ts'
+import { Upstream } from '../support/upstream.ts'
+import { BREAKS, HELLO, type Stage, startStage } from './stage.ts'
+
+setDefaultTimeout(30_000)
+
+let stage: Stage
+let raw: Upstream
+const frames = does.chatFrames(['one', ' two', ' three'])
+
+beforeAll(async () => {
+  raw = await Upstream.start()
+  stage = await startStage({ providers: { raw: raw.url }, models: { raw: ['raw/raw'], steps: ['raw/steps'] } })
+})
+
+afterAll(async () => {
+  await stage[Symbol.asyncDispose]()
+  await raw[Symbol.asyncDispose]()
+})
+
+const openai = (model: string, useResponsesApi: boolean) =>
+  new ChatOpenAI({
+    model,
+    useResponsesApi,
+    apiKey: KEY,
+    maxRetries: 0,
+    configuration: { baseURL: `${stage.gateway.url}/v1` },
+  })
+
+const MAKERS: Readonly<Record<string, (model: string) => ChatOpenAI | ChatAnthropic>> = {
+  'Chat Completions': (model) => openai(model, false),
+  Responses: (model) => openai(model, true),
+  Messages: (model) =>
+    new ChatAnthropic({ model, apiKey: KEY, maxRetries: 0, anthropicApiUrl: `${stage.gateway.url}/anthropic` }),
+}
+
+const get_weather = tool(async ({ city }) => `${city.length} degrees`, {
+  name: 'get_weather',
+  description: 'The weather in a city.',
+  schema: z.object({ city: z.string() }),
+})
+
+/** The pieces of a stream as one message. */
+async function gathered(stream: AsyncIterable<AIMessageChunk>): Promise<AIMessageChunk> {
+  let whole: AIMessageChunk | undefined
+  for await (const piece of stream) whole = whole === undefined ? piece : whole.concat(piece)
+  if (whole === undefined) throw new Error('an empty stream')
+  return whole
+}
+
+type Asking = Pick<BaseChatModel, 'invoke' | 'stream'>
+
+const ask = async (model: Asking, streamed: boolean, messages: readonly (HumanMessage | AIMessage | ToolMessage)[]) =>
+  streamed ? await gathered(await model.stream([...messages])) : await model.invoke([...messages])
+
+describe.each(Object.entries(MAKERS))('%s', (dialect, make) => {
+  describe.each([false, true])('streamed: %p', (streamed) => {
+    test('text', async () => {
+      const answer = await ask(make('small'), streamed, [new HumanMessage('say hello')])
+      expect(answer.text).toBe(HELLO)
+      // It reads the input of a Messages stream from its first event alone, where a provider of this kind has not told it yet.
+      const input_tokens = dialect === 'Messages' && streamed ? 0 : 11
+      expect(answer.usage_metadata).toMatchObject({ input_tokens, output_tokens: 7 })
+    })
+
+    test.each([
+      ['say too much', 'This goes on and'],
+      ['say it badly', 'I think'],
+      ['say nothing', ''],
+    ])('%s', async (words, text) => {
+      expect((await ask(make('small'), streamed, [new HumanMessage(words)])).text).toBe(text)
+    })
+
+    test('tools in parallel', async () => {
+      const model = make('small').bindTools([get_weather])
+      const question = new HumanMessage('weather in Oslo and Rome')
+      const first = await ask(model, streamed, [question])
+      const called = first.tool_calls ?? []
+      expect(called.map(({ id, name, args }) => ({ id, name, args }))).toEqual([
+        { id: 'call_oslo', name: 'get_weather', args: { city: 'Oslo' } },
+        { id: 'call_rome', name: 'get_weather', args: { city: 'Rome' } },
+      ])
+      const results = called.map(({ id = '' }) => new ToolMessage({ tool_call_id: id, content: '7' }))
+      const second = await ask(model, streamed, [question, first, ...results])
+      expect(second.text).toBe('Seven degrees in Oslo, nineteen in Rome.')
+    })
+
+    test('a loop of three steps', async () => {
+      const oslo = { id: 'call_1', name: 'get_weather', json: '{"city":"Oslo"}' }
+      const rome = { id: 'call_2', name: 'get_weather', json: '{"city":"Rome"}' }
+      raw.on('steps', inSteps(calls('First Oslo.', oslo), calls('', rome), says('Done.')))
+      const model = make('steps').bindTools([get_weather])
+      const history: (HumanMessage | AIMessage | ToolMessage)[] = [new HumanMessage('Oslo, then Rome')]
+      for (;;) {
+        const answer = await ask(model, streamed, history)
+        history.push(answer)
+        if (!answer.tool_calls?.length) break
+        for (const call of answer.tool_calls) history.push(await get_weather.invoke({ ...call, type: 'tool_call' }))
+      }
+      expect(history.at(-1)?.text).toBe('Done.')
+      expect(raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject([
+        { role: 'user', content: 'Oslo, then Rome' },
+        { role: 'assistant', content: 'First Oslo.', tool_calls: [{ id: 'call_1' }] },
+        { role: 'tool', tool_call_id: 'call_1', content: '4 degrees' },
+        { role: 'assistant', tool_calls: [{ id: 'call_2' }] },
+        { role: 'tool', tool_call_id: 'call_2', content: '4 degrees' },
+      ])
+    })
+
+    test('a call without arguments', async () => {
+      const oracle = tool(async () => 'silence', { name: 'ask_oracle', schema: z.object({}) })
+      const model = make('small').bindTools([oracle])
+      const answer = await ask(model, streamed, [new HumanMessage('ask the oracle')])
+      expect(answer.tool_calls).toMatchObject([{ name: 'ask_oracle', args: {} }])
+    })
+
+    test.each([
+      ['error-400', 400, /context of 10 tokens/],
+      ['error-429', 429, /./],
+      ['error-500', 502, /./],
+      ['absent', 404, /absent/],
+    ] as const)('%s is an error of status %d', async (model, status, message) => {
+      const error = await thrownBy(ask(make(model), streamed, [new HumanMessage('say hello')]))
+      expect(error).toBeInstanceOf(Error)
+      // Where the context is too small it makes an error of its own of it.
+      if (model !== 'error-400') expect(error).toMatchObject({ status })
+      expect(String(error)).toMatch(message)
+      expect(String(error)).not.toMatch(/provider-key|10\.0\.0\.1/)
+    })
+  })
+
+  test('a stream comes in pieces', async () => {
+    const pieces: string[] = []
+    for await (const piece of await make('small').stream('say hello')) pieces.push(piece.text)
+    expect(pieces.join('')).toBe(HELLO)
+    expect(pieces.filter((piece) => piece !== '').length).toBeGreaterThan(5)
+  })
+
+  test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
+    const seen = Promise.withResolvers<void>()
+    raw.on('raw', does.waits(frames.slice(0, 3), seen.promise, breaks))
+    let text = ''
+    const read = async () => {
+      for await (const piece of await make('raw').stream('go')) {
+        text += piece.text
+        if (text === 'one two') seen.resolve()
+      }
+    }
+    const error = await thrownBy(read())
+    expect(String(error)).not.toContain('secret')
+    expect(text).toBe('one two')
+  })
+
+  test('an abort reaches the provider within a second', async () => {
+    raw.on('raw', does.stalls(frames.slice(0, 2)))
+    const from = raw.calls.length
+    const controller = new AbortController()
+    let leftAt = Number.POSITIVE_INFINITY
+    const read = async () => {
+      for await (const piece of await make('raw').stream('go', { signal: controller.signal })) {
+        if (piece.text === '') continue
+        leftAt = performance.now()
+        controller.abort()
+      }
+    }
+    await thrownBy(read())
+    const ending = await (await raw.call(undefined, from)).aborted
+    expect(ending.atMs - leftAt).toBeLessThan(1000)
+  })
+})

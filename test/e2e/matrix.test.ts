@@ -1,0 +1,178 @@
+/** Every dialect of callers with every provider, streamed and whole: the same is said, whoever says it and to whom. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { LLMock } from '@copilotkit/aimock'
+import type { ProviderDialect } from '../../src/config/config.ts'
+import type { JsonObject } from '../../src/core/json.ts'
+import type { DialectName } from '../../src/dialects/dialect.ts'
+import { saidBy } from '../laws/reading.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { calls, SPEECH_USAGE, type Speech, says, speaks } from '../support/speech.ts'
+import { type Call, Upstream } from '../support/upstream.ts'
+
+setDefaultTimeout(30_000)
+
+const PROVIDERS: readonly ProviderDialect[] = ['openai', 'azure', 'anthropic', 'gemini', 'bedrock']
+const DIALECTS: readonly DialectName[] = ['chat', 'responses', 'messages']
+
+const HELLO = 'Hello: 日本語, 👩‍👩‍👧‍👦 "quotes"\n\ttabs \u2028 and \\u0041.'
+const OSLO = { id: 'call_oslo', name: 'get_weather', json: '{"city":"Oslo","note":"é\\n👩"}' }
+const ROME = { id: 'call_rome', name: 'get_weather', json: '{"city":"Rome","deep":[{"n":1.5},null,true]}' }
+const NOW = { id: 'call_now', name: 'time-now', json: '{}' }
+
+const SCENES: Readonly<Record<string, Speech>> = {
+  text: says(HELLO),
+  'one tool': calls('', OSLO),
+  'parallel tools': calls('', OSLO, NOW, ROME),
+  'text and tools': calls('One moment. ', OSLO, ROME),
+  empty: says(''),
+  length: says('This goes on and', 'length'),
+  filter: says('I think', 'filter'),
+}
+
+/** What each dialect calls the finish. Responses says `completed`, and Messages has no word of its own for a filter. */
+const FINISH: Readonly<Record<DialectName, Readonly<Record<Speech['finish'], string>>>> = {
+  chat: { stop: 'stop', length: 'length', filter: 'content_filter', calls: 'tool_calls' },
+  responses: { stop: 'completed', length: 'completed', filter: 'completed', calls: 'completed' },
+  messages: { stop: 'end_turn', length: 'max_tokens', filter: 'stop_sequence', calls: 'tool_use' },
+}
+
+const PATHS = { chat: '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages' } as const
+const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const SEEN = 'A red dot.'
+const NOT_SEEN = 'There is no picture.'
+
+/** The scene whose name stands in the request, which has no other text; with a picture, whether it arrived. */
+function choose(call: Call): Speech {
+  const body = JSON.stringify(call.json)
+  if (body.includes('what is in this picture')) return says(body.includes(PNG) ? SEEN : NOT_SEEN)
+  const name = Object.keys(SCENES).findLast((scene) => body.includes(`play ${scene}"`))
+  return name === undefined ? says('no scene') : (SCENES[name] ?? says('no scene'))
+}
+
+const upstreams = new Map<ProviderDialect, Upstream>()
+let mock: LLMock
+let gateway: Gateway
+
+/** One provider of each kind made of bare TCP, and one of each that the simulator plays. */
+function providersAt(url: (provider: ProviderDialect) => string, suffix: string): Record<string, JsonObject> {
+  const entry = (dialect: ProviderDialect): JsonObject => {
+    const aws = { region: 'eu-west-1', access_key_id: 'AKIATEST', secret_access_key: 'secret' }
+    const more = dialect === 'azure' ? { api_version: '2025-04-01-preview' } : dialect === 'bedrock' ? aws : {}
+    return { dialect, base_url: url(dialect), ...(dialect === 'bedrock' ? {} : { api_key: 'provider-key' }), ...more }
+  }
+  return Object.fromEntries(PROVIDERS.map((dialect) => [`${dialect}${suffix}`, entry(dialect)]))
+}
+
+function startMock(): LLMock {
+  const simulator = new LLMock({ host: '127.0.0.1', port: 0, chunkSize: 5 })
+  const made = (...some: (typeof OSLO)[]) => some.map(({ id, name, json }) => ({ id, name, arguments: json }))
+  simulator.on({ userMessage: 'play text and tools' }, { content: 'One moment. ', toolCalls: made(OSLO, ROME) })
+  simulator.on({ userMessage: 'play parallel tools' }, { toolCalls: made(OSLO, NOW, ROME) })
+  simulator.on({ userMessage: 'play one tool' }, { toolCalls: made(OSLO) })
+  simulator.on({ userMessage: 'play text' }, { content: HELLO })
+  simulator.on({ userMessage: 'play empty' }, { content: '' })
+  simulator.on({ userMessage: 'play length' }, { content: 'This goes on and', finishReason: 'length' })
+  return simulator
+}
+
+beforeAll(async () => {
+  mock = startMock()
+  await mock.start()
+  for (const provider of PROVIDERS) {
+    const upstream = await Upstream.start()
+    upstreams.set(provider, upstream.otherwise(speaks(provider, choose)))
+  }
+  const path = (provider: ProviderDialect) => (provider === 'openai' ? '/v1' : '')
+  const models = PROVIDERS.flatMap((name) => [name, `${name}-mock`])
+  gateway = await Gateway.start({
+    providers: {
+      ...providersAt((name) => `http://127.0.0.1:${upstreams.get(name)?.port}${path(name)}`, ''),
+      ...providersAt((name) => `${mock.url}${path(name)}`, '-mock'),
+    },
+    models: Object.fromEntries(models.map((name) => [name, [`${name}/up`]])),
+  })
+})
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]()
+  for (const upstream of upstreams.values()) await upstream[Symbol.asyncDispose]()
+  await mock.stop()
+})
+
+const parameters = { type: 'object', properties: { city: { type: 'string' } } }
+const TOOLS = ['get_weather', 'time-now']
+
+/** The same question in each dialect: words, a picture where one is to be shown, two tools. */
+function bodyOf(dialect: DialectName, model: string, stream: boolean, words: string, picture: boolean): JsonObject {
+  const url = `data:image/png;base64,${PNG}`
+  switch (dialect) {
+    case 'chat': {
+      const content = [{ type: 'text', text: words }, ...(picture ? [{ type: 'image_url', image_url: { url } }] : [])]
+      const tools = TOOLS.map((name) => ({ type: 'function', function: { name, parameters } }))
+      return {
+        model,
+        stream,
+        messages: [{ role: 'user', content }],
+        tools,
+        ...(stream && { stream_options: { include_usage: true } }),
+      }
+    }
+    case 'responses': {
+      const image = { type: 'input_image', image_url: url, detail: 'auto' }
+      const content = [{ type: 'input_text', text: words }, ...(picture ? [image] : [])]
+      const tools = TOOLS.map((name) => ({ type: 'function', name, parameters }))
+      return { model, stream, input: [{ role: 'user', content }], tools }
+    }
+    case 'messages': {
+      const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } }
+      const content = [...(picture ? [image] : []), { type: 'text', text: words }]
+      const tools = TOOLS.map((name) => ({ name, input_schema: parameters }))
+      return { model, stream, max_tokens: 300, messages: [{ role: 'user', content }], tools }
+    }
+  }
+}
+
+async function ask(dialect: DialectName, model: string, stream: boolean, words: string, picture = false) {
+  const body = JSON.stringify(bodyOf(dialect, model, stream, words, picture))
+  const headers = { authorization: `Bearer ${KEY}` }
+  const response = await fetch(`${gateway.url}${PATHS[dialect]}`, { method: 'POST', headers, body })
+  const text = await response.text()
+  if (response.status !== 200) throw new Error(`${response.status} ${text}`)
+  return saidBy(dialect, stream, text)
+}
+
+const expected = (dialect: DialectName, { text, calls: made, finish }: Speech) => ({
+  text,
+  calls: made.map(({ id, name, json }) => ({ id, name, input: JSON.parse(json) })),
+  finish: FINISH[dialect][finish],
+})
+
+describe.each(DIALECTS)('%s', (dialect) => {
+  describe.each(PROVIDERS)('with %s', (provider) => {
+    for (const [scene, speech] of Object.entries(SCENES)) {
+      test.each([false, true])(`${scene}, streamed: %p`, async (stream) => {
+        const said = await ask(dialect, provider, stream, `play ${scene}`)
+        expect(said).toEqual({ ...expected(dialect, speech), ...SPEECH_USAGE })
+      })
+
+      // Each provider has words of its own for a filter, which the simulator does not know.
+      if (scene === 'filter') continue
+      test.each([false, true])(`${scene} of the simulator, streamed: %p`, async (stream) => {
+        const { text, calls: made, finish } = await ask(dialect, `${provider}-mock`, stream, `play ${scene}`)
+        const wanted = expected(dialect, speech)
+        expect({ text, finish }).toEqual({ text: wanted.text, finish: wanted.finish })
+        // It makes up ids of its own for some providers.
+        expect(made.map(({ name, input }) => ({ name, input }))).toEqual(
+          wanted.calls.map(({ name, input }) => ({ name, input })),
+        )
+      })
+    }
+
+    test.each([false, true])('a picture, streamed: %p', async (stream) => {
+      const said = await ask(dialect, provider, stream, 'what is in this picture', true)
+      // Pictures in Responses input are ignored.
+      expect(said.text).toBe(dialect === 'responses' ? NOT_SEEN : SEEN)
+    })
+  })
+})

@@ -1,0 +1,190 @@
+/**
+ * Law 6, round trip: a history that we produced is accepted back, in every dialect, over three turns, with nothing lost; and what every
+ * provider is then asked keeps the rules that it publishes.
+ */
+
+import { describe, expect } from 'bun:test'
+import type { StreamEvent } from '../../src/core/event.ts'
+import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
+import type { ChatRequest } from '../../src/core/request.ts'
+import { chat } from '../../src/dialects/chat/chat.ts'
+import type { Dialect, DialectName, Exchange } from '../../src/dialects/dialect.ts'
+import { messages } from '../../src/dialects/messages/messages.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
+import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import { CALLER, dialect as responses, SERVED } from '../dialects/responses/setting.ts'
+import { objectOf } from '../providers/conformance.ts'
+import { endpoint } from '../providers/requests.ts'
+import { anthropicRules, bedrockRules, geminiRules } from '../providers/rules.ts'
+import { property, type Random } from '../support/random.ts'
+import { foldOf, randomEvents } from '../support/streams.ts'
+import { checkChatStream } from './chat-grammar.ts'
+import { checkMessagesStream } from './messages-grammar.ts'
+import { checkResponsesStream } from './responses-grammar.ts'
+
+const TOOLS = ['ping', 'get_weather', 'x-y_Z9']
+const parameters = { type: 'object', properties: {} }
+
+/** How callers of a dialect keep a conversation. */
+interface Keeper {
+  readonly dialect: Dialect
+  body(history: readonly JsonObject[]): JsonObject
+  /** What a caller keeps of an answer, read from a stream or from a body. */
+  kept(random: Random, exchange: Exchange, events: readonly StreamEvent[]): readonly JsonObject[]
+  /** The results of these calls and what the user says next. */
+  next(calls: readonly string[], words: string): readonly JsonObject[]
+}
+
+function streamOf(exchange: Exchange, events: readonly StreamEvent[]): string {
+  const encoder = exchange.encoder(SERVED)
+  return events.map((event) => encoder.encode(event)).join('')
+}
+
+const bodyOf = (exchange: Exchange, events: readonly StreamEvent[]): JsonObject =>
+  JSON.parse(JSON.stringify(exchange.answer(foldOf(events), SERVED)))
+
+const objects = (value: unknown) => (isArray(value) ? value.filter(isObject) : [])
+
+const chatKeeper: Keeper = {
+  dialect: chat,
+  body: (history) => ({
+    model: 'm',
+    messages: history,
+    tools: TOOLS.map((name) => ({ type: 'function', function: { name, parameters } })),
+  }),
+  kept(random, exchange, events) {
+    if (random.chance(0.5)) {
+      const [choice] = objects(bodyOf(exchange, events)['choices'])
+      return objects([choice?.['message']])
+    }
+    const { text, refusal, toolCalls } = checkChatStream(streamOf(exchange, events), { includeUsage: false })
+    const calls = toolCalls.map(({ id, ...called }) => ({ id, type: 'function', function: called }))
+    const content = text === '' ? null : text
+    return [{ role: 'assistant', content, refusal: refusal || null, ...(calls.length > 0 && { tool_calls: calls }) }]
+  },
+  next: (calls, words) => [
+    ...calls.map((id) => ({ role: 'tool', tool_call_id: id, content: `of ${id}` })),
+    { role: 'user', content: words },
+  ],
+}
+
+const messagesKeeper: Keeper = {
+  dialect: messages({ toolResultImages: 'refuse' }),
+  body: (history) => ({
+    model: 'm',
+    max_tokens: 300,
+    messages: history,
+    tools: TOOLS.map((name) => ({ name, input_schema: parameters })),
+  }),
+  kept(random, exchange, events) {
+    if (random.chance(0.5)) return [{ role: 'assistant', content: bodyOf(exchange, events)['content'] }]
+    const { blocks } = checkMessagesStream(streamOf(exchange, events))
+    const content = blocks.map(({ type, id, name, content: said }) =>
+      type === 'text' ? { type, text: said } : { type, id, name, input: JSON.parse(said || '{}') },
+    )
+    return [{ role: 'assistant', content }]
+  },
+  next: (calls, words) => [
+    {
+      role: 'user',
+      content: [
+        ...calls.map((id) => ({ type: 'tool_result', tool_use_id: id, content: `of ${id}` })),
+        { type: 'text', text: words },
+      ],
+    },
+  ],
+}
+
+const responsesKeeper: Keeper = {
+  dialect: responses,
+  body: (history) => ({
+    model: 'm',
+    input: history,
+    tools: TOOLS.map((name) => ({ type: 'function', name, parameters })),
+  }),
+  kept(random, exchange, events) {
+    const output = random.chance(0.5)
+      ? checkResponsesStream(streamOf(exchange, events)).output
+      : objects(bodyOf(exchange, events)['output'])
+    return output.map((item) => (random.chance(0.3) ? { type: 'item_reference', id: item['id'] } : item))
+  },
+  next: (calls, words) => [
+    ...calls.map((id) => ({ type: 'function_call_output', call_id: id, output: `of ${id}` })),
+    { role: 'user', content: words },
+  ],
+}
+
+const KEEPERS: Readonly<Record<DialectName, Keeper>> = {
+  chat: chatKeeper,
+  messages: messagesKeeper,
+  responses: responsesKeeper,
+}
+
+function accepted({ dialect, body }: Keeper, history: readonly JsonObject[]): Exchange {
+  const exchange = dialect.accept(body(history), CALLER)
+  if (exchange instanceof Promise) throw new Error('a promise')
+  return exchange
+}
+
+/** The turn's events under call ids of its own. */
+const turnOf = (random: Random, turn: number) =>
+  randomEvents(random).map((event) =>
+    event.type === 'tool-start' ? { ...event, callId: `${event.callId}_${turn}` } : event,
+  )
+
+/** What the model is told that it said: all texts as one, and calls with their inputs. */
+function saidIn({ messages: turns }: ChatRequest) {
+  const assistant = turns.flatMap((turn) => (turn.role === 'assistant' ? [turn] : []))
+  return {
+    text: assistant.map(({ parts, refusal = '' }) => parts.map((part) => part.text).join('') + refusal).join(''),
+    calls: assistant.flatMap(({ toolCalls }) =>
+      toolCalls.map(({ callId, name, json }) => ({ callId, name, input: JSON.parse(json) })),
+    ),
+    results: turns.flatMap((turn) => (turn.role === 'tool' ? [turn.callId] : [])),
+  }
+}
+
+/** Answers that have both say their refusal where it came; kept, it stands behind the text. */
+const letters = (text: string) => [...text].sort().join('')
+
+const PROVIDERS = [
+  [openai, (body: JsonObject) => expect(objects(body['messages']).length).toBeGreaterThan(0)],
+  [anthropic, anthropicRules],
+  [gemini, geminiRules],
+  [bedrock, bedrockRules],
+] as const
+
+describe.each(Object.entries(KEEPERS))('%s', (_, keeper) => {
+  property('three turns', 150, async (random) => {
+    const history: JsonObject[] = [{ role: 'user', content: 'turn 0' }]
+    const texts: string[] = []
+    const calls: ReturnType<typeof saidIn>['calls'] = []
+    let mixes = false
+    for (let turn = 1; turn <= 3; turn++) {
+      const events = turnOf(random, turn)
+      const { text, refusal = '', toolCalls } = foldOf(events)
+      history.push(...keeper.kept(random, accepted(keeper, history), events))
+      history.push(
+        ...keeper.next(
+          toolCalls.map((call) => call.callId),
+          `turn ${turn}`,
+        ),
+      )
+      texts.push(text + refusal)
+      mixes ||= text !== '' && refusal !== ''
+      calls.push(...toolCalls.map(({ callId, name, json }) => ({ callId, name, input: JSON.parse(json) })))
+    }
+    const { request } = accepted(keeper, history)
+    const said = saidIn(request)
+    const order = mixes ? letters : (text: string) => text
+    expect(order(said.text)).toBe(order(texts.join('')))
+    expect(said.calls).toEqual(calls)
+    expect(said.results).toEqual(said.calls.map(({ callId }) => callId))
+    for (const [provider, rules] of PROVIDERS) {
+      const { body } = await provider.request(request, { endpoint: endpoint(), model: 'claude-sonnet-4-5' })
+      rules(objectOf(body), request)
+    }
+  })
+})
