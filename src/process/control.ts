@@ -22,8 +22,8 @@ export interface Control {
 }
 
 /**
- * Opens the socket. Resolves to a line for the operator where that cannot be: another program serves it, the path is too long for a
- * Unix socket (some 100 bytes), the directory cannot be written. One that a killed program left behind is replaced.
+ * Opens the socket. Resolves to a line for the operator where that cannot be: another program serves it, or the directory cannot be
+ * written. One that a killed program left behind is replaced.
  */
 export async function openControl(
   dataDir: string,
