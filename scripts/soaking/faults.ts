@@ -16,7 +16,7 @@ const said = (message: string) => JSON.stringify({ error: { message } })
 /** By name, so that a figure can be printed for each. Those that wait end by the gateway's deadlines. */
 export const FAULTS: Readonly<Record<string, Scenario>> = {
   '429': does.json(429, said('slow down')),
-  '429 with retry-after': does.json(429, said('slow down'), { 'retry-after-ms': '300' }),
+  '429 with retry-after': does.json(429, said('slow down'), { 'retry-after-ms': '40' }),
   '500': does.json(500, said('oh')),
   '500 html': does.json(500, '<html>', html),
   '502 nothing': does.json(502, ''),

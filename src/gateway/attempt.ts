@@ -49,6 +49,8 @@ class Attempts<T> {
   private made = 0
   private readonly faults: Fault[] = []
   private readonly rests: Rest[] = []
+  /** What keeps a candidate from being asked at all: told to the caller where nobody could be. */
+  private unsent: Fault | undefined
 
   constructor(
     private readonly gateway: Gateway,
@@ -70,6 +72,7 @@ class Attempts<T> {
     }
     const answered = this.made === 0 ? await this.wake(candidates) : undefined
     if (answered !== undefined) return answered
+    if (this.unsent !== undefined && this.faults.length === 0) refuseCallersMistake(this.unsent)
     throw summary(this.faults, this.rests)
   }
 
@@ -119,6 +122,11 @@ class Attempts<T> {
     } catch (error) {
       if (!(error instanceof Fault)) throw error
       this.note(candidate, startedMs, error)
+      if (error.detail.unsent === true) {
+        this.made--
+        this.unsent = error
+        return undefined
+      }
       if (this.asking.flight.interrupted !== undefined) throw error
       // Whoever had no more than what the others left of the time has not failed.
       const rests = (first || error.detail.hurried !== true) && permit.failed(error)

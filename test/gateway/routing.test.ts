@@ -78,6 +78,30 @@ describe('attempts', () => {
     expect([answer.status, on.asked()]).toEqual([504, ['a']])
   })
 
+  test('pass over a provider in whose words the request cannot be put, as long as there is another', async () => {
+    const image = { type: 'image_url', image_url: { url: 'https://pictures.test/a.png' } }
+    await using upstream = await Upstream.start({ a: does.says('a') })
+    const bedrock = {
+      dialect: 'bedrock',
+      base_url: upstream.url,
+      region: 'r',
+      access_key_id: 'i',
+      secret_access_key: 's',
+    }
+    await using serving = new Serving({
+      providers: { up: upstream.url, bedrock },
+      models: { both: ['bedrock/x', 'up/a'], alone: ['bedrock/x'] },
+    })
+    const body = { messages: [{ role: 'user', content: [image] }] }
+    const send = (model: string) =>
+      ask(serving.port, requestBytes('/v1/chat/completions', { key: KEY, body: { model, ...body } }))
+    expect(told(await send('both'))).toEqual([200, '1'])
+    const alone = await send('alone')
+    expect([alone.status, alone.text.includes('by address')]).toEqual([400, true])
+    expect(upstream.calls.map(({ model }) => model)).toEqual(['a'])
+    expect(serving.news).toEqual([])
+  })
+
   test('the caller’s mistake is told at once, and nobody rests for it', async () => {
     await using on = await stage(
       { a: does.json(400, '{"error":{"message":"no"}}'), b: does.says('b') },
