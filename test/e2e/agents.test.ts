@@ -8,11 +8,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
+import { type Said, saidBy } from '../laws/reading.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { calls, type Speech, says, speaks } from '../support/speech.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
-import { type Said, saidBy } from '../laws/reading.ts'
 
 setDefaultTimeout(30_000)
 

@@ -46,7 +46,12 @@ function chatBody(body: JsonObject): Said {
     const { name, arguments: json } = objectOf(call['function'])
     return { id: String(call['id']), name: String(name), input: JSON.parse(String(json)) }
   })
-  return { text: `${content ?? ''}${refusal ?? ''}`, calls, finish: String(finish), ...chatUsage(objectOf(body['usage'])) }
+  return {
+    text: `${content ?? ''}${refusal ?? ''}`,
+    calls,
+    finish: String(finish),
+    ...chatUsage(objectOf(body['usage'])),
+  }
 }
 
 function chatUsage(usage: JsonObject = {}): Pick<Said, 'input' | 'output'> {
