@@ -2,6 +2,7 @@
 
 import type { Check } from './check.ts'
 import type { Loose } from './complaints.ts'
+import type { ProviderDialect } from './config.ts'
 import { didYouMean, type Path } from './problems.ts'
 import type { File } from './schema.ts'
 
@@ -9,6 +10,9 @@ export type FileModel = Loose<File['models'][number]>
 
 /** The name that asks for automatic selection. */
 const RESERVED = 'auto'
+
+/** The dialects whose adapters make images. */
+const IMAGE_DIALECTS: ReadonlySet<ProviderDialect> = new Set(['openai', 'azure'])
 
 export function checkModels(check: Check): void {
   checkNames(check)
@@ -56,9 +60,17 @@ function checkTargets({ file, problems, shown }: Check, model: FileModel, path: 
   if (providers === undefined) return
   model.targets?.forEach((target, index) => {
     const name = target?.provider
-    if (name === undefined || Object.hasOwn(providers, name)) return
+    if (name === undefined) return
     const at = [...path, 'targets', index, 'provider']
-    problems.add(at, `no provider is named ${shown(at, name)}${didYouMean(name, Object.keys(providers))}`)
+    if (!Object.hasOwn(providers, name)) {
+      problems.add(at, `no provider is named ${shown(at, name)}${didYouMean(name, Object.keys(providers))}`)
+      return
+    }
+    const dialect = providers[name]?.dialect
+    if (makesImages(model) && dialect !== undefined && !IMAGE_DIALECTS.has(dialect)) {
+      const able = [...IMAGE_DIALECTS].join(' and ')
+      problems.add(at, `${shown(at, name)} speaks dialect ${dialect}, which makes no images here; ${able} do`)
+    }
   })
 }
 
@@ -118,6 +130,8 @@ function checkPrice({ problems }: Check, model: FileModel, path: Path): void {
   if (makesImages(model)) {
     if (price.image === undefined && !both)
       problems.add(at, 'needs image, or input and output: this model makes images')
+    else if (!both && (price.input !== undefined || price.output !== undefined))
+      problems.add(at, 'needs input and output together: an order is priced by the image, or by all of its tokens')
     return
   }
   for (const part of ['input', 'output'] as const) {

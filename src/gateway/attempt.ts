@@ -7,8 +7,10 @@ import type { Gateway } from './gateway.ts'
 import type { Flight } from './in-flight.ts'
 import type { Trace } from './trace.ts'
 
-/** Whose attempts they are. */
+/** Whose attempts they are, and how long they may go on. */
 interface Asking {
+  /** No attempt begins after this (`performance.now()`), save for the first. */
+  readonly dueMs: number
   readonly flight: Pick<Flight, 'interrupted'>
   readonly trace: Pick<Trace, 'attempts'>
 }
@@ -31,14 +33,14 @@ const RETRY_SECONDS = 1
 export async function attempt<T>(
   gateway: Gateway,
   candidates: readonly Candidate[],
-  { flight, trace }: Asking,
+  { dueMs, flight, trace }: Asking,
   ask: (candidate: Candidate) => Promise<T>,
 ): Promise<Answered<T>> {
   const faults: Fault[] = []
   for (const [passed, candidate] of candidates.entries()) {
     if (candidate.resting) continue
-    if (faults.length >= gateway.routing.maxAttempts) break
     const startedMs = performance.now()
+    if (faults.length >= gateway.routing.maxAttempts || (faults.length > 0 && startedMs >= dueMs)) break
     const { provider, model } = candidate.target
     const note = (fault?: Fault) => {
       const ms = Math.round((performance.now() - startedMs) * 10) / 10

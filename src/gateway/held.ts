@@ -19,6 +19,10 @@ export interface Quote {
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly price: Price | undefined
+  /** Images that were ordered; none for chat. */
+  readonly images?: number | undefined
+  /** The whole output is held from the start: it does not come bit by bit. */
+  readonly atOnce?: boolean | undefined
 }
 
 /** Who answered, and what it cost. */
@@ -27,6 +31,8 @@ export interface Bill {
   readonly provider: string
   readonly price: Price | undefined
   readonly counted: Counted
+  /** Images that were made; none for chat. */
+  readonly images?: number | undefined
 }
 
 const NOTHING: Amounts = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
@@ -59,7 +65,7 @@ export class Held implements AsyncDisposable, Ticking {
     const hold = {
       id: trace.requestId,
       amounts: slice(quote, 0),
-      floorMicroUsd: cost({ input: quote.inputTokens }, quote.price),
+      floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
     }
     const held = new Held(ledger, await ledger.reserve(account, hold), quote, trace, progress)
     ticker.add(held)
@@ -75,11 +81,8 @@ export class Held implements AsyncDisposable, Ticking {
   tick(nowMs: number): void {
     if (nowMs - this.extendedMs < EXTEND_MS) return
     this.extendedMs = nowMs
-    const usage = this.progress()?.usage
-    const soFar =
-      usage === undefined
-        ? NOTHING
-        : { inputTokens: usage.input, outputTokens: usage.output, costMicroUsd: cost(usage, this.quote.price) }
+    const used = this.progress()?.usage
+    const soFar = used === undefined ? NOTHING : amounts(used.input, used.output, this.quote)
     this.ledger.extend(this.reservation, soFar, slice(this.quote, soFar.outputTokens)).catch(letPass)
   }
 
@@ -93,7 +96,7 @@ export class Held implements AsyncDisposable, Ticking {
     await this.ledger.settle(this.reservation, {
       amounts: charged ?? NOTHING,
       cachedInputTokens: charged?.cachedInputTokens ?? 0,
-      images: 0,
+      images: bill?.images ?? 0,
       estimated: charged?.estimated ?? false,
       outcome,
       model: bill?.model,
@@ -113,22 +116,25 @@ function letPass(error: unknown): void {
 
 /** The input, and output up to the next slice beyond what is written. */
 function slice(quote: Quote, writtenTokens: number): Amounts {
-  const outputTokens = Math.min(quote.maxOutputTokens ?? Number.MAX_SAFE_INTEGER, writtenTokens + SLICE_TOKENS)
-  const usage = { input: quote.inputTokens, output: outputTokens }
-  return { inputTokens: quote.inputTokens, outputTokens, costMicroUsd: cost(usage, quote.price) }
+  const ahead = quote.atOnce === true ? Number.MAX_SAFE_INTEGER : writtenTokens + SLICE_TOKENS
+  return amounts(quote.inputTokens, Math.min(quote.maxOutputTokens ?? Number.MAX_SAFE_INTEGER, ahead), quote)
 }
 
-function chargeOf({ counted, price }: Bill): Charged {
+function amounts(inputTokens: number, outputTokens: number, { price, images }: Quote): Amounts {
+  return { inputTokens, outputTokens, costMicroUsd: cost({ input: inputTokens, output: outputTokens }, price, images) }
+}
+
+function chargeOf({ counted, price, images }: Bill): Charged {
   const { usage, estimated } = counted
   return {
     inputTokens: usage.input,
     cachedInputTokens: usage.cachedInput ?? 0,
     outputTokens: usage.output,
-    costMicroUsd: cost(usage, price),
+    costMicroUsd: cost(usage, price, images),
     estimated,
   }
 }
 
-function cost(usage: Usage, price: Price | undefined): number {
-  return price === undefined ? 0 : costMicroUsd(usage, price)
+function cost(usage: Usage, price: Price | undefined, images: number | undefined): number {
+  return price === undefined ? 0 : costMicroUsd(usage, price, images)
 }

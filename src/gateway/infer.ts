@@ -7,7 +7,7 @@ import { Fold } from '../core/completion.ts'
 import { Failure } from '../core/error.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
-import type { JsonObject, JsonValue } from '../core/json.ts'
+import type { JsonObject } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
@@ -21,6 +21,7 @@ import type { Flight, Interruption } from './in-flight.ts'
 import { Pump } from './pump.ts'
 import { Tally } from './tally.ts'
 import type { Trace } from './trace.ts'
+import { type Answered, accountOf, interruptedFailure, note, readJson, send, upstreamOf } from './walk.ts'
 
 /** A request on its way: who asks, what, and how it can be ended from outside. */
 export interface Order {
@@ -28,13 +29,6 @@ export interface Order {
   readonly exchange: Exchange
   readonly flight: Flight
   readonly trace: Trace
-}
-
-/** What every answer says of itself. */
-interface Answered {
-  readonly requestedModel: string
-  readonly servedModel: string
-  readonly fallbacks: number
 }
 
 export type Answer =
@@ -60,8 +54,10 @@ export async function infer(gateway: Gateway, order: Order): Promise<Answer> {
 }
 
 class Walk {
+  readonly dueMs: number
+  readonly flight: Flight
+  readonly trace: Trace
   private readonly inputTokens: number
-  private readonly dueMs: number
   /** The call that is under way: what is charged where the caller leaves. */
   private current: Call | undefined
   private fit: { readonly model: Model; readonly request: ChatRequest } | undefined
@@ -70,6 +66,8 @@ class Walk {
     private readonly gateway: Gateway,
     private readonly order: Order,
   ) {
+    this.flight = order.flight
+    this.trace = order.trace
     this.inputTokens = estimateInput(order.exchange.request)
     this.dueMs = performance.now() + gateway.routing.totalTimeoutMs
   }
@@ -105,17 +103,10 @@ class Walk {
 
   private hold(model: Model): Promise<Held> {
     const { key, exchange, trace } = this.order
-    const { organization } = key
-    const account = {
-      organization: organization.id,
-      organizationLimits: organization.limits,
-      key: key.id,
-      keyLimits: key.limits,
-    }
     const maxOutputTokens = outputLimit(model, exchange.request)
     return Held.open(
       this.gateway.ledger,
-      account,
+      accountOf(key),
       { inputTokens: this.inputTokens, maxOutputTokens, price: model.price },
       trace,
       () => this.current?.tally.count(false),
@@ -124,9 +115,9 @@ class Walk {
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace } = this.order
-    const answered = await attempt(this.gateway, candidates, this.order, (candidate) => this.askWhole(candidate))
+    const answered = await attempt(this.gateway, candidates, this, (candidate) => this.askWhole(candidate))
     const { value, candidate, fallbacks } = answered
-    this.mark(candidate, fallbacks)
+    note(trace, candidate, fallbacks)
     trace.status = 200
     await held.settle('completed', this.bill(value.call, true))
     return { kind: 'whole', body: value.body, ...this.answered(candidate, fallbacks) }
@@ -141,7 +132,7 @@ class Walk {
       fold.add(event)
     }
     if (isStream(call)) await readStream(call, take)
-    else for (const event of call.upstream.provider.events(await readJson(call))) take(event)
+    else for (const event of call.upstream.provider.events(await readJson(call.call))) take(event)
     const { completion } = fold
     if (completion === undefined) throw new Fault('cut', 'the answer is not whole', { status: call.call.status })
     this.order.trace.markFirstByte()
@@ -153,11 +144,11 @@ class Walk {
 
   private async stream(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace, flight } = this.order
-    const answered = await attempt(this.gateway, candidates, this.order, (candidate) => this.askStream(candidate))
+    const answered = await attempt(this.gateway, candidates, this, (candidate) => this.askStream(candidate))
     const { candidate, fallbacks } = answered
     const { pump, call } = answered.value
     call.call.found()
-    this.mark(candidate, fallbacks)
+    note(trace, candidate, fallbacks)
     trace.streamed = true
     trace.status = 200
     trace.markFirstByte()
@@ -173,7 +164,7 @@ class Walk {
     const { provider } = call.upstream
     const pump = new Pump(call.call, call.toolNames, provider, encoder, call.tally)
     if (isStream(call)) await pump.open()
-    else pump.openWhole(provider.events(await readJson(call)))
+    else pump.openWhole(provider.events(await readJson(call.call)))
     return { pump, call }
   }
 
@@ -195,15 +186,13 @@ class Walk {
   /** The caller left, or the process ends, before there was an answer: what a provider was asked is charged all the same. */
   private async leave(held: Held, why: Interruption): Promise<void> {
     const { current } = this
-    if (current !== undefined) this.mark(current.candidate, undefined)
+    if (current !== undefined) note(this.order.trace, current.candidate, undefined)
     await held.settle(why, current === undefined ? undefined : this.bill(current, false))
   }
 
   /** Sends the request to a candidate; throws a `Fault` where it answers with an error. */
   private async open(candidate: Candidate, stream: boolean): Promise<Call> {
-    const { upstreams } = this.gateway
-    const upstream = upstreams.get(candidate.target.provider)
-    if (upstream === undefined) throw new Error(`no upstream for provider ${candidate.target.provider}`)
+    const upstream = upstreamOf(this.gateway, candidate)
     const { provider, endpoint } = upstream
     const target: Target = { endpoint, model: candidate.target.model }
     const request = await provider.request(this.fitted(candidate.model), target)
@@ -213,18 +202,8 @@ class Walk {
     const call = new UpstreamCall(request, endpoint, stream, this.dueMs)
     const { toolNames } = request
     this.current = { candidate, upstream, call, toolNames, tally: new Tally(this.inputTokens) }
-    await call.open()
-    if (call.status >= 200 && call.status < 300) return this.current
-    const text = await call.errorText()
-    if (call.status < 400) throw new Fault('failed', `the provider answered ${call.status}`, { status: call.status })
-    throw provider.fault(call.status, call.headers, text)
-  }
-
-  private mark(candidate: Candidate, fallbacks: number | undefined): void {
-    const { trace } = this.order
-    trace.servedModel = candidate.model.name
-    trace.provider = candidate.target.provider
-    trace.fallbacks = fallbacks
+    await send(call, provider)
+    return this.current
   }
 
   private bill({ candidate, tally }: Call, whole: boolean): Bill {
@@ -261,21 +240,4 @@ async function readStream({ call, upstream }: Call, take: (event: StreamEvent) =
     else feed.push(chunk)
   }
   void call.release()
-}
-
-async function readJson({ call }: Call): Promise<JsonValue> {
-  const text = await call.text()
-  try {
-    const body: JsonValue = JSON.parse(text)
-    return body
-  } catch (cause) {
-    throw new Fault('broken', 'the answer is not JSON', { status: call.status, cause })
-  }
-}
-
-/** Nobody sees it where the caller left; a caller that waits while the process ends does. */
-function interruptedFailure(why: Interruption): Failure {
-  const message =
-    why === 'drained' ? 'The gateway is shutting down; try again.' : 'The caller left before there was an answer.'
-  return new Failure('shutting_down', message, { retryAfterSeconds: 1 })
 }

@@ -259,10 +259,8 @@ export class Pump implements EventSink, Ticking {
     this.call.abort()
     const fault = error instanceof Fault ? error : undefined
     const bug = fault === undefined && this.interruption === undefined ? error : undefined
-    if (this.isOpen && this.interruption === undefined) {
-      if (this.out !== '') await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
-      // What was written in the turn of a cut is thrown away with it, and the headers too: the bytes go out first.
-      await nextTurn()
+    if (this.isOpen && this.interruption === undefined && this.out !== '') {
+      await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
     }
     this.end({ outcome: outcomeOf(this.interruption, fault), fault, bug })
     if (!this.isOpen) this.opening.reject(error)
@@ -273,11 +271,6 @@ export class Pump implements EventSink, Ticking {
     ticker.remove(this)
     this.ending.resolve(end)
   }
-}
-
-/** A timer and not a microtask: Bun flushes between turns of its loop. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 0))
 }
 
 function outcomeOf(interruption: Interruption | 'stalled' | undefined, fault: Fault | undefined): Outcome {

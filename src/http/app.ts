@@ -3,11 +3,13 @@
 import type { Server } from 'bun'
 import { Elysia } from 'elysia'
 import { Failure } from '../core/error.ts'
+import type { ImageKind } from '../core/image.ts'
 import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/errors.ts'
 import { handleCountTokens } from './count-tokens.ts'
 import { type EdgeState, type Handled, newRequestId, type Visit, visit } from './edge.ts'
 import { idHeaders } from './headers.ts'
+import { handleImages } from './images.ts'
 import { handleInference } from './inference.ts'
 import { handleModels } from './models.ts'
 
@@ -39,6 +41,11 @@ function counting(path: string): Route {
   return { method: 'POST', path, family: 'messages', dialect: 'messages', handle: handleCountTokens }
 }
 
+function images(kind: ImageKind): Route {
+  const handle: Handler = (it, server) => handleImages(it, kind, server)
+  return { method: 'POST', path: `/v1/images/${kind}`, family: 'chat', dialect: 'images', handle }
+}
+
 const routes: readonly Route[] = [
   { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', handle: handleModels },
   inference('/v1/chat/completions', 'chat'),
@@ -48,6 +55,8 @@ const routes: readonly Route[] = [
   inference('/anthropic/v1/messages', 'messages'),
   counting('/v1/messages/count_tokens'),
   counting('/anthropic/v1/messages/count_tokens'),
+  images('generations'),
+  images('edits'),
 ]
 
 export interface App {

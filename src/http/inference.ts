@@ -34,18 +34,27 @@ export async function handleInference(visit: Visit, accept: Accept, server: Serv
 
 /** The steps that every JSON request of the public port has in common, in the order of decisions.md 1. */
 export async function receive(visit: Visit, server: Server<undefined>): Promise<Received> {
-  const { request, trace, flight, family } = visit
+  const { key, bytes } = await receiveBytes(visit, server)
+  const body = parseBody(bytes)
+  refuseForbidden(body, visit.family === 'messages' ? 'accepted' : 'forbidden')
+  if (typeof body['model'] === 'string') visit.trace.requestedModel = body['model']
+  return { key, body }
+}
+
+/** The steps before the body is looked into: who asks, and all of its bytes. From here on the caller may leave. */
+export async function receiveBytes(
+  visit: Visit,
+  server: Server<undefined>,
+): Promise<{ readonly key: Key; readonly bytes: Uint8Array }> {
+  const { request, flight } = visit
   const key = admit(visit)
   refuseEncoded(request.headers)
   const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
   // From here on silence is ours to bound: Bun would cut a stream that says nothing for 10 s.
   server.timeout(request, 0)
-  const body = parseBody(bytes)
-  refuseForbidden(body, family === 'messages' ? 'accepted' : 'forbidden')
-  if (typeof body['model'] === 'string') trace.requestedModel = body['model']
   request.signal.addEventListener('abort', () => flight.interrupt('caller_left'), { once: true })
   if (request.signal.aborted) flight.interrupt('caller_left')
-  return { key, body }
+  return { key, bytes }
 }
 
 function respond(answer: Answer, requestId: string): Handled {

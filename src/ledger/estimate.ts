@@ -140,6 +140,11 @@ export function estimateInput(request: ChatRequest): number {
   return Math.ceil(tokens * SAFETY) + images
 }
 
+/** The input tokens of a text alone. */
+export function estimateText(text: string): number {
+  return Math.ceil(textTokens(text) * SAFETY)
+}
+
 function messageTokens(message: Message): number {
   let tokens = 0
   for (const part of message.parts) {

@@ -31,6 +31,17 @@ export function costMicroUsd(usage: Usage, price: Price, images = 0): number {
   )
 }
 
+/**
+ * The prices that an order of images falls under: by the token where the operator gave both token prices and the provider reported
+ * both figures, or where nothing else was given; else by the image. Never both.
+ */
+export function imagePrice(price: Price, reported: Usage): Price {
+  const { image, ...tokens } = price
+  const priced = price.input !== undefined && price.output !== undefined
+  const counted = reported.input !== undefined && reported.output !== undefined
+  return priced && (counted || image === undefined) ? tokens : { image }
+}
+
 /** Numbers where every partial sum is exact, which is every real request (10^7 tokens at $900 a million); BigInt beyond. */
 function roundedUp(tokens: readonly number[], prices: readonly number[], images: number, imagePrice: number): number {
   let sum = 0

@@ -70,11 +70,14 @@ export function errorText(body: JsonValue | undefined): ErrorText {
   }
 }
 
+/** Google says 400 where the key is wrong, on its Chat Completions endpoint too; no caller can mend that. */
+const OUR_KEY = /^API key (?:not valid|expired|not found)/i
+
 function kindOf(status: number, text: ErrorText): FaultKind {
   switch (status) {
     case 400:
     case 422:
-      return 'rejected'
+      return OUR_KEY.test(text.message) ? 'credential' : 'rejected'
     case 401:
     case 403:
       return 'credential'

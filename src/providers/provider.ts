@@ -2,6 +2,7 @@
 
 import type { StreamEvent } from '../core/event.ts'
 import type { Fault } from '../core/fault.ts'
+import type { ImageFigures, ImageRequest } from '../core/image.ts'
 import type { JsonValue } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
@@ -44,9 +45,14 @@ export interface Target {
   readonly model: string
 }
 
-export interface UpstreamRequest {
+/** What is sent: text, or pieces of bytes that are sent one after the other and copied nowhere. */
+export interface Dispatch {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
+  readonly body: string | readonly Uint8Array[]
+}
+
+export interface UpstreamRequest extends Dispatch {
   readonly body: string
   /** Names of tools that the provider got under another name: sent → the caller's own. Absent where all were sent as they are. */
   readonly toolNames?: ReadonlyMap<string, string> | undefined
@@ -68,6 +74,13 @@ export interface StreamDecoder {
   close(): readonly StreamEvent[]
 }
 
+/** What a provider does that makes images. */
+export interface ImageMaker {
+  request(image: ImageRequest, target: Target): Dispatch
+  /** What a whole answer says of itself. Throws `Fault` on a body that is no answer. */
+  figures(body: JsonValue): ImageFigures
+}
+
 export interface Provider {
   /** `request` is already fitted to the model: its output limit resolved, what the model does not support taken out. */
   request(request: ChatRequest, target: Target): UpstreamRequest | Promise<UpstreamRequest>
@@ -80,6 +93,8 @@ export interface Provider {
   events(body: JsonValue): readonly StreamEvent[]
   /** What an answer with an error status means. `body` is its text, capped. */
   fault(status: number, headers: Headers, body: string): Fault
+  /** Absent where its API has no images of the form that callers speak. */
+  readonly images?: ImageMaker | undefined
 }
 
 /** The event with the caller's own name of the tool in place of the one that was sent; the very same event where nothing was renamed. */

@@ -2,7 +2,7 @@
 
 import { Fault } from '../core/fault.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
-import type { Endpoint, UpstreamRequest } from './provider.ts'
+import type { Dispatch, Endpoint } from './provider.ts'
 
 /** A whole answer in JSON; images come as base64 inside one. */
 export const ANSWER_BYTES_MAX = 32 * 1024 * 1024
@@ -28,7 +28,7 @@ export class UpstreamCall implements Ticking {
   private probing = false
 
   constructor(
-    private readonly request: UpstreamRequest,
+    private readonly request: Dispatch,
     private readonly endpoint: Endpoint,
     private readonly stream: boolean,
     /** No answer later than this (`performance.now()`), whatever the provider's own deadlines say. */
@@ -45,13 +45,14 @@ export class UpstreamCall implements Ticking {
 
   /** Sends the request; resolves with the answer's headers. Throws `Fault` `unreachable`, `timeout` or `broken`. */
   async open(): Promise<void> {
+    const { body } = this.request
     ticker.add(this)
     try {
       this.response = await fetch(this.request.url, {
         method: 'POST',
         // Bun asks for compression by itself; an answer that is not compressed can be counted and copied.
-        headers: { 'accept-encoding': 'identity', ...this.request.headers },
-        body: this.request.body,
+        headers: { 'accept-encoding': 'identity', ...this.request.headers, ...lengthOf(body) },
+        body: typeof body === 'string' ? body : streamOf(body),
         redirect: 'manual',
         signal: this.controller.signal,
       })
@@ -219,6 +220,39 @@ export class UpstreamCall implements Ticking {
 }
 
 const RELEASE_MS = 1000
+
+/** How much is handed to the socket at a time. */
+const PIECE_BYTES = 64 * 1024
+
+/** A stream goes out chunked, which not every provider takes, unless its length is said. */
+function lengthOf(body: Dispatch['body']): Readonly<Record<string, string>> {
+  if (typeof body === 'string') return {}
+  return { 'content-length': String(body.reduce((sum, piece) => sum + piece.byteLength, 0)) }
+}
+
+/**
+ * Pieces as a stream. Bun copies bytes and Blobs that it is given whole: with 10 MiB uploads that is 21 MB a request that waits,
+ * against 11 this way.
+ */
+function streamOf(pieces: readonly Uint8Array[]): ReadableStream<Uint8Array> {
+  let index = 0
+  let at = 0
+  return new ReadableStream(
+    {
+      pull(controller) {
+        let piece = pieces[index]
+        while (piece !== undefined && at >= piece.byteLength) {
+          piece = pieces[++index]
+          at = 0
+        }
+        if (piece === undefined) return controller.close()
+        controller.enqueue(piece.subarray(at, at + PIECE_BYTES))
+        at += PIECE_BYTES
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
 
 /** A probe that cannot be made proves nothing; the first-byte deadline goes on. */
 function reportAsOpen(): void {}

@@ -362,6 +362,18 @@ const table: readonly [string, string, string, ...string[]][] = [
     'price: { input: 1 }',
     'models[2].price: needs image, or input and output: this model makes images',
   ],
+  [
+    'image price with half of the token prices',
+    'price: { image: 0.04 }',
+    'price: { image: 0.04, input: 1 }',
+    'models[2].price: needs input and output together: an order is priced by the image, or by all of its tokens',
+  ],
+  [
+    'an image model at a provider without images',
+    'targets: [{ provider: openai, model: image-1 }]',
+    'targets: [{ provider: anthropic, model: image-1 }]',
+    'models[2].targets[0].provider: "anthropic" speaks dialect anthropic, which makes no images here; openai and azure do',
+  ],
   // Organisations and keys.
   [
     'duplicate organisation',

@@ -1,9 +1,11 @@
 /** Headers are held back until the first content: what goes wrong before is a status or a fallback, what goes wrong after is a cut. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
 import { headField, STREAM, Stage, seen } from './stage.ts'
+
+setDefaultTimeout(30_000)
 
 const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
 const second = does.says('from the second')
@@ -39,6 +41,7 @@ const before: readonly (readonly [name: string, scenario: Scenario, status: numb
   ['only-done', does.stream(['data: [DONE]\n\n']), 502, 'upstream_failed', true],
   ['only-comments', does.stream([': PROCESSING\n\n', ': PROCESSING\n\n']), 502, 'upstream_failed', true],
   ['empty', does.stream([]), 502, 'upstream_failed', true],
+  ['broken-at-once', does.inOneBreath([role, hello], 'zz\r\n'), 502, 'upstream_failed', true],
   ['html', does.json(200, '<html>', { 'content-type': 'text/html' }), 502, 'upstream_failed', true],
 ]
 

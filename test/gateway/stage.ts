@@ -30,7 +30,8 @@ export class Stage implements AsyncDisposable {
     )
     const places = Array.from({ length: Math.max(...lists.map(([, targets]) => targets.length)) }, (_, place) => place)
     const upstreams = await Promise.all(places.map(() => Upstream.start()))
-    for (const [name, targets] of lists) targets.forEach((scenario, place) => upstreams[place]?.on(name, scenario))
+    for (const [name, targets] of lists)
+      for (const [place, scenario] of targets.entries()) upstreams[place]?.on(name, scenario)
     const providers = upstreams.map((upstream, place) => [
       `p${place}`,
       { dialect: 'openai', base_url: upstream.url, api_key: `provider-key-of-p${place}`, ...options.provider },

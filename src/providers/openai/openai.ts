@@ -4,6 +4,7 @@ import { SseFramer } from '../../wire/frames.ts'
 import { faultOf } from '../fault.ts'
 import type { Provider } from '../provider.ts'
 import { OpenaiDecoder, openaiEvents } from './events.ts'
+import { azureImages, openaiImages } from './images.ts'
 import { azureRequest, openaiRequest } from './request.ts'
 
 export const openai: Provider = {
@@ -13,6 +14,7 @@ export const openai: Provider = {
   decoder: () => new OpenaiDecoder(),
   events: openaiEvents,
   fault: faultOf,
+  images: openaiImages,
 }
 
-export const azure: Provider = { ...openai, request: azureRequest }
+export const azure: Provider = { ...openai, request: azureRequest, images: azureImages }

@@ -13,38 +13,22 @@ import type {
 } from '../../core/request.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
+import { azureAddress, openaiAddress, type ProviderAddress } from './address.ts'
 
 /** Models that refuse `max_tokens` and want `max_completion_tokens`; other servers often know the former alone. */
 const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
 
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  const { endpoint } = target
-  const names = new ToolNames(request, NAMES_OF_64)
-  const authorization: Record<string, string> =
-    endpoint.apiKey === undefined ? {} : { authorization: `Bearer ${endpoint.apiKey}` }
-  return {
-    url: `${endpoint.baseUrl}/chat/completions`,
-    headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
-    body: JSON.stringify(openaiBody(request, target.model, names)),
-    toolNames: names.restore,
-  }
+  return chatRequest(request, target.model, openaiAddress(target, '/chat/completions'))
 }
 
-/** Azure: the deployment stands in the path, the key in a header of its own (wire.md E2). A base that ends in `/v1` is its newer API. */
 export function azureRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  const { endpoint } = target
+  return chatRequest(request, target.model, azureAddress(target, '/chat/completions'))
+}
+
+function chatRequest(request: ChatRequest, model: string, address: ProviderAddress): UpstreamRequest {
   const names = new ToolNames(request, NAMES_OF_64)
-  const path = endpoint.baseUrl.endsWith('/v1')
-    ? '/chat/completions'
-    : `/openai/deployments/${encodeURIComponent(target.model)}/chat/completions`
-  const version = endpoint.apiVersion === undefined ? '' : `?api-version=${encodeURIComponent(endpoint.apiVersion)}`
-  const authorization: Record<string, string> = endpoint.apiKey === undefined ? {} : { 'api-key': endpoint.apiKey }
-  return {
-    url: `${endpoint.baseUrl}${path}${version}`,
-    headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
-    body: JSON.stringify(openaiBody(request, target.model, names)),
-    toolNames: names.restore,
-  }
+  return { ...address, body: JSON.stringify(openaiBody(request, model, names)), toolNames: names.restore }
 }
 
 /** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */

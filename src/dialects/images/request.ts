@@ -1,0 +1,79 @@
+/** The bodies of the image endpoints, JSON or a form → a request for images. Only the model and the stream are ours; the rest goes on as it came. */
+
+import type { ImageBody, ImageKind, ImageRequest } from '../../core/image.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { parseBody } from '../../wire/body.ts'
+import { type Member, membersOf, writeMembers } from '../../wire/members.ts'
+import { type FormPart, formText, mintBoundary, writeForm } from '../../wire/multipart.ts'
+import { refuseForbidden, refuseForbiddenNames } from '../forbidden.ts'
+import { checkImagesBody, GENERATION_FIELDS, type ImagesBody, STREAM_FIELDS } from './schema.ts'
+
+/** The bytes of a JSON body. Throws `Failure` with the field at fault. */
+export function acceptImages(kind: ImageKind, bytes: Uint8Array): ImageRequest {
+  const body = parseBody(bytes)
+  refuseForbidden(body, 'forbidden')
+  const checked = checkImagesBody(body)
+  const sent = membersOf(bytes).filter(({ name }) => body[name] !== null && isSent(kind, name))
+  return requestOf(kind, checked, checked.images?.length ?? 0, jsonWriter(sent))
+}
+
+/** A function of its own: a closure within `acceptImages` would keep the parsed body, too. */
+function jsonWriter(sent: readonly Member[]): ImageRequest['body'] {
+  return (model) => ({ contentType: 'application/json', content: writeMembers(['model', model], sent) })
+}
+
+function isSent(kind: ImageKind, name: string): boolean {
+  if (name === 'model' || STREAM_FIELDS.has(name)) return false
+  return kind === 'edits' || GENERATION_FIELDS.has(name)
+}
+
+/** The form of an edit. Its files stay where they are: the body for a provider is made of views of them. */
+export function acceptImageForm(parts: readonly FormPart[]): ImageRequest {
+  // SDKs flatten objects: `metadata[a]` is a part of `metadata`.
+  const names = parts.map(({ name }) => name.replace(/\[.*$/s, ''))
+  refuseForbiddenNames([...new Set(names)], 'forbidden')
+  const checked = checkImagesBody(fieldsOf(parts))
+  const inputs = parts.filter(({ name }) => name === 'image' || name.startsWith('image[')).length
+  const sent = parts.filter(({ name }) => isSent('edits', name))
+  const write = (model: string): ImageBody => {
+    const boundary = mintBoundary()
+    const pieces = writeForm([{ name: 'model', content: Buffer.from(model) }, ...sent], boundary)
+    return { contentType: `multipart/form-data; boundary=${boundary}`, content: pieces }
+  }
+  return requestOf('edits', checked, inputs, write)
+}
+
+/** The fields that are checked, as JSON would have them. As there, the last of several counts. */
+function fieldsOf(parts: readonly FormPart[]): JsonObject {
+  const text = (name: string) => {
+    const part = parts.findLast((each) => each.name === name)
+    return part === undefined ? undefined : formText(part.content)
+  }
+  const given = { model: text('model'), prompt: text('prompt'), size: text('size'), quality: text('quality') }
+  const n = text('n')
+  const stream = text('stream')
+  return {
+    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+    n: n === undefined ? null : /^\d{1,9}$/.test(n) ? Number(n) : n,
+    stream: stream === undefined ? null : stream === 'true' || (stream === 'false' ? false : stream),
+  }
+}
+
+function requestOf(
+  kind: ImageKind,
+  checked: ImagesBody,
+  inputs: number,
+  body: (model: string) => ImageBody,
+): ImageRequest {
+  return {
+    kind,
+    model: checked.model,
+    prompt: checked.prompt,
+    images: checked.n ?? 1,
+    inputs,
+    size: checked.size ?? undefined,
+    quality: checked.quality ?? undefined,
+    stream: checked.stream ?? false,
+    body,
+  }
+}

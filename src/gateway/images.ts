@@ -1,0 +1,146 @@
+/** One request for images, top to bottom: resolve, hold, ask, answer, settle. Providers are asked for whole answers only. */
+
+import { noNeeds } from '../catalog/capability.ts'
+import type { Key } from '../catalog/catalog.ts'
+import { type Candidate, resolve } from '../catalog/resolve.ts'
+import { Failure } from '../core/error.ts'
+import { Fault } from '../core/fault.ts'
+import type { ImageFigures, ImageRequest } from '../core/image.ts'
+import { isObject, type JsonObject } from '../core/json.ts'
+import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
+import { imagePrice } from '../ledger/price.ts'
+import { UpstreamCall } from '../providers/upstream.ts'
+import { attempt } from './attempt.ts'
+import type { Gateway } from './gateway.ts'
+import { type Bill, Held } from './held.ts'
+import type { Flight } from './in-flight.ts'
+import type { Counted } from './tally.ts'
+import type { Trace } from './trace.ts'
+import { type Answered, accountOf, interruptedFailure, note, parseJson, send, upstreamOf } from './walk.ts'
+
+/** A request for images on its way: who asks, what, and how it can be ended from outside. */
+export interface ImageOrder {
+  readonly key: Key
+  readonly image: ImageRequest
+  readonly flight: Flight
+  readonly trace: Trace
+}
+
+/** The provider's body, as it came and as what it says. */
+export interface ImageAnswer extends Answered {
+  readonly text: string
+  readonly body: JsonObject
+}
+
+interface Made {
+  readonly text: string
+  readonly body: JsonObject
+  readonly figures: ImageFigures
+}
+
+/** Answers a request, settled, or throws the `Failure` that its caller is told. */
+export async function makeImages(gateway: Gateway, order: ImageOrder): Promise<ImageAnswer> {
+  return new ImageWalk(gateway, order).answer()
+}
+
+class ImageWalk {
+  private readonly estimate: ImageTokens
+  private readonly dueMs: number
+  /** The call that is under way: what is charged where the caller leaves. */
+  private current: { readonly candidate: Candidate; readonly call: UpstreamCall } | undefined
+
+  constructor(
+    private readonly gateway: Gateway,
+    private readonly order: ImageOrder,
+  ) {
+    this.estimate = estimateImages(order.image)
+    this.dueMs = performance.now() + gateway.routing.totalTimeoutMs
+  }
+
+  async answer(): Promise<ImageAnswer> {
+    const { gateway, order } = this
+    const ask = { name: order.image.model, kind: 'image', needs: noNeeds } as const
+    const { candidates } = resolve(gateway.catalog, order.key, ask, gateway.resting)
+    const first = candidates[0]
+    if (first === undefined) throw new Failure('overloaded', 'No provider of this model can answer now.')
+    await using held = await this.hold(first)
+    order.flight.onInterrupt(() => this.current?.call.abort())
+    try {
+      return await this.ask(candidates, held)
+    } catch (error) {
+      // After an error of our own the call may still be under way.
+      this.current?.call.abort()
+      const { interrupted } = order.flight
+      if (interrupted === undefined) throw error
+      if (this.current !== undefined) note(order.trace, this.current.candidate, undefined)
+      await held.settle(interrupted, this.current && this.bill(this.current.candidate, undefined))
+      throw interruptedFailure(interrupted)
+    }
+  }
+
+  private hold({ model }: Candidate): Promise<Held> {
+    const { key, image, trace } = this.order
+    const quote = {
+      inputTokens: this.estimate.input,
+      maxOutputTokens: this.estimate.output,
+      price: model.price && imagePrice(model.price, {}),
+      images: image.images,
+      atOnce: true,
+    }
+    return Held.open(this.gateway.ledger, accountOf(key), quote, trace, () =>
+      this.current === undefined ? undefined : this.count(undefined),
+    )
+  }
+
+  private async ask(candidates: readonly Candidate[], held: Held): Promise<ImageAnswer> {
+    const { image, trace, flight } = this.order
+    const asking = { trace, flight, dueMs: this.dueMs }
+    const answered = await attempt(this.gateway, candidates, asking, (candidate) => this.make(candidate))
+    const { candidate, fallbacks, value } = answered
+    note(trace, candidate, fallbacks)
+    trace.status = 200
+    await held.settle('completed', this.bill(candidate, value.figures))
+    const { text, body } = value
+    return { text, body, requestedModel: image.model, servedModel: candidate.model.name, fallbacks }
+  }
+
+  private async make(candidate: Candidate): Promise<Made> {
+    const { provider, endpoint } = upstreamOf(this.gateway, candidate)
+    const { images } = provider
+    if (images === undefined) throw new Fault('failed', 'the dialect of this provider makes no images')
+    const request = images.request(this.order.image, { endpoint, model: candidate.target.model })
+    const { interrupted } = this.order.flight
+    if (interrupted !== undefined) throw interruptedFailure(interrupted)
+    const call = new UpstreamCall(request, endpoint, false, this.dueMs)
+    this.current = { candidate, call }
+    await send(call, provider)
+    const text = await call.text()
+    this.order.trace.markFirstByte()
+    const body = parseJson(text, call.status)
+    const figures = images.figures(body)
+    if (!isObject(body)) throw new Fault('broken', 'the answer is no JSON object', { status: call.status })
+    return { text, body, figures }
+  }
+
+  /**
+   * What an order took; without figures, where the caller left before the answer, what was ordered: the provider makes it, and
+   * bills for it, all the same.
+   */
+  private bill({ model, target }: Candidate, figures: ImageFigures | undefined): Bill {
+    return {
+      model: model.name,
+      provider: target.provider,
+      price: model.price && imagePrice(model.price, figures?.usage ?? {}),
+      counted: this.count(figures),
+      images: figures?.images ?? this.order.image.images,
+    }
+  }
+
+  private count(figures: ImageFigures | undefined): Counted {
+    const { input, output } = figures?.usage ?? {}
+    return {
+      usage: { ...figures?.usage, input: input ?? this.estimate.input, output: output ?? this.estimate.output },
+      estimated: input === undefined || output === undefined || figures?.images === undefined,
+    }
+  }
+}

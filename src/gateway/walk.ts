@@ -1,0 +1,74 @@
+/** The steps that the walk of a chat request and that of a request for images have in common. */
+
+import type { Key } from '../catalog/catalog.ts'
+import type { Candidate } from '../catalog/resolve.ts'
+import { Failure } from '../core/error.ts'
+import { Fault } from '../core/fault.ts'
+import type { JsonValue } from '../core/json.ts'
+import type { Account } from '../ledger/ledger.ts'
+import type { Provider } from '../providers/provider.ts'
+import type { UpstreamCall } from '../providers/upstream.ts'
+import type { Gateway, Upstream } from './gateway.ts'
+import type { Interruption } from './in-flight.ts'
+import type { Trace } from './trace.ts'
+
+/** What every answer says of itself. */
+export interface Answered {
+  readonly requestedModel: string
+  readonly servedModel: string
+  readonly fallbacks: number
+}
+
+/** Whose limits a request of this key falls under. */
+export function accountOf(key: Key): Account {
+  const { organization } = key
+  return {
+    organization: organization.id,
+    organizationLimits: organization.limits,
+    key: key.id,
+    keyLimits: key.limits,
+  }
+}
+
+export function upstreamOf(gateway: Gateway, { target }: Candidate): Upstream {
+  const upstream = gateway.upstreams.get(target.provider)
+  if (upstream === undefined) throw new Error(`no upstream for provider ${target.provider}`)
+  return upstream
+}
+
+/** Sends a request; throws a `Fault` where the provider answers with an error. */
+export async function send(call: UpstreamCall, provider: Provider): Promise<void> {
+  await call.open()
+  if (call.status >= 200 && call.status < 300) return
+  const text = await call.errorText()
+  if (call.status < 400) throw new Fault('failed', `the provider answered ${call.status}`, { status: call.status })
+  throw provider.fault(call.status, call.headers, text)
+}
+
+export async function readJson(call: UpstreamCall): Promise<JsonValue> {
+  return parseJson(await call.text(), call.status)
+}
+
+/** Throws a `Fault` for what is not JSON. `status` is the provider's. */
+export function parseJson(text: string, status: number): JsonValue {
+  try {
+    const body: JsonValue = JSON.parse(text)
+    return body
+  } catch (cause) {
+    throw new Fault('broken', 'the answer is not JSON', { status, cause })
+  }
+}
+
+/** Who answered or was last asked, for the log line. */
+export function note(trace: Trace, candidate: Candidate, fallbacks: number | undefined): void {
+  trace.servedModel = candidate.model.name
+  trace.provider = candidate.target.provider
+  trace.fallbacks = fallbacks
+}
+
+/** Nobody sees it where the caller left; a caller that waits while the process ends does. */
+export function interruptedFailure(why: Interruption): Failure {
+  const message =
+    why === 'drained' ? 'The gateway is shutting down; try again.' : 'The caller left before there was an answer.'
+  return new Failure('shutting_down', message, { retryAfterSeconds: 1 })
+}

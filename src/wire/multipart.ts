@@ -1,0 +1,159 @@
+/**
+ * `multipart/form-data` (RFC 7578): bytes → parts, and parts → bytes under a boundary of our own. The contents of parts are views of the
+ * body that was read, never copies: an upload is held once.
+ *
+ * Parts are written anew rather than sent on as they came, so that no provider can cut them in other places than we did.
+ */
+
+import { Failure } from '../core/error.ts'
+
+export interface FormPart {
+  readonly name: string
+  /** Present for a file. */
+  readonly filename?: string | undefined
+  readonly contentType?: string | undefined
+  readonly content: Uint8Array
+}
+
+/** Sixteen pictures, a mask and every field there is are forty. */
+const PARTS_MAX = 128
+/** The header lines of one part. */
+const HEADER_BYTES_MAX = 8 * 1024
+
+const CR = 0x0d
+const LF = 0x0a
+const DASH = 0x2d
+const SPACE = 0x20
+const TAB = 0x09
+const LINE_END = '\r\n'
+const HEADER_END = '\r\n\r\n'
+
+/** Whether a content type says `multipart/form-data`. */
+export function isForm(contentType: string | null): boolean {
+  return /^\s*multipart\/form-data\s*(?:;|$)/i.test(contentType ?? '')
+}
+
+/** The boundary that a content type names. Throws `malformed_body` where it names none that RFC 2046 allows. */
+export function boundaryOf(contentType: string): string {
+  const boundary = parameter(contentType, 'boundary')
+  if (boundary === undefined || !/^[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]$/.test(boundary)) {
+    throw malformed('its Content-Type names no valid boundary')
+  }
+  return boundary
+}
+
+/** All parts in order. What stands before the first boundary and behind the last is skipped. Throws `Failure` `malformed_body`. */
+export function parseForm(bytes: Uint8Array, boundary: string): readonly FormPart[] {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const delimiter = Buffer.from(`--${boundary}`, 'latin1')
+  const parts: FormPart[] = []
+  let line = nextDelimiter(buffer, delimiter, 0)
+  while (!line.last) {
+    if (parts.length === PARTS_MAX) throw malformed(`it has more than ${PARTS_MAX} parts`)
+    const next = nextDelimiter(buffer, delimiter, line.end)
+    parts.push(partOf(buffer.subarray(line.end, next.start)))
+    line = next
+  }
+  return parts
+}
+
+interface DelimiterLine {
+  /** Where the content before it ends: its own line end belongs to it. */
+  readonly start: number
+  /** Where what follows begins. */
+  readonly end: number
+  /** The closing one. */
+  readonly last: boolean
+}
+
+/** The next delimiter line at or behind `from`, where a line begins. Throws where the body ends without one. */
+function nextDelimiter(buffer: Buffer, delimiter: Buffer, from: number): DelimiterLine {
+  for (let at = buffer.indexOf(delimiter, from); at !== -1; at = buffer.indexOf(delimiter, at + 1)) {
+    const opens = at === from || (at >= from + 2 && buffer[at - 2] === CR && buffer[at - 1] === LF)
+    if (!opens) continue
+    const start = at === from ? at : at - 2
+    let end = at + delimiter.length
+    if (buffer[end] === DASH && buffer[end + 1] === DASH) return { start, end: end + 2, last: true }
+    while (buffer[end] === SPACE || buffer[end] === TAB) end++
+    if (buffer[end] === CR && buffer[end + 1] === LF) return { start, end: end + 2, last: false }
+  }
+  throw malformed('it ends before its closing boundary')
+}
+
+/** One part, from behind its delimiter line to before the next. */
+function partOf(bytes: Buffer): FormPart {
+  const headerEnd = bytes.subarray(0, HEADER_BYTES_MAX).indexOf(HEADER_END)
+  if (headerEnd === -1) throw malformed('a part has no end of its header lines')
+  const headers = headersOf(bytes.subarray(0, headerEnd))
+  const disposition = headers.get('content-disposition') ?? ''
+  const name = parameter(disposition, 'name')
+  if (name === undefined || !/^form-data\s*;/i.test(disposition)) throw malformed('a part has no name')
+  if (!/^(?:binary|8bit|7bit)?$/i.test(headers.get('content-transfer-encoding') ?? '')) {
+    throw malformed('a part has a Content-Transfer-Encoding')
+  }
+  return {
+    name,
+    filename: parameter(disposition, 'filename'),
+    contentType: headers.get('content-type'),
+    content: bytes.subarray(headerEnd + HEADER_END.length),
+  }
+}
+
+function headersOf(bytes: Buffer): ReadonlyMap<string, string> {
+  const headers = new Map<string, string>()
+  for (const line of formText(bytes).split(LINE_END)) {
+    const colon = line.indexOf(':')
+    const name = line.slice(0, colon).trim().toLowerCase()
+    if (colon < 1 || headers.has(name)) throw malformed('a part has a header line that cannot be read')
+    headers.set(name, line.slice(colon + 1).trim())
+  }
+  return headers
+}
+
+/** A parameter of a header value, quoted or not. Browsers write a quote in a name as `%22`, curl as `\"`; both are undone. */
+function parameter(value: string, name: string): string | undefined {
+  const found = new RegExp(`;\\s*${name}\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]+))`, 'i').exec(value)
+  if (found === null) return undefined
+  return found[2] ?? (found[1] ?? '').replace(/\\(["\\])/g, '$1').replaceAll('%22', '"')
+}
+
+/** The text of a field. Throws `malformed_body` for invalid UTF-8. */
+export function formText(content: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(content)
+  } catch {
+    throw malformed('a field is not valid UTF-8')
+  }
+}
+
+/** A boundary that no content holds: 144 random bits. */
+export function mintBoundary(): string {
+  return `weir-${crypto.getRandomValues(Buffer.allocUnsafe(18)).toString('base64url')}`
+}
+
+/** The parts as the pieces of a body: small ones of our own, and the contents as they are. */
+export function writeForm(parts: readonly FormPart[], boundary: string): readonly Uint8Array[] {
+  const pieces: Uint8Array[] = []
+  for (const [index, part] of parts.entries()) {
+    const file = part.filename === undefined ? '' : `; filename="${escaped(part.filename)}"`
+    const type = part.contentType === undefined ? '' : `Content-Type: ${oneLine(part.contentType)}${LINE_END}`
+    const disposition = `Content-Disposition: form-data; name="${escaped(part.name)}"${file}`
+    const open = `${index === 0 ? '' : LINE_END}--${boundary}${LINE_END}`
+    pieces.push(Buffer.from(`${open}${disposition}${LINE_END}${type}${LINE_END}`), part.content)
+  }
+  pieces.push(Buffer.from(`${LINE_END}--${boundary}--${LINE_END}`))
+  return pieces
+}
+
+/** As the HTML standard writes names: nothing in one can end the quotes or the line. Readers disagree on what a backslash does. */
+function escaped(name: string): string {
+  return name.replace(/["\\\r\n]/g, (unit) => `%${unit.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`)
+}
+
+function oneLine(value: string): string {
+  return value.replace(/[\r\n]+/g, ' ')
+}
+
+function malformed(why: string): Failure {
+  return new Failure('malformed_body', `The request body is not valid multipart/form-data: ${why}.`)
+}

@@ -1,0 +1,86 @@
+/** A caller that does not read: the provider is slowed down, the memory does not grow, and nothing is lost when it reads on. */
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import * as does from '../support/scenarios.ts'
+import { STREAM, Stage, seen } from './stage.ts'
+
+setDefaultTimeout(30_000)
+
+const MIB = 1024 * 1024
+/** What the kernel may hold on both ways, and what Bun gathers by itself, for one stream. */
+const TAKEN_BYTES_MAX = 24 * MIB
+const STREAMS = 8
+
+const words = Array.from({ length: 60_000 }, (_, index) => `${index} ${'x'.repeat(250)} `)
+const [role = '', ...frames] = does.chatFrames(words)
+/** Some 60 events a chunk: 27 MB in all. */
+const finite = Array.from({ length: 1000 }, (_, index) => frames.slice(index * 61, index * 61 + 61).join(''))
+const again = frames.slice(0, 64).join('')
+
+const taken = new Array<number>(STREAMS).fill(0)
+let stage: Stage
+
+beforeAll(async () => {
+  let begun = 0
+  stage = await Stage.start({
+    endless: (call) => {
+      const stream = begun++
+      const count = (bytes: number) => {
+        taken[stream] = bytes
+      }
+      return does.endless([role], again, count)(call)
+    },
+    finite: does.stream([role, ...finite]),
+  })
+})
+
+afterAll(async () => await stage[Symbol.asyncDispose]())
+
+/** Resolves once the providers have had to stop: what they could write has not changed for a while. */
+async function stalled(): Promise<void> {
+  for (let before = ''; before !== taken.join() || taken.includes(0); ) {
+    before = taken.join()
+    await Bun.sleep(250)
+  }
+}
+
+/** Resident bytes of the workers. */
+function workersRss(): number {
+  const { pid } = stage.gateway
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
+  const pages = children.map((child) => Number(readFileSync(`/proc/${child}/statm`, 'utf8').split(' ')[1]))
+  return pages.reduce((sum, count) => sum + count * 4096, 0)
+}
+
+test('the provider stalls with the caller, in bounded memory, and is let go when the caller leaves', async () => {
+  await stage.ask('finite', STREAM)
+  const before = workersRss()
+  const callers = await Promise.all(Array.from({ length: STREAMS }, () => stage.caller('endless', STREAM)))
+  for (const caller of callers) caller.pause()
+  await stalled()
+  expect(Math.max(...taken)).toBeLessThan(TAKEN_BYTES_MAX)
+  expect(workersRss() - before).toBeLessThan(STREAMS * 8 * MIB)
+  const [first] = callers
+  const atFirst = [...taken]
+  first?.resume()
+  while (taken.every((bytes, stream) => bytes < (atFirst[stream] ?? 0) + 4 * MIB)) await Bun.sleep(20)
+  for (const caller of callers) caller.reset()
+  for (const call of stage.upstreams[0]?.calls.filter(({ model }) => model === 'endless') ?? []) await call.aborted
+})
+
+test('a caller that stops and reads on gets every event', async () => {
+  await using caller = await stage.caller('finite', STREAM)
+  await caller.until('"0 x')
+  caller.pause()
+  await Bun.sleep(300)
+  caller.resume()
+  const answer = await caller.answer()
+  const { text, finish, done } = seen(answer.text)
+  expect([answer.end, finish, done, text === words.join('')]).toEqual(['whole', 'stop', true, true])
+  expect(await stage.lineOf(answer)).toMatchObject({
+    outcome: 'completed',
+    usage: 'provider',
+    output_tokens: words.length,
+  })
+})

@@ -1,0 +1,264 @@
+import { describe, expect, test } from 'bun:test'
+import { Catalog, type CatalogData, type Key } from '../../src/catalog/catalog.ts'
+import { Failure } from '../../src/core/error.ts'
+import type { Price } from '../../src/core/money.ts'
+import { acceptImages } from '../../src/dialects/images/request.ts'
+import type { Upstream as GatewayUpstream } from '../../src/gateway/gateway.ts'
+import { type ImageAnswer, makeImages } from '../../src/gateway/images.ts'
+import { InFlight } from '../../src/gateway/in-flight.ts'
+import { type RequestLine, Trace } from '../../src/gateway/trace.ts'
+import type { Hold, Settlement } from '../../src/ledger/ledger.ts'
+import { UnlimitedLedger } from '../../src/ledger/unlimited.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import { bytesOf } from '../support/bytes.ts'
+import * as does from '../support/scenarios.ts'
+import { type Scenario, Upstream } from '../support/upstream.ts'
+
+/** Remembers what was held and settled. */
+class Book extends UnlimitedLedger {
+  readonly holds: Hold[] = []
+  readonly settlements: Settlement[] = []
+
+  override reserve(...[account, hold]: Parameters<UnlimitedLedger['reserve']>) {
+    this.holds.push(hold)
+    return super.reserve(account, hold)
+  }
+
+  override settle(...[reservation, actual]: Parameters<UnlimitedLedger['settle']>) {
+    this.settlements.push(actual)
+    return super.settle(reservation, actual)
+  }
+}
+
+const data = (images: number, more: object = {}) =>
+  JSON.stringify({ created: 1, data: Array.from({ length: images }, () => ({ b64_json: 'AA==' })), ...more })
+const usage = { input_tokens: 10, output_tokens: 272, total_tokens: 282 }
+
+interface Stage extends AsyncDisposable {
+  readonly book: Book
+  readonly upstream: Upstream
+  readonly line: RequestLine | undefined
+  make(body: object, before?: (interrupt: (why: 'caller_left' | 'drained') => void) => void): Promise<ImageAnswer>
+}
+
+/** The walk in this process: `painter` at the provider models of the scenarios in order, then at one without images. */
+async function startStage(price: Price | undefined, scenarios: Readonly<Record<string, Scenario>>): Promise<Stage> {
+  const upstream = await Upstream.start(scenarios)
+  const book = new Book()
+  const endpoint = (baseUrl: string, name: string) => ({
+    name,
+    baseUrl,
+    headers: {},
+    deadlines: { connectMs: 1000, firstByteMs: { stream: 5000, whole: 5000 }, idleMs: 5000, totalMs: 10_000 },
+  })
+  const targets = Object.keys(scenarios).map((model) => ({ provider: model === 'chatty' ? 'chatty' : 'up', model }))
+  const catalog = Catalog.from(catalogData(price, targets))
+  const upstreams = new Map<string, GatewayUpstream>([
+    ['up', { provider: openai, endpoint: endpoint(upstream.url, 'up') }],
+    ['chatty', { provider: anthropic, endpoint: endpoint(upstream.url, 'chatty') }],
+  ])
+  const key: Key | undefined = catalog.credentials[0]?.key
+  if (key === undefined) throw new Error('no key')
+  const routing = { maxAttempts: 3, totalTimeoutMs: 10_000 }
+  const ignore = () => undefined
+  const gateway = {
+    catalog,
+    upstreams,
+    ledger: book,
+    routing,
+    resting: () => false,
+    report: ignore,
+    alarm: ignore,
+  }
+  let line: RequestLine | undefined
+  return {
+    book,
+    upstream,
+    get line() {
+      return line
+    },
+    async make(body, before) {
+      const image = acceptImages(
+        'generations',
+        bytesOf(JSON.stringify({ model: 'painter', prompt: 'a weir', ...body })),
+      )
+      const trace = new Trace('req_1', (written) => {
+        line = written
+      })
+      const flight = new InFlight().take()
+      before?.((why) => flight.interrupt(why))
+      try {
+        return await makeImages(gateway, { key, image, flight, trace })
+      } finally {
+        trace.end('completed')
+      }
+    },
+    [Symbol.asyncDispose]: () => upstream[Symbol.asyncDispose](),
+  }
+}
+
+function catalogData(price: Price | undefined, targets: CatalogData['models'][number]['targets']): CatalogData {
+  const promptCache = { key: false, explicit: false, ttls: [] }
+  const rest = { aliases: [], fallbacks: [], defaultOutputTokens: 4096, promptCache }
+  return {
+    ownedBy: 'weir',
+    models: [{ name: 'painter', targets, price, supports: ['image_generation'], ...rest }],
+    organizations: [
+      {
+        id: 'o',
+        rules: [],
+        auto: 'off',
+        limits: {},
+        keys: [{ id: 'k', sha256: '0'.repeat(64), auto: 'off', limits: {}, disabled: false }],
+      },
+    ],
+    auto: { candidates: [] },
+  }
+}
+
+async function failureOf(promise: Promise<unknown>): Promise<Failure> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  if (!(error instanceof Failure)) throw error ?? new Error('it succeeded')
+  return error
+}
+
+describe('what is held and what is charged', () => {
+  const byImage: Price = { image: 40_000 }
+  const byToken: Price = { input: 5_000_000, output: 40_000_000 }
+  const both: Price = { ...byImage, ...byToken }
+  const low = { quality: 'low', size: '1024x1024' }
+  const rows: readonly (readonly [
+    name: string,
+    price: Price | undefined,
+    body: object,
+    answer: string,
+    held: number,
+    settled: object,
+  ])[] = [
+    ['one image', byImage, {}, data(1, { usage }), 40_000, { cost: 40_000, images: 1, estimated: false }],
+    ['ten', byImage, { n: 10 }, data(10, { usage }), 400_000, { cost: 400_000, images: 10, estimated: false }],
+    [
+      'fewer than ordered',
+      byImage,
+      { n: 10 },
+      data(2, { usage }),
+      400_000,
+      { cost: 80_000, images: 2, estimated: false },
+    ],
+    ['no usage', byImage, {}, data(1), 40_000, { cost: 40_000, images: 1, estimated: true }],
+    ['no data', byImage, { n: 2 }, '{"created":1}', 80_000, { cost: 80_000, images: 2, estimated: true }],
+    [
+      'ten by the token, the dearest there are',
+      byToken,
+      { n: 10 },
+      data(10, { usage }),
+      2_496_000,
+      { cost: 10_930, images: 10, estimated: false },
+    ],
+    [
+      'usage without data',
+      byImage,
+      { n: 2 },
+      JSON.stringify({ created: 1, usage }),
+      80_000,
+      { cost: 80_000, images: 2, estimated: true },
+    ],
+    ['tokens', byToken, low, data(1, { usage }), 10_880, { cost: 10_930, images: 1, estimated: false }],
+    ['tokens, both priced', both, low, data(1, { usage }), 40_000, { cost: 10_930, images: 1, estimated: false }],
+    ['no price', undefined, {}, data(1, { usage }), 0, { cost: 0, images: 1, estimated: false }],
+  ]
+  test.each(rows)('%s', async (_, price, body, answer, held, settled) => {
+    await using stage = await startStage(price, { up: does.json(200, answer) })
+    expect((await stage.make(body)).text).toBe(answer)
+    // A few words of the prompt are estimated: up to 5 tokens at $5 a million.
+    const [hold] = stage.book.holds
+    expect((hold?.amounts.costMicroUsd ?? -1) - held).toBeWithin(0, 26)
+    const [end, ...more] = stage.book.settlements
+    expect({ cost: end?.amounts.costMicroUsd, images: end?.images, estimated: end?.estimated }).toEqual(
+      settled as never,
+    )
+    expect([more.length, end?.outcome, end?.model, end?.provider]).toEqual([0, 'completed', 'painter', 'up'])
+    expect(stage.book.reservations).toBe(0)
+  })
+
+  test('tokens that the provider left out are estimated, never 0', async () => {
+    await using stage = await startStage(byToken, { up: does.json(200, data(2)) })
+    await stage.make({ ...low, n: 2 })
+    const [end] = stage.book.settlements
+    expect(end?.amounts.outputTokens).toBe(544)
+    expect(end?.amounts.costMicroUsd).toBe(stage.book.holds[0]?.amounts.costMicroUsd ?? -1)
+    expect(stage.line?.usage).toBe('estimated')
+  })
+})
+
+describe('candidates', () => {
+  test.each([
+    ['a 500', does.json(500, '{}'), 'failed'],
+    ['not JSON', does.json(200, 'made'), 'broken'],
+    ['an array', does.json(200, '[]'), 'broken'],
+    ['neither data nor created', does.json(200, '{"id":1}'), 'broken'],
+    ['data that is no list', does.json(200, '{"created":1,"data":{}}'), 'broken'],
+    ['an error under 200', does.json(200, '{"error":{"message":"busy","type":"overloaded_error"}}'), 'overloaded'],
+    ['a short body', does.tooShort(['{']), 'cut'],
+    ['our credential refused', does.json(401, '{}'), 'credential'],
+    ['more than 32 MiB', does.json(200, '{}', { 'content-length': String(33 * 1024 * 1024) }), 'broken'],
+  ])('%s is followed by the next', async (_, first, error) => {
+    await using stage = await startStage({ image: 40_000 }, { first, second: does.json(200, data(1)) })
+    const answer = await stage.make({})
+    expect([answer.servedModel, answer.fallbacks]).toEqual(['painter', 1])
+    expect(stage.line?.attempts?.map((attempt) => attempt.error)).toEqual([error, undefined])
+    expect((await stage.upstream.call('second')).json).toEqual({ model: 'second', prompt: 'a weir' })
+    expect(stage.book.settlements.map(({ amounts }) => amounts.costMicroUsd)).toEqual([40_000])
+  })
+
+  test('a provider without images is passed over, and alone it is a failure of ours', async () => {
+    await using stage = await startStage(undefined, { chatty: does.silent(), second: does.json(200, data(1)) })
+    expect((await stage.make({})).fallbacks).toBe(1)
+    await using alone = await startStage(undefined, { chatty: does.silent() })
+    expect((await failureOf(alone.make({}))).failure).toBe('upstream_failed')
+    expect(alone.upstream.calls).toEqual([])
+  })
+
+  test('a mistake of the caller is told at once, and costs nothing', async () => {
+    const refused = does.json(400, '{"error":{"message":"Your prompt was refused.","code":"moderation_blocked"}}')
+    await using stage = await startStage({ image: 1 }, { first: refused, second: does.json(200, data(1)) })
+    const failure = await failureOf(stage.make({}))
+    expect([failure.failure, failure.code, failure.message]).toEqual([
+      'upstream_rejected',
+      'moderation_blocked',
+      'Your prompt was refused.',
+    ])
+    expect(stage.upstream.calls).toHaveLength(1)
+    expect(stage.book.settlements.map(({ amounts, outcome }) => [amounts.costMicroUsd, outcome])).toEqual([
+      [0, 'refused'],
+    ])
+  })
+})
+
+describe('interrupted', () => {
+  test.each(['caller_left', 'drained'] as const)('%s: the provider is left, the order is charged', async (why) => {
+    await using stage = await startStage({ image: 40_000 }, { up: does.silent() })
+    const made = failureOf(
+      stage.make({ n: 3 }, (interrupt) => {
+        void stage.upstream.call('up').then(() => interrupt(why))
+      }),
+    )
+    expect((await made).failure).toBe('shutting_down')
+    await (await stage.upstream.call('up')).aborted
+    expect(stage.book.settlements.map((end) => [end.amounts.costMicroUsd, end.images, end.outcome])).toEqual([
+      [120_000, 3, why],
+    ])
+    expect(stage.book.settlements[0]?.estimated).toBe(true)
+  })
+
+  test('before a provider was asked nothing is charged', async () => {
+    await using stage = await startStage({ image: 40_000 }, { up: does.silent() })
+    await failureOf(stage.make({}, (interrupt) => interrupt('caller_left')))
+    expect(stage.upstream.calls).toEqual([])
+    expect(stage.book.settlements.map((end) => [end.amounts.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
+  })
+})

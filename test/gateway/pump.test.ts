@@ -1,0 +1,318 @@
+/** One stream against a clock and a socket that the test turns by hand: keep-alive, the hold, stalls, writes and cuts. */
+
+import { describe, expect, test } from 'bun:test'
+import { Fault } from '../../src/core/fault.ts'
+import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
+import { Pump } from '../../src/gateway/pump.ts'
+import { Tally } from '../../src/gateway/tally.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import { bytesOf } from '../support/bytes.ts'
+import * as does from '../support/scenarios.ts'
+import { seen } from './stage.ts'
+
+const SECOND = 1000
+const [role = '', hello = '', world = '', ...restOf] = does.chatFrames(['Hello', ' world'])
+const KEEP_ALIVE = ': keep-alive\n\n'
+
+/** A provider's call whose bytes the test gives. */
+class FakeCall {
+  readonly done: string[] = []
+  private readonly chunks: (string | undefined | Fault)[] = []
+  private wake: () => void = () => {}
+
+  give(...chunks: readonly (string | undefined | Fault)[]): void {
+    this.chunks.push(...chunks)
+    this.wake()
+  }
+
+  async read(): Promise<Uint8Array | undefined> {
+    while (this.chunks.length === 0) {
+      await new Promise<void>((resolve) => {
+        this.wake = resolve
+      })
+    }
+    const chunk = this.chunks.shift()
+    if (chunk instanceof Fault) throw chunk
+    return chunk === undefined ? undefined : bytesOf(chunk)
+  }
+
+  pause(): void {
+    this.done.push('pause')
+  }
+
+  resume(): void {
+    this.done.push('resume')
+  }
+
+  async release(): Promise<void> {
+    this.done.push('release')
+  }
+
+  /** As `fetch` does it: whoever reads learns of it. */
+  abort(): void {
+    this.done.push('abort')
+    this.give(new Fault('cut', 'aborted'))
+  }
+}
+
+/** A caller's socket: full until the test says that it has taken what was written. */
+class FakeSink {
+  readonly writes: string[] = []
+  ended = false
+  private full: PromiseWithResolvers<number> | undefined
+
+  fill(): void {
+    this.full = Promise.withResolvers<number>()
+  }
+
+  take(): void {
+    this.full?.resolve(1)
+    this.full = undefined
+  }
+
+  write(text: string): number {
+    this.writes.push(text)
+    return text.length
+  }
+
+  flush(_wait: true): Promise<number> {
+    return this.full?.promise ?? Promise.resolve(1)
+  }
+
+  end(): void {
+    this.ended = true
+  }
+
+  get text(): string {
+    return this.writes.join('')
+  }
+}
+
+interface Made {
+  readonly call: FakeCall
+  readonly sink: FakeSink
+  readonly pump: Pump
+  /** Resolves with `open` or with the fault that came instead. */
+  readonly opened: Promise<unknown>
+}
+
+function make(): Made {
+  const call = new FakeCall()
+  const encoder = new ChatEncoder({ model: 'm', createdAt: 1 }, false)
+  const pump = new Pump(call, undefined, openai, encoder, new Tally(7))
+  return {
+    call,
+    sink: new FakeSink(),
+    pump,
+    opened: pump.open().then(
+      () => 'open',
+      (fault: unknown) => fault,
+    ),
+  }
+}
+
+/** How the caller's side ends, once the headers went out. */
+async function attached({ opened, pump, sink }: Made): Promise<string> {
+  await opened
+  return await pump.attach(sink).then(
+    () => 'ended',
+    () => 'cut',
+  )
+}
+
+/** Lets everything happen that can happen by itself. */
+async function settled(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve))
+  await new Promise((resolve) => setImmediate(resolve))
+}
+
+const later = (seconds: number) => performance.now() + seconds * SECOND
+
+describe('headers', () => {
+  test('go out 5 s after the first valid event, and not before', async () => {
+    const it = make()
+    let open = false
+    void it.opened.then(() => {
+      open = true
+    })
+    it.pump.tick(later(60))
+    await settled()
+    expect(open).toBe(false)
+    it.call.give(': a comment\n\n', role)
+    await settled()
+    it.pump.tick(later(4.9))
+    await settled()
+    expect(open).toBe(false)
+    it.pump.tick(later(5))
+    await settled()
+    expect(open).toBe(true)
+    void attached(it)
+    await settled()
+    // Without a byte of a body they would stay where they are.
+    expect(it.sink.writes).toEqual([KEEP_ALIVE])
+  })
+
+  test('do not go out for a role and a fault', async () => {
+    const it = make()
+    it.call.give(role, new Fault('overloaded', 'x'))
+    expect(await it.opened).toMatchObject({ kind: 'overloaded' })
+    expect(await it.pump.ended).toMatchObject({ outcome: 'provider_cut' })
+    expect(it.call.done).toContain('abort')
+  })
+})
+
+describe('keep-alive', () => {
+  test('every 15 s of silence, and never where something else goes out', async () => {
+    const it = make()
+    it.call.give(role + hello)
+    expect(await it.opened).toBe('open')
+    const end = attached(it)
+    await settled()
+    expect(it.sink.writes.length).toBe(1)
+    it.pump.tick(later(14.9))
+    expect(it.sink.writes.length).toBe(1)
+    it.pump.tick(later(15))
+    expect(it.sink.writes.slice(1)).toEqual([KEEP_ALIVE])
+    // The silence is counted anew from the comment on.
+    it.pump.tick(later(14.9))
+    expect(it.sink.writes.length).toBe(2)
+    it.call.give(world)
+    await settled()
+    expect(it.sink.writes.length).toBe(3)
+    it.pump.tick(later(15))
+    expect(it.sink.writes.at(-1)).toBe(KEEP_ALIVE)
+    it.call.give(restOf.join(''))
+    expect(await end).toBe('ended')
+    const after = it.sink.writes.length
+    it.pump.tick(later(60))
+    expect(it.sink.writes.length).toBe(after)
+    expect(seen(it.sink.text)).toEqual({ text: 'Hello world', finish: 'stop', done: true })
+  })
+
+  test('not before the headers, and not to a caller whose socket is full', async () => {
+    const it = make()
+    it.pump.tick(later(30))
+    it.sink.fill()
+    it.call.give(role + hello)
+    void attached(it)
+    await settled()
+    it.pump.tick(later(100))
+    expect(it.sink.writes.length).toBe(1)
+    it.pump.interrupt('caller_left')
+  })
+})
+
+describe('a caller that does not read', () => {
+  test('nothing is read from the provider meanwhile, and its deadline rests', async () => {
+    const it = make()
+    it.sink.fill()
+    it.call.give(role + hello)
+    const end = attached(it)
+    await settled()
+    expect(it.call.done).toEqual(['pause'])
+    it.call.give(world, restOf.join(''))
+    await settled()
+    expect(it.sink.writes.length).toBe(1)
+    it.sink.take()
+    expect(await end).toBe('ended')
+    expect(it.call.done).toEqual(['pause', 'resume', 'release'])
+    expect(it.sink.writes.length).toBe(3)
+    expect(seen(it.sink.text)).toEqual({ text: 'Hello world', finish: 'stop', done: true })
+  })
+
+  test('is cut after 120 s, not before', async () => {
+    const it = make()
+    it.sink.fill()
+    it.call.give(role + hello)
+    const end = attached(it)
+    await settled()
+    it.pump.tick(later(119))
+    await settled()
+    expect(it.call.done).toEqual(['pause'])
+    it.pump.tick(later(120))
+    expect(await end).toBe('cut')
+    expect(await it.pump.ended).toMatchObject({ outcome: 'timed_out' })
+    expect(it.call.done).toContain('abort')
+    expect(it.sink.ended).toBe(false)
+  })
+
+  test('a large chunk is made into text and written piece by piece', async () => {
+    const it = make()
+    const many = hello.repeat(3000)
+    it.sink.fill()
+    it.call.give(role + many)
+    void attached(it)
+    await settled()
+    expect(it.sink.writes.length).toBe(1)
+    expect(it.sink.text.length).toBeLessThan(128 * 1024)
+    it.sink.take()
+    it.call.give(restOf.join(''))
+    expect(await it.pump.ended).toMatchObject({ outcome: 'completed' })
+    expect(seen(it.sink.text)).toMatchObject({ text: 'Hello'.repeat(3000), done: true })
+  })
+})
+
+describe('ways out', () => {
+  const rows = [
+    ['the caller leaves', (it: Made) => it.pump.interrupt('caller_left'), 'caller_left'],
+    ['the process ends', (it: Made) => it.pump.interrupt('drained'), 'drained'],
+    ['the provider resets', (it: Made) => it.call.give(new Fault('cut', 'x')), 'provider_cut'],
+    ['the provider falls silent', (it: Made) => it.call.give(new Fault('timeout', 'x')), 'timed_out'],
+    ['the provider ends too early', (it: Made) => it.call.give(undefined), 'provider_cut'],
+    ['the provider says nonsense', (it: Made) => it.call.give('data: {\n\n'), 'provider_cut'],
+  ] as const
+
+  test.each(rows)('%s while nobody waits', async (_, leave, outcome) => {
+    const it = make()
+    it.call.give(role + hello)
+    const end = attached(it)
+    await settled()
+    leave(it)
+    expect(await end).toBe('cut')
+    expect(await it.pump.ended).toMatchObject({ outcome, bug: undefined })
+    expect([it.sink.ended, it.call.done.includes('abort')]).toEqual([false, true])
+    expect(seen(it.sink.text)).toEqual({ text: 'Hello', finish: undefined, done: false })
+  })
+
+  test.each(rows.slice(0, 2))('%s before anybody took the stream', async (_, leave, outcome) => {
+    for (const whole of [true, false]) {
+      const it = make()
+      it.call.give(role + hello, ...(whole ? [world + restOf.join('')] : []))
+      expect(await it.opened).toBe('open')
+      await settled()
+      leave(it)
+      expect(await it.pump.ended).toMatchObject({ outcome, bug: undefined })
+      expect(it.pump.takeWhole()).toBeUndefined()
+      expect(await attached(it)).toBe('cut')
+      expect(it.sink.ended).toBe(false)
+    }
+  })
+
+  test('the first way out counts', async () => {
+    const it = make()
+    it.call.give(role + hello)
+    void attached(it)
+    await settled()
+    it.pump.interrupt('caller_left')
+    it.pump.interrupt('drained')
+    expect(await it.pump.ended).toMatchObject({ outcome: 'caller_left' })
+    it.pump.interrupt('drained')
+    expect(await it.pump.ended).toMatchObject({ outcome: 'caller_left' })
+  })
+
+  test('an error of our own is a cut, and is reported', async () => {
+    const call = new FakeCall()
+    class Broken extends ChatEncoder {
+      override encodeTexts(): string {
+        throw new RangeError('a bug')
+      }
+    }
+    const pump = new Pump(call, undefined, openai, new Broken({ model: 'm', createdAt: 1 }, false), new Tally(7))
+    call.give(role, hello)
+    await pump.open()
+    const sink = new FakeSink()
+    expect(pump.attach(sink)).rejects.toThrow('cut')
+    expect(await pump.ended).toMatchObject({ outcome: 'provider_cut', bug: expect.any(RangeError) })
+    expect([sink.ended, call.done]).toEqual([false, ['abort']])
+  })
+})

@@ -1,0 +1,194 @@
+/** Random ways out, in process over real sockets: each reservation is settled exactly once and has its one log line; nothing stays behind. */
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { pino } from 'pino'
+import { parseConfig } from '../../src/config/load.ts'
+import type { JsonObject } from '../../src/core/json.ts'
+import type { Account, Hold, Ledger, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import { Service } from '../../src/process/parts.ts'
+import { Caller } from '../support/caller.ts'
+import { configOf } from '../support/gateway.ts'
+import { Random } from '../support/random.ts'
+import * as does from '../support/scenarios.ts'
+import { type Call, type Scenario, Upstream } from '../support/upstream.ts'
+import { chat } from './stage.ts'
+
+setDefaultTimeout(60_000)
+
+const CASES = 2000
+const AT_ONCE = 40
+const SEED = Number(process.env['WEIR_SEED'] ?? Date.now() % 1_000_000_000)
+
+class Counting implements Ledger {
+  readonly reserved = new Set<string>()
+  readonly settled = new Map<string, Settlement[]>()
+
+  async reserve(account: Account, hold: Hold): Promise<Reservation> {
+    // A store far away: callers leave meanwhile.
+    if (this.reserved.size % 3 === 0) await turn()
+    this.reserved.add(hold.id)
+    return { id: hold.id, account, held: hold.amounts }
+  }
+
+  async extend(): Promise<boolean> {
+    return true
+  }
+
+  async settle(reservation: Reservation, actual: Settlement): Promise<'settled'> {
+    const earlier = this.settled.get(reservation.id) ?? []
+    this.settled.set(reservation.id, [...earlier, actual])
+    return 'settled'
+  }
+
+  async close(): Promise<void> {}
+}
+
+const frames = does.chatFrames(['Hel', 'lo', ' wor', 'ld'])
+const error = 'data: {"error":{"message":"x"}}\n\n'
+
+/** Frames with turns of the loop between them, as far as `upTo`, and then something else. */
+function slowly(upTo: number, then: Scenario): Scenario {
+  return async (call) => {
+    await call.head200()
+    for (const frame of frames.slice(0, upTo)) {
+      await turn()
+      await call.chunk(frame)
+    }
+    await then(call)
+  }
+}
+
+const end = (call: Call) => call.end()
+const stay = () => {}
+const upTo = [0, 1, 2, 3, 5] as const
+/** Those that never end by themselves. */
+const endless: Readonly<Record<string, Scenario>> = {
+  silent: does.silent(),
+  ...Object.fromEntries(upTo.map((count) => [`stall-${count}`, slowly(count, stay)])),
+}
+const finite: Readonly<Record<string, Scenario>> = {
+  says: does.says('Hello'),
+  slow: slowly(frames.length, end),
+  'no-done': slowly(frames.length - 1, end),
+  'says-in-turns': async (call) => {
+    await turn()
+    await does.says('Hello')(call)
+  },
+  'whole-for-stream': does.json(200, does.chatBody('Hello')),
+  ...Object.fromEntries(upTo.map((count) => [`reset-${count}`, slowly(count, (call) => call.reset())])),
+  ...Object.fromEntries(upTo.map((count) => [`close-${count}`, slowly(count, (call) => call.close())])),
+  ...Object.fromEntries(
+    upTo.map((count) => [`error-${count}`, slowly(count, (call) => call.chunk(error).then(end.bind(null, call)))]),
+  ),
+  'http-500': does.json(500, '{}'),
+  'http-429': does.json(429, '{}'),
+  'http-400': does.json(400, '{}'),
+  html: does.json(200, '<html>', { 'content-type': 'text/html' }),
+}
+
+const ledger = new Counting()
+const lines: JsonObject[] = []
+let upstream: Upstream
+let service: Service
+let server: ReturnType<typeof Bun.serve>
+
+beforeAll(async () => {
+  const scenarios = { ...endless, ...finite }
+  upstream = await Upstream.start(scenarios)
+  const names = Object.keys(scenarios)
+  const models = names.flatMap((name) => [
+    [name, [`up/${name}`]] as const,
+    [`http-500+${name}`, ['up/http-500', `up/${name}`]] as const,
+    [`error-1+${name}`, ['up/error-1', `up/${name}`]] as const,
+  ])
+  const config = configOf({ providers: { up: upstream.url }, models: Object.fromEntries(models) }, '/nowhere')
+  const parsed = parseConfig(JSON.stringify(config), {
+    env: {},
+    readFile: () => ({ error: 'none' }),
+    cores: 1,
+  } as never)
+  if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
+  const logger = pino({}, { write: (line) => lines.push(JSON.parse(line)) })
+  service = new Service(parsed.config, { logger, request: (fields) => logger.info(fields, 'request') }, ledger)
+  server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: service.fetch })
+})
+
+afterAll(async () => {
+  await server.stop(true)
+  await upstream[Symbol.asyncDispose]()
+})
+
+/** One request and its end: read to the last byte, or left at some moment in some way. */
+async function one(random: Random): Promise<void> {
+  const leaves = random.chance(0.6)
+  const name =
+    random.pick(['', '', 'http-500+', 'error-1+']) + random.pick(namesOf(leaves ? { ...endless, ...finite } : finite))
+  await using caller = await Caller.connect(server.port ?? 0)
+  const bytes = chat(name, random.chance(0.7) ? { stream: true } : {})
+  const whole = !leaves || random.chance(0.9)
+  caller.send(whole ? bytes : bytes.subarray(0, random.between(1, bytes.length)))
+  if (!leaves) {
+    await caller.answer()
+    return
+  }
+  for (let turns = random.below(random.pick([2, 8, 40])); turns > 0; turns--) await turn()
+  if (random.chance(0.5)) caller.close()
+  else if (random.chance(0.8)) caller.reset()
+  else caller.halfClose()
+}
+
+function namesOf(scenarios: Readonly<Record<string, Scenario>>): readonly [string, ...string[]] {
+  const [first = '', ...others] = Object.keys(scenarios)
+  return [first, ...others]
+}
+
+test(`${CASES} requests (WEIR_SEED=${SEED})`, async () => {
+  const random = new Random(SEED)
+  for (let at = 0; at < CASES; at += AT_ONCE) {
+    await Promise.all(Array.from({ length: AT_ONCE }, () => one(new Random(random.below(2 ** 31)))))
+  }
+  const { inFlight } = service.state
+  while (inFlight.size > 0) await inFlight.idle()
+  expect(new Set(ledger.settled.keys())).toEqual(ledger.reserved)
+  expect([...ledger.settled.values()].filter((settlements) => settlements.length !== 1)).toEqual([])
+  const requests = lines.filter(({ msg }) => msg === 'request')
+  expect(new Set(requests.map((line) => line['request_id'])).size).toBe(requests.length)
+  expect(lines.filter(({ level }) => level !== 30)).toEqual([])
+  expect(requests.length).toBeGreaterThan(CASES * 0.8)
+  for (const line of requests) expectTrue(line)
+  const outcomes = new Set(requests.map((line) => line['outcome']))
+  expect([...outcomes].sort()).toEqual(['caller_left', 'completed', 'provider_cut', 'refused'])
+  console.log(
+    Object.fromEntries(
+      [...outcomes].map((outcome) => [outcome, requests.filter((line) => line['outcome'] === outcome).length]),
+    ),
+  )
+  // What was aborted is closed; what was whole may serve again, and nothing else is open.
+  await turn()
+  expect(upstream.openConnections).toBeLessThan(AT_ONCE + 1)
+})
+
+/** The line says what the ledger says. */
+function expectTrue(line: JsonObject): void {
+  const [settlement] = ledger.settled.get(String(line['request_id'])) ?? []
+  if (settlement === undefined) {
+    for (const name of ['cost_micro_usd', 'provider', 'attempts']) expect(line).not.toHaveProperty(name)
+    return
+  }
+  const { amounts, outcome, model, provider, estimated } = settlement
+  expect(outcome).toBe(line['outcome'] === 'timed_out' ? 'refused' : (line['outcome'] as typeof outcome))
+  if (model === undefined) {
+    expect([amounts.costMicroUsd, line['cost_micro_usd']]).toEqual([0, undefined])
+    return
+  }
+  expect(line).toMatchObject({
+    ...{ input_tokens: amounts.inputTokens, output_tokens: amounts.outputTokens, cost_micro_usd: amounts.costMicroUsd },
+    ...{ served_model: model, provider, usage: estimated ? 'estimated' : 'provider' },
+  })
+  // A provider was called.
+  expect(amounts.costMicroUsd).toBeGreaterThan(0)
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}

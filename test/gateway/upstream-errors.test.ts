@@ -1,0 +1,216 @@
+/** What callers are told when providers refuse: status, code, words without secrets, when to come back; and who else is asked. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { type Fixture, fixtures } from '../support/fixtures.ts'
+import * as does from '../support/scenarios.ts'
+import { closedPort, type Scenario } from '../support/upstream.ts'
+import { STREAM, Stage, seen } from './stage.ts'
+
+setDefaultTimeout(30_000)
+
+interface Told {
+  readonly status: number
+  readonly code: string | null
+  /** What `error` of the attempt says. */
+  readonly kind: string
+  readonly retryAfter?: string
+  /** The provider's own words are shown. */
+  readonly message?: string
+}
+
+const overloaded: Told = { status: 503, code: 'overloaded', kind: 'overloaded', retryAfter: '1' }
+const credential: Told = { status: 502, code: 'upstream_failed', kind: 'credential' }
+const failed: Told = { status: 502, code: 'upstream_failed', kind: 'failed' }
+const timeout: Told = { status: 504, code: 'upstream_timeout', kind: 'timeout' }
+const limited = (retryAfter = '1'): Told => ({
+  status: 429,
+  code: 'upstream_rate_limited',
+  kind: 'rate_limited',
+  retryAfter,
+})
+/** The caller's own mistake: nobody else is asked. */
+const rejected = (message: string, code: string | null = null): Told => ({
+  status: 400,
+  code,
+  kind: 'rejected',
+  message,
+})
+
+const told: Readonly<Record<string, Told>> = {
+  'openai-401': credential,
+  'openai-404-model': failed,
+  'openai-400-context': rejected("This model's maximum context length is 8192 tokens.", 'context_length_exceeded'),
+  'openai-429-rate': limited('2'),
+  'openai-429-quota': limited(),
+  'openai-503': overloaded,
+  'azure-400-content-filter': rejected(
+    "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+    'content_filter',
+  ),
+  'azure-429': limited('6'),
+  'anthropic-529': overloaded,
+  'anthropic-429': limited('12'),
+  'anthropic-400': rejected('messages: roles must alternate'),
+  'anthropic-400-temperature': rejected('temperature: Extra inputs are not permitted'),
+  'anthropic-413': {
+    status: 413,
+    code: 'request_too_large',
+    kind: 'too_large',
+    message: 'Request exceeds the maximum size',
+  },
+  'gemini-429': limited(),
+  // Google says 400 to a key of ours that is wrong.
+  'gemini-400': credential,
+  'gemini-503-array': overloaded,
+  'bedrock-429': limited(),
+  'openrouter-502': failed,
+  'vllm-400': rejected('max_tokens must be at least 1'),
+  'cloudflare-524': timeout,
+}
+
+const errors = fixtures('errors/').map((fixture) => {
+  const name = fixture.file.replace(/^errors\/|\.\w+$/g, '')
+  const wanted = told[name]
+  if (wanted === undefined) throw new Error(`nothing is said of ${name}`)
+  return [name, wanted, answering(fixture)] as const
+})
+
+function answering({ status, bytes, content_type, headers }: Fixture): Scenario {
+  return does.json(status, bytes, { 'content-type': content_type, ...headers })
+}
+
+/** Each secret of a kind that providers quote, inside words that a caller may see. */
+const SECRETS = [
+  ...['sk-proj-abcdef0123456789', 'Bearer abc.def-0123456789', 'https://eu-1.internal.example.com/v1/x?key=1'],
+  ...[
+    '10.1.2.3:8443',
+    'org-AbCdEf123456',
+    '7f3e1c52-98a1-4c1e-9f21-0123456789ab',
+    'ops@example.com',
+    'node7.corp.internal',
+  ],
+  ...['arn:aws:bedrock:eu-west-1:123456789012:model/x', '123456789012', 'req_011CSHoEeqs5C35K2UUqR7Fy'],
+]
+
+const words = (text: string) => JSON.stringify({ error: { message: text, type: 'invalid_request_error' } })
+const hour = { 'retry-after': '3600' }
+
+let stage: Stage
+
+beforeAll(async () => {
+  const alone = errors.map(([name, , scenario]) => [name, scenario] as const)
+  const followed = errors.map(([name, , scenario]) => [`${name}-2`, [scenario, does.says('second')]] as const)
+  stage = await Stage.start({
+    ...Object.fromEntries(alone),
+    ...Object.fromEntries(followed),
+    secrets: does.json(400, words(`No: ${SECRETS.join(' and ')} are wrong.`)),
+    'secret-502': does.json(401, words(`Key ${SECRETS[0]} is wrong.`)),
+    long: does.json(400, words('long '.repeat(10_000))),
+    huge: does.json(400, words('x'.repeat(300_000))),
+    'rates-mixed': [does.json(429, '{}', { 'retry-after': '30' }), does.json(429, '{}', { 'retry-after': '7' })],
+    'rate-hour': does.json(429, '{}', hour),
+    'overload-after': does.json(503, '{}', { 'retry-after': '9' }),
+    'rate-then-overload': [does.json(429, '{}', hour), does.json(503, '{}')],
+    'fail-then-rate': [does.json(500, '{}'), does.json(429, '{}')],
+    'rate-then-fail': [does.json(429, '{}'), does.json(500, '{}')],
+    'all-three': [does.json(500, '{}'), does.json(503, '{}'), does.json(504, '{}')],
+    'fourth-is-not-asked': [does.json(500, '{}'), does.json(500, '{}'), does.json(500, '{}'), does.says('never')],
+    redirect: does.redirects('http://127.0.0.1:1/'),
+    'not-http': does.raw('SMTP ready\r\n'),
+    'no-answer': does.raw(''),
+    'reset-at-once': does.resets([]),
+    'huge-header': does.hugeHeader(600_000, does.chatFrames(['Hi'])),
+  })
+})
+
+afterAll(async () => await stage[Symbol.asyncDispose]())
+
+describe.each([
+  ['streamed', STREAM],
+  ['whole', {}],
+] as const)('%s', (_, body) => {
+  test.each(errors)('%s alone', async (name, wanted) => {
+    const answer = await stage.ask(name, body)
+    expect([answer.status, answer.header('retry-after')]).toEqual([wanted.status, wanted.retryAfter])
+    const message = wanted.message ?? expect.not.stringContaining('key')
+    expect(answer.json()).toEqual({ error: { message, type: expect.any(String), param: null, code: wanted.code } })
+    expect(answer.header('cache-control')).toBe('no-store')
+    expect(answer.header('x-gateway-fallback-count')).toBeUndefined()
+    const line = await stage.lineOf(answer)
+    const outcome = wanted.status === 504 ? 'timed_out' : 'refused'
+    expect(line).toMatchObject({
+      status: wanted.status,
+      outcome,
+      attempts: [{ provider: 'p0', model: name, error: wanted.kind }],
+    })
+    expect(line).not.toHaveProperty('cost_micro_usd')
+  })
+
+  test.each(errors)('%s before one that works', async (name, { status, kind }) => {
+    const answer = await stage.ask(`${name}-2`, body)
+    const shown = kind === 'rejected' || kind === 'too_large'
+    expect(answer.status).toBe(shown ? status : 200)
+    if (shown) return
+    expect([answer.header('x-gateway-fallback-count'), answer.text.includes('second')]).toEqual(['1', true])
+    expect((await stage.lineOf(answer))['attempts']).toMatchObject([
+      { provider: 'p0', error: kind },
+      { provider: 'p1', status: 200 },
+    ])
+  })
+})
+
+test('a provider that rejects our key is told to the operator', async () => {
+  await stage.gateway.line(
+    (line) => line['level'] === 'error' && line['provider'] === 'p0' && line['model'] === 'openai-401',
+  )
+})
+
+test.each([
+  ['rates-mixed', 429, 'upstream_rate_limited', '7'],
+  ['rate-hour', 429, 'upstream_rate_limited', '60'],
+  ['overload-after', 503, 'overloaded', '9'],
+  ['rate-then-overload', 503, 'overloaded', '60'],
+  ['fail-then-rate', 503, 'overloaded', '1'],
+  ['rate-then-fail', 502, 'upstream_failed', undefined],
+  ['all-three', 504, 'upstream_timeout', undefined],
+  ['fourth-is-not-asked', 502, 'upstream_failed', undefined],
+  ['redirect', 502, 'upstream_failed', undefined],
+  ['not-http', 502, 'upstream_failed', undefined],
+  ['no-answer', 502, 'upstream_failed', undefined],
+  ['reset-at-once', 502, 'upstream_failed', undefined],
+  ['huge', 400, null, undefined],
+] as const)('%s: %i %s', async (name, status, code, retryAfter) => {
+  const answer = await stage.ask(name)
+  expect([answer.status, answer.header('retry-after')]).toEqual([status, retryAfter])
+  expect(answer.json()).toMatchObject({ error: { code } })
+  for (const { calls } of stage.upstreams) expect(calls.filter(({ model }) => model === name).length).toBeLessThan(2)
+})
+
+test('one POST is sent once, whatever becomes of its connection', () => {
+  expect(['not-http', 'no-answer', 'reset-at-once'].map((name) => stage.calls(name))).toEqual([1, 1, 1])
+  expect(stage.calls('fourth-is-not-asked', 3)).toBe(0)
+})
+
+test('a huge header is no reason to fail', async () => {
+  expect(seen((await stage.ask('huge-header', STREAM)).text).text).toBe('Hi')
+})
+
+test('words are shown without what must not be seen, and not without end', async () => {
+  const shown = await stage.ask('secrets')
+  expect(shown.status).toBe(400)
+  for (const secret of SECRETS) expect(shown.text).not.toContain(secret)
+  expect(shown.text).toContain('No: ')
+  const hidden = await stage.ask('secret-502')
+  expect([hidden.status, hidden.text.includes('wrong')]).toEqual([502, false])
+  expect((await stage.ask('long')).text.length).toBeLessThan(700)
+})
+
+test('a port that nobody listens on', async () => {
+  await using alone = await Stage.start(
+    { gone: does.silent() },
+    { provider: { base_url: `http://127.0.0.1:${await closedPort()}/v1` } },
+  )
+  const answer = await alone.ask('gone', STREAM)
+  expect([answer.status, answer.json()]).toMatchObject([502, { error: { code: 'upstream_failed' } }])
+  expect(await alone.lineOf(answer)).toMatchObject({ attempts: [{ provider: 'p0', error: 'unreachable' }] })
+})

@@ -1,0 +1,148 @@
+/** Whose figures are charged and shown: the provider's where it gave usable ones, else our own count, and it says which. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
+import type { Answer } from '../support/caller.ts'
+import * as does from '../support/scenarios.ts'
+import type { Scenario } from '../support/upstream.ts'
+import { STREAM, Stage, seen } from './stage.ts'
+
+setDefaultTimeout(30_000)
+
+/** Our own count of what is said below. */
+const OWN = { input: 6, output: 3 }
+
+interface Row {
+  readonly name: string
+  /** What the provider says of its use, report by report. */
+  readonly reports: readonly JsonValue[]
+  readonly usage: 'provider' | 'estimated'
+  readonly input: number
+  readonly cached?: number
+  readonly output: number
+}
+
+const report = (prompt_tokens: JsonValue, completion_tokens: JsonValue, more: JsonObject = {}): JsonObject => ({
+  ...{ prompt_tokens, completion_tokens },
+  ...more,
+})
+
+const rows: readonly Row[] = [
+  { name: 'both', reports: [report(11, 22)], usage: 'provider', input: 11, output: 22 },
+  { name: 'zero', reports: [report(0, 0)], usage: 'provider', input: 0, output: 0 },
+  {
+    name: 'cached',
+    reports: [report(1000, 5, { prompt_tokens_details: { cached_tokens: 900 } })],
+    ...{ usage: 'provider', input: 1000, cached: 900, output: 5 },
+  },
+  {
+    name: 'reasoning',
+    reports: [report(11, 500, { completion_tokens_details: { reasoning_tokens: 490 } })],
+    ...{ usage: 'provider', input: 11, output: 500 },
+  },
+  { name: 'none', reports: [], usage: 'estimated', ...OWN },
+  { name: 'null', reports: [null], usage: 'estimated', ...OWN },
+  { name: 'empty', reports: [{}], usage: 'estimated', ...OWN },
+  { name: 'nulls', reports: [report(null, null)], usage: 'estimated', ...OWN },
+  { name: 'negative', reports: [report(-1, -5)], usage: 'estimated', ...OWN },
+  { name: 'strings', reports: [report('11', '22')], usage: 'estimated', ...OWN },
+  { name: 'fractions', reports: [report(1.5, 2.5)], usage: 'estimated', ...OWN },
+  { name: 'beyond-numbers', reports: [report(1e300, 2 ** 53)], usage: 'estimated', ...OWN },
+  { name: 'input-only', reports: [report(11, null)], usage: 'estimated', input: 11, output: OWN.output },
+  { name: 'output-only', reports: [report(null, 22)], usage: 'estimated', input: OWN.input, output: 22 },
+  { name: 'twice', reports: [report(1, 1), report(11, 22)], usage: 'provider', input: 11, output: 22 },
+  { name: 'null-behind', reports: [report(11, 22), null], usage: 'provider', input: 11, output: 22 },
+]
+
+const [role = '', hello = '', finish = '', done = ''] = does.chatFrames(['Hello there'], { usage: false })
+
+/** Usage in a whole body, or in events of its own before the content, behind it, and behind the finish. */
+function reporting(reports: readonly JsonValue[]): Scenario {
+  return (call) => {
+    const chunks = reports.map((usage) => `data: ${JSON.stringify({ choices: [], usage })}\n\n`)
+    const [early, ...late] = chunks.length > 1 ? chunks : ['', ...chunks]
+    const body = { ...JSON.parse(does.chatBody('Hello there')), usage: reports.at(-1) }
+    if (call.json['stream'] === true)
+      return does.stream([role + early, hello, finish, late.join(''), done].filter((one) => one !== ''))(call)
+    return does.json(200, JSON.stringify(body))(call)
+  }
+}
+
+let stage: Stage
+
+beforeAll(async () => {
+  const cutting = rows.map(({ name, reports }) => {
+    const usage = reports.map((one) => `data: ${JSON.stringify({ choices: [], usage: one })}\n\n`)
+    return [`${name}-cut`, does.stalls([role, ...usage, hello])] as const
+  })
+  stage = await Stage.start({
+    ...Object.fromEntries(rows.map(({ name, reports }) => [name, reporting(reports)] as const)),
+    ...Object.fromEntries(cutting),
+    'grows-cut': does.stalls([
+      role,
+      `data: ${JSON.stringify({ choices: [], usage: report(11, 1) })}\n\n`,
+      hello,
+      hello,
+    ]),
+  })
+})
+
+afterAll(async () => await stage[Symbol.asyncDispose]())
+
+function charged({ input, cached = 0, output }: Pick<Row, 'input' | 'cached' | 'output'>): JsonObject {
+  const cost = Math.ceil(input - cached + cached * 0.1 + output * 10)
+  return { input_tokens: input, cached_input_tokens: cached, output_tokens: output, cost_micro_usd: cost }
+}
+
+describe('figures in the line and in front of the caller', () => {
+  test.each(rows)('$name', async (row) => {
+    const streamed = await stage.ask(row.name, { ...STREAM, stream_options: { include_usage: true } })
+    expect(seen(streamed.text)).toEqual({ text: 'Hello there', finish: 'stop', done: true })
+    expect(await stage.lineOf(streamed)).toMatchObject({ usage: row.usage, ...charged(row), outcome: 'completed' })
+    const shown = { prompt_tokens: row.input, completion_tokens: row.output, total_tokens: row.input + row.output }
+    expect(usageIn(streamed.text)).toMatchObject(shown)
+    const without = await stage.ask(row.name, STREAM)
+    expect(without.text).not.toContain('usage')
+    expect(await stage.lineOf(without)).toMatchObject(charged(row))
+    // A body has but one report, and its last is null: our own count.
+    if (row.name === 'null-behind') return
+    const whole = await stage.ask(row.name)
+    expect(whole.json()).toMatchObject({ usage: shown })
+    expect(await stage.lineOf(whole)).toMatchObject({ usage: row.usage, ...charged(row) })
+  })
+})
+
+describe('a stream that breaks off', () => {
+  test.each(rows)('$name', async (row) => {
+    const answer = await cutAfter(`${row.name}-cut`, 1)
+    // A figure that the provider gave before it wrote what came is too small.
+    const output = Math.max(row.output, OWN.output)
+    const usage = row.usage === 'provider' && output === row.output ? 'provider' : 'estimated'
+    expect(await stage.lineOf(answer)).toMatchObject({ outcome: 'provider_cut', usage, ...charged({ ...row, output }) })
+  })
+
+  test('what came behind the last report counts', async () => {
+    const answer = await cutAfter('grows-cut', 2)
+    const line = await stage.lineOf(answer)
+    expect(line).toMatchObject({ usage: 'estimated', input_tokens: 11 })
+    expect(line['output_tokens']).toBe(2 * OWN.output - 1 + 1)
+  })
+})
+
+/** The answer of a provider that goes away once the caller has seen so many pieces. */
+async function cutAfter(model: string, pieces: number): Promise<Answer> {
+  await using caller = await stage.caller(model, STREAM)
+  while ((await caller.until('Hello there')).split('Hello there').length <= pieces) await Bun.sleep(1)
+  ;(await stage.call(model)).close()
+  const answer = await caller.answer()
+  expect(answer.end).toBe('cut')
+  return answer
+}
+
+/** The usage of the last chunk that has one. */
+function usageIn(text: string): JsonValue | undefined {
+  const chunks = text
+    .split('\n\n')
+    .flatMap((event) => (event.startsWith('data: {') ? [JSON.parse(event.slice(6))] : []))
+  return chunks.map((chunk) => chunk.usage).findLast(isObject)
+}
