@@ -87,9 +87,7 @@ describe('the repository', () => {
     const manifest: Record<string, object | undefined> = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
     const versions = Object.entries({ ...manifest['dependencies'], ...manifest['devDependencies'] })
     expect(
-      versions.filter(
-        ([, version]) => !/^(?:npm:(?:@[\w-]+\/)?[\w-]+@)?\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(String(version)),
-      ),
+      versions.filter(([, version]) => !/^(?:npm:@?[\w./-]+@)?\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(String(version))),
     ).toEqual([])
     expect(manifest['trustedDependencies']).toEqual([])
   })
