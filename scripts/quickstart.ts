@@ -48,11 +48,31 @@ const realProviders: readonly { readonly variable: string; readonly source: Sour
       ],
     },
   },
+  {
+    variable: 'ANTHROPIC_API_KEY',
+    source: {
+      about: 'Anthropic, with ANTHROPIC_API_KEY',
+      model: 'claude-sonnet-4-5',
+      lines: [
+        'providers:',
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: as above.
+        '  anthropic: { dialect: anthropic, api_key: "${ANTHROPIC_API_KEY}" }',
+        'models:',
+        '  - name: claude-sonnet-4-5',
+        '    targets: [{ provider: anthropic, model: claude-sonnet-4-5 }]',
+        '    price: { input: 3, cached_input: 0.3, cache_write: 3.75, cache_write_1h: 6, output: 15 }',
+        '    context_window: 200000',
+        '    max_output_tokens: 64000',
+        '    supports: [tools, images]',
+        '    prompt_cache: { explicit: true, ttls: [5m, 1h] }',
+      ],
+    },
+  },
 ]
 
 function simulated(url: string): Source {
   return {
-    about: `simulated, on ${url} (set OPENAI_API_KEY to use OpenAI)`,
+    about: `simulated, on ${url} (set OPENAI_API_KEY or ANTHROPIC_API_KEY to use a real one)`,
     model: 'simulated',
     lines: [
       'providers:',
@@ -80,6 +100,7 @@ interface Example {
 }
 
 const bearer = (key: string) => ['authorization', `Bearer ${key}`] as const
+const apiKey = (key: string) => ['x-api-key', key] as const
 
 function examples(model: string): readonly Example[] {
   const messages = [{ role: 'user', content: 'Hello!' }]
@@ -97,6 +118,34 @@ function examples(model: string): readonly Example[] {
       key: bearer,
       body: { model, messages, stream: true },
       whole: (text) => text.trimEnd().endsWith('data: [DONE]'),
+    },
+    {
+      title: 'Responses',
+      path: '/v1/responses',
+      key: bearer,
+      body: { model, input: 'Hello!' },
+      whole: (text) => text.includes('"status":"completed"'),
+    },
+    {
+      title: 'Responses, streamed',
+      path: '/v1/responses',
+      key: bearer,
+      body: { model, input: 'Hello!', stream: true },
+      whole: (text) => text.includes('event: response.completed'),
+    },
+    {
+      title: 'Messages',
+      path: '/anthropic/v1/messages',
+      key: apiKey,
+      body: { model, max_tokens: 1024, messages },
+      whole: (text) => text.includes('"stop_reason":"end_turn"'),
+    },
+    {
+      title: 'Messages, streamed',
+      path: '/anthropic/v1/messages',
+      key: apiKey,
+      body: { model, max_tokens: 1024, messages, stream: true },
+      whole: (text) => text.includes('event: message_stop'),
     },
   ]
 }

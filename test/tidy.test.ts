@@ -86,7 +86,9 @@ describe('the repository', () => {
   test('takes exact versions only, and runs no install scripts', () => {
     const manifest: Record<string, object | undefined> = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
     const versions = Object.entries({ ...manifest['dependencies'], ...manifest['devDependencies'] })
-    expect(versions.filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(String(version)))).toEqual([])
+    expect(
+      versions.filter(([, version]) => !/^(?:npm:@?[\w./-]+@)?\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(String(version))),
+    ).toEqual([])
     expect(manifest['trustedDependencies']).toEqual([])
   })
 })

@@ -7,6 +7,7 @@ import { APICallError, generateText, isStepCount, type LanguageModel, Output, st
 import { z } from 'zod'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
+import { thrownBy } from '../support/thrown.ts'
 import { Upstream } from '../support/upstream.ts'
 import { BREAKS, HELLO, type Stage, startStage, USAGE } from './stage.ts'
 
@@ -52,15 +53,6 @@ function weather() {
     },
   })
   return { tools: { get_weather }, cities }
-}
-
-async function errorOf(promise: PromiseLike<unknown>): Promise<unknown> {
-  try {
-    await promise
-  } catch (error) {
-    return error
-  }
-  throw new Error('nothing was thrown')
 }
 
 describe.each(Object.entries(makers))('%s', (_, make) => {
@@ -123,7 +115,7 @@ describe.each(Object.entries(makers))('%s', (_, make) => {
     ['error-429', 429, /./],
     ['error-500', 502, /./],
   ] as const)('%s is an APICallError of status %d', async (model, statusCode, message) => {
-    const error = await errorOf(generateText({ model: make(model), prompt: 'say hello', maxRetries: 0 }))
+    const error = await thrownBy(generateText({ model: make(model), prompt: 'say hello', maxRetries: 0 }))
     expect(error).toBeInstanceOf(APICallError)
     expect(error).toMatchObject({ statusCode })
     expect(String(error)).toMatch(message)
@@ -142,7 +134,7 @@ describe.each(Object.entries(makers))('%s', (_, make) => {
         if (pieces.join('') === 'one two') seen.resolve()
       }
     }
-    expect(await errorOf(read())).toBeInstanceOf(Error)
+    expect(await thrownBy(read())).toBeInstanceOf(Error)
     expect(pieces.join('')).toBe('one two')
   })
 

@@ -6,7 +6,7 @@ import type { ProviderDialect } from '../../src/config/config.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { saidBy } from '../laws/reading.ts'
-import { Gateway, KEY } from '../support/gateway.ts'
+import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
 import { calls, SPEECH_USAGE, type Speech, says, speaks } from '../support/speech.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
 
@@ -56,11 +56,7 @@ let gateway: Gateway
 
 /** One provider of each kind made of bare TCP, and one of each that the simulator plays. */
 function providersAt(url: (provider: ProviderDialect) => string, suffix: string): Record<string, JsonObject> {
-  const entry = (dialect: ProviderDialect): JsonObject => {
-    const aws = { region: 'eu-west-1', access_key_id: 'AKIATEST', secret_access_key: 'secret' }
-    const more = dialect === 'azure' ? { api_version: '2025-04-01-preview' } : dialect === 'bedrock' ? aws : {}
-    return { dialect, base_url: url(dialect), ...(dialect === 'bedrock' ? {} : { api_key: 'provider-key' }), ...more }
-  }
+  const entry = (dialect: ProviderDialect) => providerEntry(dialect, url(dialect))
   return Object.fromEntries(PROVIDERS.map((dialect) => [`${dialect}${suffix}`, entry(dialect)]))
 }
 

@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { ask, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
+import { thrownBy } from '../support/thrown.ts'
 import { Upstream } from '../support/upstream.ts'
 import { BREAKS, ERRORS, HELLO, type Stage, startStage, USAGE } from './stage.ts'
 
@@ -179,16 +180,6 @@ describe('tools', () => {
   })
 })
 
-/** What the promise is rejected with. */
-async function errorOf(promise: PromiseLike<unknown>): Promise<unknown> {
-  try {
-    await promise
-  } catch (error) {
-    return error
-  }
-  throw new Error('nothing was thrown')
-}
-
 describe('errors', () => {
   const rows = [
     ['error-400', OpenAI.BadRequestError, 400, 'context_length_exceeded', /context of 10 tokens/],
@@ -201,7 +192,7 @@ describe('errors', () => {
   test.each(rows)('%s', async (model, kind, status, code, message) => {
     for (const stream of [false, true]) {
       const asked = client.post<unknown>('/chat/completions', { body: { model, messages: user('say hello'), stream } })
-      const error = await errorOf(asked)
+      const error = await thrownBy(asked)
       expect(error).toBeInstanceOf(kind)
       if (!(error instanceof OpenAI.APIError)) return
       expect({ status: error.status, code: error.code }).toEqual({ status, code })
@@ -219,17 +210,17 @@ describe('errors', () => {
 
   test('a wrong key', async () => {
     const other = new OpenAI({ apiKey: 'not-a-key-at-all', baseURL: `${stage.gateway.url}/v1` })
-    const error = await errorOf(other.chat.completions.create({ model: 'small', messages: user('say hello') }))
+    const error = await thrownBy(other.chat.completions.create({ model: 'small', messages: user('say hello') }))
     expect(error).toBeInstanceOf(OpenAI.AuthenticationError)
     expect(error).toMatchObject({ status: 401, code: 'invalid_api_key' })
   })
 
   test('a forbidden field and a missing one', async () => {
     const body = { model: 'small', messages: user('say hello'), metadata: {} }
-    const forbidden = await errorOf(client.post('/chat/completions', { body }))
+    const forbidden = await thrownBy(client.post('/chat/completions', { body }))
     expect(forbidden).toBeInstanceOf(OpenAI.BadRequestError)
     expect(String(forbidden)).toContain('metadata')
-    const missing = await errorOf(client.post('/chat/completions', { body: { model: 'small' } }))
+    const missing = await thrownBy(client.post('/chat/completions', { body: { model: 'small' } }))
     expect(missing).toMatchObject({ status: 400, param: 'messages' })
   })
 })
@@ -258,7 +249,7 @@ describe('a stream that breaks', () => {
         if (pieces.at(-1) === ' two') seen.resolve()
       }
     }
-    const error = await errorOf(read())
+    const error = await thrownBy(read())
     expect(pieces.join('')).toBe('one two')
     expect(String(error)).not.toContain('secret')
   })
@@ -266,7 +257,7 @@ describe('a stream that breaks', () => {
   test.each(BREAKS)('%s throws in the streaming helper', async (_, breaks) => {
     raw.on('raw', does.waits(begun, Promise.resolve(), breaks))
     const helper = client.chat.completions.stream({ model: 'raw', messages: user('go') })
-    expect(await errorOf(helper.finalContent())).toBeInstanceOf(Error)
+    expect(await thrownBy(helper.finalContent())).toBeInstanceOf(Error)
   })
 
   test.each([
@@ -304,7 +295,7 @@ describe('a caller that leaves', () => {
       const from = raw.calls.length
       const controller = new AbortController()
       const request = { model: 'raw', messages: user('go'), stream }
-      const asked = errorOf(client.chat.completions.create(request, { signal: controller.signal }))
+      const asked = thrownBy(client.chat.completions.create(request, { signal: controller.signal }))
       const call = await raw.call(undefined, from)
       const leftAt = performance.now()
       controller.abort()

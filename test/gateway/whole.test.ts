@@ -39,7 +39,8 @@ function declared(text: string, length: number): Scenario {
   }
 }
 
-const bomb = `{"padding":"${' '.repeat(40 * MIB)}"}`
+/** A good answer of so many bytes and some. */
+const padded = (bytes: number) => JSON.stringify({ padding: ' '.repeat(bytes), ...JSON.parse(body) })
 const [role = '', ...frames] = does.chatFrames(['Hel', 'lo'])
 
 const good: readonly (readonly [name: string, scenario: Scenario])[] = [
@@ -51,7 +52,7 @@ const good: readonly (readonly [name: string, scenario: Scenario])[] = [
   ['sse', does.stream([role, ...frames])],
   ['sse-byte-by-byte', does.byteByByte([role, ...frames])],
   ['sse-no-done', does.stream([role, ...frames.slice(0, -1)])],
-  ['big', does.json(200, JSON.stringify({ padding: 'x'.repeat(30 * MIB), ...JSON.parse(body) }))],
+  ['big', does.json(200, padded(30 * MIB))],
 ]
 
 const bad: readonly (readonly [name: string, scenario: Scenario])[] = [
@@ -73,9 +74,9 @@ const bad: readonly (readonly [name: string, scenario: Scenario])[] = [
   ['sse-error', does.stream([role, ...frames.slice(0, 2), 'data: {"error":{"message":"x"}}\n\n'])],
   ['sse-as-json', does.json(200, frames.join(''))],
   ['json-as-sse', does.json(200, body, sse)],
-  ['too-big-declared', does.json(200, `{"padding":"${'x'.repeat(32 * MIB)}"}`)],
-  ['too-big-chunked', chunked(`{"padding":"${'x'.repeat(33 * MIB)}"}`, {}, 4 * MIB)],
-  ['bomb', does.gzipped(bomb)],
+  ['too-big-declared', does.json(200, padded(32 * MIB))],
+  ['too-big-chunked', chunked(padded(32 * MIB), {}, 4 * MIB)],
+  ['bomb', does.gzipped(padded(40 * MIB))],
 ]
 
 let stage: Stage

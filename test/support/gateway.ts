@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { ProviderDialect } from '../../src/config/config.ts'
 import { isObject, type JsonObject, stringOf } from '../../src/core/json.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
@@ -164,6 +165,21 @@ export class Gateway implements AsyncDisposable {
     const waiting = [...this.waiting]
     this.waiting.clear()
     for (const resolve of waiting) resolve()
+  }
+}
+
+/** A provider of any dialect in the file, with what it asks for besides its address. */
+export function providerEntry(dialect: ProviderDialect, baseUrl: string): JsonObject {
+  const entry = { dialect, base_url: baseUrl }
+  switch (dialect) {
+    case 'bedrock':
+      return { ...entry, region: 'eu-west-1', access_key_id: 'AKIATEST', secret_access_key: 'provider-secret' }
+    case 'azure':
+      return { ...entry, api_key: 'provider-key', api_version: '2025-04-01-preview' }
+    case 'openai':
+    case 'anthropic':
+    case 'gemini':
+      return { ...entry, api_key: 'provider-key' }
   }
 }
 

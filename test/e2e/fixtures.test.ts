@@ -1,0 +1,103 @@
+/** Every recorded stream of every provider, sent by bare TCP through the running program and read by the official SDK of each dialect. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import Anthropic from '@anthropic-ai/sdk'
+import OpenAI from 'openai'
+import type { ProviderDialect } from '../../src/config/config.ts'
+import type { DialectName } from '../../src/dialects/dialect.ts'
+import { type Fixture, fixtures } from '../support/fixtures.ts'
+import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
+import * as does from '../support/scenarios.ts'
+import { thrownBy } from '../support/thrown.ts'
+import { Upstream } from '../support/upstream.ts'
+
+setDefaultTimeout(30_000)
+
+interface Heard {
+  readonly text: string
+  readonly calls: readonly { readonly name: string; readonly input: unknown }[]
+}
+
+const PROVIDERS: readonly ProviderDialect[] = ['openai', 'azure', 'anthropic', 'gemini', 'bedrock']
+const upstreams = new Map<ProviderDialect, Upstream>()
+let gateway: Gateway
+
+beforeAll(async () => {
+  for (const provider of PROVIDERS) upstreams.set(provider, await Upstream.start())
+  const entry = (dialect: ProviderDialect) => providerEntry(dialect, `http://127.0.0.1:${upstreams.get(dialect)?.port}`)
+  gateway = await Gateway.start({
+    providers: Object.fromEntries(PROVIDERS.map((dialect) => [dialect, entry(dialect)])),
+    models: Object.fromEntries(PROVIDERS.map((dialect) => [dialect, [`${dialect}/up`]])),
+  })
+})
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]()
+  for (const upstream of upstreams.values()) await upstream[Symbol.asyncDispose]()
+})
+
+const openai = () => new OpenAI({ apiKey: KEY, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
+
+/** The streaming helper of each dialect's own SDK: what a program gets that knows nothing of gateways. */
+const LISTENERS: Readonly<Record<DialectName, (model: string) => Promise<Heard>>> = {
+  async chat(model) {
+    const stream = openai().chat.completions.stream({ model, messages: [{ role: 'user', content: 'go' }] })
+    const message = (await stream.finalChatCompletion()).choices[0]?.message
+    const calls = (message?.tool_calls ?? []).flatMap((call) =>
+      call.type === 'function' ? [{ name: call.function.name, input: JSON.parse(call.function.arguments) }] : [],
+    )
+    return { text: `${message?.content ?? ''}${message?.refusal ?? ''}`, calls }
+  },
+  async responses(model) {
+    const response = await openai().responses.stream({ model, input: 'go' }).finalResponse()
+    const calls = response.output.flatMap((item) =>
+      item.type === 'function_call' ? [{ name: item.name, input: JSON.parse(item.arguments) }] : [],
+    )
+    return { text: response.output_text, calls }
+  },
+  async messages(model) {
+    const client = new Anthropic({ apiKey: KEY, baseURL: gateway.url, maxRetries: 0 })
+    const body = { model, max_tokens: 300, messages: [{ role: 'user' as const, content: 'go' }] }
+    const { content } = await client.messages.stream(body).finalMessage()
+    const text = content.map((block) => (block.type === 'text' ? block.text : '')).join('')
+    const calls = content.flatMap((block) =>
+      block.type === 'tool_use' ? [{ name: block.name, input: block.input }] : [],
+    )
+    return { text, calls }
+  },
+}
+
+function sha256(text: string): string {
+  return new Bun.CryptoHasher('sha256').update(text).digest('hex')
+}
+
+function checkHeard({ text, calls }: Heard, { expect: wanted }: Fixture): void {
+  if (wanted.text_sha256 === undefined) expect(text).toBe((wanted.text ?? '') + (wanted.refusal ?? ''))
+  else expect(sha256(text)).toBe(wanted.text_sha256)
+  const made = wanted.tool_calls ?? []
+  expect(calls.map(({ name }) => name)).toEqual(made.map(({ name }) => name))
+  for (const [index, { arguments: json }] of made.entries())
+    if (json !== undefined) expect(calls[index]?.input).toEqual(JSON.parse(json || '{}'))
+}
+
+/** The stream in packets that fall anywhere, and its clean end: what is missing only its content can tell. */
+function plays({ bytes, content_type }: Fixture) {
+  const size = Math.max(50, Math.ceil(bytes.length / 20))
+  const packets = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
+    bytes.subarray(at * size, (at + 1) * size),
+  )
+  return does.stream(packets, { 'content-type': content_type })
+}
+
+describe.each(PROVIDERS)('%s', (provider) => {
+  const folder = provider === 'azure' ? 'openai/azure' : `${provider}/`
+  const all = fixtures(folder).filter(({ content_type }) => content_type !== 'application/json')
+
+  test.each(all.map((fixture) => [fixture.file, fixture] as const))('%s', async (_, fixture) => {
+    upstreams.get(provider)?.otherwise(plays(fixture))
+    for (const listen of Object.values(LISTENERS)) {
+      if (fixture.expect.terminal) checkHeard(await listen(provider), fixture)
+      else expect(await thrownBy(listen(provider))).toBeInstanceOf(Error)
+    }
+  })
+})
