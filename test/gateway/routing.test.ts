@@ -99,7 +99,7 @@ describe('attempts', () => {
     const alone = await send('alone')
     expect([alone.status, alone.text.includes('by address')]).toEqual([400, true])
     expect(upstream.calls.map(({ model }) => model)).toEqual(['a'])
-    expect(serving.news).toEqual([])
+    expect(serving.service.rests()).toEqual([])
   })
 
   test('the caller’s mistake is told at once, and nobody rests for it', async () => {
