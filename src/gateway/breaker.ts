@@ -148,7 +148,9 @@ export class Breaker {
           return false
         }
         open = false
-        return this.fail(health, fault, health.generation === generation)
+        const current = health.generation === generation
+        if (probe && current) health.probing = false
+        return this.fail(health, fault, current)
       },
       release,
     }

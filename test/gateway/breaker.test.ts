@@ -247,7 +247,7 @@ describe('other workers', () => {
     expect(other.enter(A)).toBeDefined()
   })
 
-  test('that probe at the same time both find it well', () => {
+  test.each(['well', 'ill'])('that probe at the same time both find it %s', (found) => {
     const [mine, theirs]: [Rest[], Rest[]] = [[], []]
     const clock = new Clock()
     const one = new Breaker(clock.now, (rest) => mine.push(rest))
@@ -261,9 +261,13 @@ describe('other workers', () => {
     clock.ms += 1000
     const probes = [one.enter(A), other.enter(A)]
     deliver()
-    for (const probe of probes) probe?.succeeded()
+    for (const probe of probes) found === 'well' ? probe?.succeeded() : probe?.failed(fault('failed'))
     deliver()
-    expect([one.isWell(A), other.isWell(A)]).toEqual([true, true])
+    expect([one.isWell(A), other.isWell(A)]).toEqual([found === 'well', found === 'well'])
+    if (found === 'well') return
+    expect([one.restOf(A)?.restMs, other.restOf(A)?.restMs]).toEqual([2000, 2000])
+    clock.ms += 2000
+    expect(one.enter(A)).toBeDefined()
   })
 })
 

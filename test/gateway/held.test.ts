@@ -105,6 +105,29 @@ describe('what is held', () => {
     expect(ticks).toBe(before)
   })
 
+  test.each([
+    ['dearer: the difference is asked for, and refused', 20, 5000, false, 1],
+    ['longer, as dear: the same', 1, 8000, false, 1],
+    ['cheaper: nobody is asked', 0.5, 2000, true, 0],
+  ])('another candidate that is %s', async (_, times, maxOutputTokens, affordable, asked) => {
+    const ledger = new Recorder()
+    await using held = await open(ledger, () => undefined, 2000)
+    const other = { input: price.input * times, output: price.output * times }
+    expect(await held.requote({ inputTokens: 100, maxOutputTokens, price: other })).toBe(affordable)
+    expect(ledger.extensions.length).toBe(asked)
+    // From then on it grows at the price of whoever is asked, or as before where that one is not.
+    held.tick(performance.now() + 10 * SECOND)
+    const grown = ledger.extensions.at(-1)?.[1]
+    expect(grown).toEqual(affordable ? { ...amounts(100, 2000), costMicroUsd: 10_050 } : amounts(100, 2000))
+  })
+
+  test('another candidate is not asked where the ledger cannot be', async () => {
+    const ledger = new Recorder()
+    await using held = await open(ledger, () => undefined, 2000)
+    ledger.refusal = new Failure('ledger_unavailable', 'gone')
+    expect(await held.requote({ inputTokens: 100, maxOutputTokens: 9000, price })).toBe(false)
+  })
+
   test('a ledger that cannot be asked for an extension ends nothing', async () => {
     const ledger = new Recorder()
     ledger.refusal = new Failure('ledger_unavailable', 'x')

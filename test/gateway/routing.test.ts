@@ -2,7 +2,7 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
-import { type Answer, ask, requestBytes } from '../support/caller.ts'
+import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
@@ -29,7 +29,7 @@ async function stage(
     upstream,
     serving,
     ask: (model: string, body: JsonObject = {}, to: Serving = serving): Promise<Answer> =>
-      ask(to.port, requestBytes('/v1/chat/completions', { key: KEY, body: { model, messages: hi, ...body } })),
+      ask(to.port, bytes(model, body)),
     /** The provider's models that were asked since the last look, in order. */
     asked: () => upstream.calls.splice(0).map((call) => call.model),
     async [Symbol.asyncDispose]() {
@@ -38,6 +38,10 @@ async function stage(
       expect(serving.ledger.wrong).toEqual([])
     },
   }
+}
+
+function bytes(model: string, body: JsonObject = {}): Uint8Array {
+  return requestBytes('/v1/chat/completions', { key: KEY, body: { model, messages: hi, ...body } })
 }
 
 const hi = [{ role: 'user', content: 'hi' }]
@@ -141,7 +145,7 @@ describe('resting', () => {
     expect(on.serving.service.rests()).toEqual([])
   })
 
-  test('while one request finds out, the others go elsewhere; that it is left decides nothing', async () => {
+  test('while one request finds out, the others go elsewhere; that its caller leaves decides nothing', async () => {
     await using on = await stage(
       { a: does.inTurn(rateLimited(50), does.silent(), does.says('a')), b: does.says('b') },
       { m: ['up/a', 'up/b'] },
@@ -149,12 +153,16 @@ describe('resting', () => {
     await on.ask('m')
     while (on.serving.service.rests().some(({ restMs }) => restMs > 0)) await new Promise(setImmediate)
     on.asked()
-    const probe = on.ask('m').catch(() => undefined)
+    await using caller = await Caller.connect(on.serving.port)
+    caller.send(bytes('m'))
     const call = await on.upstream.call('a')
     expect(told(await on.ask('m'))).toEqual([200, '1'])
     expect(on.serving.service.rests()).toMatchObject([{ model: 'a', probing: true }])
-    call.reset()
-    await probe
+    caller.close()
+    await call.aborted
+    await on.serving.idle()
+    expect(on.serving.service.rests()).toMatchObject([{ model: 'a', probing: false, restMs: 0 }])
+    expect(told(await on.ask('m'))).toEqual([200, '0'])
   })
 
   test('all said how long: nobody is asked, and the caller learns when to come back', async () => {
@@ -176,6 +184,34 @@ describe('resting', () => {
     expect(on.asked()).toEqual(['a', 'b', 'a', 'a'])
     expect(told(await on.ask('m'))).toEqual([200, '0'])
     expect(on.asked()).toEqual(['a'])
+  })
+
+  test('of two that rest the one that ends first is asked, and the other is counted', async () => {
+    const twice = does.inTurn(busy, busy, busy, does.says('b'))
+    await using on = await stage({ a: busy, b: twice }, { m: ['up/a', 'up/b'], onlyA: ['up/a'], onlyB: ['up/b'] })
+    for (const name of ['onlyB', 'onlyB', 'onlyB', 'onlyA', 'onlyA', 'onlyA']) await on.ask(name)
+    on.asked()
+    expect([...told(await on.ask('m')), on.asked()]).toEqual([200, '1', ['b']])
+  })
+
+  test('one that rests after failures is not rate limited: 503, whatever the other says', async () => {
+    await using on = await stage({ a: busy, b: does.json(429, '') }, { m: ['up/a', 'up/b'], onlyA: ['up/a'] })
+    for (let i = 0; i < 3; i++) await on.ask('onlyA')
+    on.asked()
+    expect([(await on.ask('m')).status, on.asked()]).toEqual([503, ['b']])
+  })
+
+  test('whoever had only the rest of the time has not failed', async () => {
+    const up = await Upstream.start({ a: does.silent(), b: does.silent() })
+    await using serving = new Serving({
+      providers: { up: { dialect: 'openai', base_url: up.url, api_key: 'k', first_byte_timeout_ms: 200 } },
+      models: { m: ['up/a', 'up/b'] },
+      config: { routing: { max_attempts: 3, total_timeout_ms: 320 } },
+    })
+    for (let i = 0; i < 3; i++) expect((await ask(serving.port, bytes('m'))).status).toBe(504)
+    expect(up.calls.map(({ model }) => model)).toEqual(['a', 'b', 'a', 'b', 'a', 'b'])
+    expect(serving.service.rests()).toMatchObject([{ model: 'a', reason: 'timeout' }])
+    await up[Symbol.asyncDispose]()
   })
 
   test('one rests after failures, the other asked to be left alone: 503', async () => {
