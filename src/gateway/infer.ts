@@ -14,6 +14,7 @@ import { estimateInput } from '../ledger/estimate.ts'
 import { restoreToolName, type Target, type UpstreamRequest } from '../providers/provider.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 import { attempt } from './attempt.ts'
+import { CallCheck } from './call-check.ts'
 import { Feed } from './feed.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import { type Bill, Held } from './held.ts'
@@ -126,8 +127,10 @@ class Walk {
   private async askWhole(candidate: Candidate): Promise<{ readonly body: JsonObject; readonly call: Call }> {
     const call = await this.open(candidate, false)
     const fold = new Fold()
+    const check = new CallCheck()
     const take = (told: StreamEvent) => {
       const event = restoreToolName(told, call.toolNames)
+      check.see(event)
       call.tally.add(event)
       fold.add(event)
     }

@@ -112,7 +112,7 @@ export class Service {
 
 function buildParts(config: Config, { ledger, logger, memory }: Lasting): EdgeParts {
   const catalog = Catalog.from(config)
-  const sealer = new Sealer(compactionKeys(config))
+  const sealer = sealerOf(config)
   return {
     catalog,
     keys: new KeyRing(catalog.credentials),
@@ -127,6 +127,16 @@ function buildParts(config: Config, { ledger, logger, memory }: Lasting): EdgePa
       report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
       alarm: (message, fields) => logger.error(fields, message),
     },
+  }
+}
+
+/** Throws `UnusableConfiguration` where the key of this machine can be neither read nor made. */
+function sealerOf(config: Config): Sealer {
+  try {
+    return new Sealer(compactionKeys(config))
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new UnusableConfiguration(`data_dir: the key that seals compacted conversations cannot be used: ${why}`)
   }
 }
 
