@@ -25,7 +25,12 @@ test.each([
   'bob@example.com',
   'my-secret-deployment',
 ])('what a caller is told of a provider never holds %s', (word) => {
-  const call = new UpstreamCall({ url: endpoint.baseUrl, headers: {}, body: '' }, endpoint, false, Number.POSITIVE_INFINITY)
+  const call = new UpstreamCall(
+    { url: endpoint.baseUrl, headers: {}, body: '' },
+    endpoint,
+    false,
+    Number.POSITIVE_INFINITY,
+  )
   const told = call.conceal(new Fault('rejected', `The deployment ${word} says no.`, { status: 400 }))
   expect(told.message).not.toContain(word)
   expect([told.kind, told.detail.status]).toEqual(['rejected', 400])
