@@ -16,6 +16,7 @@ import { UpstreamCall } from '../providers/upstream.ts'
 import { Conversation } from './affinity.ts'
 import { type Answered as Attempted, attempt } from './attempt.ts'
 import type { Permit } from './breaker.ts'
+import { CallCheck } from './call-check.ts'
 import { Feed } from './feed.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import { type Bill, Held, type Quote } from './held.ts'
@@ -154,8 +155,10 @@ class Walk {
   private async askWhole(candidate: Candidate): Promise<{ readonly body: JsonObject; readonly call: Call }> {
     const call = await this.open(candidate, false)
     const fold = new Fold()
+    const check = new CallCheck()
     const take = (told: StreamEvent) => {
       const event = restoreToolName(told, call.toolNames)
+      check.see(event)
       call.tally.add(event)
       fold.add(event)
     }

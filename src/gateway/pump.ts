@@ -10,6 +10,7 @@ import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import { type Provider, restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
+import { CallCheck } from './call-check.ts'
 import { type EventSink, Feed } from './feed.ts'
 import type { Interruption } from './in-flight.ts'
 import type { Tally } from './tally.ts'
@@ -62,6 +63,7 @@ export class Pump implements EventSink, Ticking {
   private readonly stopped = Promise.withResolvers<void>()
   private readonly ending = Promise.withResolvers<StreamEnd>()
   private readonly feed: Feed
+  private readonly calls = new CallCheck()
   private sink: ByteSink | undefined
   private out = ''
   private state: State = 'working'
@@ -74,7 +76,7 @@ export class Pump implements EventSink, Ticking {
   private interruption: Interruption | 'stalled' | undefined
 
   constructor(
-    private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
+    private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort' | 'conceal'>,
     private readonly toolNames: UpstreamRequest['toolNames'],
     provider: Provider,
     private readonly encoder: StreamEncoder,
@@ -135,6 +137,7 @@ export class Pump implements EventSink, Ticking {
 
   event(told: StreamEvent): void {
     const event = restoreToolName(told, this.toolNames)
+    this.calls.see(event)
     this.firstEventMs ??= performance.now()
     if (isContent(event)) this.content = true
     this.tally.add(event)
@@ -263,7 +266,7 @@ export class Pump implements EventSink, Ticking {
       await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
     }
     this.end({ outcome: outcomeOf(this.interruption, fault), fault, bug })
-    if (!this.isOpen) this.opening.reject(error)
+    if (!this.isOpen) this.opening.reject(fault === undefined ? error : this.call.conceal(fault))
   }
 
   private end(end: StreamEnd): void {

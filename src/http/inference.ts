@@ -49,9 +49,9 @@ export async function receiveBytes(
   const { request, flight } = visit
   const key = admit(visit)
   refuseEncoded(request.headers)
-  const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
-  // From here on silence is ours to bound: Bun would cut a stream that says nothing for 10 s.
+  // Silence is ours to bound from here on: Bun would end an upload below 16 KiB/s, and a stream that says nothing, after 10 s.
   server.timeout(request, 0)
+  const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
   request.signal.addEventListener('abort', () => flight.interrupt('caller_left'), { once: true })
   if (request.signal.aborted) flight.interrupt('caller_left')
   return { key, bytes }

@@ -140,7 +140,7 @@ export class Service {
 
 function buildParts(config: Config, { ledger, logger, memory, breaker, affinity }: Lasting): EdgeParts {
   const catalog = Catalog.from(config)
-  const sealer = new Sealer(compactionKeys(config))
+  const sealer = sealerOf(config)
   return {
     catalog,
     keys: new KeyRing(catalog.credentials),
@@ -164,6 +164,16 @@ function buildParts(config: Config, { ledger, logger, memory, breaker, affinity 
 function logRest(logger: Logger, { provider, model, restMs, rests, asked, reason, probing }: Rest): void {
   if (rests === 0) logger.info({ provider, model }, 'target is well again')
   else if (restMs > 0 && !probing) logger.info({ provider, model, reason, asked, rest_ms: restMs }, 'target rests')
+}
+
+/** Throws `UnusableConfiguration` where the key of this machine can be neither read nor made. */
+function sealerOf(config: Config): Sealer {
+  try {
+    return new Sealer(compactionKeys(config))
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new UnusableConfiguration(`data_dir: the key that seals compacted conversations cannot be used: ${why}`)
+  }
 }
 
 /** Sealed under a key of the process's own: nothing of it outlives the process. */

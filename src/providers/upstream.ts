@@ -3,6 +3,7 @@
 import { Fault } from '../core/fault.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Dispatch, Endpoint } from './provider.ts'
+import { scrub } from './scrub.ts'
 
 /** A whole answer in JSON; images come as base64 inside one. */
 export const ANSWER_BYTES_MAX = 32 * 1024 * 1024
@@ -134,6 +135,12 @@ export class UpstreamCall implements Ticking {
     this.dueMs = Number.POSITIVE_INFINITY
   }
 
+  /** The fault with a message that may be shown: the provider's words without what is the operator's own, wherever they quote it. */
+  conceal(fault: Fault): Fault {
+    const message = scrub(fault.message, ownWords(this.endpoint))
+    return message === fault.message ? fault : new Fault(fault.kind, message, fault.detail)
+  }
+
   /** Ends the call wherever it is. */
   abort(): void {
     this.close()
@@ -221,6 +228,13 @@ export class UpstreamCall implements Ticking {
 }
 
 const RELEASE_MS = 1000
+
+/** Credentials, hosts and addresses of a provider, and its own headers' values. */
+function ownWords({ apiKey, aws, baseUrl, headers }: Endpoint): readonly string[] {
+  const { host, hostname, pathname } = new URL(baseUrl)
+  const secrets = [apiKey, aws?.accessKeyId, aws?.secretAccessKey, aws?.sessionToken, ...Object.values(headers)]
+  return [...secrets, host, hostname, pathname].filter((word) => word !== undefined)
+}
 
 /** How much is handed to the socket at a time. */
 const PIECE_BYTES = 64 * 1024
