@@ -27,6 +27,8 @@ export interface Hold {
   readonly amounts: Amounts
   /** What is charged where the gateway dies before it could settle: the input estimate's price. */
   readonly floorMicroUsd: number
+  /** The public name of the first candidate: under it the usage is counted where the gateway dies before it could settle. */
+  readonly model?: string | undefined
 }
 
 /** What is left of a rate limit after a reservation, for `x-ratelimit-*`. */

@@ -45,8 +45,8 @@ export class Random {
   }
 
   pick<T>(values: readonly T[]): T {
-    const value = values[this.below(values.length)]
-    if (value === undefined) throw new RangeError('Nothing to pick from.')
-    return value
+    const at = this.below(values.length)
+    for (const value of values.slice(at, at + 1)) return value
+    throw new RangeError('Nothing to pick from.')
   }
 }
