@@ -24,17 +24,26 @@ import type { Account, Amounts, Hold, Settlement } from '../ledger.ts'
 import { minusUsage, type UsageFigures } from '../usage-log.ts'
 import { dayOf, monthOf } from '../window.ts'
 import { Deadlines } from './deadlines.ts'
-import { advance, allowance, budgetLimits, check, giveBack, hasRoom, use } from './scope.ts'
-import { AMOUNT_MAX, barred, copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './state.ts'
+import {
+  correctTokens,
+  free,
+  growMoney,
+  growTokens,
+  lostUsage,
+  move,
+  newReservation,
+  type Pair,
+  sum,
+} from './reservation.ts'
+import type { EndKind } from './rows.ts'
+import { advance, allowance, check, giveBack, use } from './scope.ts'
+import { barred, copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './state.ts'
 
 /** The one clock of a book, in milliseconds since 1970. It may step; windows roll only while it is trusted. */
 export interface Clock {
   now(): number
   trusted(): boolean
 }
-
-/** How what a reservation cost became known: the last word on an id counts. */
-export type EndKind = 'settled' | 'late' | 'direct' | 'lost' | 'cancelled'
 
 /** Who is told of every change. */
 export interface Changes {
@@ -53,8 +62,6 @@ interface Organization {
   readonly reservations: Map<string, ReservationState>
   readonly deadlines: Deadlines
 }
-
-type Pair<T> = readonly [T, T]
 
 export class MemoryBook implements Book {
   private readonly organizations = new Map<string, Organization>()
@@ -100,7 +107,7 @@ export class MemoryBook implements Book {
     const now = this.clock.now()
     const scopes = this.advanced(account, now)
     const limits = limitsOf(account)
-    const fits = this.growMoney(reservation, scopes, limits, soFar.costMicroUsd, wanted.costMicroUsd)
+    const fits = growMoney(reservation, scopes, limits, soFar.costMicroUsd, wanted.costMicroUsd)
     growTokens(reservation, scopes, limits, soFar, sum(wanted.inputTokens, wanted.outputTokens))
     reservation.dueMs = Math.max(reservation.dueMs, now + this.terms.leaseMs)
     this.keep(scopes)
@@ -119,7 +126,7 @@ export class MemoryBook implements Book {
     const scopes = this.advanced(account, now)
     const isLate = known.state === 'lost'
     if (isLate) this.changes.used(known, known.model, minusUsage(lostUsage(known)))
-    this.free(known, scopes, settlement.amounts.costMicroUsd)
+    free(known, scopes, settlement.amounts.costMicroUsd)
     correctTokens(
       known,
       scopes,
@@ -149,7 +156,7 @@ export class MemoryBook implements Book {
     if (known.state !== 'live') return 'ended'
     const limits = limitsOf(account)
     const scopes = this.advanced(account, now)
-    this.free(known, scopes, known.postedMicroUsd)
+    free(known, scopes, known.postedMicroUsd)
     correctTokens(known, scopes, limits, sum(known.postedInput, known.postedOutput), now)
     for (const [i, scope] of scopes.entries()) {
       scope.requests = giveBack(scope.requests, 1, 1, limits[i]?.requestsPerMinute, Math.max(0, now - known.admittedMs))
@@ -181,6 +188,14 @@ export class MemoryBook implements Book {
       const { reservations: known, deadlines } = this.organization(reservation.organization)
       known.set(reservation.id, reservation)
       deadlines.add(reservation.dueMs, reservation.id)
+    }
+  }
+
+  /** Every live reservation is lost, whatever its lease: for a start, after the process that held them has died. */
+  loseAll(): void {
+    const now = this.clock.now()
+    for (const { reservations } of this.organizations.values()) {
+      for (const reservation of reservations.values()) if (reservation.state === 'live') this.lose(reservation, now)
     }
   }
 
@@ -247,7 +262,7 @@ export class MemoryBook implements Book {
   private lose(reservation: ReservationState, now: number): void {
     const scopes = this.both(reservation.organization, reservation.key, now)
     const charge = Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd)
-    this.free(reservation, scopes, charge)
+    free(reservation, scopes, charge)
     this.keep(scopes)
     reservation.postedMicroUsd = charge
     this.end(reservation, 'lost', now + this.terms.lostMs)
@@ -269,7 +284,7 @@ export class MemoryBook implements Book {
       state: 'settled',
       windows: [windows(scopes[0]), windows(scopes[1])],
     }
-    this.move(reservation, scopes, settlement.amounts.costMicroUsd, 0)
+    move(reservation, scopes, settlement.amounts.costMicroUsd, 0)
     this.keep(scopes)
     reservations.set(closing.id, reservation)
     deadlines.add(reservation.dueMs, closing.id)
@@ -277,24 +292,6 @@ export class MemoryBook implements Book {
     this.count(reservation, settlement)
     this.changes.ended(reservation, 'direct', settlement)
     return 'settled'
-  }
-
-  /** Moves money in every budget that is still in the reservation's window. */
-  private move(reservation: ReservationState, scopes: Pair<ScopeState>, spent: number, held: number): void {
-    for (const [i, scope] of scopes.entries()) {
-      for (const [j, budget] of scope.budgets.entries()) {
-        if (budget.window !== reservation.windows[i]?.[j]) continue
-        budget.spent = sum(budget.spent, spent)
-        budget.held += held
-      }
-    }
-  }
-
-  /** Lets go of what is held, and corrects what is spent from what was posted (or charged, of a lost one) to what it was. */
-  private free(reservation: ReservationState, scopes: Pair<ScopeState>, costMicroUsd: number): void {
-    const isLive = reservation.state === 'live'
-    this.move(reservation, scopes, costMicroUsd - reservation.postedMicroUsd, isLive ? -unposted(reservation) : 0)
-    if (isLive) for (const scope of scopes) scope.live -= 1
   }
 
   private count(reservation: ReservationState, settlement: Settlement): void {
@@ -308,118 +305,9 @@ export class MemoryBook implements Book {
     this.organization(reservation.organization).deadlines.add(dueMs, reservation.id)
     this.changes.reservation(reservation)
   }
-
-  private growMoney(
-    reservation: ReservationState,
-    scopes: Pair<ScopeState>,
-    limits: Pair<Limits>,
-    soFar: number,
-    wanted: number,
-  ): boolean {
-    const before = unposted(reservation)
-    const posted = Math.max(reservation.postedMicroUsd, soFar)
-    const grown = Math.max(reservation.heldMicroUsd, wanted)
-    const spent = posted - reservation.postedMicroUsd
-    const demand = spent + Math.max(0, grown - posted) - before
-    const fits = grown === reservation.heldMicroUsd || fitsWindows(reservation, scopes, limits, demand)
-    if (fits) reservation.heldMicroUsd = grown
-    reservation.postedMicroUsd = posted
-    this.move(reservation, scopes, spent, unposted(reservation) - before)
-    return fits
-  }
 }
 
 type RecordEnd = 'settled' | 'lost' | 'cancelled'
-
-/** What of a reservation is held and not yet spent. */
-function unposted(reservation: ReservationState): number {
-  return Math.max(0, reservation.heldMicroUsd - reservation.postedMicroUsd)
-}
-
-/** True where every budget that is still in the reservation's window has room. */
-function fitsWindows(
-  reservation: ReservationState,
-  scopes: Pair<ScopeState>,
-  limits: Pair<Limits>,
-  demand: number,
-): boolean {
-  return scopes.every((scope, i) => {
-    const most = budgetLimits(limits[i] ?? {})
-    return scope.budgets.every(
-      (budget, j) => budget.window !== reservation.windows[i]?.[j] || hasRoom(budget, most[j] ?? 0, demand),
-    )
-  })
-}
-
-/** Tokens that were really taken are charged whatever the rates say; those that are only wanted, where both scopes have room. */
-function growTokens(
-  reservation: ReservationState,
-  scopes: Pair<ScopeState>,
-  limits: Pair<Limits>,
-  soFar: Amounts,
-  wantedTokens: number,
-): void {
-  reservation.postedInput = Math.max(reservation.postedInput, soFar.inputTokens)
-  reservation.postedOutput = Math.max(reservation.postedOutput, soFar.outputTokens)
-  const before = reservation.accountedTokens
-  const taken = Math.max(before, sum(reservation.postedInput, reservation.postedOutput))
-  const wanted = Math.max(taken, wantedTokens)
-  const fits = scopes.every(
-    (scope, i) => scope.tokens + (wanted - before) <= (limits[i]?.tokensPerMinute ?? Number.POSITIVE_INFINITY),
-  )
-  reservation.accountedTokens = fits ? wanted : taken
-  for (const [i, scope] of scopes.entries()) use(scope, limits[i] ?? {}, 0, reservation.accountedTokens - before)
-}
-
-/** The rates learn what a request really took. */
-function correctTokens(
-  reservation: ReservationState,
-  scopes: Pair<ScopeState>,
-  limits: Pair<Limits>,
-  tokens: number,
-  now: number,
-): void {
-  const accounted = reservation.accountedTokens
-  for (const [i, scope] of scopes.entries()) {
-    const perMinute = limits[i]?.tokensPerMinute
-    const age = Math.max(0, now - reservation.admittedMs)
-    if (tokens >= accounted) use(scope, limits[i] ?? {}, 0, tokens - accounted)
-    else scope.tokens = giveBack(scope.tokens, accounted - tokens, accounted, perMinute, age)
-  }
-}
-
-function lostUsage(reservation: ReservationState): UsageFigures {
-  const input = Math.max(reservation.postedInput, reservation.inputTokens)
-  return usageOfLost(input, reservation.postedOutput, reservation.postedMicroUsd)
-}
-
-function newReservation(
-  account: Account,
-  hold: Hold,
-  tokens: number,
-  scopes: Pair<ScopeState>,
-  now: number,
-  dueMs: number,
-): ReservationState {
-  const windows = (scope: ScopeState) => scope.budgets.map(({ window }) => window)
-  return {
-    id: hold.id,
-    organization: account.organization,
-    state: 'live',
-    dueMs,
-    admittedMs: now,
-    key: account.key,
-    model: hold.model ?? '',
-    inputTokens: hold.amounts.inputTokens,
-    accountedTokens: tokens,
-    heldMicroUsd: hold.amounts.costMicroUsd,
-    postedInput: 0,
-    postedOutput: 0,
-    postedMicroUsd: 0,
-    floorMicroUsd: hold.floorMicroUsd,
-    windows: [windows(scopes[0]), windows(scopes[1])],
-  }
-}
 
 function limitsOf(account: Account): Pair<Limits> {
   return [account.organizationLimits, account.keyLimits]
@@ -457,9 +345,4 @@ function allowances(scopes: Pair<ScopeState>, limits: Pair<Limits>): Allowances 
       allowance(key.tokens, limits[1].tokensPerMinute),
     ),
   }
-}
-
-/** Two amounts, stopping at the largest. */
-function sum(a: number, b: number): number {
-  return Math.min(AMOUNT_MAX, a + b)
 }
