@@ -4,21 +4,17 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { closeSync, fdatasync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Settlement } from '../ledger.ts'
 import { addUsage, noUsage, type UsageFigures, type UsagePlace } from '../usage-log.ts'
 import { dayOf } from '../window.ts'
 import type { Changes } from './book.ts'
 import { openDatabase } from './database.ts'
+import { GroupCommit } from './group-commit.ts'
 import { type EndKind, type LogRow, LogWriter, lostRow, settledRow } from './rows.ts'
 import type { ReservationState, ScopeState } from './state.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from './tables.ts'
 
-/** The group commit's beat. */
-const COMMIT_MS = 20
-/** After a commit that failed. */
-const RETRY_MS = 250
 /** Ended requests that may wait for their commit; beyond it the ledger takes no new ones. About 5 MB. */
 export const PENDING_MOST = 10_000
 /** How long single requests are kept; their sums by day are kept for good. */
@@ -30,14 +26,11 @@ export class Journal implements Changes {
   private readonly database: Database
   private readonly writer: LogWriter
   private readonly state: StateWriter
-  private readonly log: number
+  private readonly group: GroupCommit
   private readonly scopes = new Map<string, ScopeState>()
   private readonly live = new Map<string, ReservationState>()
   private readonly usage = new Map<string, { readonly place: UsagePlace; figures: UsageFigures }>()
   private readonly rows = new Map<string, LogRow>()
-  private timer: ReturnType<typeof setTimeout> | undefined
-  private syncing = false
-  private failure: string | undefined
 
   /** `now` is the book's clock. Throws `LedgerFileError`. */
   constructor(
@@ -48,7 +41,11 @@ export class Journal implements Changes {
     this.database = openDatabase(path, LEDGER_SCHEMA)
     this.writer = new LogWriter(this.database)
     this.state = new StateWriter(this.database)
-    this.log = openSync(`${path}-wal`, 'r')
+    this.group = new GroupCommit(this.database, path, {
+      write: () => this.write(),
+      written: () => this.written(),
+      failed: () => undefined,
+    })
   }
 
   /** Ended requests that are not in the file yet. */
@@ -58,17 +55,17 @@ export class Journal implements Changes {
 
   /** Why the last commit failed; undefined where it did not. */
   get complaint(): string | undefined {
-    return this.failure
+    return this.group.complaint
   }
 
   scope(scope: ScopeState): void {
     this.scopes.set(`${scope.organization}\0${scope.key}`, scope)
-    this.later(COMMIT_MS)
+    this.group.soon()
   }
 
   reservation(reservation: ReservationState): void {
     this.live.set(reservation.id, reservation)
-    this.later(COMMIT_MS)
+    this.group.soon()
   }
 
   /** Only live reservations are in the file: in a new process nothing can come twice or late. */
@@ -90,7 +87,7 @@ export class Journal implements Changes {
         ? lostRow(reservation, kind, times)
         : settledRow(reservation.id, reservation, times, settlement, kind, reservation.heldMicroUsd)
     this.rows.set(row.id, row)
-    this.later(COMMIT_MS)
+    this.group.soon()
   }
 
   /** What the last process left. */
@@ -98,40 +95,21 @@ export class Journal implements Changes {
     return { scopes: readScopes(this.database), live: readLive(this.database) }
   }
 
-  /** Commits what is gathered. False, and a complaint, where the file does not take it: it stays gathered, and is tried again. */
+  /** Commits what is gathered, now. */
   commit(): boolean {
-    clearTimeout(this.timer)
-    this.timer = undefined
-    try {
-      this.database.transaction(() => this.write()).immediate()
-    } catch (error) {
-      this.failure = error instanceof Error ? error.message : String(error)
-      this.later(RETRY_MS)
-      return false
-    }
-    this.failure = undefined
+    return this.group.commit()
+  }
+
+  /** The last commit. Throws where it fails. */
+  close(): void {
+    this.group.close()
+  }
+
+  private written(): void {
     this.scopes.clear()
     this.live.clear()
     this.usage.clear()
     this.rows.clear()
-    this.sync()
-    return true
-  }
-
-  /** The last commit, and the end of the file. Throws where it fails: then what is gathered is lost, and must be said so. */
-  close(): void {
-    if (!this.commit())
-      throw new Error(`The ledger could not be written: ${this.failure}. ${this.rows.size} requests are lost.`)
-    this.database.run('PRAGMA wal_checkpoint(TRUNCATE)')
-    this.database.close()
-    if (!this.syncing) closeSync(this.log)
-    this.closed = true
-  }
-
-  private closed = false
-
-  private later(ms: number): void {
-    if (this.timer === undefined) this.timer = setTimeout(() => this.commit(), ms)
   }
 
   private write(): void {
@@ -140,16 +118,5 @@ export class Journal implements Changes {
     for (const row of this.rows.values()) this.writer.row(row)
     for (const { place, figures } of this.usage.values()) this.writer.usage(place, figures)
     if (this.rows.size > 0) this.writer.dropEndedBefore(this.now() - ROWS_KEPT_MS, DROPPED_A_COMMIT)
-  }
-
-  /** Makes the commit outlast the machine, too, off this thread: a slow disk must not hold a stream up. */
-  private sync(): void {
-    if (this.syncing) return
-    this.syncing = true
-    fdatasync(this.log, (error) => {
-      this.syncing = false
-      if (error !== null) this.failure = error.message
-      if (this.closed) closeSync(this.log)
-    })
   }
 }

@@ -19,6 +19,7 @@ import {
   scopeNames,
 } from '../book.ts'
 import type { Account, Allowance, Amounts, Hold } from '../ledger.ts'
+import { isPassing } from './connect.ts'
 import {
   type Arguments,
   type OutcomeOf,
@@ -28,6 +29,10 @@ import {
   scriptKeys,
   scripts,
 } from './scripts.ts'
+
+/** What passes by itself is waited for so often, so long. */
+const PASSING_TRIES = 2
+const PASSING_MS = 100
 
 /** What an answer holds after its outcome. */
 type Numbers = readonly number[]
@@ -160,14 +165,17 @@ export class RedisBook implements Book {
     const words: (string | number)[] = scriptKeys.map((key) => redisKey(organization, key))
     const named: Readonly<Record<string, string | number>> = values
     for (const argument of scripts[name].arguments) words.push(named[argument] ?? '')
-    let answer: unknown
-    try {
-      answer = await redis.evalsha(sha1, scriptKeys.length, ...words)
-    } catch (error) {
-      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-      answer = await redis.eval(lua, scriptKeys.length, ...words)
+    for (let tries = 0; ; tries++) {
+      try {
+        return readAnswer(name, await redis.evalsha(sha1, scriptKeys.length, ...words))
+      } catch (error) {
+        if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
+          return readAnswer(name, await redis.eval(lua, scriptKeys.length, ...words))
+        }
+        if (!isPassing(error) || tries >= PASSING_TRIES) throw error
+        await Bun.sleep(PASSING_MS)
+      }
     }
-    return readAnswer(name, answer)
   }
 }
 

@@ -1,0 +1,246 @@
+/**
+ * The ledger of several processes: the book in Redis, the log of what this node served in its own outbox. Row first, settle second, mark
+ * third: whatever dies in between, each request is charged once.
+ */
+
+import { Failure } from '../../core/error.ts'
+import { type ReserveReply, TERMS } from '../book.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
+import { type Entry, Outbox, PENDING_MOST, type Pending } from '../outbox.ts'
+import { refusalFailure } from '../refusal.ts'
+import { isRefusal, type RedisPlace, wasNeverSent } from './connect.ts'
+import { RedisLink } from './link.ts'
+
+/** What becomes of a request while Redis cannot be asked. */
+export type WhenUnreachable = 'refuse' | 'allow'
+
+/** The beat on which the outbox is looked through. */
+const BEAT_MS = 250
+/** Settlements sent again at once, and in one beat. */
+const ABREAST = 32
+const REPLAYED_A_BEAT = 256
+/** After a reconnection, what was taken this long ago is sent again: an append-only file may lose a second, a failover a few. */
+const TAIL_MS = 60_000
+/** A settlement that was first sent this long ago may have been taken and forgotten: charging it could charge it twice. */
+const DOUBTED_AFTER_MS = TERMS.endedMs - 60_000
+/** Reservations to take back; beyond it the oldest is left to its lease, which charges its floor. */
+const CANCELS_MOST = 10_000
+/** How often organisations are reaped that have gone quiet. */
+const REAP_MS = 30_000
+
+export class RedisLedger implements Ledger {
+  private readonly cancels = new Map<string, Account>()
+  private readonly organizations = new Set<string>()
+  private readonly timers: readonly ReturnType<typeof setInterval>[]
+  private working: Promise<void> | undefined
+  private closed = false
+
+  private constructor(
+    private readonly link: RedisLink,
+    private readonly outbox: Outbox,
+    private readonly unreachable: WhenUnreachable,
+  ) {
+    link.onReady(() => this.reconnected())
+    const beat = setInterval(() => this.beat(), BEAT_MS)
+    const reap = setInterval(() => this.reap(), REAP_MS)
+    beat.unref()
+    reap.unref()
+    this.timers = [beat, reap]
+  }
+
+  /**
+   * Opens the outbox of a directory and connects. Begins without Redis where it does not answer yet. Throws `RedisUnfitError` where it
+   * answers and cannot be used, `LedgerFileError` where the outbox cannot.
+   */
+  static async open(place: RedisPlace, directory: string, unreachable: WhenUnreachable): Promise<RedisLedger> {
+    const outbox = new Outbox(directory)
+    const link = new RedisLink(place)
+    try {
+      await link.start()
+      const ledger = new RedisLedger(link, outbox, unreachable)
+      ledger.reconnected()
+      return ledger
+    } catch (error) {
+      link.close()
+      outbox.close()
+      throw error
+    }
+  }
+
+  async reserve(account: Account, hold: Hold): Promise<Reservation> {
+    if (this.outbox.uncommitted > PENDING_MOST) throw unavailable('The log of requests cannot be written.')
+    const { breaker, book } = this.link
+    this.remember(account.organization)
+    if (!this.link.isFit || !breaker.admits()) return this.without(account, hold, undefined)
+    let reply: ReserveReply
+    try {
+      reply = await book.reserve(account, hold)
+      breaker.succeeded()
+    } catch (error) {
+      breaker.failed()
+      return this.without(account, hold, error)
+    }
+    switch (reply.outcome) {
+      case 'granted':
+        return { id: hold.id, account, held: hold.amounts, admittedMs: reply.admittedMs, ...reply.allowances }
+      case 'refused':
+        throw refusalFailure(account, hold, reply.refusal, reply.allowances, Date.now())
+      case 'ended':
+        throw new Error(`The reservation '${hold.id}' has ended: an id is for one request.`)
+    }
+  }
+
+  /** While Redis cannot be asked the stream goes on: what it takes is settled in any case. */
+  async extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
+    if (!this.link.isReady) return true
+    try {
+      return (await this.link.book.extend(reservation.account, reservation.id, soFar, wanted)) !== 'exhausted'
+    } catch {
+      // The next extension, or the settlement, says it all again: every amount is a total.
+      return true
+    }
+  }
+
+  /** Resolves once the settlement is in this node's log, and in Redis or on its way there. */
+  async settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'> {
+    const { account, id, admittedMs, held } = reservation
+    const isSent = this.link.isReady
+    const closing = { id, settlement: actual, admittedMs, direct: false }
+    const entry: Entry = { account, closing, heldMicroUsd: held.costMicroUsd }
+    await this.outbox.add(entry, isSent)
+    return isSent ? this.deliver({ entry, sentMs: Date.now() }) : 'settled'
+  }
+
+  health(): LedgerHealth {
+    const { pending, givenUp } = this.outbox.count()
+    const full = this.outbox.uncommitted > PENDING_MOST
+    const doubt =
+      givenUp > 0 ? `${givenUp} settlements may or may not have been charged; they are in the outbox.` : undefined
+    return {
+      ready: !full && (this.unreachable === 'allow' || this.link.isReady),
+      complaint: this.outbox.complaint ?? this.link.complaint ?? doubt,
+      pending: pending + this.outbox.uncommitted,
+    }
+  }
+
+  async close(): Promise<void> {
+    this.closed = true
+    for (const timer of this.timers) clearInterval(timer)
+    await this.working
+    if (this.link.isReady) {
+      this.outbox.commit()
+      await this.replay(this.outbox.pending(REPLAYED_A_BEAT, true))
+    }
+    this.link.close()
+    this.outbox.close()
+  }
+
+  /** Redis cannot be asked: serve and remember, or refuse and take back what may have been reserved all the same. */
+  private without(account: Account, hold: Hold, error: unknown): Reservation {
+    if (this.unreachable === 'allow') return { id: hold.id, account, held: hold.amounts, admittedMs: Date.now() }
+    if (error !== undefined && !wasNeverSent(error)) this.cancelLater(account, hold.id)
+    throw unavailable('The ledger cannot be reached.', error)
+  }
+
+  private cancelLater(account: Account, id: string): void {
+    if (this.cancels.size >= CANCELS_MOST) {
+      const [oldest] = this.cancels.keys()
+      if (oldest !== undefined) this.cancels.delete(oldest)
+    }
+    this.cancels.set(id, account)
+  }
+
+  /** Sends one settlement, and marks it where it was taken. What fails stays in the outbox. */
+  private async deliver({ entry, sentMs }: Pending): Promise<'settled' | 'already_settled'> {
+    const { account, closing } = entry
+    const { book, breaker } = this.link
+    try {
+      let reply = await book.settle(account, closing)
+      if (reply === 'unknown') {
+        // Redis has lost the reservation, or never had it. It is charged, unless it may have been charged so long ago that Redis forgot.
+        if (sentMs !== null && Date.now() - sentMs > DOUBTED_AFTER_MS) {
+          this.outbox.givenUp(closing.id)
+          return 'already_settled'
+        }
+        reply = await book.settle(account, { ...closing, direct: true })
+      }
+      breaker.succeeded()
+      this.outbox.taken(closing.id)
+      return reply === 'settled' ? 'settled' : 'already_settled'
+    } catch (error) {
+      if (isRefusal(error)) this.outbox.postponed(closing.id)
+      else breaker.failed()
+      return 'settled'
+    }
+  }
+
+  private beat(): void {
+    if (this.working !== undefined || this.closed || !this.link.breaker.admits() || this.link.client.status !== 'ready')
+      return
+    this.working = this.work().finally(() => {
+      this.working = undefined
+    })
+  }
+
+  private async work(): Promise<void> {
+    if (this.link.breaker.isOpen && !(await this.link.probe())) return
+    await this.cancelAll()
+    this.outbox.forget()
+    await this.replay(this.outbox.pending(REPLAYED_A_BEAT))
+  }
+
+  private async cancelAll(): Promise<void> {
+    for (const [id, account] of this.cancels) {
+      try {
+        await this.link.book.cancel(account, id)
+        this.link.breaker.succeeded()
+        this.cancels.delete(id)
+      } catch {
+        // Again on the next beat; until it is acknowledged it stays.
+        this.link.breaker.failed()
+        return
+      }
+    }
+  }
+
+  private async replay(pending: readonly Pending[]): Promise<void> {
+    if (pending.length === 0) return
+    for (const { entry, sentMs } of pending) if (sentMs === null) this.outbox.sent(entry.closing.id)
+    // Written down before it is sent: after a kill it must be known that it may have been taken.
+    if (!this.outbox.commit()) return
+    for (let i = 0; i < pending.length; i += ABREAST) {
+      await Promise.all(pending.slice(i, i + ABREAST).map((one) => this.deliver(one)))
+      if (!this.link.isReady) return
+    }
+  }
+
+  /** A server that came back may have lost what it had taken last. */
+  private reconnected(): void {
+    if (this.closed) return
+    const tail = this.outbox.takenSince(this.link.lostMs - TAIL_MS)
+    const before = this.working ?? Promise.resolve()
+    this.working = before
+      .then(() => this.replay(tail))
+      .finally(() => {
+        this.working = undefined
+      })
+  }
+
+  private remember(organization: string): void {
+    if (this.organizations.has(organization)) return
+    this.organizations.add(organization)
+    this.link.client.sadd(ORGANIZATIONS_KEY, organization).catch(() => this.organizations.delete(organization))
+  }
+
+  private reap(): void {
+    if (!this.link.isReady) return
+    for (const organization of this.organizations) this.link.book.reap(organization).catch(() => undefined)
+  }
+}
+
+/** Every organisation that ever reserved: what `weir usage` reads over. */
+export const ORGANIZATIONS_KEY = 'weir:organizations'
+
+function unavailable(message: string, cause?: unknown): Failure {
+  return new Failure('ledger_unavailable', message, { retryAfterSeconds: 1, cause })
+}

@@ -1,0 +1,126 @@
+/**
+ * One node's link to Redis: two connections and the book over them, whether it can be used, and why not. Knows nothing of what is done when
+ * it cannot.
+ */
+
+import type { Cluster, Redis } from 'ioredis'
+import { RedisBook } from './book.ts'
+import { Breaker } from './breaker.ts'
+import { connect, inspect, isDenied, type RedisPlace, RedisUnfitError } from './connect.ts'
+
+/** How long a start waits for Redis before it begins without. */
+const START_WAIT_MS = 1000
+
+export class RedisLink {
+  readonly book: RedisBook
+  readonly breaker = new Breaker()
+  private readonly admission: Redis | Cluster
+  private readonly other: Redis | Cluster
+  /** What makes the server unusable though it answers; it is looked at again at each connection. */
+  private unfit: RedisUnfitError | undefined
+  private listener: () => void = () => undefined
+  private closedMs: number | undefined
+
+  constructor(place: RedisPlace) {
+    this.admission = connect(place, 'weir-reserve')
+    this.other = connect(place, 'weir-settle')
+    this.book = new RedisBook(this.admission, this.other)
+    this.other.on('ready', () => this.inspect().then(() => this.connected()))
+    this.other.on('close', () => {
+      this.closedMs ??= Date.now()
+    })
+  }
+
+  /** Waits a moment for the server. Throws `RedisUnfitError` where it answers and cannot be used; begins without it where it does not answer. */
+  async start(): Promise<void> {
+    const error = await new Promise<unknown>((resolve) => {
+      const timer = setTimeout(resolve, START_WAIT_MS, undefined)
+      const end = (reason: unknown) => {
+        clearTimeout(timer)
+        resolve(reason)
+      }
+      if (this.other.status === 'ready') end(undefined)
+      this.other.once('ready', () => end(undefined))
+      this.other.on('error', (reason) => {
+        if (isDenied(reason)) end(reason)
+      })
+    })
+    if (error !== undefined) throw new RedisUnfitError(`Redis refuses weir: ${messageOf(error)}.`, error)
+    if (this.other.status !== 'ready') return
+    await this.inspect()
+    if (this.unfit !== undefined) throw this.unfit
+  }
+
+  /** Calls a listener each time that a connection was made. */
+  onReady(listener: () => void): void {
+    this.listener = listener
+  }
+
+  /** The connection for everything but reservations. */
+  get client(): Redis | Cluster {
+    return this.other
+  }
+
+  get isConnected(): boolean {
+    return this.other.status === 'ready' && this.isFit
+  }
+
+  /** False while the server answers and cannot be used. */
+  get isFit(): boolean {
+    return this.unfit === undefined
+  }
+
+  get isReady(): boolean {
+    return this.isConnected && !this.breaker.isOpen
+  }
+
+  /** When the connection before this one was lost; now, where there was none. What the server took since shortly before may be lost, too. */
+  get lostMs(): number {
+    return this.closedMs ?? Date.now()
+  }
+
+  /** Asks whether the server answers again. */
+  async probe(): Promise<boolean> {
+    try {
+      await this.other.ping()
+      this.breaker.succeeded()
+      return true
+    } catch {
+      this.breaker.failed()
+      return false
+    }
+  }
+
+  /** Why it cannot be used; undefined where it can. */
+  get complaint(): string | undefined {
+    if (this.unfit !== undefined) return this.unfit.message
+    if (this.other.status !== 'ready') return `Redis is not reached (${this.other.status}).`
+    return this.breaker.isOpen ? 'Redis does not answer in time.' : undefined
+  }
+
+  close(): void {
+    this.listener = () => undefined
+    this.admission.disconnect()
+    this.other.disconnect()
+  }
+
+  private connected(): void {
+    this.listener()
+    this.closedMs = undefined
+  }
+
+  private async inspect(): Promise<void> {
+    try {
+      await inspect(this.other)
+      this.unfit = undefined
+    } catch (error) {
+      if (error instanceof RedisUnfitError) this.unfit = error
+      else if (isDenied(error)) this.unfit = new RedisUnfitError(`Redis refuses weir: ${messageOf(error)}.`, error)
+      // Anything else is a connection that went away again: the next one is looked at anew.
+    }
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
