@@ -185,8 +185,8 @@ function readAnswer<Name extends ScriptName>(name: Name, answer: unknown): Answe
   const [word, ...rest]: unknown[] = answer
   const outcomes: readonly OutcomeOf<Name>[] = scripts[name].outcomes
   const outcome = outcomes.find((known) => known === word)
-  const numbers = rest.filter((value) => typeof value === 'number')
-  if (outcome === undefined || numbers.length !== rest.length) throw new ScriptAnswerError(name, answer)
+  const numbers = rest.map(Number)
+  if (outcome === undefined || !numbers.every(Number.isSafeInteger)) throw new ScriptAnswerError(name, answer)
   return { outcome, numbers }
 }
 

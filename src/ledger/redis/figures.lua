@@ -4,7 +4,12 @@
 -- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
 --   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal
 -- outcomes:
---   figures, and twelve numbers of the organisation, then of the key: requests tokens live, and window spent held of day, month and total
+--   figures, and as text twelve numbers of the organisation, then of the key: requests tokens live, and window spent held of day, month and total
+
+-- As text: ioredis reads integers within 57 of 2^53 wrongly.
+local function exact(value)
+  return string.format('%.0f', value)
+end
 
 reap()
 
@@ -13,8 +18,8 @@ local reply = { 'figures' }
 for s = 1, 2 do
   local scope = scopes[s]
   advance(scope, limits[s])
-  reply[#reply + 1] = ceil(scope[REQUESTS])
-  reply[#reply + 1] = ceil(scope[TOKENS])
-  for i = LIVE, TOTAL + HELD do reply[#reply + 1] = scope[i] end
+  reply[#reply + 1] = exact(ceil(scope[REQUESTS]))
+  reply[#reply + 1] = exact(ceil(scope[TOKENS]))
+  for i = LIVE, TOTAL + HELD do reply[#reply + 1] = exact(scope[i]) end
 end
 return reply
