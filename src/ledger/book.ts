@@ -110,3 +110,10 @@ export interface FiguresOf {
   readonly organization: Figures
   readonly key: Figures
 }
+
+/** Throws where an amount is not a whole number from 0 to 2^53 - 1. The scripts check the same: neither side trusts the other. */
+export function checkAmounts({ inputTokens, outputTokens, costMicroUsd }: Amounts): void {
+  for (const amount of [inputTokens, outputTokens, costMicroUsd]) {
+    if (!Number.isSafeInteger(amount) || amount < 0) throw new RangeError(`${amount} is no amount.`)
+  }
+}

@@ -3,15 +3,16 @@
  * that finds them by adding up. `WEIR_LAW_HISTORIES` sets how many histories of 100 steps are run; `WEIR_SEED` repeats one run.
  */
 
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { runHistory, type Tally } from '../ledger/history.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
 import { memorySubject, redisSubject } from '../ledger/subject.ts'
 
 const HISTORIES = Number(process.env['WEIR_LAW_HISTORIES'] ?? 320)
 
-for (const subject of [memorySubject(), await redisSubject()]) {
+for (const subject of [memorySubject(), redisSubject()]) {
   describe(`the book in ${subject.name}`, () => {
+    beforeAll(() => subject.open())
     afterAll(() => subject.close())
 
     test(`${HISTORIES} random histories`, async () => {

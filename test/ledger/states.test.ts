@@ -1,6 +1,6 @@
 /** Every verb in every state, and every limit at its edge: tables with the outcome in the last columns, over both books. */
 
-import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { Limits } from '../../src/core/money.ts'
 import type { Closing } from '../../src/ledger/book.ts'
 import type { Account, Amounts, Hold } from '../../src/ledger/ledger.ts'
@@ -142,13 +142,14 @@ function spend(limits: { day?: number; month?: number; total?: number }): Limits
   return { spend: { ...limits, strict: false, onExhausted: 'finish' } }
 }
 
-for (const subject of [memorySubject(), await redisSubject()]) {
+for (const subject of [memorySubject(), redisSubject()]) {
   describe(`the book in ${subject.name}`, () => {
     beforeEach(async () => {
       await subject.reset()
       subject.clock.now = START_MS
       subject.clock.witness = START_MS
     })
+    beforeAll(() => subject.open())
     afterAll(() => subject.close())
 
     for (const [state = '', verb = '', answer, spent, held, live] of table) {
@@ -275,6 +276,15 @@ for (const subject of [memorySubject(), await redisSubject()]) {
       expect((await subject.book.reserve(limited, hold('b'))).outcome).toBe('refused')
       subject.clock.witness += 86_400_000
       expect((await subject.book.reserve(limited, hold('b'))).outcome).toBe('granted')
+    })
+
+    test('what is no amount is refused, and changes nothing', async () => {
+      for (const bad of [-1, 0.5, MOST + 1, Number.NaN, Number.POSITIVE_INFINITY]) {
+        expect(async () => subject.book.reserve(account, hold('r', bad))).toThrow(RangeError)
+        expect(async () => subject.book.extend(account, 'r', amounts(bad, 0, 0), amounts(0, 0, 0))).toThrow(RangeError)
+        expect(async () => subject.book.settle(account, closing(bad, true))).toThrow(RangeError)
+      }
+      expect((await subject.book.figures(account)).organization.live).toBe(0)
     })
 
     test('amounts near 2^53 stay exact', async () => {

@@ -29,6 +29,7 @@ export interface Subject {
   audit(organization: string): Promise<readonly Audited[]>
   /** How many reservations it remembers, ended ones included. */
   remembered(organization: string): Promise<number>
+  open(): Promise<void>
   /** Forgets everything. */
   reset(): Promise<void>
   close(): Promise<void>
@@ -80,6 +81,7 @@ export function memorySubject(): Subject {
     reset: async () => {
       current = make()
     },
+    open: async () => undefined,
     close: async () => undefined,
   }
 }
@@ -96,51 +98,54 @@ const NOW_KEY = 'weir:test:now'
 /** Stands in for `clock.lua`: the test decides what time it is. */
 const TEST_CLOCK = `local now = tonumber(redis.call('GET', '${NOW_KEY}'))\n`
 
-export async function redisSubject(): Promise<Subject> {
-  const server = await RedisServer.start()
-  const redis = server.client()
-  let sent = Number.NaN
-  const clock: TestClock = { now: START_MS, witness: START_MS }
-  // On one connection commands keep their order, so the time arrives before the verb that follows.
-  const book = new RedisBook(
-    redis,
-    redis,
-    () => {
-      if (sent !== clock.now) redis.set(NOW_KEY, clock.now)
-      sent = clock.now
-      return clock.witness
-    },
-    TEST_CLOCK,
-  )
-  const tick = async () => {
-    await redis.set(NOW_KEY, clock.now)
-    sent = clock.now
+/** Starts its server in `open`. */
+export function redisSubject(): Subject {
+  return new RedisSubject()
+}
+
+class RedisSubject implements Subject {
+  readonly name = 'redis'
+  readonly clock: TestClock = { now: START_MS, witness: START_MS }
+  private opened: { readonly server: RedisServer; readonly redis: Redis; readonly book: RedisBook } | undefined
+
+  async open(): Promise<void> {
+    const server = await RedisServer.start()
+    const redis = server.client()
+    const book = new RedisBook(redis, redis, () => this.clock.witness, TEST_CLOCK)
+    this.opened = { server, redis, book }
   }
-  return {
-    name: 'redis',
-    clock,
-    book: {
-      reserve: (account, hold) => book.reserve(account, hold),
-      extend: (account, id, soFar, wanted) => book.extend(account, id, soFar, wanted),
-      settle: (account, closing) => book.settle(account, closing),
-      cancel: (account, id) => book.cancel(account, id),
-      figures: (account) => book.figures(account),
-      reap: async (organization) => {
-        await tick()
-        return book.reap(organization)
-      },
-    },
-    usage: (organization) => redisUsage(redis, organization),
-    audit: (organization) => redisAudit(redis, organization),
-    remembered: (organization) => redis.hlen(redisKey(organization, 'reservations')),
-    reset: async () => {
-      await redis.flushall()
-      sent = Number.NaN
-    },
-    close: async () => {
-      redis.disconnect()
-      await server[Symbol.asyncDispose]()
-    },
+
+  /** Every verb is told the time first; on one connection commands keep their order. */
+  get book(): Book {
+    const { redis, book } = this.parts
+    redis.set(NOW_KEY, this.clock.now)
+    return book
+  }
+
+  usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>> {
+    return redisUsage(this.parts.redis, organization)
+  }
+
+  audit(organization: string): Promise<readonly Audited[]> {
+    return redisAudit(this.parts.redis, organization)
+  }
+
+  remembered(organization: string): Promise<number> {
+    return this.parts.redis.hlen(redisKey(organization, 'reservations'))
+  }
+
+  async reset(): Promise<void> {
+    await this.parts.redis.flushall()
+  }
+
+  async close(): Promise<void> {
+    this.opened?.redis.disconnect()
+    await this.opened?.server[Symbol.asyncDispose]()
+  }
+
+  private get parts() {
+    if (this.opened === undefined) throw new Error('The subject is not open.')
+    return this.opened
   }
 }
 

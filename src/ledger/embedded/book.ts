@@ -10,6 +10,7 @@ import {
   type Book,
   type CancelReply,
   type Closing,
+  checkAmounts,
   type ExtendReply,
   type FiguresOf,
   type Refusal,
@@ -73,6 +74,7 @@ export class MemoryBook implements Book {
   ) {}
 
   reserve(account: Account, hold: Hold): ReserveReply {
+    checkAmounts(hold.amounts)
     const now = this.clock.now()
     this.reapUntil(account.organization, now)
     const { reservations, deadlines } = this.organization(account.organization)
@@ -101,6 +103,8 @@ export class MemoryBook implements Book {
   }
 
   extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): ExtendReply {
+    checkAmounts(soFar)
+    checkAmounts(wanted)
     const reservation = this.organization(account.organization).reservations.get(id)
     if (reservation === undefined) return 'unknown'
     if (reservation.state !== 'live') return 'ended'
@@ -116,6 +120,7 @@ export class MemoryBook implements Book {
   }
 
   settle(account: Account, closing: Closing): SettleReply {
+    checkAmounts(closing.settlement.amounts)
     const now = this.clock.now()
     const { reservations } = this.organization(account.organization)
     const known = reservations.get(closing.id)

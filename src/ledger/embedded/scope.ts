@@ -113,6 +113,6 @@ export function allowance(used: number, limit: number | undefined): Allowance | 
   return {
     limit,
     remaining: Math.max(0, Math.floor(limit - used)),
-    resetMs: limit > 0 ? Math.ceil((used * MINUTE_MS) / limit) : 0,
+    resetMs: limit > 0 ? Math.min(AMOUNT_MAX, Math.ceil((used * MINUTE_MS) / limit)) : 0,
   }
 }

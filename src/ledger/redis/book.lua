@@ -36,6 +36,11 @@ local function sum(a, b)
   return min(AMOUNT_MAX, a + b)
 end
 
+-- A number of an answer as text: ioredis reads integers within 57 of 2^53 wrongly.
+local function exact(value)
+  return string.format('%.0f', min(AMOUNT_MAX, value))
+end
+
 -- Days since 1970, and months since January 1970 (the civil calendar counted from March, in eras of 400 years).
 local function day_of(ms)
   return floor(ms / DAY_MS)

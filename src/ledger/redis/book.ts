@@ -9,6 +9,7 @@ import {
   type Budget,
   type CancelReply,
   type Closing,
+  checkAmounts,
   type ExtendReply,
   type Figures,
   type FiguresOf,
@@ -69,6 +70,7 @@ export class RedisBook implements Book {
   }
 
   async reserve(account: Account, hold: Hold): Promise<ReserveReply> {
+    checkAmounts(hold.amounts)
     const { outcome, numbers } = await this.call(this.admission, 'reserve', account.organization, {
       ...this.accountArguments(account, hold.id),
       model: hold.model ?? '',
@@ -88,6 +90,8 @@ export class RedisBook implements Book {
   }
 
   async extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): Promise<ExtendReply> {
+    checkAmounts(soFar)
+    checkAmounts(wanted)
     const answer = await this.call(this.other, 'extend', account.organization, {
       ...this.accountArguments(account, id),
       input: soFar.inputTokens,
@@ -100,6 +104,7 @@ export class RedisBook implements Book {
   }
 
   async settle(account: Account, { id, settlement, admittedMs, direct }: Closing): Promise<SettleReply> {
+    checkAmounts(settlement.amounts)
     const answer = await this.call(this.other, 'settle', account.organization, {
       ...this.accountArguments(account, id),
       input: settlement.amounts.inputTokens,

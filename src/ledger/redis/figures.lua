@@ -6,11 +6,6 @@
 -- outcomes:
 --   figures, and as text twelve numbers of the organisation, then of the key: requests tokens live, and window spent held of day, month and total
 
--- As text: ioredis reads integers within 57 of 2^53 wrongly.
-local function exact(value)
-  return string.format('%.0f', value)
-end
-
 reap()
 
 local scopes = load_scopes(key)
