@@ -345,7 +345,11 @@ export class Model {
     const longest = Math.max(...all.map(({ wait }) => wait))
     const first = all.find(({ wait }) => wait === longest)
     if (first === undefined) return undefined
-    return { scope: first.scope, limit: first.limit, waitMs: Number.isFinite(longest) ? Math.ceil(longest) : undefined }
+    return {
+      scope: first.scope,
+      limit: first.limit,
+      waitMs: Number.isFinite(longest) ? Math.min(MOST, Math.ceil(longest)) : undefined,
+    }
   }
 
   private withinSpend(account: Account, entry: Entry): boolean {

@@ -220,6 +220,26 @@ for (const subject of [memorySubject(), redisSubject()]) {
       expect(await used()).toBe(600)
     })
 
+    test('a limit that is lowered meanwhile leaves no bucket below empty', async () => {
+      const limited = (tokensPerMinute: number) => ({ ...account, organizationLimits: { tokensPerMinute } })
+      await subject.book.reserve(limited(6000), hold('r', 1, 100))
+      subject.clock.now += 1000
+      await subject.book.reserve(limited(6000), hold('s', 1, 0))
+      await subject.book.settle(limited(60), closing(1, false))
+      expect((await subject.book.figures(limited(60))).organization.tokens).toBe(0)
+    })
+
+    test('a stream that outlives its day is not stopped by the next one', async () => {
+      const limited = { ...account, organizationLimits: spend({ day: 100, total: 1000 }) }
+      await subject.book.reserve(limited, hold('r', 10))
+      subject.clock.now += 20 * 3_600_000
+      subject.clock.witness = subject.clock.now
+      await subject.book.extend(limited, 'r', amounts(1, 1, 5), amounts(1, 1, 10))
+      expect((await subject.book.reserve(limited, hold('s', 100))).outcome).toBe('granted')
+      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 9), amounts(1, 1, 50))).toBe('extended')
+      expect((await subject.book.figures(limited)).organization.day).toMatchObject({ spent: 0, held: 100 })
+    })
+
     test('growth in tokens never refuses a stream: it is charged where there is room, and in any case once it was taken', async () => {
       const limited = { ...account, keyLimits: { tokensPerMinute: 100 } }
       const used = async () => (await subject.book.figures(limited)).key.tokens

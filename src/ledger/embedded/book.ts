@@ -38,7 +38,7 @@ import {
 } from './reservation.ts'
 import type { EndKind } from './rows.ts'
 import { advance, allowance, check, giveBack, use } from './scope.ts'
-import { barred, copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './state.ts'
+import { AMOUNT_MAX, barred, copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './state.ts'
 
 /** The one clock of a book, in milliseconds since 1970. It may step; windows roll only while it is trusted. */
 export interface Clock {
@@ -332,7 +332,11 @@ function firstRefusal(
     check(scope, limits[i] ?? {}, demand, now, (limit, wait) => {
       if (wait <= longest) return
       longest = wait
-      refusal = { scope: name, limit, waitMs: Number.isFinite(wait) ? Math.ceil(wait) : undefined }
+      refusal = {
+        scope: name,
+        limit,
+        waitMs: Number.isFinite(wait) ? Math.min(AMOUNT_MAX, Math.ceil(wait)) : undefined,
+      }
     })
   }
   return refusal

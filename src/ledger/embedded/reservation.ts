@@ -113,8 +113,7 @@ export function correctTokens(
   const accounted = reservation.accountedTokens
   const age = Math.max(0, now - reservation.admittedMs)
   for (const [i, scope] of scopes.entries()) {
-    if (tokens >= accounted) use(scope, limits[i] ?? {}, 0, tokens - accounted)
-    else scope.tokens = giveBack(scope.tokens, accounted - tokens, accounted, limits[i]?.tokensPerMinute, age)
+    scope.tokens = giveBack(scope.tokens, accounted - tokens, accounted, limits[i]?.tokensPerMinute, age)
   }
 }
 

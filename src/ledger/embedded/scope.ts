@@ -93,7 +93,7 @@ export function use(scope: ScopeState, limits: Limits, requests: number, tokens:
 
 /**
  * Gives back to a rate what a reservation did not use, but no more than has not drained away since: what drained has been given to
- * others already, and giving it twice would let a minute exceed its limit.
+ * others already, and giving it twice would let a minute exceed its limit. What it used beyond its charge (`unused` is negative then) is added.
  */
 export function giveBack(
   used: number,

@@ -38,7 +38,7 @@ end
 
 -- A number of an answer as text: ioredis reads integers within 57 of 2^53 wrongly.
 local function exact(value)
-  return string.format('%.0f', min(AMOUNT_MAX, value))
+  return string.format('%.0f', value)
 end
 
 -- Days since 1970, and months since January 1970 (the civil calendar counted from March, in eras of 400 years).
@@ -132,7 +132,7 @@ local function use(scope, limits, requests, tokens)
   if limits[2] ~= NONE then scope[TOKENS] = scope[TOKENS] + tokens end
 end
 
--- What a reservation did not use goes back, but no more than has not drained away since.
+-- What a reservation did not use goes back, but no more than has not drained away since; what it used beyond its charge is added.
 local function give_back(used, unused, charged, per_minute, age)
   if per_minute == NONE then return used end
   local undrained = max(0, charged - per_minute * age / MINUTE_MS)
@@ -175,11 +175,7 @@ end
 local function correct_tokens(reservation, scopes, limits, tokens)
   local accounted, age = reservation[ACCOUNTED], max(0, now - reservation[ADMITTED])
   for s = 1, 2 do
-    if tokens >= accounted then
-      use(scopes[s], limits[s], 0, tokens - accounted)
-    else
-      scopes[s][TOKENS] = give_back(scopes[s][TOKENS], accounted - tokens, accounted, limits[s][2], age)
-    end
+    scopes[s][TOKENS] = give_back(scopes[s][TOKENS], accounted - tokens, accounted, limits[s][2], age)
   end
 end
 

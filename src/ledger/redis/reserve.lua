@@ -28,7 +28,7 @@ local function with_rates(reply)
     for r = 1, 2 do
       local limit, used = limits[s][r], scopes[s][2 + r]
       reply[#reply + 1] = limit == NONE and -1 or exact(max(0, floor(limit - used)))
-      reply[#reply + 1] = limit == NONE and -1 or exact(limit > 0 and ceil(used * MINUTE_MS / limit) or 0)
+      reply[#reply + 1] = limit == NONE and -1 or exact(limit > 0 and min(AMOUNT_MAX, ceil(used * MINUTE_MS / limit)) or 0)
     end
   end
   return reply
@@ -65,7 +65,7 @@ for s = 1, 2 do
 end
 
 if refused_scope then
-  return with_rates({ 'refused', refused_scope, refused_limit, longest == math.huge and -1 or exact(ceil(longest)) })
+  return with_rates({ 'refused', refused_scope, refused_limit, longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest))) })
 end
 
 -- Everything is checked; from here on everything is written.
