@@ -39,10 +39,10 @@ export interface Exchange {
 export interface StreamEncoder {
   encode(event: StreamEvent): string
   /**
-   * What `encode` gives for a text event, from the text as the inside of a JSON string (`wire/sse.ts`, `jsonInside`): it is copied,
-   * not parsed and escaped again. `encode({ type: 'text', text })` equals `encodeText(jsonInside(text))`.
+   * What `encode` gives for one text event after the other, from the texts as the insides of JSON strings (`wire/sse.ts`, `jsonInside`):
+   * they are copied, not parsed and escaped again. `encode({ type: 'text', text })` equals `encodeTexts([jsonInside(text)])`. At least one.
    */
-  encodeText(inside: string): string
+  encodeTexts(insides: readonly string[]): string
   /** What is sent while the provider is silent. */
   readonly keepAlive: string
 }

@@ -4,6 +4,7 @@ import type { StreamEvent } from '../core/event.ts'
 import type { Fault } from '../core/fault.ts'
 import type { JsonValue } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
+import type { FrameSink, Shortcut } from '../wire/frames.ts'
 
 /** A provider of the configuration, as its adapter and `upstream.ts` need it. */
 export interface Endpoint {
@@ -47,10 +48,9 @@ export interface UpstreamRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
+  /** Names of tools that the provider got under another name: sent → the caller's own. Absent where all were sent as they are. */
+  readonly toolNames?: ReadonlyMap<string, string> | undefined
 }
-
-/** One frame of a provider's stream: the event's name ('' where it has none) and its data. */
-export type FrameSink = (event: string, data: string) => void
 
 /** Bytes → frames, whatever the cuts between the chunks. */
 export interface Framer {
@@ -73,10 +73,18 @@ export interface Provider {
   request(request: ChatRequest, target: Target): UpstreamRequest | Promise<UpstreamRequest>
   /** The content type of its streams. */
   readonly streamType: string
-  framer(): Framer
+  /** `shortcut` may be left alone by framings that are no lines of text. */
+  framer(shortcut?: Shortcut): Framer
   decoder(): StreamDecoder
   /** A whole answer as the same events, `end` included. Throws `Fault` on a body that is no answer. */
   events(body: JsonValue): readonly StreamEvent[]
   /** What an answer with an error status means. `body` is its text, capped. */
   fault(status: number, headers: Headers, body: string): Fault
+}
+
+/** The event with the caller's own name of the tool in place of the one that was sent; the very same event where nothing was renamed. */
+export function restoreToolName(event: StreamEvent, toolNames: UpstreamRequest['toolNames']): StreamEvent {
+  if (toolNames === undefined || event.type !== 'tool-start') return event
+  const name = toolNames.get(event.name)
+  return name === undefined ? event : { ...event, name }
 }

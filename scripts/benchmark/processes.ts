@@ -1,0 +1,157 @@
+/** The processes of a bench: provider, gateways and load generator, each started, spoken to and ended by its own handle. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Subprocess } from 'bun'
+import type { Counts, FromLoad, ToLoad } from './load.ts'
+import { type Kind, MODELS } from './speech.ts'
+
+const MAIN = join(import.meta.dir, '../../src/main.ts')
+const KEY = 'bench-key-0123456789abcdef'
+/** Bun's own bound on outgoing requests; `weir serve` lifts it for its workers itself. */
+const LIFTED = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' }
+
+/** Something that answers on a port. */
+export interface Served extends AsyncDisposable {
+  readonly name: string
+  readonly port: number
+  readonly pid: number
+}
+
+export interface ProviderProcess extends Served {
+  /** Ends all paced streams whole. */
+  finish(): void
+}
+
+async function end(child: Subprocess): Promise<void> {
+  child.kill('SIGTERM')
+  await child.exited
+}
+
+/** Starts a script that says its port over IPC. */
+async function startScript(name: string, args: readonly string[], onMessage: (message: unknown) => void = () => {}) {
+  const ready = Promise.withResolvers<number>()
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, name), ...args], {
+    env: { PATH: process.env['PATH'] ?? '', ...LIFTED },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    ipc: (message: unknown) => {
+      if (typeof message === 'object' && message !== null && 'port' in message) ready.resolve(Number(message.port))
+      else onMessage(message)
+    },
+    onExit: (_child, code) => ready.reject(new Error(`${name} ended with ${code}`)),
+  })
+  return { child, port: await ready.promise }
+}
+
+export async function startProvider(): Promise<ProviderProcess> {
+  const { child, port } = await startScript('provider.ts', [])
+  return {
+    name: 'provider',
+    port,
+    pid: child.pid,
+    finish: () => void child.send('finish'),
+    [Symbol.asyncDispose]: () => end(child),
+  }
+}
+
+export async function startPassThrough(provider: Served): Promise<Served> {
+  const { child, port } = await startScript('pass-through.ts', [`http://127.0.0.1:${provider.port}`])
+  return { name: 'pass-through', port, pid: child.pid, [Symbol.asyncDispose]: () => end(child) }
+}
+
+/** `weir serve` with one worker and the embedded ledger, its log in a file as an operator would have it. */
+export async function startWeir(provider: Served): Promise<Served> {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-bench-'))
+  const config = join(folder, 'weir.yaml')
+  const log = join(folder, 'log')
+  await Bun.write(config, JSON.stringify(configuration(provider, folder)))
+  await Bun.write(log, '')
+  const child = Bun.spawn([process.execPath, MAIN, 'serve', '--config', config], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder },
+    stdio: ['ignore', Bun.file(log), 'inherit'],
+  })
+  const dispose = async () => {
+    child.kill('SIGTERM')
+    child.kill('SIGTERM')
+    await child.exited
+    await rm(folder, { recursive: true, force: true })
+  }
+  for (;;) {
+    const address = /"address":"http:\/\/[^"]*:(\d+)"/.exec(await Bun.file(log).text())?.[1]
+    if (address !== undefined)
+      return { name: 'weir', port: Number(address), pid: child.pid, [Symbol.asyncDispose]: dispose }
+    if (child.exitCode !== null) throw new Error(`weir ended with ${child.exitCode}: ${await Bun.file(log).text()}`)
+    await Bun.sleep(10)
+  }
+}
+
+function configuration(provider: Served, folder: string): object {
+  return {
+    listen: { host: '127.0.0.1', port: 0 },
+    admin: { host: '127.0.0.1', port: 0 },
+    data_dir: join(folder, 'data'),
+    drain_seconds: 1,
+    providers: {
+      bench: { dialect: 'openai', base_url: `http://127.0.0.1:${provider.port}/v1`, api_key: 'bench-provider-key' },
+    },
+    models: Object.values(MODELS).map((name) => ({
+      name,
+      targets: [{ provider: 'bench', model: name }],
+      price: { input: 0.25, cached_input: 0.025, output: 2 },
+      context_window: 128_000,
+      max_output_tokens: 16_000,
+      supports: ['tools'],
+    })),
+    organizations: [{ id: 'bench', keys: [{ id: 'bench-key', key: KEY }] }],
+  }
+}
+
+/** The load generator and the conversation with it. */
+export class Loader implements AsyncDisposable {
+  private constructor(
+    private readonly child: Subprocess,
+    private readonly waiting: ((message: FromLoad) => void)[],
+  ) {}
+
+  static async start(): Promise<Loader> {
+    const waiting: ((message: FromLoad) => void)[] = []
+    const { child } = await startScript('load.ts', [], (message) => {
+      if (isFromLoad(message)) waiting.shift()?.(message)
+    })
+    return new Loader(child, waiting)
+  }
+
+  open(target: Served, kind: Kind, connections: number, again: boolean): void {
+    this.tell({ type: 'open', port: target.port, key: KEY, kind, connections, again })
+  }
+
+  async read(): Promise<Counts> {
+    const message = await this.ask({ type: 'read' })
+    if (message.type !== 'counts') throw new Error(`the load generator said ${message.type}`)
+    return message.counts
+  }
+
+  async stop(): Promise<void> {
+    await this.ask({ type: 'stop' })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await end(this.child)
+  }
+
+  private ask(message: ToLoad): Promise<FromLoad> {
+    const answer = new Promise<FromLoad>((resolve) => this.waiting.push(resolve))
+    this.tell(message)
+    return answer
+  }
+
+  private tell(message: ToLoad): void {
+    this.child.send(message)
+  }
+}
+
+function isFromLoad(message: unknown): message is FromLoad {
+  return typeof message === 'object' && message !== null && 'type' in message
+}

@@ -1,0 +1,182 @@
+/** What a request needs, what a model lacks for it, and the request as a model takes it. It reads requests; it never sends one. */
+
+import { Failure } from '../core/error.ts'
+import type { CacheMark, ChatRequest, Hints, Message } from '../core/request.ts'
+import { kindOf, type Model, type Ttl } from './catalog.ts'
+
+export interface Needs {
+  /** Images anywhere in the history. */
+  readonly images: boolean
+  readonly tools: boolean
+  /** Our estimate of the input; with the output limit it must fit into the context window. */
+  readonly inputTokens: number
+  readonly maxOutputTokens: number | undefined
+  readonly limitsOutput: boolean
+  /** True where a cache mark that cannot be honoured is an error. */
+  readonly cache: boolean
+  /** The TTLs that cache marks asked for. */
+  readonly ttls: readonly Ttl[]
+}
+
+/** What a request for images needs of a chat model, and what `explain` asks with. */
+export const noNeeds: Needs = {
+  images: false,
+  tools: false,
+  inputTokens: 0,
+  maxOutputTokens: undefined,
+  limitsOutput: false,
+  cache: false,
+  ttls: [],
+}
+
+/** Reads the whole history once. `inputTokens` is the estimate that the ledger holds, too. */
+export function needsOf(request: ChatRequest, inputTokens: number): Needs {
+  const marks = marksOf(request)
+  return {
+    images: request.messages.some(hasImage),
+    tools: request.tools.length > 0,
+    inputTokens,
+    maxOutputTokens: request.maxOutputTokens,
+    limitsOutput: request.limitsOutput,
+    cache: request.cacheStrict && marks.any,
+    ttls: marks.ttls,
+  }
+}
+
+function hasImage(message: Message): boolean {
+  return message.role === 'user' && message.parts.some((part) => part.type === 'image')
+}
+
+/** Why a chat model cannot do what a request needs, in words that follow its name (`takes no images`); undefined where it can. */
+export function lacks(model: Model, needs: Needs): string | undefined {
+  if (kindOf(model) !== 'chat') return 'makes images only'
+  if (needs.images && !model.supports.has('images')) return 'takes no images'
+  if (needs.tools && !model.supports.has('tools')) return 'takes no tools'
+  return lacksRoom(model, needs) ?? lacksCache(model, needs)
+}
+
+function lacksRoom(model: Model, needs: Needs): string | undefined {
+  const output = outputLimit(model, needs) ?? 0
+  if (model.contextWindow === undefined || needs.inputTokens + output <= model.contextWindow) return undefined
+  return `has a context window of ${model.contextWindow} tokens, too few for an estimated ${needs.inputTokens} of input and ${output} of output`
+}
+
+function lacksCache(model: Model, needs: Needs): string | undefined {
+  if (needs.cache && !model.promptCache.explicit) return 'does not support cache_control'
+  const ttl = needs.ttls.find((wanted) => !model.promptCache.explicit || !model.promptCache.ttls.has(wanted))
+  return ttl === undefined ? undefined : `does not support a cache TTL of ${ttl}`
+}
+
+/**
+ * The most tokens of output that a request gets from a model: the caller's limit, or the model's default where the dialect has one,
+ * lowered to what the model can give. Undefined where nobody set a limit; then the model's own holds.
+ */
+export function outputLimit(
+  model: Model,
+  asked: { readonly maxOutputTokens?: number | undefined; readonly limitsOutput: boolean },
+): number | undefined {
+  const wanted = asked.maxOutputTokens ?? (asked.limitsOutput ? model.defaultOutputTokens : undefined)
+  if (wanted === undefined || model.maxOutputTokens === undefined) return wanted
+  return Math.min(wanted, model.maxOutputTokens)
+}
+
+/**
+ * The request as this model takes it: the output limit resolved and lowered, cache keys and marks that the model does not support left
+ * out (a mark whose TTL it lacks keeps its place and takes the provider's default). The very same object where nothing changes.
+ * Throws `unsupported_cache` where the dialect is strict about marks.
+ */
+export function fit(request: ChatRequest, model: Model): ChatRequest {
+  const maxOutputTokens = outputLimit(model, request)
+  const hints = model.promptCache.key ? request.hints : withoutCacheKey(request.hints)
+  const change = markChange(request, model)
+  const limited =
+    maxOutputTokens === request.maxOutputTokens && hints === request.hints
+      ? request
+      : { ...request, maxOutputTokens, hints }
+  return change === undefined ? limited : remark(limited, change)
+}
+
+function withoutCacheKey(hints: Hints): Hints {
+  const { promptCacheKey: key, promptCacheRetention: retention, promptCacheOptions: options, ...rest } = hints
+  return key === undefined && retention === undefined && options === undefined ? hints : rest
+}
+
+/** What becomes of one cache mark. */
+type MarkChange = (mark: CacheMark) => CacheMark | undefined
+
+/** Undefined where every mark may stay as it is, which includes a request without any. */
+function markChange(request: ChatRequest, model: Model): MarkChange | undefined {
+  const { explicit, ttls } = model.promptCache
+  const marks = marksOf(request)
+  const refused = marks.ttls.find((ttl) => !ttls.has(ttl))
+  if (!marks.any || (explicit && refused === undefined)) return undefined
+  if (request.cacheStrict) throw unsupported(model, explicit ? refused : undefined)
+  return explicit ? (mark) => (mark.ttl === undefined || ttls.has(mark.ttl) ? mark : {}) : () => undefined
+}
+
+function unsupported(model: Model, ttl: Ttl | undefined): Failure {
+  if (ttl === undefined) {
+    return new Failure('unsupported_cache', `The model '${model.name}' does not support cache_control; leave it out.`)
+  }
+  const others = [...model.promptCache.ttls].map((known) => `'${known}'`)
+  const known = others.length === 0 ? 'It takes no ttl' : `It takes ${others.join(' and ')}, or none`
+  return new Failure(
+    'unsupported_cache',
+    `The model '${model.name}' does not support a cache ttl of '${ttl}'. ${known}.`,
+  )
+}
+
+interface Marks {
+  readonly any: boolean
+  readonly ttls: readonly Ttl[]
+}
+
+const UNMARKED: Marks = { any: false, ttls: [] }
+
+/** One pass over everything that can carry a mark. */
+function marksOf(request: ChatRequest): Marks {
+  const seen = new Set<Ttl | 'default'>()
+  const see = (item: { readonly cache?: CacheMark | undefined }): void => {
+    if (item.cache !== undefined) seen.add(item.cache.ttl ?? 'default')
+  }
+  see(request)
+  for (const tool of request.tools) see(tool)
+  for (const message of request.messages) {
+    if (message.role === 'tool') see(message)
+    if (message.role === 'assistant') for (const call of message.toolCalls) see(call)
+    for (const part of message.parts) if (part.type !== 'native') see(part)
+  }
+  if (seen.size === 0) return UNMARKED
+  return { any: true, ttls: (['5m', '1h'] as const).filter((ttl) => seen.has(ttl)) }
+}
+
+/** A copy with every mark changed. What carries none stays the very same object, so that its place in the bytes cannot move. */
+function remark(request: ChatRequest, change: MarkChange): ChatRequest {
+  return {
+    ...marked(request, change),
+    tools: request.tools.map((tool) => marked(tool, change)),
+    messages: request.messages.map((message) => remarkMessage(message, change)),
+  }
+}
+
+function remarkMessage(message: Message, change: MarkChange): Message {
+  const parts = <T extends { readonly cache?: CacheMark | undefined }>(list: readonly T[]): readonly T[] =>
+    list.map((item) => marked(item, change))
+  switch (message.role) {
+    case 'system':
+      return { ...message, parts: parts(message.parts) }
+    case 'user':
+      return {
+        ...message,
+        parts: message.parts.map((part) => (part.type === 'native' ? part : marked(part, change))),
+      }
+    case 'assistant':
+      return { ...message, parts: parts(message.parts), toolCalls: parts(message.toolCalls) }
+    case 'tool':
+      return { ...marked(message, change), parts: parts(message.parts) }
+  }
+}
+
+function marked<T extends { readonly cache?: CacheMark | undefined }>(item: T, change: MarkChange): T {
+  return item.cache === undefined ? item : { ...item, cache: change(item.cache) }
+}

@@ -1,0 +1,41 @@
+/** Finds the key that a token belongs to, by its hash alone. It never holds a token longer than the call, and remembers nothing of those it did not know. */
+
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { Credential, Key } from './catalog.ts'
+
+/** Longer than any key can be; what is longer is not hashed, so that no caller decides how long that takes. */
+const TOKEN_LENGTH_MAX = 4096
+
+interface Entry {
+  readonly digest: Buffer
+  readonly key: Key
+}
+
+/** Compared with where the hash is not known, so that both ways cost the same. No token has this hash. */
+const NOBODY = Buffer.alloc(32)
+
+export class KeyRing {
+  private readonly byHash = new Map<string, Entry>()
+
+  /** Where two credentials have the same hash, the later one counts. */
+  constructor(credentials: Iterable<Credential>) {
+    for (const { sha256, key } of credentials) this.byHash.set(sha256, { digest: Buffer.from(sha256, 'hex'), key })
+  }
+
+  /**
+   * The key of a token, or undefined for one that is unknown, disabled or expired: callers must not learn which. The map is asked for a
+   * SHA-256, which nobody can steer towards an entry byte by byte; the comparison that decides takes constant time.
+   */
+  find(token: string, nowMs: number): Key | undefined {
+    if (token.length > TOKEN_LENGTH_MAX) return undefined
+    const digest = createHash('sha256').update(token).digest()
+    const entry = this.byHash.get(digest.toString('hex'))
+    const same = timingSafeEqual(digest, entry?.digest ?? NOBODY)
+    return entry !== undefined && same && isUsable(entry.key, nowMs) ? entry.key : undefined
+  }
+}
+
+/** False for a disabled key and from the moment on at which it expires. */
+export function isUsable(key: Key, nowMs: number): boolean {
+  return !key.disabled && (key.expiresAtMs === undefined || nowMs < key.expiresAtMs)
+}

@@ -1,0 +1,26 @@
+/** The body of `GET /v1/models`: what one key may use (inference-api.md 2.1). */
+
+import { AUTO, type Catalog, type Key } from './catalog.ts'
+
+export interface ModelItem {
+  readonly id: string
+  readonly object: 'model'
+  /** Always 0; it is no release date. */
+  readonly created: 0
+  readonly owned_by: string
+}
+
+export interface ModelList {
+  readonly object: 'list'
+  readonly data: readonly ModelItem[]
+}
+
+/** In the order of the configuration; `auto` first where it is available to the key, and alone where it is mandatory. Aliases are not listed. */
+export function modelList(catalog: Catalog, key: Key): ModelList {
+  const names = key.auto === 'mandatory' ? [] : Array.from(catalog.allowed(key), (model) => model.name)
+  const ids = key.auto === 'off' ? names : [AUTO, ...names]
+  return {
+    object: 'list',
+    data: ids.map((id) => ({ id, object: 'model', created: 0, owned_by: catalog.ownedBy })),
+  }
+}

@@ -1,0 +1,102 @@
+/** From the name that a caller wrote to the candidates that may answer, in order, or one of the model errors (decisions.md, Models). */
+
+import { Failure } from '../core/error.ts'
+import { lacks, type Needs } from './capability.ts'
+import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind, type TargetRef } from './catalog.ts'
+
+/** What is asked for. */
+export interface Ask {
+  /** `model` as the caller wrote it. */
+  readonly name: string
+  /** Which endpoint was called. */
+  readonly kind: ModelKind
+  /** Decides for `auto` alone; `noNeeds` for images. */
+  readonly needs: Needs
+}
+
+export interface Candidate {
+  readonly model: Model
+  readonly target: TargetRef
+  /** True where the target is to be passed over; it counts as a fallback all the same. */
+  readonly resting: boolean
+}
+
+export interface Resolution {
+  /** Never empty; they may all be resting. */
+  readonly candidates: readonly Candidate[]
+}
+
+/**
+ * The candidates of a request: the targets of the model in order, then those of its fallbacks that the key may use and that answer the
+ * same endpoint. Fallbacks of fallbacks are not followed: the model's own list is the whole order. For `auto` the targets of every
+ * candidate that the key may use and that can do what the request needs; a fallback list does not add to them.
+ *
+ * Throws `model_not_found`, `model_not_allowed`, `auto_required`, `auto_resolution_failed` or `wrong_endpoint`. That a target rests
+ * rules nothing out here, because it passes: where all of them do, the gateway says that they are overloaded.
+ */
+export function resolve(catalog: Catalog, key: Key, ask: Ask, resting: (target: TargetRef) => boolean): Resolution {
+  const models = ask.name === AUTO ? automatic(catalog, key, ask) : named(catalog, key, ask)
+  const candidates = models.flatMap((model) =>
+    model.targets.map((target) => ({ model, target, resting: resting(target) })),
+  )
+  return { candidates }
+}
+
+/** The model of that name and its fallbacks. */
+function named(catalog: Catalog, key: Key, ask: Ask): readonly Model[] {
+  if (key.auto === 'mandatory') {
+    const message = `Automatic selection is mandatory for this API key: 'model' must be '${AUTO}', not '${shown(ask.name)}'.`
+    throw new Failure('auto_required', message, { param: 'model' })
+  }
+  const model = catalog.lookup(ask.name)
+  if (model === 'unknown') throw notFound(ask.name)
+  if (model === 'ambiguous') {
+    const message = `The alias '${shown(ask.name)}' stands for several models and none is guessed; use a name that GET /v1/models lists.`
+    throw new Failure('model_not_found', message, { param: 'model' })
+  }
+  if (!catalog.may(key, model)) {
+    const message = `The model '${shown(ask.name)}' is not among those allowed for this API key; GET /v1/models lists them.`
+    throw new Failure('model_not_allowed', message, { param: 'model' })
+  }
+  if (kindOf(model) !== ask.kind) throw wrongEndpoint(ask.name, kindOf(model))
+  const fallbacks = model.fallbacks.flatMap((name) => catalog.model(name) ?? [])
+  return [model, ...fallbacks.filter((other) => catalog.may(key, other) && kindOf(other) === ask.kind)]
+}
+
+/** The candidates of `auto` that this request can be given to. */
+function automatic(catalog: Catalog, key: Key, ask: Ask): readonly Model[] {
+  if (key.auto === 'off') throw notFound(ask.name)
+  const reasons = catalog.autoCandidates.map((model) => ruledOut(catalog, key, model, ask))
+  const able = catalog.autoCandidates.filter((_, index) => reasons[index] === undefined)
+  if (able.length > 0) return able
+  const each = catalog.autoCandidates.map((model, index) => `'${model.name}' ${reasons[index]}`)
+  const why = each.length === 0 ? 'none is configured' : each.join('; ')
+  const message = `No candidate of automatic selection can run this request: ${why}.`
+  throw new Failure('auto_resolution_failed', message, { param: 'model' })
+}
+
+function ruledOut(catalog: Catalog, key: Key, model: Model, ask: Ask): string | undefined {
+  if (!catalog.may(key, model)) return 'is not allowed for this API key'
+  if (ask.kind === 'chat') return lacks(model, ask.needs)
+  return kindOf(model) === 'image' ? undefined : 'makes no images'
+}
+
+function notFound(name: string): Failure {
+  const message = `The model '${shown(name)}' does not exist; GET /v1/models lists those that this API key may use.`
+  return new Failure('model_not_found', message, { param: 'model' })
+}
+
+function wrongEndpoint(name: string, kind: ModelKind): Failure {
+  const message =
+    kind === 'image'
+      ? `The model '${shown(name)}' makes images; use it at POST /v1/images/generations or /v1/images/edits.`
+      : `The model '${shown(name)}' is a chat model; use it at POST /v1/chat/completions, /v1/responses or /v1/messages.`
+  return new Failure('wrong_endpoint', message, { param: 'model' })
+}
+
+/** A name may be as long as a body; no configured one is longer than this. */
+const SHOWN_MAX = 128
+
+function shown(name: string): string {
+  return name.length <= SHOWN_MAX ? name : `${name.slice(0, SHOWN_MAX)}…`
+}

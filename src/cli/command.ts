@@ -1,0 +1,47 @@
+/** What the commands have in common: how flags are read, and the exit codes. */
+
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
+
+/** 0 done · 1 the input or the world is wrong · 2 wrong usage. */
+export const exit = { done: 0, wrong: 1, usage: 2 } as const
+
+/** Prints to standard error, under the program's name. */
+export function complain(line: string): void {
+  process.stderr.write(`weir: ${line}\n`)
+}
+
+export type Parsed =
+  | { readonly flags: Readonly<Record<string, string | boolean | undefined>> }
+  /** The command ends here: its help was printed, or its usage is wrong. */
+  | { readonly code: number }
+
+/**
+ * Reads a command's flags. `--help` prints `help` on standard output; what the command does not know is said in one line, with a hint
+ * where to read on.
+ */
+export function parseFlags(args: readonly string[], help: string, options: ParseArgsOptionsConfig): Parsed {
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: { ...options, help: { type: 'boolean', short: 'h' } },
+      allowPositionals: false,
+      strict: true,
+    })
+    if (values['help'] === true) {
+      process.stdout.write(help)
+      return { code: exit.done }
+    }
+    const flags: Record<string, string | boolean | undefined> = {}
+    for (const [name, value] of Object.entries(values)) if (!Array.isArray(value)) flags[name] = value
+    return { flags }
+  } catch (error) {
+    complain(`${firstSentence(error)} (see --help)`)
+    return { code: exit.usage }
+  }
+}
+
+/** Node's messages go on to explain how to pass such an argument on; the first sentence says what is wrong. */
+function firstSentence(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  return (message.split(/\.\s|\n/)[0] ?? message).replace(/\.$/, '')
+}

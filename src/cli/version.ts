@@ -1,0 +1,30 @@
+/** `weir version`. */
+
+import manifest from '../../package.json' with { type: 'json' }
+import { exit, parseFlags } from './command.ts'
+
+const HELP = `Usage: weir version
+
+Prints the version, the commit it was built from and the version of Bun.
+`
+
+/** The commit is put in when the program is compiled; in a checkout it is asked of git. */
+declare const WEIR_COMMIT: string | undefined
+
+export function version(args: readonly string[]): number {
+  const parsed = parseFlags(args, HELP, {})
+  if ('code' in parsed) return parsed.code
+  process.stdout.write(`weir ${manifest.version} (commit ${commit()}, Bun ${Bun.version})\n`)
+  return exit.done
+}
+
+function commit(): string {
+  if (typeof WEIR_COMMIT === 'string') return WEIR_COMMIT
+  try {
+    const git = Bun.spawnSync(['git', 'rev-parse', '--short', 'HEAD'], { cwd: import.meta.dir, stderr: 'ignore' })
+    return git.stdout.toString().trim() || 'unknown'
+  } catch {
+    // There is no git on this machine.
+    return 'unknown'
+  }
+}

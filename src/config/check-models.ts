@@ -1,0 +1,166 @@
+/** What models must be beyond their shape: names that are unique, references that exist, fallbacks that come to an end, prices that suffice. */
+
+import type { Check } from './check.ts'
+import type { Loose } from './complaints.ts'
+import { didYouMean, type Path } from './problems.ts'
+import type { File } from './schema.ts'
+
+export type FileModel = Loose<File['models'][number]>
+
+/** The name that asks for automatic selection. */
+const RESERVED = 'auto'
+
+export function checkModels(check: Check): void {
+  checkNames(check)
+  check.file.models?.forEach((model, index) => {
+    if (model === undefined) return
+    const path = ['models', index]
+    checkTargets(check, model, path)
+    checkFallbacks(check, model, path)
+    checkAbilities(check, model, path)
+    checkPrice(check, model, path)
+  })
+  checkCycles(check)
+  checkCandidates(check)
+}
+
+/** True for a model of the image endpoints. */
+export function makesImages(model: FileModel): boolean {
+  return model.supports?.includes('image_generation') ?? false
+}
+
+function checkNames({ file, problems, shown }: Check): void {
+  const names = new Map<string, number>()
+  file.models?.forEach((model, index) => {
+    if (model?.name === undefined) return
+    const path = ['models', index, 'name']
+    const first = names.get(model.name)
+    if (model.name === RESERVED) problems.add(path, `"${RESERVED}" is reserved for automatic selection`)
+    else if (first !== undefined) problems.add(path, `${shown(path, model.name)} is the name of models[${first}], too`)
+    names.set(model.name, first ?? index)
+  })
+  file.models?.forEach((model, index) => {
+    model?.aliases?.forEach((alias, at) => {
+      if (alias === undefined) return
+      const path = ['models', index, 'aliases', at]
+      const owner = names.get(alias)
+      if (alias === RESERVED) problems.add(path, `"${RESERVED}" is reserved for automatic selection`)
+      else if (owner !== undefined)
+        problems.add(path, `${shown(path, alias)} is the name of models[${owner}]; an alias must be another`)
+    })
+  })
+}
+
+function checkTargets({ file, problems, shown }: Check, model: FileModel, path: Path): void {
+  const { providers } = file
+  if (providers === undefined) return
+  model.targets?.forEach((target, index) => {
+    const name = target?.provider
+    if (name === undefined || Object.hasOwn(providers, name)) return
+    const at = [...path, 'targets', index, 'provider']
+    problems.add(at, `no provider is named ${shown(at, name)}${didYouMean(name, Object.keys(providers))}`)
+  })
+}
+
+function checkFallbacks(check: Check, model: FileModel, path: Path): void {
+  model.fallbacks?.forEach((name, index) => {
+    if (name === undefined) return
+    const at = [...path, 'fallbacks', index]
+    if (name === model.name) check.problems.add(at, 'a model cannot be its own fallback')
+    const other = referenced(check, name, at)
+    if (other !== undefined && makesImages(other) !== makesImages(model)) {
+      const kinds = makesImages(other) ? 'makes images and this model does not' : 'makes no images and this model does'
+      check.problems.add(at, `${check.shown(at, name)} ${kinds}, so it can never stand in`)
+    }
+  })
+}
+
+/** The model of a public name; a problem where there is none. */
+function referenced({ file, problems, shown }: Check, name: string, path: Path): FileModel | undefined {
+  const models = file.models?.filter((model) => model?.name !== undefined) ?? []
+  const found = models.find((model) => model?.name === name)
+  if (found !== undefined) return found
+  const owner = models.find((model) => model?.aliases?.includes(name))?.name
+  const meant = didYouMean(
+    name,
+    models.flatMap((model) => model?.name ?? []),
+  )
+  if (owner === undefined) problems.add(path, `no model is named ${shown(path, name)}${meant}`)
+  else problems.add(path, `${shown(path, name)} is an alias; write the public name, "${owner}"`)
+  return undefined
+}
+
+function checkAbilities({ problems }: Check, model: FileModel, path: Path): void {
+  if (makesImages(model)) {
+    const other = model.supports?.find((word) => word === 'tools' || word === 'images')
+    if (other !== undefined) {
+      problems.add(
+        [...path, 'supports'],
+        `image_generation cannot stand beside ${other}: a model is for chat or for images`,
+      )
+    }
+  }
+  const { default_output_tokens: standard, max_output_tokens: most } = model
+  if (standard !== undefined && most !== undefined && standard > most) {
+    problems.add([...path, 'default_output_tokens'], `is more than max_output_tokens (${most})`)
+  }
+  if ((model.prompt_cache?.ttls?.length ?? 0) > 0 && model.prompt_cache?.explicit !== true) {
+    problems.add([...path, 'prompt_cache', 'ttls'], 'needs explicit: true beside it')
+  }
+}
+
+/** A price that leaves out what every request uses would charge nothing for it. */
+function checkPrice({ problems }: Check, model: FileModel, path: Path): void {
+  const { price } = model
+  if (price === undefined) return
+  const at = [...path, 'price']
+  const both = price.input !== undefined && price.output !== undefined
+  if (makesImages(model)) {
+    if (price.image === undefined && !both)
+      problems.add(at, 'needs image, or input and output: this model makes images')
+    return
+  }
+  for (const part of ['input', 'output'] as const) {
+    if (!Object.hasOwn(price, part)) problems.add([...at, part], 'is missing; the price of a chat model needs it')
+  }
+  if (price.image !== undefined)
+    problems.add([...at, 'image'], 'is for models that support image_generation; take it out')
+}
+
+/** Follows the fallbacks from each model in turn and reports each way back to a model that is still being followed. */
+function checkCycles({ file, problems }: Check): void {
+  const models = file.models ?? []
+  const indexes = new Map<string, number>()
+  models.forEach((model, index) => {
+    if (model?.name !== undefined && !indexes.has(model.name)) indexes.set(model.name, index)
+  })
+  const done = new Set<string>()
+  const follow = (name: string, trail: readonly string[]): void => {
+    const owner = indexes.get(name)
+    if (owner === undefined || done.has(name)) return
+    const walked = [...trail, name]
+    models[owner]?.fallbacks?.forEach((next, at) => {
+      const from = next === undefined ? -1 : walked.indexOf(next)
+      if (next === undefined || next === name) return
+      if (from < 0) {
+        follow(next, walked)
+        return
+      }
+      const circle = [...walked.slice(from), next].join(' -> ')
+      problems.add(['models', owner, 'fallbacks', at], `the fallbacks go in a circle: ${circle}; take one of them out`)
+    })
+    done.add(name)
+  }
+  for (const name of indexes.keys()) follow(name, [])
+}
+
+function checkCandidates(check: Check): void {
+  check.file.auto?.candidates?.forEach((name, index) => {
+    if (name === undefined) return
+    const path = ['auto', 'candidates', index]
+    const model = referenced(check, name, path)
+    if (model !== undefined && makesImages(model)) {
+      check.problems.add(path, `${check.shown(path, name)} makes images; automatic selection is for chat`)
+    }
+  })
+}

@@ -1,0 +1,131 @@
+/** What organisations and keys must be beyond their shape: ids and secrets that are unique, settings that agree, prices where money is limited. */
+
+import { judge } from '../core/permission.ts'
+import { rulesOf } from './build.ts'
+import type { Check } from './check.ts'
+import type { Loose } from './complaints.ts'
+import { hashOf, isHash } from './hash.ts'
+import { type Path, pathText } from './problems.ts'
+import type { File } from './schema.ts'
+import { instant } from './time.ts'
+
+type Organization = Loose<File['organizations'][number]>
+type Key = Loose<NonNullable<File['organizations'][number]['keys']>[number]>
+
+export function checkOrganizations(check: Check): void {
+  const seen = {
+    organizations: new Map<string, string>(),
+    keys: new Map<string, string>(),
+    hashes: new Map<string, string>(),
+  }
+  check.file.organizations?.forEach((organization, index) => {
+    if (organization === undefined) return
+    const path = ['organizations', index]
+    checkUnique(check, seen.organizations, organization.id, [...path, 'id'])
+    checkRules(check, organization, path)
+    checkSpend(check, organization.limits?.spend, [...path, 'limits', 'spend'])
+    checkAuto(check, organization.auto, [...path, 'auto'])
+    organization.keys?.forEach((key, at) => {
+      if (key === undefined) return
+      const inside = [...path, 'keys', at]
+      checkUnique(check, seen.keys, key.id, [...inside, 'id'])
+      checkSecret(check, seen.hashes, key, inside)
+      checkKey(check, organization, key, inside)
+    })
+    checkPrices(check, organization, path)
+  })
+}
+
+function checkUnique({ problems, shown }: Check, seen: Map<string, string>, id: string | undefined, path: Path): void {
+  if (id === undefined) return
+  const first = seen.get(id)
+  if (first === undefined) seen.set(id, pathText(path))
+  else problems.add(path, `${shown(path, id)} stands at ${first}, too; ids are unique in the whole file`)
+}
+
+function checkRules({ problems }: Check, organization: Organization, path: Path): void {
+  organization.rules?.forEach((rule, index) => {
+    if (rule === undefined) return
+    const both = [rule.allow, rule.deny].filter((list) => list !== undefined).length
+    const named = Object.hasOwn(rule, 'allow') || Object.hasOwn(rule, 'deny')
+    if (both === 2) problems.add([...path, 'rules', index], 'has allow and deny; make two rules of it')
+    if (!named) problems.add([...path, 'rules', index], 'needs allow or deny')
+  })
+}
+
+/** Without an amount it would limit nothing and still shut out every model without a price. */
+function checkSpend({ problems }: Check, spend: NonNullable<Organization['limits']>['spend'], path: Path): void {
+  if (spend === undefined || ['day', 'month', 'total'].some((window) => Object.hasOwn(spend, window))) return
+  problems.add(path, 'needs at least one of day, month, total')
+}
+
+/** One of the two, and never one that another key has, be it once in plain and once as a hash. */
+function checkSecret({ problems }: Check, seen: Map<string, string>, key: Key, path: Path): void {
+  const plain = Object.hasOwn(key, 'key')
+  const hashed = Object.hasOwn(key, 'sha256')
+  if (plain && hashed) problems.add(path, 'has key and sha256; keep one of them')
+  if (!plain && !hashed) problems.add(path, 'needs sha256 or key')
+  const hash = key.key === undefined ? key.sha256?.toLowerCase() : hashOf(key.key)
+  if (plain === hashed || hash === undefined || !isHash(hash)) return
+  const first = seen.get(hash)
+  if (first === undefined) seen.set(hash, pathText(path))
+  else problems.add([...path, plain ? 'key' : 'sha256'], `is that of ${first}, too; every key needs its own`)
+}
+
+function checkKey(check: Check, organization: Organization, key: Key, path: Path): void {
+  checkSpend(check, key.limits?.spend, [...path, 'limits', 'spend'])
+  checkAuto(check, key.auto, [...path, 'auto'])
+  const own = key.auto
+  const whole = organization.auto ?? 'off'
+  if (whole === 'off' && own !== undefined && own !== 'off') {
+    check.problems.add([...path, 'auto'], `cannot be ${own} where the organisation's is off; set that to available`)
+  }
+  if (whole === 'mandatory' && own !== undefined && own !== 'mandatory') {
+    check.problems.add([...path, 'auto'], `cannot be ${own} where the organisation's is mandatory; take it out`)
+  }
+  if (key.expires_at !== undefined && instant(key.expires_at) === undefined) {
+    check.problems.add(
+      [...path, 'expires_at'],
+      'must be a date (2027-01-31) or an RFC 3339 time (2027-01-31T12:00:00Z)',
+    )
+  }
+}
+
+function checkAuto({ file, problems }: Check, auto: Organization['auto'], path: Path): void {
+  if (auto === undefined || auto === 'off' || Object.hasOwn(file, 'auto')) return
+  problems.add(path, `is ${auto}, but there are no candidates; set auto: { candidates: […] }`)
+}
+
+/**
+ * A model without a price and a spend limit must not meet. Asked of the organisation as a key that no rule names would see it, and of
+ * each of its keys; the catalog refuses the combination for keys that are made later.
+ */
+function checkPrices({ file, problems }: Check, organization: Organization, owner: Path): void {
+  const access = { models: present(organization.models), rules: rulesOf(organization.rules) }
+  const limited = organization.limits?.spend !== undefined
+  const keys = organization.keys?.filter((key) => key !== undefined) ?? []
+  file.models?.forEach((model, index) => {
+    const name = model?.name
+    if (name === undefined || model === undefined || Object.hasOwn(model, 'price')) return
+    const path = ['models', index, 'price']
+    const end = 'may use it under a spend limit; give it a price, or exclude it there'
+    const key = keys.find(
+      (one) =>
+        (limited || one.limits?.spend !== undefined) &&
+        judge(access, { id: one.id, models: present(one.models) }, name).allowed,
+    )
+    if (limited && judge(access, {}, name).allowed) {
+      problems.add(path, `is missing, and ${named('organisation', organization.id, owner)} ${end}`)
+    } else if (key !== undefined) {
+      problems.add(path, `is missing, and ${named('key', key.id, owner)} ${end}`)
+    }
+  })
+}
+
+function named(what: string, id: string | undefined, path: Path): string {
+  return id === undefined ? `a part of ${pathText(path)}` : `${what} "${id}"`
+}
+
+function present(globs: readonly (string | undefined)[] | undefined): readonly string[] | undefined {
+  return globs?.filter((glob) => glob !== undefined)
+}

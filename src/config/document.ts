@@ -1,0 +1,135 @@
+/**
+ * YAML text → plain data with its references to the environment and to files replaced. It keeps what was written in their place, so
+ * that no problem ever shows a secret.
+ */
+
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
+import type { JsonValue } from '../core/json.ts'
+import { didYouMean, type Path, type Problems, pathText, quoted } from './problems.ts'
+
+/** Where `${NAME}` and `${file:PATH}` are looked up. A look-up that fails says why, in words that follow the reference. */
+export interface Sources {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readFile(path: string): { readonly text: string } | { readonly error: string }
+}
+
+export interface Read {
+  readonly value: JsonValue
+  /** By path text: strings as they were written, where a reference was replaced in them. */
+  readonly written: ReadonlyMap<string, string>
+  /** Path texts of values that were nothing but one unquoted reference: these may become numbers and booleans. */
+  readonly bare: ReadonlySet<string>
+}
+
+/** Deeper than any configuration, and far from the depth at which recursion ends badly. */
+const DEPTH_MAX = 32
+/** Anchors that repeat each other grow without bound; no real file has so many values. */
+const NODES_MAX = 200_000
+
+/** Undefined where the text is no YAML; the first error is told, the others are its echo. Problems of single values leave the rest readable. */
+export function readDocument(text: string, sources: Sources, problems: Problems): Read | undefined {
+  const lines = new LineCounter()
+  const document = parseDocument(text, { uniqueKeys: false, prettyErrors: false, lineCounter: lines })
+  const error = document.errors[0] ?? document.warnings[0]
+  if (error !== undefined) {
+    const { line, col } = lines.linePos(error.pos[0])
+    problems.add(`line ${line}, column ${col}`, `${withoutSource(error.message)}${hint(text, line)}`)
+    return undefined
+  }
+  return new Reader(document, sources, problems).read()
+}
+
+/** YAML's message on one line and without the text of the file that some of them end in: it may be a secret. */
+function withoutSource(message: string): string {
+  return message
+    .replace(/: (".*|\S+)$/s, '')
+    .replaceAll(/!\S+/g, '!…')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+}
+
+/** The one mistake that YAML's own words do not explain. */
+function hint(text: string, line: number): string {
+  const written = text.split('\n')[line - 1] ?? ''
+  return /[^"'\w]\$\{/.test(written) ? ` (within { } and [ ] put a \${…} in quotes)` : ''
+}
+
+class Reader {
+  private readonly written = new Map<string, string>()
+  private readonly bare = new Set<string>()
+  private nodes = 0
+
+  constructor(
+    private readonly document: Document.Parsed,
+    private readonly sources: Sources,
+    private readonly problems: Problems,
+  ) {}
+
+  read(): Read {
+    const value = this.value(this.document.contents, [])
+    return { value, written: this.written, bare: this.bare }
+  }
+
+  private value(node: unknown, path: Path): JsonValue {
+    this.nodes++
+    if (this.nodes > NODES_MAX || path.length > DEPTH_MAX) {
+      this.problems.add(
+        [],
+        'has more values, or deeper ones, than a configuration can have (an anchor that repeats itself?)',
+      )
+      return null
+    }
+    if (isAlias(node)) return this.anchored(node.resolve(this.document), path)
+    if (isSeq<Node>(node)) return node.items.map((item, index) => this.value(item, [...path, index]))
+    if (isMap<Node, Node>(node)) return this.object(node.items, path)
+    return isScalar(node) ? this.scalar(node.value, node.type, path) : null
+  }
+
+  private anchored(node: Node | undefined, path: Path): JsonValue {
+    if (node !== undefined) return this.value(node, path)
+    this.problems.add(
+      path,
+      'refers with * to an anchor that does not stand before it; a * at the start is put in quotes',
+    )
+    return null
+  }
+
+  private object(pairs: readonly Pair<Node, Node | null>[], path: Path): JsonValue {
+    const entries = new Map<string, JsonValue>()
+    for (const { key, value } of pairs) {
+      if (!isScalar(key)) {
+        this.problems.add(path, 'has a key that is not a plain word')
+        continue
+      }
+      const name = String(key.value)
+      const inside = [...path, name]
+      if (entries.has(name)) this.problems.add(inside, 'stands there twice; keep one of them')
+      entries.set(name, this.value(value, inside))
+    }
+    return Object.fromEntries(entries)
+  }
+
+  private scalar(value: unknown, type: string | undefined, path: Path): JsonValue {
+    if (typeof value === 'number' || typeof value === 'boolean') return value
+    if (typeof value !== 'string') return null
+    if (!value.includes(`\${`)) return value
+    this.written.set(pathText(path), value)
+    if (type === 'PLAIN' && /^\$\{[^}]*\}$/.test(value)) this.bare.add(pathText(path))
+    return value.replaceAll(/\$\{([^}]*)(\}?)/g, (reference, inside: string, close: string) => {
+      const found = close === '' ? { error: 'is not closed by a }' } : this.lookUp(inside)
+      if ('text' in found) return found.text
+      this.problems.add(path, `${quoted(reference)} ${found.error}`)
+      return reference
+    })
+  }
+
+  private lookUp(reference: string): { readonly text: string } | { readonly error: string } {
+    const path = /^file:(.+)$/s.exec(reference)?.[1]
+    if (path !== undefined) return this.sources.readFile(path)
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(reference))
+      return { error: `is no reference; write \${NAME} or \${file:PATH}` }
+    const text = Object.hasOwn(this.sources.env, reference) ? this.sources.env[reference] : undefined
+    if (text !== undefined) return { text }
+    return { error: `is not set in the environment${didYouMean(reference, Object.keys(this.sources.env))}` }
+  }
+}

@@ -1,0 +1,11 @@
+/** The one form in which a key is kept: its SHA-256 in lower-case hex. */
+
+import { createHash } from 'node:crypto'
+
+export function hashOf(key: string): string {
+  return createHash('sha256').update(key).digest('hex')
+}
+
+export function isHash(text: string): boolean {
+  return /^[0-9a-f]{64}$/.test(text)
+}

@@ -1,0 +1,119 @@
+/**
+ * Reads the configuration file: text → data → shape → references → `Config`, with all problems at once. The only place that reads the
+ * environment. It never shows a value that a reference stood for.
+ */
+
+import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { dirname, resolve } from 'node:path'
+import { Value } from '@sinclair/typebox/value'
+import { build } from './build.ts'
+import type { Check } from './check.ts'
+import { checkModels } from './check-models.ts'
+import { checkOrganizations } from './check-organizations.ts'
+import { checkProcess } from './check-process.ts'
+import { checkProviders } from './check-providers.ts'
+import { checkShape } from './complaints.ts'
+import type { Config } from './config.ts'
+import { readDocument, type Sources } from './document.ts'
+import { Problems, pathText, quoted } from './problems.ts'
+import { schema } from './schema.ts'
+
+export type { Config } from './config.ts'
+
+/** Each problem is one line: `path: what is wrong and what to do`. */
+export type LoadResult =
+  | { readonly ok: true; readonly config: Config }
+  | { readonly ok: false; readonly problems: readonly string[] }
+
+export interface ParseOptions extends Sources {
+  /** What `workers: auto` means. */
+  readonly cores: number
+}
+
+/** Thousands of models and keys; more would be another file by mistake. */
+const FILE_BYTES_MAX = 8 * 1024 * 1024
+/** Secrets are short. */
+const REFERENCE_BYTES_MAX = 64 * 1024
+
+/** Reads, checks and completes the file at that path. Relative `${file:PATH}` are relative to it. Never throws for what stands in a file. */
+export async function loadConfig(file: string, env: Readonly<Record<string, string | undefined>>): Promise<LoadResult> {
+  const read = readText(file, FILE_BYTES_MAX)
+  if ('error' in read) {
+    const advice = read.missing ? '; write one as weir.example.yaml shows, or name another with --config FILE' : ''
+    return { ok: false, problems: [`${file}: ${read.error}${advice}`] }
+  }
+  const readFile = (path: string) => referenced(resolve(dirname(file), path))
+  return parseConfig(read.text, { env, readFile, cores: availableParallelism() })
+}
+
+/** The same for a text that is already there. */
+export function parseConfig(text: string, options: ParseOptions): LoadResult {
+  const problems = new Problems()
+  const read = readDocument(text, options, problems)
+  if (read === undefined) return { ok: false, problems: problems.lines }
+  const { file, whole } = checkShape(read, problems)
+  const check: Check = {
+    file,
+    problems,
+    cores: options.cores,
+    shown: (path, word) => quoted(read.written.get(pathText(path)) ?? word),
+  }
+  checkProcess(check)
+  checkProviders(check)
+  checkModels(check)
+  checkOrganizations(check)
+  if (!problems.isEmpty || !Value.Check(schema, whole)) return { ok: false, problems: problems.lines }
+  return { ok: true, config: build(whole, options.cores) }
+}
+
+/** The file that a command reads: the one that was named, else `weir.yaml` here, else the system's. Whether it can be read, `loadConfig` says. */
+export async function configFile(flag: string | undefined): Promise<string> {
+  if (flag !== undefined) return flag
+  const system = '/etc/weir/weir.yaml'
+  return existsSync('weir.yaml') || !existsSync(system) ? 'weir.yaml' : system
+}
+
+/** The environment of this process. */
+export function environment(): Record<string, string | undefined> {
+  return { ...process.env }
+}
+
+function referenced(path: string): ReturnType<Sources['readFile']> {
+  const read = readText(path, REFERENCE_BYTES_MAX)
+  return 'error' in read ? { error: read.error } : { text: read.text.replace(/\r?\n$/, '') }
+}
+
+type ReadText = { readonly text: string } | { readonly error: string; readonly missing: boolean }
+
+/** A whole file of UTF-8, or why not. Reads no further than the bound, so that no device or endless file can hold it. */
+function readText(path: string, bytesMax: number): ReadText {
+  try {
+    const bytes = readBytes(path, bytesMax + 1)
+    if (bytes.length > bytesMax) return { error: `is larger than ${bytesMax} bytes`, missing: false }
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), missing: false }
+  } catch (cause) {
+    if (cause instanceof TypeError) return { error: 'is not UTF-8', missing: false }
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error'
+    const missing = code === 'ENOENT'
+    return { error: missing ? 'there is no such file' : `cannot be read (${code})`, missing }
+  }
+}
+
+function readBytes(path: string, bytesMax: number): Uint8Array {
+  const descriptor = openSync(path, 'r')
+  try {
+    const chunks: Uint8Array[] = []
+    let total = 0
+    while (total < bytesMax) {
+      const chunk = new Uint8Array(Math.min(65_536, bytesMax - total))
+      const count = readSync(descriptor, chunk)
+      if (count === 0) break
+      chunks.push(chunk.subarray(0, count))
+      total += count
+    }
+    return Buffer.concat(chunks)
+  } finally {
+    closeSync(descriptor)
+  }
+}

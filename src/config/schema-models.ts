@@ -1,0 +1,136 @@
+/** The part of the file that says which models there are, where they can be had and what they cost. */
+
+import { Type } from '@sinclair/typebox'
+import { count, identifier, modelName, object, oneOf, optional, pattern, period, perMillion, text } from './fields.ts'
+
+const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
+
+const headers = Type.Record(
+  Type.String({ pattern: HEADER_NAME }),
+  Type.String({
+    pattern: '^[\\t\\x20-\\x7e]*$',
+    patternErrorMessage: 'must be printable ASCII',
+    maxLength: 8192,
+    description: 'Its value',
+  }),
+  {
+    description: "Sent with every request; they win over the gateway's own",
+    additionalProperties: false,
+    propertyNames: { pattern: HEADER_NAME, patternErrorMessage: 'is not the name of a header' },
+  },
+)
+
+export const provider = object(
+  {
+    dialect: oneOf(['openai', 'anthropic', 'gemini', 'azure', 'bedrock'], 'Which API the provider speaks'),
+    base_url: optional(
+      text('Its address, up to and without the path of an endpoint. Needed for azure; the others have a default'),
+    ),
+    api_key: optional(text('The credential; absent where it needs none')),
+    api_version: optional(text('azure: the api-version of every request')),
+    region: optional(
+      pattern('^[a-z0-9-]{1,32}$', 'must be the name of a region, such as eu-west-1', 'bedrock: the AWS region'),
+    ),
+    access_key_id: optional(text('bedrock: the AWS access key id')),
+    secret_access_key: optional(text('bedrock: the AWS secret access key')),
+    session_token: optional(text('bedrock: the session token of temporary credentials')),
+    connect_timeout_ms: optional(period('The longest wait for a connection', 3000)),
+    first_byte_timeout_ms: optional(
+      period('The longest wait for the head of an answer. Unless set: 60000 for streams and 600000 for whole answers'),
+    ),
+    idle_timeout_ms: optional(period('The longest silence within a stream', 60_000)),
+    total_timeout_ms: optional(period('The longest that an answer may take as a whole', 3_600_000)),
+    headers: optional(headers),
+  },
+  { description: 'A provider: who to ask and with which credential' },
+)
+
+const target = object(
+  {
+    provider: identifier('The name of a provider of this file'),
+    model: pattern(
+      '^[^\\x00-\\x1f\\x7f]{1,256}$',
+      'must be 1 to 256 characters without control characters',
+      "The provider's own name of the model; azure: the deployment",
+    ),
+  },
+  { description: 'A place that the model can be had from' },
+)
+
+const price = object(
+  {
+    input: optional(perMillion('input')),
+    cached_input: optional(perMillion('input that was read from a cache; the price of input unless set')),
+    cache_write: optional(perMillion('input that was written to a cache; the price of input unless set')),
+    cache_write_1h: optional(
+      perMillion('input that was written to a cache for an hour; that of cache_write unless set'),
+    ),
+    output: optional(perMillion('output')),
+    image: optional(Type.Number({ minimum: 0, maximum: 10_000, description: 'US dollars an image' })),
+  },
+  { description: 'What the model costs. A model without a price cannot be used where a spend limit applies' },
+)
+
+export const model = object(
+  {
+    name: modelName('The public name; `auto` is reserved'),
+    aliases: optional(
+      Type.Array(modelName('Another name for it'), {
+        uniqueItems: true,
+        description: 'Other names that callers may write; they are not listed',
+      }),
+    ),
+    targets: Type.Array(target, {
+      minItems: 1,
+      description: 'Where the model can be had from, tried in order until one answers',
+    }),
+    fallbacks: optional(
+      Type.Array(modelName('A public name'), {
+        uniqueItems: true,
+        description:
+          'Other models to try after the targets, where the key may use them. Their own fallbacks are not followed',
+      }),
+    ),
+    price: optional(price),
+    context_window: optional(count('Tokens of input and output together; no check unless set')),
+    max_output_tokens: optional(
+      count('The most output that the model gives; a higher limit of a caller is lowered to it'),
+    ),
+    default_output_tokens: optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000_000_000,
+        description: 'The output limit where a Responses or Messages caller names none',
+        default: 4096,
+      }),
+    ),
+    supports: optional(
+      Type.Array(
+        oneOf(
+          ['tools', 'images', 'image_generation'],
+          'tools and images: a chat model. image_generation: a model of the image endpoints',
+        ),
+        {
+          uniqueItems: true,
+          description: 'What the model can do',
+        },
+      ),
+    ),
+    prompt_cache: optional(
+      object(
+        {
+          key: optional(Type.Boolean({ description: 'prompt_cache_key is passed on', default: false })),
+          explicit: optional(Type.Boolean({ description: 'cache_control is passed on', default: false })),
+          ttls: optional(
+            Type.Array(oneOf(['5m', '1h'], 'A time to live'), {
+              uniqueItems: true,
+              description: 'The TTLs that cache_control may ask for',
+            }),
+          ),
+        },
+        { description: 'How the model caches prompts; not at all unless set' },
+      ),
+    ),
+  },
+  { description: 'A model under its public name' },
+)

@@ -1,0 +1,195 @@
+/**
+ * The shape of the configuration file, every key of it with its meaning: what the file is checked by and what its JSON Schema is made
+ * from. What one field alone cannot tell (references, duplicates, combinations) is checked beside it, in `check-*.ts`.
+ */
+
+import { type Static, Type } from '@sinclair/typebox'
+import {
+  host,
+  IDENTIFIER,
+  IDENTIFIER_WORDS,
+  identifier,
+  modelName,
+  object,
+  oneOf,
+  optional,
+  period,
+  port,
+  redisUrl,
+  text,
+} from './fields.ts'
+import { model, provider } from './schema-models.ts'
+import { organization } from './schema-organizations.ts'
+
+const listen = object(
+  {
+    host: optional(host('127.0.0.1')),
+    port: optional(port('The port of the inference API; 0 = any that is free', 8080)),
+    explain_header: optional(
+      Type.Boolean({ description: 'Tell in a header of each answer how its model was chosen', default: false }),
+    ),
+  },
+  { description: 'Where the inference API is served' },
+)
+
+const admin = object(
+  {
+    host: optional(host('127.0.0.1')),
+    port: optional(port('The port of health, metrics and console; 0 = any that is free', 9090)),
+  },
+  { description: 'Where health, metrics and the console are served; never the inference API' },
+)
+
+const cluster = object(
+  {
+    cluster: Type.Array(redisUrl('A node'), {
+      minItems: 1,
+      description: 'Some nodes of a Redis Cluster; the others are found',
+    }),
+  },
+  { description: 'A Redis Cluster' },
+)
+
+const sentinel = object(
+  {
+    sentinels: Type.Array(redisUrl('A sentinel'), { minItems: 1, description: 'Redis Sentinels' }),
+    name: text('The name of the master that the sentinels watch'),
+  },
+  { description: 'A Redis master that is found through sentinels' },
+)
+
+const ledger = Type.Union(
+  [
+    Type.Literal('embedded'),
+    object(
+      { redis: Type.Union([redisUrl('The address of one Redis'), cluster, sentinel], { description: 'Which Redis' }) },
+      { description: 'In Redis: for several workers or nodes' },
+    ),
+  ],
+  {
+    description: 'Where money and rates are held: `embedded` (in process and in data_dir) or { redis: … }',
+    default: 'embedded',
+  },
+)
+
+export const schema = object(
+  {
+    listen: optional(listen),
+    admin: optional(admin),
+    workers: optional(
+      Type.Union([Type.Integer({ minimum: 1, maximum: 1024 }), Type.Literal('auto')], {
+        description: 'Processes that share the port; auto = one a core. More than 1 needs Redis',
+        default: 1,
+      }),
+    ),
+    data_dir: optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 4096,
+        description: 'The embedded ledger, and the outbox',
+        default: './data',
+      }),
+    ),
+    drain_seconds: optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 86_400,
+        description: 'How long running requests may finish when the program is stopped',
+        default: 600,
+      }),
+    ),
+    owned_by: optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 128,
+        description: 'The owned_by of every model in the list',
+        default: 'weir',
+      }),
+    ),
+    ledger: optional(ledger),
+    ledger_unreachable: optional(
+      oneOf(['refuse', 'allow'], 'Without a ledger: refuse (503), or allow and settle on recovery', 'refuse'),
+    ),
+    responses: optional(
+      object(
+        {
+          remember_items_seconds: optional(
+            Type.Integer({
+              minimum: 0,
+              maximum: 2_592_000,
+              description: 'How long output items that SDKs refer back to are remembered; 0 = not',
+              default: 3600,
+            }),
+          ),
+        },
+        { description: 'The Responses endpoint' },
+      ),
+    ),
+    compatibility: optional(
+      object(
+        {
+          tool_result_images: optional(
+            oneOf(
+              ['refuse', 'pass'],
+              'Images within tool results on Messages: refuse (the specification) or pass them on',
+              'refuse',
+            ),
+          ),
+        },
+        { description: 'Departures from the specification that some callers need' },
+      ),
+    ),
+    compaction: optional(
+      object(
+        {
+          keys: Type.Array(text('32 bytes in base64, best from the environment'), {
+            minItems: 1,
+            uniqueItems: true,
+            description: 'The first seals compacted conversations, all open them',
+          }),
+        },
+        { description: 'Keys of compaction; unless set one is made and kept in data_dir' },
+      ),
+    ),
+    providers: Type.Record(identifier('The name that targets use'), provider, {
+      description: 'The providers by name',
+      additionalProperties: false,
+      propertyNames: { pattern: IDENTIFIER, patternErrorMessage: IDENTIFIER_WORDS },
+      minProperties: 1,
+    }),
+    models: Type.Array(model, { minItems: 1, description: 'The models, in the order in which they are listed' }),
+    auto: optional(
+      object(
+        {
+          candidates: Type.Array(modelName('A public name of a chat model'), {
+            minItems: 1,
+            uniqueItems: true,
+            description: 'In order',
+          }),
+        },
+        { description: 'What the model `auto` chooses from' },
+      ),
+    ),
+    routing: optional(
+      object(
+        {
+          max_attempts: optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: 100,
+              description: 'Providers that are asked for one request at most',
+              default: 3,
+            }),
+          ),
+          total_timeout_ms: optional(period('The longest that finding an answer may take, over all attempts', 600_000)),
+        },
+        { description: 'How far one request goes' },
+      ),
+    ),
+    organizations: Type.Array(organization, { minItems: 1, description: 'Who may call' }),
+  },
+  { title: 'weir.yaml', description: 'The configuration of weir' },
+)
+
+/** The file as it stands in YAML, once it is known to have this shape. */
+export type File = Static<typeof schema>

@@ -1,0 +1,82 @@
+/**
+ * Which models a key may use: the organisation's models, its rules and the key's own models, all of which must allow. The catalog
+ * decides requests by it and the configuration is checked by it, so that both always agree.
+ */
+
+/** One rule of an organisation. Patterns are globs: `*` is any run of characters, `?` any one; the rest stands for itself. */
+export interface AccessRule {
+  readonly effect: 'allow' | 'deny'
+  /** Globs over public names. */
+  readonly models: readonly string[]
+  /** Globs over key ids; absent = all keys. */
+  readonly keys?: readonly string[] | undefined
+}
+
+export interface OrganizationAccess {
+  /** Globs over public names; absent = all. */
+  readonly models?: readonly string[] | undefined
+  /** The first that matches decides; none = allowed. */
+  readonly rules: readonly AccessRule[]
+}
+
+export interface KeyAccess {
+  /** Absent for a key that no rule names by its id: only rules for all keys apply to it. */
+  readonly id?: string | undefined
+  readonly models?: readonly string[] | undefined
+}
+
+/** What decided. `rule` is the index of the organisation's rule; an allowed model without one was allowed because nothing spoke against it. */
+export type Verdict =
+  | { readonly allowed: true; readonly rule?: number | undefined }
+  | { readonly allowed: false; readonly by: 'organization' | 'key' }
+  | { readonly allowed: false; readonly by: 'rule'; readonly rule: number }
+
+/** Judges one model for one key. Every one of the three lists must allow it; the rules are asked in order. */
+export function judge(organization: OrganizationAccess, key: KeyAccess, model: string): Verdict {
+  if (organization.models !== undefined && !matchesAny(organization.models, model)) {
+    return { allowed: false, by: 'organization' }
+  }
+  const rule = organization.rules.findIndex((candidate) => applies(candidate, key, model))
+  if (organization.rules[rule]?.effect === 'deny') return { allowed: false, by: 'rule', rule }
+  if (key.models !== undefined && !matchesAny(key.models, model)) return { allowed: false, by: 'key' }
+  return rule < 0 ? { allowed: true } : { allowed: true, rule }
+}
+
+function applies(rule: AccessRule, key: KeyAccess, model: string): boolean {
+  return matchesAny(rule.models, model) && (rule.keys === undefined || namesKey(rule.keys, key))
+}
+
+function namesKey(globs: readonly string[], key: KeyAccess): boolean {
+  return key.id === undefined ? globs.includes('*') : matchesAny(globs, key.id)
+}
+
+function matchesAny(globs: readonly string[], name: string): boolean {
+  return globs.some((glob) => matches(glob, name))
+}
+
+/**
+ * True where the glob matches the whole name; case matters. Goes back only to the last `*`, so the cost is at most the product of the
+ * two lengths: a regular expression made from `*a*a*a*` would take exponential time.
+ */
+export function matches(glob: string, name: string): boolean {
+  let at = 0
+  let star = -1
+  let resume = 0
+  let i = 0
+  while (i < name.length) {
+    if (glob[at] === '*') {
+      star = at++
+      resume = i
+    } else if (glob[at] === '?' || (at < glob.length && glob[at] === name[i])) {
+      at++
+      i++
+    } else if (star >= 0) {
+      at = star + 1
+      i = ++resume
+    } else {
+      return false
+    }
+  }
+  while (glob[at] === '*') at++
+  return at === glob.length
+}

@@ -1,0 +1,56 @@
+/** One timer for all that waits: thousands of streams watch their deadlines without a timer each. */
+
+/** Something that wants to look at the clock now and then. */
+export interface Ticking {
+  /** `nowMs` is monotonic (`performance.now()`), and never wall time. */
+  tick(nowMs: number): void
+}
+
+/** How late a deadline may be noticed. 5,000 streams cost 0.1 ms a tick. */
+const PERIOD_MS = 50
+
+/** Calls `tick` of everything that was added, every 50 ms, until it is removed. The timer runs only while there is something to watch. */
+export class Ticker {
+  private readonly watched = new Set<Ticking>()
+  private timer: ReturnType<typeof setInterval> | undefined
+
+  add(ticking: Ticking): void {
+    this.watched.add(ticking)
+    this.timer ??= setInterval(() => this.tick(), PERIOD_MS)
+  }
+
+  remove(ticking: Ticking): void {
+    this.watched.delete(ticking)
+  }
+
+  /** `promise`, or a rejection with what `late` makes, should it take longer than `ms`. The promise itself goes on. */
+  within<T>(ms: number, promise: Promise<T>, late: () => Error): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const dueMs = performance.now() + ms
+      const watch: Ticking = {
+        tick: (nowMs) => {
+          if (nowMs < dueMs) return
+          this.remove(watch)
+          reject(late())
+        },
+      }
+      this.add(watch)
+      const done = () => this.remove(watch)
+      promise.then(resolve, reject)
+      promise.then(done, done)
+    })
+  }
+
+  private tick(): void {
+    if (this.watched.size === 0) {
+      clearInterval(this.timer)
+      this.timer = undefined
+      return
+    }
+    const nowMs = performance.now()
+    for (const ticking of this.watched) ticking.tick(nowMs)
+  }
+}
+
+/** The process's own. Modules share it; nothing runs before the first `add`. */
+export const ticker = new Ticker()

@@ -1,0 +1,61 @@
+/** A whole answer → the body of Chat Completions (wire.md A2.2). */
+
+import type { Completion } from '../../core/completion.ts'
+import type { FinishReason } from '../../core/event.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import type { Served } from '../dialect.ts'
+import { mintId } from '../ids.ts'
+import { chatUsage } from './usage.ts'
+
+export function chatAnswer(completion: Completion, served: Served): JsonObject {
+  const calls = completion.toolCalls.map((call) => ({
+    id: call.callId,
+    type: 'function',
+    function: { name: call.name, arguments: call.json },
+  }))
+  const silent = calls.length > 0 || completion.refusal !== undefined
+  const message: JsonObject = {
+    role: 'assistant',
+    content: completion.text === '' && silent ? null : completion.text,
+    refusal: completion.refusal ?? null,
+    annotations: [],
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+  }
+  return {
+    id: mintId('chatcmpl'),
+    object: 'chat.completion',
+    created: served.createdAt,
+    model: served.model,
+    choices: [
+      { index: 0, message, logprobs: joinLogprobs(completion.logprobs), finish_reason: chatFinish(completion.reason) },
+    ],
+    usage: chatUsage(completion.usage),
+    service_tier: 'default',
+  }
+}
+
+/** The canonical reason in Chat Completions' words. */
+export function chatFinish(reason: FinishReason): string {
+  switch (reason) {
+    case 'length':
+      return 'length'
+    case 'tool-call':
+      return 'tool_calls'
+    case 'content-filter':
+      return 'content_filter'
+    case 'stop':
+      return 'stop'
+  }
+}
+
+/** The pieces that came with the text, as the one object that a whole answer has: `{ content: [...], refusal: [...] | null }`. */
+function joinLogprobs(pieces: readonly JsonValue[] | undefined): JsonValue {
+  if (pieces === undefined) return null
+  const joined = (key: string) =>
+    pieces.flatMap((piece): readonly JsonValue[] => {
+      const tokens = isObject(piece) ? piece[key] : undefined
+      return isArray(tokens) ? tokens : []
+    })
+  const refusal = joined('refusal')
+  return { content: joined('content'), refusal: refusal.length > 0 ? refusal : null }
+}

@@ -1,0 +1,253 @@
+/** A Chat Completions body → the canonical request. Every part is rebuilt from the keys that are known; nothing else gets through. */
+
+import type { ToolCall } from '../../core/completion.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
+import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/request.ts'
+import { cacheMark } from '../cache-mark.ts'
+import { invalid, missing } from '../complaint.ts'
+import { type ChatBody, checkChatBody } from './schema.ts'
+
+export interface AcceptedChat {
+  readonly request: ChatRequest
+  /** Whether the caller wants to see the usage chunk. The provider is asked for usage in any case. */
+  readonly includeUsage: boolean
+}
+
+/** Throws `Failure` with the field at fault. */
+export function acceptChat(body: JsonObject): AcceptedChat {
+  const chat = checkChatBody(body)
+  const tools = acceptTools(chat)
+  const request: ChatRequest = {
+    model: chat.model,
+    stream: chat.stream === true,
+    messages: chat.messages.map((message, index) => acceptMessage(message, `messages[${index}]`)),
+    tools,
+    toolChoice: tools.length > 0 ? acceptToolChoice(body['tool_choice']) : undefined,
+    parallelToolCalls: tools.length > 0 ? (chat.parallel_tool_calls ?? undefined) : undefined,
+    maxOutputTokens: chat.max_completion_tokens ?? chat.max_tokens ?? undefined,
+    limitsOutput: false,
+    stop: typeof chat.stop === 'string' ? [chat.stop] : (chat.stop ?? []),
+    sampling: acceptSampling(chat, body),
+    hints: acceptHints(chat, body),
+    cacheStrict: false,
+  }
+  return { request, includeUsage: chat.stream_options?.include_usage === true }
+}
+
+function acceptSampling(chat: ChatBody, body: JsonObject): ChatRequest['sampling'] {
+  return {
+    temperature: chat.temperature ?? undefined,
+    topP: chat.top_p ?? undefined,
+    frequencyPenalty: chat.frequency_penalty ?? undefined,
+    presencePenalty: chat.presence_penalty ?? undefined,
+    seed: chat.seed ?? undefined,
+    logitBias: chat.logit_bias ?? undefined,
+    logprobs: chat.logprobs ?? undefined,
+    topLogprobs: chat.top_logprobs ?? undefined,
+    reasoningEffort: chat.reasoning_effort ?? undefined,
+    verbosity: chat.verbosity ?? undefined,
+    responseFormat: objectOf(body['response_format']),
+  }
+}
+
+function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
+  return {
+    user: chat.user ?? undefined,
+    safetyIdentifier: chat.safety_identifier ?? undefined,
+    serviceTier: chat.service_tier ?? undefined,
+    promptCacheKey: chat.prompt_cache_key ?? undefined,
+    promptCacheRetention: chat.prompt_cache_retention ?? undefined,
+    promptCacheOptions: objectOf(body['prompt_cache_options']),
+  }
+}
+
+/** Tools of other types than `function` have no counterpart at most providers and are left out. */
+function acceptTools(chat: ChatBody): Tool[] {
+  const tools: Tool[] = []
+  for (const [index, tool] of (chat.tools ?? []).entries()) {
+    if (tool.type !== 'function') continue
+    const path = `tools[${index}]`
+    if (tool.function === undefined) throw missing(`${path}.function`)
+    const { name, description, parameters, strict } = tool.function
+    tools.push({
+      name,
+      description: description ?? undefined,
+      parameters: objectOf(parameters) ?? { type: 'object', properties: {} },
+      strict: strict ?? undefined,
+      cache: cacheMark(tool, path),
+    })
+  }
+  return tools
+}
+
+function acceptToolChoice(choice: JsonValue | undefined): ToolChoice | undefined {
+  if (choice === undefined || choice === null) return undefined
+  if (choice === 'auto' || choice === 'none' || choice === 'required') return { mode: choice }
+  if (isObject(choice) && choice['type'] === 'function') {
+    const name = stringOf(objectOf(choice['function'])?.['name'])
+    if (name === undefined) throw missing('tool_choice.function.name')
+    return { mode: 'tool', name }
+  }
+  if (isObject(choice) && choice['type'] === 'allowed_tools')
+    return acceptAllowedTools(objectOf(choice['allowed_tools']))
+  throw invalid('tool_choice', "must be 'none', 'auto', 'required', or an object of type 'function' or 'allowed_tools'")
+}
+
+function acceptAllowedTools(allowed: JsonObject | undefined): ToolChoice {
+  const tools = allowed?.['tools']
+  if (!isArray(tools)) throw missing('tool_choice.allowed_tools.tools')
+  const names = tools.flatMap((tool) => stringOf(objectOf(objectOf(tool)?.['function'])?.['name']) ?? [])
+  return { mode: 'allowed', names, required: allowed?.['mode'] === 'required' }
+}
+
+function acceptMessage(message: unknown, path: string): Message {
+  if (!isObject(message)) throw invalid(path, 'must be an object')
+  const role = message['role']
+  switch (role) {
+    case 'system':
+    case 'developer':
+      return { role: 'system', parts: textParts(message, path) }
+    case 'user':
+      return { role: 'user', parts: userParts(message, path) }
+    case 'assistant':
+      return acceptAssistant(message, path)
+    case 'tool': {
+      const callId = message['tool_call_id']
+      if (typeof callId !== 'string') throw missing(`${path}.tool_call_id`)
+      return { role: 'tool', callId, parts: textParts(message, path) }
+    }
+    default:
+      if (role === undefined || role === null) throw missing(`${path}.role`)
+      throw invalid(`${path}.role`, "must be one of 'system', 'developer', 'user', 'assistant' and 'tool'")
+  }
+}
+
+function acceptAssistant(message: JsonObject, path: string): Message {
+  const parts = textParts(message, path)
+  const calls = message['tool_calls'] ?? []
+  if (!isArray(calls)) throw invalid(`${path}.tool_calls`, 'must be an array')
+  return {
+    role: 'assistant',
+    parts,
+    refusal: stringOf(message['refusal']) ?? refusalOf(message['content']),
+    toolCalls: calls.map((call, index) => acceptToolCall(call, `${path}.tool_calls[${index}]`)),
+  }
+}
+
+function acceptToolCall(call: JsonValue, path: string): ToolCall {
+  if (!isObject(call)) throw invalid(path, 'must be an object')
+  const callId = call['id']
+  if (typeof callId !== 'string') throw missing(`${path}.id`)
+  const called = call['function']
+  if (!isObject(called)) throw missing(`${path}.function`)
+  const name = called['name']
+  if (typeof name !== 'string') throw missing(`${path}.function.name`)
+  const written = called['arguments'] ?? ''
+  return { callId, name, json: (typeof written === 'string' ? written : JSON.stringify(written)) || '{}' }
+}
+
+/**
+ * `content` of a role that has only text: agents send it absent, null, as a string and as parts, for every role. Refusal parts of an
+ * assistant are taken apart by `refusalOf`.
+ */
+function textParts(message: JsonObject, path: string): TextPart[] {
+  const content = message['content'] ?? ''
+  const mark = cacheMark(message, path)
+  if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content, cache: mark }]
+  if (!isArray(content)) throw invalid(`${path}.content`, 'must be a string or an array of parts')
+  const parts = content.flatMap((part, index) => {
+    const at = `${path}.content[${index}]`
+    if (isObject(part) && part['type'] === 'refusal') return []
+    const text = textPart(part, at)
+    if (text === undefined) throw invalid(`${at}.type`, "must be 'text'")
+    return text
+  })
+  return markLast(parts, mark)
+}
+
+function userParts(message: JsonObject, path: string): readonly UserPart[] {
+  const content = message['content'] ?? ''
+  const mark = cacheMark(message, path)
+  if (typeof content === 'string') return [{ type: 'text', text: content, cache: mark }]
+  if (!isArray(content)) throw invalid(`${path}.content`, 'must be a string or an array of parts')
+  return markLast(
+    content.map((part, index) => userPart(part, `${path}.content[${index}]`)),
+    mark,
+  )
+}
+
+/** A mark on the message stands for one on its last part, as several callers write it. */
+function markLast<T extends UserPart>(parts: readonly T[], mark: ReturnType<typeof cacheMark>): T[] {
+  const last = parts.at(-1)
+  if (mark === undefined || last === undefined || last.type === 'native') return [...parts]
+  return [...parts.slice(0, -1), { ...last, cache: mark }]
+}
+
+function userPart(part: JsonValue, path: string): UserPart {
+  const text = textPart(part, path)
+  if (text !== undefined) return text
+  if (!isObject(part)) throw invalid(path, 'must be an object')
+  switch (part['type']) {
+    case 'image_url':
+      return imagePart(part, path)
+    case 'input_audio':
+      if (!isObject(part['input_audio'])) throw missing(`${path}.input_audio`)
+      return { type: 'native', json: { type: 'input_audio', input_audio: part['input_audio'] } }
+    case 'file':
+      return filePart(part, path)
+    default:
+      throw invalid(`${path}.type`, "must be one of 'text', 'image_url', 'input_audio' and 'file'")
+  }
+}
+
+function textPart(part: JsonValue, path: string): TextPart | undefined {
+  if (!isObject(part) || part['type'] !== 'text') return undefined
+  const text = part['text']
+  if (typeof text !== 'string') throw missing(`${path}.text`)
+  return { type: 'text', text, cache: cacheMark(part, path) }
+}
+
+const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w=.+-]+)*;base64,/
+
+function imagePart(part: JsonObject, path: string): ImagePart {
+  const image = part['image_url']
+  const url = typeof image === 'string' ? image : stringOf(objectOf(image)?.['url'])
+  if (url === undefined) throw missing(`${path}.image_url.url`)
+  const detail = objectOf(image)?.['detail']
+  const rest = {
+    detail: detail === 'auto' || detail === 'low' || detail === 'high' ? detail : undefined,
+    cache: cacheMark(part, path),
+  } as const
+  const inline = DATA_URL.exec(url)
+  if (inline !== null) {
+    const source = { type: 'base64', mediaType: inline[1] ?? '', data: url.slice(inline[0].length) } as const
+    return { type: 'image', source, ...rest }
+  }
+  if (!/^https?:\/\//i.test(url)) throw invalid(`${path}.image_url.url`, 'must be an https URL or a base64 data URL')
+  return { type: 'image', source: { type: 'url', url }, ...rest }
+}
+
+/** Only inline files: an id would name a file of the operator's own account with the provider. */
+function filePart(part: JsonObject, path: string): UserPart {
+  const file = objectOf(part['file'])
+  const data = stringOf(file?.['file_data'])
+  if (data === undefined) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
+  const name = stringOf(file?.['filename'])
+  return {
+    type: 'native',
+    json: { type: 'file', file: name === undefined ? { file_data: data } : { filename: name, file_data: data } },
+  }
+}
+
+function refusalOf(content: JsonValue | undefined): string | undefined {
+  if (!isArray(content)) return undefined
+  const refusals = content.flatMap((part) =>
+    isObject(part) && part['type'] === 'refusal' ? (stringOf(part['refusal']) ?? []) : [],
+  )
+  return refusals.length > 0 ? refusals.join('') : undefined
+}
+
+/** A field whose insides the schema leaves open, under the type of JSON. */
+function objectOf(value: unknown): JsonObject | undefined {
+  return isObject(value) ? value : undefined
+}

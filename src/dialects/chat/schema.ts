@@ -1,0 +1,55 @@
+/** The body of a Chat Completions request: the accepted fields of wire.md A2.1. What is not listed is skipped without an error. */
+
+import { type Static, Type } from '@sinclair/typebox'
+import { compile, nullable } from '../schema.ts'
+
+const FunctionTool = Type.Object({
+  type: Type.String(),
+  function: Type.Optional(
+    Type.Object({
+      name: Type.String({ minLength: 1 }),
+      description: nullable(Type.String()),
+      parameters: nullable(Type.Record(Type.String(), Type.Unknown())),
+      strict: nullable(Type.Boolean()),
+    }),
+  ),
+  cache_control: Type.Optional(Type.Unknown()),
+})
+
+const StreamOptions = Type.Object({ include_usage: nullable(Type.Boolean()) })
+
+/** Messages are checked one by one as they are converted, where a complaint can name the part at fault. */
+export const ChatBody = Type.Object({
+  model: Type.String({ minLength: 1 }),
+  messages: Type.Array(Type.Unknown(), { minItems: 1 }),
+  max_tokens: nullable(Type.Integer({ minimum: 1 })),
+  max_completion_tokens: nullable(Type.Integer({ minimum: 1 })),
+  stop: nullable(Type.Union([Type.String(), Type.Array(Type.String())])),
+  tools: nullable(Type.Array(FunctionTool)),
+  tool_choice: nullable(Type.Unknown()),
+  parallel_tool_calls: nullable(Type.Boolean()),
+  stream: nullable(Type.Boolean()),
+  stream_options: nullable(StreamOptions),
+  temperature: nullable(Type.Number({ minimum: 0, maximum: 2 })),
+  top_p: nullable(Type.Number({ minimum: 0, maximum: 1 })),
+  frequency_penalty: nullable(Type.Number({ minimum: -2, maximum: 2 })),
+  presence_penalty: nullable(Type.Number({ minimum: -2, maximum: 2 })),
+  seed: nullable(Type.Integer()),
+  reasoning_effort: nullable(Type.String()),
+  verbosity: nullable(Type.String()),
+  logit_bias: nullable(Type.Record(Type.String(), Type.Number())),
+  logprobs: nullable(Type.Boolean()),
+  top_logprobs: nullable(Type.Integer({ minimum: 0, maximum: 20 })),
+  response_format: nullable(Type.Object({ type: Type.String() })),
+  user: nullable(Type.String()),
+  safety_identifier: nullable(Type.String()),
+  service_tier: nullable(Type.String()),
+  prompt_cache_key: nullable(Type.String()),
+  prompt_cache_retention: nullable(Type.String()),
+  prompt_cache_options: nullable(Type.Record(Type.String(), Type.Unknown())),
+})
+
+export type ChatBody = Static<typeof ChatBody>
+
+/** The body under its type. Throws `Failure` with the field at fault. */
+export const checkChatBody = compile(ChatBody)

@@ -1,0 +1,107 @@
+/** Canonical events → the Chat Completions stream (wire.md A2.3). What does not change from chunk to chunk is serialised once. */
+
+import type { StreamEvent } from '../../core/event.ts'
+import type { JsonObject, JsonValue } from '../../core/json.ts'
+import { mergeUsage, type Usage } from '../../core/usage.ts'
+import { dataEvent, jsonInside, jsonLine, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import type { Served, StreamEncoder } from '../dialect.ts'
+import { mintId } from '../ids.ts'
+import { chatFinish } from './answer.ts'
+import { chatUsage } from './usage.ts'
+
+/**
+ * Role chunk, content, tool calls, finish, usage (where asked for), `[DONE]`. The role chunk waits for the first content, which
+ * decides whether its `content` is `""` or, as where a tool call comes first, `null`.
+ */
+export class ChatEncoder implements StreamEncoder {
+  readonly keepAlive = KEEP_ALIVE_COMMENT
+  /** From the first byte of a chunk to the opening brace of its delta. */
+  private readonly opening: string
+  /** Behind the delta of a chunk that finishes nothing. */
+  private readonly closing: string
+  private readonly textOpening: string
+  private readonly textClosing: string
+  /** From one text to the next. */
+  private readonly textSeam: string
+  private begun = false
+  private usage: Usage = {}
+
+  constructor(
+    private readonly served: Served,
+    private readonly includeUsage: boolean,
+    private readonly id: string = mintId('chatcmpl'),
+  ) {
+    const { createdAt, model } = served
+    const head = jsonLine({ id: this.id, object: 'chat.completion.chunk', created: createdAt, model }).slice(0, -1)
+    // With `include_usage` every other chunk says `null`; without it the key must not occur at all.
+    const usage = includeUsage ? ',"usage":null' : ''
+    this.opening = `data: ${head},"choices":[{"index":0,"delta":`
+    this.closing = `,"logprobs":null,"finish_reason":null}]${usage}}\n\n`
+    this.textOpening = `${this.opening}{"content":"`
+    this.textClosing = `"}${this.closing}`
+    this.textSeam = this.textClosing + this.textOpening
+  }
+
+  encodeTexts(insides: readonly string[]): string {
+    return this.begin('') + this.textOpening + insides.join(this.textSeam) + this.textClosing
+  }
+
+  encode(event: StreamEvent): string {
+    switch (event.type) {
+      case 'start':
+        return ''
+      case 'text':
+        return event.logprobs === undefined
+          ? this.encodeTexts([jsonInside(event.text)])
+          : this.textWithLogprobs(event.text, event.logprobs)
+      case 'refusal':
+        return this.begin(null) + this.chunk({ refusal: event.text })
+      case 'tool-start': {
+        const call = {
+          index: event.index,
+          id: event.callId,
+          type: 'function',
+          function: { name: event.name, arguments: '' },
+        }
+        return this.begin(null) + this.chunk({ tool_calls: [call] })
+      }
+      case 'tool-delta':
+        return this.chunk({ tool_calls: [{ index: event.index, function: { arguments: event.json } }] })
+      case 'usage':
+        this.usage = mergeUsage(this.usage, event.usage)
+        return ''
+      case 'finish':
+        return `${this.begin('')}${this.opening}{},"logprobs":null,"finish_reason":"${chatFinish(event.reason)}"}]${this.includeUsage ? ',"usage":null' : ''}}\n\n`
+      case 'end':
+        return `${this.includeUsage ? this.usageChunk() : ''}data: [DONE]\n\n`
+    }
+  }
+
+  /** The role chunk, the first time. */
+  private begin(content: string | null): string {
+    if (this.begun) return ''
+    this.begun = true
+    return this.chunk({ role: 'assistant', content, refusal: null })
+  }
+
+  private chunk(delta: JsonObject): string {
+    return this.opening + jsonLine(delta) + this.closing
+  }
+
+  private textWithLogprobs(text: string, logprobs: JsonValue): string {
+    const usage = this.includeUsage ? ',"usage":null' : ''
+    return `${this.begin('')}${this.opening}${jsonLine({ content: text })},"logprobs":${jsonLine(logprobs)},"finish_reason":null}]${usage}}\n\n`
+  }
+
+  private usageChunk(): string {
+    const { createdAt, model } = this.served
+    return dataEvent({
+      id: this.id,
+      object: 'chat.completion.chunk',
+      created: createdAt,
+      model,
+      choices: [],
+      usage: chatUsage(this.usage),
+    })
+  }
+}

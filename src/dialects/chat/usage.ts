@@ -1,0 +1,26 @@
+/** Canonical usage → the usage object of Chat Completions. */
+
+import type { JsonObject } from '../../core/json.ts'
+import type { Usage } from '../../core/usage.ts'
+
+/** wire.md A2.2: three integers and both details; `prompt_tokens` includes cached and cache-write tokens. */
+export function chatUsage(usage: Usage): JsonObject {
+  const prompt = usage.input ?? 0
+  const completion = usage.output ?? 0
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: {
+      cached_tokens: usage.cachedInput ?? 0,
+      audio_tokens: 0,
+      cache_write_tokens: (usage.cacheWrite5m ?? 0) + (usage.cacheWrite1h ?? 0),
+    },
+    completion_tokens_details: {
+      reasoning_tokens: usage.reasoning ?? 0,
+      audio_tokens: 0,
+      accepted_prediction_tokens: 0,
+      rejected_prediction_tokens: 0,
+    },
+  }
+}

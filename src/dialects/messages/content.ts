@@ -1,0 +1,155 @@
+/** The content of Messages: blocks → canonical messages (inference-api.md 2.5, wire.md D1). Every block is rebuilt from the keys that are known. */
+
+import { Failure } from '../../core/error.ts'
+import { isArray, isObject, type JsonObject } from '../../core/json.ts'
+import type { CacheMark, ImagePart, Message, TextPart, UserPart } from '../../core/request.ts'
+import { cacheMark } from '../cache-mark.ts'
+import { invalid, missing } from '../complaint.ts'
+
+/** What becomes of images inside a tool's result: the specification refuses them, some operators pass them on. */
+export type ToolResultImages = 'refuse' | 'pass'
+
+type Content = string | readonly unknown[]
+type ToolMessage = Extract<Message, { role: 'tool' }>
+type AssistantMessage = Extract<Message, { role: 'assistant' }>
+type AcceptedCall = AssistantMessage['toolCalls'][number]
+
+/** A tool's result, and the images that were in it. */
+interface Result {
+  readonly message: ToolMessage
+  readonly images: readonly ImagePart[]
+}
+
+/** The text of `system` or of a result. Empty texts are left out: Anthropic itself refuses them, and they say nothing. */
+export function acceptTexts(content: Content, path: string): TextPart[] {
+  if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content }]
+  return content.flatMap((block, index) => {
+    const at = `${path}[${index}]`
+    if (!isObject(block)) throw invalid(at, 'must be an object')
+    if (block['type'] !== 'text') throw unsupportedBlock(`${at}.type`)
+    return acceptText(block, at)
+  })
+}
+
+/**
+ * A user's message as canonical messages: the results of tools first, in order, because other APIs want them right behind the calls;
+ * then what else the user said. Never nothing: a message without text stays a message.
+ */
+export function acceptUser(content: Content, path: string, toolResultImages: ToolResultImages): Message[] {
+  if (typeof content === 'string') return [{ role: 'user', parts: [{ type: 'text', text: content }] }]
+  const results: ToolMessage[] = []
+  const images: ImagePart[] = []
+  const said: UserPart[] = []
+  for (const [index, block] of content.entries()) {
+    const at = `${path}[${index}]`
+    if (!isObject(block)) throw invalid(at, 'must be an object')
+    switch (block['type']) {
+      case 'text':
+        said.push(...acceptText(block, at))
+        break
+      case 'image':
+        said.push(acceptImage(block, at))
+        break
+      case 'tool_result': {
+        const result = acceptResult(block, at, toolResultImages)
+        results.push(result.message)
+        images.push(...result.images)
+        break
+      }
+      default:
+        throw unsupportedBlock(`${at}.type`)
+    }
+  }
+  const parts = [...images, ...said]
+  if (parts.length > 0) return [...results, { role: 'user', parts }]
+  return results.length > 0 ? results : [{ role: 'user', parts: [{ type: 'text', text: '' }] }]
+}
+
+/** An assistant's message. Text that stands behind a call moves before it: other APIs have no order between the two. */
+export function acceptAssistant(content: Content, path: string): AssistantMessage {
+  if (typeof content === 'string') return { role: 'assistant', parts: acceptTexts(content, path), toolCalls: [] }
+  const parts: TextPart[] = []
+  const toolCalls: AcceptedCall[] = []
+  for (const [index, block] of content.entries()) {
+    const at = `${path}[${index}]`
+    if (!isObject(block)) throw invalid(at, 'must be an object')
+    if (block['type'] === 'text') parts.push(...acceptText(block, at))
+    else if (block['type'] === 'tool_use') toolCalls.push(acceptCall(block, at))
+    else throw unsupportedBlock(`${at}.type`)
+  }
+  return { role: 'assistant', parts, toolCalls }
+}
+
+function acceptText(block: JsonObject, path: string): TextPart[] {
+  const text = block['text']
+  if (typeof text !== 'string') throw missing(`${path}.text`)
+  const cache = cacheMark(block, path)
+  return text === '' ? [] : [{ type: 'text', text, cache }]
+}
+
+const IMAGE_TYPE = /^image\/[\w.+-]+$/
+
+/** Inline images only: nothing is ever fetched, nor is a file of the operator's account named. */
+function acceptImage(block: JsonObject, path: string): ImagePart {
+  const source = block['source']
+  if (!isObject(source)) throw missing(`${path}.source`)
+  if (source['type'] !== 'base64') throw unsupportedBlock(`${path}.source.type`)
+  const { media_type: mediaType, data } = source
+  if (typeof mediaType !== 'string') throw missing(`${path}.source.media_type`)
+  if (!IMAGE_TYPE.test(mediaType)) throw invalid(`${path}.source.media_type`, 'must be the type of an image')
+  if (typeof data !== 'string' || data === '') throw missing(`${path}.source.data`)
+  return { type: 'image', source: { type: 'base64', mediaType, data }, cache: cacheMark(block, path) }
+}
+
+function acceptCall(block: JsonObject, path: string): AcceptedCall {
+  const { id, name } = block
+  if (typeof id !== 'string' || id === '') throw missing(`${path}.id`)
+  if (typeof name !== 'string' || name === '') throw missing(`${path}.name`)
+  const input = block['input'] ?? {}
+  if (!isObject(input)) throw invalid(`${path}.input`, 'must be an object')
+  return { callId: id, name, json: JSON.stringify(input), cache: cacheMark(block, path) }
+}
+
+/** Images leave the result, which has only text at most providers; its cache mark goes with them, since it stands for all that precedes. */
+function acceptResult(block: JsonObject, path: string, toolResultImages: ToolResultImages): Result {
+  const callId = block['tool_use_id']
+  if (typeof callId !== 'string' || callId === '') throw missing(`${path}.tool_use_id`)
+  const isError = block['is_error'] === true ? true : undefined
+  const cache = cacheMark(block, path)
+  const { texts, images } = acceptResultContent(block, path, toolResultImages)
+  if (images.length === 0) return { message: { role: 'tool', callId, parts: texts, isError, cache }, images }
+  return { message: { role: 'tool', callId, parts: texts, isError }, images: markLast(images, cache) }
+}
+
+function acceptResultContent(
+  block: JsonObject,
+  path: string,
+  toolResultImages: ToolResultImages,
+): { readonly texts: TextPart[]; readonly images: ImagePart[] } {
+  const content = block['content'] ?? ''
+  const at = `${path}.content`
+  if (typeof content !== 'string' && !isArray(content)) throw invalid(at, 'must be a string or an array of blocks')
+  if (typeof content === 'string' || toolResultImages === 'refuse')
+    return { texts: acceptTexts(content, at), images: [] }
+  const texts: TextPart[] = []
+  const images: ImagePart[] = []
+  for (const [index, inner] of content.entries()) {
+    const innerAt = `${at}[${index}]`
+    if (!isObject(inner)) throw invalid(innerAt, 'must be an object')
+    if (inner['type'] === 'text') texts.push(...acceptText(inner, innerAt))
+    else if (inner['type'] === 'image') images.push(acceptImage(inner, innerAt))
+    else throw unsupportedBlock(`${innerAt}.type`)
+  }
+  return { texts, images }
+}
+
+function markLast(images: readonly ImagePart[], cache: CacheMark | undefined): readonly ImagePart[] {
+  const last = images.at(-1)
+  if (cache === undefined || last === undefined) return images
+  return [...images.slice(0, -1), { ...last, cache }]
+}
+
+/** The one text of inference-api.md 4.5 for a block that 2.5 does not list; callers match it, so `param` alone says which one. */
+function unsupportedBlock(param: string): Failure {
+  return new Failure('invalid_field', 'Unsupported Anthropic content block', { param })
+}

@@ -1,0 +1,18 @@
+/** The Messages dialect. */
+
+import type { Dialect } from '../dialect.ts'
+import { messagesAnswer } from './answer.ts'
+import { acceptMessages, type MessagesOptions } from './request.ts'
+import { MessagesEncoder } from './stream.ts'
+
+/** `options` are the operator's: what the specification leaves to no caller. */
+export function messages(options: MessagesOptions): Dialect {
+  return {
+    name: 'messages',
+    accept: (body) => ({
+      request: acceptMessages(body, options),
+      answer: messagesAnswer,
+      encoder: (served) => new MessagesEncoder(served),
+    }),
+  }
+}

@@ -1,0 +1,137 @@
+/** A Messages body → the canonical request (inference-api.md 4.5, wire.md A4.1 and D1). Nothing of the body gets through that is not named here. */
+
+import { Failure } from '../../core/error.ts'
+import { isObject, type JsonObject } from '../../core/json.ts'
+import type { ChatRequest, Message, Tool, ToolChoice } from '../../core/request.ts'
+import { cacheMark } from '../cache-mark.ts'
+import { invalid, missing } from '../complaint.ts'
+import { acceptAssistant, acceptTexts, acceptUser, type ToolResultImages } from './content.ts'
+import { checkMessagesBody, type MessagesBody } from './schema.ts'
+
+export interface MessagesOptions {
+  readonly toolResultImages: ToolResultImages
+}
+
+/** Throws `Failure` with the field at fault. */
+export function acceptMessages(body: JsonObject, options: MessagesOptions): ChatRequest {
+  const checked = checkMessagesBody(body)
+  const tools = acceptTools(checked)
+  const choice = tools.length > 0 ? acceptToolChoice(checked.tool_choice) : undefined
+  const request: ChatRequest = {
+    model: checked.model,
+    stream: checked.stream === true,
+    messages: [...acceptSystem(checked), ...acceptHistory(checked, options)],
+    tools,
+    toolChoice: choice?.toolChoice,
+    parallelToolCalls: choice?.parallelToolCalls,
+    maxOutputTokens: outputLimit(checked),
+    limitsOutput: true,
+    stop: (checked.stop_sequences ?? []).filter((sequence) => sequence !== ''),
+    sampling: { temperature: checked.temperature ?? undefined, topP: checked.top_p ?? undefined },
+    hints: {
+      serviceTier: checked.service_tier ?? undefined,
+      promptCacheKey: checked.prompt_cache_key ?? undefined,
+      promptCacheRetention: checked.prompt_cache_retention ?? undefined,
+    },
+    cache: cacheMark(checked, ''),
+    cacheStrict: false,
+  }
+  refuseThread(checked.thread)
+  return request
+}
+
+/** The body of `count_tokens`: the same without an output. What it says of limits and streaming has no effect. */
+export function acceptCount(body: JsonObject, options: MessagesOptions): ChatRequest {
+  const request = acceptMessages(body, options)
+  return { ...request, stream: false, maxOutputTokens: undefined, limitsOutput: false }
+}
+
+/** 0 asks newer Anthropic APIs to fill the cache and write nothing; the nearest that every provider can do is a single token. */
+function outputLimit(body: MessagesBody): number | undefined {
+  const limit = body.max_tokens ?? undefined
+  return limit === undefined ? undefined : Math.max(1, limit)
+}
+
+function acceptSystem(body: MessagesBody): Message[] {
+  const parts = acceptTexts(body.system ?? '', 'system')
+  return parts.length === 0 ? [] : [{ role: 'system', parts }]
+}
+
+function acceptHistory(body: MessagesBody, { toolResultImages }: MessagesOptions): Message[] {
+  return body.messages.flatMap(({ role, content }, index) => {
+    const path = `messages[${index}].content`
+    return role === 'assistant' ? acceptAssistant(content, path) : acceptUser(content, path, toolResultImages)
+  })
+}
+
+/** Tools that Anthropic itself would run (`web_search_20250305`, …) have no counterpart and are left out. */
+function acceptTools(body: MessagesBody): Tool[] {
+  return (body.tools ?? []).flatMap((tool, index) => {
+    const path = `tools[${index}]`
+    if (!isObject(tool)) throw invalid(path, 'must be an object')
+    const type = tool['type'] ?? 'custom'
+    return type === 'custom' ? acceptTool(tool, path) : []
+  })
+}
+
+function acceptTool(tool: JsonObject, path: string): Tool {
+  const { name, strict } = tool
+  if (typeof name !== 'string' || name === '') throw missing(`${path}.name`)
+  const description = tool['description'] ?? undefined
+  if (description !== undefined && typeof description !== 'string')
+    throw invalid(`${path}.description`, 'must be a string')
+  const parameters = tool['input_schema'] ?? { type: 'object', properties: {} }
+  if (!isObject(parameters)) throw invalid(`${path}.input_schema`, 'must be an object')
+  return {
+    name,
+    description,
+    parameters,
+    strict: typeof strict === 'boolean' ? strict : undefined,
+    cache: cacheMark(tool, path),
+  }
+}
+
+interface AcceptedChoice {
+  readonly toolChoice: ToolChoice
+  readonly parallelToolCalls: false | undefined
+}
+
+function acceptToolChoice(choice: unknown): AcceptedChoice | undefined {
+  if (choice === undefined || choice === null) return undefined
+  if (!isObject(choice)) throw invalid('tool_choice', 'must be an object')
+  const parallelToolCalls = choice['disable_parallel_tool_use'] === true ? false : undefined
+  switch (choice['type']) {
+    case 'auto':
+      return { toolChoice: { mode: 'auto' }, parallelToolCalls }
+    case 'any':
+      return { toolChoice: { mode: 'required' }, parallelToolCalls }
+    case 'none':
+      return { toolChoice: { mode: 'none' }, parallelToolCalls: undefined }
+    case 'tool': {
+      const name = choice['name']
+      if (typeof name !== 'string' || name === '') throw missing('tool_choice.name')
+      return { toolChoice: { mode: 'tool', name }, parallelToolCalls }
+    }
+    case undefined:
+    case null:
+      throw missing('tool_choice.type')
+    default:
+      throw invalid('tool_choice.type', "must be one of 'auto', 'any', 'tool' and 'none'")
+  }
+}
+
+/**
+ * Newer Anthropic SDKs let the service keep the conversation. None is kept here: to be asked for one is no harm, but what continues one
+ * holds only the newest messages, and without this very code the SDK would not send the whole history again (decisions.md 1).
+ */
+function refuseThread(thread: unknown): void {
+  if (!isObject(thread) || thread['type'] !== 'continue') return
+  throw new Failure(
+    'thread_not_found',
+    'No such thread: this service keeps no conversations. Send the whole history.',
+    {
+      param: 'thread',
+      details: { error_code: 'thread_not_found' },
+    },
+  )
+}

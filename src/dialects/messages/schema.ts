@@ -1,0 +1,33 @@
+/**
+ * The body of a Messages request: the accepted fields of inference-api.md 4.5. What is not listed is skipped without an error, and so are
+ * `top_k`, `thinking` and `metadata`, which have no effect and are not looked at.
+ */
+
+import { type Static, Type } from '@sinclair/typebox'
+import { compile, nullable } from '../schema.ts'
+
+const Content = Type.Union([Type.String(), Type.Array(Type.Unknown())])
+
+/** Blocks and tools are checked one by one as they are converted, where a complaint can name the one at fault. */
+export const MessagesBody = Type.Object({
+  model: Type.String({ minLength: 1 }),
+  messages: Type.Array(Type.Object({ role: Type.String(), content: Content }), { minItems: 1 }),
+  system: nullable(Content),
+  max_tokens: nullable(Type.Integer({ minimum: 0 })),
+  temperature: nullable(Type.Number({ minimum: 0, maximum: 2 })),
+  top_p: nullable(Type.Number({ minimum: 0, maximum: 1 })),
+  stop_sequences: nullable(Type.Array(Type.String())),
+  tools: nullable(Type.Array(Type.Unknown())),
+  tool_choice: nullable(Type.Unknown()),
+  stream: nullable(Type.Boolean()),
+  service_tier: nullable(Type.String()),
+  cache_control: Type.Optional(Type.Unknown()),
+  prompt_cache_key: nullable(Type.String()),
+  prompt_cache_retention: nullable(Type.String()),
+  thread: nullable(Type.Unknown()),
+})
+
+export type MessagesBody = Static<typeof MessagesBody>
+
+/** The body under its type. Throws `Failure` with the field at fault. */
+export const checkMessagesBody = compile(MessagesBody)

@@ -1,0 +1,236 @@
+/**
+ * Canonical events → the Messages stream (inference-api.md 6.4, wire.md A4.3). Its readers know one open block at a time, so that what
+ * belongs to a later block waits here until the open one is whole.
+ */
+
+import type { FinishReason, StreamEvent } from '../../core/event.ts'
+import { Fault } from '../../core/fault.ts'
+import { mergeUsage, type Usage } from '../../core/usage.ts'
+import { jsonInside, namedEvent } from '../../wire/sse.ts'
+import type { Served, StreamEncoder } from '../dialect.ts'
+import { mintId } from '../ids.ts'
+import { stopReason } from './answer.ts'
+import { CallJson } from './call-json.ts'
+import { messagesUsage } from './usage.ts'
+
+/**
+ * The most characters that wait behind an open call. Only a provider whose parallel calls interleave makes any wait. Beyond it the stream
+ * is cut: to close the open block would lose what still belongs to it.
+ */
+export const HELD_CHARACTERS_MAX = 256 * 1024
+
+/** What a waiting block takes besides its text: no number of empty ones is free. */
+const HELD_BLOCK_CHARACTERS = 256
+
+/** Behind the text of a delta of either kind. */
+const DELTA_CLOSING = '"}}\n\n'
+
+interface Call {
+  readonly kind: 'call'
+  readonly callId: string
+  readonly name: string
+  readonly json: CallJson
+  /** JSON that waits for the block to open. */
+  waiting: string
+}
+
+interface HeldText {
+  readonly kind: 'text'
+  /** The inside of a JSON string. */
+  inside: string
+}
+
+/**
+ * `message_start` goes out with the first content, and with the input's figures where a provider told them before; the last two events
+ * only on `end`, because Claude Code takes a stream that was cut after `message_delta` for a success.
+ */
+export class MessagesEncoder implements StreamEncoder {
+  readonly keepAlive = namedEvent('ping', { type: 'ping' })
+  private begun = false
+  /** Blocks opened so far; the open one is the last of them. */
+  private blocks = 0
+  private open: 'nothing' | 'text' | Call = 'nothing'
+  /** From the first byte of a delta of the open block to its text. */
+  private deltaOpening = ''
+  /** From the text of one delta of the open block to that of the next. */
+  private deltaSeam = ''
+  private readonly calls: Call[] = []
+  /** Blocks that wait, in order of appearance. Empty unless the open block is a call that is not whole. */
+  private readonly held: (Call | HeldText)[] = []
+  private heldCharacters = 0
+  private usage: Usage = {}
+  private reason: FinishReason = 'stop'
+
+  constructor(
+    private readonly served: Served,
+    private readonly id: string = mintId('msg'),
+  ) {}
+
+  encodeText(inside: string): string {
+    if (inside === '') return ''
+    if (this.open === 'text') return this.deltaOpening + inside + DELTA_CLOSING
+    if (this.isBusy()) return this.holdText(inside)
+    return this.begin() + this.close() + this.openText(inside)
+  }
+
+  /** The same for one text after the other: a provider's chunk often brings several. */
+  encodeTexts(insides: readonly string[]): string {
+    if (this.open === 'text' && !insides.includes('')) {
+      return this.deltaOpening + insides.join(this.deltaSeam) + DELTA_CLOSING
+    }
+    return insides.map((inside) => this.encodeText(inside)).join('')
+  }
+
+  encode(event: StreamEvent): string {
+    switch (event.type) {
+      case 'start':
+        return ''
+      case 'text':
+      case 'refusal':
+        return this.encodeText(jsonInside(event.text))
+      case 'tool-start':
+        return this.startCall(event.index, event.callId, event.name)
+      case 'tool-delta':
+        return this.continueCall(event.index, event.json)
+      case 'usage':
+        this.usage = mergeUsage(this.usage, event.usage)
+        return ''
+      case 'finish':
+        return this.finish(event.reason)
+      case 'end':
+        return this.end()
+    }
+  }
+
+  private startCall(index: number, callId: string, name: string): string {
+    const call: Call = { kind: 'call', callId, name, json: new CallJson(), waiting: '' }
+    this.calls[index] = call
+    if (this.isBusy()) return this.hold(call)
+    return this.begin() + this.close() + this.openCall(call)
+  }
+
+  private continueCall(index: number, piece: string): string {
+    const call = this.calls[index]
+    if (call === undefined) throw new Error(`a delta of the call ${index}, which has not started`)
+    // A call is closed before the finish only once it is whole: nothing that counts can come for it any more.
+    const json = call.json.add(piece)
+    if (this.open === call) return this.jsonDelta(call, json) + this.release()
+    call.waiting += json
+    return this.wait(json.length)
+  }
+
+  private finish(reason: FinishReason): string {
+    this.reason = reason
+    let events = this.begin()
+    for (const block of this.held.splice(0)) events += this.close() + this.openHeld(block)
+    if (this.blocks === 0) events += this.openText('')
+    return events + this.close()
+  }
+
+  private end(): string {
+    const delta = { stop_reason: stopReason(this.reason, this.calls.length > 0), stop_sequence: null }
+    const usage = messagesUsage(this.usage)
+    return (
+      namedEvent('message_delta', { type: 'message_delta', delta, usage }) +
+      namedEvent('message_stop', { type: 'message_stop' })
+    )
+  }
+
+  /** `message_start`, the first time. `output_tokens` is 0 in it: LangChain adds the final figure to it. */
+  private begin(): string {
+    if (this.begun) return ''
+    this.begun = true
+    const message = {
+      id: this.id,
+      type: 'message',
+      role: 'assistant',
+      model: this.served.model,
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: messagesUsage({ ...this.usage, output: 0 }),
+    }
+    return namedEvent('message_start', { type: 'message_start', message })
+  }
+
+  private openText(inside: string): string {
+    const start = this.openBlock({ type: 'text', text: '' }, '"type":"text_delta","text":"')
+    this.open = 'text'
+    return start + this.encodeText(inside)
+  }
+
+  private openCall(call: Call): string {
+    const block = { type: 'tool_use', id: call.callId, name: call.name, input: {} }
+    const start = this.openBlock(block, '"type":"input_json_delta","partial_json":"')
+    this.open = call
+    const { waiting } = call
+    call.waiting = ''
+    return start + this.jsonDelta(call, waiting)
+  }
+
+  private openHeld(block: Call | HeldText): string {
+    return block.kind === 'call' ? this.openCall(block) : this.openText(block.inside)
+  }
+
+  private openBlock(block: object, delta: string): string {
+    const index = this.blocks++
+    this.deltaOpening = `event: content_block_delta\ndata: {"type":"content_block_delta","index":${index},"delta":{${delta}`
+    this.deltaSeam = DELTA_CLOSING + this.deltaOpening
+    return namedEvent('content_block_start', { type: 'content_block_start', index, content_block: block })
+  }
+
+  private close(): string {
+    if (this.open === 'nothing') return ''
+    this.open = 'nothing'
+    return namedEvent('content_block_stop', { type: 'content_block_stop', index: this.blocks - 1 })
+  }
+
+  /** A call without arguments is one empty delta, as Anthropic says it: every reader begins with `input: {}` (wire.md A4.3). */
+  private jsonDelta(call: Call, json: string): string {
+    if (json === '') return ''
+    const inside = json === '{}' && call.json.whole ? '' : jsonInside(json)
+    return this.deltaOpening + inside + DELTA_CLOSING
+  }
+
+  /** Whether the open block is one that may still grow and that nothing else may close. */
+  private isBusy(): boolean {
+    return typeof this.open === 'object' && !this.open.json.whole
+  }
+
+  private holdText(inside: string): string {
+    const last = this.held.at(-1)
+    if (last?.kind !== 'text') return this.hold({ kind: 'text', inside })
+    last.inside += inside
+    return this.wait(inside.length)
+  }
+
+  private hold(block: Call | HeldText): string {
+    this.held.push(block)
+    return this.wait(heldCharacters(block))
+  }
+
+  private wait(characters: number): string {
+    this.heldCharacters += characters
+    if (this.heldCharacters <= HELD_CHARACTERS_MAX) return ''
+    const limit = HELD_CHARACTERS_MAX
+    throw new Fault('broken', `over ${limit} characters of later blocks came before a tool call was whole`)
+  }
+
+  /** Opens what waited, block by block, up to one that is not whole. */
+  private release(): string {
+    let events = ''
+    while (!this.isBusy()) {
+      const next = this.held.shift()
+      if (next === undefined) break
+      this.heldCharacters -= heldCharacters(next)
+      events += this.close() + this.openHeld(next)
+    }
+    return events
+  }
+}
+
+function heldCharacters(block: Call | HeldText): number {
+  const text =
+    block.kind === 'text' ? block.inside.length : block.callId.length + block.name.length + block.waiting.length
+  return HELD_BLOCK_CHARACTERS + text
+}

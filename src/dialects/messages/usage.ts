@@ -1,0 +1,24 @@
+/** Canonical usage → the usage object of Messages. */
+
+import type { JsonObject } from '../../core/json.ts'
+import type { Usage } from '../../core/usage.ts'
+
+/**
+ * wire.md A4.2: `input_tokens` leaves out what was read from the cache or written to it; SDKs add the three up. The cache figures appear
+ * only where a cache was used, and how its writes divide by TTL only where the provider said so.
+ */
+export function messagesUsage(usage: Usage): JsonObject {
+  const { cachedInput: read = 0, cacheWrite5m: written5m = 0, cacheWrite1h } = usage
+  const written = written5m + (cacheWrite1h ?? 0)
+  const inputTokens = Math.max(0, (usage.input ?? 0) - read - written)
+  const outputTokens = usage.output ?? 0
+  if (read + written === 0) return { input_tokens: inputTokens, output_tokens: outputTokens }
+  const byTtl = { ephemeral_5m_input_tokens: written5m, ephemeral_1h_input_tokens: cacheWrite1h }
+  return {
+    input_tokens: inputTokens,
+    cache_creation_input_tokens: written,
+    cache_read_input_tokens: read,
+    ...(cacheWrite1h === undefined ? undefined : { cache_creation: byTtl }),
+    output_tokens: outputTokens,
+  }
+}

@@ -1,0 +1,74 @@
+/** Canonical events of a summary → the stream of a compaction (wire.md A3.3): nothing of the summary is shown, only the sealed item at the end. */
+
+import type { StreamEvent } from '../../core/event.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { mergeUsage, type Usage } from '../../core/usage.ts'
+import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
+import type { StreamEncoder } from '../dialect.ts'
+import { SUMMARY_CHARS_MAX } from './compaction.ts'
+import type { Resource } from './resource.ts'
+
+/** An escaped character takes at most six; what is beyond the limit of a summary would be dropped anyway. */
+const INSIDE_CHARS_MAX = 6 * SUMMARY_CHARS_MAX
+
+/** Gathers the text; tool calls, which the model was not offered, are dropped. While it is silent, keep-alive comments flow. */
+export class CompactionEncoder implements StreamEncoder {
+  readonly keepAlive = KEEP_ALIVE_COMMENT
+  private sequence = 0
+  /** Pieces of the inside of a JSON string. */
+  private readonly pieces: string[] = []
+  private chars = 0
+  private usage: Usage = {}
+
+  constructor(
+    private readonly resource: Resource,
+    /** Seals the summary into the item that is sent. */
+    private readonly seal: (summary: string) => JsonObject,
+  ) {}
+
+  encodeTexts(insides: readonly string[]): string {
+    for (const inside of insides) {
+      if (this.chars >= INSIDE_CHARS_MAX) break
+      this.pieces.push(inside)
+      this.chars += inside.length
+    }
+    return ''
+  }
+
+  encode(event: StreamEvent): string {
+    switch (event.type) {
+      case 'start':
+        return this.lifecycle('response.created') + this.lifecycle('response.in_progress')
+      case 'text':
+      case 'refusal':
+        return this.encodeTexts([jsonInside(event.text)])
+      case 'usage':
+        this.usage = mergeUsage(this.usage, event.usage)
+        return ''
+      case 'end':
+        return this.complete()
+      case 'tool-start':
+      case 'tool-delta':
+      case 'finish':
+        return ''
+    }
+  }
+
+  private complete(): string {
+    const summary: string = JSON.parse(`"${this.pieces.join('')}"`)
+    const item = this.seal(summary)
+    const added = this.item('response.output_item.added', item)
+    const done = this.item('response.output_item.done', item)
+    return (
+      added + done + this.lifecycle('response.completed', this.resource.completedJson([jsonLine(item)], this.usage))
+    )
+  }
+
+  private lifecycle(type: string, response: string = this.resource.inProgressJson()): string {
+    return `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.sequence++},"response":${response}}\n\n`
+  }
+
+  private item(type: string, item: JsonObject): string {
+    return namedEvent(type, { type, sequence_number: this.sequence++, output_index: 0, item })
+  }
+}

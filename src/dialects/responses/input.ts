@@ -1,0 +1,212 @@
+/** `input` → items, with what is only referred to put in its place, and items → a conversation. Every part is rebuilt from the keys that are known. */
+
+import { Failure } from '../../core/error.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
+import type { TextPart } from '../../core/request.ts'
+import { cacheMark } from '../cache-mark.ts'
+import { invalid, missing } from '../complaint.ts'
+import type { Caller } from '../dialect.ts'
+import { openSummary, type Sealer, summaryText } from './compaction.ts'
+import { Conversation } from './conversation.ts'
+import type { ItemMemory } from './memory.ts'
+import type { Toolbox, ToolList } from './tools.ts'
+
+const REFERENCE = 'item_reference'
+/** More different references than this are no conversation. */
+const REFERENCES_MAX = 4096
+const RECALLED_CHARS_MAX = 10 * 1024 * 1024
+
+/** An item of the input, and what it is where it does not say so itself. */
+export interface Item {
+  readonly type: string
+  readonly json: JsonObject
+  /** `input[3]`. */
+  readonly path: string
+}
+
+/** Throws `Failure` for what is neither a string nor an array, for an empty array, and for what is no item. */
+export function itemsOf(input: unknown): readonly Item[] {
+  if (typeof input === 'string') {
+    return [{ type: 'message', json: { role: 'user', content: input }, path: 'input' }]
+  }
+  if (!isArray(input)) throw invalid('input', 'must be a string or an array of items')
+  if (input.length === 0) throw invalid('input', 'must not be empty')
+  return input.map((json, index) => {
+    const path = `input[${index}]`
+    if (!isObject(json)) throw invalid(path, 'must be an object')
+    return { type: typeOf(json, path), json, path }
+  })
+}
+
+/** Callers leave `type` out of messages, and the official schema allows it for references. */
+function typeOf(json: JsonObject, path: string): string {
+  const type = json['type'] ?? undefined
+  if (typeof type === 'string') return type
+  if (type !== undefined) throw invalid(`${path}.type`, 'must be a string')
+  if (json['role'] !== undefined) return 'message'
+  if (typeof json['id'] === 'string' && json['content'] === undefined) return REFERENCE
+  throw missing(`${path}.type`)
+}
+
+/** The items with those in place of references that were sent to this organisation before. A promise only where the memory gives one. */
+export function resolveReferences(
+  items: readonly Item[],
+  caller: Caller,
+  memory: ItemMemory | undefined,
+): readonly Item[] | Promise<readonly Item[]> {
+  const ids = [
+    ...new Set(items.flatMap((item) => (item.type === REFERENCE ? required(item.json, 'id', item.path) : []))),
+  ]
+  if (ids.length === 0) return items
+  if (ids.length > REFERENCES_MAX) throw invalid('input', `must not refer to more than ${REFERENCES_MAX} items`)
+  const recalled = ids.map((id) => memory?.recall(caller.organization, id))
+  const fill = (found: readonly (JsonObject | undefined)[]) => {
+    return fillIn(items, new Map(ids.map((id, index) => [id, found[index]])))
+  }
+  const atHand = recalled.flatMap((item) => (item instanceof Promise ? [] : [item]))
+  return atHand.length === recalled.length ? fill(atHand) : Promise.all(recalled).then(fill)
+}
+
+/** A reference is short and what it stands for may be long: with both together the input must not grow beyond what a body may have. */
+function fillIn(items: readonly Item[], recalled: ReadonlyMap<string, JsonObject | undefined>): Item[] {
+  const sizes = new Map([...recalled].map(([id, json]) => [id, json === undefined ? 0 : JSON.stringify(json).length]))
+  let chars = 0
+  return items.map((item) => {
+    if (item.type !== REFERENCE) return item
+    const id = required(item.json, 'id', item.path)
+    chars += sizes.get(id) ?? 0
+    if (chars > RECALLED_CHARS_MAX) {
+      throw new Failure('too_large', 'The items that the input refers to are larger than 10 MiB.', { param: item.path })
+    }
+    return recalledItem(item.path, id, recalled.get(id))
+  })
+}
+
+function recalledItem(path: string, id: string, json: JsonObject | undefined): Item {
+  const type = stringOf(json?.['type'])
+  if (json !== undefined && type !== undefined) return { type, json, path }
+  const message = `Item '${id.slice(0, 64)}' is not remembered: this service keeps no conversations, and what it sent only for a while. Send whole items instead of references (with most SDKs: \`store: false\`).`
+  throw new Failure('invalid_field', message, { param: `${path}.id` })
+}
+
+/** The lists of tools that stand in the input. */
+export function toolListsOf(items: readonly Item[]): ToolList[] {
+  return items.flatMap(({ type, json, path }) =>
+    type === 'additional_tools' ? { tools: json['tools'], path: `${path}.tools` } : [],
+  )
+}
+
+/** What reads items needs to know. */
+export interface Reading {
+  readonly toolbox: Toolbox
+  readonly sealer: Sealer
+  readonly caller: Caller
+}
+
+/** Items of types that are not in the specification, `reasoning` among them, are skipped. Throws `Failure` with the field at fault. */
+export function conversationOf(items: readonly Item[], reading: Reading): Conversation {
+  const conversation = new Conversation()
+  for (const item of items) addItem(conversation, item, reading)
+  return conversation
+}
+
+function addItem(conversation: Conversation, { type, json, path }: Item, { toolbox, sealer, caller }: Reading): void {
+  switch (type) {
+    case 'message':
+      conversation.message(roleOf(json['role']), textParts(json['content'], contentPath(path)))
+      break
+    case 'function_call': {
+      const callId = required(json, 'call_id', path)
+      const namespace = stringOf(json['namespace']) || undefined
+      const name = toolbox.sentName({ name: required(json, 'name', path), namespace })
+      conversation.call({ callId, name, json: argumentsOf(json['arguments']) })
+      break
+    }
+    case 'function_call_output': {
+      const callId = required(json, 'call_id', path)
+      conversation.output({ role: 'tool', callId, parts: outputParts(json['output'], `${path}.output`) })
+      break
+    }
+    // The name that Codex gave the item at first.
+    case 'compaction_summary':
+    case 'compaction': {
+      const summary = openSummary(sealer, caller.organization, json['encrypted_content'])
+      if (summary === undefined) throw unreadable(`${path}.encrypted_content`)
+      conversation.summary(summaryText(summary))
+    }
+  }
+}
+
+/** One text for all causes: which check failed would help only those who forge. */
+function unreadable(param: string): Failure {
+  return new Failure(
+    'invalid_field',
+    `'${param}' could not be read. Send the item back unchanged, or start from the original conversation.`,
+    {
+      param,
+    },
+  )
+}
+
+/** A string input is a message whose content is `input` itself. */
+function contentPath(path: string): string {
+  return path === 'input' ? path : `${path}.content`
+}
+
+function roleOf(role: JsonValue | undefined): 'system' | 'user' | 'assistant' {
+  switch (role) {
+    case 'assistant':
+      return 'assistant'
+    case 'system':
+    case 'developer':
+      return 'system'
+    default:
+      return 'user'
+  }
+}
+
+function required(json: JsonObject, field: string, path: string): string {
+  const value = json[field]
+  if (typeof value === 'string' && value !== '') return value
+  if (value === undefined || value === null || value === '') throw missing(`${path}.${field}`)
+  throw invalid(`${path}.${field}`, 'must be a string')
+}
+
+/** Some callers send the arguments as they are rather than as JSON text. */
+function argumentsOf(value: JsonValue | undefined): string {
+  if (value === undefined || value === null || value === '') return '{}'
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+/** A string, or parts of which only text counts: images and all others are ignored (inference-api.md 2.6). */
+function textParts(content: JsonValue | undefined, path: string): TextPart[] {
+  if (content === undefined || content === null) return []
+  if (typeof content === 'string') return [{ type: 'text', text: content }]
+  if (!isArray(content)) throw invalid(path, 'must be a string or an array of parts')
+  return content.flatMap((part, index) => partOf(part, `${path}[${index}]`))
+}
+
+/** The mark of a part that is ignored is checked and goes with it. */
+function partOf(part: JsonValue, path: string): TextPart | [] {
+  if (!isObject(part)) throw invalid(path, 'must be an object')
+  const cache = cacheMark(part, path)
+  switch (part['type']) {
+    case 'input_text':
+    case 'output_text':
+    case 'text': {
+      const { text } = part
+      if (typeof text !== 'string')
+        throw text === undefined ? missing(`${path}.text`) : invalid(`${path}.text`, 'must be a string')
+      return { type: 'text', text, cache }
+    }
+    default:
+      return []
+  }
+}
+
+/** Outputs are strings or parts; anything else that a caller's function gave goes to the model as JSON. */
+function outputParts(output: JsonValue | undefined, path: string): TextPart[] {
+  const isContent = output === undefined || output === null || typeof output === 'string' || isArray(output)
+  const parts = isContent ? textParts(output, path) : textParts(JSON.stringify(output), path)
+  return parts.filter((part) => part.text !== '')
+}

@@ -1,0 +1,91 @@
+/** A Responses body → the canonical request, and what its answer must know of it. */
+
+import type { JsonObject } from '../../core/json.ts'
+import type { ChatRequest, Message, ToolChoice } from '../../core/request.ts'
+import { invalid } from '../complaint.ts'
+import type { Caller } from '../dialect.ts'
+import { type Sealer, SUMMARY_INSTRUCTION } from './compaction.ts'
+import { conversationOf, type Item, itemsOf, resolveReferences, toolListsOf } from './input.ts'
+import type { ItemMemory } from './memory.ts'
+import { type Echo, echoOf } from './resource.ts'
+import { checkResponsesBody, type ResponsesBody } from './schema.ts'
+import { Toolbox } from './tools.ts'
+
+/** What accepting needs besides the body. */
+export interface Surroundings {
+  readonly sealer: Sealer
+  /** Absent: nothing is remembered. */
+  readonly memory?: ItemMemory | undefined
+}
+
+export interface AcceptedResponses {
+  readonly request: ChatRequest
+  readonly echo: Echo
+  readonly toolbox: Toolbox
+  /** The answer is to be a summary, sealed. */
+  readonly compaction: boolean
+}
+
+/** Throws `Failure` with the field at fault, or rejects with it. `compact`: the body is a compaction without a trigger, never streamed. */
+export function acceptResponses(
+  json: JsonObject,
+  caller: Caller,
+  surroundings: Surroundings,
+  compact: boolean,
+): AcceptedResponses | Promise<AcceptedResponses> {
+  const body = checkResponsesBody(json)
+  const resolved = resolveReferences(itemsOf(body.input), caller, surroundings.memory)
+  const convert = (items: readonly Item[]) => {
+    const compaction = compact || items.some((item) => item.type === 'compaction_trigger')
+    return accepted(body, items, {
+      sealer: surroundings.sealer,
+      caller,
+      compaction,
+      stream: body.stream === true && !compact,
+    })
+  }
+  return resolved instanceof Promise ? resolved.then(convert) : convert(resolved)
+}
+
+interface Case {
+  readonly sealer: Sealer
+  readonly caller: Caller
+  readonly compaction: boolean
+  readonly stream: boolean
+}
+
+function accepted(
+  body: ResponsesBody,
+  items: readonly Item[],
+  { sealer, caller, compaction, stream }: Case,
+): AcceptedResponses {
+  const toolbox = new Toolbox([{ tools: body.tools, path: 'tools' }, ...toolListsOf(items)])
+  const conversation = conversationOf(items, { toolbox, sealer, caller })
+  if (conversation.isEmpty && !compaction) throw invalid('input', 'holds no item that a model could answer')
+  const messages: Message[] = conversation.messages(body.instructions ?? '')
+  if (compaction) messages.push({ role: 'user', parts: [{ type: 'text', text: SUMMARY_INSTRUCTION }] })
+  const tools = compaction ? [] : toolbox.tools
+  const request: ChatRequest = {
+    model: body.model,
+    stream,
+    messages,
+    tools,
+    toolChoice: tools.length > 0 ? toolChoiceOf(body.tool_choice) : undefined,
+    maxOutputTokens: body.max_output_tokens ?? undefined,
+    limitsOutput: true,
+    stop: [],
+    sampling: { temperature: body.temperature ?? undefined, topP: body.top_p ?? undefined },
+    hints: {
+      serviceTier: body.service_tier ?? undefined,
+      promptCacheKey: body.prompt_cache_key ?? undefined,
+      promptCacheRetention: body.prompt_cache_retention ?? undefined,
+    },
+    cacheStrict: true,
+  }
+  return { request, echo: echoOf(body, compaction ? [] : toolbox.unlifted), toolbox, compaction }
+}
+
+/** Only these two are passed on (inference-api.md 4.4): `auto` is the default, and forced tools have no effect. */
+function toolChoiceOf(choice: unknown): ToolChoice | undefined {
+  return choice === 'required' || choice === 'none' ? { mode: choice } : undefined
+}

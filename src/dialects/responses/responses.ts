@@ -1,0 +1,61 @@
+/** The Responses dialect, and the compaction endpoint that comes with it. */
+
+import type { JsonObject } from '../../core/json.ts'
+import type { Caller, Dialect, Exchange } from '../dialect.ts'
+import { outputItems } from './answer.ts'
+import { compactionItem } from './compaction.ts'
+import { CompactionEncoder } from './compaction-stream.ts'
+import { type AcceptedResponses, acceptResponses, type Surroundings } from './request.ts'
+import { Resource } from './resource.ts'
+import { ResponsesEncoder } from './stream.ts'
+
+export interface ResponsesDialect extends Dialect {
+  /**
+   * A body of `POST /v1/responses/compact` (Codex: `{model, input, instructions}`): what a `compaction_trigger` in its input would do, answered
+   * whole, whatever `stream` says. Throws `Failure` like `accept`.
+   */
+  acceptCompact(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
+}
+
+/** The dialect with the keys that seal compaction items and the memory for items that callers refer back to. */
+export function responses(surroundings: Surroundings): ResponsesDialect {
+  const accept = (body: JsonObject, caller: Caller, compact: boolean) => {
+    const accepted = acceptResponses(body, caller, surroundings, compact)
+    const exchange = (one: AcceptedResponses) => exchangeOf(one, caller, surroundings)
+    return accepted instanceof Promise ? accepted.then(exchange) : exchange(accepted)
+  }
+  return {
+    name: 'responses',
+    accept: (body, caller) => accept(body, caller, false),
+    acceptCompact: (body, caller) => accept(body, caller, true),
+  }
+}
+
+function exchangeOf(accepted: AcceptedResponses, { organization }: Caller, { sealer, memory }: Surroundings): Exchange {
+  const { request, echo, toolbox, compaction } = accepted
+  const sent = memory && ((items: readonly JsonObject[]) => memory.remember(organization, items))
+  const seal = (summary: string) => {
+    const item = compactionItem(sealer, organization, summary)
+    sent?.([item])
+    return item
+  }
+  if (compaction) {
+    return {
+      request,
+      answer: (completion, served) => {
+        const item = seal(completion.text + (completion.refusal ?? ''))
+        return new Resource(served, echo).completed([item], completion.usage)
+      },
+      encoder: (served) => new CompactionEncoder(new Resource(served, echo), seal),
+    }
+  }
+  return {
+    request,
+    answer: (completion, served) => {
+      const items = outputItems(completion, toolbox)
+      sent?.(items)
+      return new Resource(served, echo).completed(items, completion.usage)
+    },
+    encoder: (served) => new ResponsesEncoder(new Resource(served, echo), toolbox, sent),
+  }
+}

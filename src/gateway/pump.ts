@@ -1,0 +1,293 @@
+/**
+ * One streamed answer: upstream bytes → caller bytes, until the end, a cut or a cancel. A stream that ends in any other way than by the
+ * provider's own final marker is cut abnormally, so that every SDK throws.
+ */
+
+import { isContent, type StreamEvent } from '../core/event.ts'
+import { Fault } from '../core/fault.ts'
+import { type Ticking, ticker } from '../core/ticker.ts'
+import type { StreamEncoder } from '../dialects/dialect.ts'
+import type { Outcome } from '../ledger/ledger.ts'
+import { type Provider, restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
+import type { UpstreamCall } from '../providers/upstream.ts'
+import { type EventSink, Feed } from './feed.ts'
+import type { Interruption } from './in-flight.ts'
+import type { Tally } from './tally.ts'
+
+/** Headers are held back for the first content, but not longer than this after the first valid event (decisions.md 4). */
+const HOLD_MS = 5000
+/** While the provider is silent, something goes out this often. */
+const KEEP_ALIVE_MS = 15_000
+/** A caller that takes nothing for this long is cut. */
+const STALL_MS = 120_000
+
+/**
+ * Bun gathers up to 768 KiB for one read where the caller is slower than the provider. Text, encoded text and the socket's copy of it
+ * are made of so much at a time, so that a stalled stream does not hold all of it three times over.
+ */
+const SLICE_BYTES = 64 * 1024
+
+/**
+ * Between the last write and a cut. Bun resets the connection, and with it goes what it gathered in this turn (a flush that has resolved
+ * included) and what the caller's host has not handed on yet: without this the last whole events, and a head that was just written, are lost.
+ */
+const LAST_BYTES_MS = 100
+
+/** What Bun's direct streams give to `pull`. `flush(true)` resolves once the socket has taken the bytes: that is the back-pressure. */
+export interface ByteSink {
+  write(text: string): unknown
+  flush(wait: true): unknown
+  end(): unknown
+}
+
+/** How a stream ended. */
+export interface StreamEnd {
+  readonly outcome: Outcome
+  /** What the provider did, where it was the provider. */
+  readonly fault?: Fault | undefined
+  /** An error of our own, for the log: the stream was cut like any other. */
+  readonly bug?: unknown
+}
+
+/** `reading`: waiting for the provider. `writing`: waiting for the caller's socket. */
+type State = 'reading' | 'working' | 'writing' | 'done'
+
+/**
+ * Reads from the start; `opened` resolves when the answer may begin and rejects with a `Fault` where the candidate failed before that.
+ * At most one chunk of the provider's is held: the next is read when the caller's socket has taken it.
+ */
+export class Pump implements EventSink, Ticking {
+  private readonly opening = Promise.withResolvers<void>()
+  private readonly attached = Promise.withResolvers<void>()
+  private readonly stopped = Promise.withResolvers<void>()
+  private readonly ending = Promise.withResolvers<StreamEnd>()
+  private readonly feed: Feed
+  private sink: ByteSink | undefined
+  private out = ''
+  private state: State = 'working'
+  private isOpen = false
+  private content = false
+  /** All is encoded; what is missing is somebody to take it. */
+  private complete = false
+  private firstEventMs: number | undefined
+  private progressMs = performance.now()
+  private interruption: Interruption | 'stalled' | undefined
+
+  constructor(
+    private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
+    private readonly toolNames: UpstreamRequest['toolNames'],
+    provider: Provider,
+    private readonly encoder: StreamEncoder,
+    private readonly tally: Tally,
+  ) {
+    this.feed = new Feed(provider, this)
+  }
+
+  /** Starts to read. Resolves when the headers may go out; throws the `Fault` of a candidate that failed before. */
+  open(): Promise<void> {
+    ticker.add(this)
+    void this.run()
+    return this.opening.promise
+  }
+
+  /** Resolves, and never rejects, once nothing more will be written. */
+  get ended(): Promise<StreamEnd> {
+    return this.ending.promise
+  }
+
+  /** Feeds a whole answer, where the provider sent one although a stream was asked for. */
+  openWhole(events: readonly StreamEvent[]): void {
+    for (const event of events) this.event(event)
+    this.release()
+    void this.finishWhole()
+  }
+
+  /** The source of the caller's stream; Bun calls `pull` once. Its rejection is the cut. */
+  async attach(sink: ByteSink): Promise<void> {
+    this.sink = sink
+    this.attached.resolve()
+    if (this.state === 'reading') this.flushIdle()
+    const { outcome } = await this.ending.promise
+    if (outcome === 'completed') return
+    if (outcome !== 'caller_left') await Bun.sleep(LAST_BYTES_MS)
+    throw new Error('cut')
+  }
+
+  /**
+   * The bytes of the whole stream, where all of it came before there was anybody to take it: then it needs no stream. Instead of
+   * `attach`; undefined where `attach` it must be.
+   */
+  takeWhole(): string | undefined {
+    if (!this.complete || this.interruption !== undefined) return undefined
+    const whole = this.out
+    this.out = ''
+    this.attached.resolve()
+    return whole
+  }
+
+  /** Ends the stream from outside: the caller left, or the process ends. */
+  interrupt(why: Interruption | 'stalled'): void {
+    if (this.state === 'done' || this.interruption !== undefined) return
+    this.interruption = why
+    this.stopped.resolve()
+    this.call.abort()
+  }
+
+  event(told: StreamEvent): void {
+    const event = restoreToolName(told, this.toolNames)
+    this.firstEventMs ??= performance.now()
+    if (isContent(event)) this.content = true
+    this.tally.add(event)
+    // A figure that the provider left out is our own count, never a made-up 0.
+    if (event.type === 'end') this.out += this.encoder.encode({ type: 'usage', usage: this.tally.count(true).usage })
+    this.out += this.encoder.encode(event)
+  }
+
+  texts(insides: readonly string[]): void {
+    this.tally.addInsides(insides)
+    this.out += this.encoder.encodeTexts(insides)
+  }
+
+  tick(nowMs: number): void {
+    if (!this.isOpen && this.firstEventMs !== undefined && nowMs - this.firstEventMs >= HOLD_MS) this.release()
+    const idleMs = nowMs - this.progressMs
+    if (this.state === 'writing' && idleMs >= STALL_MS) this.interrupt('stalled')
+    if (this.state === 'reading' && this.isOpen && idleMs >= KEEP_ALIVE_MS) this.flushIdle()
+  }
+
+  private async run(): Promise<void> {
+    try {
+      while (!this.feed.ended) {
+        this.state = 'reading'
+        const chunk = await this.call.read()
+        this.state = 'working'
+        if (chunk === undefined || chunk.length <= SLICE_BYTES) this.take(chunk)
+        else await this.takeInSlices(chunk)
+        const waiting = this.write()
+        if (waiting !== undefined) await waiting
+      }
+      await this.finish()
+    } catch (error) {
+      await this.fail(error)
+    }
+  }
+
+  private async takeInSlices(chunk: Uint8Array): Promise<void> {
+    for (let at = 0; at < chunk.length && !this.feed.ended && this.interruption === undefined; at += SLICE_BYTES) {
+      this.take(chunk.subarray(at, at + SLICE_BYTES))
+      await this.write()
+    }
+  }
+
+  /** Takes a chunk, or the clean end. What stood before a fault in the same chunk has reached `out`. */
+  private take(chunk: Uint8Array | undefined): void {
+    try {
+      if (chunk === undefined) this.feed.close()
+      else this.feed.push(chunk)
+    } finally {
+      if (this.content && !this.isOpen) this.release()
+    }
+  }
+
+  /** The headers may go out. */
+  private release(): void {
+    this.isOpen = true
+    this.opening.resolve()
+    if (this.sink !== undefined && this.state === 'reading') this.flushIdle()
+  }
+
+  /** One chunk, one write; the last one is written with the end. Undefined where nobody must wait, which is nearly always. */
+  private write(): Promise<void> | undefined {
+    if (!this.isOpen || this.out === '' || this.feed.ended) return undefined
+    return this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink)
+  }
+
+  private async writeOnceAttached(): Promise<void> {
+    await Promise.race([this.attached.promise, this.stopped.promise])
+    if (this.sink !== undefined) await this.writeTo(this.sink)
+  }
+
+  private writeTo(sink: ByteSink): Promise<void> | undefined {
+    if (this.interruption !== undefined) return undefined
+    sink.write(this.out)
+    this.out = ''
+    const flushed = sink.flush(true)
+    this.progressMs = performance.now()
+    return flushed instanceof Promise && Bun.peek.status(flushed) !== 'fulfilled' ? this.wait(flushed) : undefined
+  }
+
+  /** The caller is slower than the provider: nothing is read until its socket takes more. */
+  private async wait(flushed: Promise<unknown>): Promise<void> {
+    this.state = 'writing'
+    this.call.pause()
+    await Promise.race([flushed, this.stopped.promise])
+    this.call.resume()
+    this.progressMs = performance.now()
+    this.state = 'working'
+  }
+
+  /** Something to send while nothing comes from the provider: what has gathered, or a sign of life. */
+  private flushIdle(): void {
+    if (this.sink === undefined || this.interruption !== undefined) return
+    this.sink.write(this.out === '' ? this.encoder.keepAlive : this.out)
+    this.out = ''
+    this.progressMs = performance.now()
+    void this.sink.flush(true)
+  }
+
+  private async finish(): Promise<void> {
+    this.complete = true
+    if (this.sink === undefined) await Promise.race([this.attached.promise, this.stopped.promise])
+    if (this.interruption !== undefined) throw new Error('interrupted')
+    this.sink?.write(this.out)
+    this.sink?.end()
+    this.out = ''
+    void this.call.release()
+    this.end({ outcome: 'completed' })
+  }
+
+  private async finishWhole(): Promise<void> {
+    ticker.add(this)
+    try {
+      await this.finish()
+    } catch (error) {
+      await this.fail(error)
+    }
+  }
+
+  private async fail(error: unknown): Promise<void> {
+    this.call.abort()
+    const fault = error instanceof Fault ? error : undefined
+    const bug = fault === undefined && this.interruption === undefined ? error : undefined
+    if (this.isOpen && this.interruption === undefined) {
+      if (this.out !== '') await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
+      // What was written in the turn of a cut is thrown away with it, and the headers too: the bytes go out first.
+      await nextTurn()
+    }
+    this.end({ outcome: outcomeOf(this.interruption, fault), fault, bug })
+    if (!this.isOpen) this.opening.reject(error)
+  }
+
+  private end(end: StreamEnd): void {
+    this.state = 'done'
+    ticker.remove(this)
+    this.ending.resolve(end)
+  }
+}
+
+/** A timer and not a microtask: Bun flushes between turns of its loop. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0))
+}
+
+function outcomeOf(interruption: Interruption | 'stalled' | undefined, fault: Fault | undefined): Outcome {
+  switch (interruption) {
+    case 'caller_left':
+    case 'drained':
+      return interruption
+    case 'stalled':
+      return 'timed_out'
+    default:
+      return fault?.kind === 'timeout' ? 'timed_out' : 'provider_cut'
+  }
+}

@@ -1,0 +1,56 @@
+/** What one provider's answer has taken so far: its own figures where it gave them, else our count of what came. */
+
+import type { StreamEvent } from '../core/event.ts'
+import { mergeUsage, type Usage } from '../core/usage.ts'
+import { OutputCount } from '../ledger/estimate.ts'
+
+/** Usage without gaps. */
+export interface Counted {
+  readonly usage: Usage & { readonly input: number; readonly output: number }
+  /** True where a figure is ours. */
+  readonly estimated: boolean
+}
+
+export class Tally {
+  private reported: Usage = {}
+  private readonly output = new OutputCount()
+
+  /** `inputTokens` is our estimate of the request. */
+  constructor(private readonly inputTokens: number) {}
+
+  add(event: StreamEvent): void {
+    switch (event.type) {
+      case 'text':
+      case 'refusal':
+        return this.output.addText(event.text)
+      case 'tool-start':
+        return this.output.addText(event.name)
+      case 'tool-delta':
+        return this.output.addText(event.json)
+      case 'usage':
+        this.reported = mergeUsage(this.reported, event.usage)
+        return
+      default:
+        return
+    }
+  }
+
+  /** Texts that were copied, as the insides of JSON strings. */
+  addInsides(insides: readonly string[]): void {
+    for (const inside of insides) this.output.addInside(inside)
+  }
+
+  /**
+   * The use so far. A provider's figure for the output counts only once the answer is whole: before, it is what it had written when it
+   * last reported, and what we received since may be more.
+   */
+  count(whole: boolean): Counted {
+    const { input, output } = this.reported
+    const counted = this.output.tokens
+    const written = output === undefined ? counted : whole ? output : Math.max(output, counted)
+    return {
+      usage: { ...this.reported, input: input ?? this.inputTokens, output: written },
+      estimated: input === undefined || written !== output,
+    }
+  }
+}

@@ -1,0 +1,130 @@
+/** The public port: exact paths and their methods, and what every other one is told. */
+
+import type { Server } from 'bun'
+import { Elysia } from 'elysia'
+import { Failure } from '../core/error.ts'
+import type { DialectName } from '../dialects/dialect.ts'
+import type { ErrorFamily } from '../dialects/errors.ts'
+import { handleCountTokens } from './count-tokens.ts'
+import { type EdgeState, type Handled, newRequestId, type Visit, visit } from './edge.ts'
+import { idHeaders } from './headers.ts'
+import { handleInference } from './inference.ts'
+import { handleModels } from './models.ts'
+
+type Handler = (visit: Visit, server: Server<undefined>) => Promise<Handled> | Handled
+
+interface Route {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly family: ErrorFamily
+  readonly dialect: string
+  readonly handle: Handler
+}
+
+function inference(path: string, name: DialectName): Route {
+  const family = name === 'messages' ? 'messages' : 'chat'
+  const handle: Handler = (it, server) => handleInference(it, it.parts.dialects[name].accept, server)
+  return { method: 'POST', path, family, dialect: name, handle }
+}
+
+const compact: Route = {
+  method: 'POST',
+  path: '/v1/responses/compact',
+  family: 'chat',
+  dialect: 'responses',
+  handle: (it, server) => handleInference(it, it.parts.dialects.responses.acceptCompact, server),
+}
+
+function counting(path: string): Route {
+  return { method: 'POST', path, family: 'messages', dialect: 'messages', handle: handleCountTokens }
+}
+
+const routes: readonly Route[] = [
+  { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', handle: handleModels },
+  inference('/v1/chat/completions', 'chat'),
+  inference('/v1/responses', 'responses'),
+  compact,
+  inference('/v1/messages', 'messages'),
+  inference('/anthropic/v1/messages', 'messages'),
+  counting('/v1/messages/count_tokens'),
+  counting('/anthropic/v1/messages/count_tokens'),
+]
+
+export interface App {
+  readonly fetch: (request: Request, server: Server<undefined>) => Response | Promise<Response>
+}
+
+/**
+ * The app over a state that a reload changes. Elysia routes by the exact path; a handler gets the raw request and answers with a
+ * `Response`. What no route takes ends in `refuseOther`, whatever its method.
+ */
+export function createApp(state: EdgeState): App {
+  let server: Server<undefined> | undefined
+  const app = new Elysia({
+    strictPath: true,
+    systemRouter: false,
+    precompile: true,
+    handler: { standardHostname: false },
+  })
+  for (const { method, path, family, dialect, handle } of routes) {
+    const enter = ({ request }: { request: Request }) =>
+      visit(state, request, { family, dialect }, (it) => {
+        if (server === undefined) throw new Error('a request came before the server')
+        return handle(it, server)
+      })
+    app.route(method, path, enter, { parse: 'none' })
+  }
+  app.all('/*', ({ request }) => refuseOther(state, request), { parse: 'none' })
+  // Elysia compiles its handler anew at every look at `fetch`.
+  const { fetch: route } = app.compile()
+  return {
+    fetch(request, from) {
+      // Elysia would ask the `GET` route of the path.
+      if (request.method === 'HEAD') return answerProbe()
+      server = from
+      return route(request)
+    },
+  }
+}
+
+/** `HEAD` answers at once and says nothing, without authentication: agents probe with it. */
+function answerProbe(): Response {
+  return new Response(null, { headers: idHeaders(newRequestId()) })
+}
+
+/** A known path with another method is 405, all else 404. */
+function refuseOther(state: EdgeState, request: Request): Response | Promise<Response> {
+  const path = pathOf(request.url)
+  const route = routes.find((known) => known.path === path)
+  return visit(
+    state,
+    request,
+    { family: route?.family ?? familyOf(path), ...(route && { dialect: route.dialect }) },
+    () => {
+      if (route === undefined) {
+        throw new Failure(
+          'unknown_path',
+          'There is nothing at this path; the paths of this API are exact and begin with /v1.',
+        )
+      }
+      if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
+        throw new Failure('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
+      }
+      const message = `This path takes ${route.method}, not ${request.method}.`
+      throw new Failure('method_not_allowed', message, { headers: { allow: route.method } })
+    },
+  )
+}
+
+function familyOf(path: string): ErrorFamily {
+  return path.startsWith('/anthropic/') || path.startsWith('/v1/messages') ? 'messages' : 'chat'
+}
+
+/** The path of a URL without its query. Not by `new URL`, which throws on a strange Host. */
+function pathOf(url: string): string {
+  const scheme = url.indexOf('://')
+  const start = scheme === -1 ? 0 : url.indexOf('/', scheme + 3)
+  if (start === -1) return '/'
+  const query = url.indexOf('?', start)
+  return query === -1 ? url.slice(start) : url.slice(start, query)
+}

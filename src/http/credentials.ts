@@ -1,0 +1,35 @@
+/** Exactly one authentication header → the key that it names (inference-api.md 5, decisions.md 1). */
+
+import type { Key } from '../catalog/catalog.ts'
+import type { KeyRing } from '../catalog/keys.ts'
+import { Failure } from '../core/error.ts'
+
+/**
+ * `Authorization: Bearer KEY` or `x-api-key: KEY`, on every path. Throws `multiple_credentials` for both, or one given twice (which
+ * arrives joined by a comma; no key holds one), and `unauthenticated` with one text for every key that is not to be used.
+ */
+export function authenticate(headers: Headers, keys: KeyRing, nowMs: number): Key {
+  const authorization = headers.get('authorization')
+  const apiKey = headers.get('x-api-key')
+  if ((authorization !== null && apiKey !== null) || authorization?.includes(',') || apiKey?.includes(',')) {
+    const cause = 'Setting both ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN is the usual cause: unset one.'
+    throw new Failure(
+      'multiple_credentials',
+      `Send exactly one of the headers Authorization and x-api-key, once. ${cause}`,
+    )
+  }
+  if (authorization === null && apiKey === null) {
+    throw new Failure(
+      'unauthenticated',
+      "Missing API key: send it as 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'.",
+    )
+  }
+  const token = apiKey ?? bearer(authorization ?? '')
+  const key = token === undefined ? undefined : keys.find(token.trim(), nowMs)
+  if (key === undefined) throw new Failure('unauthenticated', 'Invalid API key.')
+  return key
+}
+
+function bearer(value: string): string | undefined {
+  return /^bearer +(\S+) *$/i.exec(value)?.[1]
+}

@@ -1,0 +1,125 @@
+/** What every request of the public port shares: its id, its log line, its place among those in flight, and how a failure is told. */
+
+import type { Catalog, Key } from '../catalog/catalog.ts'
+import type { KeyRing } from '../catalog/keys.ts'
+import { Failure } from '../core/error.ts'
+import type { JsonObject } from '../core/json.ts'
+import type { ChatRequest } from '../core/request.ts'
+import type { Dialect, DialectName } from '../dialects/dialect.ts'
+import { type ErrorFamily, errorBody } from '../dialects/errors.ts'
+import type { ResponsesDialect } from '../dialects/responses/responses.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import type { Flight, InFlight } from '../gateway/in-flight.ts'
+import { type RequestLine, Trace } from '../gateway/trace.ts'
+import { authenticate } from './credentials.ts'
+import { errorHeaders } from './headers.ts'
+
+/** What one configuration makes of the edge; replaced as a whole by a reload. Running requests keep what they took. */
+export interface EdgeParts {
+  readonly gateway: Gateway
+  readonly catalog: Catalog
+  readonly keys: KeyRing
+  readonly dialects: Readonly<Record<DialectName, Dialect>> & { readonly responses: ResponsesDialect }
+  /** Converts a request of which only the tokens are to be counted. */
+  readonly acceptCount: (body: JsonObject) => ChatRequest
+}
+
+export interface EdgeState {
+  current: EdgeParts
+  readonly inFlight: InFlight
+  readonly log: (line: RequestLine) => void
+  /** New requests are refused: the process ends. */
+  draining: boolean
+  /** New requests are refused: nearly out of file descriptors. */
+  crowded: boolean
+}
+
+/** One request at the edge. */
+export interface Visit {
+  readonly request: Request
+  readonly parts: EdgeParts
+  readonly trace: Trace
+  readonly flight: Flight
+  readonly family: ErrorFamily
+}
+
+/** What a handler gives back: its response, and whether something else (a stream) ends the visit later. */
+export interface Handled {
+  readonly response: Response
+  readonly ends: 'now' | 'later'
+}
+
+/** Unique for ever: it names the request in both logs and is the key of its reservation. */
+export function newRequestId(): string {
+  return `req_${crypto.randomUUID().replaceAll('-', '')}`
+}
+
+/**
+ * Runs a handler as a visit. Whatever it throws becomes an answer in the shape of the path; nothing that a caller sends ends in
+ * anything else. The log line is written and the flight landed once, here or by the stream that the handler started.
+ */
+export async function visit(
+  state: EdgeState,
+  request: Request,
+  about: { readonly family: ErrorFamily; readonly dialect?: string },
+  handle: (visit: Visit) => Promise<Handled> | Handled,
+): Promise<Response> {
+  const trace = new Trace(newRequestId(), state.log)
+  trace.dialect = about.dialect
+  const flight = state.inFlight.take()
+  const it: Visit = { request, parts: state.current, trace, flight, family: about.family }
+  try {
+    refuseUnlessServing(state)
+    const { response, ends } = await handle(it)
+    if (ends === 'now') finish(it)
+    return response
+  } catch (error) {
+    return refuse(it, error)
+  }
+}
+
+/** The key of the caller; the log line knows whose request it is from then on. */
+export function admit({ request, parts, trace }: Visit): Key {
+  const key = authenticate(request.headers, parts.keys, Date.now())
+  trace.organization = key.organization.id
+  trace.key = key.id
+  return key
+}
+
+function refuseUnlessServing(state: EdgeState): void {
+  const headers = { connection: 'close' }
+  if (state.draining) {
+    throw new Failure('shutting_down', 'The gateway is shutting down; try again.', { retryAfterSeconds: 1, headers })
+  }
+  if (state.crowded) {
+    throw new Failure('overloaded', 'The gateway has too many connections; try again.', {
+      retryAfterSeconds: 1,
+      headers,
+    })
+  }
+}
+
+function finish({ trace, flight }: Visit): void {
+  trace.end('completed')
+  flight.land()
+}
+
+function refuse({ request, parts, trace, flight, family }: Visit, error: unknown): Response {
+  const failure = error instanceof Failure ? error : bug(error, parts, trace.requestId)
+  trace.refuse(failure)
+  trace.end(
+    flight.interrupted ??
+      (request.signal.aborted ? 'caller_left' : failure.row.status === 504 ? 'timed_out' : 'refused'),
+  )
+  flight.land()
+  const body = JSON.stringify(errorBody(failure, family, trace.requestId))
+  return new Response(body, { status: failure.row.status, headers: errorHeaders(failure, trace.requestId) })
+}
+
+/** An error of our own: reported to the operator; of it nothing is shown. */
+function bug(error: unknown, parts: EdgeParts, requestId: string): Failure {
+  parts.gateway.report(error, requestId)
+  return new Failure('internal_error', 'An internal error occurred; its details are in the log of the gateway.', {
+    cause: error,
+  })
+}

@@ -1,0 +1,79 @@
+/** One inference request at the edge: who asks, what the body says, and the answer as a response. */
+
+import type { Server } from 'bun'
+import type { Key } from '../catalog/catalog.ts'
+import { Failure } from '../core/error.ts'
+import type { JsonObject } from '../core/json.ts'
+import { ticker } from '../core/ticker.ts'
+import type { Dialect } from '../dialects/dialect.ts'
+import { refuseForbidden } from '../dialects/forbidden.ts'
+import { type Answer, infer } from '../gateway/infer.ts'
+import { parseBody, readBody } from '../wire/body.ts'
+import { admit, type Handled, type Visit } from './edge.ts'
+import { answerHeaders, STREAM_HEADERS } from './headers.ts'
+
+/** A body that trickles in is not waited for longer than this. */
+const BODY_MS = 60_000
+
+/** A request whose caller is known and whose body was read and looked through. */
+export interface Received {
+  readonly key: Key
+  readonly body: JsonObject
+}
+
+/** A body into an exchange: a dialect's own `accept`, or another of its ways in. */
+export type Accept = Dialect['accept']
+
+export async function handleInference(visit: Visit, accept: Accept, server: Server<undefined>): Promise<Handled> {
+  const { parts, trace, flight } = visit
+  const { key, body } = await receive(visit, server)
+  const accepted = accept(body, { organization: key.organization.id })
+  const exchange = accepted instanceof Promise ? await accepted : accepted
+  return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace.requestId)
+}
+
+/** The steps that every JSON request of the public port has in common, in the order of decisions.md 1. */
+export async function receive(visit: Visit, server: Server<undefined>): Promise<Received> {
+  const { request, trace, flight, family } = visit
+  const key = admit(visit)
+  refuseEncoded(request.headers)
+  const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
+  // From here on silence is ours to bound: Bun would cut a stream that says nothing for 10 s.
+  server.timeout(request, 0)
+  const body = parseBody(bytes)
+  refuseForbidden(body, family === 'messages' ? 'accepted' : 'forbidden')
+  if (typeof body['model'] === 'string') trace.requestedModel = body['model']
+  request.signal.addEventListener('abort', () => flight.interrupt('caller_left'), { once: true })
+  if (request.signal.aborted) flight.interrupt('caller_left')
+  return { key, body }
+}
+
+function respond(answer: Answer, requestId: string): Handled {
+  const headers = answerHeaders(requestId, answer)
+  if (answer.kind === 'whole') {
+    headers['content-type'] = 'application/json'
+    return { response: new Response(JSON.stringify(answer.body), { headers }), ends: 'now' }
+  }
+  const { pump } = answer
+  const whole = pump.takeWhole()
+  if (whole !== undefined) {
+    return { response: new Response(whole, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
+  }
+  // A direct stream writes straight to the socket: one write a chunk, and the rejection of `pull` is the cut.
+  const body = new ReadableStream({ type: 'direct', pull: (sink) => pump.attach(sink) })
+  return { response: new Response(body, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
+}
+
+/** Bun does not inflate request bodies, and a limit on what is inflated would be another one. */
+function refuseEncoded(headers: Headers): void {
+  const encoding = headers.get('content-encoding')
+  if (encoding === null || encoding.trim() === '' || encoding.trim().toLowerCase() === 'identity') return
+  throw new Failure(
+    'unsupported_encoding',
+    'Send the body without Content-Encoding; compressed bodies are not supported.',
+  )
+}
+
+function bodyTimeout(): Failure {
+  return new Failure('body_timeout', `The request body did not arrive within ${BODY_MS / 1000} seconds.`)
+}

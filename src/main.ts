@@ -1,0 +1,48 @@
+#!/usr/bin/env bun
+/** The command line: one line a command. Each command's code is loaded only when it is asked for. */
+
+import { complain, exit } from './cli/command.ts'
+
+interface Command {
+  readonly about: string
+  readonly run: (args: readonly string[]) => Promise<number>
+}
+
+const commands: Readonly<Record<string, Command>> = {
+  serve: { about: 'runs the gateway', run: async (args) => (await import('./cli/serve.ts')).serve(args) },
+  check: { about: 'checks a configuration', run: async (args) => (await import('./cli/check.ts')).check(args) },
+  explain: {
+    about: 'shows what would happen to a request',
+    run: async (args) => (await import('./cli/explain.ts')).explain(args),
+  },
+  version: { about: 'prints the version', run: async (args) => (await import('./cli/version.ts')).version(args) },
+}
+
+function help(): string {
+  const lines = Object.entries(commands).map(([name, { about }]) => `  ${name.padEnd(9)}${about}`)
+  return `Usage: weir COMMAND [FLAGS]\n\n${lines.join('\n')}\n\nweir COMMAND --help tells more about each.\n`
+}
+
+async function main([name, ...args]: readonly string[]): Promise<number> {
+  if (name === 'worker') return work()
+  if (name === 'help' || name === '--help' || name === '-h') {
+    process.stdout.write(help())
+    return exit.done
+  }
+  const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (command !== undefined) return command.run(args)
+  complain(name === undefined ? 'no command (see weir --help)' : `there is no command "${name}" (see weir --help)`)
+  return exit.usage
+}
+
+/** `weir serve` starts its workers so; there is no other use for it, and it is not in the help. */
+async function work(): Promise<number> {
+  if (process.send === undefined) {
+    complain('"worker" is started by "weir serve" alone')
+    return exit.usage
+  }
+  const { work } = await import('./process/worker.ts')
+  return work()
+}
+
+process.exitCode = await main(process.argv.slice(2))

@@ -1,0 +1,59 @@
+/** What the supervisor and its workers tell each other. Both ends are the same version of this program. */
+
+import type { Config } from '../config/config.ts'
+
+/** Where the workers accept: decided by the supervisor, so that all of them share one port. */
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+export type ToWorker =
+  | { readonly type: 'start'; readonly worker: number; readonly address: Address; readonly config: Config }
+  /** Build everything that follows from this configuration, and keep it ready. */
+  | { readonly type: 'prepare'; readonly config: Config }
+  /** Use what was prepared, from the next request on. */
+  | { readonly type: 'commit' }
+  | { readonly type: 'abort' }
+  | { readonly type: 'status'; readonly id: number }
+  | { readonly type: 'drain' }
+  /** Ends a drain at once. */
+  | { readonly type: 'cut' }
+
+export type ToSupervisor =
+  | { readonly type: 'ready' }
+  /** The worker cannot start, and another in its place could not either. */
+  | { readonly type: 'failed'; readonly reason: string }
+  | { readonly type: 'prepared'; readonly problem?: string | undefined }
+  /** `reasons`: why it is not ready; none where it is. */
+  | { readonly type: 'status'; readonly id: number; readonly reasons: readonly string[] }
+
+const toWorker: Readonly<Record<ToWorker['type'], true>> = {
+  start: true,
+  prepare: true,
+  commit: true,
+  abort: true,
+  status: true,
+  drain: true,
+  cut: true,
+}
+
+const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
+  ready: true,
+  failed: true,
+  prepared: true,
+  status: true,
+}
+
+export function isToWorker(message: unknown): message is ToWorker {
+  return hasType(message, toWorker)
+}
+
+export function isToSupervisor(message: unknown): message is ToSupervisor {
+  return hasType(message, toSupervisor)
+}
+
+function hasType(message: unknown, types: Readonly<Record<string, true>>): boolean {
+  if (typeof message !== 'object' || message === null || !('type' in message)) return false
+  return typeof message.type === 'string' && Object.hasOwn(types, message.type)
+}

@@ -1,0 +1,219 @@
+/**
+ * The supervisor: starts the workers, restarts them, and turns the operator's signals into orders. It holds the configuration and the
+ * admin port, and never touches a request of the inference API.
+ */
+
+import type { Admin } from '../admin/app.ts'
+import type { Config } from '../config/config.ts'
+import { AddressProblem, authority, explain, probe } from './address.ts'
+import { Child } from './child.ts'
+import { dieOnUncaught, type Log, openLog } from './log.ts'
+import type { Address } from './messages.ts'
+import { needsRestart, swap } from './reload.ts'
+
+/** A worker that dies so often before it accepts will not do better the next time. */
+const EARLY_DEATHS_MAX = 3
+/** Beyond `drain_seconds`: for settling and for the log. After that a worker is killed. */
+const DRAIN_GRACE_MS = 10_000
+const TIMER_MS_MAX = 2 ** 31 - 1
+
+export type Loaded =
+  | { readonly ok: true; readonly config: Config }
+  | { readonly ok: false; readonly problems: readonly string[] }
+
+export interface SupervisorOptions {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Reads and checks the configuration, as it is to be run: the command line's flags are in it. */
+  readonly load: () => Promise<Loaded>
+}
+
+/** What keeps the program from starting: one line each for the operator. */
+class StartProblem extends Error {
+  override readonly name = 'StartProblem'
+
+  constructor(readonly problems: readonly string[]) {
+    super(problems.join('\n'))
+  }
+}
+
+/** Runs the gateway until it is told to end. Resolves to the exit code and the problems to print. */
+export async function supervise(options: SupervisorOptions): Promise<{ code: number; problems: readonly string[] }> {
+  const log = openLog()
+  dieOnUncaught(log, { process: 'supervisor' })
+  const supervisor = new Supervisor(options, log)
+  try {
+    await supervisor.run()
+    return { code: 0, problems: [] }
+  } catch (error) {
+    await supervisor.killAll()
+    if (error instanceof StartProblem) return { code: 1, problems: error.problems }
+    if (error instanceof AddressProblem) return { code: 1, problems: [error.message] }
+    throw error
+  } finally {
+    await log.flush()
+  }
+}
+
+class Supervisor {
+  private readonly children: Child[] = []
+  private config: Config | undefined
+  private admin: Admin | undefined
+  private accepting = false
+  private ending = false
+  private reloading = false
+  private reloadWanted = false
+  private readonly ended = Promise.withResolvers<void>()
+  /** Settles when every worker accepts, or with what keeps one from it. */
+  private readonly started = Promise.withResolvers<void>()
+
+  constructor(
+    private readonly options: SupervisorOptions,
+    private readonly log: Log,
+  ) {
+    // It may fail before `run` comes to wait for it.
+    this.started.promise.catch(() => {})
+  }
+
+  async run(): Promise<void> {
+    this.onSignals()
+    // The first worker loads its code while the configuration is read and checked here.
+    this.spawn()
+    const config = await this.load()
+    if (!this.ending) {
+      await this.start(config)
+      if (this.reloadWanted) void this.reload()
+    }
+    await this.ended.promise
+  }
+
+  async killAll(): Promise<void> {
+    await Promise.all([this.admin?.stop(), ...this.children.map((child) => child.kill())])
+  }
+
+  private async load(): Promise<Config> {
+    const loaded = await this.options.load()
+    if (!loaded.ok) throw new StartProblem(loaded.problems)
+    this.config = loaded.config
+    return loaded.config
+  }
+
+  private async start(config: Config): Promise<void> {
+    const address = probe(config.listen)
+    while (this.children.length < config.workers) this.spawn()
+    for (const child of this.children) child.start({ address, config })
+    const admin = await this.openAdmin(config.admin)
+    await Promise.race([this.started.promise, this.ended.promise])
+    if (this.ending) return
+    this.accepting = true
+    this.log.logger.info(
+      {
+        address: `http://${authority(address)}`,
+        admin: `http://${authority(admin.address)}`,
+        workers: config.workers,
+        ms: Math.round(performance.now()),
+      },
+      'ready',
+    )
+  }
+
+  /** Its code is loaded only now: the workers load theirs at the same time. */
+  private async openAdmin(address: Address): Promise<Admin> {
+    const { openAdmin } = await import('../admin/app.ts')
+    try {
+      this.admin = openAdmin(address, () => this.reasons())
+      return this.admin
+    } catch (error) {
+      throw new StartProblem([`admin: ${explain(address, error)}`])
+    }
+  }
+
+  private spawn(): void {
+    const child = new Child(this.children.length, this.options.env, this.log.logger, {
+      onReady: () => {
+        if (this.children.every((each) => each.state === 'ready')) this.started.resolve()
+      },
+      onFailed: (reason) => {
+        this.started.reject(new StartProblem([reason]))
+        if (this.accepting) {
+          this.log.logger.error({ worker: child.worker, reason }, 'worker cannot start')
+          child.replace()
+        }
+      },
+      onEarlyDeath: (how, deaths) => {
+        if (deaths >= EARLY_DEATHS_MAX) {
+          this.started.reject(
+            new StartProblem([`worker ${child.worker} died ${deaths} times before it could start (${how})`]),
+          )
+        }
+      },
+    })
+    this.children.push(child)
+    child.spawn()
+  }
+
+  private onSignals(): void {
+    process.on('SIGTERM', () => this.end('SIGTERM'))
+    process.on('SIGINT', () => this.end('SIGINT'))
+    process.on('SIGHUP', () => void this.reload())
+  }
+
+  /** The first signal drains, the second cuts. */
+  private end(signal: string): void {
+    if (this.ending) {
+      for (const child of this.children) child.cut()
+      return
+    }
+    this.ending = true
+    void this.drain(signal)
+  }
+
+  private async drain(signal: string): Promise<void> {
+    const drainSeconds = this.config?.drainSeconds ?? 0
+    this.log.logger.info({ signal, drain_seconds: drainSeconds }, 'draining')
+    const limit = setTimeout(
+      () => {
+        this.log.logger.error('workers did not end, killing them')
+        for (const child of this.children) void child.kill()
+      },
+      Math.min(drainSeconds * 1000 + DRAIN_GRACE_MS, TIMER_MS_MAX),
+    )
+    await Promise.all(this.children.map((child) => child.drain()))
+    clearTimeout(limit)
+    await this.admin?.stop()
+    this.log.logger.info('stopped')
+    this.ended.resolve()
+  }
+
+  /** One reload at a time; those that are asked for meanwhile become one more. */
+  private async reload(): Promise<void> {
+    this.reloadWanted = true
+    if (this.reloading || !this.accepting) return
+    this.reloading = true
+    while (this.reloadWanted && !this.ending) {
+      this.reloadWanted = false
+      const problems = await this.reloadOnce()
+      if (problems.length > 0) this.log.logger.error({ problems }, 'configuration rejected')
+      else this.log.logger.info('configuration reloaded')
+    }
+    this.reloading = false
+  }
+
+  private async reloadOnce(): Promise<readonly string[]> {
+    const current = this.config
+    const loaded = await this.options.load()
+    if (!loaded.ok) return loaded.problems
+    if (current !== undefined) {
+      const problems = needsRestart(current, loaded.config)
+      if (problems.length > 0) return problems
+    }
+    const problems = await swap(this.children, loaded.config)
+    if (problems.length === 0) this.config = loaded.config
+    return problems
+  }
+
+  private async reasons(): Promise<readonly string[]> {
+    if (this.ending) return ['draining']
+    if (!this.accepting) return ['starting']
+    return (await Promise.all(this.children.map((child) => child.status()))).flat()
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * One worker process: the inference API on the shared port. It does what the supervisor tells it, ends with it, and holds no
+ * configuration of its own.
+ */
+
+import type { Server } from 'bun'
+import { explain } from './address.ts'
+import { descriptorLimit, isCrowded } from './descriptors.ts'
+import { drain } from './drain.ts'
+import { dieOnUncaught, type Log, openLog } from './log.ts'
+import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
+import { Service, UnusableConfiguration } from './parts.ts'
+
+/** Never: the edge counts while it reads, and Bun's own 413 has no body and none of our headers (decisions.md 1). */
+const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
+const CROWD_CHECK_MS = 250
+
+type Start = Extract<ToWorker, { type: 'start' }>
+
+interface Running {
+  readonly worker: number
+  readonly server: Server<undefined>
+  readonly service: Service
+}
+
+/** Runs until the supervisor ends it. Called once, in a process that `weir serve` started. */
+export function work(): number {
+  const log = openLog()
+  dieOnUncaught(log, {})
+  new Worker(log).listen()
+  return 0
+}
+
+class Worker {
+  private running: Running | undefined
+  private draining = false
+  private readonly cutNow = Promise.withResolvers<void>()
+
+  constructor(private readonly log: Log) {}
+
+  listen(): void {
+    process.on('message', (message) => {
+      if (isToWorker(message)) this.handle(message)
+    })
+    // The supervisor is gone, however it went: nobody would restart, reload or end this process any more.
+    process.on('disconnect', () => this.drain())
+    // A terminal sends its signals to the whole process group, and so do service managers; the supervisor decides what they mean.
+    process.on('SIGTERM', () => this.drain())
+    process.on('SIGINT', () => {})
+    process.on('SIGHUP', () => {})
+  }
+
+  /** Nothing here waits, so that no message overtakes an earlier one; only the answer to `status` comes later. */
+  private handle(message: ToWorker): void {
+    switch (message.type) {
+      case 'start':
+        return this.start(message)
+      case 'prepare':
+        return this.prepare(message.config)
+      case 'commit':
+        return this.running?.service.commit()
+      case 'abort':
+        return this.running?.service.abort()
+      case 'status':
+        void this.reasons().then((reasons) => tell({ type: 'status', id: message.id, reasons }))
+        return
+      case 'drain':
+        return this.drain()
+      case 'cut':
+        return this.cutNow.resolve()
+    }
+  }
+
+  private start({ worker, address, config }: Start): void {
+    if (config.workers === 1) this.log.alone()
+    let service: Service
+    try {
+      service = new Service(config, this.log.logger)
+    } catch (error) {
+      tell({ type: 'failed', reason: problemOf(error) })
+      return
+    }
+    try {
+      const server = Bun.serve({
+        hostname: address.host,
+        port: address.port,
+        reusePort: true,
+        // Else Bun prints every stream that is cut on standard error, with the source around it.
+        development: false,
+        maxRequestBodySize: BUN_BODY_BYTES_MAX,
+        fetch: service.fetch,
+      })
+      this.running = { worker, server, service }
+    } catch (error) {
+      tell({ type: 'failed', reason: explain(address, error) })
+      return
+    }
+    const limit = descriptorLimit()
+    setInterval(() => {
+      service.state.crowded = isCrowded(limit)
+    }, CROWD_CHECK_MS).unref()
+    tell({ type: 'ready' })
+  }
+
+  private prepare(config: Start['config']): void {
+    try {
+      this.running?.service.prepare(config)
+      tell({ type: 'prepared' })
+    } catch (error) {
+      tell({ type: 'prepared', problem: problemOf(error) })
+    }
+  }
+
+  private async reasons(): Promise<readonly string[]> {
+    if (this.running === undefined) return ['is starting']
+    if (this.draining) return ['is draining']
+    return await this.running.service.reasons()
+  }
+
+  private drain(): void {
+    if (this.draining) return
+    this.draining = true
+    void this.finish()
+  }
+
+  private async finish(): Promise<void> {
+    if (this.running !== undefined) {
+      const { server, service, worker } = this.running
+      service.state.draining = true
+      const end = await drain({
+        server,
+        inFlight: service.state.inFlight,
+        drainSeconds: service.drainSeconds,
+        cut: this.cutNow.promise,
+      })
+      if (end === 'cut') this.log.logger.warn({ worker }, 'running requests were cut')
+      await service.close()
+    }
+    await this.log.flush()
+    process.exit(0)
+  }
+}
+
+/** The operator's line of a configuration that cannot be served; anything else is a bug, and ends the process. */
+function problemOf(error: unknown): string {
+  if (error instanceof UnusableConfiguration) return error.message
+  throw error
+}
+
+/** Nobody to tell once the supervisor is gone: then `disconnect` has already begun the drain. */
+function tell(message: ToSupervisor): void {
+  if (process.connected) process.send?.(message)
+}

@@ -1,0 +1,16 @@
+/** Anthropic's Messages API, and the servers that speak it. */
+
+import { SseFramer } from '../../wire/frames.ts'
+import type { Provider } from '../provider.ts'
+import { AnthropicDecoder, anthropicEvents } from './events.ts'
+import { anthropicFault } from './fault.ts'
+import { anthropicRequest } from './request.ts'
+
+export const anthropic: Provider = {
+  request: anthropicRequest,
+  streamType: 'text/event-stream',
+  framer: (shortcut) => new SseFramer(shortcut),
+  decoder: () => new AnthropicDecoder(),
+  events: anthropicEvents,
+  fault: anthropicFault,
+}

@@ -1,0 +1,210 @@
+/** Anthropic's stream events → canonical events (wire.md D5, E3). Thinking is dropped; unknown events, blocks and deltas are passed over. */
+
+import type { FinishReason, StreamEvent } from '../../core/event.ts'
+import { Fault } from '../../core/fault.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
+import { tokenCount, type Usage } from '../../core/usage.ts'
+import { ToolBlocks } from '../blocks.ts'
+import { faultOfError } from '../fault.ts'
+import { parseFrame } from '../frame.ts'
+import type { StreamDecoder } from '../provider.ts'
+
+/** One a stream. Complete with `message_stop` and nothing else. */
+export class AnthropicDecoder implements StreamDecoder {
+  private readonly tools = new ToolBlocks()
+  private readonly counts = new Counts()
+  private started = false
+  private finished = false
+  private ended = false
+
+  decode(event: string, data: string): readonly StreamEvent[] {
+    if (this.ended) return []
+    const chunk = parseFrame(data)
+    const events: StreamEvent[] = []
+    this.apply(stringOf(chunk['type']) ?? event, chunk, events)
+    return events
+  }
+
+  close(): readonly StreamEvent[] {
+    if (!this.ended) throw new Fault('cut', 'the stream ended before message_stop')
+    return []
+  }
+
+  /** A whole message as the stream that it would have been. */
+  body(message: JsonObject): readonly StreamEvent[] {
+    const content = message['content']
+    if (!isArray(content)) throw new Fault('broken', 'the answer is not a message')
+    const events: StreamEvent[] = []
+    this.start(events)
+    for (const [index, block] of content.entries()) {
+      this.beginBlock({ index, content_block: block }, events)
+      this.tools.end(index, events)
+    }
+    this.messageDelta({ delta: message, usage: message['usage'] }, events)
+    this.stop(events)
+    return events
+  }
+
+  private apply(type: string, chunk: JsonObject, events: StreamEvent[]): void {
+    if (this.finished && type.startsWith('content_block')) return
+    switch (type) {
+      case 'message_start':
+        this.messageStart(chunk, events)
+        return
+      case 'content_block_start':
+        this.beginBlock(chunk, events)
+        return
+      case 'content_block_delta':
+        this.blockDelta(chunk, events)
+        return
+      case 'content_block_stop':
+        this.tools.end(blockIndex(chunk), events)
+        return
+      case 'message_delta':
+        this.messageDelta(chunk, events)
+        return
+      case 'message_stop':
+        this.stop(events)
+        return
+      case 'error':
+        throw faultOfError(chunk)
+      default:
+        // `ping`, and whatever is added later. An error of a proxy has no type of its own.
+        if (isObject(chunk['error'])) throw faultOfError(chunk)
+    }
+  }
+
+  private start(events: StreamEvent[]): void {
+    if (this.started) return
+    this.started = true
+    events.push({ type: 'start' })
+  }
+
+  private messageStart(chunk: JsonObject, events: StreamEvent[]): void {
+    this.start(events)
+    const message = isObject(chunk['message']) ? chunk['message'] : {}
+    if (!isObject(message['usage'])) return
+    this.counts.add(message['usage'])
+    const usage = this.counts.early
+    if (usage !== undefined) events.push({ type: 'usage', usage })
+  }
+
+  private beginBlock(chunk: JsonObject, events: StreamEvent[]): void {
+    const block = isObject(chunk['content_block']) ? chunk['content_block'] : {}
+    this.start(events)
+    if (block['type'] === 'text') this.text(block['text'], events)
+    if (block['type'] === 'tool_use')
+      this.tools.begin(blockIndex(chunk), block['id'], block['name'], block['input'], events)
+  }
+
+  private blockDelta(chunk: JsonObject, events: StreamEvent[]): void {
+    const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
+    this.start(events)
+    if (delta['type'] === 'text_delta') this.text(delta['text'], events)
+    if (delta['type'] === 'input_json_delta') this.pieceOfInput(blockIndex(chunk), delta['partial_json'], events)
+  }
+
+  /** Tools that the provider runs itself stream their input in the same way; their blocks were passed over, and so are these. */
+  private pieceOfInput(block: number, json: unknown, events: StreamEvent[]): void {
+    if (this.tools.has(block)) this.tools.delta(block, stringOf(json) ?? '', events)
+  }
+
+  private text(text: unknown, events: StreamEvent[]): void {
+    if (typeof text === 'string' && text !== '') events.push({ type: 'text', text })
+  }
+
+  private messageDelta(chunk: JsonObject, events: StreamEvent[]): void {
+    this.start(events)
+    const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
+    const reason = stringOf(delta['stop_reason'])
+    if (reason !== undefined) this.finish(finishReason(reason), events)
+    if (!isObject(chunk['usage'])) return
+    this.counts.add(chunk['usage'])
+    events.push({ type: 'usage', usage: this.counts.usage })
+  }
+
+  private finish(reason: FinishReason, events: StreamEvent[]): void {
+    if (this.finished) return
+    this.finished = true
+    this.tools.endAll(events)
+    events.push({ type: 'finish', reason: this.tools.reason(reason) })
+  }
+
+  private stop(events: StreamEvent[]): void {
+    if (!this.started) throw new Fault('broken', 'the stream ended before it said anything')
+    this.finish('stop', events)
+    this.ended = true
+    events.push({ type: 'end' })
+  }
+}
+
+/** A whole, non-streamed message as events. */
+export function anthropicEvents(body: JsonValue): readonly StreamEvent[] {
+  if (!isObject(body)) throw new Fault('broken', 'the answer is not a JSON object')
+  if (body['type'] === 'error' || isObject(body['error'])) throw faultOfError(body)
+  return new AnthropicDecoder().body(body)
+}
+
+function finishReason(reason: string): FinishReason {
+  switch (reason) {
+    case 'max_tokens':
+    case 'model_context_window_exceeded':
+      return 'length'
+    case 'refusal':
+      return 'content-filter'
+    case 'tool_use':
+      return 'tool-call'
+    default:
+      // end_turn, stop_sequence, pause_turn, and what may be added.
+      return 'stop'
+  }
+}
+
+function blockIndex(chunk: JsonObject): number {
+  return numberOf(chunk['index']) ?? 0
+}
+
+/** Their counts, which are cumulative: a later number replaces an earlier one, null replaces nothing. */
+class Counts {
+  private uncached: number | undefined
+  private read: number | undefined
+  private written: number | undefined
+  private written1h: number | undefined
+  private output: number | undefined
+  private thinking: number | undefined
+
+  add(usage: JsonObject): void {
+    this.uncached = tokenCount(usage['input_tokens']) ?? this.uncached
+    this.read = tokenCount(usage['cache_read_input_tokens']) ?? this.read
+    const split = isObject(usage['cache_creation']) ? usage['cache_creation'] : {}
+    const short = tokenCount(split['ephemeral_5m_input_tokens'])
+    const long = tokenCount(split['ephemeral_1h_input_tokens'])
+    this.written1h = long ?? this.written1h
+    const sum = short === undefined && long === undefined ? undefined : (short ?? 0) + (long ?? 0)
+    this.written = tokenCount(usage['cache_creation_input_tokens']) ?? sum ?? this.written
+    this.output = tokenCount(usage['output_tokens']) ?? this.output
+    const details = isObject(usage['output_tokens_details']) ? usage['output_tokens_details'] : {}
+    this.thinking = tokenCount(details['thinking_tokens']) ?? this.thinking
+  }
+
+  /** The canonical input holds cached and written tokens, theirs does not. What was written for no stated time is for five minutes. */
+  get usage(): Usage {
+    return {
+      input: this.uncached === undefined ? undefined : this.uncached + (this.read ?? 0) + (this.written ?? 0),
+      cachedInput: this.read,
+      cacheWrite5m: this.written === undefined ? undefined : Math.max(0, this.written - (this.written1h ?? 0)),
+      cacheWrite1h: this.written1h,
+      output: this.output,
+      reasoning: this.thinking,
+    }
+  }
+
+  /**
+   * What the start of a message tells. Its output count is of the first token alone and would pass for the whole answer's where a stream
+   * breaks; compatible servers say 0 for an input that they have not counted yet.
+   */
+  get early(): Usage | undefined {
+    const { output: _, ...input } = this.usage
+    return input.input === undefined || input.input === 0 ? undefined : input
+  }
+}

@@ -1,0 +1,219 @@
+/** The canonical request → the body of Anthropic's Messages API (wire.md D3, D4). */
+
+import { isObject, type JsonObject } from '../../core/json.ts'
+import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
+import { CacheMarks } from '../cache-marks.ts'
+import type { Target, UpstreamRequest } from '../provider.ts'
+import { CallIds, callInput } from '../tool-calls.ts'
+import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
+import {
+  type Conversation,
+  calledNames,
+  conversationOf,
+  offeredTools,
+  solid,
+  type ToolResult,
+  type Turn,
+  withoutTrailingSpace,
+} from '../turns.ts'
+
+/** The newest version whose models take `temperature` and `top_p` (wire.md D3). */
+const API_VERSION = '2023-06-01'
+/** The API wants a limit; inference-api.md 8 names the one for callers without. */
+const OUTPUT_TOKENS_DEFAULT = 4096
+/** Claude 4.5 and later know structured outputs: `output_config.format` and `strict` tools. Earlier ones refuse the fields. */
+const STRUCTURED = /claude-[a-z]+-(?:4-[5-9]|4-\d\d(?!\d)|[5-9](?!\d)|\d\d(?!\d))/
+/** `metadata.user_id` is refused beyond it. */
+const USER_CHARS_MAX = 256
+
+export function anthropicRequest(request: ChatRequest, target: Target): UpstreamRequest {
+  const { endpoint } = target
+  const names = new ToolNames(request, NAMES_OF_128)
+  const authorization: Record<string, string> = endpoint.apiKey === undefined ? {} : { 'x-api-key': endpoint.apiKey }
+  return {
+    url: `${endpoint.baseUrl}/v1/messages`,
+    headers: {
+      'content-type': 'application/json',
+      'anthropic-version': API_VERSION,
+      ...authorization,
+      ...endpoint.headers,
+    },
+    body: JSON.stringify(anthropicBody(request, target.model, names)),
+    toolNames: names.restore,
+  }
+}
+
+/** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
+function anthropicBody(request: ChatRequest, model: string, names: ToolNames): JsonObject {
+  const { system, turns } = conversationOf(request)
+  const conversation: Conversation = { system, turns: withoutTrailingSpace(turns) }
+  const offered = offeredTools(request)
+  const marks = new CacheMarks(offered, conversation)
+  const structured = STRUCTURED.test(model)
+  // In this order, since the marks are counted in it.
+  const tools = offered.map((tool) => anthropicTool(tool, structured, names, marks))
+  const blocks = system.map((part) => textBlock(part, marks))
+  return {
+    model,
+    max_tokens: request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT,
+    ...toolFields(request, tools, conversation, names),
+    system: blocks.length > 0 ? blocks : undefined,
+    messages: new Messages(names, marks).of(conversation.turns),
+    stop_sequences: stopSequences(request.stop),
+    ...sampling(request),
+    output_config: structured ? outputConfig(request) : undefined,
+    metadata: metadata(request),
+    service_tier: serviceTier(request.hints.serviceTier),
+    stream: request.stream ? true : undefined,
+  }
+}
+
+/** Turns → messages. One a request: call ids are told apart over all of it. */
+class Messages {
+  private readonly ids = new CallIds()
+
+  constructor(
+    private readonly names: ToolNames,
+    private readonly marks: CacheMarks,
+  ) {}
+
+  of(turns: readonly Turn[]): JsonObject[] {
+    return turns.map((turn) => ({ role: turn.role, content: this.content(turn) }))
+  }
+
+  private content(turn: Turn): JsonObject[] {
+    if (turn.role === 'user') {
+      const results = turn.results.map((result) => this.result(result))
+      return [...results, ...turn.parts.map((part) => this.part(part))]
+    }
+    this.ids.turn()
+    const text = turn.parts.map((part) => textBlock(part, this.marks))
+    const calls = turn.calls.map((call) => ({
+      type: 'tool_use',
+      id: this.ids.call(call.callId),
+      name: this.names.sent(call.name),
+      input: callInput(call.json),
+      cache_control: cacheControl(this.marks.next(call.cache)),
+    }))
+    return [...text, ...calls]
+  }
+
+  private part(part: TextPart | ImagePart): JsonObject {
+    return part.type === 'text' ? textBlock(part, this.marks) : imageBlock(part, this.marks)
+  }
+
+  /** One plain text is sent as a string, which every compatible server takes; a result without text has no content at all. */
+  private result(result: ToolResult): JsonObject {
+    const parts = solid(result.parts)
+    const [only] = parts
+    const plain = parts.length === 1 && only?.cache === undefined ? only?.text : undefined
+    return {
+      type: 'tool_result',
+      tool_use_id: this.ids.result(result.callId),
+      content: parts.length === 0 ? undefined : (plain ?? parts.map((part) => textBlock(part, this.marks))),
+      is_error: result.isError === true ? true : undefined,
+      cache_control: cacheControl(this.marks.next(result.cache)),
+    }
+  }
+}
+
+function textBlock(part: TextPart, marks: CacheMarks): JsonObject {
+  return { type: 'text', text: part.text, cache_control: cacheControl(marks.next(part.cache)) }
+}
+
+function imageBlock(part: ImagePart, marks: CacheMarks): JsonObject {
+  const { source } = part
+  return {
+    type: 'image',
+    source:
+      source.type === 'url'
+        ? { type: 'url', url: source.url }
+        : { type: 'base64', media_type: mediaType(source.mediaType), data: source.data },
+    cache_control: cacheControl(marks.next(part.cache)),
+  }
+}
+
+/** `image/jpg` is a common misspelling that the API refuses. */
+function mediaType(given: string): string {
+  const type = given.toLowerCase()
+  return type === 'image/jpg' ? 'image/jpeg' : type
+}
+
+function cacheControl(mark: CacheMark | undefined): JsonObject | undefined {
+  return mark === undefined ? undefined : { type: 'ephemeral', ttl: mark.ttl }
+}
+
+function anthropicTool(tool: Tool, structured: boolean, names: ToolNames, marks: CacheMarks): JsonObject {
+  const { parameters } = tool
+  return {
+    name: names.sent(tool.name),
+    description: tool.description,
+    input_schema: parameters['type'] === 'object' ? parameters : { ...parameters, type: 'object' },
+    strict: structured ? tool.strict : undefined,
+    cache_control: cacheControl(marks.next(tool.cache)),
+  }
+}
+
+/**
+ * A history with calls needs tools, else the API refuses it. Where the request offers none, the tools that were called are named again,
+ * with the choice `none`: the history stays as it was and the model cannot call them.
+ */
+function toolFields(
+  request: ChatRequest,
+  tools: readonly JsonObject[],
+  { turns }: Conversation,
+  names: ToolNames,
+): JsonObject {
+  if (tools.length > 0) return { tools, tool_choice: toolChoice(request, names) }
+  const called = calledNames(turns)
+  if (called.length === 0) return {}
+  const named = called.map((name) => ({ name: names.sent(name), input_schema: { type: 'object' } }))
+  return { tools: named, tool_choice: { type: 'none' } }
+}
+
+function toolChoice(request: ChatRequest, names: ToolNames): JsonObject | undefined {
+  const { toolChoice: choice, parallelToolCalls } = request
+  const single = parallelToolCalls === false ? true : undefined
+  switch (choice?.mode) {
+    case 'none':
+      return { type: 'none' }
+    case 'required':
+      return { type: 'any', disable_parallel_tool_use: single }
+    case 'tool':
+      return { type: 'tool', name: names.sent(choice.name), disable_parallel_tool_use: single }
+    case 'allowed':
+      return { type: choice.required ? 'any' : 'auto', disable_parallel_tool_use: single }
+    case 'auto':
+      return { type: 'auto', disable_parallel_tool_use: single }
+    case undefined:
+      return single ? { type: 'auto', disable_parallel_tool_use: single } : undefined
+  }
+}
+
+/** The API's range is 0 to 1, and newer models refuse the two together: the temperature, which callers mean more often, is kept. */
+function sampling({ sampling: { temperature, topP } }: ChatRequest): JsonObject {
+  if (temperature !== undefined) return { temperature: Math.min(1, Math.max(0, temperature)) }
+  return { top_p: topP }
+}
+
+function stopSequences(stop: readonly string[]): readonly string[] | undefined {
+  const solid = stop.filter((text) => text.trim() !== '')
+  return solid.length > 0 ? solid : undefined
+}
+
+/** A JSON schema for the answer, where the caller gave one; plain JSON mode has no counterpart. */
+function outputConfig({ sampling: { responseFormat } }: ChatRequest): JsonObject | undefined {
+  const named = responseFormat?.['type'] === 'json_schema' ? responseFormat['json_schema'] : undefined
+  const schema = isObject(named) ? named['schema'] : undefined
+  return isObject(schema) ? { format: { type: 'json_schema', schema } } : undefined
+}
+
+function metadata({ hints }: ChatRequest): JsonObject | undefined {
+  const user = hints.safetyIdentifier ?? hints.user
+  return user === undefined || user === '' || user.length > USER_CHARS_MAX ? undefined : { user_id: user }
+}
+
+/** Of the values that callers know only `auto` means the same there. */
+function serviceTier(tier: string | undefined): string | undefined {
+  return tier === 'auto' || tier === 'standard_only' ? tier : undefined
+}

@@ -1,0 +1,16 @@
+/** AWS Bedrock: Converse and ConverseStream, for every model that they serve. */
+
+import type { Provider } from '../provider.ts'
+import { BedrockDecoder, bedrockEvents } from './events.ts'
+import { bedrockFault } from './fault.ts'
+import { EventStreamFramer } from './framer.ts'
+import { bedrockRequest } from './request.ts'
+
+export const bedrock: Provider = {
+  request: bedrockRequest,
+  streamType: 'application/vnd.amazon.eventstream',
+  framer: () => new EventStreamFramer(),
+  decoder: () => new BedrockDecoder(),
+  events: bedrockEvents,
+  fault: bedrockFault,
+}

@@ -1,0 +1,177 @@
+/** ConverseStream's events → canonical events (wire.md E5). Text blocks have no start, usage comes behind the stop, reasoning is dropped. */
+
+import type { FinishReason, StreamEvent } from '../../core/event.ts'
+import { Fault } from '../../core/fault.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
+import { tokenCount, type Usage } from '../../core/usage.ts'
+import { ToolBlocks } from '../blocks.ts'
+import { faultOfError } from '../fault.ts'
+import { parseFrame } from '../frame.ts'
+import type { StreamDecoder } from '../provider.ts'
+import { bedrockException } from './fault.ts'
+
+const EXCEPTION = 'exception:'
+
+/** One a stream. Complete with `metadata` behind `messageStop`, or with a clean end behind it. */
+export class BedrockDecoder implements StreamDecoder {
+  private readonly tools = new ToolBlocks()
+  private started = false
+  private finished = false
+  private ended = false
+
+  decode(event: string, data: string): readonly StreamEvent[] {
+    if (this.ended) return []
+    if (event.startsWith(EXCEPTION)) throw bedrockException(event.slice(EXCEPTION.length), data)
+    const events: StreamEvent[] = []
+    this.apply(event, parseFrame(data), events)
+    return events
+  }
+
+  close(): readonly StreamEvent[] {
+    if (this.ended) return []
+    if (!this.finished) throw new Fault('cut', 'the stream ended before messageStop')
+    this.ended = true
+    return [{ type: 'end' }]
+  }
+
+  /** A whole answer as the stream that it would have been. */
+  body(body: JsonObject): readonly StreamEvent[] {
+    const output = isObject(body['output']) ? body['output'] : {}
+    const message = isObject(output['message']) ? output['message'] : {}
+    const content = message['content']
+    if (!isArray(content)) throw new Fault('broken', 'the answer has no message')
+    const events: StreamEvent[] = []
+    this.start(events)
+    for (const [index, block] of content.entries()) if (isObject(block)) this.wholeBlock(index, block, events)
+    this.finish(stringOf(body['stopReason']) ?? '', events)
+    this.metadata(body, events)
+    if (!this.ended) events.push({ type: 'end' })
+    return events
+  }
+
+  private apply(event: string, chunk: JsonObject, events: StreamEvent[]): void {
+    if (this.finished && event.startsWith('contentBlock')) return
+    switch (event) {
+      case 'messageStart':
+        this.start(events)
+        return
+      case 'contentBlockStart':
+        this.beginBlock(chunk, events)
+        return
+      case 'contentBlockDelta':
+        this.blockDelta(chunk, events)
+        return
+      case 'contentBlockStop':
+        this.tools.end(blockIndex(chunk), events)
+        return
+      case 'messageStop':
+        this.finish(stringOf(chunk['stopReason']) ?? '', events)
+        return
+      case 'metadata':
+        this.metadata(chunk, events)
+        return
+      default:
+      // What may be added later.
+    }
+  }
+
+  private start(events: StreamEvent[]): void {
+    if (this.started) return
+    this.started = true
+    events.push({ type: 'start' })
+  }
+
+  private beginBlock(chunk: JsonObject, events: StreamEvent[]): void {
+    this.start(events)
+    const start = isObject(chunk['start']) ? chunk['start'] : {}
+    const tool = start['toolUse']
+    if (isObject(tool)) this.tools.begin(blockIndex(chunk), tool['toolUseId'], tool['name'], undefined, events)
+  }
+
+  private blockDelta(chunk: JsonObject, events: StreamEvent[]): void {
+    this.start(events)
+    const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
+    this.text(delta['text'], events)
+    const tool = delta['toolUse']
+    if (isObject(tool)) this.tools.delta(blockIndex(chunk), stringOf(tool['input']) ?? '', events)
+  }
+
+  private wholeBlock(index: number, block: JsonObject, events: StreamEvent[]): void {
+    this.text(block['text'], events)
+    const tool = block['toolUse']
+    if (!isObject(tool)) return
+    this.tools.begin(index, tool['toolUseId'], tool['name'], tool['input'], events)
+    this.tools.end(index, events)
+  }
+
+  private text(text: unknown, events: StreamEvent[]): void {
+    if (typeof text === 'string' && text !== '') events.push({ type: 'text', text })
+  }
+
+  private finish(reason: string, events: StreamEvent[]): void {
+    if (this.finished) return
+    this.start(events)
+    const said = finishReason(reason)
+    this.finished = true
+    this.tools.endAll(events)
+    events.push({ type: 'finish', reason: this.tools.reason(said) })
+  }
+
+  private metadata(chunk: JsonObject, events: StreamEvent[]): void {
+    this.start(events)
+    if (isObject(chunk['usage'])) events.push({ type: 'usage', usage: bedrockUsage(chunk['usage']) })
+    if (!this.finished) return
+    this.ended = true
+    events.push({ type: 'end' })
+  }
+}
+
+/** A whole, non-streamed body as events. */
+export function bedrockEvents(body: JsonValue): readonly StreamEvent[] {
+  if (!isObject(body)) throw new Fault('broken', 'the answer is not a JSON object')
+  if (isObject(body['error'])) throw faultOfError(body)
+  return new BedrockDecoder().body(body)
+}
+
+/** Throws `broken` where the model did not manage to say what it wanted to. */
+function finishReason(reason: string): FinishReason {
+  switch (reason) {
+    case 'max_tokens':
+    case 'model_context_window_exceeded':
+      return 'length'
+    case 'content_filtered':
+    case 'guardrail_intervened':
+      return 'content-filter'
+    case 'tool_use':
+      return 'tool-call'
+    case 'malformed_model_output':
+    case 'malformed_tool_use':
+      throw new Fault('broken', `the model broke off with ${reason}`)
+    default:
+      // end_turn, stop_sequence, and what may be added.
+      return 'stop'
+  }
+}
+
+/** As Anthropic's: their input leaves cached and written tokens out, the canonical one holds them. What was written for 1h is told apart. */
+function bedrockUsage(usage: JsonObject): Usage {
+  const uncached = tokenCount(usage['inputTokens'])
+  const read = tokenCount(usage['cacheReadInputTokens'])
+  const written = tokenCount(usage['cacheWriteInputTokens'])
+  const details = isArray(usage['cacheDetails']) ? usage['cacheDetails'].filter(isObject) : []
+  const long = details
+    .filter((detail) => detail['ttl'] === '1h')
+    .map((detail) => tokenCount(detail['inputTokens']) ?? 0)
+  const written1h = long.length > 0 ? long.reduce((sum, count) => sum + count) : undefined
+  return {
+    input: uncached === undefined ? undefined : uncached + (read ?? 0) + (written ?? 0),
+    cachedInput: read,
+    cacheWrite5m: written === undefined ? undefined : Math.max(0, written - (written1h ?? 0)),
+    cacheWrite1h: written1h,
+    output: tokenCount(usage['outputTokens']),
+  }
+}
+
+function blockIndex(chunk: JsonObject): number {
+  return numberOf(chunk['contentBlockIndex']) ?? 0
+}

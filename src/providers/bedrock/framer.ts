@@ -1,0 +1,109 @@
+/**
+ * AWS event stream bytes → frames (wire.md E5). Whatever the cuts between the chunks, the frames are the same; both checksums of every
+ * message are verified.
+ */
+
+import { EventStreamCodec } from '@smithy/eventstream-codec'
+import { Fault } from '../../core/fault.ts'
+import { FRAME_CHARS_MAX, type FrameSink } from '../../wire/frames.ts'
+import type { Framer } from '../provider.ts'
+
+/** A message begins with its total length. */
+const LENGTH_BYTES = 4
+/** Prelude, its checksum, and the checksum of the message. */
+const MESSAGE_BYTES_MIN = 16
+
+const utf8 = new TextDecoder('utf-8')
+const codec = new EventStreamCodec(
+  (bytes) => (typeof bytes === 'string' ? bytes : utf8.decode(bytes)),
+  (text) => new TextEncoder().encode(text),
+)
+
+/**
+ * An event goes on under its type, an exception under `exception:` and its type. Chunks are kept as they came until a message is whole,
+ * so that one that trickles in is copied once. A message over the cap, known from its first bytes, is refused.
+ */
+export class EventStreamFramer implements Framer {
+  private pieces: Uint8Array[] = []
+  private held = 0
+  /** Bytes that must be there before anything new can be said. */
+  private wanted = LENGTH_BYTES
+
+  push(chunk: Uint8Array, sink: FrameSink): void {
+    if (chunk.byteLength === 0) return
+    this.pieces.push(chunk)
+    this.held += chunk.byteLength
+    if (this.held < this.wanted) return
+    const bytes = this.take()
+    let from = 0
+    for (;;) {
+      const length = lengthAt(bytes, from)
+      if (length === undefined || from + length > bytes.byteLength) {
+        this.keep(bytes.subarray(from), length ?? LENGTH_BYTES)
+        return
+      }
+      deliver(bytes.subarray(from, from + length), sink)
+      from += length
+    }
+  }
+
+  /** Throws `cut` where the bytes end inside a message. */
+  close(_sink: FrameSink): void {
+    if (this.held > 0) throw new Fault('cut', 'the stream ended inside a message')
+  }
+
+  private take(): Uint8Array {
+    const [only] = this.pieces
+    const bytes = only !== undefined && this.pieces.length === 1 ? only : Buffer.concat(this.pieces, this.held)
+    this.pieces = []
+    this.held = 0
+    return bytes
+  }
+
+  private keep(rest: Uint8Array, wanted: number): void {
+    this.wanted = wanted
+    if (rest.byteLength === 0) return
+    this.pieces.push(rest)
+    this.held = rest.byteLength
+  }
+}
+
+/** The length of the message that begins there; undefined where its first bytes have not come yet. */
+function lengthAt(bytes: Uint8Array, from: number): number | undefined {
+  if (bytes.byteLength - from < LENGTH_BYTES) return undefined
+  const length = new DataView(bytes.buffer, bytes.byteOffset + from, LENGTH_BYTES).getUint32(0)
+  if (length < MESSAGE_BYTES_MIN) throw new Fault('broken', 'a message of the stream has no valid length')
+  if (length > FRAME_CHARS_MAX) {
+    throw new Fault('broken', `a message of the stream is longer than ${FRAME_CHARS_MAX} bytes`)
+  }
+  return length
+}
+
+function deliver(bytes: Uint8Array, sink: FrameSink): void {
+  const { headers, body } = decoded(bytes)
+  const header = (name: string): string => {
+    const value = headers[name]?.value
+    return typeof value === 'string' ? value : ''
+  }
+  switch (header(':message-type')) {
+    case 'event':
+      sink(header(':event-type'), utf8.decode(body))
+      return
+    case 'exception':
+      sink(`exception:${header(':exception-type')}`, utf8.decode(body))
+      return
+    case 'error':
+      sink(`exception:${header(':error-code')}`, JSON.stringify({ message: header(':error-message') }))
+      return
+    default:
+      throw new Fault('broken', 'a message of the stream is of no known type')
+  }
+}
+
+function decoded(bytes: Uint8Array): ReturnType<EventStreamCodec['decode']> {
+  try {
+    return codec.decode(bytes)
+  } catch (cause) {
+    throw new Fault('broken', 'a message of the stream is damaged', { cause })
+  }
+}

@@ -1,0 +1,207 @@
+/** The canonical request → the body of Converse, and its signature (wire.md D3, D4, E5). */
+
+import { Fault } from '../../core/fault.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
+import { CacheMarks } from '../cache-marks.ts'
+import type { Target, UpstreamRequest } from '../provider.ts'
+import { CallIds, callInput } from '../tool-calls.ts'
+import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
+import {
+  type Conversation,
+  conversationOf,
+  type EarlierCall,
+  offeredTools,
+  solid,
+  type ToolResult,
+  type Turn,
+  withoutTrailingSpace,
+} from '../turns.ts'
+import { signatureHeaders } from './sign.ts'
+
+/** Claude's own rules hold behind Converse too. */
+const CLAUDE = /anthropic|claude/
+/** A result without text: Converse wants content, and none that is blank. */
+const NO_OUTPUT = '(no output)'
+
+/**
+ * With `apiKey` the request carries that (a Bedrock API key), else it is signed with the endpoint's AWS credentials. Throws `Fault`
+ * `rejected` for an image by address: Converse takes bytes alone.
+ */
+export async function bedrockRequest(request: ChatRequest, target: Target): Promise<UpstreamRequest> {
+  const { endpoint, model } = target
+  const names = new ToolNames(request, NAMES_OF_64)
+  // Model ids and ARNs hold `:` and `/`, which stay inside one path segment.
+  const url = `${endpoint.baseUrl}/model/${encodeURIComponent(model)}/${request.stream ? 'converse-stream' : 'converse'}`
+  const body = JSON.stringify(bedrockBody(request, model, names))
+  const headers = { 'content-type': 'application/json' }
+  const authorized = await authorizedHeaders(target, url, headers, body)
+  return { url, headers: { ...authorized, ...endpoint.headers }, body, toolNames: names.restore }
+}
+
+async function authorizedHeaders(
+  { endpoint }: Target,
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+): Promise<Readonly<Record<string, string>>> {
+  if (endpoint.apiKey !== undefined) return { ...headers, authorization: `Bearer ${endpoint.apiKey}` }
+  return endpoint.aws === undefined ? headers : signatureHeaders(endpoint.aws, url, headers, body)
+}
+
+/** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
+function bedrockBody(request: ChatRequest, model: string, names: ToolNames): JsonObject {
+  const claude = CLAUDE.test(model)
+  const offered = request.toolChoice?.mode === 'none' ? [] : offeredTools(request)
+  const conversation = conversationFor(request, offered)
+  const marks = new CacheMarks(offered, conversation)
+  // In this order, since the marks are counted in it.
+  const toolConfig = offered.length > 0 ? toolConfigOf(request, offered, names, marks) : undefined
+  const system = conversation.system.flatMap((part) => marked([{ text: part.text }], marks.next(part.cache)))
+  return {
+    toolConfig,
+    system: system.length > 0 ? system : undefined,
+    messages: new Messages(names, marks).of(conversation.turns),
+    inferenceConfig: inferenceConfig(request, claude),
+  }
+}
+
+/**
+ * Converse has no choice `none` and refuses calls in the history of a request without tools. So a request that offers none tells of them
+ * in words: a model that was shown the tools again could call them.
+ */
+function conversationFor(request: ChatRequest, offered: readonly Tool[]): Conversation {
+  const { system, turns } = conversationOf(request)
+  const spoken = offered.length === 0 && turns.some(hasCallsOrResults) ? turns.map(inWords) : turns
+  return { system, turns: withoutTrailingSpace(spoken) }
+}
+
+function hasCallsOrResults(turn: Turn): boolean {
+  return turn.role === 'user' ? turn.results.length > 0 : turn.calls.length > 0
+}
+
+function inWords(turn: Turn): Turn {
+  if (turn.role === 'assistant') {
+    const calls = turn.calls.map(({ name, json, cache }) => text(`[called ${name} with ${json || '{}'}]`, cache))
+    return { role: 'assistant', parts: [...turn.parts, ...calls], calls: [] }
+  }
+  const results = turn.results.map(({ parts, isError, cache }) =>
+    text(`[${isError === true ? 'error' : 'result'}: ${parts.map((part) => part.text).join('\n')}]`, cache),
+  )
+  return { role: 'user', results: [], parts: [...results, ...turn.parts] }
+}
+
+function text(words: string, cache: CacheMark | undefined): TextPart {
+  return { type: 'text', text: words, cache }
+}
+
+/** Turns → messages. One a request: call ids are told apart over all of it. */
+class Messages {
+  private readonly ids = new CallIds()
+
+  constructor(
+    private readonly names: ToolNames,
+    private readonly marks: CacheMarks,
+  ) {}
+
+  of(turns: readonly Turn[]): JsonObject[] {
+    return turns.map((turn) => ({ role: turn.role, content: this.content(turn) }))
+  }
+
+  private content(turn: Turn): JsonObject[] {
+    if (turn.role === 'user') {
+      const results = turn.results.flatMap((result) => this.result(result))
+      return [...results, ...turn.parts.flatMap((part) => this.part(part))]
+    }
+    this.ids.turn()
+    const parts = turn.parts.flatMap((part) => this.part(part))
+    return [...parts, ...turn.calls.flatMap((call) => this.call(call))]
+  }
+
+  private part(part: TextPart | ImagePart): JsonObject[] {
+    return marked([part.type === 'text' ? { text: part.text } : imageBlock(part)], this.marks.next(part.cache))
+  }
+
+  private call(call: EarlierCall): JsonObject[] {
+    const toolUse = {
+      toolUseId: this.ids.call(call.callId),
+      name: this.names.sent(call.name),
+      input: callInput(call.json),
+    }
+    return marked([{ toolUse }], this.marks.next(call.cache))
+  }
+
+  /** A cache point cannot stand inside a result: a mark on its text goes behind it. */
+  private result(result: ToolResult): JsonObject[] {
+    const parts = solid(result.parts)
+    const content = parts.length > 0 ? parts.map((part) => ({ text: part.text })) : [{ text: NO_OUTPUT }]
+    const inside = parts.map((part) => this.marks.next(part.cache)).findLast((mark) => mark !== undefined)
+    const toolResult = {
+      toolUseId: this.ids.result(result.callId),
+      content,
+      status: result.isError === true ? 'error' : undefined,
+    }
+    return marked([{ toolResult }], this.marks.next(result.cache) ?? inside)
+  }
+}
+
+/** A mark is a block of its own behind the content that it ends. */
+function marked(blocks: JsonObject[], mark: CacheMark | undefined): JsonObject[] {
+  return mark === undefined ? blocks : [...blocks, { cachePoint: { type: 'default', ttl: mark.ttl } }]
+}
+
+function imageBlock({ source }: ImagePart): JsonObject {
+  if (source.type === 'url') {
+    throw new Fault('rejected', 'This model takes images as base64 data only, not by address.', { status: 400 })
+  }
+  const format = source.mediaType.toLowerCase().replace(/^image\//, '')
+  return { image: { format: format === 'jpg' ? 'jpeg' : format, source: { bytes: source.data } } }
+}
+
+function toolConfigOf(request: ChatRequest, offered: readonly Tool[], names: ToolNames, marks: CacheMarks): JsonObject {
+  return {
+    tools: offered.flatMap((tool) => marked([toolSpec(tool, names)], marks.next(tool.cache))),
+    toolChoice: toolChoice(request, names),
+  }
+}
+
+function toolSpec(tool: Tool, names: ToolNames): JsonObject {
+  const { parameters, description } = tool
+  return {
+    toolSpec: {
+      name: names.sent(tool.name),
+      // Converse refuses a description of no characters.
+      description: description === '' ? undefined : description,
+      inputSchema: { json: parameters['type'] === 'object' ? parameters : { ...parameters, type: 'object' } },
+    },
+  }
+}
+
+function toolChoice({ toolChoice: choice }: ChatRequest, names: ToolNames): JsonObject | undefined {
+  switch (choice?.mode) {
+    case 'required':
+      return { any: {} }
+    case 'tool':
+      return { tool: { name: names.sent(choice.name) } }
+    case 'allowed':
+      return choice.required ? { any: {} } : { auto: {} }
+    case 'auto':
+      return { auto: {} }
+    case 'none':
+    case undefined:
+      return undefined
+  }
+}
+
+/** The API's range of a temperature is 0 to 1; newer Claude models refuse it together with `topP`. */
+function inferenceConfig({ sampling, maxOutputTokens, stop }: ChatRequest, claude: boolean): JsonObject | undefined {
+  const { temperature, topP } = sampling
+  const stops = stop.filter((sequence) => (claude ? sequence.trim() : sequence) !== '')
+  const config = {
+    maxTokens: maxOutputTokens,
+    temperature: temperature === undefined ? undefined : Math.min(1, Math.max(0, temperature)),
+    topP: claude && temperature !== undefined ? undefined : topP,
+    stopSequences: stops.length > 0 ? stops : undefined,
+  }
+  return Object.values(config).some((value) => value !== undefined) ? config : undefined
+}

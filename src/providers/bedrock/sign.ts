@@ -1,0 +1,67 @@
+/** AWS Signature Version 4 for one request, by AWS's own package; the hashing is the runtime's. */
+
+import { SignatureV4 } from '@smithy/signature-v4'
+import type { Endpoint } from '../provider.ts'
+
+type SecretBytes = string | ArrayBuffer | ArrayBufferView
+
+/** SHA-256, keyed where there is a secret, as the signer wants it. */
+class Sha256 {
+  private hasher: Bun.CryptoHasher
+
+  constructor(private readonly secret?: SecretBytes) {
+    this.hasher = hasherOf(secret)
+  }
+
+  update(data: Uint8Array): void {
+    this.hasher.update(data)
+  }
+
+  async digest(): Promise<Uint8Array> {
+    return new Uint8Array(this.hasher.digest())
+  }
+
+  reset(): void {
+    this.hasher = hasherOf(this.secret)
+  }
+}
+
+function hasherOf(secret: SecretBytes | undefined): Bun.CryptoHasher {
+  if (secret === undefined) return new Bun.CryptoHasher('sha256')
+  return new Bun.CryptoHasher('sha256', typeof secret === 'string' ? secret : bytesOf(secret))
+}
+
+function bytesOf(secret: ArrayBuffer | ArrayBufferView): Uint8Array {
+  return ArrayBuffer.isView(secret)
+    ? new Uint8Array(secret.buffer, secret.byteOffset, secret.byteLength)
+    : new Uint8Array(secret)
+}
+
+/**
+ * The headers that carry the signature: `authorization`, `x-amz-date`, `x-amz-content-sha256`, and `x-amz-security-token` with temporary
+ * credentials. Signed are the host, the given headers, the path and the body; what is added later is not, and may be added.
+ */
+export async function signatureHeaders(
+  aws: NonNullable<Endpoint['aws']>,
+  address: string,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+): Promise<Record<string, string>> {
+  const { region, accessKeyId, secretAccessKey, sessionToken } = aws
+  const credentials = { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? undefined : { sessionToken }) }
+  const signer = new SignatureV4({ service: 'bedrock', region, credentials, sha256: Sha256 })
+  const url = new URL(address)
+  const signed = await signer.sign({
+    method: 'POST',
+    protocol: url.protocol,
+    hostname: url.hostname,
+    // The path as it is sent; the signer escapes it once more, as every service but S3 wants it.
+    path: url.pathname,
+    query: {},
+    headers: { ...headers, host: url.host },
+    body,
+  })
+  // `fetch` writes the host itself.
+  const { host: _, ...rest } = signed.headers
+  return rest
+}

@@ -1,0 +1,43 @@
+/** Which cache marks of a request reach a provider that takes four (wire.md D4): Anthropic and Bedrock. */
+
+import type { CacheMark, Tool } from '../core/request.ts'
+import { type Conversation, solid } from './turns.ts'
+
+/** "A maximum of 4 blocks with cache_control may be provided." */
+const MARKS_MAX = 4
+
+/**
+ * Hands the marks of one request out in the order in which the provider reads them: tools, system, messages. Of more than four the last
+ * four are kept: the last one covers the whole prefix, the ones before it are what the last turn wrote. A mark of 1h behind one of 5m is
+ * an error there; it becomes 5m, which costs the caller less than was asked for, never more.
+ */
+export class CacheMarks {
+  private surplus: number
+  private afterShort = false
+
+  constructor(tools: readonly Tool[], conversation: Conversation) {
+    this.surplus = count(tools, conversation) - MARKS_MAX
+  }
+
+  /** The mark as it is sent. Called once for every block that can carry one, in order. */
+  next(mark: CacheMark | undefined): CacheMark | undefined {
+    if (mark === undefined || this.surplus-- > 0) return undefined
+    if (this.afterShort && mark.ttl === '1h') return { ttl: '5m' }
+    this.afterShort ||= mark.ttl !== '1h'
+    return mark
+  }
+}
+
+function count(tools: readonly Tool[], { system, turns }: Conversation): number {
+  let marks = marked(tools) + marked(system)
+  for (const turn of turns) {
+    marks += marked(turn.parts)
+    if (turn.role === 'assistant') marks += marked(turn.calls)
+    else for (const result of turn.results) marks += marked([result]) + marked(solid(result.parts))
+  }
+  return marks
+}
+
+function marked(blocks: readonly { readonly cache?: CacheMark | undefined }[]): number {
+  return blocks.filter((block) => block.cache !== undefined).length
+}

@@ -1,0 +1,143 @@
+/** What a provider's error means: its status, its many shapes of body and its headers → one `Fault`. */
+
+import { Fault, type FaultKind } from '../core/fault.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../core/json.ts'
+import { scrub } from './scrub.ts'
+
+/** Codes that a caller may act on and that say nothing about us; others stay inside (decisions.md, Errors). */
+const SHOWN_CODES: ReadonlySet<string> = new Set([
+  'context_length_exceeded',
+  'content_filter',
+  'content_policy_violation',
+  'invalid_image_url',
+  'invalid_image',
+  'image_too_large',
+  'image_parse_error',
+  'invalid_type',
+  'invalid_value',
+  'missing_required_parameter',
+  'unsupported_parameter',
+  'unsupported_value',
+  'unknown_parameter',
+  'string_above_max_length',
+  'array_above_max_length',
+  'integer_above_max_value',
+  'integer_below_min_value',
+  'invalid_function_parameters',
+  'moderation_blocked',
+])
+
+export interface ErrorText {
+  readonly message: string
+  readonly type: string
+  readonly code: string
+}
+
+/** An answer with an error status. `body` may be JSON of any known shape, HTML or nothing. */
+export function faultOf(status: number, headers: Headers, body: string): Fault {
+  const text = errorText(parsed(body))
+  const kind = kindOf(status, text)
+  const detail = {
+    status,
+    code: SHOWN_CODES.has(text.code) ? text.code : kind === 'rejected' ? contextCode(text.message) : undefined,
+    retryAfterMs: retryAfterMs(headers),
+  }
+  return new Fault(kind, scrub(text.message) || `the provider answered ${status}`, detail)
+}
+
+/** An error that came inside an answer under status 200. Its number, where it has one, counts like a status. */
+export function faultOfError(chunk: JsonObject): Fault {
+  const text = errorText(chunk)
+  const status = Number(text.code)
+  const kind = status >= 400 && status < 600 ? kindOf(status, text) : kindOfType(text)
+  return new Fault(kind, scrub(text.message) || 'the provider reported an error', {
+    code: SHOWN_CODES.has(text.code) ? text.code : undefined,
+  })
+}
+
+/** The words of an error: `{error: {…}}` (OpenAI, Anthropic, Gemini), the same in an array, `{error: "…"}`, `{detail}`, `{message}`, flat. */
+export function errorText(body: JsonValue | undefined): ErrorText {
+  const outer = isArray(body) ? body[0] : body
+  if (!isObject(outer)) return { message: '', type: '', code: '' }
+  const error = outer['error'] ?? outer
+  if (typeof error === 'string') return { message: error, type: '', code: wordOf(outer['code']) }
+  if (!isObject(error)) return { message: '', type: '', code: '' }
+  const message = stringOf(error['message']) ?? stringOf(error['detail']) ?? stringOf(error['Message'])
+  return {
+    message: message ?? (error['detail'] === undefined ? '' : JSON.stringify(error['detail'])),
+    type: wordOf(error['type']) || wordOf(error['status']),
+    code: wordOf(error['code']),
+  }
+}
+
+function kindOf(status: number, text: ErrorText): FaultKind {
+  switch (status) {
+    case 400:
+    case 422:
+      return 'rejected'
+    case 401:
+    case 403:
+      return 'credential'
+    case 404:
+      // The operator's model or deployment is not there: no fault of the caller's.
+      return 'failed'
+    case 413:
+      return 'too_large'
+    case 429:
+      return 'rate_limited'
+    case 408:
+    case 504:
+    case 524:
+      return 'timeout'
+    case 503:
+    case 529:
+      return 'overloaded'
+    default:
+      return text.type === 'overloaded_error' ? 'overloaded' : 'failed'
+  }
+}
+
+/** Error events name a type rather than a status. */
+function kindOfType(text: ErrorText): FaultKind {
+  const words = `${text.type} ${text.code}`.toLowerCase()
+  if (/rate_limit|resource_exhausted|throttl|insufficient_quota/.test(words)) return 'rate_limited'
+  if (/overloaded|unavailable|slow_down/.test(words)) return 'overloaded'
+  if (/timeout|deadline/.test(words)) return 'timeout'
+  if (/authentication|permission|invalid_api_key/.test(words)) return 'credential'
+  if (/invalid_request|invalid_argument|badrequest|validation|context_length/.test(words)) return 'rejected'
+  return 'failed'
+}
+
+/** Agents compact a conversation where they see this code; most servers say it in words alone. */
+function contextCode(message: string): string | undefined {
+  return /maximum context length|context window|prompt is too long|too many (?:input )?tokens/i.test(message)
+    ? 'context_length_exceeded'
+    : undefined
+}
+
+/** `retry-after-ms`, `retry-after` in seconds or as a date; milliseconds, or undefined. */
+export function retryAfterMs(headers: Headers): number | undefined {
+  const ms = Number(headers.get('retry-after-ms') ?? Number.NaN)
+  if (ms >= 0) return ms
+  const after = headers.get('retry-after')
+  if (after === null) return undefined
+  const seconds = Number(after)
+  if (seconds >= 0) return seconds * 1000
+  const dateMs = Date.parse(after)
+  return Number.isNaN(dateMs) ? undefined : Math.max(0, dateMs - Date.now())
+}
+
+function parsed(body: string): JsonValue | undefined {
+  try {
+    const value: JsonValue = JSON.parse(body)
+    return value
+  } catch {
+    // HTML of a proxy, or nothing: the status says all there is.
+    return undefined
+  }
+}
+
+function wordOf(value: JsonValue | undefined): string {
+  const number = numberOf(value)
+  return number === undefined ? (stringOf(value) ?? '') : String(number)
+}

@@ -1,0 +1,157 @@
+/** Gemini's chunks → canonical events (wire.md E4). Calls come whole, a call does not change the finish reason, thoughts are dropped. */
+
+import type { FinishReason, StreamEvent } from '../../core/event.ts'
+import { Fault } from '../../core/fault.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
+import { tokenCount, type Usage } from '../../core/usage.ts'
+import { parseFrame } from '../frame.ts'
+import { mintCallId } from '../ids.ts'
+import type { StreamDecoder } from '../provider.ts'
+import { geminiError } from './fault.ts'
+import type { Signatures } from './signatures.ts'
+
+/** One a stream. Complete with a finish reason (or a blocked prompt) and the clean end of the bytes: there is no other marker. */
+export class GeminiDecoder implements StreamDecoder {
+  private readonly seen = new Set<string>()
+  private calls = 0
+  private started = false
+  private finished = false
+  private ended = false
+
+  constructor(private readonly signatures: Signatures) {}
+
+  decode(_event: string, data: string): readonly StreamEvent[] {
+    return this.ended ? [] : this.chunk(parseFrame(data))
+  }
+
+  close(): readonly StreamEvent[] {
+    if (this.ended) return []
+    if (!this.finished) throw new Fault('cut', 'the stream ended without a finish reason')
+    this.ended = true
+    return [{ type: 'end' }]
+  }
+
+  /** One `GenerateContentResponse`: of a stream, or a whole answer. */
+  chunk(chunk: JsonObject): readonly StreamEvent[] {
+    if (chunk['error'] !== undefined && chunk['error'] !== null) throw geminiError(chunk)
+    const events: StreamEvent[] = []
+    if (!this.started) events.push({ type: 'start' })
+    this.started = true
+    const candidate = firstCandidate(chunk['candidates'])
+    // What comes behind the finish is usage, never content.
+    if (candidate !== undefined && !this.finished) this.candidate(candidate, events)
+    if (candidate === undefined && !this.finished && isBlocked(chunk)) this.finish('content-filter', events)
+    const usage = isObject(chunk['usageMetadata']) ? geminiUsage(chunk['usageMetadata'], this.finished) : undefined
+    if (usage !== undefined) events.push({ type: 'usage', usage })
+    return events
+  }
+
+  private candidate(candidate: JsonObject, events: StreamEvent[]): void {
+    const content = isObject(candidate['content']) ? candidate['content'] : {}
+    const parts = isArray(content['parts']) ? content['parts'] : []
+    for (const part of parts) if (isObject(part)) this.part(part, events)
+    const reason = stringOf(candidate['finishReason']) ?? ''
+    if (reason !== '' && reason !== 'FINISH_REASON_UNSPECIFIED') this.finish(finishReason(reason), events)
+  }
+
+  private part(part: JsonObject, events: StreamEvent[]): void {
+    const call = part['functionCall']
+    if (isObject(call)) this.call(call, part['thoughtSignature'], events)
+    const text = stringOf(part['text']) ?? ''
+    if (text !== '' && part['thought'] !== true) events.push({ type: 'text', text })
+  }
+
+  /** A call with a signature gets an id of ours: the signature is found again under it, by nobody but who was given it. */
+  private call(call: JsonObject, signature: JsonValue | undefined, events: StreamEvent[]): void {
+    const name = stringOf(call['name']) ?? ''
+    if (name === '') throw new Fault('broken', 'a tool call has no name')
+    const given = stringOf(call['id']) ?? ''
+    const signed = typeof signature === 'string' && signature !== ''
+    const callId = signed || given === '' || this.seen.has(given) ? mintCallId() : given
+    this.seen.add(callId)
+    if (signed) this.signatures.keep(callId, signature)
+    const index = this.calls++
+    events.push({ type: 'tool-start', index, callId, name })
+    events.push({ type: 'tool-delta', index, json: isObject(call['args']) ? JSON.stringify(call['args']) : '{}' })
+  }
+
+  private finish(reason: FinishReason, events: StreamEvent[]): void {
+    this.finished = true
+    events.push({ type: 'finish', reason: reason === 'stop' && this.calls > 0 ? 'tool-call' : reason })
+  }
+}
+
+/** A whole answer as events; also the array of chunks that a server sends as a stream where it does not know `alt=sse`. */
+export function geminiEvents(body: JsonValue, signatures: Signatures): readonly StreamEvent[] {
+  const decoder = new GeminiDecoder(signatures)
+  const chunks: readonly JsonValue[] = isArray(body) ? body : [body]
+  const events: StreamEvent[] = []
+  for (const chunk of chunks) {
+    if (!isObject(chunk)) throw new Fault('broken', 'the answer is not a JSON object')
+    events.push(...decoder.chunk(chunk))
+  }
+  try {
+    events.push(...decoder.close())
+  } catch (cause) {
+    throw new Fault('broken', 'the answer has no candidate that is whole', { cause })
+  }
+  return events
+}
+
+/** Throws `broken` where the model did not manage to say what it wanted to: half a call is none. */
+function finishReason(reason: string): FinishReason {
+  switch (reason) {
+    case 'MAX_TOKENS':
+      return 'length'
+    case 'SAFETY':
+    case 'RECITATION':
+    case 'LANGUAGE':
+    case 'BLOCKLIST':
+    case 'PROHIBITED_CONTENT':
+    case 'SPII':
+    case 'MODEL_ARMOR':
+    case 'IMAGE_SAFETY':
+    case 'IMAGE_PROHIBITED_CONTENT':
+    case 'IMAGE_RECITATION':
+      return 'content-filter'
+    case 'MALFORMED_FUNCTION_CALL':
+    case 'UNEXPECTED_TOOL_CALL':
+    case 'TOO_MANY_TOOL_CALLS':
+    case 'MISSING_THOUGHT_SIGNATURE':
+    case 'MALFORMED_RESPONSE':
+      throw new Fault('broken', `the model broke off with ${reason}`)
+    default:
+      // STOP, OTHER, and what may be added.
+      return 'stop'
+  }
+}
+
+function firstCandidate(candidates: JsonValue | undefined): JsonObject | undefined {
+  if (!isArray(candidates)) return undefined
+  for (const candidate of candidates) if (isObject(candidate) && (candidate['index'] ?? 0) === 0) return candidate
+  return undefined
+}
+
+function isBlocked(chunk: JsonObject): boolean {
+  return isObject(chunk['promptFeedback']) && typeof chunk['promptFeedback']['blockReason'] === 'string'
+}
+
+/**
+ * Their counts, cumulative on every chunk; the prompt's holds the cached tokens, the candidates' not the thoughts. A count of 0 is left
+ * out of their JSON, so that at the end the difference to the total tells it; before the end its absence says nothing.
+ */
+function geminiUsage(usage: JsonObject, finished: boolean): Usage {
+  const prompt = tokenCount(usage['promptTokenCount'])
+  const input = prompt === undefined ? undefined : prompt + (tokenCount(usage['toolUsePromptTokenCount']) ?? 0)
+  const candidates = tokenCount(usage['candidatesTokenCount'])
+  const thoughts = tokenCount(usage['thoughtsTokenCount'])
+  const counted = candidates === undefined && thoughts === undefined ? undefined : (candidates ?? 0) + (thoughts ?? 0)
+  const total = tokenCount(usage['totalTokenCount'])
+  const rest = finished && total !== undefined && input !== undefined ? Math.max(0, total - input) : undefined
+  return {
+    input,
+    cachedInput: tokenCount(usage['cachedContentTokenCount']),
+    output: counted ?? rest,
+    reasoning: thoughts,
+  }
+}

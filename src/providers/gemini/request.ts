@@ -1,0 +1,164 @@
+/** The canonical request → the body of Gemini's `generateContent` (wire.md E4). Cache marks have no counterpart: its caching is implicit. */
+
+import { isObject, type JsonObject } from '../../core/json.ts'
+import type { ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
+import type { Target, UpstreamRequest } from '../provider.ts'
+import { CallIds, callInput } from '../tool-calls.ts'
+import { type NameRule, ToolNames } from '../tool-names.ts'
+import { conversationOf, type EarlierCall, offeredTools, type ToolResult, type Turn } from '../turns.ts'
+import type { Signatures } from './signatures.ts'
+
+/** Dots, colons and dashes may stand in a name, but not first. */
+const NAMES: NameRule = { legal: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, illegal: /[^a-zA-Z0-9_.:-]/g, charsMax: 64 }
+/** More are refused. */
+const STOPS_MAX = 5
+/** Gemini 3 and later refuse a call of the running turn without a signature; earlier models do not ask. */
+const WANTS_SIGNATURES = /gemini-(?:[3-9]|\d\d)/
+/** Documented for calls whose signature is not to be had. */
+const NO_SIGNATURE = 'skip_thought_signature_validator'
+
+export function geminiRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
+  const { endpoint, model } = target
+  const names = new ToolNames(request, NAMES)
+  const authorization: Record<string, string> =
+    endpoint.apiKey === undefined ? {} : { 'x-goog-api-key': endpoint.apiKey }
+  const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
+  return {
+    url: `${endpoint.baseUrl}/v1beta/${resource(model)}:${method}`,
+    headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
+    body: JSON.stringify(geminiBody(request, model, names, signatures)),
+    toolNames: names.restore,
+  }
+}
+
+/** `gemini-…` is short for `models/gemini-…`; tuned models stand in a collection of their own. */
+function resource(model: string): string {
+  const path = model.includes('/') ? model : `models/${model}`
+  return path.split('/').map(encodeURIComponent).join('/')
+}
+
+/** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
+function geminiBody(request: ChatRequest, model: string, names: ToolNames, signatures: Signatures): JsonObject {
+  const { system, turns } = conversationOf(request)
+  const tools = declarations(request)
+  return {
+    systemInstruction: system.length > 0 ? { parts: system.map(({ text }) => ({ text })) } : undefined,
+    tools: tools.length > 0 ? [{ functionDeclarations: tools.map((tool) => declaration(tool, names)) }] : undefined,
+    toolConfig: tools.length > 0 ? toolConfig(request, names) : undefined,
+    contents: new Contents(names, signatures, WANTS_SIGNATURES.test(model)).of(turns),
+    generationConfig: generationConfig(request, tools.length > 0),
+  }
+}
+
+/** Turns → contents. One a request: results name the function whose call they answer. */
+class Contents {
+  private readonly ids = new CallIds()
+  /** The function of each call, by the id that was sent. */
+  private readonly called = new Map<string, string>()
+
+  constructor(
+    private readonly names: ToolNames,
+    private readonly signatures: Signatures,
+    private readonly wantsSignatures: boolean,
+  ) {}
+
+  of(turns: readonly Turn[]): JsonObject[] {
+    return turns.map((turn) => ({ role: turn.role === 'user' ? 'user' : 'model', parts: this.parts(turn) }))
+  }
+
+  private parts(turn: Turn): JsonObject[] {
+    if (turn.role === 'user')
+      return [...turn.results.map((result) => this.response(result)), ...turn.parts.map(dataPart)]
+    this.ids.turn()
+    const text = turn.parts.map((part) => ({ text: part.text }))
+    return [...text, ...turn.calls.map((call, index) => this.call(call, index))]
+  }
+
+  private call({ callId, name, json }: EarlierCall, index: number): JsonObject {
+    const id = this.ids.call(callId)
+    const sent = this.names.sent(name)
+    this.called.set(id, sent)
+    // Of parallel calls only the first carries a signature.
+    const signature = this.signatures.of(callId) ?? (this.wantsSignatures && index === 0 ? NO_SIGNATURE : undefined)
+    return { functionCall: { id, name: sent, args: callInput(json) }, thoughtSignature: signature }
+  }
+
+  private response({ callId, parts, isError }: ToolResult): JsonObject {
+    const id = this.ids.result(callId)
+    const text = parts.map((part) => part.text).join('\n')
+    return {
+      functionResponse: {
+        id,
+        // The result of no call is refused there, under whatever name.
+        name: this.called.get(id) ?? this.names.sent(callId),
+        response: isError === true ? { error: text } : { result: text },
+      },
+    }
+  }
+}
+
+function dataPart(part: TextPart | ImagePart): JsonObject {
+  if (part.type === 'text') return { text: part.text }
+  const { source } = part
+  if (source.type === 'base64') return { inlineData: { mimeType: source.mediaType, data: source.data } }
+  return { fileData: { mimeType: typeByName(source.url), fileUri: source.url } }
+}
+
+/** An address does not say what is behind it, and the API asks. */
+function typeByName(url: string): string {
+  const name = /\.(png|webp|gif|heic|heif)(?:[?#]|$)/i.exec(url)?.[1]
+  return `image/${name?.toLowerCase() ?? 'jpeg'}`
+}
+
+/** Of allowed tools only those are declared, unless one must be called: then the mode itself can name them. */
+function declarations(request: ChatRequest): readonly Tool[] {
+  return request.toolChoice?.mode === 'allowed' && request.toolChoice.required ? request.tools : offeredTools(request)
+}
+
+/** `parametersJsonSchema` takes JSON Schema as it is; `parameters` would want Gemini's own subset of OpenAPI. */
+function declaration(tool: Tool, names: ToolNames): JsonObject {
+  const { $schema: _, ...schema } = tool.parameters
+  return { name: names.sent(tool.name), description: tool.description, parametersJsonSchema: schema }
+}
+
+function toolConfig({ toolChoice }: ChatRequest, names: ToolNames): JsonObject | undefined {
+  const config = (mode: string, allowed?: readonly string[]): JsonObject => ({
+    functionCallingConfig: { mode, allowedFunctionNames: allowed?.map((name) => names.sent(name)) },
+  })
+  switch (toolChoice?.mode) {
+    case 'none':
+      return config('NONE')
+    case 'required':
+      return config('ANY')
+    case 'tool':
+      return config('ANY', [toolChoice.name])
+    case 'allowed':
+      return toolChoice.required ? config('ANY', toolChoice.names) : config('AUTO')
+    case 'auto':
+      return config('AUTO')
+    case undefined:
+      return undefined
+  }
+}
+
+/** Penalties are left out: most models refuse a request that has them. */
+function generationConfig({ sampling, maxOutputTokens, stop }: ChatRequest, hasTools: boolean): JsonObject | undefined {
+  const config = {
+    maxOutputTokens,
+    temperature: sampling.temperature,
+    topP: sampling.topP,
+    stopSequences: stop.length > 0 ? stop.filter((text) => text !== '').slice(0, STOPS_MAX) : undefined,
+    seed: sampling.seed,
+    // JSON answers and function calling exclude each other.
+    ...(hasTools ? undefined : jsonMode(sampling.responseFormat)),
+  }
+  return Object.values(config).some((value) => value !== undefined) ? config : undefined
+}
+
+function jsonMode(format: JsonObject | undefined): JsonObject | undefined {
+  const type = format?.['type']
+  if (type !== 'json_object' && type !== 'json_schema') return undefined
+  const named = format?.['json_schema']
+  const schema = isObject(named) ? named['schema'] : undefined
+  return { responseMimeType: 'application/json', responseJsonSchema: isObject(schema) ? schema : undefined }
+}

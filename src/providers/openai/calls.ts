@@ -1,0 +1,110 @@
+/** The tool calls of one answer, gathered from the deltas of servers that agree on little but their names (wire.md E1). */
+
+import type { StreamEvent } from '../../core/event.ts'
+import { Fault } from '../../core/fault.ts'
+import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
+
+interface Call {
+  readonly index: number
+  id: string
+  name: string
+  /** Arguments that came before the call could be opened. */
+  pending: string
+  open: boolean
+  /** All arguments so far, kept only where calls cannot be told apart by an index. */
+  written: string
+}
+
+/** Calls are numbered in order of appearance, whatever the server's own numbers. The first id and the first name that are not empty hold. */
+export class Calls {
+  private readonly calls: Call[] = []
+  private readonly byIndex = new Map<number, Call>()
+  private readonly seen = new Set<string>()
+
+  constructor(private readonly mint: () => string) {}
+
+  get any(): boolean {
+    return this.calls.length > 0
+  }
+
+  /** One entry of `delta.tool_calls`. */
+  add(delta: JsonObject, events: StreamEvent[]): void {
+    const called = isObject(delta['function']) ? delta['function'] : {}
+    const id = stringOf(delta['id']) ?? ''
+    const name = stringOf(called['name']) ?? ''
+    const call = this.callOf(delta['index'], id, name)
+    if (call.id === '') call.id = id
+    if (call.name === '') call.name = name
+    const written = called['arguments']
+    const json = isObject(written) ? JSON.stringify(written) : (stringOf(written) ?? '')
+    call.pending += json
+    // A call opens once its name is known and its id is, or cannot come any more since its arguments have begun.
+    if (!call.open && call.name !== '' && (call.id !== '' || call.pending !== '')) this.open(call, events)
+    if (call.open) this.flush(call, events)
+  }
+
+  /** The calls are whole. A call without arguments gets `{}`; one without a name is none that a caller could run. */
+  finish(events: StreamEvent[]): void {
+    for (const call of this.calls) {
+      if (call.name === '') throw new Fault('broken', 'a tool call has no name')
+      if (!call.open) this.open(call, events)
+      if (call.written === '') call.pending = call.pending === '' ? '{}' : call.pending
+      this.flush(call, events)
+    }
+  }
+
+  private open(call: Call, events: StreamEvent[]): void {
+    call.open = true
+    if (call.id === '' || this.seen.has(call.id)) call.id = this.mint()
+    this.seen.add(call.id)
+    events.push({ type: 'tool-start', index: call.index, callId: call.id, name: call.name })
+  }
+
+  private flush(call: Call, events: StreamEvent[]): void {
+    if (call.pending === '') return
+    call.written += call.pending
+    events.push({ type: 'tool-delta', index: call.index, json: call.pending })
+    call.pending = ''
+  }
+
+  private callOf(index: unknown, id: string, name: string): Call {
+    if (typeof index === 'number') {
+      const known = this.byIndex.get(index)
+      // Some servers give every call the index 0: another id together with a name is another call.
+      if (
+        known !== undefined &&
+        !(id !== '' && name !== '' && known.id !== '' && known.id !== id && !this.isRepeat(known, name))
+      )
+        return known
+      const call = this.begin()
+      this.byIndex.set(index, call)
+      return call
+    }
+    const last = this.calls.at(-1)
+    if (last === undefined) return this.begin()
+    if (id !== '')
+      return this.calls.find((call) => call.id === id) ?? (last.id === '' && name === '' ? last : this.begin())
+    if (name !== '' && (name !== last.name || isWhole(last.written))) return last.name === '' ? last : this.begin()
+    return last
+  }
+
+  /** A header that is sent again with a fresh id while the arguments are still under way belongs to the same call. */
+  private isRepeat(call: Call, name: string): boolean {
+    return call.name === name && call.written !== '' && !isWhole(call.written)
+  }
+
+  private begin(): Call {
+    const call: Call = { index: this.calls.length, id: '', name: '', pending: '', open: false, written: '' }
+    this.calls.push(call)
+    return call
+  }
+}
+
+function isWhole(json: string): boolean {
+  try {
+    return isObject(JSON.parse(json))
+  } catch {
+    // Not yet: half of a call's arguments is not JSON.
+    return false
+  }
+}

@@ -1,0 +1,18 @@
+/** OpenAI, and every server that speaks its Chat Completions API; Azure is the same with another address and header. */
+
+import { SseFramer } from '../../wire/frames.ts'
+import { faultOf } from '../fault.ts'
+import type { Provider } from '../provider.ts'
+import { OpenaiDecoder, openaiEvents } from './events.ts'
+import { azureRequest, openaiRequest } from './request.ts'
+
+export const openai: Provider = {
+  request: openaiRequest,
+  streamType: 'text/event-stream',
+  framer: (shortcut) => new SseFramer(shortcut),
+  decoder: () => new OpenaiDecoder(),
+  events: openaiEvents,
+  fault: faultOf,
+}
+
+export const azure: Provider = { ...openai, request: azureRequest }

@@ -1,0 +1,180 @@
+/** The canonical request → the body of Chat Completions, for OpenAI and the servers that speak its API, and for Azure. */
+
+import type { JsonObject, JsonValue } from '../../core/json.ts'
+import type {
+  CacheMark,
+  ChatRequest,
+  ImagePart,
+  Message,
+  TextPart,
+  Tool,
+  ToolChoice,
+  UserPart,
+} from '../../core/request.ts'
+import type { Target, UpstreamRequest } from '../provider.ts'
+import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
+
+/** Models that refuse `max_tokens` and want `max_completion_tokens`; other servers often know the former alone. */
+const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
+
+export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
+  const { endpoint } = target
+  const names = new ToolNames(request, NAMES_OF_64)
+  const authorization: Record<string, string> =
+    endpoint.apiKey === undefined ? {} : { authorization: `Bearer ${endpoint.apiKey}` }
+  return {
+    url: `${endpoint.baseUrl}/chat/completions`,
+    headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
+    body: JSON.stringify(openaiBody(request, target.model, names)),
+    toolNames: names.restore,
+  }
+}
+
+/** Azure: the deployment stands in the path, the key in a header of its own (wire.md E2). A base that ends in `/v1` is its newer API. */
+export function azureRequest(request: ChatRequest, target: Target): UpstreamRequest {
+  const { endpoint } = target
+  const names = new ToolNames(request, NAMES_OF_64)
+  const path = endpoint.baseUrl.endsWith('/v1')
+    ? '/chat/completions'
+    : `/openai/deployments/${encodeURIComponent(target.model)}/chat/completions`
+  const version = endpoint.apiVersion === undefined ? '' : `?api-version=${encodeURIComponent(endpoint.apiVersion)}`
+  const authorization: Record<string, string> = endpoint.apiKey === undefined ? {} : { 'api-key': endpoint.apiKey }
+  return {
+    url: `${endpoint.baseUrl}${path}${version}`,
+    headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
+    body: JSON.stringify(openaiBody(request, target.model, names)),
+    toolNames: names.restore,
+  }
+}
+
+/** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
+function openaiBody(request: ChatRequest, model: string, names: ToolNames): JsonObject {
+  const { sampling, hints } = request
+  const limit = COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens'
+  return {
+    model,
+    messages: request.messages.map((message) => openaiMessage(message, names)),
+    ...(request.tools.length > 0 ? { tools: request.tools.map((tool) => openaiTool(tool, names)) } : undefined),
+    tool_choice: request.toolChoice === undefined ? undefined : openaiToolChoice(request.toolChoice, names),
+    parallel_tool_calls: request.parallelToolCalls,
+    [limit]: request.maxOutputTokens,
+    stop: request.stop.length > 0 ? request.stop : undefined,
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    frequency_penalty: sampling.frequencyPenalty,
+    presence_penalty: sampling.presencePenalty,
+    seed: sampling.seed,
+    logit_bias: sampling.logitBias,
+    logprobs: sampling.logprobs,
+    top_logprobs: sampling.topLogprobs,
+    reasoning_effort: sampling.reasoningEffort,
+    verbosity: sampling.verbosity,
+    response_format: sampling.responseFormat,
+    user: hints.user,
+    safety_identifier: hints.safetyIdentifier,
+    service_tier: hints.serviceTier,
+    prompt_cache_key: hints.promptCacheKey,
+    prompt_cache_retention: hints.promptCacheRetention,
+    prompt_cache_options: hints.promptCacheOptions,
+    cache_control: request.cache === undefined ? undefined : openaiMark(request.cache),
+    ...(request.stream ? { stream: true, stream_options: { include_usage: true } } : undefined),
+  }
+}
+
+function openaiMessage(message: Message, names: ToolNames): JsonObject {
+  switch (message.role) {
+    case 'system':
+      return { role: 'system', content: openaiText(message.parts, '\n') }
+    case 'user':
+      return { role: 'user', content: openaiParts(message.parts) }
+    case 'tool':
+      return { role: 'tool', tool_call_id: message.callId, content: openaiText(message.parts, '\n') }
+    case 'assistant':
+      return {
+        role: 'assistant',
+        content:
+          message.parts.length > 0
+            ? openaiText(message.parts, '')
+            : message.toolCalls.length > 0 || message.refusal !== undefined
+              ? null
+              : '',
+        refusal: message.refusal,
+        tool_calls:
+          message.toolCalls.length === 0
+            ? undefined
+            : message.toolCalls.map((call) => ({
+                id: call.callId,
+                type: 'function',
+                function: { name: names.sent(call.name), arguments: call.json },
+              })),
+      }
+  }
+}
+
+/** One string, as every server takes it; parts only where a cache mark must survive. */
+function openaiText(parts: readonly TextPart[], separator: string): JsonValue {
+  if (parts.some((part) => part.cache !== undefined)) return parts.map(openaiTextPart)
+  return parts.map((part) => part.text).join(separator)
+}
+
+function openaiParts(parts: readonly UserPart[]): JsonValue {
+  const [only] = parts
+  if (parts.length === 1 && only?.type === 'text' && only.cache === undefined) return only.text
+  return parts.map(openaiPart)
+}
+
+function openaiPart(part: UserPart): JsonObject {
+  switch (part.type) {
+    case 'text':
+      return openaiTextPart(part)
+    case 'image':
+      return openaiImage(part)
+    case 'native':
+      return part.json
+  }
+}
+
+function openaiTextPart(part: TextPart): JsonObject {
+  return { type: 'text', text: part.text, cache_control: part.cache === undefined ? undefined : openaiMark(part.cache) }
+}
+
+function openaiImage(part: ImagePart): JsonObject {
+  const { source } = part
+  const url = source.type === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`
+  return {
+    type: 'image_url',
+    image_url: { url, detail: part.detail },
+    cache_control: part.cache === undefined ? undefined : openaiMark(part.cache),
+  }
+}
+
+/** The form that OpenRouter and LiteLLM take; marks that the model does not support were taken out before. */
+function openaiMark(mark: CacheMark): JsonObject {
+  return { type: 'ephemeral', ttl: mark.ttl }
+}
+
+function openaiTool(tool: Tool, names: ToolNames): JsonObject {
+  return {
+    type: 'function',
+    function: {
+      name: names.sent(tool.name),
+      description: tool.description,
+      parameters: tool.parameters,
+      strict: tool.strict,
+    },
+    cache_control: tool.cache === undefined ? undefined : openaiMark(tool.cache),
+  }
+}
+
+function openaiToolChoice(choice: ToolChoice, names: ToolNames): JsonValue {
+  switch (choice.mode) {
+    case 'tool':
+      return { type: 'function', function: { name: names.sent(choice.name) } }
+    case 'allowed': {
+      const tools = choice.names.map((name) => ({ type: 'function', function: { name: names.sent(name) } }))
+      return { type: 'allowed_tools', allowed_tools: { mode: choice.required ? 'required' : 'auto', tools } }
+    }
+    default:
+      return choice.mode
+  }
+}

@@ -1,0 +1,71 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { tmpdir } from 'node:os'
+import { MAIN } from '../process/weir.ts'
+
+// Several processes are started by each test, on machines that may be busy.
+setDefaultTimeout(30_000)
+
+async function weir(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const process_ = Bun.spawn([process.execPath, MAIN, ...args], { cwd: tmpdir(), stdio: ['ignore', 'pipe', 'pipe'] })
+  const [stdout, stderr, code] = await Promise.all([
+    new Response(process_.stdout).text(),
+    new Response(process_.stderr).text(),
+    process_.exited,
+  ])
+  return { code, stdout, stderr }
+}
+
+const commands = ['serve', 'check', 'explain', 'version']
+
+test('--help lists every command', async () => {
+  for (const ask of ['--help', '-h', 'help']) {
+    const { code, stdout, stderr } = await weir(ask)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const command of commands) expect(stdout).toContain(`  ${command} `)
+  }
+})
+
+for (const command of commands) {
+  test(`${command} --help says what it takes`, async () => {
+    const { code, stdout, stderr } = await weir(command, '--help')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toStartWith(`Usage: weir ${command}`)
+    if (command !== 'version') expect(stdout).toContain('--config FILE')
+  })
+
+  test(`${command} with a flag that it does not know is wrong usage`, async () => {
+    const { code, stdout, stderr } = await weir(command, '--nonsense')
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(/^weir: [^\n]*--nonsense[^\n]*\n$/)
+  })
+}
+
+for (const [name, args] of [
+  ['no command', []],
+  ['a command that there is not', ['sevre']],
+  ['the name of an object property', ['constructor']],
+  ['a port that is none', ['serve', '--port', '65536']],
+  ['a negative port', ['serve', '--port=-1']],
+  ['no workers', ['serve', '--workers', '0']],
+  ['a flag without its value', ['serve', '--config']],
+  ['an argument too many', ['version', 'please']],
+  ['the worker command by hand', ['worker']],
+] as const) {
+  test(`${name}: one line, exit code 2`, async () => {
+    const { code, stdout, stderr } = await weir(...args)
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(/^weir: [^\n]+\n$/)
+  })
+}
+
+test('version is one line', async () => {
+  const { code, stdout, stderr } = await weir('version')
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  expect(stdout).toMatch(/^weir \d+\.\d+\.\d+ \(commit (unknown|[0-9a-f]+), Bun \d+\.\d+\.\d+\)\n$/)
+})
+
+test('a configuration that is not there is one line and exit code 1', async () => {
+  const { code, stdout, stderr } = await weir('serve', '--config', '/nowhere/weir.yaml')
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr).toMatch(/^weir: [^\n]*\/nowhere\/weir\.yaml[^\n]*\n$/)
+})

@@ -1,0 +1,364 @@
+/** What a good file becomes, how files are found and read, and that no edit of a file makes the loader fail. */
+
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
+
+import { describe, expect, test } from 'bun:test'
+import { createHash, randomInt } from 'node:crypto'
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { CatalogData } from '../../src/catalog/catalog.ts'
+import type { Config } from '../../src/config/config.ts'
+import { jsonSchema } from '../../src/config/json-schema.ts'
+import { configFile, environment, loadConfig, parseConfig } from '../../src/config/load.ts'
+import type { Endpoint } from '../../src/providers/provider.ts'
+import { BASE, edited, good, options, parse } from './fixture.ts'
+
+const ROOT = join(import.meta.dir, '../..')
+const EXAMPLE = join(ROOT, 'weir.example.yaml')
+const DUMMIES = [
+  'OPENAI_API_KEY',
+  'ANTHROPIC_API_KEY',
+  'GEMINI_API_KEY',
+  'AZURE_API_KEY',
+  'AWS_ACCESS_KEY_ID',
+  'AWS_SECRET_ACCESS_KEY',
+  'WEIR_APP_KEY',
+]
+const ENV = Object.fromEntries(DUMMIES.map((name) => [name, `canary-of-${name}`]))
+
+/** Compiles only while the configuration fits what is made of it. */
+const fits = (config: Config): { catalog: CatalogData; endpoints: readonly Endpoint[] } => ({
+  catalog: config,
+  endpoints: config.providers,
+})
+
+describe('defaults', () => {
+  test('of the process', () => {
+    const { providers: _providers, models: _models, organizations: _organizations, ...rest } = good(BASE)
+    expect(rest).toEqual({
+      listen: { host: '127.0.0.1', port: 8080, explainHeader: false },
+      admin: { host: '127.0.0.1', port: 9090 },
+      workers: 1,
+      dataDir: './data',
+      drainSeconds: 600,
+      ownedBy: 'weir',
+      ledger: { kind: 'embedded' },
+      ledgerUnreachable: 'refuse',
+      responses: { rememberItemsSeconds: 3600 },
+      compatibility: { toolResultImages: 'refuse' },
+      compaction: {},
+      auto: { candidates: ['gpt', 'claude'] },
+      routing: { maxAttempts: 3, totalTimeoutMs: 600_000 },
+    })
+  })
+
+  test('of providers: deadlines and addresses', () => {
+    const text = edited(
+      'anthropic: { dialect: anthropic, api_key: x }',
+      `anthropic: { dialect: anthropic }
+  google: { dialect: gemini }
+  aws: { dialect: bedrock, region: eu-west-1, access_key_id: a, secret_access_key: b, session_token: c }
+  local: { dialect: openai, base_url: "http://127.0.0.1:8000/v1/", first_byte_timeout_ms: 7, headers: { x-a: b } }`,
+    )
+    const { providers } = good(text)
+    expect(providers.map(({ name, baseUrl }) => [name, baseUrl])).toEqual([
+      ['openai', 'https://api.openai.com/v1'],
+      ['anthropic', 'https://api.anthropic.com'],
+      ['google', 'https://generativelanguage.googleapis.com'],
+      ['aws', 'https://bedrock-runtime.eu-west-1.amazonaws.com'],
+      ['local', 'http://127.0.0.1:8000/v1'],
+    ])
+    expect(providers[0]).toMatchObject({
+      apiKey: 'sk-canary-openai',
+      headers: {},
+      deadlines: {
+        connectMs: 3000,
+        firstByteMs: { stream: 60_000, whole: 600_000 },
+        idleMs: 60_000,
+        totalMs: 3_600_000,
+      },
+    })
+    expect(providers[3]?.aws).toEqual({
+      region: 'eu-west-1',
+      accessKeyId: 'a',
+      secretAccessKey: 'b',
+      sessionToken: 'c',
+    })
+    expect(providers[4]).toMatchObject({
+      headers: { 'x-a': 'b' },
+      deadlines: { firstByteMs: { stream: 7, whole: 7 } },
+    })
+  })
+
+  test('of models, organisations and keys', () => {
+    const config = good(BASE)
+    expect(config.models[1]).toMatchObject({
+      aliases: [],
+      fallbacks: [],
+      defaultOutputTokens: 4096,
+      supports: [],
+      promptCache: { key: false, explicit: false, ttls: [] },
+    })
+    expect(config.organizations[0]).toMatchObject({
+      rules: [],
+      auto: 'available',
+      keys: [
+        { id: 'ci', auto: 'available', disabled: false },
+        { id: 'app', auto: 'available', disabled: false },
+      ],
+    })
+  })
+})
+
+describe('values', () => {
+  test('money is whole micro-dollars', () => {
+    const config = good(
+      edited('spend: { day: 50 }', 'spend: { day: 50.25, total: 0.1, strict: true, on_exhausted: cut }'),
+    )
+    expect(config.models[0]?.price).toEqual({ input: 250_000, cachedInput: 25_000, output: 2_000_000 })
+    expect(config.models[2]?.price).toEqual({ image: 40_000 })
+    expect(config.organizations[0]?.limits.spend).toEqual({
+      day: 50_250_000,
+      total: 100_000,
+      strict: true,
+      onExhausted: 'cut',
+    })
+  })
+
+  test('keys are hashes, and no plain key is left', () => {
+    const config = good(edited('9f86', '9F86'))
+    const [ci, app] = config.organizations[0]?.keys ?? []
+    expect(ci?.sha256).toBe(createHash('sha256').update('0123456789abcdef0').digest('hex'))
+    expect(app?.sha256).toStartWith('9f86d0')
+    expect(JSON.stringify(config)).not.toContain('0123456789abcdef0')
+  })
+
+  test.each([
+    ['2027-01-01', Date.UTC(2027, 0, 1)],
+    ['"2027-01-01T12:30:00Z"', Date.UTC(2027, 0, 1, 12, 30)],
+    ['"2027-01-01T12:30:00.5+02:00"', Date.UTC(2027, 0, 1, 10, 30, 0, 500)],
+    ['"2028-02-29"', Date.UTC(2028, 1, 29)],
+  ])('expires_at %s', (written, ms) => {
+    const config = good(edited('key: 0123456789abcdef0 }', `key: 0123456789abcdef0, expires_at: ${written} }`))
+    expect(config.organizations[0]?.keys[0]?.expiresAtMs).toBe(ms)
+  })
+
+  test('references: in a string, from a file, and bare ones as numbers and booleans where those are meant', () => {
+    const text = `
+data_dir: "a/\${PORT}/\${file:there}"
+drain_seconds: \${PORT}
+workers: \${ONE}
+listen:
+  explain_header: \${FLAG}
+${edited(
+  'api_key: x }',
+  `api_key: x }
+  local:
+    dialect: openai
+    api_key: \${DIGITS}`,
+)}`
+    const config = good(text, { env: { ...options.env, ONE: '1' } })
+    expect(config.dataDir).toBe('a/8181/from a file')
+    expect(config.drainSeconds).toBe(8181)
+    expect(config.workers).toBe(1)
+    expect(config.listen.explainHeader).toBe(true)
+    expect(config.providers[2]?.apiKey).toBe('1234567890123456')
+  })
+
+  test.each([
+    ['embedded', { kind: 'embedded' }],
+    ['{ redis: "redis://a:1/0" }', { kind: 'redis', redis: { kind: 'single', url: 'redis://a:1/0' } }],
+    ['{ redis: { cluster: ["redis://a"] } }', { kind: 'redis', redis: { kind: 'cluster', nodes: ['redis://a'] } }],
+    [
+      '{ redis: { sentinels: ["rediss://a"], name: m } }',
+      { kind: 'redis', redis: { kind: 'sentinel', sentinels: ['rediss://a'], name: 'm' } },
+    ],
+  ])('ledger: %s', (written, ledger) => {
+    expect(JSON.parse(JSON.stringify(good(`ledger: ${written}\n${BASE}`).ledger))).toEqual(ledger)
+  })
+
+  test('workers: auto is the cores where Redis is there, and one core needs none', () => {
+    expect(good(`workers: auto\nledger: { redis: "redis://a" }\n${BASE}`, { cores: 6 }).workers).toBe(6)
+    expect(good(`workers: auto\n${BASE}`, { cores: 1 }).workers).toBe(1)
+  })
+
+  test('an alias may stand in two models', () => {
+    expect(good(edited('name: claude', 'name: claude\n    aliases: [mini]')).models[1]?.aliases).toEqual(['mini'])
+  })
+
+  test('a key may narrow its organisation and be made mandatory', () => {
+    const row = 'key: 0123456789abcdef0 }'
+    for (const auto of ['off', 'available', 'mandatory'] as const) {
+      const config = good(edited(row, `key: 0123456789abcdef0, auto: ${auto} }`))
+      expect(config.organizations[0]?.keys[0]?.auto).toBe(auto)
+    }
+  })
+
+  test('the configuration is plain data: JSON brings the same back', () => {
+    const config = good(BASE)
+    const back: unknown = JSON.parse(JSON.stringify(config))
+    expect(back).toEqual(config)
+    expect(fits(config).endpoints).toHaveLength(2)
+  })
+})
+
+describe('files', () => {
+  test('the example is good, whole, and without a key', async () => {
+    const loaded = await loadConfig(EXAMPLE, ENV)
+    expect(loaded).toMatchObject({ ok: true })
+    if (!loaded.ok) return
+    expect(loaded.config.models.map((model) => model.name)).toContain('gpt-image')
+    expect(JSON.stringify(loaded.config)).not.toContain('canary-of-WEIR_APP_KEY')
+  })
+
+  test('the example without its environment names every variable', async () => {
+    const loaded = await loadConfig(EXAMPLE, {})
+    expect(loaded.ok ? [] : loaded.problems).toHaveLength(DUMMIES.length)
+  })
+
+  test('references to files are relative to the configuration, and lose one line end', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'weir-config-'))
+    const file = join(directory, 'weir.yaml')
+    await writeFile(join(directory, 'secret'), 'canary-secret\n')
+    await writeFile(file, edited('${OPENAI_API_KEY}', '${file:secret}'))
+    const loaded = await loadConfig(file, {})
+    expect(loaded.ok ? loaded.config.providers[0]?.apiKey : loaded.problems).toBe('canary-secret')
+    await writeFile(file, edited('${OPENAI_API_KEY}', '${file:sub/none}'))
+    expect(await loadConfig(file, {})).toEqual({
+      ok: false,
+      problems: ['providers.openai.api_key: "${file:sub/none}" there is no such file'],
+    })
+  })
+
+  test('a file that is not there, a directory, bytes that are no text, a file without end', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'weir-config-'))
+    await writeFile(join(directory, 'bytes'), new Uint8Array([0xff, 0xfe, 0]))
+    const none = join(directory, 'none')
+    const of = async (file: string) => {
+      const loaded = await loadConfig(file, {})
+      return loaded.ok ? [] : loaded.problems
+    }
+    expect(await of(none)).toEqual([
+      `${none}: there is no such file; write one as weir.example.yaml shows, or name another with --config FILE`,
+    ])
+    expect(await of(directory)).toEqual([`${directory}: cannot be read (EISDIR)`])
+    expect(await of(join(directory, 'bytes'))).toEqual([`${join(directory, 'bytes')}: is not UTF-8`])
+    expect(await of('/dev/zero')).toEqual(['/dev/zero: is larger than 8388608 bytes'])
+  })
+
+  test('the flag names the file; without it weir.yaml', async () => {
+    expect(await configFile('/a/b.yaml')).toBe('/a/b.yaml')
+    expect(await configFile(undefined)).toEndWith('weir.yaml')
+  })
+
+  test('the environment is a copy', () => {
+    environment()['WEIR_TEST_OF_A_COPY'] = '1'
+    expect(environment()['WEIR_TEST_OF_A_COPY']).toBeUndefined()
+  })
+
+  test('weir.schema.json is current: bun scripts/write-schema.ts', async () => {
+    const text = await Bun.file(join(ROOT, 'src/config/weir.schema.json')).text()
+    expect(text).toBe(jsonSchema())
+  })
+})
+
+/** Draws of a small generator: the same seed, the same draws. */
+function draws(seed: number): (below: number) => number {
+  let state = seed >>> 0
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return Math.floor((state / 2 ** 32) * below)
+  }
+}
+
+const SCRAPS = [
+  '{',
+  '}',
+  '[',
+  ']',
+  ':',
+  ': ',
+  '-',
+  '\n',
+  '  ',
+  '"',
+  "'",
+  '&a ',
+  '*a',
+  '<<: ',
+  '!!str ',
+  '%',
+  '~',
+  '0',
+  '-1',
+  '1e400',
+  '.inf',
+  'null',
+  'true',
+  'auto',
+  '${',
+  '${PORT}',
+  '${file:there}',
+  '__proto__: ',
+  'constructor',
+  'x'.repeat(300),
+  '\u0000',
+  '\ud800',
+  '🜁',
+]
+
+test('random edits never crash the loader: it gives a configuration, or problems of one line each', async () => {
+  const seed = randomInt(2 ** 31)
+  console.log(`seed ${seed}`)
+  const draw = draws(seed)
+  const whole = await Bun.file(EXAMPLE).text()
+  for (let round = 0; round < 400; round++) {
+    let text = round % 2 === 0 ? BASE : whole
+    for (let edits = 1 + draw(3); edits > 0; edits--) {
+      const at = draw(text.length)
+      const scrap =
+        draw(3) === 0 ? text.slice(draw(text.length)).slice(0, draw(60)) : (SCRAPS[draw(SCRAPS.length)] ?? '')
+      text = text.slice(0, at) + scrap + text.slice(at + draw(2) * draw(40))
+    }
+    const result = parseConfig(text, { ...options, env: { ...options.env, ...ENV } })
+    if (result.ok) {
+      const back: unknown = JSON.parse(JSON.stringify(result.config))
+      expect(back).toEqual(result.config)
+    } else {
+      expect(result.problems.length).toBeGreaterThan(0)
+      for (const line of result.problems) expect(line).toMatch(/^[^\n\r]+: [^\n\r]+$/)
+      expect(result.problems.join()).not.toContain('canary')
+    }
+  }
+})
+
+/** Every place of a value in parsed data, and a copy with another value there. */
+function places(value: unknown, path: readonly string[] = []): readonly (readonly string[])[] {
+  if (typeof value !== 'object' || value === null) return [path]
+  return [path, ...Object.entries(value).flatMap(([name, inner]) => places(inner, [...path, name]))]
+}
+
+function put(value: unknown, [head, ...rest]: readonly string[], by: unknown): unknown {
+  if (head === undefined) return by
+  if (Array.isArray(value))
+    return value.map((item: unknown, index) => (String(index) === head ? put(item, rest, by) : item))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [name, name === head ? put(inner, rest, by) : inner]),
+  )
+}
+
+test('any value in any place of a sound file is accepted or told, never thrown', async () => {
+  const whole: unknown = Bun.YAML.parse(await Bun.file(EXAMPLE).text())
+  const values = [null, 0, -1, 1.5, true, '', 'x', 'auto', [], {}, [null], { x: 1 }, [[]], { redis: 3 }]
+  for (const [index, path] of places(whole).entries()) {
+    // Three of the values a place, others in the next one: every pair of place and value would take a minute.
+    for (let turn = 0; turn < 3; turn++) {
+      const value = values[(index * 3 + turn) % values.length]
+      const text = JSON.stringify(put(whole, path, value))
+      const result = parse(text, { env: { ...options.env, ...ENV } })
+      if (!result.ok) expect(result.problems.length).toBeGreaterThan(0)
+    }
+  }
+})

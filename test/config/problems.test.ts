@@ -1,0 +1,610 @@
+/** Every kind of mistake leads to exactly its line. */
+
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
+
+import { describe, expect, test } from 'bun:test'
+import { didYouMean, nearest, pathText } from '../../src/config/problems.ts'
+import { BASE, edited, problems } from './fixture.ts'
+
+const GPT = 'targets: [{ provider: openai, model: gpt-1 }]'
+const CI = '{ id: ci, key: 0123456789abcdef0 }'
+const HASH = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
+const CLAUDE_PRICE = 'price: { input: 3, output: 15 }'
+const OPENAI = 'openai: { dialect: openai, api_key: "${OPENAI_API_KEY}" }'
+const ANTHROPIC = 'anthropic: { dialect: anthropic, api_key: x }'
+
+/** What, the text that is replaced ('' = put before the file), what stands there instead, and the lines. */
+const table: readonly [string, string, string, ...string[]][] = [
+  // Shape.
+  ['unknown key', '', 'listn: { port: 1 }', 'listn: unknown key (did you mean "listen"?)'],
+  [
+    'unknown key, nothing near',
+    '',
+    'listen: { zzzzzz: 1 }',
+    'listen.zzzzzz: unknown key; known here: host, port, explain_header',
+  ],
+  ['unknown key of a model', 'aliases:', 'alias:', 'models[0].alias: unknown key (did you mean "aliases"?)'],
+  [
+    'odd key on one line',
+    '',
+    '"a b\\nc": 1',
+    '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, owned_by, ledger, ledger_unreachable, responses, compatibility, compaction, providers, models, auto, routing, organizations',
+  ],
+  ['word for number', '', 'drain_seconds: soon', 'drain_seconds: must be a whole number'],
+  ['fraction for whole number', '', 'drain_seconds: 1.5', 'drain_seconds: must be a whole number'],
+  ['number below', '', 'drain_seconds: -1', 'drain_seconds: must be at least 0'],
+  ['number above', '', 'listen: { port: 65536 }', 'listen.port: must be at most 65535'],
+  ['not a number', '', 'drain_seconds: .nan', 'drain_seconds: must be a whole number'],
+  ['word for boolean', '', 'listen: { explain_header: yes }', 'listen.explain_header: must be true or false'],
+  ['number for string', 'id: acme', 'id: 7', 'organizations[0].id: must be a string; put it in quotes'],
+  ['list for string', 'id: acme', 'id: [a]', 'organizations[0].id: must be a string'],
+  ['string for group', '', 'listen: here', 'listen: must be a group of keys (Where the inference API is served)'],
+  [
+    'string for list',
+    'aliases: [mini]',
+    'aliases: mini',
+    'models[0].aliases: must be a list (Other names that callers may write; they are not listed)',
+  ],
+  ['no value', '', 'listen:', 'listen: has no value; give it one or take the key out'],
+  [
+    'no value in a list',
+    'aliases: [mini]',
+    'aliases: [~]',
+    'models[0].aliases[0]: has no value; give it one or take the key out',
+  ],
+  [
+    'missing',
+    GPT,
+    '',
+    'models[0].targets: is missing (Where the model can be had from, tried in order until one answers)',
+  ],
+  ['empty list', GPT, 'targets: []', 'models[0].targets: must not be empty'],
+  ['empty string', '', 'data_dir: ""', 'data_dir: must not be empty'],
+  ['twice in a list', 'aliases: [mini]', 'aliases: [mini, mini]', 'models[0].aliases: has the same entry twice'],
+  [
+    'enum word',
+    '',
+    'ledger_unreachable: alow',
+    'ledger_unreachable: "alow" is not one of refuse, allow (did you mean "allow"?)',
+  ],
+  [
+    'enum word of a dialect',
+    'dialect: anthropic',
+    'dialect: antropic',
+    'providers.anthropic.dialect: "antropic" is not one of openai, anthropic, gemini, azure, bedrock (did you mean "anthropic"?)',
+  ],
+  ['enum of another type', '', 'ledger_unreachable: 3', 'ledger_unreachable: must be one of refuse, allow'],
+  [
+    'name of a model',
+    'name: painter',
+    'name: "pain ter"',
+    'models[2].name: must be 1 to 128 printable ASCII characters without spaces or commas',
+  ],
+  [
+    'name of a model, not ASCII',
+    'name: painter',
+    'name: mäler',
+    'models[2].name: must be 1 to 128 printable ASCII characters without spaces or commas',
+  ],
+  [
+    'name of a provider',
+    ANTHROPIC,
+    `${ANTHROPIC}\n  "b c": { dialect: openai }`,
+    'providers["b c"]: must be 1 to 64 letters, digits or ._@- and begin with a letter or digit',
+  ],
+  [
+    '__proto__ as a provider',
+    ANTHROPIC,
+    `${ANTHROPIC}\n  __proto__: { dialect: openai }`,
+    'providers.__proto__: must be 1 to 64 letters, digits or ._@- and begin with a letter or digit',
+  ],
+  ['price below 0', CLAUDE_PRICE, 'price: { input: -3, output: 15 }', 'models[1].price.input: must be at least 0'],
+  [
+    'spend below 0',
+    'spend: { day: 50 }',
+    'spend: { day: -1 }',
+    'organizations[0].limits.spend.day: must be at least 0',
+  ],
+  [
+    'limit of 0',
+    'spend: { day: 50 }',
+    'requests_per_minute: 0',
+    'organizations[0].limits.requests_per_minute: must be at least 1',
+  ],
+  ['workers of another kind', '', 'workers: many', 'workers: "many" is not one of a whole number, auto'],
+  ['workers of 0', '', 'workers: 0', 'workers: must be at least 1'],
+  ['ledger of another kind', '', 'ledger: redis', 'ledger: "redis" is not one of embedded, { redis }'],
+  [
+    'redis of another scheme',
+    '',
+    'ledger: { redis: "http://a" }',
+    'ledger.redis: must be an address that begins with redis:// or rediss://',
+  ],
+  [
+    'redis sentinels without name',
+    '',
+    'ledger: { redis: { sentinels: ["redis://a"] } }',
+    'ledger.redis.name: is missing (The name of the master that the sentinels watch)',
+  ],
+  // References to the environment and to files.
+  [
+    'missing variable',
+    OPENAI,
+    'openai: { dialect: openai, api_key: "${OPENAI_API_KY}" }',
+    'providers.openai.api_key: "${OPENAI_API_KY}" is not set in the environment (did you mean "OPENAI_API_KEY"?)',
+  ],
+  [
+    'inherited name is no variable',
+    '',
+    'data_dir: "${toString}"',
+    'data_dir: "${toString}" is not set in the environment',
+  ],
+  [
+    'missing file',
+    OPENAI,
+    'openai: { dialect: openai, api_key: "${file:nope}" }',
+    'providers.openai.api_key: "${file:nope}" there is no such file',
+  ],
+  ['no reference', '', 'data_dir: "${A B}"', 'data_dir: "${A B}" is no reference; write ${NAME} or ${file:PATH}'],
+  ['open reference', '', 'data_dir: "${AB"', 'data_dir: "${AB" is not closed by a }'],
+  [
+    'a substituted word is not shown',
+    GPT,
+    'targets: [{ provider: "${OPENAI_API_KEY}", model: gpt-1 }]',
+    'models[0].targets[0].provider: no provider is named "${OPENAI_API_KEY}"',
+  ],
+  [
+    'a substituted enum is not shown',
+    '',
+    'ledger_unreachable: "${OPENAI_API_KEY}"',
+    'ledger_unreachable: "${OPENAI_API_KEY}" is not one of refuse, allow',
+  ],
+  [
+    'a bare reference that is no number',
+    '',
+    'drain_seconds: ${OPENAI_API_KEY}',
+    'drain_seconds: must be a whole number',
+  ],
+  ['a quoted reference stays a string', '', 'drain_seconds: "${PORT}"', 'drain_seconds: must be a whole number'],
+  // YAML.
+  [
+    'duplicate provider',
+    ANTHROPIC,
+    `${ANTHROPIC}\n  anthropic: { dialect: anthropic }`,
+    'providers.anthropic: stands there twice; keep one of them',
+  ],
+  ['complex key', '', '{ [a]: 1 }: 2\n', '(file): has a key that is not a plain word'],
+  // The process.
+  ['ports', '', 'listen: { port: 9090 }', 'admin.port: is the port of the inference API, too (9090); give it another'],
+  [
+    'ports over all addresses',
+    '',
+    'listen: { port: 9090, host: 0.0.0.0 }',
+    'admin.port: is the port of the inference API, too (9090); give it another',
+  ],
+  [
+    'workers without Redis',
+    '',
+    'workers: 2',
+    'workers: more than 1 needs Redis; set ledger: { redis: … } or workers: 1',
+  ],
+  [
+    'auto workers without Redis',
+    '',
+    'workers: auto',
+    'workers: auto means 2 on this machine, and more than 1 needs Redis; set ledger: { redis: … } or workers: 1',
+  ],
+  [
+    'compaction key',
+    '',
+    'compaction: { keys: [c2hvcnQ=] }',
+    'compaction.keys[0]: must be 32 bytes in base64 (openssl rand -base64 32)',
+  ],
+  // Providers.
+  [
+    'azure',
+    ANTHROPIC,
+    `${ANTHROPIC}\n  az: { dialect: azure }`,
+    'providers.az.base_url: is missing; dialect azure needs it',
+    'providers.az.api_version: is missing; dialect azure needs it',
+  ],
+  [
+    'bedrock',
+    ANTHROPIC,
+    `${ANTHROPIC}\n  aws: { dialect: bedrock, region: eu-west-1 }`,
+    'providers.aws.access_key_id: is missing; dialect bedrock needs it',
+    'providers.aws.secret_access_key: is missing; dialect bedrock needs it',
+  ],
+  [
+    'field of another dialect',
+    ANTHROPIC,
+    'anthropic: { dialect: anthropic, region: eu-west-1 }',
+    'providers.anthropic.region: is for dialect bedrock, and this is anthropic; take it out',
+  ],
+  [
+    'address',
+    ANTHROPIC,
+    'anthropic: { dialect: anthropic, base_url: "ftp://a" }',
+    'providers.anthropic.base_url: must be an address that begins with https:// or http://',
+  ],
+  [
+    'address with a password',
+    ANTHROPIC,
+    'anthropic: { dialect: anthropic, base_url: "https://a:b@c" }',
+    'providers.anthropic.base_url: must not carry a user name or password; use api_key or headers',
+  ],
+  [
+    'address with a query',
+    ANTHROPIC,
+    'anthropic: { dialect: anthropic, base_url: "https://a/?b" }',
+    'providers.anthropic.base_url: must not carry a query or fragment',
+  ],
+  [
+    'header name',
+    ANTHROPIC,
+    'anthropic: { dialect: anthropic, headers: { "a b": c } }',
+    'providers.anthropic.headers["a b"]: is not the name of a header',
+  ],
+  [
+    'header value',
+    ANTHROPIC,
+    'anthropic: { dialect: anthropic, headers: { a: "b\\r\\nc: d" } }',
+    'providers.anthropic.headers.a: must be printable ASCII',
+  ],
+  [
+    'header of the connection',
+    ANTHROPIC,
+    'anthropic: { dialect: anthropic, headers: { Content-Length: "3" } }',
+    'providers.anthropic.headers.Content-Length: cannot be set; it belongs to the connection',
+  ],
+  [
+    'header twice',
+    ANTHROPIC,
+    'anthropic: { dialect: anthropic, headers: { A: b, a: c } }',
+    'providers.anthropic.headers.a: stands there twice in other letters; keep one of them',
+  ],
+  // Models.
+  [
+    'unknown provider',
+    GPT,
+    'targets: [{ provider: opnai, model: gpt-1 }]',
+    'models[0].targets[0].provider: no provider is named "opnai" (did you mean "openai"?)',
+  ],
+  [
+    'unknown fallback',
+    'fallbacks: [claude]',
+    'fallbacks: [cluade]',
+    'models[0].fallbacks[0]: no model is named "cluade" (did you mean "claude"?)',
+  ],
+  [
+    'unknown candidate',
+    'candidates: [gpt, claude]',
+    'candidates: [gpt, claud]',
+    'auto.candidates[1]: no model is named "claud" (did you mean "claude"?)',
+  ],
+  [
+    'an alias as a candidate',
+    'candidates: [gpt, claude]',
+    'candidates: [mini]',
+    'auto.candidates[0]: "mini" is an alias; write the public name, "gpt"',
+  ],
+  [
+    'an image model as a candidate',
+    'candidates: [gpt, claude]',
+    'candidates: [gpt, painter]',
+    'auto.candidates[1]: "painter" makes images; automatic selection is for chat',
+  ],
+  ['duplicate name', 'name: painter', 'name: claude', 'models[2].name: "claude" is the name of models[1], too'],
+  ['reserved name', 'name: painter', 'name: auto', 'models[2].name: "auto" is reserved for automatic selection'],
+  [
+    'reserved alias',
+    'aliases: [mini]',
+    'aliases: [auto]',
+    'models[0].aliases[0]: "auto" is reserved for automatic selection',
+  ],
+  [
+    'alias that is a name',
+    'aliases: [mini]',
+    'aliases: [claude]',
+    'models[0].aliases[0]: "claude" is the name of models[1]; an alias must be another',
+  ],
+  [
+    'own fallback',
+    'fallbacks: [claude]',
+    'fallbacks: [gpt]',
+    'models[0].fallbacks[0]: a model cannot be its own fallback',
+  ],
+  [
+    'fallback of another kind',
+    'fallbacks: [claude]',
+    'fallbacks: [painter]',
+    'models[0].fallbacks[0]: "painter" makes images and this model does not, so it can never stand in',
+  ],
+  [
+    'cycle of two',
+    CLAUDE_PRICE,
+    `${CLAUDE_PRICE}\n    fallbacks: [gpt]`,
+    'models[1].fallbacks[0]: the fallbacks go in a circle: gpt -> claude -> gpt; take one of them out',
+  ],
+  [
+    'mixed abilities',
+    'supports: [image_generation]',
+    'supports: [tools, image_generation]',
+    'models[2].supports: image_generation cannot stand beside tools: a model is for chat or for images',
+  ],
+  [
+    'default above the most',
+    GPT,
+    `${GPT}\n    max_output_tokens: 10\n    default_output_tokens: 11`,
+    'models[0].default_output_tokens: is more than max_output_tokens (10)',
+  ],
+  [
+    'ttls alone',
+    GPT,
+    `${GPT}\n    prompt_cache: { ttls: [5m] }`,
+    'models[0].prompt_cache.ttls: needs explicit: true beside it',
+  ],
+  [
+    'chat price without output',
+    CLAUDE_PRICE,
+    'price: { input: 3 }',
+    'models[1].price.output: is missing; the price of a chat model needs it',
+  ],
+  [
+    'chat price with images',
+    CLAUDE_PRICE,
+    'price: { input: 3, output: 15, image: 1 }',
+    'models[1].price.image: is for models that support image_generation; take it out',
+  ],
+  [
+    'image price',
+    'price: { image: 0.04 }',
+    'price: { input: 1 }',
+    'models[2].price: needs image, or input and output: this model makes images',
+  ],
+  // Organisations and keys.
+  [
+    'duplicate organisation',
+    '      - { id: ci,',
+    '      []\n  - id: acme\n    keys:\n      - { id: ci,',
+    'organizations[1].id: "acme" stands at organizations[0].id, too; ids are unique in the whole file',
+  ],
+  [
+    'duplicate key id in another organisation',
+    CI,
+    `${CI}\n  - id: other\n    keys:\n      - { id: ci, key: 0123456789abcdef1 }`,
+    'organizations[1].keys[0].id: "ci" stands at organizations[0].keys[0].id, too; ids are unique in the whole file',
+  ],
+  [
+    'duplicate key',
+    HASH,
+    '"${HASH}"',
+    'organizations[0].keys[1].sha256: is that of organizations[0].keys[0], too; every key needs its own',
+  ],
+  [
+    'key and hash',
+    CI,
+    `{ id: ci, key: 0123456789abcdef0, sha256: "${'0'.repeat(64)}" }`,
+    'organizations[0].keys[0]: has key and sha256; keep one of them',
+  ],
+  ['neither key nor hash', CI, '{ id: ci }', 'organizations[0].keys[0]: needs sha256 or key'],
+  [
+    'short key',
+    CI,
+    '{ id: ci, key: canary }',
+    'organizations[0].keys[0].key: must be 16 to 512 printable ASCII characters without spaces or commas',
+  ],
+  [
+    'key with a comma',
+    CI,
+    '{ id: ci, key: "0123456789,abcdef" }',
+    'organizations[0].keys[0].key: must be 16 to 512 printable ASCII characters without spaces or commas',
+  ],
+  ['hash', HASH, 'abc', 'organizations[0].keys[1].sha256: must be 64 hexadecimal digits'],
+  [
+    'expiry',
+    CI,
+    '{ id: ci, key: 0123456789abcdef0, expires_at: soon }',
+    'organizations[0].keys[0].expires_at: must be a date (2027-01-31) or an RFC 3339 time (2027-01-31T12:00:00Z)',
+  ],
+  [
+    'expiry on no day',
+    CI,
+    '{ id: ci, key: 0123456789abcdef0, expires_at: 2027-02-30 }',
+    'organizations[0].keys[0].expires_at: must be a date (2027-01-31) or an RFC 3339 time (2027-01-31T12:00:00Z)',
+  ],
+  [
+    'rule without effect',
+    'auto: available',
+    'auto: available\n    rules: [{ keys: [ci] }]',
+    'organizations[0].rules[0]: needs allow or deny',
+  ],
+  [
+    'rule with both effects',
+    'auto: available',
+    'auto: available\n    rules: [{ allow: [a], deny: [b] }]',
+    'organizations[0].rules[0]: has allow and deny; make two rules of it',
+  ],
+  [
+    'spend without an amount',
+    'spend: { day: 50 }',
+    'spend: { strict: true }',
+    'organizations[0].limits.spend: needs at least one of day, month, total',
+  ],
+  ['spend that is empty', 'spend: { day: 50 }', 'spend: {}', 'organizations[0].limits.spend: must not be empty'],
+  [
+    'auto without candidates',
+    'auto: { candidates: [gpt, claude] }',
+    '',
+    'organizations[0].auto: is available, but there are no candidates; set auto: { candidates: […] }',
+  ],
+  [
+    'no candidates',
+    'auto: { candidates: [gpt, claude] }',
+    'auto: { candidates: [] }',
+    'auto.candidates: must not be empty',
+  ],
+  [
+    'no price under an organisation limit',
+    CLAUDE_PRICE,
+    '',
+    'models[1].price: is missing, and organisation "acme" may use it under a spend limit; give it a price, or exclude it there',
+  ],
+]
+
+describe('each mistake has its line', () => {
+  test.each([...table])('%s', (_, from, to, ...lines) => {
+    const text = from === '' ? `${to}\n${BASE}` : edited(from, to)
+    const hash = new Bun.CryptoHasher('sha256').update('0123456789abcdef0').digest('hex')
+    const env = { OPENAI_API_KEY: 'sk-canary-openai', PORT: '8181', HASH: hash }
+    expect(problems(text, { env })).toEqual(lines)
+  })
+})
+
+test('the organisation that is mandatory cannot be loosened by a key', () => {
+  const text = edited(
+    CI,
+    '{ id: ci, key: 0123456789abcdef0, auto: available }',
+    edited('auto: available', 'auto: mandatory'),
+  )
+  expect(problems(text)).toEqual([
+    "organizations[0].keys[0].auto: cannot be available where the organisation's is mandatory; take it out",
+  ])
+})
+
+test('a key cannot have more than its organisation', () => {
+  for (const wish of ['available', 'mandatory']) {
+    const text = edited(CI, `{ id: ci, key: 0123456789abcdef0, auto: ${wish} }`, edited('auto: available', ''))
+    expect(problems(text)).toEqual([
+      `organizations[0].keys[0].auto: cannot be ${wish} where the organisation's is off; set that to available`,
+    ])
+  }
+})
+
+test('a bare reference where a string is meant stays one, also where the string is wrong', () => {
+  expect(problems(edited('id: acme', 'id: ${PORT}'))).toEqual([])
+  expect(problems(`owned_by: \${EMPTY}\n${BASE}`, { env: { OPENAI_API_KEY: 'x', EMPTY: '' } })).toEqual([
+    'owned_by: must not be empty',
+  ])
+  expect(problems(edited('id: acme', 'id: ${NEGATIVE}'), { env: { OPENAI_API_KEY: 'x', NEGATIVE: '-1' } })).toEqual([
+    'organizations[0].id: must be 1 to 64 letters, digits or ._@- and begin with a letter or digit',
+  ])
+})
+
+test('an alias without an anchor', () => {
+  expect(problems(edited('id: acme', 'id: *canary'))).toEqual([
+    'organizations[0].id: refers with * to an anchor that does not stand before it; a * at the start is put in quotes',
+  ])
+})
+
+test('a key of its own under a spend limit needs prices, too, and exclusions count', () => {
+  const unpriced = edited(CLAUDE_PRICE, '', edited('limits: { spend: { day: 50 } }', ''))
+  expect(problems(unpriced)).toEqual([])
+  const limited = edited(CI, '{ id: ci, key: 0123456789abcdef0, limits: { spend: { day: 5 } } }', unpriced)
+  expect(problems(limited)).toEqual([
+    'models[1].price: is missing, and key "ci" may use it under a spend limit; give it a price, or exclude it there',
+  ])
+  const denied = edited('auto: available', 'auto: available\n    rules: [{ deny: ["cl*"], keys: [ci] }]', limited)
+  expect(problems(denied)).toEqual([])
+  expect(problems(edited('id: ci,', 'id: ci, models: [g*],', limited))).toEqual([])
+  expect(problems(edited('keys: [ci]', 'keys: [c]', denied))).toHaveLength(1)
+})
+
+test('all problems come at once, whatever their kind, and none hides another', () => {
+  const text = [
+    ['api_key: x }', 'api_key: x, base_url: 3 }'],
+    ['provider: openai, model: gpt-1', 'provider: opnai, model: gpt-1'],
+    ['fallbacks: [claude]', 'fallbacks: [clade]'],
+    ['id: app', 'id: 3'],
+    ['auto: available', 'auto: availble'],
+    ['${OPENAI_API_KEY}', '${NONE}'],
+  ].reduce((all, [from, to]) => edited(from ?? '', to ?? '', all), BASE)
+  expect([...problems(text)].sort()).toEqual([
+    'models[0].fallbacks[0]: no model is named "clade" (did you mean "claude"?)',
+    'models[0].targets[0].provider: no provider is named "opnai" (did you mean "openai"?)',
+    'organizations[0].auto: "availble" is not one of off, available, mandatory (did you mean "available"?)',
+    'organizations[0].keys[1].id: must be a string; put it in quotes',
+    'providers.anthropic.base_url: must be a string; put it in quotes',
+    'providers.openai.api_key: "${NONE}" is not set in the environment',
+  ])
+})
+
+test('a circle of three is told once, with its whole way', () => {
+  const text = edited(
+    CLAUDE_PRICE,
+    `${CLAUDE_PRICE}
+    fallbacks: [third]
+  - name: third
+    targets: [{ provider: openai, model: y }]
+    price: { input: 1, output: 1 }
+    fallbacks: [gpt]`,
+  )
+  expect(problems(text)).toEqual([
+    'models[2].fallbacks[0]: the fallbacks go in a circle: gpt -> claude -> third -> gpt; take one of them out',
+  ])
+})
+
+describe('YAML that is none', () => {
+  const cases: readonly [string, string][] = [
+    [
+      'listen: [\n',
+      'line 2, column 1: Flow sequence in block collection must be sufficiently indented and end with a ]',
+    ],
+    ['a: b: c\n', 'line 1, column 4: Nested mappings are not allowed in compact mappings'],
+    ['a: "canary', 'line 1, column 11: Missing closing "quote'],
+    ['a: { b: ${C} }\n', 'line 1, column 10: '],
+    ['a: 1\n---\nb: 2\n', 'line 2, column 1: '],
+    ['a: !!weird canary\n', 'line 1, column 4: '],
+    ['a: !canary b\n', 'line 1, column 4: Unresolved tag'],
+    ['a: !canary! b\n', 'line 1, column 4: The !… tag has no suffix'],
+    ['a: |canary\n b\n', 'line 1, column 5: Block scalar header includes extra characters'],
+  ]
+  test.each([...cases])('%j', (text, line) => {
+    const found = problems(text)
+    expect(found).toHaveLength(1)
+    expect(found[0]).toStartWith(line)
+    expect(found[0]).not.toContain('canary')
+    expect(found[0]).not.toContain('\n')
+  })
+
+  test('a reference without quotes within braces gets a hint', () => {
+    expect(problems('listen: { port: ${PORT} }\n')[0]).toEndWith('(within { } and [ ] put a ${…} in quotes)')
+  })
+
+  test('nothing, a word, a list', () => {
+    for (const text of ['', '# only this', 'word', '- a']) {
+      expect(problems(text)[0]).toStartWith('(file): ')
+      expect(problems(text)).toHaveLength(1)
+    }
+  })
+
+  test('anchors work, and such as repeat themselves end', () => {
+    expect(problems(edited('price: { input: 3, output: 15 }', 'price: &p { input: 3, output: 15 }'))).toEqual([])
+    const levels = Array.from(
+      { length: 12 },
+      (_, i) => `l${i}: &l${i} [${Array(9).fill(i === 0 ? 'x' : `*l${i - 1}`)}]`,
+    )
+    expect(problems(levels.join('\n'))[0]).toStartWith('(file): has more values')
+    expect(problems('a: &a [*a, *a]')[0]).toStartWith('(file): has more values')
+  })
+})
+
+describe('words', () => {
+  test.each([
+    ['opnai', ['anthropic', 'openai'], 'openai'],
+    ['OpenAI', ['openai'], 'openai'],
+    ['naem', ['name', 'models'], 'name'],
+    ['x', ['m'], undefined],
+    ['completely', ['different'], undefined],
+    ['y'.repeat(200), ['y'.repeat(199)], undefined],
+  ] as const)('%s of %j', (word, known, expected) => {
+    expect(nearest(word, known)).toBe(expected)
+    expect(didYouMean(word, known)).toBe(expected === undefined ? '' : ` (did you mean "${expected}"?)`)
+  })
+
+  test('paths', () => {
+    expect(pathText([])).toBe('(file)')
+    expect(pathText(['a', 2, 'b', 'c d', 0])).toBe('a[2].b["c d"][0]')
+    expect(pathText([`x${'y'.repeat(100)}\n`])).not.toContain('\n')
+  })
+})

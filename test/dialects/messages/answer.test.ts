@@ -1,0 +1,105 @@
+/** The body of Messages: the golden bodies, usage with a cache, and answers that cannot be said. */
+
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Completion, Fold, type ToolCall } from '../../../src/core/completion.ts'
+import { Fault } from '../../../src/core/fault.ts'
+import type { Usage } from '../../../src/core/usage.ts'
+import { messagesAnswer } from '../../../src/dialects/messages/answer.ts'
+import { messagesUsage } from '../../../src/dialects/messages/usage.ts'
+import { goldenEvents } from './golden.ts'
+
+const FOLDER = join(import.meta.dir, '../../fixtures/callers/messages')
+const served = { model: 'acme-large', createdAt: 1763650000 }
+
+const said: Completion = { text: 'a', toolCalls: [], reason: 'stop', usage: { input: 1, output: 1 } }
+const tool = (json: string): ToolCall => ({ callId: 'call_a', name: 'look', json })
+const contentOf = (completion: Partial<Completion>) => messagesAnswer({ ...said, ...completion }, served)['content']
+
+describe('golden bodies', () => {
+  test.each([...goldenEvents])('%s', (name, events) => {
+    const fold = new Fold()
+    for (const event of events) fold.add(event)
+    if (fold.completion === undefined) throw new Error('the events do not end')
+    const answer = messagesAnswer(fold.completion, served)
+    const golden = readFileSync(join(FOLDER, `${name}.json`), 'utf8')
+    expect(answer['id']).toMatch(/^msg_[A-Za-z0-9_-]{24}$/)
+    expect(JSON.stringify({ ...answer, id: 'msg_01Ab' }, null, 1)).toBe(golden)
+  })
+})
+
+test('ids are minted: no two are alike', () => {
+  expect(messagesAnswer(said, served)['id']).not.toBe(messagesAnswer(said, served)['id'])
+})
+
+describe('content', () => {
+  test('text before calls; no empty text beside a call', () => {
+    const use = { type: 'tool_use', id: 'call_a', name: 'look', input: { q: 1 } }
+    expect(contentOf({ toolCalls: [tool('{"q":1}')] })).toEqual([{ type: 'text', text: 'a' }, use])
+    expect(contentOf({ text: '', toolCalls: [tool('{"q":1}')] })).toEqual([use])
+    expect(contentOf({ text: '' })).toEqual([{ type: 'text', text: '' }])
+  })
+
+  test('a refusal is text', () => {
+    expect(contentOf({ text: '', refusal: 'no' })).toEqual([{ type: 'text', text: 'no' }])
+  })
+
+  test.each(['', '{', '[]', 'null', '"x"', '{"a":1}{'])('arguments that are no object: %p', (json) => {
+    expect(() => contentOf({ toolCalls: [tool(json)], reason: 'tool-call' })).toThrow(Fault)
+    expect(() => contentOf({ toolCalls: [tool(json)], reason: 'stop' })).toThrow(Fault)
+  })
+
+  test('a call that was cut in the middle is left out, and those before it stay', () => {
+    const toolCalls = [tool('{"q":1}'), tool('{"q":')]
+    const input = { q: 1 }
+    const whole = { type: 'tool_use', id: 'call_a', name: 'look', input }
+    expect(contentOf({ text: '', toolCalls, reason: 'length' })).toEqual([whole])
+    expect(contentOf({ text: '', toolCalls, reason: 'content-filter' })).toEqual([whole])
+    const alone = messagesAnswer({ ...said, text: '', toolCalls: [tool('{"q":')], reason: 'length' }, served)
+    expect(alone).toMatchObject({ content: [{ type: 'text', text: '' }], stop_reason: 'max_tokens' })
+  })
+})
+
+describe('usage', () => {
+  const cache = (written: number, read: number) => ({
+    cache_creation_input_tokens: written,
+    cache_read_input_tokens: read,
+  })
+  const rows: readonly (readonly [usage: Usage, expected: object])[] = [
+    [{}, { input_tokens: 0, output_tokens: 0 }],
+    [
+      { input: 9, output: 3, reasoning: 2 },
+      { input_tokens: 9, output_tokens: 3 },
+    ],
+    [
+      { input: 9, cachedInput: 0, cacheWrite5m: 0, cacheWrite1h: 0, output: 3 },
+      { input_tokens: 9, output_tokens: 3 },
+    ],
+    [
+      { input: 9, cachedInput: 5, output: 3 },
+      { input_tokens: 4, ...cache(0, 5), output_tokens: 3 },
+    ],
+    [
+      { input: 9, cacheWrite5m: 6, output: 3 },
+      { input_tokens: 3, ...cache(6, 0), output_tokens: 3 },
+    ],
+    [
+      { input: 20, cachedInput: 5, cacheWrite5m: 6, cacheWrite1h: 7, output: 3 },
+      {
+        input_tokens: 2,
+        ...cache(13, 5),
+        cache_creation: { ephemeral_5m_input_tokens: 6, ephemeral_1h_input_tokens: 7 },
+        output_tokens: 3,
+      },
+    ],
+    // A provider whose parts exceed its whole does not make a figure negative.
+    [
+      { input: 4, cachedInput: 5, output: 3 },
+      { input_tokens: 0, ...cache(0, 5), output_tokens: 3 },
+    ],
+  ]
+  test.each(rows)('%j', (usage, expected) => {
+    expect(messagesUsage(usage)).toEqual({ ...expected })
+  })
+})

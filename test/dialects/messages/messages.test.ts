@@ -1,0 +1,37 @@
+/** The dialect as the gateway uses it: one exchange, whole and streamed, and the operator's option. */
+
+import { expect, test } from 'bun:test'
+import type { JsonObject } from '../../../src/core/json.ts'
+import type { Exchange } from '../../../src/dialects/dialect.ts'
+import { messages } from '../../../src/dialects/messages/messages.ts'
+import { checkMessagesStream } from '../../laws/messages-grammar.ts'
+import { goldenEvents } from './golden.ts'
+
+const caller = { organization: 'org' }
+const served = { model: 'acme-large', createdAt: 1 }
+
+function exchangeOf(body: JsonObject, toolResultImages: 'refuse' | 'pass'): Exchange {
+  const exchange = messages({ toolResultImages }).accept(body, caller)
+  if (exchange instanceof Promise) throw new Error('nothing has to be looked up')
+  return exchange
+}
+
+test('one exchange answers whole and streamed under the served name, never the requested one', () => {
+  const exchange = exchangeOf({ model: 'auto', messages: [{ role: 'user', content: 'hi' }], stream: true }, 'refuse')
+  expect(exchange.request).toMatchObject({ model: 'auto', stream: true })
+  const usage = { input: 1, output: 1 }
+  expect(exchange.answer({ text: 'a', toolCalls: [], reason: 'stop', usage }, served)['model']).toBe('acme-large')
+  const encoder = exchange.encoder(served)
+  const stream = (goldenEvents.get('text_tool') ?? []).map((event) => encoder.encode(event)).join('')
+  expect(stream).toContain('"model":"acme-large"')
+  expect(stream).not.toContain('"auto"')
+  expect(checkMessagesStream(stream).stopReason).toBe('tool_use')
+})
+
+test('images in results pass only where the operator says so', () => {
+  const source = { type: 'base64', media_type: 'image/png', data: 'AAAA' }
+  const content = [{ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'image', source }] }]
+  const body = { model: 'm', messages: [{ role: 'user', content }] }
+  expect(() => exchangeOf(body, 'refuse')).toThrow('Unsupported Anthropic content block')
+  expect(exchangeOf(body, 'pass').request.messages.map(({ role }) => role)).toEqual(['tool', 'user'])
+})

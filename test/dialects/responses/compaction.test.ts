@@ -1,0 +1,292 @@
+/** Compaction: the trigger, the one item that answers it, and the summary restored, on this organisation's behalf only. */
+
+import { describe, expect, test } from 'bun:test'
+import type { StreamEvent } from '../../../src/core/event.ts'
+import type { JsonObject } from '../../../src/core/json.ts'
+import { Sealer, SUMMARY_CHARS_MAX, SUMMARY_INSTRUCTION } from '../../../src/dialects/responses/compaction.ts'
+import { responses } from '../../../src/dialects/responses/responses.ts'
+import { checkResponsesStream } from '../../laws/responses-grammar.ts'
+import { checkCompletedResponse } from '../../laws/responses-schema.ts'
+import { accept, answered, CALLER, dialect, failureOf, keyOf, SERVED, saying, sealer, streamed } from './setting.ts'
+
+const TRIGGER = { type: 'compaction_trigger' }
+const hi = { role: 'user', content: 'hi' }
+
+/** The item that a compaction of these words is answered with. */
+function itemOf(summary: string, organization = 'acme'): JsonObject {
+  const body = answered(accept({ input: [hi, TRIGGER] }, organization), saying(summary)) as { output: JsonObject[] }
+  expect(body.output).toHaveLength(1)
+  return body.output[0] ?? {}
+}
+
+/** The texts of the conversation that a body turns into, with their roles. */
+function saidIn(input: JsonObject[], more: JsonObject = {}): string[] {
+  return accept({ input, ...more }).request.messages.map((message) => {
+    return `${message.role}: ${message.parts.map((part) => (part.type === 'text' ? part.text : '')).join()}`
+  })
+}
+
+describe('the trigger', () => {
+  test.each([
+    ['last', [hi, TRIGGER]],
+    ['first', [TRIGGER, hi]],
+    ['alone', [TRIGGER]],
+  ])('%s: the instruction is the last message, and tools are not sent', (_, input) => {
+    const { request } = accept({
+      input,
+      tools: [{ type: 'function', name: 'f' }],
+      tool_choice: 'required',
+      stream: true,
+    })
+    expect(request.messages.at(-1)).toEqual({ role: 'user', parts: [{ type: 'text', text: SUMMARY_INSTRUCTION }] })
+    expect(request.messages).toHaveLength(input.length)
+    expect(request.tools).toEqual([])
+    expect(request.toolChoice).toBeUndefined()
+    expect(request.stream).toBe(true)
+    const exchange = accept({ input, tools: [{ type: 'function', name: 'f' }] })
+    expect(answered(exchange, saying('x'))['tools']).toEqual([])
+  })
+
+  const cases: readonly (readonly [string, StreamEvent[]])[] = [
+    ['a summary', saying('All is well.')],
+    ['an empty one', saying('')],
+    [
+      'tool calls only',
+      [
+        { type: 'start' },
+        { type: 'tool-start', index: 0, callId: 'call_1', name: 'f' },
+        { type: 'tool-delta', index: 0, json: '{}' },
+        { type: 'finish', reason: 'tool-call' },
+        { type: 'end' },
+      ],
+    ],
+    [
+      'a refusal',
+      [{ type: 'start' }, { type: 'refusal', text: 'No.' }, { type: 'finish', reason: 'stop' }, { type: 'end' }],
+    ],
+  ]
+  test.each(cases)('%s is answered with exactly one item', (_, events) => {
+    const exchange = accept({ input: [hi, TRIGGER], tools: [{ type: 'function', name: 'f' }] })
+    const body = answered(exchange, events)
+    checkCompletedResponse(body)
+    const reading = checkResponsesStream(streamed(exchange, events))
+    for (const output of [body['output'], reading.output]) {
+      expect(output).toEqual([
+        { id: expect.stringMatching(/^cmp_/), type: 'compaction', encrypted_content: expect.stringMatching(/^gw1\./) },
+      ])
+    }
+  })
+
+  test('streamed and whole hold the same summary', () => {
+    const words = 'Zusammenfassung \u2028 "quoted" \ud83d'
+    const exchange = accept({ input: [hi, TRIGGER] })
+    const reading = checkResponsesStream(streamed(exchange, saying(words)))
+    expect(saidIn([...reading.output])).toEqual(saidIn([itemOf(words)]))
+    expect(saidIn([...reading.output])[0]).toContain(words)
+  })
+
+  test('nothing of the summary is shown, before the end or in the clear', () => {
+    const encoder = accept({ input: [TRIGGER] }).encoder(SERVED)
+    const [start, said, ...ending] = saying('the secret plan').map((event) => encoder.encode(event))
+    expect(start).toContain('event: response.in_progress')
+    expect(said).toBe('')
+    expect(encoder.encodeTexts(['more', 'and more'])).toBe('')
+    expect(ending.join('')).not.toContain('secret')
+  })
+
+  test('a summary beyond the limit ends there, streamed and whole', () => {
+    const text = 'x'.repeat(SUMMARY_CHARS_MAX + 10)
+    const exchange = accept({ input: [TRIGGER] })
+    const { output } = checkResponsesStream(streamed(exchange, saying(text)))
+    for (const items of [[...output], [itemOf(text)]]) {
+      expect(saidIn(items)[0]?.match(/x+/g)?.sort().at(-1)?.length).toBe(SUMMARY_CHARS_MAX)
+    }
+  })
+
+  test('the longest summary in its longest form can be sent back', () => {
+    const text = '\u0001'.repeat(SUMMARY_CHARS_MAX)
+    expect(saidIn([itemOf(text)])[0]).toContain(text)
+  })
+})
+
+describe('the restored summary', () => {
+  const item = itemOf('Alice wants tea.')
+
+  test('goes to the start, as a user message marked as a summary', () => {
+    const said = saidIn([hi, { role: 'assistant', content: 'ho' }, item])
+    expect(said).toHaveLength(3)
+    expect(said[0]).toMatch(
+      /^user: .*summary[\s\S]*<conversation_summary>\nAlice wants tea.\n<\/conversation_summary>$/,
+    )
+    expect(said.slice(1)).toEqual(['user: hi', 'assistant: ho'])
+  })
+
+  test('behind instructions and what else the system says before anybody speaks', () => {
+    const said = saidIn([{ role: 'developer', content: 'd' }, hi, { role: 'system', content: 'late' }, item], {
+      instructions: 'i',
+    })
+    expect(said.map((line) => line.slice(0, 12))).toEqual([
+      'system: i',
+      'system: d',
+      'user: This i',
+      'user: hi',
+      'system: late',
+    ])
+  })
+
+  test('several stay in their order', () => {
+    const said = saidIn([item, itemOf('Bob wants milk.'), hi])
+    expect(said[0]).toContain('Alice')
+    expect(said[1]).toContain('Bob')
+  })
+
+  test('alone it is a conversation', () => {
+    expect(saidIn([item])).toHaveLength(1)
+  })
+
+  test('an empty one says so', () => {
+    expect(saidIn([itemOf(' ')])[0]).toContain('(No summary was written.)')
+  })
+
+  test('under the name that the item had at first', () => {
+    expect(saidIn([{ ...item, type: 'compaction_summary' }])).toEqual(saidIn([item]))
+  })
+
+  test('by id, where it is remembered', () => {
+    expect(saidIn([{ type: 'item_reference', id: item['id'] }, hi])).toEqual(saidIn([item, hi]))
+  })
+
+  test('is part of the next compaction', () => {
+    const said = saidIn([item, hi, TRIGGER])
+    expect(said[0]).toContain('Alice')
+    expect(said.at(-1)).toBe(`user: ${SUMMARY_INSTRUCTION}`)
+  })
+})
+
+describe('what cannot be read is one and the same 400', () => {
+  const content = String(itemOf('Alice wants tea.')['encrypted_content'])
+  const bytes = Buffer.from(content.slice(4), 'base64url')
+  const changed = (at: number) => {
+    const copy = Buffer.from(bytes)
+    copy[at] = (copy[at] ?? 0) ^ 1
+    return `gw1.${copy.toString('base64url')}`
+  }
+  const cases: readonly (readonly [string, unknown])[] = [
+    ['not a string', 7],
+    ['absent', undefined],
+    ['empty', ''],
+    ['the prefix alone', 'gw1.'],
+    ['in the clear', 'SUMMARY: dev'],
+    ['another prefix', content.replace('gw1.', 'gw2.')],
+    ['no prefix', content.slice(4)],
+    ['another version', changed(0)],
+    ['another key id', changed(1)],
+    ['another salt', changed(5)],
+    ['another text', changed(30)],
+    ['another tag', changed(bytes.length - 1)],
+    ['truncated', content.slice(0, -8)],
+    ['truncated to the head', `gw1.${bytes.subarray(0, 37).toString('base64url')}`],
+    ['longer', `${content}AAAA`],
+    ['white space at the end', `${content}\n`],
+    ['padding', `${content}=`],
+    ['the other base64', `gw1.${bytes.toString('base64')}`],
+    ['of another organisation', itemOf('x', 'evil')['encrypted_content']],
+    ['sealed for something else', `gw1.${sealer.seal('item', 'acme', '{"summary":"x"}').toString('base64url')}`],
+    [
+      'under an unknown key',
+      `gw1.${new Sealer([keyOf(9)]).seal('compaction', 'acme', '{"summary":"x"}').toString('base64url')}`,
+    ],
+    ['too large', `gw1.${'A'.repeat(9 * SUMMARY_CHARS_MAX)}`],
+  ]
+  test.each(cases)('%s', (_, value) => {
+    const items = [hi, { type: 'compaction', id: 'cmp_1', encrypted_content: value as string }]
+    const failure = failureOf(() => accept({ input: items }))
+    expect(failure.failure).toBe('invalid_field')
+    expect(failure.detail.param).toBe('input[1].encrypted_content')
+    expect(failure.message).toBe(
+      "'input[1].encrypted_content' could not be read. Send the item back unchanged, or start from the original conversation.",
+    )
+  })
+
+  test('every bit counts', () => {
+    for (let at = 0; at < bytes.length; at++) {
+      expect(() => accept({ input: [{ type: 'compaction', encrypted_content: changed(at) }] })).toThrow(
+        'could not be read',
+      )
+    }
+  })
+})
+
+describe('keys', () => {
+  const opens = (by: Sealer, item: JsonObject) =>
+    responses({ sealer: by }).accept({ model: 'm', input: [item] }, CALLER)
+  const sealedBy = (by: Sealer) => {
+    const exchange = responses({ sealer: by }).accept({ model: 'm', input: [TRIGGER] }, CALLER)
+    if (exchange instanceof Promise) throw new Error('a promise')
+    return (answered(exchange, saying('tea')) as { output: JsonObject[] }).output[0] ?? {}
+  }
+  const old = new Sealer([keyOf(1)])
+  const rotated = new Sealer([keyOf(2), keyOf(1)])
+  const fresh = new Sealer([keyOf(2)])
+
+  test('the first seals, all open', () => {
+    expect(opens(rotated, sealedBy(old))).toBeDefined()
+    expect(opens(rotated, sealedBy(rotated))).toBeDefined()
+    expect(opens(fresh, sealedBy(rotated))).toBeDefined()
+    expect(() => opens(old, sealedBy(rotated))).toThrow('could not be read')
+    expect(() => opens(fresh, sealedBy(old))).toThrow('could not be read')
+  })
+
+  test('the same words are never sealed alike', () => {
+    const sealed = Array.from({ length: 50 }, () => sealer.seal('compaction', 'acme', 'x').toString('hex'))
+    expect(new Set(sealed).size).toBe(50)
+  })
+
+  test.each([[[]], [['']], [[Buffer.alloc(31).toString('base64')]], [[keyOf(1), 'c2hvcnQ=']]])(
+    '%j are no keys',
+    (keys) => {
+      expect(() => new Sealer(keys)).toThrow()
+    },
+  )
+
+  test('organisations whose names run into one another stay apart', () => {
+    const sealed = sealer.seal('compaction', 'a|b', 'x')
+    expect(sealer.open('compaction', 'a|b', sealed)).toBe('x')
+    for (const other of ['a', 'b', 'a|', 'a|b|', '']) expect(sealer.open('compaction', other, sealed)).toBeUndefined()
+  })
+})
+
+describe('POST /v1/responses/compact', () => {
+  test('as Codex sends it: no trigger, never streamed', () => {
+    const body = {
+      model: 'gpt',
+      instructions: 'You are Codex.',
+      input: [hi],
+      tools: [],
+      parallel_tool_calls: true,
+      stream: true,
+    }
+    const exchange = dialect.acceptCompact(body, CALLER)
+    if (exchange instanceof Promise) throw new Error('a promise')
+    expect(exchange.request.stream).toBe(false)
+    expect(exchange.request.messages.map((message) => message.role)).toEqual(['system', 'user', 'user'])
+    const answer = answered(exchange, saying('tea'))
+    checkCompletedResponse(answer)
+    const { output } = answer as { output: JsonObject[] }
+    expect(saidIn(output)[0]).toContain('tea')
+  })
+
+  test('a string, and a trigger that is superfluous', () => {
+    const counts = ['hi', [hi, TRIGGER]].map((input) => {
+      const exchange = dialect.acceptCompact({ model: 'gpt', input }, CALLER)
+      return exchange instanceof Promise ? 0 : exchange.request.messages.length
+    })
+    expect(counts).toEqual([2, 2])
+  })
+
+  test('errors are those of the other path', () => {
+    for (const body of [{ model: 'gpt' }, { model: 'gpt', input: [] }, { model: 'gpt', input: 7 }]) {
+      expect(failureOf(() => dialect.acceptCompact(body, CALLER)).detail.param).toBe('input')
+    }
+  })
+})

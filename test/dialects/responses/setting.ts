@@ -1,0 +1,74 @@
+/** What the tests of this dialect share: the dialect with fixed keys, answers of it, and ids and times out of the way. */
+
+import { type Completion, Fold } from '../../../src/core/completion.ts'
+import { Failure } from '../../../src/core/error.ts'
+import type { StreamEvent } from '../../../src/core/event.ts'
+import type { JsonObject } from '../../../src/core/json.ts'
+import type { Exchange, Served } from '../../../src/dialects/dialect.ts'
+import { Sealer } from '../../../src/dialects/responses/compaction.ts'
+import { LocalItemMemory } from '../../../src/dialects/responses/memory.ts'
+import { responses } from '../../../src/dialects/responses/responses.ts'
+
+export const SERVED: Served = { model: 'acme-large', createdAt: 1763650000 }
+export const CALLER = { organization: 'acme' }
+export const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
+export const sealer = new Sealer([keyOf(1)])
+export const dialect = responses({ sealer, memory: new LocalItemMemory({ sealer, ttlSeconds: 3600 }) })
+
+/** An exchange that needed no look-up that takes time. */
+export function accept(body: JsonObject, organization = 'acme'): Exchange {
+  const exchange = dialect.accept({ model: 'acme-large', ...body }, { organization })
+  if (exchange instanceof Promise) throw new Error('a promise')
+  return exchange
+}
+
+/** The failure that a function throws. */
+export function failureOf(body: () => unknown): Failure {
+  try {
+    body()
+  } catch (error) {
+    if (error instanceof Failure) return error
+    throw error
+  }
+  throw new Error('nothing was thrown')
+}
+
+/** A stream as one text. */
+export function streamed(exchange: Exchange, events: readonly StreamEvent[]): string {
+  const encoder = exchange.encoder(SERVED)
+  return events.map((event) => encoder.encode(event)).join('')
+}
+
+export function completionOf(events: readonly StreamEvent[]): Completion {
+  const fold = new Fold()
+  for (const event of events) fold.add(event)
+  if (fold.completion === undefined) throw new Error('the events do not end')
+  return fold.completion
+}
+
+export function answered(exchange: Exchange, events: readonly StreamEvent[]): JsonObject {
+  return exchange.answer(completionOf(events), SERVED)
+}
+
+/** A short answer of text. */
+export function saying(text: string): StreamEvent[] {
+  return [
+    { type: 'start' },
+    { type: 'text', text },
+    { type: 'finish', reason: 'stop' },
+    { type: 'usage', usage: { input: 9, output: 3 } },
+    { type: 'end' },
+  ]
+}
+
+/** JSON text with ids by order of appearance, times as 0 and sealed content left out. */
+export function plain(text: string): string {
+  const seen = new Map<string, string>()
+  return text
+    .replace(/"(resp|msg|fc|cmp)_[A-Za-z0-9_-]+"/g, (id, prefix) => {
+      if (!seen.has(id)) seen.set(id, `"${prefix}#${seen.size}"`)
+      return seen.get(id) ?? id
+    })
+    .replace(/"(created_at|completed_at)":\d+/g, '"$1":0')
+    .replace(/"encrypted_content":"[^"]*"/g, '"encrypted_content":"…"')
+}

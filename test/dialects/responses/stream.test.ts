@@ -1,0 +1,164 @@
+/** What the golden streams do not show: interleaved calls, text after calls, the hot path, limits. */
+
+import { describe, expect, test } from 'bun:test'
+import type { StreamEvent } from '../../../src/core/event.ts'
+import { Fault } from '../../../src/core/fault.ts'
+import { jsonInside } from '../../../src/wire/sse.ts'
+import { checkResponsesStream } from '../../laws/responses-grammar.ts'
+import { accept, plain, SERVED, saying, streamed } from './setting.ts'
+
+const start = (index: number, name = 'f'): StreamEvent => ({ type: 'tool-start', index, callId: `call_${index}`, name })
+const delta = (index: number, json: string): StreamEvent => ({ type: 'tool-delta', index, json })
+const text = (piece: string): StreamEvent => ({ type: 'text', text: piece })
+const whole = (...events: StreamEvent[]): StreamEvent[] => [
+  { type: 'start' },
+  ...events,
+  { type: 'finish', reason: 'stop' },
+  { type: 'end' },
+]
+const stream = (...events: StreamEvent[]) => streamed(accept({ input: 'x' }), whole(...events))
+/** The events' names without `response.`, and their output index. */
+const names = (sse: string) =>
+  sse
+    .split('\n\n')
+    .slice(0, -1)
+    .map((block) => {
+      const data = JSON.parse(block.slice(block.indexOf('data: ') + 6))
+      return `${data.type.replace('response.', '')}${data.output_index === undefined ? '' : ` ${data.output_index}`}`
+    })
+
+describe('order', () => {
+  test('calls one after another: each is done before the next is added', () => {
+    const sse = stream(start(0), delta(0, '{"a":1}'), start(1), delta(1, '{}'))
+    expect(checkResponsesStream(sse).openAtOnce).toBe(1)
+    expect(names(sse).indexOf('output_item.done 0')).toBeLessThan(names(sse).indexOf('output_item.added 1'))
+  })
+
+  test('interleaved calls: nothing is held back, and all are done at the finish in order', () => {
+    const sse = stream(start(0), delta(0, '{"a"'), start(1), delta(1, '{"b":'), delta(0, ':1}'), delta(1, '2}'))
+    const reading = checkResponsesStream(sse)
+    expect(reading.openAtOnce).toBe(2)
+    expect(reading.output.map((item) => item['arguments'])).toEqual(['{"a":1}', '{"b":2}'])
+    expect(names(sse)).toEqual([
+      'created',
+      'output_item.added 0',
+      'function_call_arguments.delta 0',
+      'output_item.added 1',
+      'function_call_arguments.delta 1',
+      'function_call_arguments.delta 0',
+      'function_call_arguments.delta 1',
+      'function_call_arguments.done 0',
+      'output_item.done 0',
+      'function_call_arguments.done 1',
+      'output_item.done 1',
+      'completed',
+    ])
+  })
+
+  test('a call that was announced before its arguments came', () => {
+    const reading = checkResponsesStream(stream(start(0), start(1), delta(0, '{"a":1}'), delta(1, '{}')))
+    expect(reading.output.map((item) => item['arguments'])).toEqual(['{"a":1}', '{}'])
+  })
+
+  test('braces within strings do not end a call', () => {
+    const json = '{"a":"}","b":"\\"}"}'
+    const reading = checkResponsesStream(
+      stream(start(0), delta(0, '{"a":"}'), start(1), delta(0, json.slice(7)), delta(1, '{}')),
+    )
+    expect(reading.output[0]?.['arguments']).toBe(json)
+  })
+
+  test('text after a call is a new message at the next index', () => {
+    const sse = stream(text('a'), start(0), delta(0, '{}'), text('b'), text('c'))
+    const reading = checkResponsesStream(sse)
+    expect(reading.openAtOnce).toBe(1)
+    expect(reading.output.map((item) => item['type'])).toEqual(['message', 'function_call', 'message'])
+    expect(JSON.stringify(reading.output[2])).toContain('"text":"bc"')
+  })
+
+  test('text within a call that is not whole', () => {
+    const reading = checkResponsesStream(
+      stream(start(0), delta(0, '{"a"'), text('b'), delta(0, ':1}'), start(1), delta(1, '{}')),
+    )
+    expect(reading.output.map((item) => item['arguments'])).toEqual(['{"a":1}', undefined, '{}'])
+  })
+
+  test('an answer that was cut off by the limit within arguments', () => {
+    const reading = checkResponsesStream(stream(start(0), delta(0, '{"a":"Onc')))
+    expect(reading.output[0]?.['arguments']).toBe('{"a":"Onc')
+  })
+
+  test('a call without any arguments is {}', () => {
+    expect(checkResponsesStream(stream(start(0))).output[0]?.['arguments']).toBe('{}')
+  })
+
+  test('white space behind whole arguments is dropped; anything else is a broken provider', () => {
+    const sse = stream(start(0), delta(0, '{}'), start(1), delta(0, ' \n'), delta(1, '{}'))
+    expect(checkResponsesStream(sse).output[0]?.['arguments']).toBe('{}')
+    expect(() => stream(start(0), delta(0, '{}'), start(1), delta(0, '{"a":1}'))).toThrow(Fault)
+  })
+
+  test('a refusal is text', () => {
+    const reading = checkResponsesStream(stream({ type: 'refusal', text: 'I ' }, { type: 'refusal', text: 'can not.' }))
+    expect(JSON.stringify(reading.output)).toContain('"text":"I can not."')
+  })
+
+  test('pieces without text show nothing', () => {
+    expect(plain(stream(text(''), text('a'), text('')))).toBe(plain(stream(text('a'))))
+    expect(plain(stream(text('')))).toBe(plain(stream()))
+  })
+})
+
+describe('text', () => {
+  const HARD = ['"\\', '\u2028\u2029\u0085', '\ud83d', '\ude00', '\u0000', '\n\n', 'event: x\ndata: {}\n\n']
+
+  test('copied insides give the bytes that decoded text gives', () => {
+    const encoder = accept({ input: 'x' }).encoder(SERVED)
+    const insides = encoder.encode({ type: 'start' }) + encoder.encodeTexts(HARD.map(jsonInside))
+    const ending = encoder.encode({ type: 'finish', reason: 'stop' }) + encoder.encode({ type: 'end' })
+    expect(plain(insides + ending)).toBe(plain(stream(...HARD.map(text))))
+  })
+
+  test('what is done equals the deltas, halves of pairs too', () => {
+    const reading = checkResponsesStream(stream(...HARD.map(text)))
+    expect(reading.output[0]).toMatchObject({ content: [{ text: HARD.join('') }] })
+  })
+
+  test('an answer without end is cut, not held', () => {
+    const encoder = accept({ input: 'x' }).encoder(SERVED)
+    encoder.encode({ type: 'start' })
+    const piece = 'x'.repeat(1024 * 1024)
+    for (let mebibytes = 0; mebibytes < 16; mebibytes++) encoder.encodeTexts([piece])
+    expect(() => encoder.encodeTexts(['x'])).toThrow(Fault)
+  })
+})
+
+test('nothing that ends the stream is written without the end', () => {
+  const events = whole(text('a')).slice(0, -1)
+  const sse = streamed(accept({ input: 'x' }), events)
+  expect(sse).not.toContain('response.completed')
+  expect(() => checkResponsesStream(sse)).toThrow(/without response.completed/)
+})
+
+test('the silence is filled with a comment', () => {
+  for (const input of [[{ role: 'user', content: 'x' }], [{ type: 'compaction_trigger' }]]) {
+    expect(accept({ input }).encoder(SERVED).keepAlive).toBe(': keep-alive\n\n')
+  }
+})
+
+test('the usage that came last counts, figure by figure', () => {
+  const events: StreamEvent[] = [
+    { type: 'start' },
+    { type: 'usage', usage: { input: 100, cachedInput: 40, cacheWrite5m: 5, cacheWrite1h: 6, output: 1 } },
+    ...saying('x').slice(1, 3),
+    { type: 'usage', usage: { output: 30, reasoning: 20 } },
+    { type: 'end' },
+  ]
+  expect(checkResponsesStream(streamed(accept({ input: 'x' }), events)).response['usage']).toEqual({
+    input_tokens: 100,
+    input_tokens_details: { cached_tokens: 40, cache_write_tokens: 11 },
+    output_tokens: 30,
+    output_tokens_details: { reasoning_tokens: 20 },
+    total_tokens: 130,
+  })
+})

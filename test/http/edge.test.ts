@@ -1,0 +1,773 @@
+/**
+ * The public edge of the running program, on raw sockets: what no HTTP client would send, and what each client does sometimes. Nothing
+ * that a caller sends may end in a 500, reach a provider unless it is right, or disturb another request.
+ */
+
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { gzipSync } from 'node:zlib'
+import { isObject, type JsonObject } from '../../src/core/json.ts'
+import { bytesOf, joined } from '../support/bytes.ts'
+import { type Answer, ask, Caller, type RequestParts, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { property, type Random } from '../support/random.ts'
+import * as does from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+
+setDefaultTimeout(30_000)
+
+const CHAT = '/v1/chat/completions'
+const MIB = 1024 * 1024
+const FORBIDDEN = [
+  ...['api_key', 'api_base', 'api_version', 'base_url', 'custom_llm_provider', 'fallbacks', 'context_window_fallbacks'],
+  ...[
+    'content_policy_fallbacks',
+    'router_settings_override',
+    'num_retries',
+    'max_retries',
+    'retry_policy',
+    'allowed_fails',
+  ],
+  ...['cooldown_time', 'timeout', 'request_timeout', 'metadata'],
+]
+
+let upstream: Upstream
+let gateway: Gateway
+
+beforeAll(async () => {
+  upstream = await Upstream.start({ m: does.says('Hel', 'lo') })
+  gateway = await Gateway.start({ providers: { up: upstream.url } })
+})
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]()
+  await upstream[Symbol.asyncDispose]()
+})
+
+afterEach(async () => {
+  upstream.on('m', does.says('Hel', 'lo'))
+  // Whatever was sent: the next caller is served as ever.
+  expect((await ask(gateway.port, chat())).status).toBe(200)
+})
+
+const BODY = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
+const chat = (body: RequestParts['body'] = BODY, more: RequestParts = {}) =>
+  requestBytes(CHAT, { key: KEY, body, ...more })
+const send = (data: string | Uint8Array) => ask(gateway.port, data)
+
+/** Requests that the provider has got since. */
+function sinceNow(): () => number {
+  const before = upstream.calls.length
+  return () => upstream.calls.length - before
+}
+
+interface Wrong {
+  readonly status: number
+  readonly code?: string | null
+  readonly param?: string | null
+}
+
+/** That an answer is an error in the Chat shape, with everything that every error carries. */
+function expectError(answer: Answer, wrong: Wrong): JsonObject {
+  expect(answer.status).toBe(wrong.status)
+  expect(answer.header('content-type')).toStartWith('application/json')
+  expect(answer.header('cache-control')).toBe('no-store')
+  expect(answer.header('x-request-id')).toMatch(/^req_/)
+  expect(answer.header('request-id')).toBe(answer.header('x-request-id') ?? '')
+  for (const name of ['requested-model', 'served-model', 'fallback-count'])
+    expect(answer.header(`x-gateway-${name}`)).toBeUndefined()
+  const body = answer.json()
+  if (!isObject(body) || !isObject(body['error'])) throw new Error(`not the shape of an error: ${answer.text}`)
+  const { error } = body
+  expect(Object.keys(error)).toEqual(['message', 'type', 'param', 'code'])
+  expect(typeof error['message']).toBe('string')
+  if (wrong.code !== undefined) expect(error['code']).toBe(wrong.code)
+  if (wrong.param !== undefined) expect(error['param']).toBe(wrong.param)
+  return error
+}
+
+describe('authentication', () => {
+  const fields = (...lines: string[]) =>
+    `GET /v1/models HTTP/1.1\r\nHost: gateway.test\r\n${lines.map((line) => `${line}\r\n`).join('')}\r\n`
+
+  test.each([
+    ['Bearer', [`Authorization: Bearer ${KEY}`]],
+    ['bearer in small letters', [`authorization: bearer ${KEY}`]],
+    ['x-api-key', [`x-api-key: ${KEY}`]],
+  ])('%s is accepted', async (_, lines) => {
+    expect((await send(fields(...lines))).status).toBe(200)
+  })
+
+  test.each([
+    ['none', []],
+    ['an unknown key', ['Authorization: Bearer unknown-key-0123456789']],
+    ['an empty one', ['Authorization: Bearer ']],
+    ['another scheme', [`Authorization: Basic ${KEY}`]],
+    ['no scheme', [`Authorization: ${KEY}`]],
+    ['a key with more behind it', [`Authorization: Bearer ${KEY} x`]],
+    ['a beginning of a key', [`Authorization: Bearer ${KEY.slice(0, -1)}`]],
+    ['a key with a character too many', [`x-api-key: ${KEY}a`]],
+    ['one that is not ASCII', ['x-api-key: schl\u00fcssel']],
+    ['one of 10 KiB', [`x-api-key: ${'k'.repeat(10_240)}`]],
+  ])('%s is 401', async (_, lines) => {
+    const answer = await send(fields(...lines))
+    expectError(answer, { status: 401, code: 'invalid_api_key' })
+    expect(answer.header('www-authenticate')).toBe('Bearer')
+    expect(answer.header('x-should-retry')).toBe('false')
+  })
+
+  test('unknown and malformed keys get one and the same text', async () => {
+    const texts = ['Authorization: Bearer unknown-key-0123456789', `Authorization: Basic ${KEY}`, 'x-api-key: a'].map(
+      async (line) => expectError(await send(fields(line)), { status: 401 })['message'],
+    )
+    expect(new Set(await Promise.all(texts)).size).toBe(1)
+  })
+
+  test.each([
+    ['both', [`Authorization: Bearer ${KEY}`, `x-api-key: ${KEY}`]],
+    ['Authorization twice', [`Authorization: Bearer ${KEY}`, `Authorization: Bearer ${KEY}`]],
+    ['x-api-key twice', [`x-api-key: ${KEY}`, `X-API-KEY: ${KEY}`]],
+    ['two in one', [`Authorization: Bearer ${KEY}, Bearer ${KEY}`]],
+    ['both, of which one is empty', [`Authorization: Bearer ${KEY}`, 'x-api-key:']],
+  ])('%s is 400, and the message names the usual cause', async (_, lines) => {
+    const { message } = expectError(await send(fields(...lines)), { status: 400, code: 'multiple_credentials' })
+    expect(message).toContain('ANTHROPIC_API_KEY')
+    expect(message).toContain('ANTHROPIC_AUTH_TOKEN')
+  })
+
+  test('goes before the body, and after path and method', async () => {
+    const calls = sinceNow()
+    expectError(await send(chat('{', { key: 'wrong' })), { status: 401 })
+    expectError(await send(requestBytes('/v1/nowhere')), { status: 404 })
+    expectError(await send(requestBytes(CHAT)), { status: 405 })
+    const tooLong = requestBytes(CHAT, { method: 'POST', fields: { 'content-length': String(11 * MIB) } })
+    expectError(await send(tooLong), { status: 401 })
+    expect(calls()).toBe(0)
+  })
+
+  test('a flood of bad keys is answered, each with 401', async () => {
+    await using caller = await Caller.connect(gateway.port)
+    const flood = Array.from({ length: 500 }, (_, at) =>
+      requestBytes('/v1/models', { key: `bad-key-${at}-0123456789` }),
+    )
+    caller.send(joined(flood))
+    for (let at = 0; at < flood.length; at++) expect((await caller.answer()).status).toBe(401)
+  })
+})
+
+describe('the size of a body', () => {
+  const content = (bytes: number) => {
+    const around = JSON.stringify({ ...BODY, messages: [{ role: 'user', content: '' }] }).length
+    return JSON.stringify({ ...BODY, messages: [{ role: 'user', content: 'x'.repeat(bytes - around) }] })
+  }
+  const chunkedRequest = (body: string) => {
+    const pieces = body.match(/[\s\S]{1,65536}/g) ?? []
+    const chunks = pieces.map((piece) => `${piece.length.toString(16)}\r\n${piece}\r\n`).join('')
+    const head = `POST ${CHAT} HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer ${KEY}\r\nTransfer-Encoding: chunked\r\n\r\n`
+    return `${head}${chunks}0\r\n\r\n`
+  }
+
+  test('10 MiB exactly is taken, declared and chunked', async () => {
+    upstream.on('m', does.says('ok'))
+    const body = content(10 * MIB)
+    expect(bytesOf(body).length).toBe(10 * MIB)
+    expect((await send(chat(body))).status).toBe(200)
+    expect((await send(chunkedRequest(body))).status).toBe(200)
+  })
+
+  test('a byte more is 413, with our own body', async () => {
+    const calls = sinceNow()
+    const body = content(10 * MIB + 1)
+    expectError(await send(chat(body)), { status: 413, code: 'request_too_large' })
+    expectError(await send(chunkedRequest(body)), { status: 413, code: 'request_too_large' })
+    expect(calls()).toBe(0)
+  })
+
+  test('a declared length over it is refused before a byte of the body is read', async () => {
+    await using caller = await Caller.connect(gateway.port)
+    caller.send(requestBytes(CHAT, { method: 'POST', key: KEY, fields: { 'content-length': String(10 * MIB + 1) } }))
+    expectError(await caller.answer(), { status: 413, code: 'request_too_large' })
+  })
+
+  test('a chunked body is refused as soon as the count passes', async () => {
+    await using caller = await Caller.connect(gateway.port)
+    const head = { 'transfer-encoding': 'chunked' }
+    caller.send(requestBytes(CHAT, { method: 'POST', key: KEY, fields: head }))
+    const piece = `${MIB.toString(16)}\r\n${'x'.repeat(MIB)}\r\n`
+    for (let sent = 0; sent < 11; sent++) caller.send(piece)
+    expectError(await caller.answer(), { status: 413, code: 'request_too_large' })
+  })
+
+  test.each([12, 200])('%d MiB are 413 and never the answer of the runtime', async (size) => {
+    await using caller = await Caller.connect(gateway.port)
+    caller.send(requestBytes(CHAT, { method: 'POST', key: KEY, fields: { 'content-length': String(size * MIB) } }))
+    expectError(await caller.answer(), { status: 413, code: 'request_too_large' })
+  })
+})
+
+describe('the body', () => {
+  const wrong: readonly (readonly [name: string, body: string | Uint8Array])[] = [
+    ['nothing', ''],
+    ['blanks', ' \n '],
+    ['not JSON', 'model=m&messages=hi'],
+    ['half of one', '{"model":"m"'],
+    ['two of them', '{}{}'],
+    ['an array', '[]'],
+    ['a string', '"m"'],
+    ['a number', '1'],
+    ['null', 'null'],
+    ['a trailing comma', '{"model":"m",}'],
+    ['a comment', '{/* */}'],
+    ['NaN', '{"temperature":NaN}'],
+    ['a raw line break in a string', '{"model":"a\nb"}'],
+    ['invalid UTF-8', joined([bytesOf('{"model":"'), Uint8Array.of(0xff, 0xfe), bytesOf('"}')])],
+    ['an overlong form', joined([bytesOf('{"model":"'), Uint8Array.of(0xc0, 0xaf), bytesOf('"}')])],
+    ['half a character at the end', joined([bytesOf('{"model":"'), Uint8Array.of(0xf0, 0x9f)])],
+    ['UTF-16', Uint8Array.from(Buffer.from(JSON.stringify(BODY), 'utf16le'))],
+    ['nesting of 129', `{"model":"m","messages":${'['.repeat(128)}${']'.repeat(128)}}`],
+    ['nesting of a million', '['.repeat(1_000_000)],
+    ['ten megabytes of little objects', `{"a":[${'{"a":{}},'.repeat(1_100_000)}{}]}`],
+  ]
+  test.each(wrong)('%s is 400', async (_, body) => {
+    const calls = sinceNow()
+    expectError(await send(chat(body)), { status: 400, code: null })
+    expect(calls()).toBe(0)
+  })
+
+  test('is JSON whatever its content type says', async () => {
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'application/json; charset=utf-16',
+      'nonsense',
+      undefined,
+    ])
+      expect((await send(chat(BODY, { fields: { 'content-type': type } }))).status).toBe(200)
+  })
+
+  test('with a Content-Encoding other than identity is 415', async () => {
+    for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'gzip, identity', 'x-unknown']) {
+      const body = Uint8Array.from(gzipSync(JSON.stringify(BODY)))
+      expectError(await send(chat(body, { fields: { 'content-encoding': encoding } })), { status: 415 })
+    }
+    expect((await send(chat(BODY, { fields: { 'content-encoding': 'identity' } }))).status).toBe(200)
+  })
+
+  test('may begin with a byte order mark', async () => {
+    expect([200, 400]).toContain((await send(chat(`\ufeff${JSON.stringify(BODY)}`))).status)
+  })
+
+  test('of two keys of one name, the last counts, for us and for the provider', async () => {
+    const at = upstream.calls.length
+    const answer = await send(chat(`{"model":"absent","model":"m","messages":${JSON.stringify(BODY.messages)}}`))
+    expect([answer.status, answer.header('x-gateway-requested-model')]).toEqual([200, 'm'])
+    expect((await upstream.call(undefined, at)).json['model']).toBe('m')
+    expectError(await send(chat('{"model":"m","model":"absent","messages":[{"role":"user","content":"x"}]}')), {
+      status: 404,
+    })
+  })
+
+  test('__proto__ and its like are names without effect', async () => {
+    const inherited = `{"__proto__":{"model":"m","messages":[]},"constructor":{"prototype":{"stream":true}}}`
+    expectError(await send(chat(inherited)), { status: 400, param: 'model' })
+    const polluted = `{"__proto__":{"stream":true,"api_key":"x"},"model":"m","messages":${JSON.stringify(BODY.messages)}}`
+    const answer = await send(chat(polluted))
+    expect([answer.status, answer.header('content-type')]).toEqual([200, 'application/json'])
+    for (const model of ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf'])
+      expectError(await send(chat({ ...BODY, model })), { status: 404, code: 'model_not_found' })
+  })
+
+  test.each([
+    ['a temperature of 1e400', '"temperature":1e400', 400],
+    ['a temperature of -1e400', '"temperature":-1e400', 400],
+    ['a temperature of -0', '"temperature":-0', 200],
+    ['a temperature of 1e-400', '"temperature":1e-400', 200],
+    ['a limit of 0', '"max_tokens":0', 400],
+    ['a limit of 1.5', '"max_tokens":1.5', 400],
+    ['a limit of 1e400', '"max_tokens":1e400', 400],
+    ['a limit of 2^53', '"max_tokens":9007199254740993', 200],
+    ['a limit that is a string', '"max_tokens":"5"', 400],
+    ['null', '"max_tokens":null,"temperature":null,"stream":null,"tools":null', 200],
+  ])('%s', async (_, field, status) => {
+    const answer = await send(chat(`{"model":"m",${field},"messages":${JSON.stringify(BODY.messages)}}`))
+    if (status === 200) expect(answer.status).toBe(200)
+    else expectError(answer, { status })
+  })
+
+  test('lone surrogates go through as escapes', async () => {
+    const at = upstream.calls.length
+    const text = '{"model":"m","messages":[{"role":"user","content":"\\ud83d \\ude00"}]}'
+    expect((await send(chat(text))).status).toBe(200)
+    const { body } = await upstream.call(undefined, at)
+    expect(Buffer.from(body).toString('latin1')).toContain('\\ud83d \\ude00')
+  })
+
+  test('unknown fields are skipped', async () => {
+    const at = upstream.calls.length
+    expect((await send(chat({ ...BODY, unknown_field: { deep: [1] }, API_KEY: 'x', Metadata: {} }))).status).toBe(200)
+    const { json } = await upstream.call(undefined, at)
+    expect(Object.keys(json)).not.toContain('unknown_field')
+  })
+})
+
+describe('forbidden fields', () => {
+  test.each(FORBIDDEN)('%s is 400, whatever its value', async (name) => {
+    const calls = sinceNow()
+    for (const value of [null, '', 0, {}, 'x']) {
+      const { message } = expectError(await send(chat({ ...BODY, [name]: value })), { status: 400 })
+      expect(message).toContain(name)
+    }
+    expect(calls()).toBe(0)
+  })
+
+  test('are all named at once, and go before everything that is missing', async () => {
+    const body = Object.fromEntries(FORBIDDEN.map((name) => [name, 1]))
+    const { message } = expectError(await send(chat(body)), { status: 400 })
+    for (const name of FORBIDDEN) expect(message).toContain(name)
+  })
+
+  test('are fine below the top level', async () => {
+    const properties = Object.fromEntries(FORBIDDEN.map((name) => [name, { type: 'string' }]))
+    const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object', properties } } }
+    expect((await send(chat({ ...BODY, tools: [tool] }))).status).toBe(200)
+  })
+})
+
+describe('the model name', () => {
+  const names = [
+    'a\r\nX-Injected: 1',
+    'a\u0000b',
+    'm\n',
+    ' m',
+    'm ',
+    'M',
+    '日本語',
+    '\ud800',
+    'm'.repeat(20_000),
+    '',
+    '../m',
+    'm;x',
+  ]
+  test.each(names.map((name) => [JSON.stringify(name).slice(0, 40), name] as const))(
+    '%s is refused and reflected in no header',
+    async (_, model) => {
+      const answer = await send(chat({ ...BODY, model }))
+      expectError(answer, { status: model === '' ? 400 : 404 })
+      expect(answer.head.fields.map(([name]) => name.toLowerCase())).not.toContain('x-injected')
+      expect(answer.head.length).toBeLessThan(2000)
+    },
+  )
+
+  test.each([[1], [null], [['m']], [{}], [true]])('%p is no name', async (model) => {
+    expectError(await send(chat({ ...BODY, model })), { status: 400, param: 'model' })
+  })
+})
+
+describe('paths and methods', () => {
+  const paths = [
+    ...[
+      '/',
+      '//v1/models',
+      '/v1//models',
+      '/v1/models/',
+      '/V1/models',
+      '/v1/Models',
+      '/v1/models;a=b',
+      '/v1/models%00',
+      '/v1/models%2f',
+    ],
+    ...[
+      '/v1%2fmodels',
+      '/%76%31/models',
+      '/models',
+      '/chat/completions',
+      '/v2/models',
+      '/v1/models/m',
+      '/v1/completions',
+    ],
+    ...['/metrics', '/healthz', '/readyz', '/docs', '/.env'],
+  ]
+  test.each(paths)('%s is 404', async (path) => {
+    expectError(await send(requestBytes(path, { key: KEY })), { status: 404 })
+  })
+
+  test.each(['/v1\\models', '/v1/../v1/models', '/v1/./models', '/v1/x/../models'])(
+    '%s is what the runtime makes of it, and asks for a key',
+    async (path) => {
+      // Bun hands the path over in its normal form: whether it was written so cannot be seen. Nothing is decided by a prefix of it.
+      expectError(await send(requestBytes(path)), { status: 401 })
+    },
+  )
+
+  test('* is refused', async () => {
+    expect(await refusal(`GET * HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer ${KEY}\r\n\r\n`)).toMatch(
+      /^(?:none|400|404)$/,
+    )
+  })
+
+  test('an unknown path of the Messages family is 404 in its own shape', async () => {
+    const answer = await send(requestBytes('/anthropic/v1/nowhere', { key: KEY }))
+    expect(answer.status).toBe(404)
+    expect(answer.json()).toMatchObject({
+      type: 'error',
+      error: { type: 'not_found_error' },
+      request_id: answer.header('request-id'),
+    })
+  })
+
+  test('a query string is ignored', async () => {
+    expect((await send(requestBytes('/v1/models?beta=true&a[]=%', { key: KEY }))).status).toBe(200)
+    expect((await send(requestBytes(`${CHAT}?x`, { key: KEY, body: BODY }))).status).toBe(200)
+    expect((await send(requestBytes('/v1/models?', { key: KEY }))).status).toBe(200)
+  })
+
+  test('the absolute form is accepted, its host ignored', async () => {
+    expect((await send(requestBytes('http://elsewhere.invalid/v1/models', { key: KEY }))).status).toBe(200)
+  })
+
+  test.each([
+    ['GET', CHAT, 'POST'],
+    ['PUT', CHAT, 'POST'],
+    ['PATCH', CHAT, 'POST'],
+    ['DELETE', CHAT, 'POST'],
+    ['OPTIONS', CHAT, 'POST'],
+    ['TRACE', CHAT, 'POST'],
+    ['POST', '/v1/models', 'GET'],
+    ['OPTIONS', '/v1/models', 'GET'],
+  ])('%s %s is 405 that allows %s', async (method, path, allow) => {
+    const answer = await send(requestBytes(path, { method, key: KEY, fields: { 'content-length': '0' } }))
+    expectError(answer, { status: 405 })
+    expect(answer.header('allow')).toContain(allow)
+  })
+
+  test('an unknown path is 404 whatever the method', async () => {
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE'])
+      expectError(await send(requestBytes('/v1/nowhere', { method, fields: { 'content-length': '0' } })), {
+        status: 404,
+      })
+  })
+
+  test.each(['/v1/models', CHAT, '/', '/nowhere'])('HEAD %s answers at once, without a key', async (path) => {
+    await using caller = await Caller.connect(gateway.port)
+    caller.send(requestBytes(path, { method: 'HEAD' }))
+    const head = await caller.until('\r\n\r\n')
+    expect(head).toMatch(/^HTTP\/1\.1 2\d\d /)
+    expect(head.toLowerCase()).toContain('x-request-id: req_')
+  })
+
+  test('strange methods and CONNECT are refused, and no 500', async () => {
+    for (const line of [`connect.test:443 HTTP/1.1`, `${CHAT} HTTP/1.1`])
+      for (const method of ['CONNECT', 'BREW', 'get', 'post'])
+        expect(
+          await refusal(
+            `${method} ${line}\r\nHost: gateway.test\r\nAuthorization: Bearer ${KEY}\r\nContent-Length: 0\r\n\r\n`,
+          ),
+        ).toMatch(/^(?:none|4\d\d|501)$/)
+  })
+})
+
+/** The status of the answer, or `none` where the connection ended without one. */
+async function refusal(data: string): Promise<string> {
+  try {
+    return String((await send(data)).status)
+  } catch {
+    return 'none'
+  }
+}
+
+describe('broken HTTP', () => {
+  const post = (...lines: string[]) => {
+    const head = [`POST ${CHAT} HTTP/1.1`, 'Host: gateway.test', `Authorization: Bearer ${KEY}`, ...lines].join('\r\n')
+    return `${head}\r\n\r\n`
+  }
+  const json = JSON.stringify(BODY)
+  const size = json.length
+  const smuggled: readonly (readonly [name: string, data: string])[] = [
+    ['a length and chunks', `${post(`Content-Length: ${size}`, 'Transfer-Encoding: chunked')}${json}`],
+    ['two lengths', `${post(`Content-Length: ${size}`, 'Content-Length: 5')}${json}`],
+    ['a length with a plus', `${post(`Content-Length: +${size}`)}${json}`],
+    ['a length in hex', `${post('Content-Length: 0x5')}${json}`],
+    ['a list of lengths', `${post(`Content-Length: ${size}, 7`)}${json}`],
+    ['a negative length', `${post('Content-Length: -1')}${json}`],
+    ['an unknown transfer coding', `${post('Transfer-Encoding: xchunked')}0\r\n\r\n`],
+    ['chunked not last', `${post('Transfer-Encoding: chunked, identity')}0\r\n\r\n`],
+    ['a bad chunk size', `${post('Transfer-Encoding: chunked')}zz\r\n${json}\r\n0\r\n\r\n`],
+    ['a blank before the colon', `${post(`Content-Length : ${size}`)}${json}`],
+    ['a folded header', `${post('X-Folded: a\r\n b', `Content-Length: ${size}`)}${json}`],
+    ['NUL in a header', `${post('X-Nul: a\u0000b', `Content-Length: ${size}`)}${json}`],
+    ['no Host', `POST ${CHAT} HTTP/1.1\r\nAuthorization: Bearer ${KEY}\r\nContent-Length: ${size}\r\n\r\n${json}`],
+    [
+      'bare line feeds',
+      `POST ${CHAT} HTTP/1.1\nHost: h\nAuthorization: Bearer ${KEY}\nContent-Length: ${size}\n\n${json}`,
+    ],
+    ['a header of 17 KiB', `${post(`X-Long: ${'x'.repeat(17 * 1024)}`, `Content-Length: ${size}`)}${json}`],
+    ['no request line', '\r\n\r\n\r\n\r\nnonsense\r\n\r\n'],
+    ['TLS', '\u0016\u0003\u0001\u0002\u0000\u0001\u0000\u0001\u00fc\u0003\u0003\r\n\r\n'],
+    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['HTTP/9.9', `GET /v1/models HTTP/9.9\r\nHost: gateway.test\r\nAuthorization: Bearer ${KEY}\r\n\r\n`],
+  ]
+  test.each(smuggled)('%s is refused and reaches no provider', async (_, data) => {
+    const calls = sinceNow()
+    expect(await refusal(data)).toMatch(/^(?:none|4\d\d|505)$/)
+    expect(calls()).toBe(0)
+  })
+
+  test('200 headers do not end in a 500', async () => {
+    const many = Array.from({ length: 200 }, (_, at) => `X-${at}: ${at}`)
+    expect(await refusal(`${post(...many, `Content-Length: ${size}`)}${json}`)).toMatch(/^(?:none|200|4\d\d)$/)
+  })
+
+  test.each(['a/b?c', '[', 'h:99999999', '', 'h h', '日本', 'a@b', '%00'])(
+    'Host: %s does not end in a 500',
+    async (host) => {
+      const head = `GET /v1/models HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${KEY}\r\n\r\n`
+      expect(await refusal(head)).toMatch(/^(?:none|200|400|404)$/)
+    },
+  )
+
+  test.each(['h', 'gw', 'api', 'h:1', '[::1]', '127.0.0.1:8080', 'a.very.long.name.test'])(
+    'Host: %s is served',
+    async (host) => {
+      const request = requestBytes('/v1/models', { key: KEY, fields: { host } })
+      expect((await send(request)).status).toBe(200)
+      expectError(await send(requestBytes('/models', { key: KEY, fields: { host } })), { status: 404 })
+    },
+  )
+
+  test('HTTP/1.0 without a Host, and two Hosts, do not end in a 500', async () => {
+    expect(await refusal(`GET /v1/models HTTP/1.0\r\nAuthorization: Bearer ${KEY}\r\n\r\n`)).toMatch(
+      /^(?:none|200|400)$/,
+    )
+    const two = `GET /v1/models HTTP/1.1\r\nHost: a\r\nHost: b\r\nAuthorization: Bearer ${KEY}\r\n\r\n`
+    expect(await refusal(two)).toMatch(/^(?:none|200|400)$/)
+  })
+
+  test('what stands behind a body is never served with the key of the request before it', async () => {
+    const calls = sinceNow()
+    await using caller = await Caller.connect(gateway.port)
+    caller.send(
+      `${post(`Content-Length: ${size}`)}${json}POST ${CHAT} HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: ${size}\r\n\r\n${json}`,
+    )
+    const statuses: number[] = []
+    // Bun closes a connection on which a request comes while another is being answered.
+    for (;;) {
+      const answer = await caller.answer().catch(() => undefined)
+      if (answer === undefined || statuses.length === 2) break
+      statuses.push(answer.status)
+      if (statuses.length === 2) break
+    }
+    expect(['', '200', '200,401']).toContain(statuses.join())
+    expect(calls()).toBeLessThanOrEqual(1)
+  })
+
+  test('several requests on one connection, one after the other, are answered in order', async () => {
+    await using caller = await Caller.connect(gateway.port)
+    for (const [bytes, status] of [
+      [requestBytes('/v1/models', { key: KEY }), 200],
+      [chat(), 200],
+      [requestBytes('/nowhere'), 404],
+      [chat(), 200],
+    ] as const) {
+      caller.send(bytes)
+      expect((await caller.answer()).status).toBe(status)
+    }
+  })
+
+  test('Expect: 100-continue is answered, then the request', async () => {
+    await using caller = await Caller.connect(gateway.port)
+    caller.send(post(`Content-Length: ${size}`, 'Expect: 100-continue'))
+    await caller.until('100 Continue')
+    caller.send(json)
+    expect((await caller.answer()).status).toBe(200)
+  })
+})
+
+describe('callers that leave', () => {
+  test('in the middle of a body: nothing is asked of the provider', async () => {
+    const calls = sinceNow()
+    for (const leave of ['close', 'reset', 'halfClose'] as const) {
+      await using caller = await Caller.connect(gateway.port)
+      caller.send(requestBytes(CHAT, { method: 'POST', key: KEY, fields: { 'content-length': '100' } }))
+      caller.send('{"m')
+      await new Promise((resolve) => setImmediate(resolve))
+      caller[leave]()
+    }
+    expect((await send(requestBytes('/v1/models', { key: KEY }))).status).toBe(200)
+    expect(calls()).toBe(0)
+  })
+
+  const frames = does.chatFrames(['one', ' two'])
+  test.each(['close', 'reset', 'halfClose'] as const)(
+    'by %s in the middle of a stream: the provider is told, one log line',
+    async (leave) => {
+      upstream.on('m', does.stalls(frames.slice(0, 2)))
+      const at = upstream.calls.length
+      await using caller = await Caller.connect(gateway.port)
+      caller.send(chat({ ...BODY, stream: true }))
+      const id = /x-request-id: (\S+)/i.exec(await caller.until('one'))?.[1]
+      const leftAt = performance.now()
+      caller[leave]()
+      const call = await upstream.call(undefined, at)
+      expect((await call.aborted).atMs - leftAt).toBeLessThan(1000)
+      expect(await gateway.request(id)).toMatchObject({
+        outcome: 'caller_left',
+        usage: 'estimated',
+        status: 200,
+        streamed: true,
+      })
+    },
+  )
+
+  test.each([true, false])('before the provider says anything: it is told (streamed: %p)', async (stream) => {
+    upstream.on('m', does.silent())
+    const at = upstream.calls.length
+    const caller = await Caller.connect(gateway.port)
+    caller.send(chat({ ...BODY, stream }))
+    const call = await upstream.call(undefined, at)
+    const leftAt = performance.now()
+    caller.close()
+    expect((await call.aborted).atMs - leftAt).toBeLessThan(1000)
+  })
+
+  test('at any moment of a stream: each request has one log line', async () => {
+    const marker = await send(chat())
+    await gateway.request(marker.header('x-request-id'))
+    const lines = () => gateway.lines.filter((line) => line['msg'] === 'request' && line['dialect'] === 'chat')
+    const before = lines().length
+    const at = upstream.calls.length
+    const count = 60
+    for (let n = 0; n < count; n++) {
+      const caller = await Caller.connect(gateway.port)
+      caller.send(chat({ ...BODY, stream: true }))
+      const whole = caller.answer().catch(() => undefined)
+      await Promise.race([whole, upstream.call(undefined, at + n)])
+      for (let turn = 0; turn < n % 12; turn++) await new Promise((resolve) => setImmediate(resolve))
+      caller.reset()
+    }
+    while (lines().length < before + count) await gateway.line(() => lines().length >= before + count)
+    await send(requestBytes('/v1/models', { key: KEY }))
+    const ids = lines()
+      .slice(before)
+      .map((line) => line['request_id'])
+    expect(new Set(ids).size).toBe(count)
+    expect(lines().length).toBe(before + count)
+  })
+})
+
+describe('a caller that does not read', () => {
+  test('slows the provider down, holds up nobody else, and gets everything once it reads', async () => {
+    let sent = 0
+    const piece = does.chatFrames(['x'.repeat(8000)], { usage: false })[1] ?? ''
+    const [role = ''] = does.chatFrames([])
+    const enough = 200 * MIB
+    upstream.on(
+      'm',
+      does.endless([role], piece, (bytes) => {
+        sent = bytes
+      }),
+    )
+    await using caller = await Caller.connect(gateway.port)
+    caller.pause()
+    caller.send(chat({ ...BODY, stream: true }))
+    let before = -1
+    for (let still = 0; still < 3; still = before === sent && sent > 0 ? still + 1 : 0) {
+      before = sent
+      await Bun.sleep(100)
+    }
+    // What the four sockets' buffers of the kernel take, and at most 256 KiB of ours.
+    expect(sent).toBeLessThan(enough / 4)
+    upstream.on('m', does.says('Hel', 'lo'))
+    expect((await send(chat())).status).toBe(200)
+    caller.resume()
+    while (sent < before + 32 * MIB) await Bun.sleep(20)
+    caller.reset()
+  })
+})
+
+describe('any bytes', () => {
+  const bytes = chat({ ...BODY, stream: true, tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] })
+
+  function mutate(random: Random): Uint8Array {
+    let mutant = Uint8Array.from(bytes)
+    for (let edits = random.between(1, 4); edits > 0; edits--) {
+      const at = random.below(mutant.length)
+      const kind = random.below(4)
+      if (kind === 0) mutant[at] = random.below(256)
+      else if (kind === 1)
+        mutant = joined([mutant.subarray(0, at), mutant.subarray(at + random.between(1, 20))]) as typeof mutant
+      else if (kind === 2)
+        mutant = joined([mutant.subarray(0, at), mutant.subarray(random.below(at + 1))]) as typeof mutant
+      else
+        mutant = joined([
+          mutant.subarray(0, at),
+          bytesOf(random.pick(['\r\n', '\n', '\u0000', ':', '"', '{', '}', '[', ',', '%', ' '])),
+          mutant.subarray(at),
+        ]) as typeof mutant
+    }
+    return mutant
+  }
+
+  property('no mutant of a request ends in a 5xx of ours or in the end of the program', 300, async (random) => {
+    await using caller = await Caller.connect(gateway.port)
+    caller.send(mutate(random))
+    // A second request ends the wait for bytes that a mutant still asks for.
+    caller.send(requestBytes('/v1/models', { key: KEY }))
+    caller.halfClose()
+    const answer = await caller.answer().catch(() => undefined)
+    // 501 and 505 are the runtime's, for methods and versions that there are none of.
+    if (answer !== undefined && [500, 502, 503, 504].includes(answer.status))
+      throw new Error(`status ${answer.status}: ${answer.text}`)
+  })
+
+  /** A body of the right words in wrong places. */
+  function randomJson(random: Random, depth: number): unknown {
+    const words = ['m', 'user', 'assistant', 'tool', 'function', 'text', 'image_url', 'hi', '', 'auto', 'json_schema']
+    const names = [
+      'model',
+      'messages',
+      'role',
+      'content',
+      'type',
+      'text',
+      'tools',
+      'function',
+      'name',
+      'parameters',
+      'stream',
+      'stop',
+      'tool_calls',
+      'arguments',
+      'tool_call_id',
+      'image_url',
+      'url',
+      'tool_choice',
+      'response_format',
+      'stream_options',
+      'max_tokens',
+      'temperature',
+      'logit_bias',
+      '__proto__',
+    ]
+    const kind = random.below(depth > 4 ? 5 : 8)
+    if (kind === 0) return random.chance(0.5) ? null : random.chance(0.5)
+    if (kind === 1) return random.pick([0, 1, -1, 1.5, 1e308, -0])
+    if (kind < 5) return words[random.below(words.length)]
+    if (kind === 5) return random.list(4, () => randomJson(random, depth + 1))
+    return Object.fromEntries(random.list(5, () => [names[random.below(names.length)], randomJson(random, depth + 1)]))
+  }
+
+  property('no JSON ends in a 500', 500, async (random) => {
+    const messages = random.list(3, () => ({
+      role: random.pick(['user', 'assistant', 'system', 'tool']),
+      content: randomJson(random, 2),
+    }))
+    const some = randomJson(random, 0)
+    const body = {
+      ...(isObject(some) ? some : {}),
+      model: 'm',
+      messages: random.chance(0.7) ? messages : randomJson(random, 1),
+    }
+    const answer = await send(chat(JSON.stringify(body)))
+    if (answer.status !== 200 && answer.status !== 400)
+      throw new Error(`status ${answer.status}: ${answer.text}\n${JSON.stringify(body)}`)
+  })
+})

@@ -1,0 +1,167 @@
+/** What every provider must do, whatever it speaks: one suite, run for each. The fixtures are bytes that providers send, broken ones too. */
+
+import { describe, expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { FinishReason } from '../../src/core/event.ts'
+import { isObject, type JsonObject } from '../../src/core/json.ts'
+import type { ChatRequest } from '../../src/core/request.ts'
+import type { Usage } from '../../src/core/usage.ts'
+import type { Provider, Target } from '../../src/providers/provider.ts'
+import { property, Random } from '../support/random.ts'
+import { cuts } from '../support/streams.ts'
+import { type Outcome, streamed, whole } from './outcome.ts'
+import { randomRequest } from './requests.ts'
+
+const FOLDER = join(import.meta.dir, '../fixtures/providers')
+
+export interface Fixture {
+  readonly file: string
+  readonly status: number
+  readonly content_type: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly expect: {
+    readonly text?: string
+    readonly text_sha256?: string
+    readonly tool_calls?: readonly {
+      readonly id: string | null
+      readonly name: string
+      readonly arguments?: string
+      readonly arguments_sha256?: string
+    }[]
+    readonly finish_reason?: string | null
+    readonly terminal: boolean
+    readonly error?: boolean
+    readonly refusal?: string
+    readonly usage?: JsonObject
+  }
+}
+
+export const manifest: readonly Fixture[] = JSON.parse(readFileSync(join(FOLDER, 'manifest.json'), 'utf8'))
+
+export function fixtureBytes(file: string): Uint8Array {
+  return Uint8Array.from(readFileSync(join(FOLDER, file)))
+}
+
+export interface Conformant {
+  /** The folder of its fixtures. */
+  readonly name: string
+  readonly provider: Provider
+  readonly target: Target
+  /** What its words for the finish mean; what is not named here means `stop`, or the call where there was one. */
+  readonly reasons: Readonly<Record<string, FinishReason>>
+  /** Its counts, as the manifest has them, in ours. */
+  readonly usage: (counts: JsonObject) => Usage
+  /** Fixtures that are not for its decoder, each with the reason. */
+  readonly skipped?: Readonly<Record<string, string>>
+  /** Throws where a body breaks a rule that the provider publishes. */
+  readonly rules: (body: JsonObject, request: ChatRequest) => void
+  /** The part of a body that grows with the conversation. */
+  readonly turns: (body: JsonObject) => readonly unknown[]
+}
+
+/** Above this many bytes only a few ways of cutting are tried: one byte at a time is a second's work for a mebibyte. */
+const MANY_BYTES = 64 * 1024
+
+export function conforms(conformant: Conformant): void {
+  const { name, provider } = conformant
+  const fixtures = manifest.filter(({ file }) => file.startsWith(`${name}/`) && !conformant.skipped?.[file])
+
+  describe(`${name}: fixtures`, () => {
+    test('are there', () => expect(fixtures.length).toBeGreaterThan(4))
+    for (const fixture of fixtures) {
+      const bytes = fixtureBytes(fixture.file)
+      if (fixture.content_type === 'application/json') {
+        test(`${fixture.file}, whole`, () =>
+          checkExpected(conformant, fixture, whole(provider, Buffer.from(bytes).toString())))
+        continue
+      }
+      test(`${fixture.file}, at every cut`, () => {
+        const expected = streamed(provider, [bytes])
+        checkExpected(conformant, fixture, expected)
+        for (const { name: cutting, chunks } of cuts(bytes, new Random(1))) {
+          if (bytes.length > MANY_BYTES && cutting === 'byte by byte') continue
+          expect({ cutting, ...streamed(provider, chunks) }).toEqual({ cutting, ...expected })
+        }
+      })
+      if (fixture.expect.terminal && bytes.length < 3000) {
+        test(`${fixture.file}, broken off anywhere, is whole or a fault`, () => checkPrefixes(provider, bytes))
+      }
+    }
+  })
+
+  describe(`${name}: requests`, () => {
+    property('keep the rules of the provider, and their bytes', 300, async (random) => {
+      const request = randomRequest(random)
+      const { body } = await provider.request(request, conformant.target)
+      conformant.rules(objectOf(body), request)
+      const again = await provider.request(structuredClone(request), conformant.target)
+      expect(again.body).toBe(body)
+    })
+
+    property('begin with the bytes of the turn before', 100, async (random) => {
+      const later = randomRequest(random, 'unmarked')
+      const earlier = { ...later, messages: later.messages.slice(0, random.between(1, later.messages.length)) }
+      // A system message that comes later is hoisted, tools that were called later are named: no prefix then.
+      if (later.messages.slice(earlier.messages.length).some(({ role }) => role === 'system')) return
+      if (later.tools.length === 0) return
+      const before = conformant.turns(objectOf((await provider.request(earlier, conformant.target)).body))
+      const after = conformant.turns(objectOf((await provider.request(later, conformant.target)).body))
+      // The last turn may have grown.
+      const kept = before.length - 1
+      expect(JSON.stringify(after.slice(0, kept))).toBe(JSON.stringify(before.slice(0, kept)))
+    })
+  })
+}
+
+function checkExpected({ reasons, usage }: Conformant, { file, expect: wanted }: Fixture, outcome: Outcome): void {
+  if (wanted.text !== undefined) expect(outcome.text).toBe(wanted.text)
+  if (wanted.text_sha256 !== undefined) expect(sha256(outcome.text)).toBe(wanted.text_sha256)
+  expect(outcome.refusal).toBe(wanted.refusal ?? '')
+  expect(outcome.ended).toBe(wanted.terminal)
+  if (!wanted.terminal) {
+    const cut = ['cut', 'broken']
+    if (wanted.error === true) expect({ file, fault: outcome.fault }).not.toEqual({ file, fault: 'cut' })
+    else expect(cut).toContain(outcome.fault ?? 'none')
+    expect(outcome.fault).toBeDefined()
+    return
+  }
+  expect(outcome.fault).toBeUndefined()
+  const calls = wanted.tool_calls ?? []
+  expect(outcome.calls.map(({ id, name }) => ({ id, name }))).toEqual(
+    calls.map(({ id, name }) => ({ id: id ?? '', name })),
+  )
+  for (const [index, call] of calls.entries()) {
+    const json = outcome.calls[index]?.json ?? ''
+    if (call.arguments_sha256 === undefined) expect(json).toBe(call.arguments || '{}')
+    else expect(sha256(json)).toBe(call.arguments_sha256)
+  }
+  const plain = calls.length > 0 ? 'tool-call' : 'stop'
+  expect(outcome.reason).toBe(reasons[wanted.finish_reason ?? ''] ?? plain)
+  if (wanted.usage !== undefined) expect(outcome.usage).toMatchObject(defined(usage(wanted.usage)))
+}
+
+/** What a connection leaves that ends too early without a sign. */
+function checkPrefixes(provider: Provider, bytes: Uint8Array): void {
+  const { usage: _, ...answer } = streamed(provider, [bytes])
+  for (let end = 0; end < bytes.length; end++) {
+    const { usage: __, ...outcome } = streamed(provider, [bytes.subarray(0, end)])
+    if (outcome.ended) expect(outcome).toEqual(answer)
+    else expect({ end, fault: outcome.fault !== undefined }).toEqual({ end, fault: true })
+  }
+}
+
+export function objectOf(json: string): JsonObject {
+  const value: unknown = JSON.parse(json)
+  if (!isObject(value)) throw new Error('the body is not an object')
+  return value
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+function defined(usage: Usage): Usage {
+  return Object.fromEntries(Object.entries(usage).filter(([, count]) => count !== undefined))
+}

@@ -1,0 +1,246 @@
+/** What is particular to Gemini: its body, thought signatures, schemas, and answers that come as an array. */
+
+import { describe, expect, test } from 'bun:test'
+import type { StreamEvent } from '../../src/core/event.ts'
+import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
+import type { ChatRequest, Message } from '../../src/core/request.ts'
+import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { Signatures } from '../../src/providers/gemini/signatures.ts'
+import { objectOf } from './conformance.ts'
+import { endpoint, plainRequest } from './requests.ts'
+import { geminiRules } from './rules.ts'
+
+async function bodyOf(more: Partial<ChatRequest>, model = 'gemini-3-pro'): Promise<JsonObject> {
+  const body = objectOf((await gemini.request(plainRequest(more), { endpoint: endpoint(), model })).body)
+  geminiRules(body)
+  return body
+}
+
+const user = (text: string): Message => ({ role: 'user', parts: [{ type: 'text', text }] })
+const calls = (...ids: string[]): Message => ({
+  role: 'assistant',
+  parts: [],
+  toolCalls: ids.map((callId, index) => ({ callId, name: `tool_${index}`, json: '{"a":1}' })),
+})
+const result = (callId: string, text: string, isError?: boolean): Message => ({
+  role: 'tool',
+  callId,
+  parts: [{ type: 'text', text }],
+  isError,
+})
+
+function parts(body: JsonObject, turn: number): readonly JsonObject[] {
+  const contents = listOf(body['contents'])[turn]
+  return isObject(contents) ? listOf(contents['parts']).filter(isObject) : []
+}
+
+function listOf(value: JsonValue | undefined): readonly JsonValue[] {
+  return Array.isArray(value) ? value : []
+}
+
+describe('a request to Gemini', () => {
+  test.each([
+    ['gemini-2.5-flash', false, '/v1beta/models/gemini-2.5-flash:generateContent'],
+    ['gemini-2.5-flash', true, '/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse'],
+    ['tunedModels/my one', true, '/v1beta/tunedModels/my%20one:streamGenerateContent?alt=sse'],
+    ['models/gemini-x', false, '/v1beta/models/gemini-x:generateContent'],
+  ])('for %s, streamed: %p, goes to %s', async (model, stream, path) => {
+    const sent = await gemini.request(plainRequest({ stream }), { endpoint: endpoint({ baseUrl: 'https://g' }), model })
+    expect(sent.url).toBe(`https://g${path}`)
+    expect(sent.headers).toEqual({ 'content-type': 'application/json', 'x-goog-api-key': 'secret-key' })
+  })
+
+  test('has contents, system instruction and what generates', async () => {
+    const body = await bodyOf({
+      messages: [{ role: 'system', parts: [{ type: 'text', text: 'Be brief.' }] }, user('Hi')],
+      maxOutputTokens: 7,
+      stop: ['a', 'b', 'c', 'd', 'e', 'f'],
+      sampling: { temperature: 1.5, topP: 0.4, seed: 3, frequencyPenalty: 1 },
+    })
+    expect(body).toEqual({
+      systemInstruction: { parts: [{ text: 'Be brief.' }] },
+      contents: [{ role: 'user', parts: [{ text: 'Hi' }] }],
+      generationConfig: {
+        maxOutputTokens: 7,
+        temperature: 1.5,
+        topP: 0.4,
+        stopSequences: ['a', 'b', 'c', 'd', 'e'],
+        seed: 3,
+      },
+    })
+  })
+
+  test('names the function that a result belongs to', async () => {
+    const messages = [user('Hi'), calls('x', 'y'), result('y', 'second'), result('x', 'first', true)]
+    const body = await bodyOf({ messages })
+    expect(parts(body, 2)).toEqual([
+      { functionResponse: { id: 'y', name: 'tool_1', response: { result: 'second' } } },
+      { functionResponse: { id: 'x', name: 'tool_0', response: { error: 'first' } } },
+    ])
+  })
+
+  test('has schemas as they are, but for their dialect', async () => {
+    const parameters = {
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      type: 'object',
+      properties: { a: { $ref: '#/$defs/a' } },
+      $defs: { a: { const: 1 } },
+      additionalProperties: false,
+    }
+    const { $schema: _, ...schema } = parameters
+    const body = await bodyOf({ tools: [{ name: 'f', description: 'd', parameters }] })
+    expect(body['tools']).toEqual([
+      { functionDeclarations: [{ name: 'f', description: 'd', parametersJsonSchema: schema }] },
+    ])
+  })
+
+  test.each<[ChatRequest['toolChoice'], JsonValue | undefined]>([
+    [undefined, undefined],
+    [{ mode: 'auto' }, { mode: 'AUTO' }],
+    [{ mode: 'none' }, { mode: 'NONE' }],
+    [{ mode: 'required' }, { mode: 'ANY' }],
+    [
+      { mode: 'tool', name: 'f' },
+      { mode: 'ANY', allowedFunctionNames: ['f'] },
+    ],
+    [
+      { mode: 'allowed', names: ['f'], required: true },
+      { mode: 'ANY', allowedFunctionNames: ['f'] },
+    ],
+    [{ mode: 'allowed', names: ['f'], required: false }, { mode: 'AUTO' }],
+  ])('has the tool config of %j', async (toolChoice, config) => {
+    const tools = ['f', 'g'].map((name) => ({ name, parameters: { type: 'object' } }))
+    const body = await bodyOf({ tools, toolChoice })
+    expect(isObject(body['toolConfig']) ? body['toolConfig']['functionCallingConfig'] : undefined).toEqual(config)
+    const declared = JSON.stringify(body['tools'])
+    expect(declared.includes('"g"')).toBe(!(toolChoice?.mode === 'allowed' && !toolChoice.required))
+  })
+
+  test('has images as data or by address, and JSON mode where there are no tools', async () => {
+    const image = (source: object) => ({ role: 'user', parts: [{ type: 'image', source }] }) as Message
+    const data = await bodyOf({ messages: [image({ type: 'base64', mediaType: 'image/png', data: 'aGk=' })] })
+    expect(parts(data, 0)).toEqual([{ inlineData: { mimeType: 'image/png', data: 'aGk=' } }])
+    const address = await bodyOf({ messages: [image({ type: 'url', url: 'https://x/y.webp?z' })] })
+    expect(parts(address, 0)).toEqual([{ fileData: { mimeType: 'image/webp', fileUri: 'https://x/y.webp?z' } }])
+    const schema = { type: 'object' }
+    const json = await bodyOf({ sampling: { responseFormat: { type: 'json_schema', json_schema: { schema } } } })
+    expect(json['generationConfig']).toEqual({ responseMimeType: 'application/json', responseJsonSchema: schema })
+  })
+})
+
+describe('a thought signature', () => {
+  const chunk = (...calls: JsonObject[]) => ({
+    candidates: [{ content: { role: 'model', parts: calls }, finishReason: 'STOP' }],
+  })
+  const call = (name: string, more: JsonObject = {}) => ({ functionCall: { name, args: { city: 'Oslo' } }, ...more })
+
+  function idsOf(events: readonly StreamEvent[]): string[] {
+    return events.flatMap((event) => (event.type === 'tool-start' ? [event.callId] : []))
+  }
+
+  test('comes back with its call, under an id that nobody can guess', async () => {
+    const signed = call('f', { thoughtSignature: 'c2lnbmVk' })
+    const events = gemini.events(chunk({ ...signed, functionCall: { id: 'fc1', ...signed.functionCall } }, call('g')))
+    const [first = '', second = ''] = idsOf(events)
+    expect(first).toMatch(/^call_[A-Za-z0-9_-]{24}$/)
+    const messages = [user('Hi'), calls(first, second), result(first, '1'), result(second, '2')]
+    const [one, two] = parts(await bodyOf({ messages }), 1)
+    expect(one?.['thoughtSignature']).toBe('c2lnbmVk')
+    expect(two).not.toHaveProperty('thoughtSignature')
+  })
+
+  test('that is not known is the documented dummy, for the first call and the models that ask', async () => {
+    const messages = [user('Hi'), calls('a', 'b'), result('a', '1'), result('b', '2')]
+    const signatures = async (model: string) =>
+      parts(await bodyOf({ messages }, model), 1).map((part) => part['thoughtSignature'])
+    expect(await signatures('gemini-3-pro')).toEqual(['skip_thought_signature_validator', undefined])
+    expect(await signatures('gemini-2.5-pro')).toEqual([undefined, undefined])
+  })
+
+  test('is kept within a limit; the oldest go first', () => {
+    const signatures = new Signatures()
+    const long = 's'.repeat(64 * 1024)
+    signatures.keep('too long', `${long}s`)
+    expect(signatures.of('too long')).toBeUndefined()
+    for (let i = 0; i < 300; i++) signatures.keep(`call_${i}`, long)
+    expect(signatures.of('call_0')).toBeUndefined()
+    expect(signatures.of('call_299')).toBe(long)
+    const kept = Array.from({ length: 300 }, (_, i) => signatures.of(`call_${i}`) ?? '').join('').length
+    expect(kept).toBeLessThanOrEqual(16 * 1024 * 1024)
+    expect(kept).toBeGreaterThan(15 * 1024 * 1024)
+  })
+})
+
+describe('an answer of Gemini', () => {
+  test('may come whole', () => {
+    const events = gemini.events({
+      candidates: [
+        {
+          content: {
+            parts: [
+              { text: 'thinking', thought: true },
+              { text: 'Hi' },
+              { functionCall: { id: 'fc1', name: 'f', args: { a: 1 } } },
+              { functionCall: { id: 'fc1', name: 'g' } },
+            ],
+          },
+          finishReason: 'STOP',
+        },
+      ],
+      usageMetadata: {
+        promptTokenCount: 10,
+        cachedContentTokenCount: 4,
+        toolUsePromptTokenCount: 2,
+        candidatesTokenCount: 3,
+        thoughtsTokenCount: 5,
+        totalTokenCount: 20,
+      },
+    })
+    expect(events).toEqual([
+      { type: 'start' },
+      { type: 'text', text: 'Hi' },
+      { type: 'tool-start', index: 0, callId: 'fc1', name: 'f' },
+      { type: 'tool-delta', index: 0, json: '{"a":1}' },
+      { type: 'tool-start', index: 1, callId: expect.stringMatching(/^call_/), name: 'g' },
+      { type: 'tool-delta', index: 1, json: '{}' },
+      { type: 'finish', reason: 'tool-call' },
+      { type: 'usage', usage: { input: 12, cachedInput: 4, output: 8, reasoning: 5 } },
+      { type: 'end' },
+    ])
+  })
+
+  test.each<[JsonValue, string]>([
+    [[], 'broken'],
+    [{}, 'broken'],
+    [[{ candidates: [{ content: { parts: [{ text: 'half' }] } }] }], 'broken'],
+    [[{ error: { code: 429, status: 'RESOURCE_EXHAUSTED', message: 'x' } }], 'rate_limited'],
+    [{ candidates: [{ finishReason: 'UNEXPECTED_TOOL_CALL' }] }, 'broken'],
+    [{ candidates: [{ content: { parts: [{ functionCall: { args: {} } }] }, finishReason: 'STOP' }] }, 'broken'],
+    [null, 'broken'],
+  ])('that is none is a fault: %j', (body, kind) => {
+    expect(() => gemini.events(body)).toThrow(expect.objectContaining({ kind }))
+  })
+
+  test.each<[number, JsonObject, string, object]>([
+    [400, { code: 400, message: 'API key expired. Please renew the API key.' }, 'credential', {}],
+    [400, { code: 400, message: 'x', status: 'FAILED_PRECONDITION' }, 'failed', {}],
+    [400, { code: 400, message: 'Invalid value at contents', status: 'INVALID_ARGUMENT' }, 'rejected', {}],
+    [
+      400,
+      { message: 'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).' },
+      'rejected',
+      { code: 'context_length_exceeded' },
+    ],
+    [429, { message: 'x', details: [{ retryDelay: '0.25s' }] }, 'rate_limited', { retryAfterMs: 250 }],
+    [403, { message: 'x', status: 'PERMISSION_DENIED' }, 'credential', {}],
+  ])('under status %p with %j means %s', (status, error, kind, detail) => {
+    const fault = gemini.fault(status, new Headers(), JSON.stringify({ error }))
+    expect(fault.kind).toBe(kind as typeof fault.kind)
+    expect(fault.detail).toMatchObject(detail)
+  })
+
+  test('has a header’s delay before that of the body', () => {
+    const body = JSON.stringify({ error: { message: 'x', details: [{ retryDelay: '31s' }] } })
+    expect(gemini.fault(429, new Headers({ 'retry-after': '2' }), body).detail.retryAfterMs).toBe(2000)
+  })
+})

@@ -1,0 +1,165 @@
+import { describe, expect, test } from 'bun:test'
+import type { Completion } from '../../src/core/completion.ts'
+import type { FinishReason } from '../../src/core/event.ts'
+import { Fault } from '../../src/core/fault.ts'
+import type { JsonValue } from '../../src/core/json.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import { decode, fold, textOf } from '../support/decode.ts'
+import { type Fixture, fixtures } from '../support/fixtures.ts'
+import { Random } from '../support/random.ts'
+import { cuts } from '../support/streams.ts'
+
+function sha256(text: string): string {
+  return new Bun.CryptoHasher('sha256').update(text).digest('hex')
+}
+
+/** The canonical reason for a provider's word, where so many tools were called. */
+function reasonOf(word: string | undefined, calls: number): FinishReason {
+  if (word === 'length') return 'length'
+  if (word === 'content_filter') return 'content-filter'
+  return calls > 0 ? 'tool-call' : 'stop'
+}
+
+function checkAnswer(fixture: Fixture, completion: Completion): void {
+  const wanted = fixture.expect
+  if (wanted.text !== undefined) expect(completion.text).toBe(wanted.text)
+  if (wanted.text_sha256 !== undefined) {
+    expect(sha256(completion.text)).toBe(wanted.text_sha256)
+    expect(completion.text.length).toBe(wanted.text_length_utf16 ?? -1)
+  }
+  const wantedCalls = wanted.tool_calls ?? []
+  expect(completion.toolCalls.map(({ name }) => name)).toEqual(wantedCalls.map(({ name }) => name))
+  wantedCalls.forEach(({ id, ...call }, index) => {
+    const { callId, json = '' } = completion.toolCalls[index] ?? {}
+    if (call.arguments !== undefined) expect(json).toBe(call.arguments || '{}')
+    else expect(sha256(json)).toBe(call.arguments_sha256 ?? '')
+    if (id) expect(callId).toBe(id)
+    else expect(callId).toMatch(/^call_[\w-]{8,}$/)
+  })
+  expect(completion.refusal).toBe(wanted.refusal)
+  expect(completion.reason).toBe(reasonOf(wanted.finish_reason, wantedCalls.length))
+  if (wanted.usage !== undefined) {
+    expect(completion.usage.input).toBe(wanted.usage['prompt_tokens'])
+    expect(completion.usage.output).toBe(wanted.usage['completion_tokens'])
+  }
+}
+
+describe('a recorded stream gives what its manifest says, wherever it is cut', () => {
+  for (const fixture of fixtures('openai/')) {
+    if (fixture.content_type !== 'text/event-stream') continue
+    test(`${fixture.file}: ${fixture.note}`, () => {
+      for (const { chunks } of cuts(fixture.bytes, new Random(1))) {
+        const { events, fault } = decode(openai, chunks)
+        if (fixture.expect.terminal) {
+          expect(fault).toBeUndefined()
+          checkAnswer(fixture, fold(events))
+        } else {
+          expect(fault).toBeInstanceOf(Fault)
+          expect(events.some((event) => event.type === 'end')).toBe(false)
+          expect(textOf(events)).toBe(fixture.expect.text ?? '')
+        }
+      }
+    })
+  }
+})
+
+/** A provider's whole body with this message. */
+function body(message: JsonValue, finish: string | null = 'stop'): JsonValue {
+  return { choices: [{ index: 0, message, finish_reason: finish }], usage: { prompt_tokens: 3, completion_tokens: 2 } }
+}
+
+function call(index: number | undefined, id: string, name: string, args: JsonValue): JsonValue {
+  return { ...(index === undefined ? {} : { index }), id, type: 'function', function: { name, arguments: args } }
+}
+
+describe('a whole body', () => {
+  test('gives the same events as a stream', () => {
+    const completion = fold(openai.events(body({ role: 'assistant', content: 'Hello' })))
+    expect(completion).toMatchObject({ text: 'Hello', reason: 'stop', usage: { input: 3, output: 2 } })
+  })
+
+  test('keeps parallel calls apart by their place, with arguments as text, as an object and empty', () => {
+    const calls = [
+      call(undefined, 'a', 'f', '{"x":1}'),
+      call(undefined, 'b', 'f', { y: 2 }),
+      call(undefined, 'c', 'g', ''),
+    ]
+    const completion = fold(openai.events(body({ content: null, tool_calls: calls })))
+    expect(completion.toolCalls.map(({ callId, json }) => [callId, json])).toEqual([
+      ['a', '{"x":1}'],
+      ['b', '{"y":2}'],
+      ['c', '{}'],
+    ])
+    expect(completion.reason).toBe('tool-call')
+  })
+
+  test('passes logprobs and a refusal on', () => {
+    const logprobs = { content: [{ token: 'Hi', logprob: -0.1 }] }
+    const choice = { index: 0, message: { content: 'Hi', refusal: 'No.' }, logprobs, finish_reason: 'stop' }
+    const completion = fold(openai.events({ choices: [choice] }))
+    expect(completion.logprobs).toEqual([logprobs])
+    expect(completion.refusal).toBe('No.')
+    expect(completion.usage).toEqual({})
+  })
+
+  const broken: readonly (readonly [string, JsonValue])[] = [
+    ['an array', []],
+    ['text', 'hello'],
+    ['no choices', { id: 'x' }],
+    ['empty choices', { choices: [] }],
+    ['a choice without a message', { choices: [{ index: 0 }] }],
+    ['an error under status 200', { error: { message: 'overloaded', type: 'server_error' } }],
+    ['a flat error', { object: 'error', message: 'no', code: 400 }],
+    ['a call without a name', body({ tool_calls: [call(undefined, 'a', '', '{}')] })],
+  ]
+  for (const [name, value] of broken) {
+    test(`${name} is a fault`, () => {
+      expect(() => openai.events(value)).toThrow(Fault)
+    })
+  }
+})
+
+describe('calls of servers that number them in their own way', () => {
+  const frames = (...deltas: readonly JsonValue[]) =>
+    `${deltas.map((delta) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`).join('')}data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n`
+  const calls = (...deltas: readonly JsonValue[]) => {
+    const { events, fault } = decode(openai, [new TextEncoder().encode(frames(...deltas))])
+    expect(fault).toBeUndefined()
+    return fold(events).toolCalls.map(({ callId, name, json }) => [callId, name, json])
+  }
+
+  test('index 0 for every call, told apart by another id', () => {
+    const deltas = [{ tool_calls: [call(0, 'a', 'f', '{"n":1}')] }, { tool_calls: [call(0, 'b', 'f', '{"n":2}')] }]
+    expect(calls(...deltas)).toEqual([
+      ['a', 'f', '{"n":1}'],
+      ['b', 'f', '{"n":2}'],
+    ])
+  })
+
+  test('the name first, the id later', () => {
+    const deltas = [
+      { tool_calls: [{ index: 0, function: { name: 'f' } }] },
+      { tool_calls: [{ index: 0, id: 'a', function: { arguments: '{}' } }] },
+    ]
+    expect(calls(...deltas)).toEqual([['a', 'f', '{}']])
+  })
+
+  test('two calls of one id get different ones', () => {
+    const [first, second] = calls({ tool_calls: [call(0, 'a', 'f', '{"n":1}'), call(1, 'a', 'g', '{"n":2}')] })
+    expect(first?.[0]).toBe('a')
+    expect(second?.[0]).toMatch(/^call_/)
+  })
+
+  test('no index and no id: another name, or whole arguments, begin another call', () => {
+    const made = calls(
+      { tool_calls: [{ function: { name: 'f', arguments: '{"n":1}' } }] },
+      { tool_calls: [{ function: { name: 'f', arguments: '{"n":2}' } }] },
+      { tool_calls: [{ function: { name: 'g', arguments: '{}' } }] },
+    )
+    expect(made.map(([, name, json]) => [name, json])).toEqual([
+      ['f', '{"n":1}'],
+      ['f', '{"n":2}'],
+      ['g', '{}'],
+    ])
+  })
+})

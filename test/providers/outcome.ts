@@ -1,0 +1,120 @@
+/** What comes out of a provider's bytes: the answer as far as it went, how it ended, and whether the order of events was kept. */
+
+import { Fold } from '../../src/core/completion.ts'
+import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
+import { Fault, type FaultKind } from '../../src/core/fault.ts'
+import { mergeUsage, type Usage } from '../../src/core/usage.ts'
+import type { Provider } from '../../src/providers/provider.ts'
+
+export interface Outcome {
+  readonly text: string
+  readonly refusal: string
+  /** `id` is '' where we made it up. */
+  readonly calls: readonly { readonly id: string; readonly name: string; readonly json: string }[]
+  readonly reason: FinishReason | undefined
+  readonly usage: Usage
+  readonly ended: boolean
+  /** Why there is no end. */
+  readonly fault: FaultKind | undefined
+}
+
+/** Ids that `mintCallId` makes. */
+const MINTED = /^call_[A-Za-z0-9_-]{24}$/
+
+/** Feeds the chunks as the gateway does: nothing after `end`, and the clean end of the bytes behind the last. */
+export function streamed(provider: Provider, chunks: readonly Uint8Array[]): Outcome {
+  const events: StreamEvent[] = []
+  const framer = provider.framer()
+  const decoder = provider.decoder()
+  const ended = () => events.at(-1)?.type === 'end'
+  const sink = (event: string, data: string) => {
+    if (!ended()) events.push(...decoder.decode(event, data))
+  }
+  return outcomeOf(events, () => {
+    for (const chunk of chunks) framer.push(chunk, sink)
+    framer.close(sink)
+    if (!ended()) events.push(...decoder.close())
+  })
+}
+
+/** A whole body. */
+export function whole(provider: Provider, body: string): Outcome {
+  const events: StreamEvent[] = []
+  return outcomeOf(events, () => {
+    events.push(...provider.events(JSON.parse(body)))
+  })
+}
+
+/** Runs `feed`, which fills `events`; only a `Fault` may come out of it. */
+function outcomeOf(events: readonly StreamEvent[], feed: () => void): Outcome {
+  let fault: FaultKind | undefined
+  try {
+    feed()
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error
+    fault = error.kind
+  }
+  checkOrder(events, fault === undefined)
+  return { ...gathered(events), fault }
+}
+
+function gathered(events: readonly StreamEvent[]): Omit<Outcome, 'fault'> {
+  const ended = events.some((event) => event.type === 'end')
+  const fold = new Fold()
+  let reason: FinishReason | undefined
+  let usage: Usage = {}
+  for (const event of events) {
+    fold.add(event)
+    if (event.type === 'finish') reason = event.reason
+    if (event.type === 'usage') usage = mergeUsage(usage, event.usage)
+  }
+  if (!ended) fold.add({ type: 'end' })
+  const { text = '', refusal = '', toolCalls = [] } = fold.completion ?? {}
+  const calls = toolCalls.map(({ callId, name, json }) => ({ id: MINTED.test(callId) ? '' : callId, name, json }))
+  return { text, refusal, calls, reason, usage, ended }
+}
+
+/** The order law of `core/event.ts`. Throws where it is broken. */
+export function checkOrder(events: readonly StreamEvent[], whole: boolean): void {
+  const refuse = (why: string, event: StreamEvent): never => {
+    throw new Error(`${why}: ${JSON.stringify(event)} in ${JSON.stringify(events)}`)
+  }
+  const written: string[] = []
+  let state: 'before' | 'open' | 'finished' | 'ended' = 'before'
+  for (const event of events) {
+    if (state === 'ended') refuse('after the end', event)
+    if (state === 'before' && event.type !== 'start') refuse('before the start', event)
+    if (state !== 'before' && event.type === 'start') refuse('a second start', event)
+    if (state === 'finished' && event.type !== 'usage' && event.type !== 'end') refuse('after the finish', event)
+    switch (event.type) {
+      case 'start':
+        state = 'open'
+        break
+      case 'tool-start':
+        if (event.index !== written.length) refuse('a hole in the numbers of calls', event)
+        if (event.name === '' || event.callId === '') refuse('a call without name or id', event)
+        written.push('')
+        break
+      case 'tool-delta':
+        if (written[event.index] === undefined) refuse('a piece of no call', event)
+        if (event.json === '') refuse('an empty piece', event)
+        written[event.index] += event.json
+        break
+      case 'text':
+      case 'refusal':
+        if (event.text === '') refuse('an empty text', event)
+        break
+      case 'finish':
+        for (const json of written) if (event.reason !== 'length') JSON.parse(json)
+        state = 'finished'
+        break
+      case 'end':
+        if (state !== 'finished') refuse('an end without a finish', event)
+        state = 'ended'
+        break
+      case 'usage':
+        break
+    }
+  }
+  if (whole && state !== 'ended') throw new Error(`no fault, and yet no end: ${JSON.stringify(events)}`)
+}

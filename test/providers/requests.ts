@@ -1,0 +1,180 @@
+/** Random requests: well paired, and in every other way as untidy as callers' histories are. */
+
+import type { JsonObject } from '../../src/core/json.ts'
+import type { CacheMark, ChatRequest, Message, TextPart, Tool, ToolChoice, UserPart } from '../../src/core/request.ts'
+import type { Endpoint } from '../../src/providers/provider.ts'
+import type { Random } from '../support/random.ts'
+
+const TEXTS = ['Hello', ' world \n', '', ' ', '\n\t', 'é日本語👩‍👩‍👧', '"quoted" \\', 'ends in space  ', '.'] as const
+const NAMES = [
+  'get_weather',
+  'get-time',
+  'a.b',
+  'a_b',
+  'a b',
+  'mcp__server__tool',
+  '1st',
+  '-x',
+  'naïve',
+  'x'.repeat(64),
+  'x'.repeat(65),
+  'x'.repeat(200),
+] as const
+const IDS = ['call_1', 'call_2', 'toolu_01A', 'call:3', 'fc/4', '', 'i'.repeat(64), 'i'.repeat(90)] as const
+const JSONS = ['{"city":"Oslo"}', '{}', '', '{"a":{"b":[1,2,{"c":null}]}}', '{"cut":"of', '[1]', '"text"'] as const
+
+/** `unmarked` leaves cache marks out. */
+export function randomRequest(random: Random, marks: 'marked' | 'unmarked' = 'marked'): ChatRequest {
+  return new Maker(random, marks === 'marked' && random.chance(0.6)).request()
+}
+
+export function endpoint(more: Partial<Endpoint> = {}): Endpoint {
+  return {
+    name: 'test',
+    baseUrl: 'http://127.0.0.1:1',
+    apiKey: 'secret-key',
+    headers: {},
+    deadlines: { connectMs: 1000, firstByteMs: { stream: 1000, whole: 1000 }, idleMs: 1000, totalMs: 1000 },
+    ...more,
+  }
+}
+
+/** A request of one user text, with whatever a test changes. */
+export function plainRequest(more: Partial<ChatRequest> = {}): ChatRequest {
+  return {
+    model: 'public-model',
+    stream: false,
+    messages: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }],
+    tools: [],
+    limitsOutput: false,
+    stop: [],
+    sampling: {},
+    hints: {},
+    cacheStrict: false,
+    ...more,
+  }
+}
+
+class Maker {
+  constructor(
+    private readonly random: Random,
+    private readonly marked: boolean,
+  ) {}
+
+  request(): ChatRequest {
+    const { random } = this
+    const messages = random.list(6, () => this.exchange()).flat()
+    const tools = random.chance(0.7) ? this.tools() : []
+    return plainRequest({
+      stream: random.chance(0.5),
+      messages: messages.length > 0 ? messages : [this.user()],
+      tools,
+      toolChoice: tools.length > 0 ? this.choice(tools) : undefined,
+      parallelToolCalls: random.pick([undefined, true, false]),
+      maxOutputTokens: random.pick([undefined, 1, 4096]),
+      stop: random.list(7, () => random.pick(['END', '\n', ' ', 'two words'])),
+      sampling: {
+        temperature: random.pick([undefined, 0, 0.7, 1, 2]),
+        topP: random.pick([undefined, 0.5, 1]),
+        frequencyPenalty: random.pick([undefined, 1]),
+        seed: random.pick([undefined, 7]),
+        reasoningEffort: random.pick([undefined, 'high']),
+        responseFormat: random.pick([
+          undefined,
+          { type: 'json_object' },
+          { type: 'json_schema', json_schema: { name: 'x', schema: { type: 'object', properties: {} } } },
+        ]),
+      },
+      hints: {
+        user: random.pick([undefined, '', 'user-1', 'u'.repeat(300)]),
+        serviceTier: random.pick([undefined, 'auto', 'flex']),
+      },
+      cache: this.mark(),
+    })
+  }
+
+  /** What stands together in a history: a system message, a user's, or an answer with the results of its calls. */
+  private exchange(): Message[] {
+    const { random } = this
+    if (random.chance(0.15)) return [{ role: 'system', parts: this.texts() }]
+    if (random.chance(0.5)) return [this.user()]
+    const answers = Array.from({ length: random.between(1, 2) }, () => this.assistant())
+    const calls = answers.flatMap((answer) => (answer.role === 'assistant' ? answer.toolCalls : []))
+    const results = calls.map(
+      ({ callId }): Message => ({
+        role: 'tool',
+        callId,
+        parts: this.texts(),
+        isError: random.pick([undefined, true, false]),
+        cache: this.mark(),
+      }),
+    )
+    // Some callers put the next question before the results.
+    return random.chance(0.2) ? [...answers, this.user(), ...results] : [...answers, ...results]
+  }
+
+  private assistant(): Message {
+    const { random } = this
+    return {
+      role: 'assistant',
+      parts: this.texts(),
+      refusal: random.chance(0.1) ? 'I cannot.' : undefined,
+      toolCalls: random.list(3, () => ({
+        callId: random.pick(IDS),
+        name: random.pick(NAMES),
+        json: random.pick(JSONS),
+        cache: this.mark(),
+      })),
+    }
+  }
+
+  private user(): Message {
+    const part = (): UserPart => {
+      if (this.random.chance(0.7)) return this.text()
+      if (this.random.chance(0.2)) return { type: 'native', json: { type: 'input_audio' } }
+      return { type: 'image', source: { type: 'base64', mediaType: 'image/jpg', data: 'aGk=' }, cache: this.mark() }
+    }
+    return { role: 'user', parts: this.random.list(3, part) }
+  }
+
+  private texts(): TextPart[] {
+    return this.random.list(3, () => this.text())
+  }
+
+  private text(): TextPart {
+    return { type: 'text', text: this.random.pick(TEXTS), cache: this.mark() }
+  }
+
+  private tools(): Tool[] {
+    const names = new Set([this.random.pick(NAMES), ...this.random.list(4, () => this.random.pick(NAMES))])
+    return [...names].map((name) => ({
+      name,
+      description: this.random.pick([undefined, 'What it does.']),
+      parameters: this.random.pick<JsonObject>([
+        { type: 'object', properties: {} },
+        { $schema: 'x', type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false },
+        { properties: { a: {} } },
+      ]),
+      strict: this.random.pick([undefined, true, false]),
+      cache: this.mark(),
+    }))
+  }
+
+  private choice(tools: readonly Tool[]): ToolChoice | undefined {
+    const [first] = tools
+    const names = tools.slice(0, this.random.between(1, tools.length)).map(({ name }) => name)
+    return this.random.pick<ToolChoice | undefined>([
+      undefined,
+      { mode: 'auto' },
+      { mode: 'none' },
+      { mode: 'required' },
+      { mode: 'tool', name: first?.name ?? '' },
+      { mode: 'allowed', names, required: this.random.chance(0.5) },
+    ])
+  }
+
+  private mark(): CacheMark | undefined {
+    if (!this.marked || this.random.chance(0.7)) return undefined
+    return this.random.pick<CacheMark>([{}, { ttl: '5m' }, { ttl: '1h' }])
+  }
+}

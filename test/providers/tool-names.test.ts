@@ -1,0 +1,91 @@
+/** Names of tools that a provider does not take: legal, told apart, the same every time, and mapped back. */
+
+import { describe, expect, test } from 'bun:test'
+import { restoreToolName } from '../../src/providers/provider.ts'
+import { CallIds, callInput } from '../../src/providers/tool-calls.ts'
+import { fitted, NAMES_OF_64, NAMES_OF_128, ToolNames } from '../../src/providers/tool-names.ts'
+import { property } from '../support/random.ts'
+import { plainRequest, randomRequest } from './requests.ts'
+
+const tools = (...names: string[]) => plainRequest({ tools: names.map((name) => ({ name, parameters: {} })) })
+
+describe('names', () => {
+  test('that are legal are sent as they are, and nothing is mapped', () => {
+    const names = new ToolNames(tools('get_weather', 'x'.repeat(64)), NAMES_OF_64)
+    expect(names.sent('get_weather')).toBe('get_weather')
+    expect(names.restore).toBeUndefined()
+  })
+
+  test('that are not keep what may stay of them, and a hash of all of them', () => {
+    const long = 'mcp__server__'.repeat(8)
+    expect(fitted(long, NAMES_OF_128)).toBe(long)
+    const sent = fitted(long, NAMES_OF_64)
+    expect(sent).toMatch(/^mcp__server__.*_[0-9a-f]{10}$/)
+    expect(fitted(long, NAMES_OF_64)).toBe(sent)
+    expect(fitted(`${long}x`, NAMES_OF_64)).not.toBe(sent)
+  })
+
+  test('that would meet another’s are told apart', () => {
+    const sent = fitted('a.b', NAMES_OF_64)
+    const names = new ToolNames(tools('a.b', sent), NAMES_OF_64)
+    expect(names.sent(sent)).toBe(sent)
+    expect(names.sent('a.b')).not.toBe(sent)
+    expect(names.restore?.get(names.sent('a.b'))).toBe('a.b')
+    expect(names.restore?.has(sent)).toBe(false)
+  })
+
+  test('come back in the start of a call alone', () => {
+    const map = new Map([['sent', 'own']])
+    const start = { type: 'tool-start', index: 0, callId: 'a', name: 'sent' } as const
+    expect(restoreToolName(start, map)).toEqual({ ...start, name: 'own' })
+    expect(restoreToolName({ ...start, name: 'else' }, map)).toEqual({ ...start, name: 'else' })
+    expect(restoreToolName(start, undefined)).toBe(start)
+    const text = { type: 'text', text: 'sent' } as const
+    expect(restoreToolName(text, map)).toBe(text)
+  })
+
+  property('of any request are legal, unique and restorable', 200, (random) => {
+    const request = randomRequest(random)
+    const names = new ToolNames(request, NAMES_OF_64)
+    const own = new Set([
+      ...request.tools.map(({ name }) => name),
+      ...request.messages
+        .flatMap((message) => (message.role === 'assistant' ? message.toolCalls : []))
+        .map((c) => c.name),
+    ])
+    const sent = [...own].map((name) => names.sent(name))
+    expect(new Set(sent).size).toBe(own.size)
+    for (const name of own) {
+      expect(names.sent(name)).toMatch(NAMES_OF_64.legal)
+      expect(names.restore?.get(names.sent(name)) ?? names.sent(name)).toBe(name)
+    }
+  })
+})
+
+describe('call ids', () => {
+  test('pair by turn, although every turn counts from 0', () => {
+    const ids = new CallIds()
+    const turns = Array.from({ length: 3 }, () => {
+      ids.turn()
+      const called = [ids.call('0'), ids.call('1')]
+      return { called, answered: [ids.result('1'), ids.result('0')].reverse() }
+    })
+    for (const { called, answered } of turns) expect(answered).toEqual(called)
+    expect(new Set(turns.flatMap(({ called }) => called)).size).toBe(6)
+  })
+
+  test('stay legal where they are long and come often', () => {
+    const ids = new CallIds()
+    const sent = Array.from({ length: 1200 }, () => ids.call('i'.repeat(64)))
+    expect(new Set(sent).size).toBe(1200)
+    for (const id of sent) expect(id).toMatch(NAMES_OF_64.legal)
+  })
+
+  test('of no call are cleaned alone', () => {
+    expect(new CallIds().result('a:b')).toBe(fitted('a:b', NAMES_OF_64))
+  })
+})
+
+test('arguments keep the order of their keys', () => {
+  expect(JSON.stringify(callInput('{"b":1,"a":{"d":2,"c":3}}'))).toBe('{"b":1,"a":{"d":2,"c":3}}')
+})

@@ -1,0 +1,466 @@
+/** What the code takes for granted of its runtime, each fact shown by itself: a new version that changes one is noticed here. */
+
+import { describe, expect, test } from 'bun:test'
+import { gzipSync } from 'node:zlib'
+import { ask, Caller, requestBytes } from './support/caller.ts'
+import * as does from './support/scenarios.ts'
+import { closedPort, Upstream } from './support/upstream.ts'
+
+/** A server of these tests, and what its handler saw. */
+function serve(
+  handler: (request: Request, server: Bun.Server<undefined>) => Response | Promise<Response>,
+  more: object = {},
+) {
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: handler, ...more })
+  const port = server.port ?? 0
+  return { server, port, [Symbol.asyncDispose]: () => server.stop(true) }
+}
+
+const get = requestBytes('/')
+const post = (body: string, fields: Readonly<Record<string, string>> = {}) =>
+  requestBytes('/', { method: 'POST', body, fields })
+
+async function problemOf(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise
+    return 'none'
+  } catch (error) {
+    return error instanceof Error && 'code' in error ? String(error.code) : String(error)
+  }
+}
+
+describe('fetch', () => {
+  test('inflates a body and keeps its content-encoding', async () => {
+    await using upstream = await Upstream.start()
+    upstream.otherwise(does.json(200, gzipSync('{"a":1}'), { 'content-encoding': 'gzip' }))
+    const answer = await fetch(upstream.url)
+    expect(await answer.text()).toBe('{"a":1}')
+    expect(answer.headers.get('content-encoding')).toBe('gzip')
+    expect((await upstream.call()).header('accept-encoding')).toContain('gzip')
+  })
+
+  test('asks for identity where told to', async () => {
+    await using upstream = await Upstream.start()
+    upstream.otherwise(does.json(200, '{}'))
+    await fetch(upstream.url, { headers: { 'accept-encoding': 'identity' } })
+    expect((await upstream.call()).header('accept-encoding')).toBe('identity')
+  })
+
+  test('gives a redirect back untouched', async () => {
+    await using upstream = await Upstream.start()
+    upstream.otherwise(does.redirects('http://elsewhere.invalid/'))
+    expect((await fetch(upstream.url, { redirect: 'manual' })).status).toBe(307)
+  })
+
+  test.each([
+    ['a reset', does.resets(['half']), 'ECONNRESET'],
+    ['no last chunk', does.withoutLastChunk(['half']), 'ECONNRESET'],
+    ['a short body', does.tooShort(['half']), 'ECONNRESET'],
+    ['a body that the close ends', does.closeDelimited(['whole']), 'none'],
+  ] as const)('%s while reading: %p %s', async (_, scenario, problem) => {
+    await using upstream = await Upstream.start()
+    upstream.otherwise(scenario)
+    const answer = await fetch(upstream.url)
+    expect(await problemOf(answer.text())).toBe(problem)
+  })
+
+  test('names a refused connection', async () => {
+    expect(await problemOf(fetch(`http://127.0.0.1:${await closedPort()}/`))).toBe('ECONNREFUSED')
+  })
+
+  test('does not send a request a second time when the answer is cut', async () => {
+    await using upstream = await Upstream.start()
+    upstream.otherwise(does.inTurn(does.json(200, '{}'), does.resets([])))
+    await (await fetch(upstream.url, { method: 'POST', body: '{}' })).text()
+    expect(await problemOf(fetch(upstream.url, { method: 'POST', body: '{}' }))).toBe('ECONNRESET')
+    expect(upstream.calls).toHaveLength(2)
+  })
+
+  test('takes its signal while waiting for headers and while reading, and then closes the connection', async () => {
+    await using upstream = await Upstream.start({})
+    upstream.otherwise(does.inTurn(does.silent(), does.stalls(['half'])))
+    const first = new AbortController()
+    const waiting = problemOf(fetch(upstream.url, { signal: first.signal }))
+    const quiet = await upstream.call(undefined, 0)
+    first.abort()
+    expect(await waiting).not.toBe('none')
+    await quiet.aborted
+    const second = new AbortController()
+    const answer = await fetch(upstream.url, { signal: second.signal })
+    const reading = problemOf(answer.text())
+    second.abort()
+    expect(await reading).not.toBe('none')
+    await (await upstream.call(undefined, 1)).aborted
+  })
+
+  test.each([
+    ['no HTTP', does.raw('hello, I am no HTTP server\r\n\r\n')],
+    ['broken chunks', does.brokenChunks(['half'])],
+  ] as const)('rejects %s', async (_, scenario) => {
+    await using upstream = await Upstream.start()
+    upstream.otherwise(scenario)
+    expect(await problemOf(fetch(upstream.url).then((answer) => answer.text()))).not.toBe('none')
+  })
+
+  test('runs more than 256 requests at once only where the environment says so at the start', async () => {
+    const script = `
+      const server = Bun.serve({ port: 0, idleTimeout: 0, fetch: async () => { seen++; await new Promise((r) => held.push(r)); return new Response('') } })
+      let seen = 0; const held = []
+      const all = Array.from({ length: 300 }, () => fetch(server.url).then((r) => r.text()))
+      let before = -1
+      while (before !== seen || seen === 0) { before = seen; await Bun.sleep(150) }
+      console.log(seen); process.exit(0)`
+    const count = async (env: Record<string, string>) => {
+      const child = Bun.spawn([process.execPath, '-e', script], {
+        env: { PATH: process.env['PATH'] ?? '', ...env },
+        stdout: 'pipe',
+      })
+      return Number(await child.stdout.text())
+    }
+    const [without, lifted] = await Promise.all([count({}), count({ BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' })])
+    expect(without).toBe(256)
+    expect(lifted).toBe(300)
+  })
+})
+
+/** Bun takes async iterables as bodies; its types do not say so. */
+function bodyOf(pieces: AsyncIterable<string>): ReadableStream {
+  return pieces as unknown as ReadableStream
+}
+
+/** A stream that says `half` and then breaks, made in each of the ways that the gateway could use. */
+const broken: Readonly<Record<string, () => ReadableStream>> = {
+  'a throw in a generator': () => {
+    async function* pieces() {
+      yield 'half'
+      await Bun.sleep(1)
+      throw new Error('cut')
+    }
+    return bodyOf(pieces())
+  },
+  'controller.error': () =>
+    new ReadableStream({
+      async pull(controller) {
+        controller.enqueue(new TextEncoder().encode('half'))
+        await Bun.sleep(1)
+        controller.error(new Error('cut'))
+      },
+    }),
+  'a throw in pull': () => {
+    let pulls = 0
+    return new ReadableStream({
+      async pull(controller) {
+        await Bun.sleep(1)
+        if (pulls++ > 0) throw new Error('cut')
+        controller.enqueue(new TextEncoder().encode('half'))
+      },
+    })
+  },
+  'a throw in the pull of a direct stream': () =>
+    new ReadableStream({
+      type: 'direct',
+      async pull(controller: ReadableStreamDirectController) {
+        controller.write('half')
+        await controller.flush(true)
+        await Bun.sleep(1)
+        throw new Error('cut')
+      },
+    }),
+}
+
+describe('a stream to the caller', () => {
+  test.each(Object.entries(broken))('%s ends the connection without the terminating chunk', async (_, make) => {
+    await using gateway = serve(() => new Response(make()), { error: () => new Response('error') })
+    const answer = await ask(gateway.port, get)
+    expect({ status: answer.status, text: answer.text, end: answer.end }).toEqual({
+      status: 200,
+      text: 'half',
+      end: 'cut',
+    })
+  })
+
+  test('what was written in the turn of the throw is lost with it, the headers too; a turn later it is not', async () => {
+    const breaking = (turn: () => Promise<void>) =>
+      new Response(
+        new ReadableStream({
+          type: 'direct',
+          async pull(controller: ReadableStreamDirectController) {
+            controller.write('half')
+            await controller.flush(true)
+            await turn()
+            throw new Error('cut')
+          },
+        }),
+      )
+    const immediate = () => new Promise<void>((resolve) => setImmediate(resolve))
+    await using gateway = serve((request) =>
+      breaking(request.url.endsWith('/at-once') ? () => Promise.resolve() : immediate),
+    )
+    expect(ask(gateway.port, requestBytes('/at-once'))).rejects.toThrow('without an answer')
+    expect(await ask(gateway.port, requestBytes('/a-turn-later'))).toMatchObject({
+      status: 200,
+      text: 'half',
+      end: 'cut',
+    })
+  })
+
+  test.each(['close', 'reset'] as const)(
+    'when the caller leaves by %s, the signal and cancel both fire',
+    async (how) => {
+      const aborted = Promise.withResolvers<string>()
+      const cancelled = Promise.withResolvers<string>()
+      await using gateway = serve((request) => {
+        request.signal.addEventListener('abort', () => aborted.resolve('aborted'))
+        return new Response(
+          new ReadableStream({
+            pull: (controller) => {
+              controller.enqueue(new TextEncoder().encode('half'))
+              return new Promise(() => {})
+            },
+            cancel: () => cancelled.resolve('cancelled'),
+          }),
+        )
+      })
+      await using caller = await Caller.connect(gateway.port)
+      caller.send(get)
+      await caller.until('half')
+      if (how === 'close') caller.close()
+      else caller.reset()
+      expect(await Promise.all([aborted.promise, cancelled.promise])).toEqual(['aborted', 'cancelled'])
+    },
+  )
+
+  test('when the caller leaves before the answer, the signal fires', async () => {
+    const arrived = Promise.withResolvers<void>()
+    const aborted = Promise.withResolvers<string>()
+    await using gateway = serve(async (request) => {
+      request.signal.addEventListener('abort', () => aborted.resolve('aborted'))
+      arrived.resolve()
+      await aborted.promise
+      return new Response('')
+    })
+    await using caller = await Caller.connect(gateway.port)
+    caller.send(get)
+    await arrived.promise
+    caller.close()
+    expect(await aborted.promise).toBe('aborted')
+  })
+
+  test('a direct stream that awaits flush(true) is held back by a caller that does not read', async () => {
+    let written = 0
+    const piece = 'x'.repeat(65_536)
+    await using gateway = serve((request, server) => {
+      server.timeout(request, 0)
+      return new Response(
+        new ReadableStream({
+          type: 'direct',
+          async pull(controller: ReadableStreamDirectController) {
+            while (written < 256 * 1024 * 1024) {
+              controller.write(piece)
+              await controller.flush(true)
+              written += piece.length
+            }
+          },
+        }),
+      )
+    })
+    await using caller = await Caller.connect(gateway.port)
+    caller.pause()
+    caller.send(get)
+    let before = -1
+    while (before !== written || written === 0) {
+      before = written
+      await Bun.sleep(50)
+    }
+    expect(written).toBeLessThan(64 * 1024 * 1024)
+  })
+
+  test('one flush is one chunk on the wire', async () => {
+    await using gateway = serve(
+      () =>
+        new Response(
+          new ReadableStream({
+            type: 'direct',
+            async pull(controller: ReadableStreamDirectController) {
+              for (const piece of ['one', 'two']) {
+                controller.write(piece)
+                controller.write('!')
+                await controller.flush(true)
+                await Bun.sleep(1)
+              }
+              controller.end()
+            },
+          }),
+        ),
+    )
+    const answer = await ask(gateway.port, get)
+    expect(answer.chunks.map((chunk) => Buffer.from(chunk).toString())).toEqual(['one!', 'two!'])
+    expect(answer.end).toBe('whole')
+  })
+
+  test('the idle timeout cuts a silent stream, and server.timeout(request, 0) lifts it', async () => {
+    const release = Promise.withResolvers<void>()
+    await using gateway = serve(
+      (request, server) => {
+        if (new URL(request.url).pathname === '/lifted') server.timeout(request, 0)
+        async function* pieces() {
+          yield 'half'
+          await release.promise
+          yield 'whole'
+        }
+        return new Response(bodyOf(pieces()))
+      },
+      { idleTimeout: 1 },
+    )
+    await using lifted = await Caller.connect(gateway.port)
+    lifted.send(requestBytes('/lifted'))
+    await lifted.until('half')
+    const cut = await ask(gateway.port, requestBytes('/limited'))
+    expect({ text: cut.text, end: cut.end }).toEqual({ text: 'half', end: 'cut' })
+    release.resolve()
+    const whole = await lifted.answer()
+    expect({ text: whole.text, end: whole.end }).toEqual({ text: 'halfwhole', end: 'whole' })
+  })
+
+  test('Connection: keep-alive appears only where it is set', async () => {
+    await using gateway = serve((request) => {
+      const set = new URL(request.url).pathname === '/set'
+      return new Response('', set ? { headers: { connection: 'keep-alive' } } : {})
+    })
+    expect((await ask(gateway.port, requestBytes('/set'))).header('connection')).toBe('keep-alive')
+    expect((await ask(gateway.port, get)).header('connection')).toBeUndefined()
+  })
+})
+
+describe('a request', () => {
+  test('has headers that were given twice joined by a comma', async () => {
+    await using gateway = serve((request) =>
+      Response.json([request.headers.get('authorization'), request.headers.get('x-api-key')]),
+    )
+    const bytes =
+      'GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\nX-Api-Key: c\r\nx-api-key: d\r\n\r\n'
+    expect((await ask(gateway.port, bytes)).json()).toEqual(['Bearer a, Bearer b', 'c, d'])
+  })
+
+  test('over maxRequestBodySize is answered by the runtime itself, without a body', async () => {
+    await using gateway = serve(async (request) => new Response(await request.text()), { maxRequestBodySize: 100 })
+    const answer = await ask(gateway.port, post('x'.repeat(101)))
+    expect([answer.status, answer.text]).toEqual([413, ''])
+  })
+
+  test('with a strange Host has a url that does not parse', async () => {
+    await using gateway = serve((request) => new Response(URL.canParse(request.url) ? 'parses' : request.url))
+    const answer = await ask(gateway.port, requestBytes('/v1/models', { fields: { host: 'a/b?c' } }))
+    expect(answer.text).not.toContain('/v1/models HTTP')
+    const fine = await ask(gateway.port, get)
+    expect(fine.text).toBe('parses')
+    expect((await ask(gateway.port, requestBytes('/', { fields: { host: '[' } }))).text).not.toBe('parses')
+  })
+
+  test('without a Host, or with one that is none, has a bare path as its url', async () => {
+    await using gateway = serve((request) => new Response(request.url))
+    expect((await ask(gateway.port, 'GET /v1/models HTTP/1.0\r\n\r\n')).text).toBe('/v1/models')
+    expect((await ask(gateway.port, requestBytes('/v1/models', { fields: { host: 'a/b?c' } }))).text).toBe('/v1/models')
+  })
+
+  test('has a path in its normal form', async () => {
+    await using gateway = serve((request) => new Response(new URL(request.url).pathname))
+    for (const path of ['/v1/../v1/models', '/v1/./models', '/v1\\models'])
+      expect((await ask(gateway.port, requestBytes(path))).text).toBe('/v1/models')
+  })
+
+  test('that comes while another is being answered on its connection closes it', async () => {
+    const served: string[] = []
+    await using gateway = serve(async (request) => {
+      served.push(new URL(request.url).pathname)
+      await Bun.sleep(1)
+      return new Response('')
+    })
+    await using caller = await Caller.connect(gateway.port)
+    caller.send('GET /a HTTP/1.1\r\nHost: gateway.test\r\n\r\nGET /b HTTP/1.1\r\nHost: gateway.test\r\n\r\n')
+    expect(caller.answer()).rejects.toThrow('without an answer')
+    await caller.ended()
+    expect(served).toEqual(['/a'])
+  })
+
+  test('passes TRACE, and Expect: 100-continue, to the handler', async () => {
+    await using gateway = serve(async (request) => new Response(`${request.method} ${await request.text()}`))
+    expect((await ask(gateway.port, requestBytes('/', { method: 'TRACE' }))).text).toBe('TRACE ')
+    await using caller = await Caller.connect(gateway.port)
+    caller.send('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n')
+    await caller.until('100 Continue')
+    caller.send('hi')
+    expect((await caller.answer()).text).toBe('POST hi')
+  })
+
+  test('has a body that rejects when the caller leaves in the middle of it', async () => {
+    const seen = Promise.withResolvers<string>()
+    const reading = Promise.withResolvers<void>()
+    await using gateway = serve(async (request) => {
+      reading.resolve()
+      seen.resolve(await problemOf(request.arrayBuffer()))
+      return new Response('')
+    })
+    await using caller = await Caller.connect(gateway.port)
+    caller.send('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nabc')
+    await reading.promise
+    caller.reset()
+    expect(await seen.promise).not.toBe('none')
+  })
+
+  test('is not inflated', async () => {
+    await using gateway = serve(async (request) => new Response(String((await request.arrayBuffer()).byteLength)))
+    const body = Uint8Array.from(gzipSync('{}'))
+    const answer = await ask(gateway.port, requestBytes('/', { body, fields: { 'content-encoding': 'gzip' } }))
+    expect(answer.text).toBe(String(body.length))
+  })
+})
+
+describe('JSON', () => {
+  test('parses any depth, and throws on writing it', () => {
+    const deep = JSON.parse('['.repeat(120_000) + ']'.repeat(120_000))
+    expect(() => JSON.stringify(deep)).toThrow(RangeError)
+  })
+
+  test('keeps the last of two keys, and __proto__ as a key like any other', () => {
+    const value = JSON.parse('{"a":1,"a":2,"__proto__":{"b":1}}')
+    expect([value.a, value.b, Object.keys(value)]).toEqual([2, undefined, ['a', '__proto__']])
+    expect(Object.assign({}, value).b).toBe(1)
+    expect({ ...value }.b).toBeUndefined()
+  })
+
+  test('writes lone surrogates as escapes', () => {
+    expect(JSON.stringify('\ud83d')).toBe('"\\ud83d"')
+  })
+
+  test('UTF-8 that is none throws where fatal', () => {
+    expect(() => new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.of(0xff))).toThrow(TypeError)
+  })
+})
+
+describe('the process', () => {
+  test('two servers share a port where both ask for it', async () => {
+    await using one = serve(() => new Response('one'), { reusePort: true })
+    const two = Bun.serve({ port: one.port, hostname: '127.0.0.1', reusePort: true, fetch: () => new Response('two') })
+    await two.stop(true)
+    expect(() => Bun.serve({ port: one.port, hostname: '127.0.0.1', fetch: () => new Response('') })).toThrow()
+  })
+
+  test('server.stop() closes the listener at once and lets running answers finish', async () => {
+    const release = Promise.withResolvers<void>()
+    async function* pieces() {
+      yield 'half'
+      await release.promise
+      yield 'whole'
+    }
+    const { server, port } = serve(() => new Response(bodyOf(pieces())))
+    await using caller = await Caller.connect(port)
+    caller.send(get)
+    await caller.until('half')
+    const stopped = server.stop()
+    expect(Caller.connect(port)).rejects.toThrow()
+    release.resolve()
+    expect((await caller.answer()).text).toBe('halfwhole')
+    await stopped
+  })
+})

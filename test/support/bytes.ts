@@ -1,0 +1,70 @@
+/** Bytes as the tests speak of them: text to bytes, pieces to one, and HTTP heads and chunked bodies to what they say. */
+
+const encoder = new TextEncoder()
+
+export function bytesOf(data: string | Uint8Array): Uint8Array {
+  return typeof data === 'string' ? encoder.encode(data) : data
+}
+
+export function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const all = Buffer.concat(pieces)
+  return new Uint8Array(all.buffer, all.byteOffset, all.byteLength)
+}
+
+export function textOf(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes)
+}
+
+/** The head of an HTTP message: its first line and its fields as they were sent, in order. */
+export interface Head {
+  readonly line: string
+  readonly fields: readonly (readonly [name: string, value: string])[]
+  /** Bytes of the head with its blank line. */
+  readonly length: number
+}
+
+/** The head at the start of the bytes, or undefined where its blank line has not come yet. */
+export function headOf(bytes: Uint8Array): Head | undefined {
+  const end = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf('\r\n\r\n')
+  if (end === -1) return undefined
+  const [line = '', ...rest] = Buffer.from(bytes.subarray(0, end)).toString('latin1').split('\r\n')
+  const fields = rest.map((field) => {
+    const colon = field.indexOf(':')
+    return [field.slice(0, colon), field.slice(colon + 1).trim()] as const
+  })
+  return { line, fields, length: end + 4 }
+}
+
+/** The values of a field, joined by `, ` where it came more than once; undefined where it did not come. */
+export function field(head: Head, name: string): string | undefined {
+  const values = head.fields.filter(([key]) => key.toLowerCase() === name.toLowerCase()).map(([, value]) => value)
+  return values.length === 0 ? undefined : values.join(', ')
+}
+
+export interface Chunked {
+  readonly chunks: readonly Uint8Array[]
+  /** True once the terminating chunk has come whole. */
+  readonly ended: boolean
+  /** Bytes that were read up to here, the terminating chunk included. */
+  readonly length: number
+}
+
+/** As much of a chunked body as has come. Throws where it is not one. */
+export function chunkedOf(bytes: Uint8Array): Chunked {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const chunks: Uint8Array[] = []
+  let at = 0
+  for (;;) {
+    const lineEnd = buffer.indexOf('\r\n', at)
+    if (lineEnd === -1) return { chunks, ended: false, length: at }
+    const size = buffer.toString('latin1', at, lineEnd).split(';')[0]?.trim() ?? ''
+    if (!/^[0-9a-fA-F]+$/.test(size)) throw new Error(`not a chunk size: ${JSON.stringify(size)}`)
+    const length = Number.parseInt(size, 16)
+    const end = lineEnd + 2 + length + 2
+    if (buffer.length < end) return { chunks, ended: false, length: at }
+    if (buffer.toString('latin1', end - 2, end) !== '\r\n') throw new Error('a chunk does not end with CRLF')
+    at = end
+    if (length === 0) return { chunks, ended: true, length: at }
+    chunks.push(bytes.subarray(lineEnd + 2, end - 2))
+  }
+}

@@ -1,0 +1,72 @@
+/** A provider's bytes through the gateway's own reading, and back out through a dialect's encoder: what the laws are about. */
+
+import { type Completion, Fold } from '../../src/core/completion.ts'
+import type { StreamEvent } from '../../src/core/event.ts'
+import { Fault } from '../../src/core/fault.ts'
+import type { StreamEncoder } from '../../src/dialects/dialect.ts'
+import { Feed } from '../../src/gateway/feed.ts'
+import type { Provider } from '../../src/providers/provider.ts'
+
+type Reading = Pick<Provider, 'framer' | 'decoder'>
+
+export interface Decoded {
+  readonly events: readonly StreamEvent[]
+  /** What ended the reading before `end`, if something did. */
+  readonly fault: Fault | undefined
+}
+
+/** The events of chunks that end cleanly behind the last one. Texts that were copied come as text events. */
+export function decode(
+  provider: Reading,
+  chunks: readonly Uint8Array[],
+  splice: 'spliced' | 'decoded' = 'spliced',
+): Decoded {
+  const events: StreamEvent[] = []
+  const texts = (insides: readonly string[]) => {
+    for (const inside of insides) events.push({ type: 'text', text: JSON.parse(`"${inside}"`) })
+  }
+  const feed = new Feed(provider, { event: (event) => events.push(event), texts }, splice)
+  return { events, fault: feedAll(feed, chunks) }
+}
+
+/** The bytes that an encoder makes of them. */
+export function encode(
+  provider: Reading,
+  encoder: StreamEncoder,
+  chunks: readonly Uint8Array[],
+  splice: 'spliced' | 'decoded' = 'spliced',
+): { readonly text: string; readonly fault: Fault | undefined } {
+  let text = ''
+  const event = (each: StreamEvent) => {
+    text += encoder.encode(each)
+  }
+  const texts = (insides: readonly string[]) => {
+    text += encoder.encodeTexts(insides)
+  }
+  const fault = feedAll(new Feed(provider, { event, texts }, splice), chunks)
+  return { text, fault }
+}
+
+/** Throws where the events have no `end`. */
+export function fold(events: readonly StreamEvent[]): Completion {
+  const folding = new Fold()
+  for (const event of events) folding.add(event)
+  if (folding.completion === undefined) throw new Error('the events have no end')
+  return folding.completion
+}
+
+/** The text of events, with their pieces joined: chunk cuts must not change it, however the pieces fall. */
+export function textOf(events: readonly StreamEvent[]): string {
+  return events.map((event) => (event.type === 'text' ? event.text : '')).join('')
+}
+
+function feedAll(feed: Feed, chunks: readonly Uint8Array[]): Fault | undefined {
+  try {
+    for (const chunk of chunks) if (!feed.ended) feed.push(chunk)
+    if (!feed.ended) feed.close()
+    return undefined
+  } catch (error) {
+    if (error instanceof Fault) return error
+    throw error
+  }
+}

@@ -1,0 +1,213 @@
+/** The real program, started as an operator starts it: a configuration file, a process, its log on standard output, signals to end it. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isObject, type JsonObject, stringOf } from '../../src/core/json.ts'
+
+const MAIN = join(import.meta.dir, '../../src/main.ts')
+
+/** A key that every gateway of the tests knows, of the organisation `test`. */
+export const KEY = 'test-key-0123456789abcdef'
+
+export interface GatewaySetup {
+  /** Providers of the Chat Completions family by name, as their base URL or as the whole entry of the file. */
+  readonly providers: Readonly<Record<string, string | JsonObject>>
+  /** By public name: `provider/model` of each target, in order, or the whole entry. Absent: one model `m` at the first provider. */
+  readonly models?: Readonly<Record<string, readonly string[] | JsonObject>>
+  /** Anything else of the file, over what is made here. */
+  readonly config?: JsonObject
+  readonly env?: Readonly<Record<string, string>>
+  /** Flags after `serve --config FILE`. */
+  readonly flags?: readonly string[]
+}
+
+/** How a program ended. */
+export interface Exit {
+  readonly code: number | null
+  readonly signal: string | null
+}
+
+export class Gateway implements AsyncDisposable {
+  /** Log lines so far, parsed; what is not JSON stands in `output` alone. */
+  readonly lines: JsonObject[] = []
+  /** Everything that was written, on both outputs. */
+  output = ''
+  port = 0
+  adminPort = 0
+  readonly exit: Promise<Exit>
+  private ended = false
+  private rest = ''
+  private readonly waiting = new Set<() => void>()
+
+  private constructor(
+    private readonly child: ChildProcess,
+    readonly folder: string,
+  ) {
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => this.read(text))
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.output += text
+    })
+    this.exit = new Promise((resolve) =>
+      child.once('close', (code, signal) => {
+        this.ended = true
+        this.wake()
+        resolve({ code, signal })
+      }),
+    )
+  }
+
+  /** Starts the program; resolves once it accepts requests. */
+  static async start(setup: GatewaySetup): Promise<Gateway> {
+    const folder = await mkdtemp(join(tmpdir(), 'weir-test-'))
+    const gateway = await Gateway.spawn(configOf(setup, folder), setup, folder)
+    try {
+      await gateway.announced()
+      return gateway
+    } catch (error) {
+      await gateway[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  private static async spawn(config: JsonObject, setup: GatewaySetup, folder: string): Promise<Gateway> {
+    const file = join(folder, 'weir.yaml')
+    // JSON is YAML.
+    await writeFile(file, JSON.stringify(config, null, 2))
+    const { PATH = '', HOME = folder } = process.env
+    const child = spawn(process.execPath, [MAIN, 'serve', '--config', file, ...(setup.flags ?? [])], {
+      cwd: folder,
+      env: { PATH, HOME, ...setup.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // A process group of its own, so that workers whose supervisor was killed can be ended with it.
+      detached: true,
+    })
+    return new Gateway(child, folder)
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`
+  }
+
+  get adminUrl(): string {
+    return `http://127.0.0.1:${this.adminPort}`
+  }
+
+  get configFile(): string {
+    return join(this.folder, 'weir.yaml')
+  }
+
+  get pid(): number {
+    if (this.child.pid === undefined) throw new Error('the program was not started')
+    return this.child.pid
+  }
+
+  /** The first log line that the predicate holds for, past or to come. Throws with the output where the program ends without it. */
+  async line(matches: (line: JsonObject) => boolean): Promise<JsonObject> {
+    for (;;) {
+      const found = this.lines.find(matches)
+      if (found !== undefined) return found
+      if (this.ended) throw new Error(`the program ended without the line; it wrote:\n${this.output}`)
+      await new Promise<void>((resolve) => this.waiting.add(resolve))
+    }
+  }
+
+  /** The line of one request, by the id that its answer carried. */
+  request(id: string | null | undefined): Promise<JsonObject> {
+    if (typeof id !== 'string') throw new Error('the answer carries no request id')
+    return this.line((line) => line['msg'] === 'request' && line['request_id'] === id)
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    if (!this.ended) process.kill(this.pid, signal)
+  }
+
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<Exit> {
+    this.signal(signal)
+    return await this.exit
+  }
+
+  /** Ends the program at once: running requests are cut. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.ended) {
+      this.signal('SIGTERM')
+      this.signal('SIGTERM')
+      const limit = setTimeout(() => process.kill(-this.pid, 'SIGKILL'), 3000)
+      await this.exit
+      clearTimeout(limit)
+    }
+    await rm(this.folder, { recursive: true, force: true })
+  }
+
+  /** The line with which the program says where it listens. */
+  private async announced(): Promise<void> {
+    const line = await this.line(
+      (one) => stringOf(one['address']) !== undefined && stringOf(one['admin']) !== undefined,
+    )
+    this.port = Number(new URL(stringOf(line['address']) ?? '').port)
+    this.adminPort = Number(new URL(stringOf(line['admin']) ?? '').port)
+  }
+
+  private read(text: string): void {
+    this.output += text
+    const lines = (this.rest + text).split('\n')
+    this.rest = lines.pop() ?? ''
+    for (const line of lines) {
+      const value = parsed(line)
+      if (value !== undefined) this.lines.push(value)
+    }
+    this.wake()
+  }
+
+  private wake(): void {
+    const waiting = [...this.waiting]
+    this.waiting.clear()
+    for (const resolve of waiting) resolve()
+  }
+}
+
+/** The configuration file that a set-up stands for. */
+export function configOf(setup: GatewaySetup, folder: string): JsonObject {
+  const providers = Object.fromEntries(
+    Object.entries(setup.providers).map(([name, entry]) => [
+      name,
+      typeof entry === 'string' ? { dialect: 'openai', base_url: entry, api_key: `provider-key-of-${name}` } : entry,
+    ]),
+  )
+  const models = setup.models ?? { m: [`${Object.keys(providers)[0]}/m`] }
+  return {
+    listen: { host: '127.0.0.1', port: 0 },
+    admin: { host: '127.0.0.1', port: 0 },
+    data_dir: join(folder, 'data'),
+    drain_seconds: 2,
+    providers,
+    models: Object.entries(models).map(([name, entry]) =>
+      isObject(entry) ? { name, ...entry } : { name, ...modelOf(entry) },
+    ),
+    organizations: [{ id: 'test', keys: [{ id: 'test-key', key: KEY }] }],
+    ...setup.config,
+  }
+}
+
+function modelOf(targets: readonly string[]): JsonObject {
+  return {
+    targets: targets.map((target) => {
+      const slash = target.indexOf('/')
+      return { provider: target.slice(0, slash), model: target.slice(slash + 1) }
+    }),
+    price: { input: 1, cached_input: 0.1, output: 10 },
+    context_window: 100_000,
+    max_output_tokens: 10_000,
+    supports: ['tools', 'images'],
+  }
+}
+
+function parsed(line: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(line)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,264 @@
+/** The rules of the house as functions from files to complaints. Which folder may import what is the table at the top; the README shows the same. */
+
+import { dirname, posix } from 'node:path'
+import type { Source } from './source.ts'
+
+interface Allowance {
+  /** Folders of `src/` (`core/`) or single files (`dialects/dialect.ts`) besides the file's own folder. */
+  readonly from: readonly string[]
+  /** npm packages, `node:` and `bun` modules; a trailing `/` allows a scope. A key narrows where below the folder it holds. */
+  readonly packages: Readonly<Record<string, readonly string[]>>
+}
+
+const ANYWHERE = '**'
+const EVERYTHING = ['*']
+
+/** First match wins; a path with a trailing `/` is a folder. */
+export const IMPORTS: Readonly<Record<string, Allowance>> = {
+  'core/': { from: [], packages: {} },
+  'wire/': { from: ['core/'], packages: {} },
+  'catalog/': { from: ['core/'], packages: { [ANYWHERE]: ['node:crypto'] } },
+  'ledger/': {
+    from: ['core/'],
+    packages: {
+      [ANYWHERE]: ['node:crypto'],
+      'ledger/redis/': ['ioredis'],
+      'ledger/embedded/': ['bun:sqlite', 'node:fs', 'node:path'],
+      'ledger/outbox.ts': ['bun:sqlite', 'node:fs', 'node:path'],
+    },
+  },
+  'dialects/': {
+    from: ['core/', 'wire/'],
+    packages: { [ANYWHERE]: ['node:crypto'], '**/schema.ts': ['@sinclair/typebox'] },
+  },
+  'providers/': {
+    from: ['core/', 'wire/'],
+    packages: { [ANYWHERE]: ['node:crypto'], 'providers/bedrock/': ['@smithy/', '@aws-crypto/'] },
+  },
+  'gateway/': {
+    from: [
+      'core/',
+      'wire/',
+      'catalog/',
+      'ledger/',
+      'dialects/dialect.ts',
+      'providers/provider.ts',
+      'providers/upstream.ts',
+    ],
+    packages: { [ANYWHERE]: ['node:crypto'] },
+  },
+  'http/': {
+    from: ['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/'],
+    packages: { [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'] },
+  },
+  'admin/': {
+    from: ['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/', 'ledger/'],
+    packages: { [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'] },
+  },
+  'config/': {
+    from: ['core/'],
+    packages: {
+      [ANYWHERE]: ['@sinclair/typebox', 'node:fs', 'node:os', 'node:path', 'node:crypto'],
+      'config/document.ts': ['yaml'],
+    },
+  },
+  'cli/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'] } },
+  'process/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'] } },
+  'main.ts': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun'] } },
+}
+
+/** Folders whose subfolders are adapters of one interface: siblings do not import each other. */
+const ADAPTERS = ['dialects/', 'providers/', 'ledger/']
+
+/** Who alone may use what, and what everyone else does instead. */
+const USES = {
+  environment: {
+    where: ['config/load.ts'],
+    instead: 'the environment is read in config/load.ts; take the value from the configuration',
+  },
+  fetch: {
+    where: ['providers/upstream.ts'],
+    instead: 'call providers/upstream.ts, which holds the deadlines and the abort',
+  },
+  response: { where: ['http/', 'admin/'], instead: 'return data or throw a Failure; http/ makes the Response' },
+  'import of what is not a literal': { where: [], instead: 'name the module in the import, so that it can be checked' },
+} as const satisfies Record<string, { readonly where: readonly string[]; readonly instead: string }>
+
+export const FUNCTION_LINES_MAX = 70
+
+/** Names that say nothing about what a file owns. */
+const VAGUE_NAME = /^(?:utils?|helpers?|common|managers?|services?|misc|shared|lib)$/
+
+/** Complaints about imports that the table does not allow. `sources` are all files below `src/`. */
+export function forbiddenImports(sources: readonly Source[]): string[] {
+  return sources.flatMap((source) => {
+    const file = insideSrc(source.path)
+    const folder = Object.keys(IMPORTS).find((key) => covers(key, file))
+    const allowed = folder === undefined ? undefined : IMPORTS[folder]
+    if (folder === undefined || allowed === undefined)
+      return [`${source.path}: no row of the import table covers it; the folders are ${Object.keys(IMPORTS).join(' ')}`]
+    return source.imports.flatMap(({ line, what }) => {
+      const complaint = what.startsWith('.') ? relative(file, folder, allowed, what) : packaged(file, allowed, what)
+      return complaint === undefined ? [] : [`${source.path}:${line}: imports ${what}; ${complaint}`]
+    })
+  })
+}
+
+function relative(file: string, folder: string, allowed: Allowance, specifier: string): string | undefined {
+  const target = posix.join(posix.dirname(file), specifier)
+  if (target === '../package.json' && covers('cli/', file)) return undefined
+  if (target.startsWith('..')) return 'src/ imports nothing outside of itself; cli/ alone reads package.json'
+  const adapters = ADAPTERS.find((parent) => covers(parent, file) && covers(parent, target))
+  if (adapters !== undefined && !mayMeet(adapters, file, target))
+    return `adapters do not know each other; what two of ${adapters} share stands in ${adapters} itself`
+  if (covers(folder, target) && folder.endsWith('/')) return undefined
+  if (allowed.from === EVERYTHING || allowed.from.some((key) => covers(key, target))) return undefined
+  return allowed.from.length === 0 ? `${folder} imports nothing` : `${folder} may import ${allowed.from.join(' ')}`
+}
+
+/** An adapter may import itself and its parent folder; the parent folder imports no adapter. */
+function mayMeet(parent: string, file: string, target: string): boolean {
+  const mine = adapterOf(parent, file)
+  const other = adapterOf(parent, target)
+  return other === '' || other === mine
+}
+
+function adapterOf(parent: string, file: string): string {
+  const rest = file.slice(parent.length)
+  return rest.includes('/') ? rest.slice(0, rest.indexOf('/')) : ''
+}
+
+function packaged(file: string, allowed: Allowance, specifier: string): string | undefined {
+  const here = Object.entries(allowed.packages)
+    .filter(([where]) => covers(where, file))
+    .flatMap(([, packages]) => packages)
+  if (here.some((name) => isPackage(name, specifier))) return undefined
+  return here.length === 0 ? 'no package is allowed there' : `allowed there: ${here.join(' ')}`
+}
+
+function isPackage(name: string, specifier: string): boolean {
+  if (name.endsWith('/') || name.endsWith(':')) return specifier.startsWith(name)
+  return specifier === name || specifier.startsWith(`${name}/`)
+}
+
+/** Complaints about uses of the runtime outside of the files that own them. */
+export function forbiddenUses(sources: readonly Source[]): string[] {
+  return sources.flatMap((source) =>
+    source.uses.flatMap(({ line, what }) => {
+      const { where, instead } = USES[what]
+      const allowed: readonly string[] = where
+      if (allowed.some((key) => covers(key, insideSrc(source.path)))) return []
+      return [`${source.path}:${line}: ${what === 'response' ? 'new Response' : what}; ${instead}`]
+    }),
+  )
+}
+
+export function longFunctions(sources: readonly Source[]): string[] {
+  return sources.flatMap((source) =>
+    source.functions
+      .filter(({ what }) => what.lines > FUNCTION_LINES_MAX)
+      .map(
+        ({ line, what }) =>
+          `${source.path}:${line}: ${what.name} has ${what.lines} lines; at most ${FUNCTION_LINES_MAX}: move a step with a name out of it`,
+      ),
+  )
+}
+
+export function withoutOpening(sources: readonly Source[]): string[] {
+  return sources
+    .filter((source) => !source.opensWithComment)
+    .map((source) => `${source.path}: opens without a comment; say what the file owns, and what it must never do`)
+}
+
+/** Import cycles among the files, each as the files on its way, once. */
+export function importCycles(sources: readonly Source[]): string[] {
+  const graph = importGraph(sources)
+  const done = new Set<string>()
+  const found: string[] = []
+  const visit = (file: string, way: readonly string[]): void => {
+    const at = way.indexOf(file)
+    if (at !== -1) {
+      found.push(`${[...way.slice(at), file].join(' → ')}: an import cycle; move what both need into a third file`)
+      return
+    }
+    if (done.has(file)) return
+    for (const next of graph.get(file) ?? []) visit(next, [...way, file])
+    done.add(file)
+  }
+  for (const source of sources) visit(source.path, [])
+  return found
+}
+
+/** Files of `src/` that nothing reaches from the roots. `files` are all files there, SQL and Lua too. */
+export function deadFiles(sources: readonly Source[], files: readonly string[], roots: readonly string[]): string[] {
+  const graph = importGraph(sources)
+  const reached = new Set<string>()
+  const todo = [...roots]
+  for (let file = todo.pop(); file !== undefined; file = todo.pop()) {
+    if (reached.has(file)) continue
+    reached.add(file)
+    todo.push(...(graph.get(file) ?? []))
+  }
+  return files
+    .filter((file) => /^src\/.*\.(?:ts|lua|sql)$/.test(file) && !reached.has(file))
+    .map((file) => `${file}: nothing reaches it from ${roots[0] ?? 'a root'} or a script; remove it or use it`)
+}
+
+function importGraph(sources: readonly Source[]): Map<string, string[]> {
+  return new Map(
+    sources.map((source) => [
+      source.path,
+      source.imports
+        .filter(({ what }) => what.startsWith('.'))
+        .map(({ what }) => posix.join(dirname(source.path), what)),
+    ]),
+  )
+}
+
+/** Names of files and folders: kebab-case nouns that say what is inside. */
+export function vagueNames(files: readonly string[]): string[] {
+  return files.flatMap((file) => {
+    const parts = file.split('/').map((part) => part.replace(/\..*$/, ''))
+    if (parts.some((part) => VAGUE_NAME.test(part))) return [`${file}: name it after what it owns`]
+    const wrong = /\.(?:ts|lua|sql)$/.test(file) && parts.some((part) => !/^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(part))
+    return wrong ? [`${file}: file names are kebab-case nouns`] : []
+  })
+}
+
+/** Words that speak of something other than the product, or put work off. */
+const FORBIDDEN_WORDS: readonly { readonly pattern: RegExp; readonly instead: string }[] = [
+  { pattern: /(?<![\w.:-])\/(?:work|home|Users|root)\/[\w.]/g, instead: 'no paths of somebody’s machine' },
+  { pattern: /\bissues?\s+#?\d+/gi, instead: 'say the reason itself; numbers of a tracker are not in the repository' },
+  { pattern: /\b(?:TO(?:DO)|FIX(?:ME))\b/g, instead: 'do it now, or leave it out' },
+  {
+    pattern: /\bhttps?:\/\/[\w.-]*(?:registry|proxy|mirror)[\w.-]*(?::\d+)?\/(?!npmjs)/gi,
+    instead: 'no address of a package registry',
+  },
+]
+
+export function forbiddenWords(path: string, text: string): string[] {
+  return FORBIDDEN_WORDS.flatMap(({ pattern, instead }) =>
+    [...text.matchAll(pattern)].map((match) => {
+      const line = text.slice(0, match.index).split('\n').length
+      return `${path}:${line}: “${match[0]}”; ${instead}`
+    }),
+  )
+}
+
+/** Packages of package.json that the README does not name. */
+export function unexplainedPackages(packages: readonly string[], readme: string): string[] {
+  return packages
+    .filter((name) => !readme.includes(`\`${name}\``))
+    .map((name) => `package.json: ${name} is not named in README.md; give its reason there, or remove it`)
+}
+
+function insideSrc(path: string): string {
+  return path.startsWith('src/') ? path.slice('src/'.length) : path
+}
+
+/** True where the key (a folder with `/`, a file, `**`, or `**` and a file name) covers the file. */
+function covers(key: string, file: string): boolean {
+  if (key === ANYWHERE || key === file) return true
+  if (key.startsWith('**/')) return file.endsWith(key.slice(2))
+  return key.endsWith('/') && file.startsWith(key)
+}

@@ -1,0 +1,220 @@
+/** Holds the repository to the rules of the house; each complaint names the file, what is wrong and what to do instead. */
+
+import { describe, expect, test } from 'bun:test'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseSource, readSource, type Source } from './support/source.ts'
+import {
+  deadFiles,
+  forbiddenImports,
+  forbiddenUses,
+  forbiddenWords,
+  importCycles,
+  longFunctions,
+  unexplainedPackages,
+  vagueNames,
+  withoutOpening,
+} from './support/tidy.ts'
+
+const ROOT = join(import.meta.dir, '..')
+const OURS = ['src', 'test', 'scripts']
+
+function filesBelow(folder: string, pattern: string): string[] {
+  return [...new Bun.Glob(`${folder}/${pattern}`).scanSync({ cwd: ROOT, dot: false, onlyFiles: true })]
+    .map((path) => path.replaceAll('\\', '/'))
+    .sort()
+}
+
+/** Everything that is kept in the repository as text; fixtures are other people's bytes. */
+function textFiles(): string[] {
+  const top = [...new Bun.Glob('*').scanSync({ cwd: ROOT, dot: true, onlyFiles: true })]
+  const below = [...OURS, '.ci', 'docs'].flatMap((folder) =>
+    existsSync(join(ROOT, folder)) ? filesBelow(folder, '**/*') : [],
+  )
+  return [...top, ...below].filter((path) => !path.startsWith('test/fixtures/') && !path.startsWith('.git/'))
+}
+
+const files = OURS.flatMap((folder) => filesBelow(folder, '**/*')).filter((path) => !path.startsWith('test/fixtures/'))
+const sources = files.filter((path) => path.endsWith('.ts')).map((path) => readSource(ROOT, path))
+const below = (folder: string) => sources.filter((source) => source.path.startsWith(`${folder}/`))
+
+describe('the repository', () => {
+  test('imports only what the table of the house allows', () => {
+    expect(forbiddenImports(below('src'))).toEqual([])
+  })
+
+  test('reads the environment, calls fetch and makes a Response in one place each', () => {
+    expect(forbiddenUses(below('src'))).toEqual([])
+  })
+
+  test('has no function longer than a screen', () => {
+    expect(longFunctions([...below('src'), ...below('scripts')])).toEqual([])
+  })
+
+  test('says at the top of each file what it owns', () => {
+    // A test file's name says what it tests.
+    expect(withoutOpening(sources.filter((source) => !source.path.endsWith('.test.ts')))).toEqual([])
+    const others = files.filter((path) => path.endsWith('.lua') || path.endsWith('.sql'))
+    expect(others.filter((path) => !readFileSync(join(ROOT, path), 'utf8').startsWith('--'))).toEqual([])
+  })
+
+  test('has no import cycle', () => {
+    expect(importCycles(sources)).toEqual([])
+  })
+
+  test('has no file that nothing uses', () => {
+    const roots = ['src/main.ts', ...below('scripts').map((source) => source.path)]
+    expect(deadFiles(sources, files, roots)).toEqual([])
+  })
+
+  test('names its files after what they own', () => {
+    expect(vagueNames(files)).toEqual([])
+  })
+
+  test('speaks of the product alone', () => {
+    expect(textFiles().flatMap((path) => forbiddenWords(path, readFileSync(join(ROOT, path), 'utf8')))).toEqual([])
+  })
+
+  test('gives a reason for each dependency', () => {
+    const manifest: { dependencies?: object; devDependencies?: object } = JSON.parse(
+      readFileSync(join(ROOT, 'package.json'), 'utf8'),
+    )
+    const packages = [...Object.keys(manifest.dependencies ?? {}), ...Object.keys(manifest.devDependencies ?? {})]
+    expect(unexplainedPackages(packages, readFileSync(join(ROOT, 'README.md'), 'utf8'))).toEqual([])
+  })
+
+  test('takes exact versions only, and runs no install scripts', () => {
+    const manifest: Record<string, object | undefined> = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+    const versions = Object.entries({ ...manifest['dependencies'], ...manifest['devDependencies'] })
+    expect(versions.filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(String(version)))).toEqual([])
+    expect(manifest['trustedDependencies']).toEqual([])
+  })
+})
+
+/** A file of one import, for the table below. */
+function importing(path: string, specifier: string): Source {
+  return parseSource(`src/${path}`, `/** . */\nimport {} from '${specifier}'\n`)
+}
+
+describe('the rules themselves', () => {
+  const rows: readonly (readonly [path: string, specifier: string, allowed: boolean])[] = [
+    ['core/a.ts', './b.ts', true],
+    ['core/a.ts', '../wire/b.ts', false],
+    ['core/a.ts', 'node:crypto', false],
+    ['wire/a.ts', '../core/b.ts', true],
+    ['wire/a.ts', '../providers/provider.ts', false],
+    ['dialects/chat/schema.ts', '@sinclair/typebox/compiler', true],
+    ['dialects/schema.ts', '@sinclair/typebox', true],
+    ['dialects/chat/request.ts', '@sinclair/typebox', false],
+    ['dialects/chat/request.ts', '../../providers/provider.ts', false],
+    ['dialects/chat/request.ts', '../responses/request.ts', false],
+    ['dialects/chat/request.ts', '../dialect.ts', true],
+    ['dialects/errors.ts', './chat/request.ts', false],
+    ['providers/openai/events.ts', '../../wire/frames.ts', true],
+    ['providers/openai/events.ts', '../anthropic/events.ts', false],
+    ['providers/openai/events.ts', '@smithy/eventstream-codec', false],
+    ['providers/bedrock/events.ts', '@smithy/eventstream-codec', true],
+    ['gateway/infer.ts', '../dialects/dialect.ts', true],
+    ['gateway/infer.ts', '../dialects/errors.ts', false],
+    ['gateway/infer.ts', '../providers/openai/events.ts', false],
+    ['gateway/infer.ts', '../http/app.ts', false],
+    ['gateway/infer.ts', 'elysia', false],
+    ['http/app.ts', 'elysia', true],
+    ['http/app.ts', '../ledger/ledger.ts', false],
+    ['admin/app.ts', '../ledger/ledger.ts', true],
+    ['ledger/redis/ledger.ts', 'ioredis', true],
+    ['ledger/ledger.ts', 'ioredis', false],
+    ['ledger/embedded/ledger.ts', 'bun:sqlite', true],
+    ['ledger/redis/ledger.ts', 'bun:sqlite', false],
+    ['config/document.ts', 'yaml', true],
+    ['config/load.ts', 'yaml', false],
+    ['cli/version.ts', '../../package.json', true],
+    ['core/version.ts', '../../package.json', false],
+    ['config/load.ts', '../catalog/catalog.ts', false],
+    ['config/schema.ts', '@sinclair/typebox', true],
+    ['process/worker.ts', '../http/app.ts', true],
+    ['process/worker.ts', 'elysia', false],
+    ['main.ts', './cli/serve.ts', true],
+    ['elsewhere/a.ts', './b.ts', false],
+    ['core/a.ts', '../../test/support/random.ts', false],
+    ['main.ts', '../scripts/bench.ts', false],
+  ]
+  test.each(rows)('%s imports %s: %p', (path, specifier, allowed) => {
+    expect(forbiddenImports([importing(path, specifier)]).length === 0).toBe(allowed)
+  })
+
+  test('see every way of importing', () => {
+    const text = `/** . */
+      import a from './a.ts'
+      import type { B } from './b.ts'
+      export { c } from './c.ts'
+      export * from './d.ts'
+      export type { E } from './e.ts'
+      const f = await import('./f.ts')
+      type G = import('./g.ts').G
+      const h = new URL('./h.ts', import.meta.url)
+      import './i.ts'
+      const no = new URL('./no.ts', base)`
+    const found = parseSource('src/main.ts', text).imports.map(({ what }) => what)
+    expect(found.sort()).toEqual('abcdefghi'.split('').map((name) => `./${name}.ts`))
+  })
+
+  test('see the environment, fetch and Response under their other names', () => {
+    const uses = (line: string) => parseSource('src/core/a.ts', line).uses.map(({ what }) => what)
+    expect(uses(`process.env['A']; Bun.env.A; import.meta.env; globalThis.process.env`)).toHaveLength(4)
+    expect(uses(`fetch(u); globalThis.fetch(u); Bun.fetch(u)`)).toEqual(['fetch', 'fetch', 'fetch'])
+    expect(uses(`app.fetch(r); upstream.fetch(r); const o = { fetch() {} }`)).toEqual([])
+    expect(uses(`new Response(''); Response.json({}); new globalThis.Response('')`)).toHaveLength(3)
+    expect(uses(`await import(name)`)).toEqual(['import of what is not a literal'])
+    expect(forbiddenUses([parseSource('src/config/load.ts', 'process.env.A')])).toEqual([])
+    expect(forbiddenUses([parseSource('src/config/watch.ts', 'process.env.A')])).toHaveLength(1)
+    expect(forbiddenUses([parseSource('src/gateway/infer.ts', 'fetch(u)')])[0]).toContain('providers/upstream.ts')
+  })
+
+  test('measure functions of every kind', () => {
+    const body = '\n;'.repeat(70)
+    const kinds = [
+      `function long() {${body}\n}`,
+      `const long = () => {${body}\n}`,
+      `class K { long() {${body}\n} }`,
+      `const o = { long: function () {${body}\n} }`,
+    ]
+    for (const kind of kinds) expect(longFunctions([parseSource('src/core/a.ts', kind)])[0]).toMatch(/has 72 lines/)
+    expect(longFunctions([parseSource('src/core/a.ts', `function fits() {${'\n;'.repeat(68)}\n}`)])).toEqual([])
+  })
+
+  test('want a comment before anything else', () => {
+    const opens = (text: string) => withoutOpening([parseSource('src/a.ts', text)]).length === 0
+    expect(opens('/** What. */\nconst a = 1')).toBe(true)
+    expect(opens('#!/usr/bin/env bun\n// What.\nconst a = 1')).toBe(true)
+    expect(opens('const a = 1\n/** Too late. */')).toBe(false)
+    expect(opens('')).toBe(false)
+  })
+
+  test('find cycles and dead files', () => {
+    const a = parseSource('src/core/a.ts', `import './b.ts'`)
+    const b = parseSource('src/core/b.ts', `import './c.ts'`)
+    const c = parseSource('src/core/c.ts', `import './a.ts'`)
+    expect(importCycles([a, b, c])).toEqual([
+      expect.stringContaining('src/core/a.ts → src/core/b.ts → src/core/c.ts → src/core/a.ts'),
+    ])
+    expect(importCycles([a, b])).toEqual([])
+    const main = parseSource('src/main.ts', `import './core/b.ts'; import lua from './x.lua' with { type: 'text' }`)
+    const all = ['src/main.ts', 'src/core/a.ts', 'src/core/b.ts', 'src/x.lua', 'src/y.lua']
+    expect(deadFiles([main, b, a], all, ['src/main.ts']).map((line) => line.split(':')[0])).toEqual([
+      'src/core/a.ts',
+      'src/y.lua',
+    ])
+  })
+
+  test('know vague names and forbidden words when they see them', () => {
+    expect(
+      vagueNames(['src/core/utils.ts', 'src/helpers/a.ts', 'src/key-manager.ts', 'src/core/event.ts']),
+    ).toHaveLength(2)
+    expect(vagueNames(['src/core/StreamEvent.ts'])).toHaveLength(1)
+    const slash = '/'
+    expect(forbiddenWords('a.md', `see ${slash}work${slash}x and Issue${' #'}12, TO${''}DO`)).toHaveLength(3)
+    expect(forbiddenWords('a.md', 'network/work/x is fine, and so is an issue, and todo lists')).toEqual([])
+    expect(unexplainedPackages(['pino', 'elysia'], 'we use `pino`')).toHaveLength(1)
+  })
+})
