@@ -22,6 +22,7 @@ import {
 } from '../book.ts'
 import { usageOf, usageOfLost } from '../counted.ts'
 import type { Account, Amounts, Hold, Settlement } from '../ledger.ts'
+import type { EndKind } from '../log-rows.ts'
 import { minusUsage, type UsageFigures } from '../usage-log.ts'
 import { dayOf, monthOf } from '../window.ts'
 import { Deadlines } from './deadlines.ts'
@@ -36,7 +37,6 @@ import {
   type Pair,
   sum,
 } from './reservation.ts'
-import type { EndKind } from './rows.ts'
 import { advance, allowance, check, giveBack, use } from './scope.ts'
 import { AMOUNT_MAX, barred, copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './state.ts'
 

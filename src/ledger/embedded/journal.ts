@@ -5,13 +5,13 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import { openDatabase } from '../database.ts'
+import { GroupCommit } from '../group-commit.ts'
 import type { Settlement } from '../ledger.ts'
+import { type EndKind, type LogRow, LogWriter, settledRow } from '../log-rows.ts'
 import { addUsage, noUsage, type UsageFigures, type UsagePlace } from '../usage-log.ts'
 import { dayOf } from '../window.ts'
 import type { Changes } from './book.ts'
-import { openDatabase } from './database.ts'
-import { GroupCommit } from './group-commit.ts'
-import { type EndKind, type LogRow, LogWriter, lostRow, settledRow } from './rows.ts'
 import type { ReservationState, ScopeState } from './state.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from './tables.ts'
 
@@ -119,4 +119,23 @@ export class Journal implements Changes {
     for (const { place, figures } of this.usage.values()) this.writer.usage(place, figures)
     if (this.rows.size > 0) this.writer.dropEndedBefore(this.now() - ROWS_KEPT_MS, DROPPED_A_COMMIT)
   }
+}
+
+/** The row of a reservation that nobody settled: its progress is what is known. */
+function lostRow(
+  reservation: ReservationState,
+  kind: EndKind,
+  times: { readonly admittedMs: number; readonly endedMs: number },
+): LogRow {
+  const { id, organization, key, model, postedInput, postedOutput, postedMicroUsd, heldMicroUsd } = reservation
+  const inputTokens = kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput
+  const settlement: Settlement = {
+    amounts: { inputTokens, outputTokens: postedOutput, costMicroUsd: postedMicroUsd },
+    cachedInputTokens: 0,
+    images: 0,
+    estimated: true,
+    outcome: 'provider_cut',
+    model,
+  }
+  return { ...settledRow(id, { organization, key }, times, settlement, kind, heldMicroUsd), outcome: '' }
 }

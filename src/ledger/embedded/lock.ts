@@ -3,7 +3,7 @@
 import { Database, SQLiteError } from 'bun:sqlite'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { LedgerFileError } from './database.ts'
+import { LedgerFileError } from '../database.ts'
 
 export interface Lock {
   release(): void

@@ -1,8 +1,8 @@
 /** The tables that hold the state of the embedded book: its scopes, and the reservations that were live at the last commit. Owns their SQL. */
 
 import type { Database } from 'bun:sqlite'
-import type { Schema } from './database.ts'
-import { LOG_SQL } from './rows.ts'
+import type { Schema } from '../database.ts'
+import { LOG_SQL } from '../log-rows.ts'
 import type { ReservationState, ScopeState } from './state.ts'
 
 export const LEDGER_FILE = 'ledger.sqlite'

@@ -2,11 +2,13 @@
 
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 
-/** As in the configuration: one server, a cluster, or the sentinels of a master. */
+/** One server, a cluster, or the sentinels of a master: as in the configuration. Addresses are URLs and may carry a password. */
 export type RedisPlace =
-  | string
-  | { readonly cluster: readonly string[] }
-  | { readonly sentinels: readonly string[]; readonly name: string }
+  | { readonly kind: 'single'; readonly url: string }
+  | { readonly kind: 'cluster'; readonly nodes: readonly string[] }
+  | { readonly kind: 'sentinel'; readonly sentinels: readonly string[]; readonly name: string }
+
+const SENTINEL_PORT = 26_379
 
 /** A command that takes longer has failed, for us; the server may still execute it, which every script allows for. */
 const COMMAND_TIMEOUT_MS = 250
@@ -50,37 +52,56 @@ export function connect(place: RedisPlace, name: string): Redis | Cluster {
 }
 
 function open(place: RedisPlace, name: string): Redis | Cluster {
-  if (typeof place === 'string') return new Redis(place, { ...OPTIONS, retryStrategy, connectionName: name })
-  if ('cluster' in place) {
-    const { enableOfflineQueue, ...redisOptions } = OPTIONS
-    return new Cluster([...place.cluster], {
-      redisOptions: { ...redisOptions, connectionName: name },
-      enableOfflineQueue,
-      clusterRetryStrategy: retryStrategy,
-      // How long a failover takes to be noticed; then it is as if down.
-      slotsRefreshTimeout: 1000,
-      retryDelayOnFailover: 100,
-      retryDelayOnClusterDown: 100,
-      retryDelayOnTryAgain: 100,
-      maxRedirections: 4,
-    })
+  switch (place.kind) {
+    case 'single':
+      return new Redis(place.url, { ...OPTIONS, retryStrategy, connectionName: name })
+    case 'cluster':
+      return openCluster(place.nodes, name)
+    case 'sentinel':
+      return openSentinel(place.sentinels, place.name, name)
   }
-  const sentinels = place.sentinels.map((address) => {
-    const url = new URL(address)
-    return { host: url.hostname, port: Number(url.port || 26_379) }
+}
+
+function openCluster(nodes: readonly string[], name: string): Cluster {
+  const { enableOfflineQueue, ...redisOptions } = OPTIONS
+  return new Cluster([...nodes], {
+    redisOptions: { ...redisOptions, ...credentialsOf(nodes[0]), connectionName: name },
+    enableOfflineQueue,
+    clusterRetryStrategy: retryStrategy,
+    // How long a failover takes to be noticed; then it is as if down.
+    slotsRefreshTimeout: 1000,
+    retryDelayOnFailover: 100,
+    retryDelayOnClusterDown: 100,
+    retryDelayOnTryAgain: 100,
+    maxRedirections: 4,
   })
-  const credentials = new URL(place.sentinels[0] ?? 'redis://localhost')
+}
+
+function openSentinel(sentinels: readonly string[], master: string, name: string): Redis {
   return new Redis({
     ...OPTIONS,
-    sentinels,
-    name: place.name,
-    ...(credentials.password === '' ? {} : { password: decodeURIComponent(credentials.password) }),
-    ...(credentials.username === '' ? {} : { username: decodeURIComponent(credentials.username) }),
+    ...credentialsOf(sentinels[0]),
+    sentinels: sentinels.map((address) => {
+      const url = new URL(address)
+      return { host: url.hostname, port: Number(url.port || SENTINEL_PORT) }
+    }),
+    name: master,
     connectionName: name,
     retryStrategy,
     sentinelRetryStrategy: retryStrategy,
     failoverDetector: true,
   })
+}
+
+/** Every server of a cluster, or behind sentinels, has the same credentials; the first address gives them, and the choice of TLS. */
+function credentialsOf(address: string | undefined): Pick<RedisOptions, 'username' | 'password' | 'tls'> {
+  if (address === undefined) return {}
+  const { protocol, username, password } = new URL(address)
+  return {
+    ...(username === '' ? {} : { username: decodeURIComponent(username) }),
+    ...(password === '' ? {} : { password: decodeURIComponent(password) }),
+    ...(protocol === 'rediss:' ? { tls: {} } : {}),
+  }
 }
 
 /** Throws `RedisUnfitError` where a server that answers cannot hold a ledger: too old, or one that drops keys when it is full. */

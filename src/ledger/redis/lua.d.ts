@@ -1,3 +1,5 @@
+/** A Lua file is imported as its text. */
+
 declare module '*.lua' {
   const text: string
   export default text

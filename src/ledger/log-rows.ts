@@ -4,9 +4,8 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import type { Outcome, Settlement } from '../ledger.ts'
-import type { UsageFigures, UsagePlace, UsageQuery, UsageRow } from '../usage-log.ts'
-import type { ReservationState } from './state.ts'
+import type { Outcome, Settlement } from './ledger.ts'
+import type { UsageFigures, UsagePlace, UsageQuery, UsageRow } from './usage-log.ts'
 
 /** How what a request cost became known: the last word on an id counts. */
 export type EndKind = 'settled' | 'late' | 'direct' | 'lost' | 'cancelled'
@@ -76,25 +75,6 @@ export function settledRow(
     overageMicroUsd: Math.max(0, costMicroUsd - heldMicroUsd),
     estimated: settlement.estimated,
   }
-}
-
-/** The row of a reservation that nobody settled: its progress is what is known. */
-export function lostRow(
-  reservation: ReservationState,
-  kind: EndKind,
-  times: { readonly admittedMs: number; readonly endedMs: number },
-): LogRow {
-  const { id, organization, key, model, postedInput, postedOutput, postedMicroUsd, heldMicroUsd } = reservation
-  const inputTokens = kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput
-  const settlement: Settlement = {
-    amounts: { inputTokens, outputTokens: postedOutput, costMicroUsd: postedMicroUsd },
-    cachedInputTokens: 0,
-    images: 0,
-    estimated: true,
-    outcome: 'provider_cut',
-    model,
-  }
-  return { ...settledRow(id, { organization, key }, times, settlement, kind, heldMicroUsd), outcome: '' }
 }
 
 /** Writes both tables; for use inside a transaction. */
