@@ -11,10 +11,10 @@ export interface Lock {
 
 /** Takes the lock, or throws a `LedgerFileError` that names the process that has it. */
 export function lockDirectory(directory: string): Lock {
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
   const path = join(directory, 'ledger.lock')
   let database: Database | undefined
   try {
+    mkdirSync(directory, { recursive: true, mode: 0o700 })
     database = new Database(path, { create: true, strict: true })
     database.run('PRAGMA busy_timeout = 0')
     database.run('CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), pid INTEGER NOT NULL)')
