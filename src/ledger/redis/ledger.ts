@@ -77,7 +77,8 @@ export class RedisLedger implements Ledger {
       reply = await book.reserve(account, hold)
       breaker.succeeded()
     } catch (error) {
-      breaker.failed()
+      // What one organisation's keys hold is no fault of the server's.
+      if (!isRefusal(error)) breaker.failed()
       return this.without(account, hold, error)
     }
     switch (reply.outcome) {
