@@ -33,19 +33,14 @@ export class RedisLink {
 
   /** Waits a moment for the server. Throws `RedisUnfitError` where it answers and cannot be used; begins without it where it does not answer. */
   async start(): Promise<void> {
-    const error = await new Promise<unknown>((resolve) => {
-      const timer = setTimeout(resolve, START_WAIT_MS, undefined)
-      const end = (reason: unknown) => {
-        clearTimeout(timer)
-        resolve(reason)
-      }
-      if (this.other.status === 'ready') end(undefined)
-      this.other.once('ready', () => end(undefined))
-      this.other.on('error', (reason) => {
-        if (isDenied(reason)) end(reason)
-      })
-    })
-    if (error !== undefined) throw new RedisUnfitError(`Redis refuses weir: ${messageOf(error)}.`, error)
+    const { promise: denied, reject: deny } = Promise.withResolvers<never>()
+    const listen = (error: unknown) => {
+      if (isDenied(error)) deny(new RedisUnfitError(`Redis refuses weir: ${messageOf(error)}.`, error))
+    }
+    this.other.on('error', listen)
+    const both = Promise.all([ready(this.admission), ready(this.other)])
+    await Promise.race([both, denied, Bun.sleep(START_WAIT_MS)])
+    this.other.off('error', listen)
     if (this.other.status !== 'ready') return
     await this.inspect()
     if (this.unfit !== undefined) throw this.unfit
@@ -62,7 +57,7 @@ export class RedisLink {
   }
 
   get isConnected(): boolean {
-    return this.other.status === 'ready' && this.isFit
+    return this.admission.status === 'ready' && this.other.status === 'ready' && this.isFit
   }
 
   /** False while the server answers and cannot be used. */
@@ -94,7 +89,7 @@ export class RedisLink {
   /** Why it cannot be used; undefined where it can. */
   get complaint(): string | undefined {
     if (this.unfit !== undefined) return this.unfit.message
-    if (this.other.status !== 'ready') return `Redis is not reached (${this.other.status}).`
+    if (!this.isConnected) return `Redis is not reached (${this.other.status}).`
     return this.breaker.isOpen ? 'Redis does not answer in time.' : undefined
   }
 
@@ -119,6 +114,10 @@ export class RedisLink {
       // Anything else is a connection that went away again: the next one is looked at anew.
     }
   }
+}
+
+async function ready(client: Redis | Cluster): Promise<void> {
+  if (client.status !== 'ready') await new Promise<void>((resolve) => client.once('ready', () => resolve()))
 }
 
 function messageOf(error: unknown): string {
