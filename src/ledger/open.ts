@@ -1,9 +1,12 @@
 /** Which kind of ledger there is, decided once: everything else knows the interfaces alone. */
 
+import { EmbeddedKeyStore } from './embedded/keys.ts'
 import { EmbeddedLedger } from './embedded/ledger.ts'
 import { EmbeddedStandings, EmbeddedUsageLog } from './embedded/readings.ts'
+import type { KeyStore } from './key-store.ts'
 import type { Ledger } from './ledger.ts'
 import type { RedisPlace } from './redis/connect.ts'
+import { RedisKeyStore } from './redis/keys.ts'
 import { RedisLedger, type WhenUnreachable } from './redis/ledger.ts'
 import { RedisStandings, RedisUsageLog } from './redis/readings.ts'
 import type { Standings } from './standings.ts'
@@ -30,4 +33,14 @@ export async function openUsageLog({ ledger, dataDir }: LedgerPlace): Promise<Us
 /** For `weir explain`, whether or not a gateway runs. Throws as `openLedger`. */
 export async function openStandings({ ledger, dataDir }: LedgerPlace): Promise<Standings> {
   return ledger.kind === 'embedded' ? new EmbeddedStandings(dataDir) : RedisStandings.open(ledger.redis)
+}
+
+/** For `weir keys`, whether or not a gateway runs. Throws as `openLedger`. */
+export async function openKeyStore({ ledger, dataDir }: LedgerPlace): Promise<KeyStore> {
+  return ledger.kind === 'embedded' ? new EmbeddedKeyStore(dataDir) : RedisKeyStore.open(ledger.redis)
+}
+
+/** For a gateway, which watches it: does not wait for Redis. */
+export function watchedKeyStore({ ledger, dataDir }: LedgerPlace): KeyStore {
+  return ledger.kind === 'embedded' ? new EmbeddedKeyStore(dataDir) : RedisKeyStore.begin(ledger.redis)
 }

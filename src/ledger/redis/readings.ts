@@ -14,7 +14,7 @@ const CONNECT_MS = 3000
 const SCANNED_A_CALL = 500
 
 /** Throws `RedisUnfitError` where Redis does not answer in 3 s. */
-async function connected(place: RedisPlace): Promise<Client> {
+export async function connected(place: RedisPlace): Promise<Client> {
   const client = connect(place, 'weir-read')
   const isReady = await new Promise<boolean>((resolve) => {
     const timer = setTimeout(resolve, CONNECT_MS, false)
