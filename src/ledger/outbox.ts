@@ -67,7 +67,32 @@ interface Waiting {
   readonly committed: () => void
 }
 
-export class Outbox {
+/** What a node needs of its log; a simulation gives it another one. */
+export interface SettlementLog {
+  /** Settlements that are not in the file yet. */
+  readonly uncommitted: number
+  readonly complaint: string | undefined
+  /** How many are to be sent, and how many were given up. */
+  count(): { readonly pending: number; readonly givenUp: number }
+  /** Writes a settlement down. Resolves with the commit that holds it, or at once where commits fail: then memory alone holds it for now. */
+  add(entry: Entry, isSent: boolean): Promise<void>
+  sent(id: string): void
+  taken(id: string): void
+  givenUp(id: string): void
+  postponed(id: string): void
+  /** Those that are due to be sent again, the oldest first; all that are not taken where `early`. */
+  pending(most: number, early?: boolean): readonly Pending[]
+  /** Those taken since a time: a server that came back may have lost them. Their `sentMs` is when they were taken. */
+  takenSince(ms: number): readonly Pending[]
+  /** Lets go of what was taken long ago; for when the server is there, so that none is dropped that it may still turn out to have lost. */
+  forget(): void
+  /** Commits what is gathered, now. False where the file does not take it. */
+  commit(): boolean
+  /** The last commit. Throws where it fails. */
+  close(): void
+}
+
+export class Outbox implements SettlementLog {
   private readonly database: Database
   private readonly writer: LogWriter
   private readonly group: GroupCommit
@@ -89,7 +114,6 @@ export class Outbox {
     })
   }
 
-  /** Settlements that are not in the file yet. */
   get uncommitted(): number {
     return this.waiting.size
   }
@@ -98,13 +122,11 @@ export class Outbox {
     return this.group.complaint
   }
 
-  /** How many are to be sent, and how many were given up. */
   count(): { readonly pending: number; readonly givenUp: number } {
     const query = this.database.query<{ n: number }, [number]>('SELECT count(*) AS n FROM outbox WHERE state = ?')
     return { pending: query.get(0)?.n ?? 0, givenUp: query.get(2)?.n ?? 0 }
   }
 
-  /** Writes a settlement down. Resolves with the commit that holds it, or at once where commits fail: then memory alone holds it for now. */
   add(entry: Entry, isSent: boolean): Promise<void> {
     return new Promise((resolve) => {
       this.waiting.set(entry.closing.id, { entry, isSent, committed: resolve })
@@ -128,7 +150,6 @@ export class Outbox {
     this.mark(id, 'postponed')
   }
 
-  /** Those that are due to be sent again, the oldest first; all that are not taken where `early`. */
   pending(most: number, early = false): readonly Pending[] {
     const query = this.database.query<Stored, [number, number]>(
       'SELECT entry, sent_ms FROM outbox WHERE state = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?',
@@ -136,7 +157,6 @@ export class Outbox {
     return query.all(early ? Number.MAX_SAFE_INTEGER : this.now(), most).map(pendingOf)
   }
 
-  /** Those taken since a time: a server that came back may have lost them. Their `sentMs` is when they were taken. */
   takenSince(ms: number): readonly Pending[] {
     const query = this.database.query<Stored, [number]>(
       'SELECT entry, taken_ms AS sent_ms FROM outbox WHERE taken_ms >= ? AND state = 1',
@@ -144,19 +164,16 @@ export class Outbox {
     return query.all(ms).map(pendingOf)
   }
 
-  /** Lets go of what was taken long ago; for when the server is there, so that none is dropped that it may still turn out to have lost. */
   forget(): void {
     this.database
       .query('DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE taken_ms < ? AND state = 1 LIMIT ?)')
       .run(this.now() - TAKEN_KEPT_MS, DROPPED_A_COMMIT)
   }
 
-  /** Commits what is gathered, now. */
   commit(): boolean {
     return this.group.commit()
   }
 
-  /** The last commit. Throws where it fails. */
   close(): void {
     this.group.close()
   }

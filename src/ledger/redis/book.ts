@@ -51,6 +51,9 @@ export class ScriptAnswerError extends Error {
   }
 }
 
+/** Every organisation that ever reserved: what `weir usage` reads over. */
+export const ORGANIZATIONS_KEY = 'weir:organizations'
+
 /** The name of one of an organisation's keys. Braces of an id must not end its hash tag. */
 export function redisKey(organization: string, key: string): string {
   return `weir:{${encodeURIComponent(organization)}}:${key}`

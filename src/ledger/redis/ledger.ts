@@ -6,10 +6,10 @@
 import { Failure } from '../../core/error.ts'
 import { type ReserveReply, TERMS } from '../book.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
-import { type Entry, Outbox, PENDING_MOST, type Pending } from '../outbox.ts'
+import { type Entry, Outbox, PENDING_MOST, type Pending, type SettlementLog } from '../outbox.ts'
 import { refusalFailure } from '../refusal.ts'
 import { isRefusal, type RedisPlace, wasNeverSent } from './connect.ts'
-import { RedisLink } from './link.ts'
+import { type Link, RedisLink } from './link.ts'
 
 /** What becomes of a request while Redis cannot be asked. */
 export type WhenUnreachable = 'refuse' | 'allow'
@@ -28,24 +28,38 @@ const CANCELS_MOST = 10_000
 /** How often organisations are reaped that have gone quiet. */
 const REAP_MS = 30_000
 
+/** The clock of this machine, and beats on it; a simulation gives another one. */
+export interface Time {
+  now(): number
+  /** Calls a function again and again; what is returned ends it. */
+  every(ms: number, call: () => void): () => void
+}
+
+const realTime: Time = {
+  now: Date.now,
+  every: (ms, call) => {
+    const timer = setInterval(call, ms)
+    timer.unref()
+    return () => clearInterval(timer)
+  },
+}
+
 export class RedisLedger implements Ledger {
   private readonly cancels = new Map<string, Account>()
   private readonly organizations = new Set<string>()
-  private readonly timers: readonly ReturnType<typeof setInterval>[]
+  private readonly stops: readonly (() => void)[]
   private working: Promise<void> | undefined
   private closed = false
 
-  private constructor(
-    private readonly link: RedisLink,
-    private readonly outbox: Outbox,
+  constructor(
+    private readonly link: Link,
+    private readonly outbox: SettlementLog,
     private readonly unreachable: WhenUnreachable,
+    private readonly time: Time = realTime,
   ) {
     link.onReady(() => this.reconnected())
-    const beat = setInterval(() => this.beat(), BEAT_MS)
-    const reap = setInterval(() => this.reap(), REAP_MS)
-    beat.unref()
-    reap.unref()
-    this.timers = [beat, reap]
+    this.stops = [time.every(BEAT_MS, () => this.beat()), time.every(REAP_MS, () => this.reap())]
+    this.reconnected()
   }
 
   /**
@@ -57,9 +71,7 @@ export class RedisLedger implements Ledger {
     const link = new RedisLink(place)
     try {
       await link.start()
-      const ledger = new RedisLedger(link, outbox, unreachable)
-      ledger.reconnected()
-      return ledger
+      return new RedisLedger(link, outbox, unreachable)
     } catch (error) {
       link.close()
       outbox.close()
@@ -85,7 +97,7 @@ export class RedisLedger implements Ledger {
       case 'granted':
         return { id: hold.id, account, held: hold.amounts, admittedMs: reply.admittedMs, ...reply.allowances }
       case 'refused':
-        throw refusalFailure(account, hold, reply.refusal, reply.allowances, Date.now())
+        throw refusalFailure(account, hold, reply.refusal, reply.allowances, this.time.now())
       case 'ended':
         throw new Error(`The reservation '${hold.id}' has ended: an id is for one request.`)
     }
@@ -109,7 +121,7 @@ export class RedisLedger implements Ledger {
     const closing = { id, settlement: actual, admittedMs, direct: false }
     const entry: Entry = { account, closing, heldMicroUsd: held.costMicroUsd }
     await this.outbox.add(entry, isSent)
-    return isSent ? this.deliver({ entry, sentMs: Date.now() }) : 'settled'
+    return isSent ? this.deliver({ entry, sentMs: this.time.now() }) : 'settled'
   }
 
   health(): LedgerHealth {
@@ -126,7 +138,7 @@ export class RedisLedger implements Ledger {
 
   async close(): Promise<void> {
     this.closed = true
-    for (const timer of this.timers) clearInterval(timer)
+    for (const stop of this.stops) stop()
     await this.working
     if (this.link.isReady) {
       this.outbox.commit()
@@ -138,7 +150,7 @@ export class RedisLedger implements Ledger {
 
   /** Redis cannot be asked: serve and remember, or refuse and take back what may have been reserved all the same. */
   private without(account: Account, hold: Hold, error: unknown): Reservation {
-    if (this.unreachable === 'allow') return { id: hold.id, account, held: hold.amounts, admittedMs: Date.now() }
+    if (this.unreachable === 'allow') return { id: hold.id, account, held: hold.amounts, admittedMs: this.time.now() }
     if (error !== undefined && !wasNeverSent(error)) this.cancelLater(account, hold.id)
     throw unavailable('The ledger cannot be reached.', error)
   }
@@ -159,7 +171,7 @@ export class RedisLedger implements Ledger {
       let reply = await book.settle(account, closing)
       if (reply === 'unknown') {
         // Redis has lost the reservation, or never had it. It is charged, unless it may have been charged so long ago that Redis forgot.
-        if (sentMs !== null && Date.now() - sentMs > DOUBTED_AFTER_MS) {
+        if (sentMs !== null && this.time.now() - sentMs > DOUBTED_AFTER_MS) {
           this.outbox.givenUp(closing.id)
           return 'already_settled'
         }
@@ -176,8 +188,7 @@ export class RedisLedger implements Ledger {
   }
 
   private beat(): void {
-    if (this.working !== undefined || this.closed || !this.link.breaker.admits() || this.link.client.status !== 'ready')
-      return
+    if (this.working !== undefined || this.closed || !this.link.isConnected || !this.link.breaker.admits()) return
     this.working = this.work().finally(() => {
       this.working = undefined
     })
@@ -230,17 +241,17 @@ export class RedisLedger implements Ledger {
   private remember(organization: string): void {
     if (this.organizations.has(organization)) return
     this.organizations.add(organization)
-    this.link.client.sadd(ORGANIZATIONS_KEY, organization).catch(() => this.organizations.delete(organization))
+    this.link.register(organization).catch(() => this.organizations.delete(organization))
   }
 
-  private reap(): void {
-    if (!this.link.isReady) return
-    for (const organization of this.organizations) this.link.book.reap(organization).catch(() => undefined)
+  private async reap(): Promise<void> {
+    try {
+      for (const organization of this.organizations) if (this.link.isReady) await this.link.book.reap(organization)
+    } catch {
+      // What is overdue stays so until the next reservation, or the next beat.
+    }
   }
 }
-
-/** Every organisation that ever reserved: what `weir usage` reads over. */
-export const ORGANIZATIONS_KEY = 'weir:organizations'
 
 function unavailable(message: string, cause?: unknown): Failure {
   return new Failure('ledger_unavailable', message, { retryAfterSeconds: 1, cause })

@@ -4,14 +4,37 @@
  */
 
 import type { Cluster, Redis } from 'ioredis'
-import { RedisBook } from './book.ts'
+import type { Book } from '../book.ts'
+import { ORGANIZATIONS_KEY, RedisBook } from './book.ts'
 import { Breaker } from './breaker.ts'
 import { connect, inspect, isDenied, type RedisPlace, RedisUnfitError } from './connect.ts'
+
+/** What a node needs of its connection to the book; a simulation gives it another one. */
+export interface Link {
+  readonly book: Book
+  readonly breaker: Breaker
+  /** False while the server answers and cannot be used. */
+  readonly isFit: boolean
+  readonly isConnected: boolean
+  /** Connected, fit, and answering in time. */
+  readonly isReady: boolean
+  /** Why it cannot be used; undefined where it can. */
+  readonly complaint: string | undefined
+  /** When the connection before this one was lost; now, where there was none. What the server took since shortly before may be lost, too. */
+  readonly lostMs: number
+  /** Asks whether the server answers again. */
+  probe(): Promise<boolean>
+  /** Calls a listener each time that a connection was made. */
+  onReady(listener: () => void): void
+  /** Notes an organisation for those who read over all. */
+  register(organization: string): Promise<void>
+  close(): void
+}
 
 /** How long a start waits for Redis before it begins without. */
 const START_WAIT_MS = 1000
 
-export class RedisLink {
+export class RedisLink implements Link {
   readonly book: RedisBook
   readonly breaker = new Breaker()
   private readonly admission: Redis | Cluster
@@ -46,21 +69,18 @@ export class RedisLink {
     if (this.unfit !== undefined) throw this.unfit
   }
 
-  /** Calls a listener each time that a connection was made. */
   onReady(listener: () => void): void {
     this.listener = listener
   }
 
-  /** The connection for everything but reservations. */
-  get client(): Redis | Cluster {
-    return this.other
+  async register(organization: string): Promise<void> {
+    await this.other.sadd(ORGANIZATIONS_KEY, organization)
   }
 
   get isConnected(): boolean {
     return this.admission.status === 'ready' && this.other.status === 'ready' && this.isFit
   }
 
-  /** False while the server answers and cannot be used. */
   get isFit(): boolean {
     return this.unfit === undefined
   }
@@ -69,12 +89,10 @@ export class RedisLink {
     return this.isConnected && !this.breaker.isOpen
   }
 
-  /** When the connection before this one was lost; now, where there was none. What the server took since shortly before may be lost, too. */
   get lostMs(): number {
     return this.closedMs ?? Date.now()
   }
 
-  /** Asks whether the server answers again. */
   async probe(): Promise<boolean> {
     try {
       await this.other.ping()
@@ -86,7 +104,6 @@ export class RedisLink {
     }
   }
 
-  /** Why it cannot be used; undefined where it can. */
   get complaint(): string | undefined {
     if (this.unfit !== undefined) return this.unfit.message
     if (!this.isConnected) return `Redis is not reached (${this.other.status}).`

@@ -4,9 +4,8 @@ import type { FiguresOf } from '../book.ts'
 import type { Account } from '../ledger.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
-import { RedisBook, redisKey } from './book.ts'
+import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
 import { connect, type RedisPlace, RedisUnfitError } from './connect.ts'
-import { ORGANIZATIONS_KEY } from './ledger.ts'
 
 type Client = ReturnType<typeof connect>
 
