@@ -2,7 +2,7 @@
  * The book: what every organisation and key has used, holds and has spent, and the reservations on it. Its verbs are the whole of what
  * may change that; each is atomic and safe to repeat. Two books keep to this page: one in memory, one in Redis.
  *
- * States of a reservation: none → live → settled · live → lost (its lease ran out) → settled · none or live → cancelled. Settled, lost and
+ * States of a reservation: none → live → settled · live → lost (its lease ran out) → settled · none, live or lost → cancelled. Settled, lost and
  * cancelled ones are remembered for a while, so that whatever arrives twice or late is known for what it is.
  */
 
@@ -98,7 +98,7 @@ export interface Book {
   extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): ExtendReply | Promise<ExtendReply>
   /** Frees what is held and makes `spent` what it was really. Never refuses. */
   settle(account: Account, closing: Closing): SettleReply | Promise<SettleReply>
-  /** Frees what is held; what was posted stays spent. An unknown one is barred from being reserved. */
+  /** Frees what is held; what was posted stays spent, and no floor is charged, of a lost one neither. An unknown one is barred from being reserved. */
   cancel(account: Account, id: string): CancelReply | Promise<CancelReply>
   /** Ends what is overdue: a live reservation is lost and charged the greater of its progress and its floor. Gives how many. */
   reap(organization: string): number | Promise<number>

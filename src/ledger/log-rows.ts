@@ -8,7 +8,7 @@ import type { Outcome, Settlement } from './ledger.ts'
 import type { UsageFigures, UsagePlace, UsageQuery, UsageRow } from './usage-log.ts'
 
 /** How what a request cost became known: the last word on an id counts. */
-export type EndKind = 'settled' | 'late' | 'direct' | 'lost' | 'cancelled'
+export type EndKind = 'settled' | 'late' | 'direct' | 'lost' | 'cancelled' | 'withdrawn'
 
 export interface LogRow {
   readonly id: string

@@ -82,8 +82,8 @@ export interface SettlementLog {
   postponed(id: string): void
   /** Those that are due to be sent again, the oldest first; all that are not taken where `early`. */
   pending(most: number, early?: boolean): readonly Pending[]
-  /** Those taken since a time: a server that came back may have lost them. Their `sentMs` is when they were taken. */
-  takenSince(ms: number): readonly Pending[]
+  /** What was taken since a time is to be sent again: a server that came back may have lost it. With the next commit. */
+  reopen(sinceMs: number): void
   /** Lets go of what was taken long ago; for when the server is there, so that none is dropped that it may still turn out to have lost. */
   forget(): void
   /** Commits what is gathered, now. False where the file does not take it. */
@@ -98,6 +98,7 @@ export class Outbox implements SettlementLog {
   private readonly group: GroupCommit
   private readonly waiting = new Map<string, Waiting>()
   private readonly marks = new Map<string, Mark>()
+  private reopenedSinceMs: number | undefined
 
   /** Throws `LedgerFileError`. */
   constructor(
@@ -157,11 +158,9 @@ export class Outbox implements SettlementLog {
     return query.all(early ? Number.MAX_SAFE_INTEGER : this.now(), most).map(pendingOf)
   }
 
-  takenSince(ms: number): readonly Pending[] {
-    const query = this.database.query<Stored, [number]>(
-      'SELECT entry, taken_ms AS sent_ms FROM outbox WHERE taken_ms >= ? AND state = 1',
-    )
-    return query.all(ms).map(pendingOf)
+  reopen(sinceMs: number): void {
+    this.reopenedSinceMs = Math.min(this.reopenedSinceMs ?? Number.POSITIVE_INFINITY, sinceMs)
+    this.group.soon()
   }
 
   forget(): void {
@@ -186,6 +185,7 @@ export class Outbox implements SettlementLog {
     this.release()
     this.waiting.clear()
     this.marks.clear()
+    this.reopenedSinceMs = undefined
   }
 
   private mark(id: string, mark: Mark): void {
@@ -205,6 +205,12 @@ export class Outbox implements SettlementLog {
       else if (mark === 'taken') taken.run(now, id)
       else if (mark === 'postponed') postponed.run(now + POSTPONED_MS, id)
       else givenUp.run(id)
+    }
+    if (this.reopenedSinceMs !== undefined) {
+      // It was taken for certain when it was taken: from then on its doubt counts.
+      this.database
+        .query('UPDATE outbox SET state = 0, due_ms = ?, sent_ms = taken_ms WHERE taken_ms >= ? AND state = 1')
+        .run(now, this.reopenedSinceMs)
     }
     if (this.waiting.size > 0) this.writer.dropEndedBefore(now - ROWS_KEPT_MS, DROPPED_A_COMMIT)
   }

@@ -133,13 +133,16 @@ class History {
     // A reservation ends once, or is lost and then corrected once. (An id that is forgotten may live again; a gateway's never does.)
     const lost = new Set<string>()
     for (const { id, kind } of entries) {
-      if (kind === 'late') expect(lost.has(id)).toBe(true)
+      if (kind === 'late' || kind === 'withdrawn') expect(lost.has(id)).toBe(true)
       if (kind === 'lost') lost.add(id)
       else lost.delete(id)
     }
     for (const { kind } of entries) this.count(`audit ${kind}`)
     const last = new Map(
-      entries.map((entry, i) => [entry.kind === 'late' ? lostBefore(entries, i) : i, entry.costMicroUsd]),
+      entries.map((entry, i) => [
+        entry.kind === 'late' || entry.kind === 'withdrawn' ? lostBefore(entries, i) : i,
+        entry.costMicroUsd,
+      ]),
     )
     const sum = [...last.values()].reduce((total, cost) => total + cost, 0)
     const account = this.accounts.find((one) => one.organization === organization)
@@ -304,7 +307,7 @@ class History {
   }
 }
 
-/** Where a late settlement corrects: the entry of its loss. */
+/** Where a late settlement or cancellation corrects: the entry of its loss. */
 function lostBefore(entries: readonly { readonly id: string; readonly kind: string }[], index: number): number {
   for (let i = index - 1; i >= 0; i--)
     if (entries[i]?.id === entries[index]?.id && entries[i]?.kind === 'lost') return i

@@ -166,7 +166,7 @@ export class Model {
       this.put(barred)
       return 'cancelled'
     }
-    if (entry.state !== 'live') return 'ended'
+    if (entry.state !== 'live' && entry.state !== 'lost') return 'ended'
     this.pass(account)
     const { inputTokens, outputTokens, costMicroUsd } = entry.posted
     this.correct(account, entry, Math.min(MOST, inputTokens + outputTokens))
@@ -176,6 +176,7 @@ export class Model {
       }
     }
     this.finish(entry, 'cancelled', costMicroUsd, ENDED_MS)
+    entry.usage = undefined
     if (costMicroUsd > 0) entry.usage = ownCount(entry.model, inputTokens, outputTokens, costMicroUsd)
     return 'cancelled'
   }

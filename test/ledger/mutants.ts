@@ -32,13 +32,18 @@ export const luaMutants: readonly Mutant[] = [
   [BOOK, 'reservation[WINDOWS + (s - 1) * 3 + b]', 'reservation[WINDOWS + b]'],
   [BOOK, 'is_live and -unposted(reservation) or 0', '-unposted(reservation)'],
   [BOOK, 'if not is_live then return end', ''],
-  [BOOK, 'max(reservation[POSTED], reservation[FLOOR])', 'reservation[FLOOR]'],
-  [BOOK, 'max(reservation[POSTED], reservation[FLOOR])', 'reservation[POSTED]'],
   [
     BOOK,
-    'reservation[POSTED], reservation[STATE], reservation[DUE] = charge, IS_LOST, now + LOST_MS',
-    'reservation[STATE], reservation[DUE] = IS_LOST, now + LOST_MS',
+    'free(reservation, scopes, max(reservation[POSTED], reservation[FLOOR]))',
+    'free(reservation, scopes, reservation[FLOOR])',
   ],
+  [
+    BOOK,
+    'free(reservation, scopes, max(reservation[POSTED], reservation[FLOOR]))',
+    'free(reservation, scopes, reservation[POSTED])',
+  ],
+  [BOOK, 'if reservation[STATE] == IS_LOST then return max', 'if false then return max'],
+  [CANCEL, 'if reservation[STATE] == IS_LOST then\n', 'if false then\n'],
   [BOOK, 'IS_LOST, now + LOST_MS', 'IS_LOST, now + ENDED_MS'],
   [BOOK, "DEADLINES, '-inf', now,", "DEADLINES, '-inf', now - 1,"],
   [BOOK, "redis.call('HDEL', RESERVATIONS, id)", ''],
@@ -89,6 +94,7 @@ const SCOPE = 'embedded/scope.ts'
 const RESERVATION = 'embedded/reservation.ts'
 
 export const memoryMutants: readonly Mutant[] = [
+  [MEMORY, "if (known.state === 'lost') this.changes.used", 'if (false) this.changes.used'],
   [SCOPE, 'if (window <= budget.window) return', 'if (window === budget.window) return'],
   [SCOPE, '  budget.held = 0\n', ''],
   [SCOPE, 'Math.max(0, used - (perMinute * elapsedMs) / MINUTE_MS)', 'used - (perMinute * elapsedMs) / MINUTE_MS'],
@@ -115,7 +121,7 @@ export const memoryMutants: readonly Mutant[] = [
   [MEMORY, 'reservations.set(id, tombstone)', ''],
   [MEMORY, 'free(known, scopes, known.postedMicroUsd)', 'free(known, scopes, 0)'],
   [MEMORY, 'Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd)', 'reservation.floorMicroUsd'],
-  [MEMORY, 'reservation.postedMicroUsd = charge\n', ''],
+  [RESERVATION, "state === 'lost' ? Math.max(postedMicroUsd, floorMicroUsd) : postedMicroUsd", 'postedMicroUsd'],
   [MEMORY, "'lost', now + this.terms.lostMs", "'lost', now + this.terms.endedMs"],
   [MEMORY, 'Math.min(window, admission[i] ?? 0)', 'admission[i] ?? 0'],
   [MEMORY, 'reservation.dueMs > now', 'reservation.dueMs >= now'],

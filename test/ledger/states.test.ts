@@ -95,7 +95,7 @@ const table = `
   lost        extend   ended               30    0    0
   lost        settle   settled             80    0    0
   lost        charge   settled             80    0    0
-  lost        cancel   ended               30    0    0
+  lost        cancel   cancelled            0    0    0
   lost        reap     0                   30    0    0
   cancelled   reserve  ended                0    0    0
   cancelled   extend   ended                0    0    0

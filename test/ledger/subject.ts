@@ -3,6 +3,7 @@
 import type { Redis } from 'ioredis'
 import type { Book } from '../../src/ledger/book.ts'
 import { MemoryBook } from '../../src/ledger/embedded/book.ts'
+import { charged } from '../../src/ledger/embedded/reservation.ts'
 import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
@@ -58,11 +59,11 @@ export function memorySubject(): Subject {
           const place = [dayOf(reservation.admittedMs), reservation.key, model].join(' ')
           usage.set(place, addUsage(usage.get(place) ?? noUsage, figures))
         },
-        ended: ({ id, organization, postedMicroUsd }, kind, settlement) =>
-          emplace(seen.audit, organization, () => []).push({
-            id,
+        ended: (reservation, kind, settlement) =>
+          emplace(seen.audit, reservation.organization, () => []).push({
+            id: reservation.id,
             kind,
-            costMicroUsd: settlement?.amounts.costMicroUsd ?? postedMicroUsd,
+            costMicroUsd: settlement?.amounts.costMicroUsd ?? charged(reservation),
           }),
       },
     )

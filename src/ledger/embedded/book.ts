@@ -158,9 +158,11 @@ export class MemoryBook implements Book {
       this.changes.reservation(tombstone)
       return 'cancelled'
     }
-    if (known.state !== 'live') return 'ended'
+    if (known.state !== 'live' && known.state !== 'lost') return 'ended'
     const limits = limitsOf(account)
     const scopes = this.advanced(account, now)
+    const kind = known.state === 'lost' ? 'withdrawn' : 'cancelled'
+    if (known.state === 'lost') this.changes.used(known, known.model, minusUsage(lostUsage(known)))
     free(known, scopes, known.postedMicroUsd)
     correctTokens(known, scopes, limits, sum(known.postedInput, known.postedOutput), now)
     for (const [i, scope] of scopes.entries()) {
@@ -171,7 +173,7 @@ export class MemoryBook implements Book {
     if (known.postedMicroUsd > 0) {
       this.changes.used(known, known.model, usageOfLost(known.postedInput, known.postedOutput, known.postedMicroUsd))
     }
-    this.changes.ended(known, 'cancelled', undefined)
+    this.changes.ended(known, kind, undefined)
     return 'cancelled'
   }
 
@@ -266,10 +268,8 @@ export class MemoryBook implements Book {
   /** A lease ran out: what it cost is unknown, so its progress is charged, and its floor at least. */
   private lose(reservation: ReservationState, now: number): void {
     const scopes = this.both(reservation.organization, reservation.key, now)
-    const charge = Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd)
-    free(reservation, scopes, charge)
+    free(reservation, scopes, Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd))
     this.keep(scopes)
-    reservation.postedMicroUsd = charge
     this.end(reservation, 'lost', now + this.terms.lostMs)
     this.changes.used(reservation, reservation.model, lostUsage(reservation))
     this.changes.ended(reservation, 'lost', undefined)

@@ -12,6 +12,7 @@ import { type EndKind, type LogRow, LogWriter, settledRow } from '../log-rows.ts
 import { addUsage, noUsage, type UsageFigures, type UsagePlace } from '../usage-log.ts'
 import { dayOf } from '../window.ts'
 import type { Changes } from './book.ts'
+import { charged } from './reservation.ts'
 import type { ReservationState, ScopeState } from './state.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from './tables.ts'
 
@@ -127,10 +128,10 @@ function lostRow(
   kind: EndKind,
   times: { readonly admittedMs: number; readonly endedMs: number },
 ): LogRow {
-  const { id, organization, key, model, postedInput, postedOutput, postedMicroUsd, heldMicroUsd } = reservation
+  const { id, organization, key, model, postedInput, postedOutput, heldMicroUsd } = reservation
   const inputTokens = kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput
   const settlement: Settlement = {
-    amounts: { inputTokens, outputTokens: postedOutput, costMicroUsd: postedMicroUsd },
+    amounts: { inputTokens, outputTokens: postedOutput, costMicroUsd: charged(reservation) },
     cachedInputTokens: 0,
     images: 0,
     estimated: true,

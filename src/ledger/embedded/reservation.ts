@@ -55,10 +55,16 @@ export function move(reservation: ReservationState, scopes: Pair<ScopeState>, sp
   }
 }
 
-/** Lets go of what is held, and corrects what is spent from what was posted (or charged, of a lost one) to what it was. */
+/** What is in `spent` for a reservation: its progress; of a lost one, its floor at least. */
+export function charged(reservation: ReservationState): number {
+  const { state, postedMicroUsd, floorMicroUsd } = reservation
+  return state === 'lost' ? Math.max(postedMicroUsd, floorMicroUsd) : postedMicroUsd
+}
+
+/** Lets go of what is held, and corrects what is spent to what it was. */
 export function free(reservation: ReservationState, scopes: Pair<ScopeState>, costMicroUsd: number): void {
   const isLive = reservation.state === 'live'
-  move(reservation, scopes, costMicroUsd - reservation.postedMicroUsd, isLive ? -unposted(reservation) : 0)
+  move(reservation, scopes, costMicroUsd - charged(reservation), isLive ? -unposted(reservation) : 0)
   if (isLive) for (const scope of scopes) scope.live -= 1
 }
 
@@ -120,7 +126,7 @@ export function correctTokens(
 /** What is counted for a reservation that nobody settled. */
 export function lostUsage(reservation: ReservationState): UsageFigures {
   const input = Math.max(reservation.postedInput, reservation.inputTokens)
-  return usageOfLost(input, reservation.postedOutput, reservation.postedMicroUsd)
+  return usageOfLost(input, reservation.postedOutput, charged(reservation))
 }
 
 /** What of a reservation is held and not yet spent. */

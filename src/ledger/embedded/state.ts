@@ -44,7 +44,6 @@ export interface ReservationState {
   heldMicroUsd: number
   postedInput: number
   postedOutput: number
-  /** Of a lost one: what was charged for it. */
   postedMicroUsd: number
   readonly floorMicroUsd: number
   /** The windows it belongs to, of the organisation and of the key. */

@@ -147,6 +147,12 @@ local function has_room(scope, budget, limit, cost)
   return cost <= limit - scope[budget + SPENT] - scope[budget + HELD]
 end
 
+-- What is in `spent` for a reservation: its progress; of a lost one, its floor at least.
+local function charged(reservation)
+  if reservation[STATE] == IS_LOST then return max(reservation[POSTED], reservation[FLOOR]) end
+  return reservation[POSTED]
+end
+
 local function unposted(reservation)
   return max(0, reservation[RESERVED] - reservation[POSTED])
 end
@@ -164,10 +170,10 @@ local function move(reservation, scopes, spent, held)
   end
 end
 
--- Lets go of what is held, and corrects what is spent from what was posted to what it was.
+-- Lets go of what is held, and corrects what is spent to what it was.
 local function free(reservation, scopes, cost)
   local is_live = reservation[STATE] == IS_LIVE
-  move(reservation, scopes, cost - reservation[POSTED], is_live and -unposted(reservation) or 0)
+  move(reservation, scopes, cost - charged(reservation), is_live and -unposted(reservation) or 0)
   if not is_live then return end
   for s = 1, 2 do scopes[s][LIVE] = scopes[s][LIVE] - 1 end
 end
@@ -197,7 +203,7 @@ end
 
 local function lost_figures(reservation)
   local input = max(reservation[POSTED_INPUT], reservation[INPUT])
-  return { 1, 1, input, 0, reservation[POSTED_OUTPUT], 0, reservation[POSTED] }
+  return { 1, 1, input, 0, reservation[POSTED_OUTPUT], 0, charged(reservation) }
 end
 
 -- One entry each time that what a reservation cost becomes known: the last one of an id counts.
@@ -210,10 +216,9 @@ end
 local function lose(id, reservation)
   local key = reservation[KEY]
   local scopes = load_scopes(key)
-  local charge = max(reservation[POSTED], reservation[FLOOR])
-  free(reservation, scopes, charge)
+  free(reservation, scopes, max(reservation[POSTED], reservation[FLOOR]))
   save_scopes(key, scopes)
-  reservation[POSTED], reservation[STATE], reservation[DUE] = charge, IS_LOST, now + LOST_MS
+  reservation[STATE], reservation[DUE] = IS_LOST, now + LOST_MS
   save_reservation(id, reservation)
   local figures = lost_figures(reservation)
   count(day_of(reservation[ADMITTED]), key, reservation[MODEL], 1, figures)

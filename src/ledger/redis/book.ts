@@ -194,7 +194,7 @@ function readAnswer<Name extends ScriptName>(name: Name, answer: unknown): Answe
   const outcomes: readonly OutcomeOf<Name>[] = scripts[name].outcomes
   const outcome = outcomes.find((known) => known === word)
   const numbers = rest.map(Number)
-  if (outcome === undefined || !numbers.every(Number.isSafeInteger)) throw new ScriptAnswerError(name, answer)
+  if (outcome === undefined || !numbers.every(Number.isFinite)) throw new ScriptAnswerError(name, answer)
   return { outcome, numbers }
 }
 

@@ -45,7 +45,9 @@ const realTime: Time = {
 }
 
 export class RedisLedger implements Ledger {
+  /** Reservations to take back; those that were, for a while, as the server may lose that again. */
   private readonly cancels = new Map<string, Account>()
+  private readonly cancelled = new Map<string, { readonly account: Account; readonly ms: number }>()
   private readonly organizations = new Set<string>()
   private readonly stops: readonly (() => void)[]
   private working: Promise<void> | undefined
@@ -202,11 +204,17 @@ export class RedisLedger implements Ledger {
   }
 
   private async cancelAll(): Promise<void> {
+    const old = this.time.now() - TAIL_MS
+    for (const [id, { ms }] of this.cancelled) {
+      if (ms >= old) break
+      this.cancelled.delete(id)
+    }
     for (const [id, account] of this.cancels) {
       try {
         await this.link.book.cancel(account, id)
         this.link.breaker.succeeded()
         this.cancels.delete(id)
+        this.cancelled.set(id, { account, ms: this.time.now() })
       } catch {
         // Again on the next beat; until it is acknowledged it stays.
         this.link.breaker.failed()
@@ -226,16 +234,16 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** A server that came back may have lost what it had taken last. */
+  /** A server that came back may have lost what it had taken last: the outbox sends it again, until it is taken again. */
   private reconnected(): void {
     if (this.closed) return
-    const tail = this.outbox.takenSince(this.link.lostMs - TAIL_MS)
-    const before = this.working ?? Promise.resolve()
-    this.working = before
-      .then(() => this.replay(tail))
-      .finally(() => {
-        this.working = undefined
-      })
+    const since = this.link.lostMs - TAIL_MS
+    this.outbox.reopen(since)
+    for (const [id, { account, ms }] of this.cancelled) {
+      if (ms < since) continue
+      this.cancelled.delete(id)
+      this.cancels.set(id, account)
+    }
   }
 
   private remember(organization: string): void {
