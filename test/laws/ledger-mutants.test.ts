@@ -4,12 +4,16 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { luaMutants, type Mutant, memoryMutants } from '../ledger/mutants.ts'
+import { luaMutants, type Mutant, memoryMutants, nodeMutants } from '../ledger/mutants.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
-const SUITE = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts']
+const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts']
+const SIMULATION = ['test/laws/ledger-simulation.test.ts']
+const SIMULATED_REQUESTS = '20000'
 const HISTORIES = '150'
 const RUN_MS = 20_000
+
+type Subject = 'memory' | 'redis' | 'nodes'
 
 const copies = [copy(), copy()]
 afterAll(() => {
@@ -23,6 +27,7 @@ function copy(): string {
     'src/ledger',
     'test/ledger',
     'test/laws/ledger.test.ts',
+    ...SIMULATION,
     'package.json',
     'tsconfig.json',
   ]) {
@@ -32,11 +37,12 @@ function copy(): string {
   return directory
 }
 
-/** The exit code of the suite over one kind of book, in a copy. */
-async function run(directory: string, subject: string): Promise<number> {
-  const suite = Bun.spawn([process.execPath, 'test', '--bail', '-t', `the book in ${subject}`, ...SUITE], {
+/** The exit code of the suite in a copy: over one kind of book, or the simulation of nodes. */
+async function run(directory: string, subject: Subject): Promise<number> {
+  const words = subject === 'nodes' ? SIMULATION : ['-t', `the book in ${subject}`, ...BOOKS]
+  const suite = Bun.spawn([process.execPath, 'test', '--bail', ...words], {
     cwd: directory,
-    env: { ...process.env, WEIR_LAW_HISTORIES: HISTORIES, WEIR_SEED: '1' },
+    env: { ...process.env, WEIR_LAW_HISTORIES: HISTORIES, WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS, WEIR_SEED: '1' },
     stdout: 'ignore',
     stderr: 'ignore',
     // A mutant that never comes to an end is found, too.
@@ -47,7 +53,7 @@ async function run(directory: string, subject: string): Promise<number> {
 }
 
 /** Gives the mutants that the suite did not find, and those whose place is gone. */
-async function survivors(mutants: readonly Mutant[], subject: string): Promise<string[]> {
+async function survivors(mutants: readonly Mutant[], subject: Subject): Promise<string[]> {
   const left = [...mutants]
   const alive: string[] = []
   const work = async (directory: string) => {
@@ -74,11 +80,16 @@ async function survivors(mutants: readonly Mutant[], subject: string): Promise<s
 describe('mutants', () => {
   test('the copy passes as it is', async () => {
     const [directory = ''] = copies
-    expect([await run(directory, 'memory'), await run(directory, 'redis')]).toEqual([0, 0])
+    const codes = [await run(directory, 'memory'), await run(directory, 'redis'), await run(directory, 'nodes')]
+    expect(codes).toEqual([0, 0, 0])
   }, 60_000)
 
   test(`all ${memoryMutants.length} of the book in memory are found`, async () => {
     expect(await survivors(memoryMutants, 'memory')).toEqual([])
+  }, 300_000)
+
+  test(`all ${nodeMutants.length} of what a node does around its book are found`, async () => {
+    expect(await survivors(nodeMutants, 'nodes')).toEqual([])
   }, 300_000)
 
   test(`all ${luaMutants.length} of the scripts are found`, async () => {

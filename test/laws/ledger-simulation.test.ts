@@ -28,6 +28,5 @@ test(`${REQUESTS} requests`, async () => {
     `${REQUESTS} requests in ${steps} steps:`,
     [...kinds].map(([kind, count]) => `${kind} ${count}`).join(', '),
   )
-  for (const kind of ['settled', 'late', 'lost', 'direct', 'cancelled'])
-    expect(kinds.get(kind) ?? 0).toBeGreaterThan(REQUESTS / 20_000)
+  for (const kind of ['settled', 'late', 'lost', 'direct', 'cancelled']) expect(kinds.get(kind) ?? 0).toBeGreaterThan(0)
 }, 3_600_000)

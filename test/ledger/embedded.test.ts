@@ -171,6 +171,13 @@ test.skipIf(!canMount)(
   },
 )
 
+test('a burst that outruns the beat is committed on the way, not refused', async () => {
+  const ledger = EmbeddedLedger.open(directory())
+  for (let i = 0; i < 12_000; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(1))
+  expect(ledger.health().complaint).toBeUndefined()
+  await ledger.close()
+})
+
 describe('the clock', () => {
   function clock() {
     const time = { wall: 1_000_000, steady: 0 }

@@ -145,3 +145,17 @@ export const memoryMutants: readonly Mutant[] = [
   [RESERVATION, 'budget.window !== reservation.windows[i]?.[j] || hasRoom', 'hasRoom'],
   ['embedded/deadlines.ts', 'right.dueMs < left.dueMs', 'right.dueMs > left.dueMs'],
 ]
+
+const NODE = 'redis/ledger.ts'
+
+export const nodeMutants: readonly Mutant[] = [
+  [NODE, 'if (error !== undefined && !wasNeverSent(error)) this.cancelLater(account, hold.id)', ''],
+  [NODE, 'this.outbox.reopen(since)', ''],
+  [NODE, '      this.cancels.set(id, account)\n    }', '    }'],
+  [NODE, 'await this.outbox.add(entry, isSent)', 'this.outbox.add(entry, isSent)'],
+  [NODE, 'reply = await book.settle(account, { ...closing, direct: true })', "reply = 'settled'"],
+  [NODE, 'else breaker.failed()\n      return', 'else this.outbox.taken(closing.id)\n      return'],
+  [NODE, 'await this.replay(this.outbox.pending(REPLAYED_A_BEAT))', ''],
+  [NODE, 'this.cancels.delete(id)\n        this.cancelled', 'this.cancelled'],
+  [NODE, 'await this.cancelAll()', 'this.cancels.clear()'],
+]

@@ -45,7 +45,7 @@ export class EmbeddedLedger implements Ledger {
   }
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
-    if (this.journal.pending > PENDING_MOST) {
+    if (this.isFull()) {
       throw new Failure('ledger_unavailable', 'The ledger cannot be written at the moment.', { retryAfterSeconds: 5 })
     }
     const reply = this.book.reserve(account, hold)
@@ -82,5 +82,11 @@ export class EmbeddedLedger implements Ledger {
     } finally {
       this.lock.release()
     }
+  }
+
+  /** More waits than may, and the file does not take it. A burst that merely outran the beat is committed here and now. */
+  private isFull(): boolean {
+    if (this.journal.pending <= PENDING_MOST) return false
+    return this.journal.complaint !== undefined || !this.journal.commit()
   }
 }

@@ -82,7 +82,7 @@ export class RedisLedger implements Ledger {
   }
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
-    if (this.outbox.uncommitted > PENDING_MOST) throw unavailable('The log of requests cannot be written.')
+    if (this.isFull()) throw unavailable('The log of requests cannot be written.')
     const { breaker, book } = this.link
     this.remember(account.organization)
     if (!this.link.isFit || !breaker.admits()) return this.without(account, hold, undefined)
@@ -148,6 +148,12 @@ export class RedisLedger implements Ledger {
     }
     this.link.close()
     this.outbox.close()
+  }
+
+  /** More waits than may, and the file does not take it. A burst that merely outran the beat is committed here and now. */
+  private isFull(): boolean {
+    if (this.outbox.uncommitted <= PENDING_MOST) return false
+    return this.outbox.complaint !== undefined || !this.outbox.commit()
   }
 
   /** Redis cannot be asked: serve and remember, or refuse and take back what may have been reserved all the same. */

@@ -10,6 +10,8 @@ import type { World } from './world.ts'
 
 const EXTEND_MS = 10_000
 const LEASE_MS = 30_000
+/** One request in so many takes its gateway along. */
+const KILLED_AT_ITS_END = 100
 
 /** What really happened to a request. */
 export interface Truth {
@@ -20,6 +22,8 @@ export interface Truth {
   /** What it cost, once it ended; undefined where its gateway was killed before. */
   cost: number | undefined
   gatewayDied: boolean
+  /** Its gateway died while its row could not be written. */
+  diskWasFull: boolean
 }
 
 export class Gateway {
@@ -59,7 +63,11 @@ export class Gateway {
     this.running.clear()
     // While the disk is full settlements are sent before they are written: those rows die with it, too.
     const unwritten = this.log?.unwritten
-    for (const truth of this.truths) if (unwritten?.has(truth.id)) truth.gatewayDied = true
+    for (const truth of this.truths) {
+      if (!unwritten?.has(truth.id)) continue
+      truth.gatewayDied = true
+      truth.diskWasFull = this.disk.isFull
+    }
     // What it was still taking back dies with it: then the lease ends it.
     for (const { truth, ms } of this.refused.splice(0)) if (ms > this.world.nowMs - LEASE_MS) truth.gatewayDied = true
     this.world.after(restartMs, () => this.start())
@@ -78,6 +86,7 @@ export class Gateway {
       called: false,
       cost: undefined,
       gatewayDied: false,
+      diskWasFull: false,
     }
     this.truths.push(truth)
     this.running.add(truth)
@@ -103,6 +112,9 @@ export class Gateway {
       outcome: 'completed',
       model: 'm',
     } as const
+    // The moment in which a row, a charge and a mark follow one another: kills are drawn to it.
+    if (world.random.oneIn(KILLED_AT_ITS_END))
+      world.after(world.delay(0, 60), () => this.life === life && this.kill(1000))
     await ledger.settle(reservation, settlement)
     this.running.delete(truth)
   }

@@ -79,6 +79,9 @@ function disturb(world: World, server: Server, gateways: readonly Gateway[], len
 }
 
 function check(server: Server, gateways: readonly Gateway[], account: Account, world: World): void {
+  // Every lease has run out, of those too whose gateways died last.
+  world.nowMs += 2 * 3_600_000
+  const { organization } = server.ask((book) => book.figures(account))
   // I6: what a gateway wrote down is charged, with its amount, whatever came between.
   const charged = new Map(server.charges.map(({ id, kind, costMicroUsd }) => [id, { kind, costMicroUsd }]))
   for (const gateway of gateways) {
@@ -103,8 +106,6 @@ function check(server: Server, gateways: readonly Gateway[], account: Account, w
   }
   // I4: what is spent is what was charged. I8: in the end nothing is held, and nothing remembered.
   const sum = [...charged.values()].reduce((total, { costMicroUsd }) => total + costMicroUsd, 0)
-  world.nowMs += 2 * 3_600_000
-  const { organization } = server.ask((book) => book.figures(account))
   expect(organization).toMatchObject({ live: 0, total: { spent: sum, held: 0 } })
   world.nowMs += 2 * 3_600_000
   server.ask((book) => book.reap(account.organization))
@@ -116,6 +117,9 @@ function checkTruth(truth: Truth, gateway: Gateway, charge: { kind: string; cost
   if (truth.cost !== undefined && !truth.gatewayDied) expect(gateway.disk.stored.has(truth.id)).toBe(true)
   // I7: nothing is charged for what no provider was called for, unless the gateway died while it reserved.
   if (!truth.called && !truth.gatewayDied) expect([truth.id, charge?.costMicroUsd ?? 0]).toEqual([truth.id, 0])
+  // Row first: what was settled is in the log, unless that could not be written.
+  const isSettled = charge !== undefined && ['settled', 'late', 'direct'].includes(charge.kind)
+  if (isSettled && !truth.diskWasFull) expect([truth.id, gateway.disk.stored.has(truth.id)]).toEqual([truth.id, true])
   // What a killed gateway left behind is charged its floor at least.
   if (charge?.kind === 'lost') expect(charge.costMicroUsd).toBeGreaterThanOrEqual(30)
 }
