@@ -1,6 +1,6 @@
 /** What a request walks through: everything that one configuration makes, put together. */
 
-import type { Catalog } from '../catalog/catalog.ts'
+import type { Catalog, Key } from '../catalog/catalog.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Endpoint, Provider } from '../providers/provider.ts'
 import type { Affinity } from './affinity.ts'
@@ -24,6 +24,8 @@ export interface Gateway {
   readonly affinity: Affinity
   /** Whether answers say how their model was chosen. */
   readonly explainRoute: boolean
+  /** Whether a key that was accepted no longer is. */
+  readonly isRevoked: (key: Key) => boolean
   /** Takes an error of our own, for the log. */
   readonly report: (error: unknown, requestId: string) => void
   /** Takes what the operator must know: a provider that rejects our credential. */

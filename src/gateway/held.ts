@@ -4,6 +4,7 @@ import { Failure } from '../core/error.ts'
 import type { Price } from '../core/money.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Usage } from '../core/usage.ts'
+import { rateLimitHeaders } from '../ledger/allowance.ts'
 import type { Account, Amounts, Ledger, Outcome, Reservation } from '../ledger/ledger.ts'
 import { costMicroUsd } from '../ledger/price.ts'
 import type { Counted } from './tally.ts'
@@ -45,6 +46,8 @@ export class Held implements AsyncDisposable, Ticking {
   private settled = false
   private handedOver = false
   private extendedMs = performance.now()
+  private isRevoked: () => boolean = () => false
+  private cut: () => void = () => {}
 
   private constructor(
     private readonly ledger: Ledger,
@@ -67,9 +70,20 @@ export class Held implements AsyncDisposable, Ticking {
       amounts: slice(quote, 0),
       floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
     }
-    const held = new Held(ledger, await ledger.reserve(account, hold), quote, trace, progress)
+    const reservation = await ledger.reserve(account, hold)
+    if (reservation.requests ?? reservation.tokens) trace.limitHeaders = rateLimitHeaders(reservation)
+    const held = new Held(ledger, reservation, quote, trace, progress)
     ticker.add(held)
     return held
+  }
+
+  /**
+   * What becomes of a stream whose growth is refused where the operator wants it cut, and of one whose key was revoked meanwhile: it is
+   * told at an extension. Without this it goes on, and what it takes is charged all the same.
+   */
+  onRefusal(isRevoked: () => boolean, cut: () => void): void {
+    this.isRevoked = isRevoked
+    this.cut = cut
   }
 
   /**
@@ -89,13 +103,15 @@ export class Held implements AsyncDisposable, Ticking {
     this.handedOver = true
   }
 
-  /** Moves the lease and records the progress, every 10 s. A refusal changes nothing: the answer is under way. */
+  /** Moves the lease and records the progress, every 10 s. */
   tick(nowMs: number): void {
     if (nowMs - this.extendedMs < EXTEND_MS) return
     this.extendedMs = nowMs
     const used = this.progress()?.usage
     const soFar = used === undefined ? NOTHING : amounts(used.input, used.output, this.quote)
-    this.ledger.extend(this.reservation, soFar, slice(this.quote, soFar.outputTokens)).catch(letPass)
+    if (this.isRevoked()) this.cut()
+    const grown = this.ledger.extend(this.reservation, soFar, slice(this.quote, soFar.outputTokens))
+    grown.then((granted) => granted || !cutsOnRefusal(this.reservation.account) || this.cut()).catch(letPass)
   }
 
   /** Ends the reservation with what was really used: nothing, where no provider's answer is to be paid. Later calls change nothing. */
@@ -119,6 +135,11 @@ export class Held implements AsyncDisposable, Ticking {
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.handedOver) await this.settle('refused', undefined)
   }
+}
+
+/** One limit that wants it is enough: which of them refused is not told. */
+function cutsOnRefusal({ organizationLimits, keyLimits }: Account): boolean {
+  return organizationLimits.spend?.onExhausted === 'cut' || keyLimits.spend?.onExhausted === 'cut'
 }
 
 /** A ledger that cannot be asked now misses this extension; the next one, or the settlement, says the same and more. */

@@ -122,8 +122,11 @@ class Walk {
   }
 
   private quote(model: Model): Quote {
-    const maxOutputTokens = outputLimit(model, this.order.exchange.request)
-    return { inputTokens: this.inputTokens, maxOutputTokens, price: model.price }
+    const { key, exchange } = this.order
+    const maxOutputTokens = outputLimit(model, exchange.request) ?? model.maxOutputTokens
+    const strict = key.limits.spend?.strict === true || key.organization.limits.spend?.strict === true
+    const atOnce = strict && maxOutputTokens !== undefined
+    return { inputTokens: this.inputTokens, maxOutputTokens, price: model.price, atOnce }
   }
 
   /** The candidates in order until one answers; what it may cost is held before it is asked. */
@@ -183,6 +186,11 @@ class Walk {
     trace.status = 200
     trace.markFirstByte()
     held.handOver()
+    const { key } = this.order
+    held.onRefusal(
+      () => this.gateway.isRevoked(key),
+      () => pump.interrupt('refused'),
+    )
     flight.onInterrupt((why) => pump.interrupt(why))
     void this.settleStream({ pump, call, permit }, held)
     return { kind: 'stream', pump, ...this.answered(candidate, fallbacks) }

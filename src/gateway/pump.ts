@@ -73,7 +73,7 @@ export class Pump implements EventSink, Ticking {
   private complete = false
   private firstEventMs: number | undefined
   private progressMs = performance.now()
-  private interruption: Interruption | 'stalled' | undefined
+  private interruption: Interruption | 'stalled' | 'refused' | undefined
 
   constructor(
     private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort' | 'conceal'>,
@@ -127,8 +127,8 @@ export class Pump implements EventSink, Ticking {
     return whole
   }
 
-  /** Ends the stream from outside: the caller left, or the process ends. */
-  interrupt(why: Interruption | 'stalled'): void {
+  /** Ends the stream from outside: the caller left or takes nothing, the process ends, or nothing more may be spent. */
+  interrupt(why: Interruption | 'stalled' | 'refused'): void {
     if (this.state === 'done' || this.interruption !== undefined) return
     this.interruption = why
     this.stopped.resolve()
@@ -276,13 +276,15 @@ export class Pump implements EventSink, Ticking {
   }
 }
 
-function outcomeOf(interruption: Interruption | 'stalled' | undefined, fault: Fault | undefined): Outcome {
+function outcomeOf(interruption: Interruption | 'stalled' | 'refused' | undefined, fault: Fault | undefined): Outcome {
   switch (interruption) {
     case 'caller_left':
     case 'drained':
       return interruption
     case 'stalled':
       return 'timed_out'
+    case 'refused':
+      return 'refused'
     default:
       return fault?.kind === 'timeout' ? 'timed_out' : 'provider_cut'
   }

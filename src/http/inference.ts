@@ -8,6 +8,7 @@ import { ticker } from '../core/ticker.ts'
 import type { Dialect } from '../dialects/dialect.ts'
 import { refuseForbidden } from '../dialects/forbidden.ts'
 import { type Answer, infer } from '../gateway/infer.ts'
+import type { Trace } from '../gateway/trace.ts'
 import { parseBody, readBody } from '../wire/body.ts'
 import { admit, type Handled, type Visit } from './edge.ts'
 import { answerHeaders, STREAM_HEADERS } from './headers.ts'
@@ -29,7 +30,7 @@ export async function handleInference(visit: Visit, accept: Accept, server: Serv
   const { key, body } = await receive(visit, server)
   const accepted = accept(body, { organization: key.organization.id })
   const exchange = accepted instanceof Promise ? await accepted : accepted
-  return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace.requestId)
+  return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace)
 }
 
 /** The steps that every JSON request of the public port has in common, in the order of decisions.md 1. */
@@ -57,8 +58,8 @@ export async function receiveBytes(
   return { key, bytes }
 }
 
-function respond(answer: Answer, requestId: string): Handled {
-  const headers = answerHeaders(requestId, answer)
+function respond(answer: Answer, trace: Trace): Handled {
+  const headers = answerHeaders(trace, answer)
   if (answer.kind === 'whole') {
     headers['content-type'] = 'application/json'
     return { response: new Response(JSON.stringify(answer.body), { headers }), ends: 'now' }

@@ -1,7 +1,6 @@
 /** What a worker serves: the parts that follow from a configuration, and what lives on through all configurations. */
 
 import { Catalog } from '../catalog/catalog.ts'
-import { KeyRing } from '../catalog/keys.ts'
 import type { Config, ProviderConfig, ProviderDialect } from '../config/config.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
@@ -15,14 +14,15 @@ import type { Upstream } from '../gateway/gateway.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
+import type { KeyRecord } from '../ledger/key-store.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import { UnlimitedLedger } from '../ledger/unlimited.ts'
 import { anthropic } from '../providers/anthropic/anthropic.ts'
 import { bedrock } from '../providers/bedrock/bedrock.ts'
 import { gemini } from '../providers/gemini/gemini.ts'
 import { azure, openai } from '../providers/openai/openai.ts'
 import type { Provider } from '../providers/provider.ts'
 import { compactionKeys } from './compaction-keys.ts'
+import { Keys, type Stored } from './keys.ts'
 import { errorFields, type Log, type Logger } from './log.ts'
 import type { News } from './messages.ts'
 import { remaining } from './targets.ts'
@@ -53,6 +53,7 @@ interface Lasting {
   readonly memory: LocalItemMemory | undefined
   readonly breaker: Breaker
   readonly affinity: Affinity
+  readonly stored: () => Stored
 }
 
 /** The inference API of one worker. A reload swaps what it serves; running requests keep what they took. */
@@ -61,6 +62,7 @@ export class Service {
   readonly fetch: App['fetch']
   private memory: LocalItemMemory | undefined
   private prepared: Prepared | undefined
+  private stored: Stored = { records: [], ids: new Set() }
   private readonly breaker: Breaker
   private readonly affinity: Affinity
 
@@ -68,7 +70,7 @@ export class Service {
   constructor(
     private config: Config,
     private readonly log: Pick<Log, 'logger' | 'request'>,
-    private readonly ledger: Ledger = new UnlimitedLedger(),
+    private readonly ledger: Ledger,
     spread: (news: News) => void = () => {},
   ) {
     this.memory = memoryOf(config)
@@ -79,8 +81,9 @@ export class Service {
     this.affinity = new Affinity(undefined, (place) => spread({ about: 'place', place }))
     const { memory, breaker, affinity } = this
     const { logger } = log
+    const stored = () => this.stored
     this.state = {
-      current: buildParts(config, { ledger, logger, memory, breaker, affinity }),
+      current: buildParts(config, { ledger, logger, memory, breaker, affinity, stored }),
       inFlight: new InFlight(),
       log: (line) => log.request(line),
       draining: false,
@@ -100,7 +103,9 @@ export class Service {
     // What callers may refer back to outlives a reload, unless it is to be remembered for another time.
     const same = config.responses.rememberItemsSeconds === this.config.responses.rememberItemsSeconds
     const memory = same ? this.memory : memoryOf(config)
-    this.prepared = { config, memory, parts: buildParts(config, { ledger, logger, memory, breaker, affinity }) }
+    const stored = () => this.stored
+    const lasting = { ledger, logger, memory, breaker, affinity, stored }
+    this.prepared = { config, memory, parts: buildParts(config, lasting) }
   }
 
   commit(): void {
@@ -116,6 +121,11 @@ export class Service {
     this.prepared = undefined
   }
 
+  /** The keys of the store that are not revoked, whenever they change. */
+  readonly tellKeys = (records: readonly KeyRecord[]): void => {
+    this.stored = { records, ids: new Set(records.map(({ id }) => id)) }
+  }
+
   /** Which targets are not well. */
   rests(): readonly Rest[] {
     return this.breaker.rests()
@@ -127,9 +137,11 @@ export class Service {
     else this.affinity.hear(news.place)
   }
 
-  /** Why it cannot serve; none where it can. A ledger in process always answers. */
+  /** Why it cannot serve; none where it can. */
   async reasons(): Promise<readonly string[]> {
-    return this.state.crowded ? ['is nearly out of file descriptors'] : []
+    const { ready, complaint } = this.ledger.health()
+    const crowded = this.state.crowded ? ['is nearly out of file descriptors'] : []
+    return ready ? crowded : [...crowded, complaint ?? 'the ledger does not answer']
   }
 
   /** After the last request: what the ledger still holds back reaches its store. */
@@ -138,12 +150,14 @@ export class Service {
   }
 }
 
-function buildParts(config: Config, { ledger, logger, memory, breaker, affinity }: Lasting): EdgeParts {
+function buildParts(config: Config, lasting: Lasting): EdgeParts {
+  const { ledger, logger, memory, breaker, affinity, stored } = lasting
   const catalog = Catalog.from(config)
   const sealer = sealerOf(config)
+  const keys = new Keys(catalog, stored)
   return {
     catalog,
-    keys: new KeyRing(catalog.credentials),
+    keys,
     dialects: { chat, messages: messages(config.compatibility), responses: responses({ sealer, memory }) },
     acceptCount: (body) => acceptCount(body, config.compatibility),
     gateway: {
@@ -156,6 +170,7 @@ function buildParts(config: Config, { ledger, logger, memory, breaker, affinity 
       explainRoute: config.listen.explainHeader,
       report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
       alarm: (message, fields) => logger.error(fields, message),
+      isRevoked: (key) => keys.isRevoked(key),
     },
   }
 }
