@@ -10,6 +10,12 @@ import type { UsageFigures, UsagePlace, UsageQuery, UsageRow } from './usage-log
 /** How what a request cost became known: the last word on an id counts. */
 export type EndKind = 'settled' | 'late' | 'direct' | 'lost' | 'cancelled' | 'withdrawn'
 
+/** How long single requests are kept; their sums by day are kept for good. */
+const ROWS_KEPT_MS = 90 * 86_400_000
+/** Up to 2,000 rows a second may come and go for ever. */
+const DROP_EVERY_MS = 500
+const DROPPED_AT_ONCE = 1000
+
 export interface LogRow {
   readonly id: string
   readonly organization: string
@@ -82,6 +88,7 @@ export class LogWriter {
   private readonly putRow
   private readonly addUsage
   private readonly dropRows
+  private droppedMs = 0
 
   constructor(database: Database) {
     this.putRow = database.query(
@@ -140,9 +147,11 @@ export class LogWriter {
     )
   }
 
-  /** Lets go of rows that ended before a time, at most so many: a few each time keep every commit short. */
-  dropEndedBefore(endedMs: number, most: number): void {
-    this.dropRows.run(endedMs, most)
+  /** Lets go of a few of the rows that are kept no longer, now and then: so every commit stays short. */
+  dropOld(now: number): void {
+    if (now - this.droppedMs < DROP_EVERY_MS) return
+    this.droppedMs = now
+    this.dropRows.run(now - ROWS_KEPT_MS, DROPPED_AT_ONCE)
   }
 }
 

@@ -12,6 +12,7 @@ import { openDatabase, type Schema } from './database.ts'
 import { GroupCommit } from './group-commit.ts'
 import type { Account } from './ledger.ts'
 import { LOG_SQL, LogWriter, settledRow } from './log-rows.ts'
+import { UsageSums } from './usage-sums.ts'
 import { dayOf } from './window.ts'
 
 export const OUTBOX_FILE = 'outbox.sqlite'
@@ -37,8 +38,7 @@ const FIRST_WAY_MS = 2000
 const POSTPONED_MS = 60_000
 /** How long a taken entry is kept, to be sent again where the server lost what it had taken. */
 const TAKEN_KEPT_MS = 900_000
-const ROWS_KEPT_MS = 90 * 86_400_000
-const DROPPED_A_COMMIT = 200
+const FORGOTTEN_AT_ONCE = 1000
 
 /** One settlement on its way. */
 export interface Entry {
@@ -95,6 +95,7 @@ export interface SettlementLog {
 export class Outbox implements SettlementLog {
   private readonly database: Database
   private readonly writer: LogWriter
+  private readonly statements: ReturnType<typeof prepare>
   private readonly group: GroupCommit
   private readonly waiting = new Map<string, Waiting>()
   private readonly marks = new Map<string, Mark>()
@@ -108,6 +109,7 @@ export class Outbox implements SettlementLog {
     const path = join(directory, OUTBOX_FILE)
     this.database = openDatabase(path, OUTBOX_SCHEMA)
     this.writer = new LogWriter(this.database)
+    this.statements = prepare(this.database)
     this.group = new GroupCommit(this.database, path, {
       write: () => this.write(),
       written: () => this.written(),
@@ -164,9 +166,7 @@ export class Outbox implements SettlementLog {
   }
 
   forget(): void {
-    this.database
-      .query('DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE taken_ms < ? AND state = 1 LIMIT ?)')
-      .run(this.now() - TAKEN_KEPT_MS, DROPPED_A_COMMIT)
+    this.statements.forget.run(this.now() - TAKEN_KEPT_MS, FORGOTTEN_AT_ONCE)
   }
 
   commit(): boolean {
@@ -195,31 +195,32 @@ export class Outbox implements SettlementLog {
 
   private write(): void {
     const now = this.now()
-    for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent)
-    const sent = this.database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE id = ?')
-    const taken = this.database.query('UPDATE outbox SET state = 1, taken_ms = ? WHERE id = ?')
-    const postponed = this.database.query('UPDATE outbox SET due_ms = ? WHERE id = ?')
-    const givenUp = this.database.query('UPDATE outbox SET state = 2 WHERE id = ?')
+    const { statements } = this
+    const usage = new UsageSums()
+    for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent, usage)
     for (const [id, mark] of this.marks) {
-      if (mark === 'sent') sent.run(now, id)
-      else if (mark === 'taken') taken.run(now, id)
-      else if (mark === 'postponed') postponed.run(now + POSTPONED_MS, id)
-      else givenUp.run(id)
+      if (mark === 'sent') statements.sent.run(now, id)
+      else if (mark === 'taken') statements.taken.run(now, id)
+      else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, id)
+      else statements.givenUp.run(id)
     }
     if (this.reopenedSinceMs !== undefined) {
       // It was taken for certain when it was taken: from then on its doubt counts.
-      this.database
-        .query('UPDATE outbox SET state = 0, due_ms = ?, sent_ms = taken_ms WHERE taken_ms >= ? AND state = 1')
-        .run(now, this.reopenedSinceMs)
+      statements.reopen.run(now, this.reopenedSinceMs)
     }
-    if (this.waiting.size > 0) this.writer.dropEndedBefore(now - ROWS_KEPT_MS, DROPPED_A_COMMIT)
+    usage.each((place, figures) => this.writer.usage(place, figures))
+    this.writer.dropOld(now)
   }
 
   /** A settlement that is written down already stays as it was first written. */
-  private put(entry: Entry, now: number, isSent: boolean): void {
+  private put(entry: Entry, now: number, isSent: boolean, sums: UsageSums): void {
     const { account, closing, heldMicroUsd } = entry
-    const insert = this.database.query('INSERT OR IGNORE INTO outbox VALUES (?, 0, ?, ?, NULL, ?)')
-    const { changes } = insert.run(closing.id, now + FIRST_WAY_MS, isSent ? now : null, JSON.stringify(entry))
+    const { changes } = this.statements.insert.run(
+      closing.id,
+      now + FIRST_WAY_MS,
+      isSent ? now : null,
+      JSON.stringify(entry),
+    )
     if (changes === 0) return
     const times = { admittedMs: closing.admittedMs, endedMs: now }
     this.writer.row(
@@ -229,7 +230,23 @@ export class Outbox implements SettlementLog {
     if (usage === undefined) return
     const { organization, key } = account
     const model = closing.settlement.model ?? ''
-    this.writer.usage({ day: dayOf(closing.admittedMs), organization, key, model }, usage)
+    sums.add({ day: dayOf(closing.admittedMs), organization, key, model }, usage)
+  }
+}
+
+function prepare(database: Database) {
+  return {
+    insert: database.query('INSERT OR IGNORE INTO outbox VALUES (?, 0, ?, ?, NULL, ?)'),
+    sent: database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE id = ?'),
+    taken: database.query('UPDATE outbox SET state = 1, taken_ms = ? WHERE id = ?'),
+    postponed: database.query('UPDATE outbox SET due_ms = ? WHERE id = ?'),
+    givenUp: database.query('UPDATE outbox SET state = 2 WHERE id = ?'),
+    reopen: database.query(
+      'UPDATE outbox SET state = 0, due_ms = ?, sent_ms = taken_ms WHERE taken_ms >= ? AND state = 1',
+    ),
+    forget: database.query(
+      'DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE taken_ms < ? AND state = 1 LIMIT ?)',
+    ),
   }
 }
 

@@ -24,6 +24,7 @@ function copy(): string {
   const directory = mkdtempSync(join(tmpdir(), 'weir-mutant-'))
   for (const part of [
     'src/core',
+    'src/process/ledger.ts',
     'src/ledger',
     'test/ledger',
     'test/laws/ledger.test.ts',

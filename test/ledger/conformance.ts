@@ -5,10 +5,10 @@ import { Failure } from '../../src/core/error.ts'
 import type { Limits } from '../../src/core/money.ts'
 import { rateLimitHeaders } from '../../src/ledger/allowance.ts'
 import type { Account, Hold, Ledger, Reservation, Settlement } from '../../src/ledger/ledger.ts'
-import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/ledger/open.ts'
 import { leftOf } from '../../src/ledger/standings.ts'
 import { groupUsage } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
+import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
 
 export interface Installation {
   readonly name: string

@@ -6,8 +6,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { KeyRecord, KeyStore } from '../../src/ledger/key-store.ts'
-import { type LedgerPlace, openKeyStore, watchedKeyStore } from '../../src/ledger/open.ts'
 import { isMistyped, newToken } from '../../src/ledger/token.ts'
+import { type LedgerPlace, openKeyStore, watchedKeyStore } from '../../src/process/ledger.ts'
 import { RedisServer } from './redis-server.ts'
 
 describe('a new key', () => {

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { Failure } from '../../src/core/error.ts'
-import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/ledger/open.ts'
 import type { RedisPlace } from '../../src/ledger/redis/connect.ts'
 import { dayOf } from '../../src/ledger/window.ts'
+import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 
 const directories: string[] = []

@@ -9,7 +9,8 @@ import { openDatabase } from '../database.ts'
 import { GroupCommit } from '../group-commit.ts'
 import type { Settlement } from '../ledger.ts'
 import { type EndKind, type LogRow, LogWriter, settledRow } from '../log-rows.ts'
-import { addUsage, noUsage, type UsageFigures, type UsagePlace } from '../usage-log.ts'
+import type { UsageFigures } from '../usage-log.ts'
+import { UsageSums } from '../usage-sums.ts'
 import { dayOf } from '../window.ts'
 import type { Changes } from './book.ts'
 import { charged } from './reservation.ts'
@@ -18,10 +19,6 @@ import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from '.
 
 /** Ended requests that may wait for their commit; beyond it the ledger takes no new ones. About 5 MB. */
 export const PENDING_MOST = 10_000
-/** How long single requests are kept; their sums by day are kept for good. */
-const ROWS_KEPT_MS = 90 * 86_400_000
-/** Rows let go of in one commit. */
-const DROPPED_A_COMMIT = 200
 
 export class Journal implements Changes {
   private readonly database: Database
@@ -30,7 +27,7 @@ export class Journal implements Changes {
   private readonly group: GroupCommit
   private readonly scopes = new Map<string, ScopeState>()
   private readonly live = new Map<string, ReservationState>()
-  private readonly usage = new Map<string, { readonly place: UsagePlace; figures: UsageFigures }>()
+  private readonly usage = new UsageSums()
   private readonly rows = new Map<string, LogRow>()
 
   /** `now` is the book's clock. Throws `LedgerFileError`. */
@@ -74,11 +71,7 @@ export class Journal implements Changes {
 
   used(reservation: ReservationState, model: string, figures: UsageFigures): void {
     const { organization, key } = reservation
-    const place = { day: dayOf(reservation.admittedMs), organization, key, model }
-    const name = `${place.day}\0${organization}\0${key}\0${model}`
-    const known = this.usage.get(name)
-    if (known === undefined) this.usage.set(name, { place, figures: addUsage(noUsage, figures) })
-    else known.figures = addUsage(known.figures, figures)
+    this.usage.add({ day: dayOf(reservation.admittedMs), organization, key, model }, figures)
   }
 
   ended(reservation: ReservationState, kind: EndKind, settlement: Settlement | undefined): void {
@@ -117,8 +110,8 @@ export class Journal implements Changes {
     for (const scope of this.scopes.values()) this.state.scope(scope)
     for (const reservation of this.live.values()) this.state.reservation(reservation)
     for (const row of this.rows.values()) this.writer.row(row)
-    for (const { place, figures } of this.usage.values()) this.writer.usage(place, figures)
-    if (this.rows.size > 0) this.writer.dropEndedBefore(this.now() - ROWS_KEPT_MS, DROPPED_A_COMMIT)
+    this.usage.each((place, figures) => this.writer.usage(place, figures))
+    this.writer.dropOld(this.now())
   }
 }
 

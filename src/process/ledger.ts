@@ -1,16 +1,16 @@
 /** Which kind of ledger there is, decided once: everything else knows the interfaces alone. */
 
-import { EmbeddedKeyStore } from './embedded/keys.ts'
-import { EmbeddedLedger } from './embedded/ledger.ts'
-import { EmbeddedStandings, EmbeddedUsageLog } from './embedded/readings.ts'
-import type { KeyStore } from './key-store.ts'
-import type { Ledger } from './ledger.ts'
-import type { RedisPlace } from './redis/connect.ts'
-import { RedisKeyStore } from './redis/keys.ts'
-import { RedisLedger, type WhenUnreachable } from './redis/ledger.ts'
-import { RedisStandings, RedisUsageLog } from './redis/readings.ts'
-import type { Standings } from './standings.ts'
-import type { UsageLog } from './usage-log.ts'
+import { EmbeddedKeyStore } from '../ledger/embedded/keys.ts'
+import { EmbeddedLedger } from '../ledger/embedded/ledger.ts'
+import { EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/readings.ts'
+import type { KeyStore } from '../ledger/key-store.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import type { RedisPlace } from '../ledger/redis/connect.ts'
+import { RedisKeyStore } from '../ledger/redis/keys.ts'
+import { RedisLedger, type WhenUnreachable } from '../ledger/redis/ledger.ts'
+import { RedisStandings, RedisUsageLog } from '../ledger/redis/readings.ts'
+import type { Standings } from '../ledger/standings.ts'
+import type { UsageLog } from '../ledger/usage-log.ts'
 
 /** Where the ledger is: `ledger`, `ledger_unreachable` and `data_dir` of the configuration. */
 export interface LedgerPlace {
