@@ -3,7 +3,7 @@
 import { readdirSync } from 'node:fs'
 import { pino } from 'pino'
 import { parseConfig } from '../../src/config/load.ts'
-import type { Account, Amounts, Hold, Ledger, Reservation } from '../../src/ledger/ledger.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { Service } from '../../src/process/parts.ts'
 
 /** What is reserved and not settled, and what was settled wrongly; it forgets the rest. */
@@ -15,7 +15,7 @@ class CountingLedger implements Ledger {
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     this.reserved++
     this.live.add(hold.id)
-    return { id: hold.id, account, held: hold.amounts }
+    return { id: hold.id, account, held: hold.amounts, admittedMs: 0 }
   }
 
   async extend(_reservation: Reservation, _soFar: Amounts, _wanted: Amounts): Promise<boolean> {
@@ -26,6 +26,10 @@ class CountingLedger implements Ledger {
     if (this.live.delete(id)) return 'settled'
     this.settledTwice++
     return 'already_settled'
+  }
+
+  health(): LedgerHealth {
+    return { ready: true, pending: 0 }
   }
 
   async close(): Promise<void> {}

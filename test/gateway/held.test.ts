@@ -6,7 +6,7 @@ import { ticker } from '../../src/core/ticker.ts'
 import { Held } from '../../src/gateway/held.ts'
 import type { Counted } from '../../src/gateway/tally.ts'
 import { type Charged, Trace } from '../../src/gateway/trace.ts'
-import type { Account, Amounts, Hold, Ledger, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
 
 const SECOND = 1000
 const account: Account = { organization: 'o', organizationLimits: {}, key: 'k', keyLimits: {} }
@@ -20,7 +20,7 @@ class Recorder implements Ledger {
 
   async reserve(of: Account, hold: Hold): Promise<Reservation> {
     this.holds.push(hold)
-    return { id: hold.id, account: of, held: hold.amounts }
+    return { id: hold.id, account: of, held: hold.amounts, admittedMs: 0 }
   }
 
   async extend(_: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
@@ -32,6 +32,10 @@ class Recorder implements Ledger {
   async settle(_: Reservation, actual: Settlement): Promise<'settled'> {
     this.settlements.push(actual)
     return 'settled'
+  }
+
+  health(): LedgerHealth {
+    return { ready: true, pending: 0 }
   }
 
   async close(): Promise<void> {}

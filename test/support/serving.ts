@@ -3,7 +3,7 @@
 import { pino } from 'pino'
 import { type Config, parseConfig } from '../../src/config/load.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import type { Account, Amounts, Hold, Ledger, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
 import type { News } from '../../src/process/messages.ts'
 import { Service } from '../../src/process/parts.ts'
 import { configOf, type GatewaySetup } from './gateway.ts'
@@ -17,7 +17,7 @@ export class RecordingLedger implements Ledger {
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     this.reserved.push(hold)
-    return { id: hold.id, account, held: hold.amounts }
+    return { id: hold.id, account, held: hold.amounts, admittedMs: 0 }
   }
 
   async extend(_reservation: Reservation, _soFar: Amounts, wanted: Amounts): Promise<boolean> {
@@ -28,6 +28,10 @@ export class RecordingLedger implements Ledger {
   async settle(reservation: Reservation, actual: Settlement): Promise<'settled'> {
     this.settled.set(reservation.id, [...(this.settled.get(reservation.id) ?? []), actual])
     return 'settled'
+  }
+
+  health(): LedgerHealth {
+    return { ready: true, pending: 0 }
   }
 
   async close(): Promise<void> {}
