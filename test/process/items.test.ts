@@ -28,6 +28,9 @@ test('with Redis every worker knows the items that another one sent', async () =
     expect((await post([reference, { role: 'user', content: 'Again.' }])).status).toBe(200)
     expect(textOf(upstream.calls.at(-1)?.body ?? new Uint8Array())).toContain('The word is plum.')
   }
-  const unknown = await post([{ type: 'item_reference', id: 'msg_of_nobody' }, { role: 'user', content: 'x' }])
+  const unknown = await post([
+    { type: 'item_reference', id: 'msg_of_nobody' },
+    { role: 'user', content: 'x' },
+  ])
   expect([unknown.status, unknown.text]).toEqual([400, expect.stringContaining('store')])
 })
