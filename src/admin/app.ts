@@ -9,7 +9,7 @@ export interface Admin {
 
 /** The admin API. `reasons` tells why the program is not ready: none where it is. */
 export function createAdmin(reasons: () => Promise<readonly string[]>) {
-  return new Elysia()
+  return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
     .onError(({ code }) =>
       code === 'NOT_FOUND'
         ? json(404, { error: 'there is nothing at this path' })

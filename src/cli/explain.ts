@@ -1,35 +1,60 @@
-/** `weir explain`: what would happen to a request of this key for this model, in words for the operator. Asks the configuration alone. */
+/**
+ * `weir explain`: what would happen to a request of this key for this model, in words for the operator. Asks the configuration, and the
+ * running program, where there is one, which targets rest.
+ */
 
-import { lacks, noNeeds } from '../catalog/capability.ts'
+import { lacks, type Needs, noNeeds } from '../catalog/capability.ts'
 import { type Access, AUTO, access, Catalog, type Key, kindOf, type Model } from '../catalog/catalog.ts'
 import { isUsable } from '../catalog/keys.ts'
-import { type Candidate, resolve } from '../catalog/resolve.ts'
+import { type Candidate, type Exclusion, resolve } from '../catalog/resolve.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { Failure } from '../core/error.ts'
+import { isArray, isObject, type JsonObject, numberOf, stringOf } from '../core/json.ts'
 import type { Limits, Price } from '../core/money.ts'
 import { complain, exit, parseFlags } from './command.ts'
+import { askControl, ControlProblem } from './control.ts'
 
-const HELP = `Usage: weir explain --key ID --model NAME [--config FILE]
+const HELP = `Usage: weir explain --key ID --model NAME [--images] [--tools] [--tokens N] [--ttl 5m|1h] [--config FILE]
 
 Says what would happen to a request of this key for this model: which rule allows or denies it, the candidates in the
-order in which they would be tried, prices and limits.
+order in which they would be tried and what excludes the others, which of them rest, prices and limits.
 
   --key ID       the id of the key (not the key itself)
   --model NAME   what the caller would write: a public name, an alias or auto
+  --images       the request holds images
+  --tools        the request brings tools
+  --tokens N     the request takes N tokens of the context window, input and output together
+  --ttl 5m|1h    the request asks for prompt caching of that length
   --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
   --help         prints this
 `
+
+/** A target that rests, in the running program. */
+export interface Resting {
+  readonly provider: string
+  readonly model: string
+  readonly words: string
+}
 
 /** Returns the exit code: 0 also where the answer is a refusal, which is then what was asked for. */
 export async function explain(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, HELP, {
     key: { type: 'string' },
     model: { type: 'string' },
+    images: { type: 'boolean' },
+    tools: { type: 'boolean' },
+    tokens: { type: 'string' },
+    ttl: { type: 'string' },
     config: { type: 'string' },
   })
   if ('code' in parsed) return parsed.code
   const { key: id, model: name, config: flag } = parsed.flags
+  const needs = needsOf(parsed.flags)
+  if (typeof needs === 'string') {
+    complain(`${needs} (see --help)`)
+    return exit.usage
+  }
   if (typeof id !== 'string' || typeof name !== 'string') {
     complain('explain needs --key ID and --model NAME (see --help)')
     return exit.usage
@@ -46,18 +71,70 @@ export async function explain(args: readonly string[]): Promise<number> {
     complain(`no key of the configuration has the id ${quoted(id)}${didYouMean(id, ids)}`)
     return exit.wrong
   }
-  process.stdout.write(`${explanation(catalog, key, name, Date.now()).join('\n')}\n`)
+  const resting = await restingTargets(loaded.config.dataDir)
+  process.stdout.write(`${explanation(catalog, key, { name, needs, resting }, Date.now()).join('\n')}\n`)
   return exit.done
 }
 
+/** What the request needs, or what is wrong with the flags. */
+function needsOf(flags: Readonly<Record<string, string | boolean | undefined>>): Needs | string {
+  const { images, tools, tokens, ttl } = flags
+  if (tokens !== undefined && !/^\d{1,9}$/.test(String(tokens)))
+    return `--tokens must be a whole number, not "${tokens}"`
+  if (ttl !== undefined && ttl !== '5m' && ttl !== '1h') return `--ttl must be 5m or 1h, not "${ttl}"`
+  return {
+    ...noNeeds,
+    images: images === true,
+    tools: tools === true,
+    inputTokens: Number(tokens ?? 0),
+    cache: ttl !== undefined,
+    ttls: ttl === undefined ? [] : [ttl],
+  }
+}
+
+/** Undefined where no program runs in this data directory, or it cannot say. */
+async function restingTargets(dataDir: string): Promise<readonly Resting[] | undefined> {
+  try {
+    const rests = (await askControl(dataDir, { ask: 'rests' }))?.['rests']
+    if (!isArray(rests)) return undefined
+    return rests.flatMap((rest) => {
+      if (!isObject(rest)) return []
+      const [provider, model] = [stringOf(rest['provider']), stringOf(rest['model'])]
+      return provider === undefined || model === undefined ? [] : [{ provider, model, words: restWords(rest) }]
+    })
+  } catch (error) {
+    if (!(error instanceof ControlProblem)) throw error
+    complain(error.message)
+    return undefined
+  }
+}
+
+function restWords(rest: JsonObject): string {
+  const why = `after ${stringOf(rest['reason']) ?? 'failures'}`
+  if (rest['probing'] === true) return `is being probed ${why}`
+  const seconds = Math.ceil((numberOf(rest['restMs']) ?? 0) / 1000)
+  if (seconds === 0) return `gets one request at a time until it succeeds, ${why}`
+  return `rests for another ${seconds} s ${why}${rest['asked'] === true ? ', as the provider asked' : ''}`
+}
+
+/** What is asked about. */
+export interface Question {
+  /** The model as a caller would write it. */
+  readonly name: string
+  readonly needs: Needs
+  /** Undefined where no running program could be asked. */
+  readonly resting: readonly Resting[] | undefined
+}
+
 /** The lines of the answer. */
-export function explanation(catalog: Catalog, key: Key, name: string, nowMs: number): readonly string[] {
+export function explanation(catalog: Catalog, key: Key, question: Question, nowMs: number): readonly string[] {
+  const { name } = question
   return [
     `key "${key.id}" of organisation "${key.organization.id}" asks for ${quoted(name)}`,
     ...(isUsable(key, nowMs) ? [] : [`the key is ${key.disabled ? 'disabled' : 'expired'}: 401 invalid_api_key`]),
     `automatic selection: ${key.auto}`,
     ...(name === AUTO ? catalog.autoCandidates : chain(catalog, name)).map((model) => permission(key, model)),
-    ...outcome(catalog, key, name),
+    ...outcome(catalog, key, question),
     ...limitLines(`organisation "${key.organization.id}"`, key.organization.limits),
     ...limitLines(`key "${key.id}"`, key.limits),
   ]
@@ -93,24 +170,35 @@ function reason(key: Key, verdict: Access): string {
 }
 
 /** The candidates that would be tried, or the error that the caller would get. */
-function outcome(catalog: Catalog, key: Key, name: string): readonly string[] {
+function outcome(catalog: Catalog, key: Key, { name, needs, resting }: Question): readonly string[] {
   const model = catalog.lookup(name)
   const kind = typeof model === 'string' ? 'chat' : kindOf(model)
   try {
-    const { candidates } = resolve(catalog, key, { name, kind, needs: noNeeds }, () => false)
-    return ['candidates, in order:', ...candidates.map(candidateLine)]
+    const { candidates, excluded } = resolve(catalog, key, { name, kind, needs })
+    return [
+      'candidates, in order:',
+      ...candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [])),
+      ...excluded.map(exclusionLine),
+      ...(resting === undefined ? ['no program runs in this data_dir: which targets rest is not known'] : []),
+    ]
   } catch (failure) {
     if (!(failure instanceof Failure)) throw failure
     return [`refused: ${failure.row.status} ${failure.code}: ${failure.message}`]
   }
 }
 
-function candidateLine({ model, target }: Candidate, index: number): string {
+function exclusionLine({ model, reason }: Exclusion): string {
+  return `  excluded: ${model.name} ${reason}`
+}
+
+function candidateLine({ model, target }: Candidate, index: number, resting: readonly Resting[]): string {
+  const rest = resting.find(({ provider, model: name }) => provider === target.provider && name === target.model)
   const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
     (lack) => lack !== undefined,
   )
   const remarks = kindOf(model) === 'image' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
-  return `  ${index + 1}. ${model.name} at ${target.provider} (${target.model}); ${priceText(model.price)}${remarks}`
+  const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model}); ${priceText(model.price)}${remarks}`
+  return rest === undefined ? place : `${place}; ${rest.words}`
 }
 
 function priceText(price: Price | undefined): string {

@@ -26,6 +26,10 @@ export interface FaultDetail {
   readonly code?: string | undefined
   /** How long the provider asked to be left alone. */
   readonly retryAfterMs?: number | undefined
+  /** True where the adapter itself cannot put the request in this provider's words: nothing was sent, and another provider may be able to. */
+  readonly unsent?: boolean | undefined
+  /** True where the time of the request was up, over all its candidates, and not this provider's own. */
+  readonly hurried?: boolean | undefined
   readonly cause?: unknown
 }
 

@@ -28,7 +28,10 @@ export function mergeUsage(earlier: Usage, later: Usage): Usage {
   }
 }
 
-/** A provider's count where it is usable: a whole number from 0 to 2^53 - 1. Anything else counts as not reported. */
+/** No model reads or writes so much in one request. What claims more would empty a budget at once. */
+const TOKENS_MAX = 100_000_000
+
+/** A provider's count where it is usable: a whole number from 0 to 100 million. Anything else counts as not reported. */
 export function tokenCount(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= TOKENS_MAX ? value : undefined
 }

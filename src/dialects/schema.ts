@@ -31,10 +31,12 @@ function complaint(error: ValueError): Failure {
   return new Failure('invalid_field', `Invalid value for '${param}': ${lowerFirst(inner.message)}.`, { param })
 }
 
-/** A union's own complaint says nothing; that of its first variant does. */
+/** A union's own complaint says nothing; that of the variant that fits best, failing deepest, does. The first counts among equals. */
 function innermost(error: ValueError): ValueError {
-  const first = error.type === ValueErrorType.Union ? error.errors[0]?.First() : undefined
-  return first === undefined ? error : innermost(first)
+  if (error.type !== ValueErrorType.Union) return error
+  const complaints = error.errors.flatMap((variant) => variant.First() ?? []).map(innermost)
+  const deepest = Math.max(...complaints.map(({ path }) => path.length))
+  return complaints.find(({ path }) => path.length === deepest) ?? error
 }
 
 /** `/messages/3/content` → `messages[3].content`: the way official errors name a field. */

@@ -3,8 +3,10 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import { Failure } from '../core/error.ts'
 import { Fault, type FaultKind } from '../core/fault.ts'
+import type { Permit, Rest } from './breaker.ts'
 import type { Gateway } from './gateway.ts'
 import type { Flight } from './in-flight.ts'
+import type { Route } from './route.ts'
 import type { Trace } from './trace.ts'
 
 /** Whose attempts they are, and how long they may go on. */
@@ -13,13 +15,17 @@ interface Asking {
   readonly dueMs: number
   readonly flight: Pick<Flight, 'interrupted'>
   readonly trace: Pick<Trace, 'attempts'>
+  /** False where the limits of the caller do not allow what this candidate may cost: then it is passed over. */
+  readonly affords: (candidate: Candidate) => Promise<boolean>
+  readonly route?: Route | undefined
 }
 
-/** What a candidate gave, and how many were passed over before it. */
+/** What a candidate gave. */
 export interface Answered<T> {
   readonly value: T
   readonly candidate: Candidate
-  readonly fallbacks: number
+  /** Takes a failure that comes after the first event, when there is no other candidate any more. */
+  readonly permit: Permit
 }
 
 /** `retry-after` where no provider gave a figure. */
@@ -30,37 +36,118 @@ const RETRY_SECONDS = 1
  * to the caller at once, and one that comes of our own interruption is none of the candidate's. Throws the `Failure` that sums up what
  * the candidates did.
  */
-export async function attempt<T>(
+export function attempt<T>(
   gateway: Gateway,
   candidates: readonly Candidate[],
-  { dueMs, flight, trace }: Asking,
+  asking: Asking,
   ask: (candidate: Candidate) => Promise<T>,
 ): Promise<Answered<T>> {
-  const faults: Fault[] = []
-  for (const [passed, candidate] of candidates.entries()) {
-    if (candidate.resting) continue
-    const startedMs = performance.now()
-    if (faults.length >= gateway.routing.maxAttempts || (faults.length > 0 && startedMs >= dueMs)) break
-    const { provider, model } = candidate.target
-    const note = (fault?: Fault) => {
-      const ms = Math.round((performance.now() - startedMs) * 10) / 10
-      const status = fault === undefined ? 200 : fault.detail.status
-      trace.attempts.push({ provider, model, status, error: flight.interrupted ?? fault?.kind, ms })
+  return new Attempts(gateway, asking, ask).run(candidates)
+}
+
+class Attempts<T> {
+  private made = 0
+  private readonly faults: Fault[] = []
+  private readonly rests: Rest[] = []
+  /** What keeps a candidate from being asked at all: told to the caller where nobody could be. */
+  private unsent: Fault | undefined
+
+  constructor(
+    private readonly gateway: Gateway,
+    private readonly asking: Asking,
+    private readonly ask: (candidate: Candidate) => Promise<T>,
+  ) {}
+
+  async run(candidates: readonly Candidate[]): Promise<Answered<T>> {
+    const { breaker, routing } = this.gateway
+    for (const candidate of candidates) {
+      if (this.made >= routing.maxAttempts || (this.made > 0 && performance.now() >= this.asking.dueMs)) break
+      const permit = breaker.enter(candidate.target)
+      if (permit === undefined) {
+        this.rest(candidate)
+        continue
+      }
+      const answered = await this.attempt(candidate, permit)
+      if (answered !== undefined) return answered
     }
+    const answered = this.made === 0 ? await this.wake(candidates) : undefined
+    if (answered !== undefined) return answered
+    if (this.unsent !== undefined && this.faults.length === 0) refuseCallersMistake(this.unsent)
+    throw summary(this.faults, this.rests)
+  }
+
+  private rest(candidate: Candidate): void {
+    this.asking.route?.add(candidate, 'resting')
+    const rest = this.gateway.breaker.restOf(candidate.target)
+    if (rest !== undefined) this.rests.push(rest)
+  }
+
+  /** All of them rest: the one whose rest ends first is asked rather than nobody, unless its provider said not to be. */
+  private async wake(candidates: readonly Candidate[]): Promise<Answered<T> | undefined> {
+    const { breaker } = this.gateway
+    const resting = candidates.flatMap((candidate) => {
+      const rest = breaker.restOf(candidate.target)
+      return rest === undefined || (rest.asked && rest.restMs > 0) ? [] : [{ candidate, rest }]
+    })
+    resting.sort((one, other) => one.rest.restMs - other.rest.restMs)
+    for (const { candidate } of resting) {
+      const answered = await this.attempt(candidate, breaker.enterAnyway(candidate.target))
+      if (answered !== undefined || this.made > 0) return answered
+    }
+    return undefined
+  }
+
+  /** Undefined where the candidate failed and the next one is to be tried. */
+  private async attempt(candidate: Candidate, permit: Permit): Promise<Answered<T> | undefined> {
     try {
-      const value = await ask(candidate)
-      note()
-      return { value, candidate, fallbacks: passed }
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error
-      note(error)
-      if (flight.interrupted !== undefined) throw error
-      if (error.kind === 'credential') gateway.alarm('a provider rejects our credential', { provider, model })
-      refuseCallersMistake(error)
-      faults.push(error)
+      if (!(await this.asking.affords(candidate))) {
+        this.asking.route?.add(candidate, 'over the limit')
+        return undefined
+      }
+      const value = await this.try(candidate, permit)
+      return value === undefined ? undefined : { ...value, candidate, permit }
+    } finally {
+      permit.release()
     }
   }
-  throw summary(faults)
+
+  private async try(candidate: Candidate, permit: Permit): Promise<{ readonly value: T } | undefined> {
+    const startedMs = performance.now()
+    const first = this.made++ === 0
+    try {
+      const value = await this.ask(candidate)
+      permit.succeeded()
+      this.note(candidate, startedMs)
+      return { value }
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      this.note(candidate, startedMs, error)
+      if (error.detail.unsent === true) {
+        this.made--
+        this.unsent = error
+        return undefined
+      }
+      if (this.asking.flight.interrupted !== undefined) throw error
+      // Whoever had no more than what the others left of the time has not failed.
+      const rests = (first || error.detail.hurried !== true) && permit.failed(error)
+      const { provider, model } = candidate.target
+      // Once a rest, not once a request.
+      if (rests && error.kind === 'credential')
+        this.gateway.alarm('a provider rejects our credential', { provider, model })
+      refuseCallersMistake(error)
+      this.faults.push(error)
+      return undefined
+    }
+  }
+
+  private note(candidate: Candidate, startedMs: number, fault?: Fault): void {
+    const { flight, trace, route } = this.asking
+    const { provider, model } = candidate.target
+    const ms = Math.round((performance.now() - startedMs) * 10) / 10
+    const status = fault === undefined ? 200 : fault.detail.status
+    trace.attempts.push({ provider, model, status, error: flight.interrupted ?? fault?.kind, ms })
+    route?.add(candidate, fault?.kind ?? 'answered')
+  }
 }
 
 function refuseCallersMistake(fault: Fault): void {
@@ -69,36 +156,33 @@ function refuseCallersMistake(fault: Fault): void {
   if (fault.kind === 'too_large') throw new Failure('upstream_too_large', fault.message, { cause: fault })
 }
 
-/** One failure for all that was tried: what all have in common, else what the last one said. */
-function summary(faults: readonly Fault[]): Failure {
+/** One failure for all that was tried or rests: what all have in common, else what the last one that was tried said. */
+function summary(faults: readonly Fault[], rests: readonly Rest[]): Failure {
   const last = faults.at(-1)
+  const retryAfterSeconds = retrySeconds(faults, rests)
   const all = (...kinds: readonly FaultKind[]) => faults.every((fault) => kinds.includes(fault.kind))
-  if (last === undefined)
-    return overloaded('Every provider of this model is resting after failures; try again shortly.', faults)
-  if (all('rate_limited')) {
-    const retryAfterSeconds = retrySeconds(faults)
+  const overloaded = (message: string) => new Failure('overloaded', message, { retryAfterSeconds, cause: last })
+  if (all('rate_limited') && rests.every(({ asked }) => asked) && faults.length + rests.length > 0) {
     return new Failure('upstream_rate_limited', 'Every provider of this model is rate limited; try again later.', {
       retryAfterSeconds,
       cause: last,
     })
   }
+  if (last === undefined)
+    return overloaded('Every provider of this model is resting after failures; try again shortly.')
   if (all('overloaded', 'rate_limited'))
-    return overloaded('Every provider of this model is overloaded; try again shortly.', faults)
-  if (all('timeout') || last.kind === 'timeout') {
+    return overloaded('Every provider of this model is overloaded; try again shortly.')
+  if (last.kind === 'timeout') {
     return new Failure('upstream_timeout', 'No provider of this model answered in time.', { cause: last })
   }
   if (last.kind === 'overloaded' || last.kind === 'rate_limited') {
-    return overloaded('No provider of this model can answer now; try again shortly.', faults)
+    return overloaded('No provider of this model can answer now; try again shortly.')
   }
   return new Failure('upstream_failed', 'The provider of this model failed to give a valid answer.', { cause: last })
 }
 
-function overloaded(message: string, faults: readonly Fault[]): Failure {
-  return new Failure('overloaded', message, { retryAfterSeconds: retrySeconds(faults), cause: faults.at(-1) })
-}
-
-/** The shortest wait that a provider asked for, in whole seconds. */
-function retrySeconds(faults: readonly Fault[]): number {
-  const waits = faults.flatMap((fault) => fault.detail.retryAfterMs ?? [])
-  return waits.length === 0 ? RETRY_SECONDS : Math.ceil(Math.min(...waits) / 1000)
+/** The shortest wait after which there is somebody to ask again, in whole seconds. */
+function retrySeconds(faults: readonly Fault[], rests: readonly Rest[]): number {
+  const waits = [...faults.flatMap((fault) => fault.detail.retryAfterMs ?? []), ...rests.map(({ restMs }) => restMs)]
+  return waits.length === 0 ? RETRY_SECONDS : Math.max(RETRY_SECONDS, Math.ceil(Math.min(...waits) / 1000))
 }

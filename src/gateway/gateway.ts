@@ -1,8 +1,10 @@
 /** What a request walks through: everything that one configuration makes, put together. */
 
-import type { Catalog, TargetRef } from '../catalog/catalog.ts'
+import type { Catalog, Key } from '../catalog/catalog.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Endpoint, Provider } from '../providers/provider.ts'
+import type { Affinity } from './affinity.ts'
+import type { Breaker } from './breaker.ts'
 
 /** A provider of the configuration with the adapter that speaks its API. */
 export interface Upstream {
@@ -16,8 +18,14 @@ export interface Gateway {
   readonly upstreams: ReadonlyMap<string, Upstream>
   readonly ledger: Ledger
   readonly routing: { readonly maxAttempts: number; readonly totalTimeoutMs: number }
-  /** Whether a target is to be passed over for now. */
-  readonly resting: (target: TargetRef) => boolean
+  /** Which targets are to be passed over for now. It outlives the configuration. */
+  readonly breaker: Breaker
+  /** Where conversations stay. It outlives the configuration, too. */
+  readonly affinity: Affinity
+  /** Whether answers say how their model was chosen. */
+  readonly explainRoute: boolean
+  /** Whether a key that was accepted no longer is. */
+  readonly isRevoked: (key: Key) => boolean
   /** Takes an error of our own, for the log. */
   readonly report: (error: unknown, requestId: string) => void
   /** Takes what the operator must know: a provider that rejects our credential. */

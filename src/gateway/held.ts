@@ -4,6 +4,7 @@ import { Failure } from '../core/error.ts'
 import type { Price } from '../core/money.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Usage } from '../core/usage.ts'
+import { rateLimitHeaders } from '../ledger/allowance.ts'
 import type { Account, Amounts, Ledger, Outcome, Reservation } from '../ledger/ledger.ts'
 import { costMicroUsd } from '../ledger/price.ts'
 import type { Counted } from './tally.ts'
@@ -45,11 +46,13 @@ export class Held implements AsyncDisposable, Ticking {
   private settled = false
   private handedOver = false
   private extendedMs = performance.now()
+  private isRevoked: () => boolean = () => false
+  private cut: () => void = () => {}
 
   private constructor(
     private readonly ledger: Ledger,
     private readonly reservation: Reservation,
-    private readonly quote: Quote,
+    private quote: Quote,
     private readonly trace: Trace,
     private readonly progress: () => Counted | undefined,
   ) {}
@@ -67,9 +70,32 @@ export class Held implements AsyncDisposable, Ticking {
       amounts: slice(quote, 0),
       floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
     }
-    const held = new Held(ledger, await ledger.reserve(account, hold), quote, trace, progress)
+    const reservation = await ledger.reserve(account, hold)
+    if (reservation.requests ?? reservation.tokens) trace.limitHeaders = rateLimitHeaders(reservation)
+    const held = new Held(ledger, reservation, quote, trace, progress)
     ticker.add(held)
     return held
+  }
+
+  /**
+   * What becomes of a stream whose growth is refused where the operator wants it cut, and of one whose key was revoked meanwhile: it is
+   * told at an extension. Without this it goes on, and what it takes is charged all the same.
+   */
+  onRefusal(isRevoked: () => boolean, cut: () => void): void {
+    this.isRevoked = isRevoked
+    this.cut = cut
+  }
+
+  /**
+   * Another candidate is to be asked, which may be dearer. False where a limit does not allow the difference, or the ledger cannot be
+   * asked: then that candidate is not to be. What was held before stays held.
+   */
+  async requote(quote: Quote): Promise<boolean> {
+    const [held, wanted] = [slice(this.quote, 0), slice(quote, 0)]
+    const dearer = wanted.costMicroUsd > held.costMicroUsd || wanted.outputTokens > held.outputTokens
+    if (dearer && !(await this.ledger.extend(this.reservation, NOTHING, wanted).catch(refused))) return false
+    this.quote = quote
+    return true
   }
 
   /** From here on the disposal leaves it alone: the new holder settles. */
@@ -77,13 +103,15 @@ export class Held implements AsyncDisposable, Ticking {
     this.handedOver = true
   }
 
-  /** Moves the lease and records the progress, every 10 s. A refusal changes nothing: the answer is under way. */
+  /** Moves the lease and records the progress, every 10 s. */
   tick(nowMs: number): void {
     if (nowMs - this.extendedMs < EXTEND_MS) return
     this.extendedMs = nowMs
     const used = this.progress()?.usage
     const soFar = used === undefined ? NOTHING : amounts(used.input, used.output, this.quote)
-    this.ledger.extend(this.reservation, soFar, slice(this.quote, soFar.outputTokens)).catch(letPass)
+    if (this.isRevoked()) this.cut()
+    const grown = this.ledger.extend(this.reservation, soFar, slice(this.quote, soFar.outputTokens))
+    grown.then((granted) => granted || !cutsOnRefusal(this.reservation.account) || this.cut()).catch(letPass)
   }
 
   /** Ends the reservation with what was really used: nothing, where no provider's answer is to be paid. Later calls change nothing. */
@@ -109,9 +137,19 @@ export class Held implements AsyncDisposable, Ticking {
   }
 }
 
+/** One limit that wants it is enough: which of them refused is not told. */
+function cutsOnRefusal({ organizationLimits, keyLimits }: Account): boolean {
+  return organizationLimits.spend?.onExhausted === 'cut' || keyLimits.spend?.onExhausted === 'cut'
+}
+
 /** A ledger that cannot be asked now misses this extension; the next one, or the settlement, says the same and more. */
 function letPass(error: unknown): void {
   if (!(error instanceof Failure)) throw error
+}
+
+function refused(error: unknown): false {
+  letPass(error)
+  return false
 }
 
 /** The input, and output up to the next slice beyond what is written. */

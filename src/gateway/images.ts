@@ -1,8 +1,8 @@
 /** One request for images, top to bottom: resolve, hold, ask, answer, settle. Providers are asked for whole answers only. */
 
 import { noNeeds } from '../catalog/capability.ts'
-import type { Key } from '../catalog/catalog.ts'
-import { type Candidate, resolve } from '../catalog/resolve.ts'
+import type { Key, Model } from '../catalog/catalog.ts'
+import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import { Failure } from '../core/error.ts'
 import { Fault } from '../core/fault.ts'
 import type { ImageFigures, ImageRequest } from '../core/image.ts'
@@ -12,8 +12,9 @@ import { imagePrice } from '../ledger/price.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 import { attempt } from './attempt.ts'
 import type { Gateway } from './gateway.ts'
-import { type Bill, Held } from './held.ts'
+import { type Bill, Held, type Quote } from './held.ts'
 import type { Flight } from './in-flight.ts'
+import { Route } from './route.ts'
 import type { Counted } from './tally.ts'
 import type { Trace } from './trace.ts'
 import { type Answered, accountOf, interruptedFailure, note, parseJson, send, upstreamOf } from './walk.ts'
@@ -60,13 +61,13 @@ class ImageWalk {
   async answer(): Promise<ImageAnswer> {
     const { gateway, order } = this
     const ask = { name: order.image.model, kind: 'image', needs: noNeeds } as const
-    const { candidates } = resolve(gateway.catalog, order.key, ask, gateway.resting)
+    const { candidates, excluded } = resolve(gateway.catalog, order.key, ask)
     const first = candidates[0]
     if (first === undefined) throw new Failure('overloaded', 'No provider of this model can answer now.')
     await using held = await this.hold(first)
     order.flight.onInterrupt(() => this.current?.call.abort())
     try {
-      return await this.ask(candidates, held)
+      return await this.ask(candidates, excluded, held)
     } catch (error) {
       // After an error of our own the call may still be under way.
       this.current?.call.abort()
@@ -79,29 +80,40 @@ class ImageWalk {
   }
 
   private hold({ model }: Candidate): Promise<Held> {
-    const { key, image, trace } = this.order
-    const quote = {
-      inputTokens: this.estimate.input,
-      maxOutputTokens: this.estimate.output,
-      price: model.price && imagePrice(model.price, {}),
-      images: image.images,
-      atOnce: true,
-    }
-    return Held.open(this.gateway.ledger, accountOf(key), quote, trace, () =>
+    const { key, trace } = this.order
+    return Held.open(this.gateway.ledger, accountOf(key), this.quote(model), trace, () =>
       this.current === undefined ? undefined : this.count(undefined),
     )
   }
 
-  private async ask(candidates: readonly Candidate[], held: Held): Promise<ImageAnswer> {
-    const { image, trace, flight } = this.order
-    const asking = { trace, flight, dueMs: this.dueMs }
-    const answered = await attempt(this.gateway, candidates, asking, (candidate) => this.make(candidate))
-    const { candidate, fallbacks, value } = answered
+  private quote({ price }: Model): Quote {
+    return {
+      inputTokens: this.estimate.input,
+      maxOutputTokens: this.estimate.output,
+      price: price && imagePrice(price, {}),
+      images: this.order.image.images,
+      atOnce: true,
+    }
+  }
+
+  private async ask(
+    candidates: readonly Candidate[],
+    excluded: Resolution['excluded'],
+    held: Held,
+  ): Promise<ImageAnswer> {
+    const { dueMs, gateway, order } = this
+    const { image, trace } = order
+    const route = gateway.explainRoute ? new Route() : undefined
+    const affords = ({ model }: Candidate) => held.requote(this.quote(model))
+    const asking = { ...order, dueMs, route, affords }
+    const { candidate, value } = await attempt(gateway, candidates, asking, (each) => this.make(each))
+    const fallbacks = candidates.indexOf(candidate)
     note(trace, candidate, fallbacks)
     trace.status = 200
     await held.settle('completed', this.bill(candidate, value.figures))
     const { text, body } = value
-    return { text, body, requestedModel: image.model, servedModel: candidate.model.name, fallbacks }
+    const answered = { requestedModel: image.model, servedModel: candidate.model.name, fallbacks }
+    return { text, body, ...answered, route: route?.text(excluded) }
   }
 
   private async make(candidate: Candidate): Promise<Made> {

@@ -2,7 +2,7 @@
 
 import { fit, needsOf, outputLimit } from '../catalog/capability.ts'
 import type { Key, Model } from '../catalog/catalog.ts'
-import { type Candidate, resolve } from '../catalog/resolve.ts'
+import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
 import { Failure } from '../core/error.ts'
 import type { StreamEvent } from '../core/event.ts'
@@ -13,12 +13,16 @@ import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import { restoreToolName, type Target, type UpstreamRequest } from '../providers/provider.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
-import { attempt } from './attempt.ts'
+import { Conversation } from './affinity.ts'
+import { type Answered as Attempted, attempt } from './attempt.ts'
+import type { Permit } from './breaker.ts'
+import { CallCheck } from './call-check.ts'
 import { Feed } from './feed.ts'
 import type { Gateway, Upstream } from './gateway.ts'
-import { type Bill, Held } from './held.ts'
+import { type Bill, Held, type Quote } from './held.ts'
 import type { Flight, Interruption } from './in-flight.ts'
-import { Pump } from './pump.ts'
+import { Pump, type StreamEnd } from './pump.ts'
+import { Route } from './route.ts'
 import { Tally } from './tally.ts'
 import type { Trace } from './trace.ts'
 import { type Answered, accountOf, interruptedFailure, note, readJson, send, upstreamOf } from './walk.ts'
@@ -45,6 +49,13 @@ interface Call {
   readonly toolNames: UpstreamRequest['toolNames']
 }
 
+/** A stream that has begun. */
+interface Streaming {
+  readonly pump: Pump
+  readonly call: Call
+  readonly permit: Permit
+}
+
 /**
  * Answers a request, or throws the `Failure` that its caller is told. A whole answer is settled when this returns; a stream settles
  * itself when it ends, and lands the flight.
@@ -54,29 +65,32 @@ export async function infer(gateway: Gateway, order: Order): Promise<Answer> {
 }
 
 class Walk {
-  readonly dueMs: number
-  readonly flight: Flight
-  readonly trace: Trace
+  private readonly dueMs: number
   private readonly inputTokens: number
   /** The call that is under way: what is charged where the caller leaves. */
   private current: Call | undefined
   private fit: { readonly model: Model; readonly request: ChatRequest } | undefined
+  private readonly conversation: Conversation
+  private readonly route: Route | undefined
+  private resolution: Resolution = { candidates: [], excluded: [] }
 
   constructor(
     private readonly gateway: Gateway,
     private readonly order: Order,
   ) {
-    this.flight = order.flight
-    this.trace = order.trace
     this.inputTokens = estimateInput(order.exchange.request)
     this.dueMs = performance.now() + gateway.routing.totalTimeoutMs
+    this.conversation = new Conversation(order.key.organization.id, order.exchange.request)
+    this.route = gateway.explainRoute ? new Route() : undefined
   }
 
   async answer(): Promise<Answer> {
     const { gateway, order } = this
     const { request } = order.exchange
     const ask = { name: request.model, kind: 'chat', needs: needsOf(request, this.inputTokens) } as const
-    const { candidates } = resolve(gateway.catalog, order.key, ask, gateway.resting)
+    this.resolution = resolve(gateway.catalog, order.key, ask)
+    const { affinity, breaker } = gateway
+    const candidates = affinity.order(this.resolution.candidates, this.conversation, (target) => breaker.isWell(target))
     const first = candidates[0]
     if (first === undefined) throw new Failure('overloaded', 'No provider of this model can answer now.')
     // What the model cannot honour is said before anything is held.
@@ -102,22 +116,40 @@ class Walk {
   }
 
   private hold(model: Model): Promise<Held> {
-    const { key, exchange, trace } = this.order
-    const maxOutputTokens = outputLimit(model, exchange.request)
-    return Held.open(
-      this.gateway.ledger,
-      accountOf(key),
-      { inputTokens: this.inputTokens, maxOutputTokens, price: model.price },
-      trace,
-      () => this.current?.tally.count(false),
-    )
+    const { key, trace } = this.order
+    const { ledger } = this.gateway
+    return Held.open(ledger, accountOf(key), this.quote(model), trace, () => this.current?.tally.count(false))
+  }
+
+  private quote(model: Model): Quote {
+    const { key, exchange } = this.order
+    const maxOutputTokens = outputLimit(model, exchange.request) ?? model.maxOutputTokens
+    const strict = key.limits.spend?.strict === true || key.organization.limits.spend?.strict === true
+    const atOnce = strict && maxOutputTokens !== undefined
+    return { inputTokens: this.inputTokens, maxOutputTokens, price: model.price, atOnce }
+  }
+
+  /** The candidates in order until one answers; what it may cost is held before it is asked. */
+  private async attempt<T>(
+    candidates: readonly Candidate[],
+    held: Held,
+    ask: (candidate: Candidate) => Promise<T>,
+  ): Promise<Attempted<T> & { readonly fallbacks: number }> {
+    const { dueMs, route } = this
+    const affords = ({ model }: Candidate) => held.requote(this.quote(model))
+    const answered = await attempt(this.gateway, candidates, { ...this.order, dueMs, route, affords }, ask)
+    const { candidate } = answered
+    this.gateway.affinity.served(candidate, this.conversation)
+    // Where the conversation stayed with a later candidate, those before it in the configuration were passed over, too.
+    const fallbacks = Math.max(candidates.indexOf(candidate), this.resolution.candidates.indexOf(candidate))
+    note(this.order.trace, candidate, fallbacks)
+    return { ...answered, fallbacks }
   }
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace } = this.order
-    const answered = await attempt(this.gateway, candidates, this, (candidate) => this.askWhole(candidate))
+    const answered = await this.attempt(candidates, held, (candidate) => this.askWhole(candidate))
     const { value, candidate, fallbacks } = answered
-    note(trace, candidate, fallbacks)
     trace.status = 200
     await held.settle('completed', this.bill(value.call, true))
     return { kind: 'whole', body: value.body, ...this.answered(candidate, fallbacks) }
@@ -126,8 +158,10 @@ class Walk {
   private async askWhole(candidate: Candidate): Promise<{ readonly body: JsonObject; readonly call: Call }> {
     const call = await this.open(candidate, false)
     const fold = new Fold()
+    const check = new CallCheck()
     const take = (told: StreamEvent) => {
       const event = restoreToolName(told, call.toolNames)
+      check.see(event)
       call.tally.add(event)
       fold.add(event)
     }
@@ -144,17 +178,21 @@ class Walk {
 
   private async stream(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace, flight } = this.order
-    const answered = await attempt(this.gateway, candidates, this, (candidate) => this.askStream(candidate))
-    const { candidate, fallbacks } = answered
+    const answered = await this.attempt(candidates, held, (candidate) => this.askStream(candidate))
+    const { candidate, fallbacks, permit } = answered
     const { pump, call } = answered.value
     call.call.found()
-    note(trace, candidate, fallbacks)
     trace.streamed = true
     trace.status = 200
     trace.markFirstByte()
     held.handOver()
+    const { key } = this.order
+    held.onRefusal(
+      () => this.gateway.isRevoked(key),
+      () => pump.interrupt('refused'),
+    )
     flight.onInterrupt((why) => pump.interrupt(why))
-    void this.settleStream(pump, call, held)
+    void this.settleStream({ pump, call, permit }, held)
     return { kind: 'stream', pump, ...this.answered(candidate, fallbacks) }
   }
 
@@ -169,9 +207,12 @@ class Walk {
   }
 
   /** Runs beside the stream until it has ended; nobody awaits it. */
-  private async settleStream(pump: Pump, call: Call, held: Held): Promise<void> {
+  private async settleStream({ pump, call, permit }: Streaming, held: Held): Promise<void> {
     const { trace, flight } = this.order
-    const { outcome, bug } = await pump.ended
+    const end = await pump.ended
+    const { outcome, bug } = end
+    const fault = providersFault(end)
+    if (fault !== undefined) permit.failed(fault)
     if (bug !== undefined) this.gateway.report(bug, trace.requestId)
     try {
       await held.settle(outcome, this.bill(call, outcome === 'completed'))
@@ -212,8 +253,15 @@ class Walk {
   }
 
   private answered(candidate: Candidate, fallbacks: number): Answered {
-    return { requestedModel: this.order.exchange.request.model, servedModel: candidate.model.name, fallbacks }
+    const { model: requestedModel } = this.order.exchange.request
+    const route = this.route?.text(this.resolution.excluded)
+    return { requestedModel, servedModel: candidate.model.name, fallbacks, route }
   }
+}
+
+/** What the provider did to a stream that had begun; undefined where it was not the provider that ended it. */
+function providersFault({ outcome, fault }: StreamEnd): Fault | undefined {
+  return outcome === 'provider_cut' || fault?.kind === 'timeout' ? fault : undefined
 }
 
 function served(model: Model): Served {

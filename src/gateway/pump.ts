@@ -10,6 +10,7 @@ import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import { type Provider, restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
+import { CallCheck } from './call-check.ts'
 import { type EventSink, Feed } from './feed.ts'
 import type { Interruption } from './in-flight.ts'
 import type { Tally } from './tally.ts'
@@ -60,6 +61,7 @@ export class Pump implements EventSink, Ticking {
   private readonly opening = Promise.withResolvers<void>()
   private readonly ending = Promise.withResolvers<StreamEnd>()
   private readonly feed: Feed
+  private readonly calls = new CallCheck()
   private sink: ByteSink | undefined
   private out = ''
   private state: State = 'working'
@@ -69,12 +71,12 @@ export class Pump implements EventSink, Ticking {
   private complete = false
   private firstEventMs: number | undefined
   private progressMs = performance.now()
-  private interruption: Interruption | 'stalled' | undefined
+  private interruption: Interruption | 'stalled' | 'refused' | undefined
   /** Ends the wait of `woken`, where somebody waits. */
   private wake: (() => void) | undefined
 
   constructor(
-    private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
+    private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort' | 'conceal'>,
     private readonly toolNames: UpstreamRequest['toolNames'],
     provider: Provider,
     private readonly encoder: StreamEncoder,
@@ -125,8 +127,8 @@ export class Pump implements EventSink, Ticking {
     return whole
   }
 
-  /** Ends the stream from outside: the caller left, or the process ends. */
-  interrupt(why: Interruption | 'stalled'): void {
+  /** Ends the stream from outside: the caller left or takes nothing, the process ends, or nothing more may be spent. */
+  interrupt(why: Interruption | 'stalled' | 'refused'): void {
     if (this.state === 'done' || this.interruption !== undefined) return
     this.interruption = why
     this.wake?.()
@@ -135,6 +137,7 @@ export class Pump implements EventSink, Ticking {
 
   event(told: StreamEvent): void {
     const event = restoreToolName(told, this.toolNames)
+    this.calls.see(event)
     this.firstEventMs ??= performance.now()
     if (isContent(event)) this.content = true
     this.tally.add(event)
@@ -271,7 +274,7 @@ export class Pump implements EventSink, Ticking {
       await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
     }
     this.end({ outcome: outcomeOf(this.interruption, fault), fault, bug })
-    if (!this.isOpen) this.opening.reject(error)
+    if (!this.isOpen) this.opening.reject(fault === undefined ? error : this.call.conceal(fault))
   }
 
   private end(end: StreamEnd): void {
@@ -281,13 +284,15 @@ export class Pump implements EventSink, Ticking {
   }
 }
 
-function outcomeOf(interruption: Interruption | 'stalled' | undefined, fault: Fault | undefined): Outcome {
+function outcomeOf(interruption: Interruption | 'stalled' | 'refused' | undefined, fault: Fault | undefined): Outcome {
   switch (interruption) {
     case 'caller_left':
     case 'drained':
       return interruption
     case 'stalled':
       return 'timed_out'
+    case 'refused':
+      return 'refused'
     default:
       return fault?.kind === 'timeout' ? 'timed_out' : 'provider_cut'
   }

@@ -45,12 +45,24 @@ export class Tally {
    * last reported, and what we received since may be more.
    */
   count(whole: boolean): Counted {
-    const { input, output } = this.reported
     const counted = this.output.tokens
+    const input = believed(this.reported.input, this.inputTokens)
+    const output = believed(this.reported.output, counted)
     const written = output === undefined ? counted : whole ? output : Math.max(output, counted)
+    const read = input ?? this.inputTokens
+    const cachedInput = this.reported.cachedInput && Math.min(this.reported.cachedInput, read)
     return {
-      usage: { ...this.reported, input: input ?? this.inputTokens, output: written },
+      usage: { ...this.reported, cachedInput, input: read, output: written },
       estimated: input === undefined || written !== output,
     }
   }
+}
+
+/** Beyond ten times our own count and this, a figure is a provider's mistake: hidden instructions and reasoning do not take so much. */
+const UNSEEN_TOKENS_MAX = 1_000_000
+
+/** A provider's figure, unless it cannot be: 0 where there was something, or absurdly much. Then it counts as not reported. */
+function believed(reported: number | undefined, counted: number): number | undefined {
+  if (reported === undefined || (reported === 0 && counted > 0)) return undefined
+  return reported > 10 * counted + UNSEEN_TOKENS_MAX ? undefined : reported
 }

@@ -52,6 +52,8 @@ export class Trace {
   provider: string | undefined
   fallbacks: number | undefined
   status = 0
+  /** `x-ratelimit-*` for whatever the answer is; set once the ledger has admitted the request. */
+  limitHeaders: Readonly<Record<string, string>> = {}
   streamed = false
   readonly attempts: AttemptLine[] = []
   private model: string | undefined

@@ -17,6 +17,8 @@ export interface Answered {
   readonly requestedModel: string
   readonly servedModel: string
   readonly fallbacks: number
+  /** How the model was chosen; absent unless the operator lets callers see it. */
+  readonly route?: string | undefined
 }
 
 /** Whose limits a request of this key falls under. */
@@ -42,7 +44,7 @@ export async function send(call: UpstreamCall, provider: Provider): Promise<void
   if (call.status >= 200 && call.status < 300) return
   const text = await call.errorText()
   if (call.status < 400) throw new Fault('failed', `the provider answered ${call.status}`, { status: call.status })
-  throw provider.fault(call.status, call.headers, text)
+  throw call.conceal(provider.fault(call.status, call.headers, text))
 }
 
 export async function readJson(call: UpstreamCall): Promise<JsonValue> {

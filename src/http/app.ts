@@ -91,7 +91,8 @@ export function createApp(state: EdgeState): App {
       // Elysia would ask the `GET` route of the path.
       if (request.method === 'HEAD') return answerProbe()
       server = from
-      return route(request)
+      // Without a Host, Bun gives the bare path, which Elysia cannot take apart.
+      return request.url.startsWith('/') ? routeBarePath(state, request, from) : route(request)
     },
   }
 }
@@ -99,6 +100,14 @@ export function createApp(state: EdgeState): App {
 /** `HEAD` answers at once and says nothing, without authentication: agents probe with it. */
 function answerProbe(): Response {
   return new Response(null, { headers: idHeaders(newRequestId()) })
+}
+
+function routeBarePath(state: EdgeState, request: Request, server: Server<undefined>): Response | Promise<Response> {
+  const path = pathOf(request.url)
+  const route = routes.find((known) => known.path === path && known.method === request.method)
+  if (route === undefined) return refuseOther(state, request)
+  const { family, dialect, handle } = route
+  return visit(state, request, { family, dialect }, (it) => handle(it, server))
 }
 
 /** A known path with another method is 405, all else 404. */

@@ -7,9 +7,9 @@ import { idHeaders } from './headers.ts'
 import { receive } from './inference.ts'
 
 export async function handleCountTokens(visit: Visit, server: Server<undefined>): Promise<Handled> {
-  const { parts, trace } = visit
+  const { parts, trace, flight } = visit
   const { key, body } = await receive(visit, server)
-  const tokens = await countTokens(parts.gateway, key, parts.acceptCount(body))
+  const tokens = await countTokens(parts.gateway, key, parts.acceptCount(body), flight)
   trace.status = 200
   const headers = { 'content-type': 'application/json', ...idHeaders(trace.requestId) }
   return { response: new Response(JSON.stringify({ input_tokens: tokens }), { headers }), ends: 'now' }

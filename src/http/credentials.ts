@@ -8,7 +8,7 @@ import { Failure } from '../core/error.ts'
  * `Authorization: Bearer KEY` or `x-api-key: KEY`, on every path. Throws `multiple_credentials` for both, or one given twice (which
  * arrives joined by a comma; no key holds one), and `unauthenticated` with one text for every key that is not to be used.
  */
-export function authenticate(headers: Headers, keys: KeyRing, nowMs: number): Key {
+export function authenticate(headers: Headers, keys: Pick<KeyRing, 'find'>, nowMs: number): Key {
   const authorization = headers.get('authorization')
   const apiKey = headers.get('x-api-key')
   if ((authorization !== null && apiKey !== null) || authorization?.includes(',') || apiKey?.includes(',')) {

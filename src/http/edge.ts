@@ -18,7 +18,7 @@ import { errorHeaders } from './headers.ts'
 export interface EdgeParts {
   readonly gateway: Gateway
   readonly catalog: Catalog
-  readonly keys: KeyRing
+  readonly keys: Pick<KeyRing, 'find'>
   readonly dialects: Readonly<Record<DialectName, Dialect>> & { readonly responses: ResponsesDialect }
   /** Converts a request of which only the tokens are to be counted. */
   readonly acceptCount: (body: JsonObject) => ChatRequest
@@ -113,7 +113,7 @@ function refuse({ request, parts, trace, flight, family }: Visit, error: unknown
   )
   flight.land()
   const body = JSON.stringify(errorBody(failure, family, trace.requestId))
-  return new Response(body, { status: failure.row.status, headers: errorHeaders(failure, trace.requestId) })
+  return new Response(body, { status: failure.row.status, headers: errorHeaders(failure, trace) })
 }
 
 /** An error of our own: reported to the operator; of it nothing is shown. */

@@ -2,6 +2,7 @@
 
 import type { Failure } from '../core/error.ts'
 import type { Answer } from '../gateway/infer.ts'
+import type { Trace } from '../gateway/trace.ts'
 
 export type HeaderRecord = Record<string, string>
 
@@ -12,16 +13,19 @@ export function idHeaders(requestId: string): HeaderRecord {
 
 /** inference-api.md 4.1 rule 9. Names come from the configuration or matched one of it, so they are fit for a header. */
 export function answerHeaders(
-  requestId: string,
-  answer: Pick<Answer, 'requestedModel' | 'servedModel' | 'fallbacks'>,
+  { requestId, limitHeaders }: Pick<Trace, 'requestId' | 'limitHeaders'>,
+  answer: Pick<Answer, 'requestedModel' | 'servedModel' | 'fallbacks' | 'route'>,
 ): HeaderRecord {
-  return {
+  const headers: HeaderRecord = {
+    ...limitHeaders,
     'x-request-id': requestId,
     'request-id': requestId,
     'X-Gateway-Requested-Model': answer.requestedModel,
     'X-Gateway-Served-Model': answer.servedModel,
     'X-Gateway-Fallback-Count': String(answer.fallbacks),
   }
+  if (answer.route !== undefined) headers['X-Gateway-Route'] = answer.route
+  return headers
 }
 
 /** inference-api.md 6.1; proxies in between are told not to gather the events. */
@@ -35,11 +39,15 @@ export const STREAM_HEADERS: Readonly<HeaderRecord> = {
 /** No SDK waits longer than a minute, and several do not repeat at all where they are asked to (wire.md C3). */
 const RETRY_SECONDS_MAX = 60
 
-export function errorHeaders(failure: Failure, requestId: string): HeaderRecord {
+export function errorHeaders(
+  failure: Failure,
+  { requestId, limitHeaders }: Pick<Trace, 'requestId' | 'limitHeaders'>,
+): HeaderRecord {
   const { detail, row } = failure
   const headers: HeaderRecord = {
     'content-type': 'application/json',
     'cache-control': 'no-store',
+    ...limitHeaders,
     ...idHeaders(requestId),
     ...row.headers,
     ...detail.headers,

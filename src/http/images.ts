@@ -18,7 +18,7 @@ export async function handleImages(visit: Visit, kind: ImageKind, server: Server
   trace.requestedModel = image.model
   const answer = await makeImages(parts.gateway, { key, image, flight, trace })
   const made = { text: answer.text, body: answer.body, model: answer.servedModel }
-  const headers = answerHeaders(trace.requestId, answer)
+  const headers = answerHeaders(trace, answer)
   if (!image.stream) {
     headers['content-type'] = 'application/json'
     return { response: new Response(imagesBody(made), { headers }), ends: 'now' }

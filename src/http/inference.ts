@@ -8,6 +8,7 @@ import { ticker } from '../core/ticker.ts'
 import type { Dialect } from '../dialects/dialect.ts'
 import { refuseForbidden } from '../dialects/forbidden.ts'
 import { type Answer, infer } from '../gateway/infer.ts'
+import type { Trace } from '../gateway/trace.ts'
 import { parseBody, readBody } from '../wire/body.ts'
 import { admit, type Handled, type Visit } from './edge.ts'
 import { answerHeaders, STREAM_HEADERS } from './headers.ts'
@@ -29,7 +30,7 @@ export async function handleInference(visit: Visit, accept: Accept, server: Serv
   const { key, body } = await receive(visit, server)
   const accepted = accept(body, { organization: key.organization.id })
   const exchange = accepted instanceof Promise ? await accepted : accepted
-  return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace.requestId)
+  return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace)
 }
 
 /** The steps that every JSON request of the public port has in common, in the order of decisions.md 1. */
@@ -49,16 +50,16 @@ export async function receiveBytes(
   const { request, flight } = visit
   const key = admit(visit)
   refuseEncoded(request.headers)
-  const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
-  // From here on silence is ours to bound: Bun would cut a stream that says nothing for 10 s.
+  // Silence is ours to bound from here on: Bun would end an upload below 16 KiB/s, and a stream that says nothing, after 10 s.
   server.timeout(request, 0)
+  const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
   request.signal.addEventListener('abort', () => flight.interrupt('caller_left'), { once: true })
   if (request.signal.aborted) flight.interrupt('caller_left')
   return { key, bytes }
 }
 
-function respond(answer: Answer, requestId: string): Handled {
-  const headers = answerHeaders(requestId, answer)
+function respond(answer: Answer, trace: Trace): Handled {
+  const headers = answerHeaders(trace, answer)
   if (answer.kind === 'whole') {
     headers['content-type'] = 'application/json'
     return { response: new Response(bodyOf(JSON.stringify(answer.body)), { headers }), ends: 'now' }

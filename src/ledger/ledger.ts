@@ -27,6 +27,8 @@ export interface Hold {
   readonly amounts: Amounts
   /** What is charged where the gateway dies before it could settle: the input estimate's price. */
   readonly floorMicroUsd: number
+  /** The public name of the first candidate: under it the usage is counted where the gateway dies before it could settle. */
+  readonly model?: string | undefined
 }
 
 /** What is left of a rate limit after a reservation, for `x-ratelimit-*`. */
@@ -40,6 +42,8 @@ export interface Reservation {
   readonly id: string
   readonly account: Account
   readonly held: Amounts
+  /** By the ledger's clock: it decides the day and the month that the request is counted in. */
+  readonly admittedMs: number
   readonly requests?: Allowance | undefined
   readonly tokens?: Allowance | undefined
 }
@@ -60,6 +64,15 @@ export interface Settlement {
   readonly provider?: string | undefined
 }
 
+/** How a ledger is, for whoever asks whether this process can serve. */
+export interface LedgerHealth {
+  readonly ready: boolean
+  /** What is wrong, in words for the operator; absent where nothing is. A ledger may be ready with a complaint. */
+  readonly complaint?: string | undefined
+  /** Settlements that have not reached their store yet. */
+  readonly pending: number
+}
+
 export interface Ledger {
   /** Throws `Failure` `rate_limited`, `exceeds_limit` or `quota_exhausted` where a limit does not allow it (nothing is consumed then), `ledger_unavailable` where it cannot be asked. */
   reserve(account: Account, hold: Hold): Promise<Reservation>
@@ -67,6 +80,7 @@ export interface Ledger {
   extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean>
   /** Never refuses: the tokens are already spent. */
   settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'>
+  health(): LedgerHealth
   /** Lets what is buffered reach its store. After it no verb may be called. */
   close(): Promise<void>
 }

@@ -1,6 +1,6 @@
 /** A ledger in process that knows no limits: it remembers what is reserved until it is settled, and refuses nothing. */
 
-import type { Account, Amounts, Hold, Ledger, Reservation, Settlement } from './ledger.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from './ledger.ts'
 
 export class UnlimitedLedger implements Ledger {
   private readonly live = new Set<string>()
@@ -12,7 +12,7 @@ export class UnlimitedLedger implements Ledger {
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     this.live.add(hold.id)
-    return { id: hold.id, account, held: hold.amounts }
+    return { id: hold.id, account, held: hold.amounts, admittedMs: Date.now() }
   }
 
   async extend(_reservation: Reservation, _soFar: Amounts, _wanted: Amounts): Promise<boolean> {
@@ -21,6 +21,10 @@ export class UnlimitedLedger implements Ledger {
 
   async settle(reservation: Reservation, _actual: Settlement): Promise<'settled' | 'already_settled'> {
     return this.live.delete(reservation.id) ? 'settled' : 'already_settled'
+  }
+
+  health(): LedgerHealth {
+    return { ready: true, pending: 0 }
   }
 
   async close(): Promise<void> {}

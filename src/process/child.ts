@@ -3,7 +3,7 @@
 import type { Subprocess } from 'bun'
 import type { Config } from '../config/config.ts'
 import type { Logger } from './log.ts'
-import { type Address, isToSupervisor, type ToSupervisor, type ToWorker } from './messages.ts'
+import { type Address, isToSupervisor, type News, type ToSupervisor, type ToWorker } from './messages.ts'
 
 const BACKOFF_MS_MIN = 100
 const BACKOFF_MS_MAX = 5000
@@ -31,6 +31,8 @@ export interface ChildEvents {
   readonly onFailed: (reason: string) => void
   /** It died without having become ready; `deaths` in a row. */
   readonly onEarlyDeath: (how: string, deaths: number) => void
+  /** It found out what the other workers should know. */
+  readonly onNews: (news: News) => void
 }
 
 type State = 'down' | 'starting' | 'ready' | 'ending'
@@ -66,7 +68,7 @@ export class Child {
       env: { ...this.env, ...OUTGOING_REQUESTS },
       stdio: ['ignore', 'inherit', 'inherit'],
       ipc: (message) => {
-        if (isToSupervisor(message)) this.hear(message)
+        if (isToSupervisor(message)) this.take(message)
       },
       onExit: (_process, code, signal) => this.exited(code, signal),
     })
@@ -103,6 +105,11 @@ export class Child {
 
   abort(): void {
     this.tell({ type: 'abort' })
+  }
+
+  /** Tells it what another worker found out. One that is not ready yet has nothing to keep it in. */
+  hear(news: News): void {
+    if (this.state === 'ready') this.tell({ type: 'news', news })
   }
 
   /** Ends the running process in good order; a new one with the newest orders takes its place. */
@@ -163,7 +170,7 @@ export class Child {
     this.statuses.delete(id)
   }
 
-  private hear(message: ToSupervisor): void {
+  private take(message: ToSupervisor): void {
     switch (message.type) {
       case 'ready':
         clearTimeout(this.startLimit)
@@ -179,6 +186,9 @@ export class Child {
         return
       case 'status':
         this.answer(message.id, message.reasons)
+        return
+      case 'news':
+        this.events.onNews(message.news)
         return
     }
   }

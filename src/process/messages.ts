@@ -1,12 +1,17 @@
 /** What the supervisor and its workers tell each other. Both ends are the same version of this program. */
 
 import type { Config } from '../config/config.ts'
+import type { Place } from '../gateway/affinity.ts'
+import type { Rest } from '../gateway/breaker.ts'
 
 /** Where the workers accept: decided by the supervisor, so that all of them share one port. */
 export interface Address {
   readonly host: string
   readonly port: number
 }
+
+/** What one worker found out and all of them should know: which targets rest, and where conversations stay. */
+export type News = { readonly about: 'rest'; readonly rest: Rest } | { readonly about: 'place'; readonly place: Place }
 
 export type ToWorker =
   | { readonly type: 'start'; readonly worker: number; readonly address: Address; readonly config: Config }
@@ -16,6 +21,8 @@ export type ToWorker =
   | { readonly type: 'commit' }
   | { readonly type: 'abort' }
   | { readonly type: 'status'; readonly id: number }
+  /** From another worker. */
+  | { readonly type: 'news'; readonly news: News }
   | { readonly type: 'drain' }
   /** Ends a drain at once. */
   | { readonly type: 'cut' }
@@ -27,6 +34,8 @@ export type ToSupervisor =
   | { readonly type: 'prepared'; readonly problem?: string | undefined }
   /** `reasons`: why it is not ready; none where it is. */
   | { readonly type: 'status'; readonly id: number; readonly reasons: readonly string[] }
+  /** For the other workers. */
+  | { readonly type: 'news'; readonly news: News }
 
 const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   start: true,
@@ -34,6 +43,7 @@ const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   commit: true,
   abort: true,
   status: true,
+  news: true,
   drain: true,
   cut: true,
 }
@@ -43,6 +53,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   failed: true,
   prepared: true,
   status: true,
+  news: true,
 }
 
 export function isToWorker(message: unknown): message is ToWorker {

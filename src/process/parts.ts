@@ -1,7 +1,6 @@
 /** What a worker serves: the parts that follow from a configuration, and what lives on through all configurations. */
 
 import { Catalog } from '../catalog/catalog.ts'
-import { KeyRing } from '../catalog/keys.ts'
 import type { Config, ProviderConfig, ProviderDialect } from '../config/config.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
@@ -9,19 +8,24 @@ import { acceptCount } from '../dialects/messages/request.ts'
 import { Sealer } from '../dialects/responses/compaction.ts'
 import { LocalItemMemory } from '../dialects/responses/memory.ts'
 import { responses } from '../dialects/responses/responses.ts'
+import { Affinity } from '../gateway/affinity.ts'
+import { Breaker, type Rest } from '../gateway/breaker.ts'
 import type { Upstream } from '../gateway/gateway.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
+import type { KeyRecord } from '../ledger/key-store.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import { UnlimitedLedger } from '../ledger/unlimited.ts'
 import { anthropic } from '../providers/anthropic/anthropic.ts'
 import { bedrock } from '../providers/bedrock/bedrock.ts'
 import { gemini } from '../providers/gemini/gemini.ts'
 import { azure, openai } from '../providers/openai/openai.ts'
 import type { Provider } from '../providers/provider.ts'
 import { compactionKeys } from './compaction-keys.ts'
+import { Keys, type Stored } from './keys.ts'
 import { errorFields, type Log, type Logger } from './log.ts'
+import type { News } from './messages.ts'
+import { remaining } from './targets.ts'
 
 /** A configuration that is well-formed and cannot be served all the same: a line for the operator. */
 export class UnusableConfiguration extends Error {
@@ -47,6 +51,9 @@ interface Lasting {
   readonly ledger: Ledger
   readonly logger: Logger
   readonly memory: LocalItemMemory | undefined
+  readonly breaker: Breaker
+  readonly affinity: Affinity
+  readonly stored: () => Stored
 }
 
 /** The inference API of one worker. A reload swaps what it serves; running requests keep what they took. */
@@ -55,16 +62,28 @@ export class Service {
   readonly fetch: App['fetch']
   private memory: LocalItemMemory | undefined
   private prepared: Prepared | undefined
+  private stored: Stored = { records: [], ids: new Set() }
+  private readonly breaker: Breaker
+  private readonly affinity: Affinity
 
-  /** Throws `UnusableConfiguration`. */
+  /** `spread` takes what the other workers should know. Throws `UnusableConfiguration`. */
   constructor(
     private config: Config,
     private readonly log: Pick<Log, 'logger' | 'request'>,
-    private readonly ledger: Ledger = new UnlimitedLedger(),
+    private readonly ledger: Ledger,
+    spread: (news: News) => void = () => {},
   ) {
     this.memory = memoryOf(config)
+    this.breaker = new Breaker(undefined, (rest) => {
+      logRest(log.logger, rest)
+      spread({ about: 'rest', rest })
+    })
+    this.affinity = new Affinity(undefined, (place) => spread({ about: 'place', place }))
+    const { memory, breaker, affinity } = this
+    const { logger } = log
+    const stored = () => this.stored
     this.state = {
-      current: buildParts(config, { ledger, logger: log.logger, memory: this.memory }),
+      current: buildParts(config, { ledger, logger, memory, breaker, affinity, stored }),
       inFlight: new InFlight(),
       log: (line) => log.request(line),
       draining: false,
@@ -79,16 +98,19 @@ export class Service {
 
   /** Builds everything that follows from the configuration and keeps it for `commit`. Throws `UnusableConfiguration`. */
   prepare(config: Config): void {
-    const { ledger } = this
+    const { ledger, breaker, affinity } = this
     const { logger } = this.log
     // What callers may refer back to outlives a reload, unless it is to be remembered for another time.
     const same = config.responses.rememberItemsSeconds === this.config.responses.rememberItemsSeconds
     const memory = same ? this.memory : memoryOf(config)
-    this.prepared = { config, memory, parts: buildParts(config, { ledger, logger, memory }) }
+    const stored = () => this.stored
+    const lasting = { ledger, logger, memory, breaker, affinity, stored }
+    this.prepared = { config, memory, parts: buildParts(config, lasting) }
   }
 
   commit(): void {
     if (this.prepared === undefined) return
+    this.breaker.keep(remaining(this.config, this.prepared.config))
     this.config = this.prepared.config
     this.memory = this.prepared.memory
     this.state.current = this.prepared.parts
@@ -99,9 +121,27 @@ export class Service {
     this.prepared = undefined
   }
 
-  /** Why it cannot serve; none where it can. A ledger in process always answers. */
+  /** The keys of the store that are not revoked, whenever they change. */
+  readonly tellKeys = (records: readonly KeyRecord[]): void => {
+    this.stored = { records, ids: new Set(records.map(({ id }) => id)) }
+  }
+
+  /** Which targets are not well. */
+  rests(): readonly Rest[] {
+    return this.breaker.rests()
+  }
+
+  /** Takes over what another worker found out. */
+  hear(news: News): void {
+    if (news.about === 'rest') this.breaker.hear(news.rest)
+    else this.affinity.hear(news.place)
+  }
+
+  /** Why it cannot serve; none where it can. */
   async reasons(): Promise<readonly string[]> {
-    return this.state.crowded ? ['is nearly out of file descriptors'] : []
+    const { ready, complaint } = this.ledger.health()
+    const crowded = this.state.crowded ? ['is nearly out of file descriptors'] : []
+    return ready ? crowded : [...crowded, complaint ?? 'the ledger does not answer']
   }
 
   /** After the last request: what the ledger still holds back reaches its store. */
@@ -110,12 +150,14 @@ export class Service {
   }
 }
 
-function buildParts(config: Config, { ledger, logger, memory }: Lasting): EdgeParts {
+function buildParts(config: Config, lasting: Lasting): EdgeParts {
+  const { ledger, logger, memory, breaker, affinity, stored } = lasting
   const catalog = Catalog.from(config)
-  const sealer = new Sealer(compactionKeys(config))
+  const sealer = sealerOf(config)
+  const keys = new Keys(catalog, stored)
   return {
     catalog,
-    keys: new KeyRing(catalog.credentials),
+    keys,
     dialects: { chat, messages: messages(config.compatibility), responses: responses({ sealer, memory }) },
     acceptCount: (body) => acceptCount(body, config.compatibility),
     gateway: {
@@ -123,10 +165,29 @@ function buildParts(config: Config, { ledger, logger, memory }: Lasting): EdgePa
       upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider)])),
       ledger,
       routing: config.routing,
-      resting: () => false,
+      breaker,
+      affinity,
+      explainRoute: config.listen.explainHeader,
       report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
       alarm: (message, fields) => logger.error(fields, message),
+      isRevoked: (key) => keys.isRevoked(key),
     },
+  }
+}
+
+/** The beginning of a rest, and its end by a success; that a target is probed is of no interest. */
+function logRest(logger: Logger, { provider, model, restMs, rests, asked, reason, probing }: Rest): void {
+  if (rests === 0) logger.info({ provider, model }, 'target is well again')
+  else if (restMs > 0 && !probing) logger.info({ provider, model, reason, asked, rest_ms: restMs }, 'target rests')
+}
+
+/** Throws `UnusableConfiguration` where the key of this machine can be neither read nor made. */
+function sealerOf(config: Config): Sealer {
+  try {
+    return new Sealer(compactionKeys(config))
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new UnusableConfiguration(`data_dir: the key that seals compacted conversations cannot be used: ${why}`)
   }
 }
 

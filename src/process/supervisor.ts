@@ -5,11 +5,14 @@
 
 import type { Admin } from '../admin/app.ts'
 import type { Config } from '../config/config.ts'
+import { Breaker } from '../gateway/breaker.ts'
 import { AddressProblem, authority, explain, probe } from './address.ts'
 import { Child } from './child.ts'
+import { type Control, openControl } from './control.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
-import type { Address } from './messages.ts'
+import type { Address, News } from './messages.ts'
 import { needsRestart, swap } from './reload.ts'
+import { remaining } from './targets.ts'
 
 /** A worker that dies so often before it accepts will not do better the next time. */
 const EARLY_DEATHS_MAX = 3
@@ -58,6 +61,9 @@ class Supervisor {
   private readonly children: Child[] = []
   private config: Config | undefined
   private admin: Admin | undefined
+  private control: Control | undefined
+  /** What the workers found out about targets: for new workers, and for those who ask. It decides nothing here. */
+  private readonly health = new Breaker()
   private accepting = false
   private ending = false
   private reloading = false
@@ -87,7 +93,7 @@ class Supervisor {
   }
 
   async killAll(): Promise<void> {
-    await Promise.all([this.admin?.stop(), ...this.children.map((child) => child.kill())])
+    await Promise.all([this.control?.close(), this.admin?.stop(), ...this.children.map((child) => child.kill())])
   }
 
   private async load(): Promise<Config> {
@@ -102,6 +108,7 @@ class Supervisor {
     while (this.children.length < config.workers) this.spawn()
     for (const child of this.children) child.start({ address, config })
     const admin = await this.openAdmin(config.admin)
+    await this.openControl(config.dataDir)
     await Promise.race([this.started.promise, this.ended.promise])
     if (this.ending) return
     this.accepting = true
@@ -127,9 +134,17 @@ class Supervisor {
     }
   }
 
+  /** Without it the gateway serves all the same; only the command line cannot ask it. */
+  private async openControl(dataDir: string): Promise<void> {
+    const opened = await openControl(dataDir, { rests: () => ({ rests: this.health.rests() }) })
+    if ('problem' in opened) this.log.logger.warn({ problem: opened.problem }, 'no control socket')
+    else this.control = opened
+  }
+
   private spawn(): void {
     const child = new Child(this.children.length, this.options.env, this.log.logger, {
       onReady: () => {
+        for (const rest of this.health.rests()) child.hear({ about: 'rest', rest })
         if (this.children.every((each) => each.state === 'ready')) this.started.resolve()
       },
       onFailed: (reason) => {
@@ -146,9 +161,15 @@ class Supervisor {
           )
         }
       },
+      onNews: (news) => this.spread(child, news),
     })
     this.children.push(child)
     child.spawn()
+  }
+
+  private spread(from: Child, news: News): void {
+    if (news.about === 'rest') this.health.hear(news.rest)
+    for (const child of this.children) if (child !== from) child.hear(news)
   }
 
   private onSignals(): void {
@@ -179,7 +200,7 @@ class Supervisor {
     )
     await Promise.all(this.children.map((child) => child.drain()))
     clearTimeout(limit)
-    await this.admin?.stop()
+    await Promise.all([this.control?.close(), this.admin?.stop()])
     this.log.logger.info('stopped')
     this.ended.resolve()
   }
@@ -207,8 +228,10 @@ class Supervisor {
       if (problems.length > 0) return problems
     }
     const problems = await swap(this.children, loaded.config)
-    if (problems.length === 0) this.config = loaded.config
-    return problems
+    if (problems.length > 0) return problems
+    if (current !== undefined) this.health.keep(remaining(current, loaded.config))
+    this.config = loaded.config
+    return []
   }
 
   private async reasons(): Promise<readonly string[]> {

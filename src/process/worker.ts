@@ -4,6 +4,9 @@
  */
 
 import type { Server } from 'bun'
+import { LedgerFileError } from '../ledger/database.ts'
+import { openLedger, watchedKeyStore } from '../ledger/open.ts'
+import { RedisUnfitError } from '../ledger/redis/connect.ts'
 import { explain } from './address.ts'
 import { descriptorLimit, isCrowded } from './descriptors.ts'
 import { drain } from './drain.ts'
@@ -34,6 +37,7 @@ export function work(): number {
 class Worker {
   private running: Running | undefined
   private draining = false
+  private stopKeys: () => Promise<void> = () => Promise.resolve()
   private readonly cutNow = Promise.withResolvers<void>()
 
   constructor(private readonly log: Log) {}
@@ -54,7 +58,8 @@ class Worker {
   private handle(message: ToWorker): void {
     switch (message.type) {
       case 'start':
-        return this.start(message)
+        void this.start(message)
+        return
       case 'prepare':
         return this.prepare(message.config)
       case 'commit':
@@ -64,6 +69,8 @@ class Worker {
       case 'status':
         void this.reasons().then((reasons) => tell({ type: 'status', id: message.id, reasons }))
         return
+      case 'news':
+        return this.running?.service.hear(message.news)
       case 'drain':
         return this.drain()
       case 'cut':
@@ -71,11 +78,13 @@ class Worker {
     }
   }
 
-  private start({ worker, address, config }: Start): void {
+  private async start({ worker, address, config }: Start): Promise<void> {
     if (config.workers === 1) this.log.alone()
     let service: Service
     try {
-      service = new Service(config, this.log)
+      const ledger = await openLedger(config)
+      service = new Service(config, this.log, ledger, (news) => tell({ type: 'news', news }))
+      this.stopKeys = await watchKeys(config, service)
     } catch (error) {
       tell({ type: 'failed', reason: problemOf(error) })
       return
@@ -134,6 +143,7 @@ class Worker {
         cut: this.cutNow.promise,
       })
       if (end === 'cut') this.log.logger.warn({ worker }, 'running requests were cut')
+      await this.stopKeys()
       await service.close()
     }
     await this.log.flush()
@@ -141,9 +151,28 @@ class Worker {
   }
 }
 
+/** The first look at the keys of the store is waited for, so that none of them is refused at first; a store that is down is not. */
+const KEYS_MS_MAX = 500
+
+/** Follows the keys made by command. What is returned ends it. */
+async function watchKeys(config: Start['config'], service: Service): Promise<() => Promise<void>> {
+  const store = watchedKeyStore(config)
+  const first = Promise.withResolvers<void>()
+  const stop = store.watch((records) => {
+    service.tellKeys(records)
+    first.resolve()
+  })
+  await Promise.race([first.promise, Bun.sleep(KEYS_MS_MAX)])
+  return () => {
+    stop()
+    return store.close()
+  }
+}
+
 /** The operator's line of a configuration that cannot be served; anything else is a bug, and ends the process. */
 function problemOf(error: unknown): string {
   if (error instanceof UnusableConfiguration) return error.message
+  if (error instanceof LedgerFileError || error instanceof RedisUnfitError) return error.message
   throw error
 }
 

@@ -31,12 +31,16 @@ export interface ErrorText {
   readonly message: string
   readonly type: string
   readonly code: string
+  /** True where it names a part of the request as what is wrong, such as a file that it refers to. */
+  readonly ofContent: boolean
 }
+
+const NO_WORDS: ErrorText = { message: '', type: '', code: '', ofContent: false }
 
 /** An answer with an error status. `body` may be JSON of any known shape, HTML or nothing. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
   const text = errorText(parsed(body))
-  const kind = kindOf(status, text)
+  const kind = status === 404 && text.ofContent ? 'rejected' : kindOf(status, text)
   const detail = {
     status,
     code: SHOWN_CODES.has(text.code) ? text.code : kind === 'rejected' ? contextCode(text.message) : undefined,
@@ -58,16 +62,23 @@ export function faultOfError(chunk: JsonObject): Fault {
 /** The words of an error: `{error: {…}}` (OpenAI, Anthropic, Gemini), the same in an array, `{error: "…"}`, `{detail}`, `{message}`, flat. */
 export function errorText(body: JsonValue | undefined): ErrorText {
   const outer = isArray(body) ? body[0] : body
-  if (!isObject(outer)) return { message: '', type: '', code: '' }
+  if (!isObject(outer)) return NO_WORDS
   const error = outer['error'] ?? outer
-  if (typeof error === 'string') return { message: error, type: '', code: wordOf(outer['code']) }
-  if (!isObject(error)) return { message: '', type: '', code: '' }
+  if (typeof error === 'string') return { ...NO_WORDS, message: error, code: wordOf(outer['code']) }
+  if (!isObject(error)) return NO_WORDS
   const message = stringOf(error['message']) ?? stringOf(error['detail']) ?? stringOf(error['Message'])
   return {
     message: message ?? (error['detail'] === undefined ? '' : JSON.stringify(error['detail'])),
     type: wordOf(error['type']) || wordOf(error['status']),
     code: wordOf(error['code']),
+    ofContent: isOfContent(stringOf(error['param']) ?? '', message ?? ''),
   }
+}
+
+/** A field beside `model` is the caller's; so is a file, as those who name no field say it. */
+function isOfContent(param: string, message: string): boolean {
+  if (param !== '') return param !== 'model' && param !== 'deployment'
+  return /^(?:no such )?(?:file|image|document)\b|\b(?:file|image|document) (?:\S+ )?(?:was )?not found/i.test(message)
 }
 
 /** Google says 400 where the key is wrong, on its Chat Completions endpoint too; no caller can mend that. */
@@ -82,7 +93,7 @@ function kindOf(status: number, text: ErrorText): FaultKind {
     case 403:
       return 'credential'
     case 404:
-      // The operator's model or deployment is not there: no fault of the caller's.
+      // Where it is not of content: the operator's model or deployment is not there, which is no fault of the caller's.
       return 'failed'
     case 413:
       return 'too_large'

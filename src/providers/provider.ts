@@ -81,6 +81,13 @@ export interface ImageMaker {
   figures(body: JsonValue): ImageFigures
 }
 
+/** A provider's own counter of input tokens. It costs nothing. */
+export interface TokenCounter {
+  request(request: ChatRequest, target: Target): UpstreamRequest
+  /** The figure of its answer; undefined where there is none. */
+  tokens(body: JsonValue): number | undefined
+}
+
 export interface Provider {
   /** `request` is already fitted to the model: its output limit resolved, what the model does not support taken out. */
   request(request: ChatRequest, target: Target): UpstreamRequest | Promise<UpstreamRequest>
@@ -95,6 +102,8 @@ export interface Provider {
   fault(status: number, headers: Headers, body: string): Fault
   /** Absent where its API has no images of the form that callers speak. */
   readonly images?: ImageMaker | undefined
+  /** Absent where the provider has none; then our estimate stands. */
+  readonly counter?: TokenCounter
 }
 
 /** The event with the caller's own name of the tool in place of the one that was sent; the very same event where nothing was renamed. */

@@ -4,6 +4,12 @@ const CHARS_MAX = 500
 
 /** What is taken out, and what stands in its place. In this order: URLs before the host names that they hold. */
 const SECRETS: readonly (readonly [RegExp, string])[] = [
+  [/\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*/g, '[redacted]'],
+  [/\blocalhost\b(?::\d+)?/gi, '[host]'],
+  [
+    /\b(deployment|account|project|organization|organisation|subscription|tenant|resource)(\s+(?:id\s+)?|[=:]\s*)['"`]?[\w.-]*[\d_-][\w.-]*['"`]?/gi,
+    '$1$2[redacted]',
+  ],
   [/\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>)\]}]+/gi, '[url]'],
   [/\b(?:Bearer|Basic)\s+[^\s"',;]+/gi, '[credential]'],
   [/\b(?:sk|pk|rk|gwk|key|gsk|xai|AIza|AKIA|ASIA|ghp|hf|org|proj|acct|req|sess)[-_]?[\w*.-]{8,}/g, '[redacted]'],
@@ -15,7 +21,6 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
     /\b(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:com|net|org|io|ai|dev|cloud|internal|local|lan|corp|azure|app|co|eu|us|uk|de|cn)\b(?::\d+)?/gi,
     '[host]',
   ],
-  [/\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*/g, '[redacted]'],
   [/\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{32,}\b/g, '[redacted]'],
   [/\b\d{12,}\b/g, '[redacted]'],
 ]

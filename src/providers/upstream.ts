@@ -3,6 +3,7 @@
 import { Fault } from '../core/fault.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Dispatch, Endpoint } from './provider.ts'
+import { scrub } from './scrub.ts'
 
 /** A whole answer in JSON; images come as base64 inside one. */
 export const ANSWER_BYTES_MAX = 32 * 1024 * 1024
@@ -134,6 +135,12 @@ export class UpstreamCall implements Ticking {
     this.dueMs = Number.POSITIVE_INFINITY
   }
 
+  /** The fault with a message that may be shown: the provider's words without what is the operator's own, wherever they quote it. */
+  conceal(fault: Fault): Fault {
+    const message = scrub(fault.message, ownWords(this.endpoint))
+    return message === fault.message ? fault : new Fault(fault.kind, message, fault.detail)
+  }
+
   /** Ends the call wherever it is. */
   abort(): void {
     this.close()
@@ -157,7 +164,8 @@ export class UpstreamCall implements Ticking {
   tick(nowMs: number): void {
     const { deadlines } = this.endpoint
     const sinceMs = nowMs - this.phaseMs
-    if (nowMs >= this.dueMs || nowMs - this.startedMs >= deadlines.totalMs) return this.expire('in time')
+    if (nowMs - this.startedMs >= deadlines.totalMs) return this.expire('in time')
+    if (nowMs >= this.dueMs) return this.expire('in time', true)
     switch (this.phase) {
       case 'connect':
         if (sinceMs >= deadlines.connectMs / 2) this.probe()
@@ -192,8 +200,8 @@ export class UpstreamCall implements Ticking {
     this.phaseMs = performance.now()
   }
 
-  private expire(when: string): void {
-    this.expired = new Fault('timeout', `the provider did not answer ${when}`)
+  private expire(when: string, hurried = false): void {
+    this.expired = new Fault('timeout', `the provider did not answer ${when}`, { hurried })
     this.abort()
   }
 
@@ -219,6 +227,13 @@ export class UpstreamCall implements Ticking {
 
 /** A provider that does not end its answer this long behind its final marker is left. */
 const RELEASE_MS = 1000
+
+/** Credentials, hosts and addresses of a provider, and its own headers' values. */
+function ownWords({ apiKey, aws, baseUrl, headers }: Endpoint): readonly string[] {
+  const { host, hostname, pathname } = new URL(baseUrl)
+  const secrets = [apiKey, aws?.accessKeyId, aws?.secretAccessKey, aws?.sessionToken, ...Object.values(headers)]
+  return [...secrets, host, hostname, pathname].filter((word) => word !== undefined)
+}
 
 /** How much is handed to the socket at a time. */
 const PIECE_BYTES = 64 * 1024

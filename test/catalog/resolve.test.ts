@@ -2,22 +2,25 @@
 
 import { describe, expect, test } from 'bun:test'
 import { type Needs, noNeeds } from '../../src/catalog/capability.ts'
-import type { Catalog, TargetRef } from '../../src/catalog/catalog.ts'
+import type { Catalog } from '../../src/catalog/catalog.ts'
 import { type Ask, resolve } from '../../src/catalog/resolve.ts'
 import { Failure } from '../../src/core/error.ts'
 import { catalog, key, keyOf, model, organization } from './fixture.ts'
-
-const awake = (): boolean => false
 
 function ask(name: string, changes: Partial<Ask> = {}): Ask {
   return { name, kind: 'chat', needs: noNeeds, ...changes }
 }
 
-/** The candidates as `model/target`, in order; a resting one in brackets. */
-function order(of: Catalog, name: string, changes: Partial<Ask> = {}, resting: (target: TargetRef) => boolean = awake) {
-  const { candidates } = resolve(of, keyOf(of), ask(name, changes), resting)
-  return candidates.map(({ model: { name: served }, target, resting: rests }) =>
-    rests ? `(${served}/${target.model})` : `${served}/${target.model}`,
+/** The candidates as `model/target`, in order. */
+function order(of: Catalog, name: string, changes: Partial<Ask> = {}) {
+  const { candidates } = resolve(of, keyOf(of), ask(name, changes))
+  return candidates.map(({ model: { name: served }, target }) => `${served}/${target.model}`)
+}
+
+/** The models that were left out, each with its reason. */
+function excluded(of: Catalog, name: string, changes: Partial<Ask> = {}) {
+  return resolve(of, keyOf(of), ask(name, changes)).excluded.map(
+    ({ model: { name: left }, reason }) => `${left} ${reason}`,
   )
 }
 
@@ -109,12 +112,48 @@ describe('fallbacks', () => {
   test('follow the targets in their own order, where the key may use them and they answer the same endpoint', () =>
     expect(order(of, 'a')).toEqual(['a/a-1', 'c/c-1', 'b/b-1']))
 
-  test('resting targets keep their place and are marked, so that they can be counted', () => {
-    const resting = (target: TargetRef) => target.model !== 'b-1'
-    expect(order(of, 'a', {}, resting)).toEqual(['(a/a-1)', '(c/c-1)', 'b/b-1'])
-  })
+  test('the others are named with their reasons', () =>
+    expect(excluded(of, 'a')).toEqual(['denied is not allowed for this API key', 'image makes images only']))
 
-  test('all of them may rest', () => expect(order(of, 'b', {}, () => true)).toEqual(['(b/b-1)', '(d/d-1)']))
+  const able = catalog({
+    models: [
+      model('able', {
+        fallbacks: ['blind', 'small', 'plain', 'able-too'],
+        contextWindow: 1000,
+        promptCache: { key: false, explicit: true, ttls: ['5m', '1h'] },
+      }),
+      model('undeclared', { supports: [], fallbacks: ['blind', 'able-too'] }),
+      model('blind', { supports: ['tools'] }),
+      model('small', { contextWindow: 500 }),
+      model('plain', { supports: [] }),
+      model('able-too', { promptCache: { key: false, explicit: true, ttls: ['5m'] } }),
+    ],
+  })
+  test.each<[string, string, Partial<Needs>, string[]]>([
+    ['nothing: all', 'able', {}, ['able', 'blind', 'small', 'plain', 'able-too']],
+    ['images', 'able', { images: true }, ['able', 'small', 'able-too']],
+    ['tools', 'able', { tools: true }, ['able', 'blind', 'small', 'able-too']],
+    ['room', 'able', { inputTokens: 501 }, ['able', 'blind', 'plain', 'able-too']],
+    ['a strict cache mark', 'able', { cache: true }, ['able', 'able-too']],
+    ['a strict cache mark of 1h', 'able', { cache: true, ttls: ['1h'] }, ['able']],
+    ['a TTL that may be dropped', 'able', { ttls: ['1h'] }, ['able', 'blind', 'small', 'plain', 'able-too']],
+    [
+      'too much for the one that was asked for: its provider decides',
+      'able',
+      { inputTokens: 5000 },
+      ['able', 'blind', 'plain', 'able-too'],
+    ],
+    [
+      'what the one that was asked for does not declare',
+      'undeclared',
+      { images: true, tools: true },
+      ['undeclared', 'blind', 'able-too'],
+    ],
+  ])('that lack what the request needs are none: %s', (_, name, needs, expected) =>
+    expect(order(able, name, { needs: { ...noNeeds, ...needs } }).map((one) => one.split('/')[0] ?? '')).toEqual(
+      expected,
+    ),
+  )
 })
 
 describe('endpoints', () => {
@@ -182,10 +221,13 @@ describe('auto', () => {
     expect(order(of, 'auto', needs(wanted)).map((one) => one.split('/')[0] ?? '')).toEqual(expected),
   )
 
-  test('resting ones are passed over but stay, those that cannot or may not are none', () => {
-    const resting = (target: TargetRef) => target.model === 'tools-1'
-    expect(order(of, 'auto', needs({ tools: true }), resting)).toEqual(['(tools/tools-1)', 'all/x', 'all/y'])
+  test('those that cannot or may not are none, each with its reason', () => {
+    expect(excluded(of, 'auto', needs({ tools: true }))).toEqual(['small takes no tools'])
     expect(order(withAuto('available', ['a*']), 'auto')).toEqual(['all/x', 'all/y'])
+    expect(excluded(withAuto('available', ['a*']), 'auto')).toEqual([
+      'small is not allowed for this API key',
+      'tools is not allowed for this API key',
+    ])
   })
 
   test('none: what ruled each one out', () => {

@@ -6,7 +6,7 @@ import { ticker } from '../../src/core/ticker.ts'
 import { Held } from '../../src/gateway/held.ts'
 import type { Counted } from '../../src/gateway/tally.ts'
 import { type Charged, Trace } from '../../src/gateway/trace.ts'
-import type { Account, Amounts, Hold, Ledger, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
 
 const SECOND = 1000
 const account: Account = { organization: 'o', organizationLimits: {}, key: 'k', keyLimits: {} }
@@ -20,7 +20,7 @@ class Recorder implements Ledger {
 
   async reserve(of: Account, hold: Hold): Promise<Reservation> {
     this.holds.push(hold)
-    return { id: hold.id, account: of, held: hold.amounts }
+    return { id: hold.id, account: of, held: hold.amounts, admittedMs: 0 }
   }
 
   async extend(_: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
@@ -32,6 +32,10 @@ class Recorder implements Ledger {
   async settle(_: Reservation, actual: Settlement): Promise<'settled'> {
     this.settlements.push(actual)
     return 'settled'
+  }
+
+  health(): LedgerHealth {
+    return { ready: true, pending: 0 }
   }
 
   async close(): Promise<void> {}
@@ -103,6 +107,29 @@ describe('what is held', () => {
     const before = ticks
     await Bun.sleep(150)
     expect(ticks).toBe(before)
+  })
+
+  test.each([
+    ['dearer: the difference is asked for, and refused', 20, 5000, false, 1],
+    ['longer, as dear: the same', 1, 8000, false, 1],
+    ['cheaper: nobody is asked', 0.5, 2000, true, 0],
+  ])('another candidate that is %s', async (_, times, maxOutputTokens, affordable, asked) => {
+    const ledger = new Recorder()
+    await using held = await open(ledger, () => undefined, 2000)
+    const other = { input: price.input * times, output: price.output * times }
+    expect(await held.requote({ inputTokens: 100, maxOutputTokens, price: other })).toBe(affordable)
+    expect(ledger.extensions.length).toBe(asked)
+    // From then on it grows at the price of whoever is asked, or as before where that one is not.
+    held.tick(performance.now() + 10 * SECOND)
+    const grown = ledger.extensions.at(-1)?.[1]
+    expect(grown).toEqual(affordable ? { ...amounts(100, 2000), costMicroUsd: 10_050 } : amounts(100, 2000))
+  })
+
+  test('another candidate is not asked where the ledger cannot be', async () => {
+    const ledger = new Recorder()
+    await using held = await open(ledger, () => undefined, 2000)
+    ledger.refusal = new Failure('ledger_unavailable', 'gone')
+    expect(await held.requote({ inputTokens: 100, maxOutputTokens: 9000, price })).toBe(false)
   })
 
   test('a ledger that cannot be asked for an extension ends nothing', async () => {

@@ -3,6 +3,8 @@ import { Catalog, type CatalogData, type Key } from '../../src/catalog/catalog.t
 import { Failure } from '../../src/core/error.ts'
 import type { Price } from '../../src/core/money.ts'
 import { acceptImages } from '../../src/dialects/images/request.ts'
+import { Affinity } from '../../src/gateway/affinity.ts'
+import { Breaker } from '../../src/gateway/breaker.ts'
 import type { Upstream as GatewayUpstream } from '../../src/gateway/gateway.ts'
 import { type ImageAnswer, makeImages } from '../../src/gateway/images.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
@@ -67,7 +69,9 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
     upstreams,
     ledger: book,
     routing,
-    resting: () => false,
+    breaker: new Breaker(),
+    affinity: new Affinity(),
+    explainRoute: false,
     report: ignore,
     alarm: ignore,
   }

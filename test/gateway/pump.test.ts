@@ -6,103 +6,29 @@ import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import { Pump } from '../../src/gateway/pump.ts'
 import { Tally } from '../../src/gateway/tally.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
-import { bytesOf } from '../support/bytes.ts'
 import * as does from '../support/scenarios.ts'
+import { HandCall, HandSink } from './by-hand.ts'
 import { seen } from './stage.ts'
 
 const SECOND = 1000
 const [role = '', hello = '', world = '', ...restOf] = does.chatFrames(['Hello', ' world'])
 const KEEP_ALIVE = ': keep-alive\n\n'
 
-/** A provider's call whose bytes the test gives. */
-class FakeCall {
-  readonly done: string[] = []
-  private readonly chunks: (string | undefined | Fault)[] = []
-  private wake: () => void = () => {}
-
-  give(...chunks: readonly (string | undefined | Fault)[]): void {
-    this.chunks.push(...chunks)
-    this.wake()
-  }
-
-  async read(): Promise<Uint8Array | undefined> {
-    while (this.chunks.length === 0) {
-      await new Promise<void>((resolve) => {
-        this.wake = resolve
-      })
-    }
-    const chunk = this.chunks.shift()
-    if (chunk instanceof Fault) throw chunk
-    return chunk === undefined ? undefined : bytesOf(chunk)
-  }
-
-  pause(): void {
-    this.done.push('pause')
-  }
-
-  resume(): void {
-    this.done.push('resume')
-  }
-
-  async release(): Promise<void> {
-    this.done.push('release')
-  }
-
-  /** As `fetch` does it: whoever reads learns of it. */
-  abort(): void {
-    this.done.push('abort')
-    this.give(new Fault('cut', 'aborted'))
-  }
-}
-
-/** A caller's socket: full until the test says that it has taken what was written. */
-class FakeSink {
-  readonly writes: string[] = []
-  ended = false
-  private full: PromiseWithResolvers<number> | undefined
-
-  fill(): void {
-    this.full = Promise.withResolvers<number>()
-  }
-
-  take(): void {
-    this.full?.resolve(1)
-    this.full = undefined
-  }
-
-  write(text: string): number {
-    this.writes.push(text)
-    return text.length
-  }
-
-  flush(_wait: true): Promise<number> {
-    return this.full?.promise ?? Promise.resolve(1)
-  }
-
-  end(): void {
-    this.ended = true
-  }
-
-  get text(): string {
-    return this.writes.join('')
-  }
-}
-
 interface Made {
-  readonly call: FakeCall
-  readonly sink: FakeSink
+  readonly call: HandCall
+  readonly sink: HandSink
   readonly pump: Pump
   /** Resolves with `open` or with the fault that came instead. */
   readonly opened: Promise<unknown>
 }
 
 function make(): Made {
-  const call = new FakeCall()
+  const call = new HandCall()
   const encoder = new ChatEncoder({ model: 'm', createdAt: 1 }, false)
   const pump = new Pump(call, undefined, openai, encoder, new Tally(7))
   return {
     call,
-    sink: new FakeSink(),
+    sink: new HandSink(),
     pump,
     opened: pump.open().then(
       () => 'open',
@@ -302,7 +228,7 @@ describe('ways out', () => {
   })
 
   test('an error of our own is a cut, and is reported', async () => {
-    const call = new FakeCall()
+    const call = new HandCall()
     class Broken extends ChatEncoder {
       override encodeTexts(): string {
         throw new RangeError('a bug')
@@ -311,7 +237,7 @@ describe('ways out', () => {
     const pump = new Pump(call, undefined, openai, new Broken({ model: 'm', createdAt: 1 }, false), new Tally(7))
     call.give(role, hello)
     await pump.open()
-    const sink = new FakeSink()
+    const sink = new HandSink()
     expect(pump.attach(sink)).rejects.toThrow('cut')
     expect(await pump.ended).toMatchObject({ outcome: 'provider_cut', bug: expect.any(RangeError) })
     expect([sink.ended, call.done]).toEqual([false, ['abort']])

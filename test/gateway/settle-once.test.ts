@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { pino } from 'pino'
 import { parseConfig } from '../../src/config/load.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import type { Account, Hold, Ledger, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
 import { Service } from '../../src/process/parts.ts'
 import { Caller } from '../support/caller.ts'
 import { configOf } from '../support/gateway.ts'
@@ -27,7 +27,7 @@ class Counting implements Ledger {
     // A store far away: callers leave meanwhile.
     if (this.reserved.size % 3 === 0) await turn()
     this.reserved.add(hold.id)
-    return { id: hold.id, account, held: hold.amounts }
+    return { id: hold.id, account, held: hold.amounts, admittedMs: 0 }
   }
 
   async extend(): Promise<boolean> {
@@ -38,6 +38,10 @@ class Counting implements Ledger {
     const earlier = this.settled.get(reservation.id) ?? []
     this.settled.set(reservation.id, [...earlier, actual])
     return 'settled'
+  }
+
+  health(): LedgerHealth {
+    return { ready: true, pending: 0 }
   }
 
   async close(): Promise<void> {}

@@ -98,11 +98,15 @@ const hour = { 'retry-after': '3600' }
 let stage: Stage
 
 beforeAll(async () => {
-  const alone = errors.map(([name, , scenario]) => [name, scenario] as const)
-  const followed = errors.map(([name, , scenario]) => [`${name}-2`, [scenario, does.says('second')]] as const)
+  // Each is asked once: some rest after that.
+  const each = ['streamed', 'whole'].flatMap((mode) =>
+    errors.flatMap(([name, , scenario]) => [
+      [`${name}-${mode}`, scenario] as const,
+      [`${name}-${mode}-2`, [scenario, does.says('second')]] as const,
+    ]),
+  )
   stage = await Stage.start({
-    ...Object.fromEntries(alone),
-    ...Object.fromEntries(followed),
+    ...Object.fromEntries(each),
     secrets: does.json(400, words(`No: ${SECRETS.join(' and ')} are wrong.`)),
     'secret-502': does.json(401, words(`Key ${SECRETS[0]} is wrong.`)),
     long: does.json(400, words('long '.repeat(10_000))),
@@ -128,9 +132,9 @@ afterAll(async () => await stage[Symbol.asyncDispose]())
 describe.each([
   ['streamed', STREAM],
   ['whole', {}],
-] as const)('%s', (_, body) => {
+] as const)('%s', (mode, body) => {
   test.each(errors)('%s alone', async (name, wanted) => {
-    const answer = await stage.ask(name, body)
+    const answer = await stage.ask(`${name}-${mode}`, body)
     expect([answer.status, answer.header('retry-after')]).toEqual([wanted.status, wanted.retryAfter])
     const message = wanted.message ?? expect.not.stringContaining('key')
     expect(answer.json()).toEqual({ error: { message, type: expect.any(String), param: null, code: wanted.code } })
@@ -141,13 +145,13 @@ describe.each([
     expect(line).toMatchObject({
       status: wanted.status,
       outcome,
-      attempts: [{ provider: 'p0', model: name, error: wanted.kind }],
+      attempts: [{ provider: 'p0', model: `${name}-${mode}`, error: wanted.kind }],
     })
     expect(line).not.toHaveProperty('cost_micro_usd')
   })
 
   test.each(errors)('%s before one that works', async (name, { status, kind }) => {
-    const answer = await stage.ask(`${name}-2`, body)
+    const answer = await stage.ask(`${name}-${mode}-2`, body)
     const shown = kind === 'rejected' || kind === 'too_large'
     expect(answer.status).toBe(shown ? status : 200)
     if (shown) return
@@ -161,7 +165,7 @@ describe.each([
 
 test('a provider that rejects our key is told to the operator', async () => {
   await stage.gateway.line(
-    (line) => line['level'] === 'error' && line['provider'] === 'p0' && line['model'] === 'openai-401',
+    (line) => line['level'] === 'error' && line['provider'] === 'p0' && line['model'] === 'openai-401-streamed',
   )
 })
 

@@ -29,7 +29,8 @@ const report = (prompt_tokens: JsonValue, completion_tokens: JsonValue, more: Js
 
 const rows: readonly Row[] = [
   { name: 'both', reports: [report(11, 22)], usage: 'provider', input: 11, output: 22 },
-  { name: 'zero', reports: [report(0, 0)], usage: 'provider', input: 0, output: 0 },
+  { name: 'zero', reports: [report(0, 0)], usage: 'estimated', ...OWN },
+  { name: 'absurd', reports: [report(10 ** 12, 10 ** 12)], usage: 'estimated', ...OWN },
   {
     name: 'cached',
     reports: [report(1000, 5, { prompt_tokens_details: { cached_tokens: 900 } })],

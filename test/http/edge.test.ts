@@ -533,6 +533,21 @@ describe('broken HTTP', () => {
     },
   )
 
+  test.each([
+    ['HTTP/1.0 without a Host', ' HTTP/1.0\r\n'],
+    ['an empty Host', ' HTTP/1.1\r\nHost:\r\n'],
+  ])('%s: the path is found all the same', async (_, rest) => {
+    const body = '{}'
+    for (const [path, status] of [
+      [CHAT, 400],
+      ['/v1/messages/count_tokens', 400],
+      ['/v1/nothing', 404],
+    ] as const) {
+      const head = `POST ${path}${rest}Authorization: Bearer ${KEY}\r\nContent-Length: ${body.length}\r\n\r\n`
+      expect((await send(head + body)).status).toBe(status)
+    }
+  })
+
   test('HTTP/1.0 without a Host, and two Hosts, do not end in a 500', async () => {
     expect(await refusal(`GET /v1/models HTTP/1.0\r\nAuthorization: Bearer ${KEY}\r\n\r\n`)).toMatch(
       /^(?:none|200|400)$/,

@@ -24,7 +24,10 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       [ANYWHERE]: ['node:crypto'],
       'ledger/redis/': ['ioredis'],
       'ledger/embedded/': ['bun:sqlite', 'node:fs', 'node:path'],
-      'ledger/outbox.ts': ['bun:sqlite', 'node:fs', 'node:path'],
+      'ledger/outbox.ts': ['bun:sqlite', 'node:path'],
+      'ledger/database.ts': ['bun:sqlite', 'node:fs', 'node:path'],
+      'ledger/group-commit.ts': ['bun:sqlite', 'node:fs'],
+      'ledger/log-rows.ts': ['bun:sqlite'],
     },
   },
   'dialects/': {

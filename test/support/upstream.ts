@@ -63,6 +63,11 @@ export class Call {
     return this.link.open
   }
 
+  /** True until the answer is whole. */
+  get isAnswering(): boolean {
+    return !this.answered
+  }
+
   /** Writes bytes as they are. Resolves when the operating system took them; false where the connection is gone. */
   write(data: string | Uint8Array): Promise<boolean> {
     return this.link.write(bytesOf(data))
@@ -125,7 +130,9 @@ export class Upstream implements AsyncDisposable {
   private fallback: Scenario = (call) =>
     call.answer(404, '{"error":{"message":"no scenario for this model","code":"test"}}')
   private readonly waiting = new Set<() => void>()
-  private readonly links: Link[] = []
+  /** Those that are open. */
+  private readonly links = new Set<Link>()
+  private accepted = 0
 
   private constructor(
     private readonly server: net.Server,
@@ -169,16 +176,16 @@ export class Upstream implements AsyncDisposable {
   }
 
   get openConnections(): number {
-    return this.links.filter((link) => link.open).length
+    return this.links.size
   }
 
   get connections(): number {
-    return this.links.length
+    return this.accepted
   }
 
   /** Resolves when no connection is open any more. */
   async idle(): Promise<void> {
-    while (this.openConnections > 0) await Promise.all(this.links.map((link) => link.ended))
+    while (this.openConnections > 0) await Promise.all([...this.links].map((link) => link.ended))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -188,7 +195,9 @@ export class Upstream implements AsyncDisposable {
 
   private accept(socket: net.Socket): void {
     const link = new Link(socket)
-    const number = this.links.push(link) - 1
+    const number = this.accepted++
+    this.links.add(link)
+    void link.ended.then(() => this.links.delete(link))
     const requests = new Requests()
     let busy = Promise.resolve()
     socket.on('data', (data: Buffer) => {

@@ -4,6 +4,7 @@
  */
 
 import { createCipheriv, createDecipheriv, createHash, hkdfSync } from 'node:crypto'
+import { Fault } from '../../core/fault.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
 import { mintId } from '../ids.ts'
 
@@ -114,8 +115,12 @@ function masterKey(base64: string, index: number): MasterKey {
   return { bytes, id }
 }
 
-/** The one item that answers a compaction. An empty summary, as of a model that only called tools, is sealed like any other. */
+/**
+ * The one item that answers a compaction. Throws a `Fault` where the model wrote no summary (a filter, tool calls alone): the caller drops
+ * its conversation for this item.
+ */
 export function compactionItem(sealer: Sealer, organization: string, summary: string): JsonObject {
+  if (summary.trim() === '') throw new Fault('broken', 'the model wrote no summary')
   const body = JSON.stringify({ summary: summary.slice(0, SUMMARY_CHARS_MAX) })
   const sealed = sealer.seal('compaction', organization, body)
   return { id: mintId('cmp'), type: 'compaction', encrypted_content: PREFIX + sealed.toString('base64url') }
@@ -140,6 +145,5 @@ export function openSummary(sealer: Sealer, organization: string, content: unkno
  * conversation would speak with the operator's voice.
  */
 export function summaryText(summary: string): string {
-  const written = summary.trim() === '' ? '(No summary was written.)' : summary
-  return `This is a summary of the earlier part of this conversation, which it takes the place of.\n\n<conversation_summary>\n${written}\n</conversation_summary>`
+  return `This is a summary of the earlier part of this conversation, which it takes the place of.\n\n<conversation_summary>\n${summary}\n</conversation_summary>`
 }

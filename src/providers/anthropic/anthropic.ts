@@ -1,10 +1,12 @@
 /** Anthropic's Messages API, and the servers that speak it. */
 
+import { isObject } from '../../core/json.ts'
+import { tokenCount } from '../../core/usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import type { Provider } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents } from './events.ts'
 import { anthropicFault } from './fault.ts'
-import { anthropicRequest } from './request.ts'
+import { anthropicCountRequest, anthropicRequest } from './request.ts'
 
 export const anthropic: Provider = {
   request: anthropicRequest,
@@ -13,4 +15,8 @@ export const anthropic: Provider = {
   decoder: () => new AnthropicDecoder(),
   events: anthropicEvents,
   fault: anthropicFault,
+  counter: {
+    request: anthropicCountRequest,
+    tokens: (body) => (isObject(body) ? tokenCount(body['input_tokens']) : undefined),
+  },
 }

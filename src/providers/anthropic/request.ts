@@ -27,19 +27,32 @@ const STRUCTURED = /claude-[a-z]+-(?:4-[5-9]|4-\d\d(?!\d)|[5-9](?!\d)|\d\d(?!\d)
 const USER_CHARS_MAX = 256
 
 export function anthropicRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  const { endpoint } = target
   const names = new ToolNames(request, NAMES_OF_128)
+  const body = anthropicBody(request, target.model, names)
+  return { ...upstreamRequest('/v1/messages', body, target), toolNames: names.restore }
+}
+
+/** The same request to the API's counter, which takes of it what a model would read. */
+export function anthropicCountRequest(request: ChatRequest, target: Target): UpstreamRequest {
+  const { model, tools, tool_choice, system, messages } = anthropicBody(
+    request,
+    target.model,
+    new ToolNames(request, NAMES_OF_128),
+  )
+  return upstreamRequest('/v1/messages/count_tokens', { model, tools, tool_choice, system, messages }, target)
+}
+
+function upstreamRequest(path: string, body: JsonObject, { endpoint }: Target): UpstreamRequest {
   const authorization: Record<string, string> = endpoint.apiKey === undefined ? {} : { 'x-api-key': endpoint.apiKey }
   return {
-    url: `${endpoint.baseUrl}/v1/messages`,
+    url: endpoint.baseUrl + path,
     headers: {
       'content-type': 'application/json',
       'anthropic-version': API_VERSION,
       ...authorization,
       ...endpoint.headers,
     },
-    body: JSON.stringify(anthropicBody(request, target.model, names)),
-    toolNames: names.restore,
+    body: JSON.stringify(body),
   }
 }
 

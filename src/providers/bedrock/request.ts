@@ -152,7 +152,7 @@ function marked(blocks: JsonObject[], mark: CacheMark | undefined): JsonObject[]
 
 function imageBlock({ source }: ImagePart): JsonObject {
   if (source.type === 'url') {
-    throw new Fault('rejected', 'This model takes images as base64 data only, not by address.', { status: 400 })
+    throw new Fault('rejected', 'This model takes images as base64 data only, not by address.', { unsent: true })
   }
   const format = source.mediaType.toLowerCase().replace(/^image\//, '')
   return { image: { format: format === 'jpg' ? 'jpeg' : format, source: { bytes: source.data } } }

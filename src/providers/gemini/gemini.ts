@@ -1,10 +1,12 @@
 /** Google's Gemini API. */
 
+import { isObject } from '../../core/json.ts'
+import { tokenCount } from '../../core/usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import type { Provider } from '../provider.ts'
 import { GeminiDecoder, geminiEvents } from './events.ts'
 import { geminiFault } from './fault.ts'
-import { geminiRequest } from './request.ts'
+import { geminiCountRequest, geminiRequest } from './request.ts'
 import { Signatures } from './signatures.ts'
 
 const signatures = new Signatures()
@@ -16,4 +18,8 @@ export const gemini: Provider = {
   decoder: () => new GeminiDecoder(signatures),
   events: (body) => geminiEvents(body, signatures),
   fault: geminiFault,
+  counter: {
+    request: (request, target) => geminiCountRequest(request, target, signatures),
+    tokens: (body) => (isObject(body) ? tokenCount(body['totalTokens']) : undefined),
+  },
 }

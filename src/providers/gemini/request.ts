@@ -18,16 +18,27 @@ const WANTS_SIGNATURES = /gemini-(?:[3-9]|\d\d)/
 const NO_SIGNATURE = 'skip_thought_signature_validator'
 
 export function geminiRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
-  const { endpoint, model } = target
   const names = new ToolNames(request, NAMES)
+  const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
+  const body = geminiBody(request, target.model, names, signatures)
+  return { ...upstreamRequest(method, body, target), toolNames: names.restore }
+}
+
+/** The same request to the API's counter, which wants to know the model once more. */
+export function geminiCountRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
+  const { model } = target
+  const body = geminiBody(request, model, new ToolNames(request, NAMES), signatures)
+  const generateContentRequest = { model: model.includes('/') ? model : `models/${model}`, ...body }
+  return upstreamRequest('countTokens', { generateContentRequest }, target)
+}
+
+function upstreamRequest(method: string, body: JsonObject, { endpoint, model }: Target): UpstreamRequest {
   const authorization: Record<string, string> =
     endpoint.apiKey === undefined ? {} : { 'x-goog-api-key': endpoint.apiKey }
-  const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   return {
     url: `${endpoint.baseUrl}/v1beta/${resource(model)}:${method}`,
     headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
-    body: JSON.stringify(geminiBody(request, model, names, signatures)),
-    toolNames: names.restore,
+    body: JSON.stringify(body),
   }
 }
 

@@ -4,6 +4,9 @@ import type { StreamEvent } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'
 import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
 
+/** What every caller and every provider takes as an id (wire.md A0); callers send back what we sent. */
+const LEGAL_ID = /^[A-Za-z0-9_-]{1,64}$/
+
 interface Call {
   readonly index: number
   id: string
@@ -55,7 +58,7 @@ export class Calls {
 
   private open(call: Call, events: StreamEvent[]): void {
     call.open = true
-    if (call.id === '' || this.seen.has(call.id)) call.id = this.mint()
+    if (!LEGAL_ID.test(call.id) || this.seen.has(call.id)) call.id = this.mint()
     this.seen.add(call.id)
     events.push({ type: 'tool-start', index: call.index, callId: call.id, name: call.name })
   }

@@ -15,6 +15,9 @@ import type { Target, UpstreamRequest } from '../provider.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './address.ts'
 
+/** More are a 400 (wire.md D1); Messages callers may send any number. */
+const STOPS_MAX = 4
+
 /** Models that refuse `max_tokens` and want `max_completion_tokens`; other servers often know the former alone. */
 const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
 
@@ -42,7 +45,7 @@ function openaiBody(request: ChatRequest, model: string, names: ToolNames): Json
     tool_choice: request.toolChoice === undefined ? undefined : openaiToolChoice(request.toolChoice, names),
     parallel_tool_calls: request.parallelToolCalls,
     [limit]: request.maxOutputTokens,
-    stop: request.stop.length > 0 ? request.stop : undefined,
+    stop: request.stop.length > 0 ? request.stop.slice(0, STOPS_MAX) : undefined,
     temperature: sampling.temperature,
     top_p: sampling.topP,
     frequency_penalty: sampling.frequencyPenalty,

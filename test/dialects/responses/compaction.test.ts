@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { StreamEvent } from '../../../src/core/event.ts'
+import { Fault } from '../../../src/core/fault.ts'
 import type { JsonObject } from '../../../src/core/json.ts'
 import { Sealer, SUMMARY_CHARS_MAX, SUMMARY_INSTRUCTION } from '../../../src/dialects/responses/compaction.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
@@ -49,17 +50,6 @@ describe('the trigger', () => {
 
   const cases: readonly (readonly [string, StreamEvent[]])[] = [
     ['a summary', saying('All is well.')],
-    ['an empty one', saying('')],
-    [
-      'tool calls only',
-      [
-        { type: 'start' },
-        { type: 'tool-start', index: 0, callId: 'call_1', name: 'f' },
-        { type: 'tool-delta', index: 0, json: '{}' },
-        { type: 'finish', reason: 'tool-call' },
-        { type: 'end' },
-      ],
-    ],
     [
       'a refusal',
       [{ type: 'start' }, { type: 'refusal', text: 'No.' }, { type: 'finish', reason: 'stop' }, { type: 'end' }],
@@ -75,6 +65,26 @@ describe('the trigger', () => {
         { id: expect.stringMatching(/^cmp_/), type: 'compaction', encrypted_content: expect.stringMatching(/^gw1\./) },
       ])
     }
+  })
+
+  const silent: readonly (readonly [string, readonly StreamEvent[]])[] = [
+    ['nothing', [{ type: 'start' }, { type: 'finish', reason: 'stop' }, { type: 'end' }]],
+    ['a filter', [{ type: 'start' }, { type: 'finish', reason: 'content-filter' }, { type: 'end' }]],
+    [
+      'tool calls alone',
+      [
+        { type: 'start' },
+        { type: 'tool-start', index: 0, callId: 'call_1', name: 'f' },
+        { type: 'tool-delta', index: 0, json: '{}' },
+        { type: 'finish', reason: 'tool-call' },
+        { type: 'end' },
+      ],
+    ],
+  ]
+  test.each(silent)('%s is no summary, and so a fault: the caller would drop its conversation for it', (_, events) => {
+    const exchange = accept({ input: [hi, TRIGGER], tools: [{ type: 'function', name: 'f' }] })
+    expect(() => answered(exchange, events)).toThrow(Fault)
+    expect(() => streamed(exchange, events)).toThrow(Fault)
   })
 
   test('streamed and whole hold the same summary', () => {
@@ -144,8 +154,8 @@ describe('the restored summary', () => {
     expect(saidIn([item])).toHaveLength(1)
   })
 
-  test('an empty one says so', () => {
-    expect(saidIn([itemOf(' ')])[0]).toContain('(No summary was written.)')
+  test('an empty one is none: the answer is a fault', () => {
+    expect(() => itemOf(' ')).toThrow(Fault)
   })
 
   test('under the name that the item had at first', () => {

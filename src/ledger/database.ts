@@ -1,0 +1,122 @@
+/** Opens the ledger's SQLite files: the settings that make a commit survive what it must, and clear words where a file cannot be used. */
+
+import { Database, SQLiteError } from 'bun:sqlite'
+import { mkdirSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+
+/** Files up to this are read whole when they are opened; of larger ones only the tables named by the caller. */
+const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024
+/** How long a statement waits for another process' commit, which takes a few milliseconds. */
+const BUSY_MS = 2000
+
+/** A ledger file that cannot be used. `message` is for the operator, whole. */
+export class LedgerFileError extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.name = 'LedgerFileError'
+  }
+}
+
+export interface Schema {
+  /** Stored in the file; another one is refused. */
+  readonly version: number
+  readonly sql: string
+  /** Tables that are read whole at every start, however large the file. */
+  readonly checked: readonly string[]
+}
+
+/**
+ * Opens a file for writing, made where it does not exist, and checks it. Commits are in the write-ahead log: they survive the death of the
+ * process at once, that of the machine after the next `fsync`. Throws `LedgerFileError`.
+ */
+export function openDatabase(path: string, schema: Schema): Database {
+  return clearly(path, () => {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    const database = new Database(path, { create: true, strict: true })
+    try {
+      prepare(database, path, schema)
+    } catch (error) {
+      database.close()
+      throw error
+    }
+    return database
+  })
+}
+
+/** Opens a file that another process may be writing to. Undefined where there is none yet. Throws `LedgerFileError`. */
+export function openReadOnly(path: string, schema: Schema): Database | undefined {
+  if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
+  return clearly(path, () => {
+    // Not `readonly`: a reader of a write-ahead log that nobody has open must be able to make its index.
+    const database = new Database(path, { readwrite: true, create: false, strict: true })
+    database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
+    checkVersion(database, path, schema, false)
+    database.run('PRAGMA query_only = true')
+    return database
+  })
+}
+
+function prepare(database: Database, path: string, schema: Schema): void {
+  database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
+  checkWhole(database, path, schema)
+  database.run('PRAGMA journal_mode = WAL')
+  database.run('PRAGMA synchronous = NORMAL')
+  database.run('PRAGMA foreign_keys = OFF')
+  if (!checkVersion(database, path, schema, true)) {
+    database.transaction(() => {
+      database.run(schema.sql)
+      database.run(`PRAGMA user_version = ${schema.version}`)
+    })()
+  }
+}
+
+function checkWhole(database: Database, path: string, schema: Schema): void {
+  const isSmall = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) <= CHECKED_WHOLE_BYTES
+  const known = new Set(
+    database
+      .query<{ name: string }, []>("SELECT name FROM sqlite_schema WHERE type = 'table'")
+      .all()
+      .map(({ name }) => name),
+  )
+  const checks = isSmall
+    ? ['PRAGMA quick_check']
+    : schema.checked.filter((table) => known.has(table)).map((table) => `PRAGMA quick_check('${table}')`)
+  for (const check of checks) {
+    const first = database.query<{ quick_check: string }, []>(check).get()
+    if (first?.quick_check !== 'ok') throw damaged(path, first?.quick_check ?? 'no answer')
+  }
+}
+
+/** True where the file has the schema, false where it is new and may get it. */
+function checkVersion(database: Database, path: string, schema: Schema, mayCreate: boolean): boolean {
+  const version = database.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version ?? 0
+  if (version === schema.version) return true
+  if (version === 0 && mayCreate) return false
+  throw new LedgerFileError(
+    `${path} was written by another version of weir (format ${version}, this one has ${schema.version}).`,
+  )
+}
+
+function damaged(path: string, what: string, cause?: unknown): LedgerFileError {
+  return new LedgerFileError(
+    `${path} is damaged (${what}). weir does not start on figures that may be wrong: put a backup in its place, or move it aside to begin anew.`,
+    cause,
+  )
+}
+
+/** Runs something, and says in the operator's words what SQLite says in its own. */
+function clearly<T>(path: string, action: () => T): T {
+  try {
+    return action()
+  } catch (error) {
+    if (error instanceof LedgerFileError) throw error
+    if (error instanceof SQLiteError) {
+      if (/NOTADB|CORRUPT/.test(error.code ?? '')) throw damaged(path, error.message, error)
+      if (/FULL/.test(error.code ?? '')) throw new LedgerFileError(`No space is left on the disk of ${path}.`, error)
+    }
+    throw new LedgerFileError(
+      `${path} cannot be opened: ${error instanceof Error ? error.message : String(error)}.`,
+      error,
+    )
+  }
+}

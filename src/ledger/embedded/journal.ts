@@ -1,0 +1,135 @@
+/**
+ * The embedded ledger's file: what the book changes is gathered here and committed together, one transaction each 20 ms. A kill loses at
+ * most what happened since the last; a full disk loses nothing while there is room to gather.
+ */
+
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import { openDatabase } from '../database.ts'
+import { GroupCommit } from '../group-commit.ts'
+import type { Settlement } from '../ledger.ts'
+import { type EndKind, type LogRow, LogWriter, settledRow } from '../log-rows.ts'
+import type { UsageFigures } from '../usage-log.ts'
+import { UsageSums } from '../usage-sums.ts'
+import { dayOf } from '../window.ts'
+import type { Changes } from './book.ts'
+import { charged } from './reservation.ts'
+import type { ReservationState, ScopeState } from './state.ts'
+import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from './tables.ts'
+
+/** Ended requests that may wait for their commit; beyond it the ledger takes no new ones. About 5 MB. */
+export const PENDING_MOST = 10_000
+
+export class Journal implements Changes {
+  private readonly database: Database
+  private readonly writer: LogWriter
+  private readonly state: StateWriter
+  private readonly group: GroupCommit
+  private readonly scopes = new Map<string, ScopeState>()
+  private readonly live = new Map<string, ReservationState>()
+  private readonly usage = new UsageSums()
+  private readonly rows = new Map<string, LogRow>()
+
+  /** `now` is the book's clock. Throws `LedgerFileError`. */
+  constructor(
+    directory: string,
+    private readonly now: () => number,
+  ) {
+    const path = join(directory, LEDGER_FILE)
+    this.database = openDatabase(path, LEDGER_SCHEMA)
+    this.writer = new LogWriter(this.database)
+    this.state = new StateWriter(this.database)
+    this.group = new GroupCommit(this.database, path, {
+      write: () => this.write(),
+      written: () => this.written(),
+      failed: () => undefined,
+    })
+  }
+
+  /** Ended requests that are not in the file yet. */
+  get pending(): number {
+    return this.rows.size
+  }
+
+  /** Why the last commit failed; undefined where it did not. */
+  get complaint(): string | undefined {
+    return this.group.complaint
+  }
+
+  scope(scope: ScopeState): void {
+    this.scopes.set(`${scope.organization}\0${scope.key}`, scope)
+    this.group.soon()
+  }
+
+  reservation(reservation: ReservationState): void {
+    this.live.set(reservation.id, reservation)
+    this.group.soon()
+  }
+
+  /** Only live reservations are in the file: in a new process nothing can come twice or late. */
+  forgotten(): void {}
+
+  used(reservation: ReservationState, model: string, figures: UsageFigures): void {
+    const { organization, key } = reservation
+    this.usage.add({ day: dayOf(reservation.admittedMs), organization, key, model }, figures)
+  }
+
+  ended(reservation: ReservationState, kind: EndKind, settlement: Settlement | undefined): void {
+    const times = { admittedMs: reservation.admittedMs, endedMs: this.now() }
+    const row =
+      settlement === undefined
+        ? lostRow(reservation, kind, times)
+        : settledRow(reservation.id, reservation, times, settlement, kind, reservation.heldMicroUsd)
+    this.rows.set(row.id, row)
+    this.group.soon()
+  }
+
+  /** What the last process left. */
+  load(): { readonly scopes: readonly ScopeState[]; readonly live: readonly ReservationState[] } {
+    return { scopes: readScopes(this.database), live: readLive(this.database) }
+  }
+
+  /** Commits what is gathered, now. */
+  commit(): boolean {
+    return this.group.commit()
+  }
+
+  /** The last commit. Throws where it fails. */
+  close(): void {
+    this.group.close()
+  }
+
+  private written(): void {
+    this.scopes.clear()
+    this.live.clear()
+    this.usage.clear()
+    this.rows.clear()
+  }
+
+  private write(): void {
+    for (const scope of this.scopes.values()) this.state.scope(scope)
+    for (const reservation of this.live.values()) this.state.reservation(reservation)
+    for (const row of this.rows.values()) this.writer.row(row)
+    this.usage.each((place, figures) => this.writer.usage(place, figures))
+    this.writer.dropOld(this.now())
+  }
+}
+
+/** The row of a reservation that nobody settled: its progress is what is known. */
+function lostRow(
+  reservation: ReservationState,
+  kind: EndKind,
+  times: { readonly admittedMs: number; readonly endedMs: number },
+): LogRow {
+  const { id, organization, key, model, postedInput, postedOutput, heldMicroUsd } = reservation
+  const inputTokens = kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput
+  const settlement: Settlement = {
+    amounts: { inputTokens, outputTokens: postedOutput, costMicroUsd: charged(reservation) },
+    cachedInputTokens: 0,
+    images: 0,
+    estimated: true,
+    outcome: 'provider_cut',
+    model,
+  }
+  return { ...settledRow(id, { organization, key }, times, settlement, kind, heldMicroUsd), outcome: '' }
+}

@@ -1,0 +1,92 @@
+/** The ledger of a single process: the book in memory, its journal in `data_dir`. Owns what becomes of a verb's answer, and the beat of the reaper. */
+
+import { Failure } from '../../core/error.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
+import { refusalFailure } from '../refusal.ts'
+import { type Clock, MemoryBook } from './book.ts'
+import { SteadyClock } from './clock.ts'
+import { Journal, PENDING_MOST } from './journal.ts'
+import { type Lock, lockDirectory } from './lock.ts'
+
+/** How often organisations that have gone quiet are looked at. */
+const REAP_MS = 5000
+
+export class EmbeddedLedger implements Ledger {
+  private readonly timer: ReturnType<typeof setInterval>
+
+  private constructor(
+    private readonly lock: Lock,
+    private readonly journal: Journal,
+    private readonly book: MemoryBook,
+    private readonly clock: Clock,
+  ) {
+    this.timer = setInterval(() => book.reapAll(), REAP_MS)
+    this.timer.unref()
+  }
+
+  /**
+   * Opens the ledger of a directory. What the last process still held is lost with it: it is charged the greater of its progress and its
+   * floor, at once. Throws `LedgerFileError` where another process has the directory, or the file cannot be used.
+   */
+  static open(directory: string, clock: Clock = new SteadyClock()): EmbeddedLedger {
+    const lock = lockDirectory(directory)
+    try {
+      const journal = new Journal(directory, () => clock.now())
+      const book = new MemoryBook(clock, journal)
+      const { scopes, live } = journal.load()
+      book.restore(scopes, live)
+      book.loseAll()
+      journal.commit()
+      return new EmbeddedLedger(lock, journal, book, clock)
+    } catch (error) {
+      lock.release()
+      throw error
+    }
+  }
+
+  async reserve(account: Account, hold: Hold): Promise<Reservation> {
+    if (this.isFull()) {
+      throw new Failure('ledger_unavailable', 'The ledger cannot be written at the moment.', { retryAfterSeconds: 5 })
+    }
+    const reply = this.book.reserve(account, hold)
+    switch (reply.outcome) {
+      case 'granted':
+        return { id: hold.id, account, held: hold.amounts, admittedMs: reply.admittedMs, ...reply.allowances }
+      case 'refused':
+        throw refusalFailure(account, hold, reply.refusal, reply.allowances, this.clock.now())
+      case 'ended':
+        throw new Error(`The reservation '${hold.id}' has ended: an id is for one request.`)
+    }
+  }
+
+  /** A reservation that was lost meanwhile (this process stood still) is not refused: its stream goes on, and its settlement corrects. */
+  async extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
+    return this.book.extend(reservation.account, reservation.id, soFar, wanted) !== 'exhausted'
+  }
+
+  async settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'> {
+    const { account, id, admittedMs } = reservation
+    const reply = this.book.settle(account, { id, settlement: actual, admittedMs, direct: true })
+    return reply === 'settled' ? 'settled' : 'already_settled'
+  }
+
+  health(): LedgerHealth {
+    const { pending, complaint } = this.journal
+    return { ready: pending <= PENDING_MOST, complaint, pending }
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.timer)
+    try {
+      this.journal.close()
+    } finally {
+      this.lock.release()
+    }
+  }
+
+  /** More waits than may, and the file does not take it. A burst that merely outran the beat is committed here and now. */
+  private isFull(): boolean {
+    if (this.journal.pending <= PENDING_MOST) return false
+    return this.journal.complaint !== undefined || !this.journal.commit()
+  }
+}

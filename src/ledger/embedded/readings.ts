@@ -1,0 +1,61 @@
+/** Reads an embedded ledger's file beside the process that owns it, or without one: usage and standings. Writes nothing. */
+
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import type { FiguresOf } from '../book.ts'
+import { openReadOnly } from '../database.ts'
+import type { Account } from '../ledger.ts'
+import { readUsage } from '../log-rows.ts'
+import type { Standings } from '../standings.ts'
+import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
+import { advance } from './scope.ts'
+import { figuresOf, newScope } from './state.ts'
+import { LEDGER_FILE, LEDGER_SCHEMA, readScope } from './tables.ts'
+
+/** Opens the file each time: before the first request there is none, and then there is nothing to tell. */
+abstract class Reading {
+  constructor(private readonly directory: string) {}
+
+  async close(): Promise<void> {}
+
+  protected from<T>(read: (database: Database) => T): T | undefined {
+    const database = openReadOnly(join(this.directory, LEDGER_FILE), LEDGER_SCHEMA)
+    if (database === undefined) return undefined
+    try {
+      return read(database)
+    } finally {
+      database.close()
+    }
+  }
+}
+
+export class EmbeddedUsageLog extends Reading implements UsageLog {
+  async read(query: UsageQuery): Promise<readonly UsageRow[]> {
+    return this.from((database) => readUsage(database, query)) ?? []
+  }
+}
+
+export class EmbeddedStandings extends Reading implements Standings {
+  constructor(
+    directory: string,
+    private readonly now: () => number = Date.now,
+  ) {
+    super(directory)
+  }
+
+  async read(account: Account): Promise<FiguresOf> {
+    const now = this.now()
+    const { organization, organizationLimits, keyLimits } = account
+    const [whole, key] = [
+      { name: '', limits: organizationLimits },
+      { name: `k${account.key}`, limits: keyLimits },
+    ].map(({ name, limits }) => {
+      const scope =
+        this.from((database) => readScope(database, organization, name)) ?? newScope(organization, name, now)
+      advance(scope, limits, now, true)
+      return figuresOf(scope)
+    })
+    if (whole === undefined || key === undefined) throw new RangeError('An account has two scopes.')
+    return { organization: whole, key }
+  }
+}

@@ -1,0 +1,104 @@
+/** The plain data of the book in memory: what an organisation or a key has used, and what is known of a reservation. */
+
+import type { Budget, Figures } from '../book.ts'
+import { dayOf, monthOf } from '../window.ts'
+
+/** Amounts stop growing here. Unreached by real money ($9.0 billion); the sums stay exact up to it. */
+export const AMOUNT_MAX = Number.MAX_SAFE_INTEGER
+
+export interface BudgetState {
+  window: number
+  spent: number
+  held: number
+}
+
+/** One organisation, or one key of it. */
+export interface ScopeState {
+  readonly organization: string
+  /** '' for the organisation itself. */
+  readonly key: string
+  /** The clock at which `requests` and `tokens` were drained last. */
+  at: number
+  requests: number
+  tokens: number
+  live: number
+  /** Day, month, total. */
+  readonly budgets: readonly [BudgetState, BudgetState, BudgetState]
+}
+
+export type RecordState = 'live' | 'settled' | 'lost' | 'cancelled'
+
+/** A reservation. Ended ones keep only what a repetition or a correction needs. */
+export interface ReservationState {
+  readonly id: string
+  readonly organization: string
+  state: RecordState
+  /** When the lease ends; of an ended one, when it is forgotten. */
+  dueMs: number
+  readonly admittedMs: number
+  readonly key: string
+  readonly model: string
+  readonly inputTokens: number
+  /** Tokens that the rates were charged with. */
+  accountedTokens: number
+  heldMicroUsd: number
+  postedInput: number
+  postedOutput: number
+  postedMicroUsd: number
+  readonly floorMicroUsd: number
+  /** The windows it belongs to, of the organisation and of the key. */
+  readonly windows: readonly [readonly number[], readonly number[]]
+}
+
+export function newScope(organization: string, key: string, now: number): ScopeState {
+  const budget = (window: number): BudgetState => ({ window, spent: 0, held: 0 })
+  return {
+    organization,
+    key,
+    at: now,
+    requests: 0,
+    tokens: 0,
+    live: 0,
+    budgets: [budget(dayOf(now)), budget(monthOf(now)), budget(0)],
+  }
+}
+
+/** What a tombstone of a call for an unknown id looks like. */
+export function barred(id: string, organization: string, key: string, now: number, dueMs: number): ReservationState {
+  return {
+    id,
+    organization,
+    state: 'cancelled',
+    dueMs,
+    admittedMs: now,
+    key,
+    model: '',
+    inputTokens: 0,
+    accountedTokens: 0,
+    heldMicroUsd: 0,
+    postedInput: 0,
+    postedOutput: 0,
+    postedMicroUsd: 0,
+    floorMicroUsd: 0,
+    windows: [[], []],
+  }
+}
+
+/** A copy that does not move with the state. */
+export function figuresOf(scope: ScopeState): Figures {
+  const copy = ({ window, spent, held }: BudgetState): Budget => ({ window, spent, held })
+  return {
+    requests: Math.ceil(scope.requests),
+    tokens: Math.ceil(scope.tokens),
+    live: scope.live,
+    day: copy(scope.budgets[0]),
+    month: copy(scope.budgets[1]),
+    total: copy(scope.budgets[2]),
+  }
+}
+
+/** A copy to work on: a verb that changes nothing leaves the scope as it was. */
+export function copyOf(scope: ScopeState): ScopeState {
+  const [day, month, total] = scope.budgets
+  return { ...scope, budgets: [{ ...day }, { ...month }, { ...total }] }
+}

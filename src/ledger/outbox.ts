@@ -1,0 +1,256 @@
+/**
+ * The log of a gateway whose ledger is elsewhere: each settlement is written here before it is sent, marked when it was taken, and sent
+ * again until it was. The truth of what this gateway served. Several processes of one machine may share the file: a settlement that is
+ * sent twice is taken once.
+ */
+
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import type { Closing } from './book.ts'
+import { usageOf } from './counted.ts'
+import { openDatabase, type Schema } from './database.ts'
+import { GroupCommit } from './group-commit.ts'
+import type { Account } from './ledger.ts'
+import { LOG_SQL, LogWriter, settledRow } from './log-rows.ts'
+import { UsageSums } from './usage-sums.ts'
+import { dayOf } from './window.ts'
+
+export const OUTBOX_FILE = 'outbox.sqlite'
+
+/** State of an entry: 0 to be sent, 1 taken, 2 given up: nobody can tell whether it was taken. */
+export const OUTBOX_SCHEMA: Schema = {
+  version: 1,
+  checked: ['outbox'],
+  sql: `
+    CREATE TABLE outbox (
+      id TEXT PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX outbox_state ON outbox (state, due_ms);
+    CREATE INDEX outbox_taken ON outbox (taken_ms) WHERE taken_ms IS NOT NULL;
+    ${LOG_SQL}`,
+}
+
+/** Settlements that may wait for their commit; beyond it the ledger takes no new requests. About 10 MB. */
+export const PENDING_MOST = 10_000
+/** An entry is on its first way for so long; then it is due to be sent again. */
+const FIRST_WAY_MS = 2000
+/** One that the server will not take (foreign data under our keys) waits so long, behind all others. */
+const POSTPONED_MS = 60_000
+/** How long a taken entry is kept, to be sent again where the server lost what it had taken. */
+const TAKEN_KEPT_MS = 900_000
+const FORGOTTEN_AT_ONCE = 1000
+
+/** One settlement on its way. */
+export interface Entry {
+  readonly account: Account
+  readonly closing: Closing
+  /** What the reservation held, for the row's overage. */
+  readonly heldMicroUsd: number
+}
+
+export interface Pending {
+  readonly entry: Entry
+  /** When it was first sent; null where it never was. Later than that, `unknown` may mean that it was taken and forgotten. */
+  readonly sentMs: number | null
+}
+
+interface Stored {
+  readonly entry: string
+  readonly sent_ms: number | null
+}
+
+type Mark = 'sent' | 'taken' | 'given_up' | 'postponed'
+
+interface Waiting {
+  readonly entry: Entry
+  readonly isSent: boolean
+  readonly committed: () => void
+}
+
+/** What a node needs of its log; a simulation gives it another one. */
+export interface SettlementLog {
+  /** Settlements that are not in the file yet. */
+  readonly uncommitted: number
+  readonly complaint: string | undefined
+  /** How many are to be sent, and how many were given up. */
+  count(): { readonly pending: number; readonly givenUp: number }
+  /** Writes a settlement down. Resolves with the commit that holds it, or at once where commits fail: then memory alone holds it for now. */
+  add(entry: Entry, isSent: boolean): Promise<void>
+  sent(id: string): void
+  taken(id: string): void
+  givenUp(id: string): void
+  postponed(id: string): void
+  /** Those that are due to be sent again, the oldest first; all that are not taken where `early`. */
+  pending(most: number, early?: boolean): readonly Pending[]
+  /** What was taken since a time is to be sent again: a server that came back may have lost it. With the next commit. */
+  reopen(sinceMs: number): void
+  /** Lets go of what was taken long ago; for when the server is there, so that none is dropped that it may still turn out to have lost. */
+  forget(): void
+  /** Commits what is gathered, now. False where the file does not take it. */
+  commit(): boolean
+  /** The last commit. Throws where it fails. */
+  close(): void
+}
+
+export class Outbox implements SettlementLog {
+  private readonly database: Database
+  private readonly writer: LogWriter
+  private readonly statements: ReturnType<typeof prepare>
+  private readonly group: GroupCommit
+  private readonly waiting = new Map<string, Waiting>()
+  private readonly marks = new Map<string, Mark>()
+  private reopenedSinceMs: number | undefined
+
+  /** Throws `LedgerFileError`. */
+  constructor(
+    directory: string,
+    private readonly now: () => number = Date.now,
+  ) {
+    const path = join(directory, OUTBOX_FILE)
+    this.database = openDatabase(path, OUTBOX_SCHEMA)
+    this.writer = new LogWriter(this.database)
+    this.statements = prepare(this.database)
+    this.group = new GroupCommit(this.database, path, {
+      write: () => this.write(),
+      written: () => this.written(),
+      failed: () => this.release(),
+    })
+  }
+
+  get uncommitted(): number {
+    return this.waiting.size
+  }
+
+  get complaint(): string | undefined {
+    return this.group.complaint
+  }
+
+  count(): { readonly pending: number; readonly givenUp: number } {
+    const query = this.database.query<{ n: number }, [number]>('SELECT count(*) AS n FROM outbox WHERE state = ?')
+    return { pending: query.get(0)?.n ?? 0, givenUp: query.get(2)?.n ?? 0 }
+  }
+
+  add(entry: Entry, isSent: boolean): Promise<void> {
+    return new Promise((resolve) => {
+      this.waiting.set(entry.closing.id, { entry, isSent, committed: resolve })
+      this.group.soon()
+    })
+  }
+
+  sent(id: string): void {
+    this.mark(id, 'sent')
+  }
+
+  taken(id: string): void {
+    this.mark(id, 'taken')
+  }
+
+  givenUp(id: string): void {
+    this.mark(id, 'given_up')
+  }
+
+  postponed(id: string): void {
+    this.mark(id, 'postponed')
+  }
+
+  pending(most: number, early = false): readonly Pending[] {
+    const query = this.database.query<Stored, [number, number]>(
+      'SELECT entry, sent_ms FROM outbox WHERE state = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?',
+    )
+    return query.all(early ? Number.MAX_SAFE_INTEGER : this.now(), most).map(pendingOf)
+  }
+
+  reopen(sinceMs: number): void {
+    this.reopenedSinceMs = Math.min(this.reopenedSinceMs ?? Number.POSITIVE_INFINITY, sinceMs)
+    this.group.soon()
+  }
+
+  forget(): void {
+    this.statements.forget.run(this.now() - TAKEN_KEPT_MS, FORGOTTEN_AT_ONCE)
+  }
+
+  commit(): boolean {
+    return this.group.commit()
+  }
+
+  close(): void {
+    this.group.close()
+  }
+
+  private release(): void {
+    for (const { committed } of this.waiting.values()) committed()
+  }
+
+  private written(): void {
+    this.release()
+    this.waiting.clear()
+    this.marks.clear()
+    this.reopenedSinceMs = undefined
+  }
+
+  private mark(id: string, mark: Mark): void {
+    this.marks.set(id, mark)
+    this.group.soon()
+  }
+
+  private write(): void {
+    const now = this.now()
+    const { statements } = this
+    const usage = new UsageSums()
+    for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent, usage)
+    for (const [id, mark] of this.marks) {
+      if (mark === 'sent') statements.sent.run(now, id)
+      else if (mark === 'taken') statements.taken.run(now, id)
+      else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, id)
+      else statements.givenUp.run(id)
+    }
+    if (this.reopenedSinceMs !== undefined) {
+      // It was taken for certain when it was taken: from then on its doubt counts.
+      statements.reopen.run(now, this.reopenedSinceMs)
+    }
+    usage.each((place, figures) => this.writer.usage(place, figures))
+    this.writer.dropOld(now)
+  }
+
+  /** A settlement that is written down already stays as it was first written. */
+  private put(entry: Entry, now: number, isSent: boolean, sums: UsageSums): void {
+    const { account, closing, heldMicroUsd } = entry
+    const { changes } = this.statements.insert.run(
+      closing.id,
+      now + FIRST_WAY_MS,
+      isSent ? now : null,
+      JSON.stringify(entry),
+    )
+    if (changes === 0) return
+    const times = { admittedMs: closing.admittedMs, endedMs: now }
+    this.writer.row(
+      settledRow(closing.id, account, times, closing.settlement, closing.direct ? 'direct' : 'settled', heldMicroUsd),
+    )
+    const usage = usageOf(closing.settlement)
+    if (usage === undefined) return
+    const { organization, key } = account
+    const model = closing.settlement.model ?? ''
+    sums.add({ day: dayOf(closing.admittedMs), organization, key, model }, usage)
+  }
+}
+
+function prepare(database: Database) {
+  return {
+    insert: database.query('INSERT OR IGNORE INTO outbox VALUES (?, 0, ?, ?, NULL, ?)'),
+    sent: database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE id = ?'),
+    taken: database.query('UPDATE outbox SET state = 1, taken_ms = ? WHERE id = ?'),
+    postponed: database.query('UPDATE outbox SET due_ms = ? WHERE id = ?'),
+    givenUp: database.query('UPDATE outbox SET state = 2 WHERE id = ?'),
+    reopen: database.query(
+      'UPDATE outbox SET state = 0, due_ms = ?, sent_ms = taken_ms WHERE taken_ms >= ? AND state = 1',
+    ),
+    forget: database.query(
+      'DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE taken_ms < ? AND state = 1 LIMIT ?)',
+    ),
+  }
+}
+
+function pendingOf({ entry, sent_ms }: Stored): Pending {
+  const parsed: Entry = JSON.parse(entry)
+  return { entry: parsed, sentMs: sent_ms }
+}

@@ -1,0 +1,252 @@
+/** The book in Redis: every verb is one script, one round trip. Owns how calls are put and answers read; decides nothing itself. */
+
+import type { Cluster, Redis } from 'ioredis'
+import type { Limits } from '../../core/money.ts'
+import { tighter } from '../allowance.ts'
+import {
+  type Allowances,
+  type Book,
+  type Budget,
+  type CancelReply,
+  type Closing,
+  checkAmounts,
+  type ExtendReply,
+  type Figures,
+  type FiguresOf,
+  limitNames,
+  type Refusal,
+  type ReserveReply,
+  type SettleReply,
+  scopeNames,
+} from '../book.ts'
+import type { Account, Allowance, Amounts, Hold } from '../ledger.ts'
+import { isPassing } from './connect.ts'
+import {
+  type Arguments,
+  type OutcomeOf,
+  type Program,
+  programs,
+  type ScriptName,
+  scriptKeys,
+  scripts,
+} from './scripts.ts'
+
+/** What passes by itself is waited for so often, so long. */
+const PASSING_TRIES = 2
+const PASSING_MS = 100
+
+/** What an answer holds after its outcome. */
+type Numbers = readonly number[]
+
+interface Answer<Name extends ScriptName> {
+  readonly outcome: OutcomeOf<Name>
+  readonly numbers: Numbers
+}
+
+/** A script answered what is not in the table: another version of the scripts, or not our data. */
+export class ScriptAnswerError extends Error {
+  constructor(name: ScriptName, answer: unknown) {
+    super(`The script '${name}' answered ${JSON.stringify(answer)}, which it never does.`)
+    this.name = 'ScriptAnswerError'
+  }
+}
+
+/** Every organisation that ever reserved: what `weir usage` reads over. */
+export const ORGANIZATIONS_KEY = 'weir:organizations'
+
+/** The name of one of an organisation's keys. Braces of an id must not end its hash tag. */
+export function redisKey(organization: string, key: string): string {
+  return `weir:{${encodeURIComponent(organization)}}:${key}`
+}
+
+export class RedisBook implements Book {
+  private readonly programs: Readonly<Record<ScriptName, Program>>
+
+  /** `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's clock. */
+  constructor(
+    private readonly admission: Redis | Cluster,
+    private readonly other: Redis | Cluster,
+    private readonly witness: () => number = Date.now,
+    clockLua?: string,
+  ) {
+    this.programs = programs(clockLua)
+  }
+
+  async reserve(account: Account, hold: Hold): Promise<ReserveReply> {
+    checkAmounts(hold.amounts)
+    const { outcome, numbers } = await this.call(this.admission, 'reserve', account.organization, {
+      ...this.accountArguments(account, hold.id),
+      model: hold.model ?? '',
+      input: hold.amounts.inputTokens,
+      output: hold.amounts.outputTokens,
+      cost: hold.amounts.costMicroUsd,
+      floor: hold.floorMicroUsd,
+    })
+    switch (outcome) {
+      case 'granted':
+        return { outcome, admittedMs: at(numbers, 0), allowances: allowances(account, numbers.slice(1)) }
+      case 'refused':
+        return { outcome, refusal: refusalOf(numbers), allowances: allowances(account, numbers.slice(3)) }
+      case 'ended':
+        return { outcome }
+    }
+  }
+
+  async extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): Promise<ExtendReply> {
+    checkAmounts(soFar)
+    checkAmounts(wanted)
+    const answer = await this.call(this.other, 'extend', account.organization, {
+      ...this.accountArguments(account, id),
+      input: soFar.inputTokens,
+      output: soFar.outputTokens,
+      cost: soFar.costMicroUsd,
+      wantedTokens: Math.min(Number.MAX_SAFE_INTEGER, wanted.inputTokens + wanted.outputTokens),
+      wantedCost: wanted.costMicroUsd,
+    })
+    return answer.outcome
+  }
+
+  async settle(account: Account, { id, settlement, admittedMs, direct }: Closing): Promise<SettleReply> {
+    checkAmounts(settlement.amounts)
+    const answer = await this.call(this.other, 'settle', account.organization, {
+      ...this.accountArguments(account, id),
+      input: settlement.amounts.inputTokens,
+      output: settlement.amounts.outputTokens,
+      cost: settlement.amounts.costMicroUsd,
+      cached: settlement.cachedInputTokens,
+      images: settlement.images,
+      estimated: settlement.estimated ? 1 : 0,
+      counted: settlement.model === undefined ? 0 : 1,
+      model: settlement.model ?? '',
+      outcome: settlement.outcome,
+      admitted: admittedMs,
+      direct: direct ? 1 : 0,
+    })
+    return answer.outcome
+  }
+
+  async cancel(account: Account, id: string): Promise<CancelReply> {
+    const answer = await this.call(this.other, 'cancel', account.organization, this.accountArguments(account, id))
+    return answer.outcome
+  }
+
+  async reap(organization: string): Promise<number> {
+    const { numbers } = await this.call(this.other, 'reap', organization, {})
+    return at(numbers, 0)
+  }
+
+  async figures(account: Account): Promise<FiguresOf> {
+    const { numbers } = await this.call(this.other, 'figures', account.organization, this.accountArguments(account, ''))
+    return { organization: figuresOf(numbers.slice(0, 12)), key: figuresOf(numbers.slice(12)) }
+  }
+
+  private accountArguments(account: Account, id: string): Arguments<'cancel'> {
+    const [oRequests, oTokens, oConcurrent, oDay, oMonth, oTotal] = limitArguments(account.organizationLimits)
+    const [kRequests, kTokens, kConcurrent, kDay, kMonth, kTotal] = limitArguments(account.keyLimits)
+    return {
+      id,
+      witness: this.witness(),
+      key: account.key,
+      organizationRequests: oRequests,
+      organizationTokens: oTokens,
+      organizationConcurrent: oConcurrent,
+      organizationDay: oDay,
+      organizationMonth: oMonth,
+      organizationTotal: oTotal,
+      keyRequests: kRequests,
+      keyTokens: kTokens,
+      keyConcurrent: kConcurrent,
+      keyDay: kDay,
+      keyMonth: kMonth,
+      keyTotal: kTotal,
+    }
+  }
+
+  /** Sends a script by its hash, and whole where Redis does not know it (a new server, SCRIPT FLUSH). */
+  private async call<Name extends ScriptName>(
+    redis: Redis | Cluster,
+    name: Name,
+    organization: string,
+    values: Arguments<Name>,
+  ): Promise<Answer<Name>> {
+    const { lua, sha1 } = this.programs[name]
+    const words: (string | number)[] = scriptKeys.map((key) => redisKey(organization, key))
+    const named: Readonly<Record<string, string | number>> = values
+    for (const argument of scripts[name].arguments) words.push(named[argument] ?? '')
+    for (let tries = 0; ; tries++) {
+      try {
+        return readAnswer(name, await redis.evalsha(sha1, scriptKeys.length, ...words))
+      } catch (error) {
+        if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
+          return readAnswer(name, await redis.eval(lua, scriptKeys.length, ...words))
+        }
+        if (!isPassing(error) || tries >= PASSING_TRIES) throw error
+        await Bun.sleep(PASSING_MS)
+      }
+    }
+  }
+}
+
+/** Checks an answer against the table. */
+function readAnswer<Name extends ScriptName>(name: Name, answer: unknown): Answer<Name> {
+  if (!Array.isArray(answer)) throw new ScriptAnswerError(name, answer)
+  const [word, ...rest]: unknown[] = answer
+  const outcomes: readonly OutcomeOf<Name>[] = scripts[name].outcomes
+  const outcome = outcomes.find((known) => known === word)
+  const numbers = rest.map(Number)
+  if (outcome === undefined || !numbers.every(Number.isFinite)) throw new ScriptAnswerError(name, answer)
+  return { outcome, numbers }
+}
+
+function limitArguments(limits: Limits): readonly [number, number, number, number, number, number] {
+  const { requestsPerMinute = -1, tokensPerMinute = -1, concurrentRequests = -1, spend } = limits
+  return [
+    requestsPerMinute,
+    tokensPerMinute,
+    concurrentRequests,
+    spend?.day ?? -1,
+    spend?.month ?? -1,
+    spend?.total ?? -1,
+  ]
+}
+
+function at(numbers: Numbers, index: number): number {
+  const value = numbers[index]
+  if (value === undefined) throw new RangeError('A script answered too few numbers.')
+  return value
+}
+
+function refusalOf(numbers: Numbers): Refusal {
+  const scope = scopeNames[at(numbers, 0) - 1]
+  const limit = limitNames[at(numbers, 1) - 1]
+  const wait = at(numbers, 2)
+  if (scope === undefined || limit === undefined) throw new RangeError('A script named no limit that there is.')
+  return { scope, limit, waitMs: wait < 0 ? undefined : wait }
+}
+
+/** Requests and tokens of the organisation, then of the key; two numbers each. */
+function allowances(account: Account, numbers: Numbers): Allowances {
+  const { organizationLimits: organization, keyLimits: key } = account
+  const rate = (limit: number | undefined, index: number): Allowance | undefined =>
+    limit === undefined ? undefined : { limit, remaining: at(numbers, index), resetMs: at(numbers, index + 1) }
+  return {
+    requests: tighter(rate(organization.requestsPerMinute, 0), rate(key.requestsPerMinute, 4)),
+    tokens: tighter(rate(organization.tokensPerMinute, 2), rate(key.tokensPerMinute, 6)),
+  }
+}
+
+function figuresOf(numbers: Numbers): Figures {
+  const budget = (index: number): Budget => ({
+    window: at(numbers, index),
+    spent: at(numbers, index + 1),
+    held: at(numbers, index + 2),
+  })
+  return {
+    requests: at(numbers, 0),
+    tokens: at(numbers, 1),
+    live: at(numbers, 2),
+    day: budget(3),
+    month: budget(6),
+    total: budget(9),
+  }
+}

@@ -1,0 +1,37 @@
+-- Frees what is held; what was posted stays spent, and no floor is charged. An unknown id is barred, so that a reserve that is still on its
+-- way is refused.
+--
+-- keys: scopes reservations deadlines audit usage
+-- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
+--   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal
+-- outcomes:
+--   cancelled
+--   ended   (settled or cancelled before)
+
+local reservation = load_reservation(id)
+if not reservation then
+  bury(id, IS_CANCELLED)
+  return { 'cancelled' }
+end
+if reservation[STATE] ~= IS_LIVE and reservation[STATE] ~= IS_LOST then return { 'ended' } end
+
+local scopes = load_scopes(key)
+advance(scopes[1], limits[1])
+advance(scopes[2], limits[2])
+local kind = 'cancelled'
+if reservation[STATE] == IS_LOST then
+  kind = 'withdrawn'
+  count(day_of(reservation[ADMITTED]), key, reservation[MODEL], -1, lost_figures(reservation))
+end
+free(reservation, scopes, reservation[POSTED])
+correct_tokens(reservation, scopes, limits, sum(reservation[POSTED_INPUT], reservation[POSTED_OUTPUT]))
+for s = 1, 2 do
+  scopes[s][REQUESTS] = give_back(scopes[s][REQUESTS], 1, 1, limits[s][1], max(0, now - reservation[ADMITTED]))
+end
+save_scopes(key, scopes)
+bury(id, IS_CANCELLED)
+
+local figures = { 1, 1, reservation[POSTED_INPUT], 0, reservation[POSTED_OUTPUT], 0, reservation[POSTED] }
+if reservation[POSTED] > 0 then count(day_of(reservation[ADMITTED]), key, reservation[MODEL], 1, figures) end
+audit(id, kind, '', key, reservation[MODEL], figures, reservation[RESERVED])
+return { 'cancelled' }

@@ -1,0 +1,84 @@
+/** The key store of several machines: one hash in Redis, and a number that changes with it. */
+
+import { KEY_POLL_MS, type KeyListener, type KeyRecord, type KeyStore, ofOrganization, parseKey } from '../key-store.ts'
+import { connect, type RedisPlace } from './connect.ts'
+import { connected } from './readings.ts'
+
+/** One slot of a cluster. */
+const RECORDS = 'weir:{keys}:records'
+const VERSION = 'weir:{keys}:version'
+
+export class RedisKeyStore implements KeyStore {
+  private constructor(private readonly client: ReturnType<typeof connect>) {}
+
+  /** For a command: throws `RedisUnfitError` where Redis does not answer. */
+  static async open(place: RedisPlace): Promise<RedisKeyStore> {
+    return new RedisKeyStore(await connected(place))
+  }
+
+  /** For a gateway, which begins without Redis where it must: the keys come when it does. */
+  static begin(place: RedisPlace): RedisKeyStore {
+    return new RedisKeyStore(connect(place, 'weir-keys'))
+  }
+
+  async create(record: KeyRecord): Promise<boolean> {
+    const created = await this.client.hsetnx(RECORDS, record.id, JSON.stringify(record))
+    await this.client.incr(VERSION)
+    return created === 1
+  }
+
+  async list(organization?: string): Promise<readonly KeyRecord[]> {
+    return ofOrganization(await this.all(), organization)
+  }
+
+  async revoke(id: string, nowMs: number): Promise<'revoked' | 'already_revoked' | 'unknown'> {
+    const text = await this.client.hget(RECORDS, id)
+    const record = text === null ? undefined : parseKey(text)
+    if (record === undefined) return 'unknown'
+    if (record.revokedMs !== undefined) return 'already_revoked'
+    const revoked: KeyRecord = { ...record, revokedMs: nowMs }
+    await this.client.hset(RECORDS, id, JSON.stringify(revoked))
+    await this.client.incr(VERSION)
+    return 'revoked'
+  }
+
+  watch(listener: KeyListener): () => void {
+    let seen: string | undefined
+    let looking = false
+    let ended = false
+    const look = async () => {
+      if (looking) return
+      looking = true
+      try {
+        // The number first: what changes between the two is seen again the next time.
+        const version = (await this.client.get(VERSION)) ?? ''
+        if (version !== seen) {
+          const keys = await this.all()
+          if (ended) return
+          listener(keys.filter(({ revokedMs }) => revokedMs === undefined))
+          seen = version
+        }
+      } catch {
+        // Redis is away: the keys that were read last stand, and the next look is soon.
+      } finally {
+        looking = false
+      }
+    }
+    look()
+    const timer = setInterval(look, KEY_POLL_MS)
+    timer.unref()
+    return () => {
+      ended = true
+      clearInterval(timer)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.client.disconnect()
+  }
+
+  private async all(): Promise<readonly KeyRecord[]> {
+    const records = await this.client.hvals(RECORDS)
+    return records.map(parseKey).filter((record) => record !== undefined)
+  }
+}

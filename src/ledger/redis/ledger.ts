@@ -1,0 +1,272 @@
+/**
+ * The ledger of several processes: the book in Redis, the log of what this node served in its own outbox. Row first, settle second, mark
+ * third: whatever dies in between, each request is charged once.
+ */
+
+import { Failure } from '../../core/error.ts'
+import { type ReserveReply, TERMS } from '../book.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
+import { type Entry, Outbox, PENDING_MOST, type Pending, type SettlementLog } from '../outbox.ts'
+import { refusalFailure } from '../refusal.ts'
+import { isRefusal, type RedisPlace, wasNeverSent } from './connect.ts'
+import { type Link, RedisLink } from './link.ts'
+
+/** What becomes of a request while Redis cannot be asked. */
+export type WhenUnreachable = 'refuse' | 'allow'
+
+/** The beat on which the outbox is looked through. */
+const BEAT_MS = 250
+/** Settlements sent again at once, and in one beat. */
+const ABREAST = 32
+const REPLAYED_A_BEAT = 256
+/** After a reconnection, what was taken this long ago is sent again: an append-only file may lose a second, a failover a few. */
+const TAIL_MS = 60_000
+/** A settlement that was first sent this long ago may have been taken and forgotten: charging it could charge it twice. */
+const DOUBTED_AFTER_MS = TERMS.endedMs - 60_000
+/** Reservations to take back; beyond it the oldest is left to its lease, which charges its floor. */
+const CANCELS_MOST = 10_000
+/** How often organisations are reaped that have gone quiet. */
+const REAP_MS = 30_000
+
+/** The clock of this machine, and beats on it; a simulation gives another one. */
+export interface Time {
+  now(): number
+  /** Calls a function again and again; what is returned ends it. */
+  every(ms: number, call: () => void): () => void
+}
+
+const realTime: Time = {
+  now: Date.now,
+  every: (ms, call) => {
+    const timer = setInterval(call, ms)
+    timer.unref()
+    return () => clearInterval(timer)
+  },
+}
+
+export class RedisLedger implements Ledger {
+  /** Reservations to take back; those that were, for a while, as the server may lose that again. */
+  private readonly cancels = new Map<string, Account>()
+  private readonly cancelled = new Map<string, { readonly account: Account; readonly ms: number }>()
+  private readonly organizations = new Set<string>()
+  private readonly stops: readonly (() => void)[]
+  private working: Promise<void> | undefined
+  private closed = false
+
+  constructor(
+    private readonly link: Link,
+    private readonly outbox: SettlementLog,
+    private readonly unreachable: WhenUnreachable,
+    private readonly time: Time = realTime,
+  ) {
+    link.onReady(() => this.reconnected())
+    this.stops = [time.every(BEAT_MS, () => this.beat()), time.every(REAP_MS, () => this.reap())]
+    this.reconnected()
+  }
+
+  /**
+   * Opens the outbox of a directory and connects. Begins without Redis where it does not answer yet. Throws `RedisUnfitError` where it
+   * answers and cannot be used, `LedgerFileError` where the outbox cannot.
+   */
+  static async open(place: RedisPlace, directory: string, unreachable: WhenUnreachable): Promise<RedisLedger> {
+    const outbox = new Outbox(directory)
+    const link = new RedisLink(place)
+    try {
+      await link.start()
+      return new RedisLedger(link, outbox, unreachable)
+    } catch (error) {
+      link.close()
+      outbox.close()
+      throw error
+    }
+  }
+
+  async reserve(account: Account, hold: Hold): Promise<Reservation> {
+    if (this.isFull()) throw unavailable('The log of requests cannot be written.')
+    const { breaker, book } = this.link
+    this.remember(account.organization)
+    if (!this.link.isFit || !breaker.admits()) return this.without(account, hold, undefined)
+    let reply: ReserveReply
+    try {
+      reply = await book.reserve(account, hold)
+      breaker.succeeded()
+    } catch (error) {
+      // What one organisation's keys hold is no fault of the server's.
+      if (!isRefusal(error)) breaker.failed()
+      return this.without(account, hold, error)
+    }
+    switch (reply.outcome) {
+      case 'granted':
+        return { id: hold.id, account, held: hold.amounts, admittedMs: reply.admittedMs, ...reply.allowances }
+      case 'refused':
+        throw refusalFailure(account, hold, reply.refusal, reply.allowances, this.time.now())
+      case 'ended':
+        throw new Error(`The reservation '${hold.id}' has ended: an id is for one request.`)
+    }
+  }
+
+  /** While Redis cannot be asked the stream goes on: what it takes is settled in any case. */
+  async extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
+    if (!this.link.isReady) return true
+    try {
+      return (await this.link.book.extend(reservation.account, reservation.id, soFar, wanted)) !== 'exhausted'
+    } catch {
+      // The next extension, or the settlement, says it all again: every amount is a total.
+      return true
+    }
+  }
+
+  /** Resolves once the settlement is in this node's log, and in Redis or on its way there. */
+  async settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'> {
+    const { account, id, admittedMs, held } = reservation
+    const isSent = this.link.isReady
+    const closing = { id, settlement: actual, admittedMs, direct: false }
+    const entry: Entry = { account, closing, heldMicroUsd: held.costMicroUsd }
+    await this.outbox.add(entry, isSent)
+    return isSent ? this.deliver({ entry, sentMs: this.time.now() }) : 'settled'
+  }
+
+  health(): LedgerHealth {
+    const { pending, givenUp } = this.outbox.count()
+    const full = this.outbox.uncommitted > PENDING_MOST
+    const doubt =
+      givenUp > 0 ? `${givenUp} settlements may or may not have been charged; they are in the outbox.` : undefined
+    return {
+      ready: !full && (this.unreachable === 'allow' || this.link.isReady),
+      complaint: this.outbox.complaint ?? this.link.complaint ?? doubt,
+      pending: pending + this.outbox.uncommitted,
+    }
+  }
+
+  async close(): Promise<void> {
+    this.closed = true
+    for (const stop of this.stops) stop()
+    await this.working
+    if (this.link.isReady) {
+      this.outbox.commit()
+      await this.replay(this.outbox.pending(REPLAYED_A_BEAT, true))
+    }
+    this.link.close()
+    this.outbox.close()
+  }
+
+  /** More waits than may, and the file does not take it. A burst that merely outran the beat is committed here and now. */
+  private isFull(): boolean {
+    if (this.outbox.uncommitted <= PENDING_MOST) return false
+    return this.outbox.complaint !== undefined || !this.outbox.commit()
+  }
+
+  /** Redis cannot be asked: serve and remember, or refuse and take back what may have been reserved all the same. */
+  private without(account: Account, hold: Hold, error: unknown): Reservation {
+    if (this.unreachable === 'allow') return { id: hold.id, account, held: hold.amounts, admittedMs: this.time.now() }
+    if (error !== undefined && !wasNeverSent(error)) this.cancelLater(account, hold.id)
+    throw unavailable('The ledger cannot be reached.', error)
+  }
+
+  private cancelLater(account: Account, id: string): void {
+    if (this.cancels.size >= CANCELS_MOST) {
+      const [oldest] = this.cancels.keys()
+      if (oldest !== undefined) this.cancels.delete(oldest)
+    }
+    this.cancels.set(id, account)
+  }
+
+  /** Sends one settlement, and marks it where it was taken. What fails stays in the outbox. */
+  private async deliver({ entry, sentMs }: Pending): Promise<'settled' | 'already_settled'> {
+    const { account, closing } = entry
+    const { book, breaker } = this.link
+    try {
+      let reply = await book.settle(account, closing)
+      if (reply === 'unknown') {
+        // Redis has lost the reservation, or never had it. It is charged, unless it may have been charged so long ago that Redis forgot.
+        if (sentMs !== null && this.time.now() - sentMs > DOUBTED_AFTER_MS) {
+          this.outbox.givenUp(closing.id)
+          return 'already_settled'
+        }
+        reply = await book.settle(account, { ...closing, direct: true })
+      }
+      breaker.succeeded()
+      this.outbox.taken(closing.id)
+      return reply === 'settled' ? 'settled' : 'already_settled'
+    } catch (error) {
+      if (isRefusal(error)) this.outbox.postponed(closing.id)
+      else breaker.failed()
+      return 'settled'
+    }
+  }
+
+  private beat(): void {
+    if (this.working !== undefined || this.closed || !this.link.isConnected || !this.link.breaker.admits()) return
+    this.working = this.work().finally(() => {
+      this.working = undefined
+    })
+  }
+
+  private async work(): Promise<void> {
+    if (this.link.breaker.isOpen && !(await this.link.probe())) return
+    await this.cancelAll()
+    this.outbox.forget()
+    await this.replay(this.outbox.pending(REPLAYED_A_BEAT))
+  }
+
+  private async cancelAll(): Promise<void> {
+    const old = this.time.now() - TAIL_MS
+    for (const [id, { ms }] of this.cancelled) {
+      if (ms >= old) break
+      this.cancelled.delete(id)
+    }
+    for (const [id, account] of this.cancels) {
+      try {
+        await this.link.book.cancel(account, id)
+        this.link.breaker.succeeded()
+        this.cancels.delete(id)
+        this.cancelled.set(id, { account, ms: this.time.now() })
+      } catch {
+        // Again on the next beat; until it is acknowledged it stays.
+        this.link.breaker.failed()
+        return
+      }
+    }
+  }
+
+  private async replay(pending: readonly Pending[]): Promise<void> {
+    if (pending.length === 0) return
+    for (const { entry, sentMs } of pending) if (sentMs === null) this.outbox.sent(entry.closing.id)
+    // Written down before it is sent: after a kill it must be known that it may have been taken.
+    if (!this.outbox.commit()) return
+    for (let i = 0; i < pending.length; i += ABREAST) {
+      await Promise.all(pending.slice(i, i + ABREAST).map((one) => this.deliver(one)))
+      if (!this.link.isReady) return
+    }
+  }
+
+  /** A server that came back may have lost what it had taken last: the outbox sends it again, until it is taken again. */
+  private reconnected(): void {
+    if (this.closed) return
+    const since = this.link.lostMs - TAIL_MS
+    this.outbox.reopen(since)
+    for (const [id, { account, ms }] of this.cancelled) {
+      if (ms < since) continue
+      this.cancelled.delete(id)
+      this.cancels.set(id, account)
+    }
+  }
+
+  private remember(organization: string): void {
+    if (this.organizations.has(organization)) return
+    this.organizations.add(organization)
+    this.link.register(organization).catch(() => this.organizations.delete(organization))
+  }
+
+  private async reap(): Promise<void> {
+    try {
+      for (const organization of this.organizations) if (this.link.isReady) await this.link.book.reap(organization)
+    } catch {
+      // What is overdue stays so until the next reservation, or the next beat.
+    }
+  }
+}
+
+function unavailable(message: string, cause?: unknown): Failure {
+  return new Failure('ledger_unavailable', message, { retryAfterSeconds: 1, cause })
+}

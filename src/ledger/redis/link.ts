@@ -1,0 +1,142 @@
+/**
+ * One node's link to Redis: two connections and the book over them, whether it can be used, and why not. Knows nothing of what is done when
+ * it cannot.
+ */
+
+import type { Cluster, Redis } from 'ioredis'
+import type { Book } from '../book.ts'
+import { ORGANIZATIONS_KEY, RedisBook } from './book.ts'
+import { Breaker } from './breaker.ts'
+import { connect, inspect, isDenied, type RedisPlace, RedisUnfitError } from './connect.ts'
+
+/** What a node needs of its connection to the book; a simulation gives it another one. */
+export interface Link {
+  readonly book: Book
+  readonly breaker: Breaker
+  /** False while the server answers and cannot be used. */
+  readonly isFit: boolean
+  readonly isConnected: boolean
+  /** Connected, fit, and answering in time. */
+  readonly isReady: boolean
+  /** Why it cannot be used; undefined where it can. */
+  readonly complaint: string | undefined
+  /** When the connection before this one was lost; now, where there was none. What the server took since shortly before may be lost, too. */
+  readonly lostMs: number
+  /** Asks whether the server answers again. */
+  probe(): Promise<boolean>
+  /** Calls a listener each time that a connection was made. */
+  onReady(listener: () => void): void
+  /** Notes an organisation for those who read over all. */
+  register(organization: string): Promise<void>
+  close(): void
+}
+
+/** How long a start waits for Redis before it begins without. */
+const START_WAIT_MS = 1000
+
+export class RedisLink implements Link {
+  readonly book: RedisBook
+  readonly breaker = new Breaker()
+  private readonly admission: Redis | Cluster
+  private readonly other: Redis | Cluster
+  /** What makes the server unusable though it answers; it is looked at again at each connection. */
+  private unfit: RedisUnfitError | undefined
+  private listener: () => void = () => undefined
+  private closedMs: number | undefined
+
+  constructor(place: RedisPlace) {
+    this.admission = connect(place, 'weir-reserve')
+    this.other = connect(place, 'weir-settle')
+    this.book = new RedisBook(this.admission, this.other)
+    this.other.on('ready', () => this.inspect().then(() => this.connected()))
+    this.other.on('close', () => {
+      this.closedMs ??= Date.now()
+    })
+  }
+
+  /** Waits a moment for the server. Throws `RedisUnfitError` where it answers and cannot be used; begins without it where it does not answer. */
+  async start(): Promise<void> {
+    const { promise: denied, reject: deny } = Promise.withResolvers<never>()
+    const listen = (error: unknown) => {
+      if (isDenied(error)) deny(new RedisUnfitError(`Redis refuses weir: ${messageOf(error)}.`, error))
+    }
+    this.other.on('error', listen)
+    const both = Promise.all([ready(this.admission), ready(this.other)])
+    await Promise.race([both, denied, Bun.sleep(START_WAIT_MS)])
+    this.other.off('error', listen)
+    if (this.other.status !== 'ready') return
+    await this.inspect()
+    if (this.unfit !== undefined) throw this.unfit
+  }
+
+  onReady(listener: () => void): void {
+    this.listener = listener
+  }
+
+  async register(organization: string): Promise<void> {
+    await this.other.sadd(ORGANIZATIONS_KEY, organization)
+  }
+
+  get isConnected(): boolean {
+    return this.admission.status === 'ready' && this.other.status === 'ready' && this.isFit
+  }
+
+  get isFit(): boolean {
+    return this.unfit === undefined
+  }
+
+  get isReady(): boolean {
+    return this.isConnected && !this.breaker.isOpen
+  }
+
+  get lostMs(): number {
+    return this.closedMs ?? Date.now()
+  }
+
+  async probe(): Promise<boolean> {
+    try {
+      await this.other.ping()
+      this.breaker.succeeded()
+      return true
+    } catch {
+      this.breaker.failed()
+      return false
+    }
+  }
+
+  get complaint(): string | undefined {
+    if (this.unfit !== undefined) return this.unfit.message
+    if (!this.isConnected) return `Redis is not reached (${this.other.status}).`
+    return this.breaker.isOpen ? 'Redis does not answer in time.' : undefined
+  }
+
+  close(): void {
+    this.listener = () => undefined
+    this.admission.disconnect()
+    this.other.disconnect()
+  }
+
+  private connected(): void {
+    this.listener()
+    this.closedMs = undefined
+  }
+
+  private async inspect(): Promise<void> {
+    try {
+      await inspect(this.other)
+      this.unfit = undefined
+    } catch (error) {
+      if (error instanceof RedisUnfitError) this.unfit = error
+      else if (isDenied(error)) this.unfit = new RedisUnfitError(`Redis refuses weir: ${messageOf(error)}.`, error)
+      // Anything else is a connection that went away again: the next one is looked at anew.
+    }
+  }
+}
+
+async function ready(client: Redis | Cluster): Promise<void> {
+  if (client.status !== 'ready') await new Promise<void>((resolve) => client.once('ready', () => resolve()))
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,109 @@
+/** Reads the ledger in Redis, for a command that runs once: usage and standings. Connects when it is opened, and waits for nothing long. */
+
+import type { FiguresOf } from '../book.ts'
+import type { Account } from '../ledger.ts'
+import type { Standings } from '../standings.ts'
+import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
+import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
+import { connect, type RedisPlace, RedisUnfitError } from './connect.ts'
+
+type Client = ReturnType<typeof connect>
+
+const CONNECT_MS = 3000
+const SCANNED_A_CALL = 500
+
+/** Throws `RedisUnfitError` where Redis does not answer in 3 s. */
+export async function connected(place: RedisPlace): Promise<Client> {
+  const client = connect(place, 'weir-read')
+  const isReady = await new Promise<boolean>((resolve) => {
+    const timer = setTimeout(resolve, CONNECT_MS, false)
+    client.once('ready', () => {
+      clearTimeout(timer)
+      resolve(true)
+    })
+  })
+  if (isReady) return client
+  client.disconnect()
+  throw new RedisUnfitError('Redis does not answer.')
+}
+
+export class RedisUsageLog implements UsageLog {
+  private constructor(private readonly client: Client) {}
+
+  static async open(place: RedisPlace): Promise<RedisUsageLog> {
+    return new RedisUsageLog(await connected(place))
+  }
+
+  async read(query: UsageQuery): Promise<readonly UsageRow[]> {
+    const { organization } = query
+    const organizations = organization === undefined ? await this.client.smembers(ORGANIZATIONS_KEY) : [organization]
+    const rows: UsageRow[] = []
+    for (const one of organizations) await this.readOne(one, query, rows)
+    return rows
+  }
+
+  async close(): Promise<void> {
+    this.client.disconnect()
+  }
+
+  private async readOne(organization: string, query: UsageQuery, rows: UsageRow[]): Promise<void> {
+    // A field may come twice in one scan; the later one is at least as new.
+    const found = new Map<string, UsageRow>()
+    let cursor = '0'
+    do {
+      const [next, words] = await this.client.hscan(redisKey(organization, 'usage'), cursor, 'COUNT', SCANNED_A_CALL)
+      cursor = next
+      for (let i = 0; i + 1 < words.length; i += 2) {
+        const field = words[i] ?? ''
+        const row = usageRow(organization, field, words[i + 1] ?? '')
+        if (row.requests !== 0 && isAsked(row, query)) found.set(field, row)
+      }
+    } while (cursor !== '0')
+    rows.push(...found.values())
+  }
+}
+
+function isAsked(row: UsageRow, query: UsageQuery): boolean {
+  return row.day >= query.sinceDay && row.day < query.untilDay && (query.key === undefined || row.key === query.key)
+}
+
+/** A field of the usage hash (day, key and model, with NUL between) and its seven numbers. */
+function usageRow(organization: string, field: string, text: string): UsageRow {
+  const [day = '', key = '', model = ''] = field.split('\0')
+  const [requests = 0, estimated = 0, input = 0, cached = 0, output = 0, images = 0, cost = 0] = text
+    .split(',')
+    .map(Number)
+  return {
+    day: Number(day),
+    organization,
+    key,
+    model,
+    requests,
+    estimatedRequests: estimated,
+    inputTokens: input,
+    cachedInputTokens: cached,
+    outputTokens: output,
+    images,
+    costMicroUsd: cost,
+  }
+}
+
+export class RedisStandings implements Standings {
+  private constructor(
+    private readonly client: Client,
+    private readonly book: RedisBook,
+  ) {}
+
+  static async open(place: RedisPlace): Promise<RedisStandings> {
+    const client = await connected(place)
+    return new RedisStandings(client, new RedisBook(client, client))
+  }
+
+  async read(account: Account): Promise<FiguresOf> {
+    return this.book.figures(account)
+  }
+
+  async close(): Promise<void> {
+    this.client.disconnect()
+  }
+}

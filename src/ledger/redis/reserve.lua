@@ -1,0 +1,83 @@
+-- Holds one request, its tokens, a place among the concurrent ones and its cost, or says which limit refuses it. Every check comes
+-- before the first write; what is refused consumes nothing.
+--
+-- keys: scopes reservations deadlines audit usage
+-- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
+--   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal model input output cost floor
+-- outcomes:
+--   granted admitted, and four rates   (the same for a repeated call)
+--   refused scope limit wait, and four rates   (wait -1: no waiting helps)
+--   ended   (settled, lost or cancelled before)
+-- A rate is two numbers, what remains and the milliseconds until it is full: the organisation's requests and tokens, then the key's; -1 -1 without a limit.
+
+local model = ARGV[16]
+local input, output, cost, floor_cost = amount(ARGV[17]), amount(ARGV[18]), amount(ARGV[19]), amount(ARGV[20])
+local tokens = sum(input, output)
+
+reap()
+
+local reservation = load_reservation(id)
+if reservation and reservation[STATE] ~= IS_LIVE then return { 'ended' } end
+
+local scopes = load_scopes(key)
+advance(scopes[1], limits[1])
+advance(scopes[2], limits[2])
+
+local function with_rates(reply)
+  for s = 1, 2 do
+    for r = 1, 2 do
+      local limit, used = limits[s][r], scopes[s][2 + r]
+      reply[#reply + 1] = limit == NONE and -1 or exact(max(0, floor(limit - used)))
+      reply[#reply + 1] = limit == NONE and -1 or exact(limit > 0 and min(AMOUNT_MAX, ceil(used * MINUTE_MS / limit)) or 0)
+    end
+  end
+  return reply
+end
+
+if reservation then return with_rates({ 'granted', reservation[ADMITTED] }) end
+
+-- Of all limits that refuse, the one that will do so longest; the first of equals.
+local longest, refused_scope, refused_limit = 0, nil, nil
+local function refuse(s, limit, wait)
+  if wait <= longest then return end
+  longest, refused_scope, refused_limit = wait, s, limit
+end
+
+local function check_rate(s, i, used, wanted)
+  local limit = limits[s][i]
+  if limit == NONE or used + wanted <= limit then return end
+  refuse(s, i, wanted > limit and math.huge or (used + wanted - limit) * MINUTE_MS / limit)
+end
+
+for s = 1, 2 do
+  local scope = scopes[s]
+  check_rate(s, 1, scope[REQUESTS], 1)
+  check_rate(s, 2, scope[TOKENS], tokens)
+  local places = limits[s][3]
+  if places ~= NONE and scope[LIVE] + 1 > places then refuse(s, 3, places < 1 and math.huge or CONCURRENT_WAIT_MS) end
+  local ends = { (scope[DAY] + 1) * DAY_MS, month_start_ms(scope[MONTH] + 1), math.huge }
+  for b = 1, 3 do
+    local limit = most(limits[s], b)
+    if not has_room(scope, BUDGETS[b], limit, cost) then
+      refuse(s, 3 + b, cost > limit and math.huge or max(1, ends[b] - now))
+    end
+  end
+end
+
+if refused_scope then
+  return with_rates({ 'refused', refused_scope, refused_limit, longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest))) })
+end
+
+-- Everything is checked; from here on everything is written.
+for s = 1, 2 do
+  local scope = scopes[s]
+  use(scope, limits[s], 1, tokens)
+  scope[LIVE] = scope[LIVE] + 1
+  for b = 1, 3 do scope[BUDGETS[b] + HELD] = scope[BUDGETS[b] + HELD] + cost end
+end
+save_scopes(key, scopes)
+save_reservation(id, {
+  VERSION, IS_LIVE, now + LEASE_MS, now, key, model, input, tokens, cost, 0, 0, 0, floor_cost,
+  scopes[1][DAY], scopes[1][MONTH], scopes[1][TOTAL], scopes[2][DAY], scopes[2][MONTH], scopes[2][TOTAL],
+})
+return with_rates({ 'granted', now })

@@ -1,0 +1,118 @@
+/** The table of Lua scripts: which keys and arguments each takes, in order, and what it answers. A test holds each file's header to it. */
+
+import { createHash } from 'node:crypto'
+import { CLOCK_SKEW_MS, TERMS } from '../book.ts'
+import account from './account.lua' with { type: 'text' }
+import book from './book.lua' with { type: 'text' }
+import cancel from './cancel.lua' with { type: 'text' }
+import clock from './clock.lua' with { type: 'text' }
+import extend from './extend.lua' with { type: 'text' }
+import figures from './figures.lua' with { type: 'text' }
+import reap from './reap.lua' with { type: 'text' }
+import reserve from './reserve.lua' with { type: 'text' }
+import settle from './settle.lua' with { type: 'text' }
+
+/** The same five for every script; all of one organisation lie in one slot of a cluster. */
+export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage'] as const
+export type ScriptKey = (typeof scriptKeys)[number]
+
+/** What every verb about an account begins with. */
+const ACCOUNT = [
+  'id',
+  'witness',
+  'key',
+  'organizationRequests',
+  'organizationTokens',
+  'organizationConcurrent',
+  'organizationDay',
+  'organizationMonth',
+  'organizationTotal',
+  'keyRequests',
+  'keyTokens',
+  'keyConcurrent',
+  'keyDay',
+  'keyMonth',
+  'keyTotal',
+] as const
+
+interface Script<Argument extends string, Outcome extends string> {
+  readonly lua: string
+  readonly arguments: readonly Argument[]
+  readonly outcomes: readonly Outcome[]
+}
+
+export const scripts = {
+  reserve: script(reserve, [...ACCOUNT, 'model', 'input', 'output', 'cost', 'floor'], ['granted', 'refused', 'ended']),
+  extend: script(
+    extend,
+    [...ACCOUNT, 'input', 'output', 'cost', 'wantedTokens', 'wantedCost'],
+    ['extended', 'exhausted', 'ended', 'unknown'],
+  ),
+  settle: script(
+    settle,
+    [
+      ...ACCOUNT,
+      ...(['input', 'output', 'cost', 'cached', 'images', 'estimated', 'counted', 'model', 'outcome'] as const),
+      ...(['admitted', 'direct'] as const),
+    ],
+    ['settled', 'already_settled', 'cancelled', 'unknown'],
+  ),
+  cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),
+  reap: script(reap, [], ['reaped']),
+  figures: script(figures, ACCOUNT, ['figures']),
+} as const
+
+export type ScriptName = keyof typeof scripts
+export type Arguments<Name extends ScriptName> = Readonly<
+  Record<(typeof scripts)[Name]['arguments'][number], string | number>
+>
+export type OutcomeOf<Name extends ScriptName> = (typeof scripts)[Name]['outcomes'][number]
+
+function script<const Argument extends string, const Outcome extends string>(
+  lua: string,
+  names: readonly Argument[],
+  outcomes: readonly Outcome[],
+): Script<Argument, Outcome> {
+  return { lua, arguments: names, outcomes }
+}
+
+/** Records and scopes carry it; a script that meets another refuses it rather than guess. */
+export const RECORD_VERSION = 1
+
+const CONSTANTS = Object.entries({
+  VERSION: RECORD_VERSION,
+  AMOUNT_MAX: Number.MAX_SAFE_INTEGER,
+  LEASE_MS: TERMS.leaseMs,
+  ENDED_MS: TERMS.endedMs,
+  LOST_MS: TERMS.lostMs,
+  CLOCK_SKEW_MS,
+})
+  .map(([name, value]) => `local ${name} = ${value}\n`)
+  .join('')
+
+/** A whole script as Redis gets it. */
+export interface Program {
+  readonly lua: string
+  readonly sha1: string
+}
+
+/**
+ * The program of each script. `clockLua` sets `now`; only tests pass another than Redis' own clock. `allow-oom` lets what frees or
+ * records run where Redis is full; what begins something is refused there.
+ */
+export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
+  const program = (name: ScriptName): Program => {
+    const begin = name === 'reserve' ? '#!lua\n' : '#!lua flags=allow-oom\n'
+    const needsAccount = scripts[name].arguments.length > 0
+    const lua = begin + CONSTANTS + clockLua + (needsAccount ? account : '') + book + scripts[name].lua
+    return { lua, sha1: createHash('sha1').update(lua).digest('hex') }
+  }
+  return {
+    reserve: program('reserve'),
+    extend: program('extend'),
+    settle: program('settle'),
+    cancel: program('cancel'),
+    reap: program('reap'),
+    figures: program('figures'),
+  }
+}

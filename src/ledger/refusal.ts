@@ -1,0 +1,96 @@
+/** A refusal of the book → the failure that the caller sees: which limit, of whom, and when it lets the request pass (decisions.md, Errors). */
+
+import { Failure } from '../core/error.ts'
+import type { Limits } from '../core/money.ts'
+import { rateLimitHeaders } from './allowance.ts'
+import type { Allowances, LimitName, Refusal } from './book.ts'
+import type { Account, Hold } from './ledger.ts'
+
+const DAY_MS = 86_400_000
+/** decisions.md: `retry-after` is 1 to 60 whole seconds. */
+const RETRY_AFTER_MOST = 60
+
+/** `nowMs` is used to name the moment at which a spend limit renews. */
+export function refusalFailure(
+  account: Account,
+  hold: Hold,
+  refusal: Refusal,
+  allowances: Allowances,
+  nowMs: number,
+): Failure {
+  const isOrganization = refusal.scope === 'organization'
+  const whose = isOrganization ? `organisation '${account.organization}'` : `key '${account.key}'`
+  const limits = isOrganization ? account.organizationLimits : account.keyLimits
+  const headers = rateLimitHeaders(allowances)
+  switch (refusal.limit) {
+    case 'requests':
+    case 'tokens':
+    case 'concurrent_requests': {
+      const limit = rateWords(refusal.limit, limits, whose)
+      if (refusal.waitMs === undefined) {
+        return new Failure('exceeds_limit', tooLarge(refusal.limit, limit, hold), { type: refusal.limit, headers })
+      }
+      const retryAfterSeconds = Math.min(RETRY_AFTER_MOST, Math.max(1, Math.ceil(refusal.waitMs / 1000)))
+      const message = `Rate limit reached: ${limit}. Try again in ${retryAfterSeconds} s.`
+      return new Failure('rate_limited', message, { type: refusal.limit, retryAfterSeconds, headers })
+    }
+    case 'day':
+    case 'month':
+    case 'total':
+      return new Failure('quota_exhausted', spendWords(refusal, refusal.limit, limits, whose, hold, nowMs), { headers })
+  }
+}
+
+function rateWords(limit: 'requests' | 'tokens' | 'concurrent_requests', limits: Limits, whose: string): string {
+  switch (limit) {
+    case 'requests':
+      return `${limits.requestsPerMinute ?? 0} requests a minute for ${whose}`
+    case 'tokens':
+      return `${limits.tokensPerMinute ?? 0} tokens a minute for ${whose}`
+    case 'concurrent_requests':
+      return `${limits.concurrentRequests ?? 0} concurrent requests for ${whose}`
+  }
+}
+
+function tooLarge(name: LimitName, limit: string, hold: Hold): string {
+  if (name !== 'tokens') return `Nothing passes a limit of ${limit}.`
+  const tokens = hold.amounts.inputTokens + hold.amounts.outputTokens
+  return (
+    `This request needs up to ${tokens} tokens, more than the whole limit of ${limit}. ` +
+    'Waiting does not help: send less, or ask for a smaller output limit.'
+  )
+}
+
+function spendWords(
+  { waitMs }: Refusal,
+  window: 'day' | 'month' | 'total',
+  limits: Limits,
+  whose: string,
+  hold: Hold,
+  nowMs: number,
+): string {
+  const most = limits.spend?.[window] ?? 0
+  const name = { day: 'daily', month: 'monthly', total: 'total' }[window]
+  const limit = `the ${name} spend limit of ${dollars(most)} for ${whose}`
+  if (hold.amounts.costMicroUsd > most) {
+    return `This request may cost ${dollars(hold.amounts.costMicroUsd)}, more than ${limit}. Waiting does not help.`
+  }
+  if (waitMs === undefined) return `${capital(limit)} is used up. It does not renew.`
+  // Windows end at midnight UTC, whichever clock is a little off.
+  const renewsAt = new Date(Math.round((nowMs + waitMs) / DAY_MS) * DAY_MS)
+  return `${capital(limit)} is used up. It renews at ${renewsAt.toISOString().slice(0, 19)}Z.`
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+/** Micro-dollars as dollars, to the cent or as far as there are digits: `$5.00`, `$0.000125`. */
+export function dollars(microUsd: number): string {
+  const micro = BigInt(microUsd)
+  const fraction = (micro % 1_000_000n)
+    .toString()
+    .padStart(6, '0')
+    .replace(/0{1,4}$/, '')
+  return `$${micro / 1_000_000n}.${fraction}`
+}

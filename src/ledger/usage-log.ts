@@ -1,0 +1,84 @@
+/** What was used and what it cost, by day, organisation, key and model: what `weir usage` reads. */
+
+/** Sums over requests that reached a provider. `inputTokens` includes the cached ones. */
+export interface UsageFigures {
+  readonly requests: number
+  /** Those whose tokens are, in whole or in part, our own count. */
+  readonly estimatedRequests: number
+  readonly inputTokens: number
+  readonly cachedInputTokens: number
+  readonly outputTokens: number
+  readonly images: number
+  readonly costMicroUsd: number
+}
+
+/** Where a request is counted: under the UTC day on which it was admitted. */
+export interface UsagePlace {
+  /** Of `dayOf`. */
+  readonly day: number
+  readonly organization: string
+  readonly key: string
+  /** The public name of the model; '' where the gateway died before it could say. */
+  readonly model: string
+}
+
+export type UsageRow = UsagePlace & UsageFigures
+
+export interface UsageQuery {
+  /** Days of `dayOf`; the first that is in, and the first that is not. */
+  readonly sinceDay: number
+  readonly untilDay: number
+  readonly organization?: string | undefined
+  readonly key?: string | undefined
+}
+
+export interface UsageLog {
+  /** One row a day, organisation, key and model, in no particular order. */
+  read(query: UsageQuery): Promise<readonly UsageRow[]>
+  close(): Promise<void>
+}
+
+export const noUsage: UsageFigures = {
+  requests: 0,
+  estimatedRequests: 0,
+  inputTokens: 0,
+  cachedInputTokens: 0,
+  outputTokens: 0,
+  images: 0,
+  costMicroUsd: 0,
+}
+
+/** The sum of two sets of figures. */
+export function addUsage(a: UsageFigures, b: UsageFigures): UsageFigures {
+  return {
+    requests: a.requests + b.requests,
+    estimatedRequests: a.estimatedRequests + b.estimatedRequests,
+    inputTokens: a.inputTokens + b.inputTokens,
+    cachedInputTokens: a.cachedInputTokens + b.cachedInputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    images: a.images + b.images,
+    costMicroUsd: a.costMicroUsd + b.costMicroUsd,
+  }
+}
+
+/** The figures of one reservation taken back: the other half of a correction. */
+export function minusUsage(a: UsageFigures): UsageFigures {
+  return {
+    requests: -a.requests,
+    estimatedRequests: -a.estimatedRequests,
+    inputTokens: -a.inputTokens,
+    cachedInputTokens: -a.cachedInputTokens,
+    outputTokens: -a.outputTokens,
+    images: -a.images,
+    costMicroUsd: -a.costMicroUsd,
+  }
+}
+
+export type UsageBy = 'model' | 'key' | 'organization' | 'day'
+
+/** Rows added up under the name of one of their columns, in the order of those names. Days are given as `dayOf` numbers. */
+export function groupUsage(rows: readonly UsageRow[], by: UsageBy): ReadonlyMap<string | number, UsageFigures> {
+  const groups = new Map<string | number, UsageFigures>()
+  for (const row of rows) groups.set(row[by], addUsage(groups.get(row[by]) ?? noUsage, row))
+  return new Map([...groups].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
+}

@@ -1,0 +1,29 @@
+/** The calendar windows of spend limits: UTC days and months as whole numbers, and when each ends. */
+
+const DAY_MS = 86_400_000
+
+/** Days since 1970-01-01. */
+export function dayOf(ms: number): number {
+  return Math.floor(ms / DAY_MS)
+}
+
+/** Months since January 1970. */
+export function monthOf(ms: number): number {
+  const date = new Date(ms)
+  return (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth()
+}
+
+/** The first millisecond after a day of `dayOf`. */
+export function dayEndMs(day: number): number {
+  return (day + 1) * DAY_MS
+}
+
+/** The first millisecond after a month of `monthOf`. */
+export function monthEndMs(month: number): number {
+  return Date.UTC(1970, month + 1, 1)
+}
+
+/** `2026-11-21` of a day of `dayOf`. */
+export function dayText(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10)
+}

@@ -1,0 +1,59 @@
+/** Every key that this process accepts: those of the configuration, and those made by command as the store last told them. */
+
+import { type Catalog, type Credential, type Key, keyOf } from '../catalog/catalog.ts'
+import { KeyRing } from '../catalog/keys.ts'
+import type { KeyRecord } from '../ledger/key-store.ts'
+import { isMistyped } from '../ledger/token.ts'
+
+/** What the store told last: outlives configurations, since running requests keep the keys of theirs. */
+export interface Stored {
+  readonly records: readonly KeyRecord[]
+  readonly ids: ReadonlySet<string>
+}
+
+/** One a configuration. */
+export class Keys {
+  private readonly configured: KeyRing
+  private ring = new KeyRing([])
+  private told: Stored | undefined
+  /** Keys that came from the store, so that a revoked one is told apart from one of the configuration. */
+  private readonly fromStore = new WeakSet<Key>()
+
+  constructor(
+    private readonly catalog: Catalog,
+    private readonly stored: () => Stored,
+  ) {
+    this.configured = new KeyRing(catalog.credentials)
+  }
+
+  /** The key of a token, or undefined for one that is unknown, revoked or expired. A mistyped one costs no look-up. */
+  find(token: string, nowMs: number): Key | undefined {
+    if (isMistyped(token)) return undefined
+    return this.configured.find(token, nowMs) ?? this.storedRing().find(token, nowMs)
+  }
+
+  /** True for a key that was accepted and no longer is: its running streams end at their next extension. */
+  isRevoked(key: Key): boolean {
+    return this.fromStore.has(key) && !this.stored().ids.has(key.id)
+  }
+
+  /** Made anew where the store told something new. Keys of organisations that the configuration does not know are left out. */
+  private storedRing(): KeyRing {
+    const stored = this.stored()
+    if (stored !== this.told) {
+      this.told = stored
+      this.ring = new KeyRing(stored.records.flatMap((record) => this.credentialOf(record)))
+    }
+    return this.ring
+  }
+
+  private credentialOf(record: KeyRecord): readonly Credential[] {
+    const organization = this.catalog.organization(record.organization)
+    if (organization === undefined) return []
+    const { id, sha256, models, expiresAtMs } = record
+    const { auto } = organization
+    const key = keyOf(organization, { id, models, auto, limits: {}, expiresAtMs, disabled: false })
+    this.fromStore.add(key)
+    return [{ sha256, key }]
+  }
+}

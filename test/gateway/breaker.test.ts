@@ -1,0 +1,323 @@
+/** Every move of a target between well, resting and being probed; the clock is the test's. */
+
+import { describe, expect, test } from 'bun:test'
+import { Fault, type FaultDetail, type FaultKind } from '../../src/core/fault.ts'
+import { Breaker, type Permit, type Rest } from '../../src/gateway/breaker.ts'
+import { property, type Random } from '../support/random.ts'
+
+const A = { provider: 'p', model: 'a' }
+const B = { provider: 'p', model: 'b' }
+
+const fault = (kind: FaultKind, detail: FaultDetail = {}) => new Fault(kind, 'what it did', detail)
+const rateLimited = (retryAfterMs: number | undefined) => fault('rate_limited', { status: 429, retryAfterMs })
+
+class Clock {
+  ms = 0
+  readonly now = (): number => this.ms
+}
+
+/**
+ * A breaker that is led by words: `ok` and `fail` ask and end, a fault's kind fails with it, `429/7` is a 429 that asks for 7 s, `+500` lets
+ * time pass, `leave` asks and lets go, `ask` asks and stays, `!` before a word asks in spite of a rest.
+ */
+class Story {
+  readonly clock = new Clock()
+  readonly told: Rest[] = []
+  readonly breaker = new Breaker(this.clock.now, (rest) => this.told.push(rest))
+  readonly open: Permit[] = []
+
+  tell(words: string): this {
+    for (const word of words.split(/\s+/).filter(Boolean)) this.step(word)
+    return this
+  }
+
+  private step(word: string): void {
+    const times = /^(.+)\*(\d+)$/.exec(word)
+    if (times !== null) {
+      for (let i = 0; i < Number(times[2]); i++) this.step(times[1] ?? '')
+      return
+    }
+    if (word.startsWith('+')) {
+      this.clock.ms += Number(word.slice(1))
+      return
+    }
+    const permit = word.startsWith('!') ? this.breaker.enterAnyway(A) : this.breaker.enter(A)
+    if (permit === undefined) throw new Error(`"${word}": the target rests`)
+    const what = word.replace('!', '')
+    if (what === 'ask') this.open.push(permit)
+    else if (what === 'leave') permit.release()
+    else if (what === 'ok') permit.succeeded()
+    else permit.failed(faultOf(what))
+  }
+
+  /** `well`, `probe` (the next may ask), `probing`, or `rests MS` (with `asked` where the provider said so). */
+  get state(): string {
+    const rest = this.breaker.restOf(A)
+    if (rest === undefined) return 'well'
+    if (rest.probing) return 'probing'
+    if (rest.restMs === 0) return 'probe'
+    return rest.asked ? `rests ${rest.restMs} asked` : `rests ${rest.restMs}`
+  }
+}
+
+function faultOf(word: string): Fault {
+  const asked = /^429\/(\d+)$/.exec(word)
+  if (asked !== null) return rateLimited(Number(asked[1]) * 1000)
+  const kinds: Readonly<Record<string, FaultKind>> = {
+    fail: 'failed',
+    '429': 'rate_limited',
+    timeout: 'timeout',
+    cut: 'cut',
+    rejected: 'rejected',
+    too_large: 'too_large',
+    credential: 'credential',
+  }
+  const kind = kinds[word]
+  if (kind === undefined) throw new Error(`no such word: ${word}`)
+  return fault(kind)
+}
+
+describe('states', () => {
+  test.each([
+    // What does not make it rest.
+    ['', 'well'],
+    ['ok', 'well'],
+    ['fail fail', 'well'],
+    ['fail fail ok fail fail', 'well'],
+    ['429 429', 'well'],
+    ['429/0', 'well'],
+    ['rejected*50', 'well'],
+    ['too_large*50', 'well'],
+    ['leave*50', 'well'],
+    ['fail fail rejected', 'well'],
+    // Three in a row, whatever they are and however far apart.
+    ['fail*3', 'rests 1000'],
+    ['fail timeout cut', 'rests 1000'],
+    ['429*3', 'rests 1000'],
+    ['fail +60000 fail +60000 fail', 'rests 1000'],
+    ['fail fail rejected fail', 'rests 1000'],
+    ['fail fail leave fail', 'rests 1000'],
+    // Half of the last 20, once there were 20.
+    ['ok*10 fail fail ok fail fail ok fail fail ok fail fail', 'well'],
+    ['ok*8 fail ok fail fail ok fail fail ok fail fail ok fail', 'well'],
+    ['ok*5 fail fail ok fail fail ok fail fail ok fail fail ok fail ok fail', 'rests 1000'],
+    ['ok*6 fail fail ok fail fail ok fail fail ok fail fail ok fail', 'well'],
+    ['ok*100 fail fail ok fail fail ok fail fail ok fail fail ok fail', 'well'],
+    ['ok*100 fail fail ok fail fail ok fail fail ok fail fail ok fail ok fail', 'rests 1000'],
+    // What a 429 asks for.
+    ['429/7', 'rests 7000 asked'],
+    ['429/60', 'rests 60000 asked'],
+    ['429/3600', 'rests 60000 asked'],
+    ['fail fail 429/5', 'rests 5000 asked'],
+    // Our credential.
+    ['credential', 'rests 30000'],
+    // Time passes.
+    ['fail*3 +999', 'rests 1'],
+    ['fail*3 +1000', 'probe'],
+    ['429/7 +7000', 'probe'],
+    // The probe.
+    ['fail*3 +1000 ask', 'probing'],
+    ['fail*3 +1000 ok', 'well'],
+    ['fail*3 +1000 fail', 'rests 2000'],
+    ['fail*3 +1000 leave', 'probe'],
+    ['fail*3 +1000 rejected', 'probe'],
+    ['fail*3 +1000 ok fail fail', 'well'],
+    ['429/7 +7000 fail', 'rests 2000'],
+    ['credential +30000 credential', 'rests 30000'],
+    // It grows to 30 s, and begins anew after a success.
+    ['fail*3 +1000 fail +2000 fail', 'rests 4000'],
+    ['fail*3 +1000 fail +2000 fail +4000 fail +8000 fail', 'rests 16000'],
+    ['fail*3 +1000 fail +2000 fail +4000 fail +8000 fail +16000 fail', 'rests 30000'],
+    ['fail*3 +1000 fail +2000 fail +4000 fail +8000 fail +16000 fail +30000 fail', 'rests 30000'],
+    ['fail*3 +1000 fail +2000 ok fail*3', 'rests 1000'],
+    // Asked in spite of its rest.
+    ['fail*3 !ok', 'well'],
+    ['fail*3 !fail', 'rests 1000'],
+    ['fail*3 +500 !fail*10', 'rests 500'],
+    ['fail*3 !429/9', 'rests 9000 asked'],
+    ['429/9 !429/3', 'rests 9000 asked'],
+    ['429/9 !ok', 'well'],
+    ['fail*3 +1000 ask !ok', 'well'],
+  ])('%s: %s', (words, expected) => expect(new Story().tell(words).state).toBe(expected))
+
+  test('while it rests, and while it is probed, nobody else may ask', () => {
+    const story = new Story().tell('fail*3')
+    expect(story.breaker.enter(A)).toBeUndefined()
+    story.tell('+1000 ask')
+    expect(story.breaker.enter(A)).toBeUndefined()
+    story.open[0]?.release()
+    expect(story.breaker.enter(A)).toBeDefined()
+  })
+
+  test('targets do not know each other', () => {
+    const { breaker } = new Story().tell('fail*3')
+    expect([breaker.isWell(A), breaker.isWell(B)]).toEqual([false, true])
+    expect(breaker.rests().map(({ model }) => model)).toEqual(['a'])
+  })
+
+  test('targets that a new configuration lacks are forgotten', () => {
+    const { breaker } = new Story().tell('fail*3')
+    breaker.keep(() => true)
+    expect(breaker.isWell(A)).toBe(false)
+    breaker.keep((target) => target.model === 'b')
+    expect(breaker.isWell(A)).toBe(true)
+  })
+})
+
+describe('requests that were begun before a rest', () => {
+  test('say nothing of what comes after it', () => {
+    const story = new Story().tell('ask*9 fail*3')
+    for (const permit of story.open.slice(0, 4)) permit.failed(fault('failed'))
+    expect(story.state).toBe('rests 1000')
+    story.open[4]?.succeeded()
+    expect(story.state).toBe('rests 1000')
+    story.tell('+1000')
+    story.open[5]?.failed(fault('failed'))
+    expect(story.state).toBe('probe')
+    story.tell('ok')
+    for (const permit of story.open.slice(6)) permit.failed(fault('failed'))
+    expect(story.state).toBe('well')
+  })
+
+  test('are heard where they say for how long', () => {
+    const story = new Story().tell('ask fail*3')
+    story.open[0]?.failed(rateLimited(20_000))
+    expect(story.state).toBe('rests 20000 asked')
+  })
+
+  test('a stream that was opened and then cut is a failure after a success', () => {
+    const story = new Story().tell('ask*10')
+    for (const permit of story.open) {
+      permit.succeeded()
+      expect(story.state).toBe('well')
+      permit.failed(fault('cut'))
+    }
+    expect(story.state).toStartWith('rests')
+  })
+})
+
+describe('other workers', () => {
+  /** Two breakers on one clock that hear each other at once. */
+  function pair() {
+    const clock = new Clock()
+    const one: Breaker = new Breaker(clock.now, (rest) => other.hear(rest))
+    const other: Breaker = new Breaker(clock.now, (rest) => one.hear(rest))
+    return { clock, one, other }
+  }
+  const failThrice = (breaker: Breaker) => {
+    for (let i = 0; i < 3; i++) breaker.enter(A)?.failed(fault('failed'))
+  }
+
+  test('hear of a rest, of its probe and of its end', () => {
+    const { clock, one, other } = pair()
+    failThrice(one)
+    expect(other.enter(A)).toBeUndefined()
+    clock.ms += 1000
+    const probe = other.enter(A)
+    expect(probe).toBeDefined()
+    expect(one.enter(A)).toBeUndefined()
+    probe?.succeeded()
+    expect([one.isWell(A), other.isWell(A)]).toEqual([true, true])
+  })
+
+  test('go on growing what another began', () => {
+    const { clock, one, other } = pair()
+    failThrice(one)
+    clock.ms += 1000
+    other.enter(A)?.failed(fault('failed'))
+    expect(one.restOf(A)).toMatchObject({ restMs: 2000, rests: 2, reason: 'failed' })
+  })
+
+  test('probe themselves where the one that probed died', () => {
+    const { clock, one, other } = pair()
+    failThrice(one)
+    clock.ms += 1000
+    expect(one.enter(A)).toBeDefined()
+    clock.ms += 4999
+    expect(other.enter(A)).toBeUndefined()
+    clock.ms += 1
+    expect(other.enter(A)).toBeDefined()
+  })
+
+  test('may ask at once where a probe told nothing', () => {
+    const { clock, one, other } = pair()
+    failThrice(one)
+    clock.ms += 1000
+    one.enter(A)?.release()
+    expect(other.enter(A)).toBeDefined()
+  })
+
+  test.each(['well', 'ill'])('that probe at the same time both find it %s', (found) => {
+    const [mine, theirs]: [Rest[], Rest[]] = [[], []]
+    const clock = new Clock()
+    const one = new Breaker(clock.now, (rest) => mine.push(rest))
+    const other = new Breaker(clock.now, (rest) => theirs.push(rest))
+    const deliver = () => {
+      for (const rest of mine.splice(0)) other.hear(rest)
+      for (const rest of theirs.splice(0)) one.hear(rest)
+    }
+    failThrice(one)
+    deliver()
+    clock.ms += 1000
+    const probes = [one.enter(A), other.enter(A)]
+    deliver()
+    for (const probe of probes) found === 'well' ? probe?.succeeded() : probe?.failed(fault('failed'))
+    deliver()
+    expect([one.isWell(A), other.isWell(A)]).toEqual([found === 'well', found === 'well'])
+    if (found === 'well') return
+    expect([one.restOf(A)?.restMs, other.restOf(A)?.restMs]).toEqual([2000, 2000])
+    clock.ms += 2000
+    expect(one.enter(A)).toBeDefined()
+  })
+})
+
+property('no target rests longer than a minute, is probed by two at once, or rests for ever', 300, (random) => {
+  const clock = new Clock()
+  const breaker = new Breaker(clock.now)
+  const probes = new Set<Permit>()
+  for (let step = 0; step < 200; step++) {
+    clock.ms += random.below(3000)
+    const wasWell = breaker.isWell(A)
+    const permit = breaker.enter(A)
+    const rest = breaker.restOf(A)
+    if (rest !== undefined) expect(rest.restMs).toBeLessThanOrEqual(60_000)
+    if (permit === undefined) {
+      expect(wasWell).toBe(false)
+    } else {
+      if (!wasWell) {
+        expect(probes.size).toBe(0)
+        probes.add(permit)
+      }
+      if (wasWell || random.chance(0.7)) {
+        end(permit, random)
+        probes.delete(permit)
+      }
+    }
+    for (const open of random.chance(0.2) ? [...probes] : []) {
+      end(open, random)
+      probes.delete(open)
+    }
+  }
+  for (const open of probes) open.release()
+  clock.ms += 60_000
+  breaker.enter(A)?.succeeded()
+  expect(breaker.isWell(A)).toBe(true)
+})
+
+function end(permit: Permit, random: Random): void {
+  const how: FaultKind | 'well' | 'left' | 'asked' = random.pick([
+    'well',
+    'well',
+    'left',
+    'asked',
+    'failed',
+    'timeout',
+    'rejected',
+    'credential',
+    'cut',
+  ])
+  if (how === 'well') permit.succeeded()
+  else if (how === 'asked') permit.failed(rateLimited(random.below(120_000)))
+  else if (how !== 'left') permit.failed(fault(how))
+  permit.release()
+}

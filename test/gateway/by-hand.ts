@@ -1,0 +1,82 @@
+/** The two sides of a stream, turned by hand: a provider's call and a caller's socket. */
+
+import { Fault } from '../../src/core/fault.ts'
+import { bytesOf } from '../support/bytes.ts'
+
+/** A provider's call whose bytes the test gives. */
+export class HandCall {
+  readonly done: string[] = []
+  private readonly chunks: (string | undefined | Fault)[] = []
+  private wake: () => void = () => {}
+
+  give(...chunks: readonly (string | undefined | Fault)[]): void {
+    this.chunks.push(...chunks)
+    this.wake()
+  }
+
+  async read(): Promise<Uint8Array | undefined> {
+    while (this.chunks.length === 0) {
+      await new Promise<void>((resolve) => {
+        this.wake = resolve
+      })
+    }
+    const chunk = this.chunks.shift()
+    if (chunk instanceof Fault) throw chunk
+    return chunk === undefined ? undefined : bytesOf(chunk)
+  }
+
+  conceal(fault: Fault): Fault {
+    return fault
+  }
+
+  pause(): void {
+    this.done.push('pause')
+  }
+
+  resume(): void {
+    this.done.push('resume')
+  }
+
+  async release(): Promise<void> {
+    this.done.push('release')
+  }
+
+  /** As `fetch` does it: whoever reads learns of it. */
+  abort(): void {
+    this.done.push('abort')
+    this.give(new Fault('cut', 'aborted'))
+  }
+}
+
+/** A caller's socket: full until the test says that it has taken what was written. */
+export class HandSink {
+  readonly writes: string[] = []
+  ended = false
+  private full: PromiseWithResolvers<number> | undefined
+
+  fill(): void {
+    this.full = Promise.withResolvers<number>()
+  }
+
+  take(): void {
+    this.full?.resolve(1)
+    this.full = undefined
+  }
+
+  write(text: string): number {
+    this.writes.push(text)
+    return text.length
+  }
+
+  flush(_wait: true): Promise<number> {
+    return this.full?.promise ?? Promise.resolve(1)
+  }
+
+  end(): void {
+    this.ended = true
+  }
+
+  get text(): string {
+    return this.writes.join('')
+  }
+}

@@ -1,0 +1,312 @@
+/**
+ * Everything that a provider may do wrong, in one table: what its caller sees with and without another candidate, that nothing stays
+ * open, and that the reservation ended once.
+ */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { join } from 'node:path'
+import type { JsonObject } from '../../src/core/json.ts'
+import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import * as does from '../support/scenarios.ts'
+import { Serving } from '../support/serving.ts'
+import { closedPort, portOf, type Scenario, Upstream } from '../support/upstream.ts'
+
+setDefaultTimeout(30_000)
+
+const MIB = 1024 * 1024
+const html = { 'content-type': 'text/html' }
+const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
+const errorEvent = 'data: {"error":{"message":"boom","type":"server_error"}}\n\n'
+const inAMinute = () => new Date(Date.now() + 60_000).toUTCString()
+
+interface Row {
+  /** What the provider does; a text is the `base_url` of one that cannot be reached. */
+  readonly does: Scenario | 'refuses' | 'nowhere' | 'self-signed' | 'plain-behind-tls' | 'silent-behind-tls'
+  readonly told: readonly [status: number, code: string | null]
+  readonly kind: string
+  readonly retryAfter?: RegExp
+  /** The caller's own mistake: nobody else is asked. */
+  readonly callers?: true
+}
+
+const failed = [502, 'upstream_failed'] as const
+const late = [504, 'upstream_timeout'] as const
+const busy = [503, 'overloaded'] as const
+const limited = [429, 'upstream_rate_limited'] as const
+const http = (status: number, body: string, fields: Readonly<Record<string, string>> = {}) =>
+  does.json(status, body, fields)
+const said = (message: string, more: JsonObject = {}) => JSON.stringify({ error: { message, ...more } })
+
+const rows: Readonly<Record<string, Row>> = {
+  'connection refused': { does: 'refuses', told: failed, kind: 'unreachable' },
+  'no such host': { does: 'nowhere', told: failed, kind: 'unreachable' },
+  'self-signed certificate': { does: 'self-signed', told: failed, kind: 'unreachable' },
+  'TLS to a port that speaks plainly': { does: 'plain-behind-tls', told: failed, kind: 'unreachable' },
+  'TLS to a port that says nothing': { does: 'silent-behind-tls', told: late, kind: 'timeout' },
+  'accepts and never answers': { does: does.silent(), told: late, kind: 'timeout' },
+  'headers and then nothing': { does: does.stalls([]), told: late, kind: 'timeout' },
+  '429': { does: http(429, ''), told: limited, kind: 'rate_limited', retryAfter: /^1$/ },
+  '429, seconds': {
+    does: http(429, '', { 'retry-after': '7' }),
+    told: limited,
+    kind: 'rate_limited',
+    retryAfter: /^7$/,
+  },
+  '429, milliseconds': {
+    does: http(429, '', { 'retry-after-ms': '2500' }),
+    told: limited,
+    kind: 'rate_limited',
+    retryAfter: /^3$/,
+  },
+  '429, a date': {
+    does: (call) => http(429, '', { 'retry-after': inAMinute() })(call),
+    told: limited,
+    kind: 'rate_limited',
+    retryAfter: /^(?:59|60)$/,
+  },
+  '500, JSON': { does: http(500, said('x')), told: failed, kind: 'failed' },
+  '500, HTML': { does: http(500, '<html>', html), told: failed, kind: 'failed' },
+  '500, nothing': { does: http(500, ''), told: failed, kind: 'failed' },
+  '502': { does: http(502, '<html>', html), told: failed, kind: 'failed' },
+  '503': { does: http(503, ''), told: busy, kind: 'overloaded', retryAfter: /^1$/ },
+  '504': { does: http(504, '<html>', html), told: late, kind: 'timeout' },
+  '529': { does: http(529, said('x')), told: busy, kind: 'overloaded', retryAfter: /^1$/ },
+  '401': { does: http(401, said('wrong key sk-abcdefgh12345678')), told: failed, kind: 'credential' },
+  '403': { does: http(403, said('not your project')), told: failed, kind: 'credential' },
+  '408': { does: http(408, ''), told: late, kind: 'timeout' },
+  '409': { does: http(409, ''), told: failed, kind: 'failed' },
+  '404 of the model': {
+    does: http(404, said('The model does not exist', { param: null, code: 'model_not_found' })),
+    told: failed,
+    kind: 'failed',
+  },
+  '404 of a path': { does: http(404, '<html>', html), told: failed, kind: 'failed' },
+  '404 of content': {
+    does: http(404, said('No such file', { param: 'messages[0].content[1].file_id' })),
+    told: [400, null],
+    kind: 'rejected',
+    callers: true,
+  },
+  '400': { does: http(400, said('no')), told: [400, null], kind: 'rejected', callers: true },
+  '413': { does: http(413, said('no')), told: [413, 'request_too_large'], kind: 'too_large', callers: true },
+  '422': { does: http(422, said('no')), told: [400, null], kind: 'rejected', callers: true },
+  redirect: { does: does.redirects('http://127.0.0.1:1/'), told: failed, kind: 'failed' },
+  'not HTTP': { does: does.raw('220 mail.example ESMTP\r\n'), told: failed, kind: 'broken' },
+  'closes without a word': { does: does.raw(''), told: failed, kind: 'unreachable' },
+  'broken chunks': { does: does.brokenChunks([]), told: failed, kind: 'cut' },
+  'HTML under 200': { does: http(200, '<html>', html), told: failed, kind: 'broken' },
+  'nothing under 200': { does: http(200, ''), told: failed, kind: 'broken' },
+  'JSON that is no answer': { does: http(200, '{"choices":[]}'), told: failed, kind: 'broken' },
+  'an error under 200': { does: http(200, said('x', { type: 'server_error' })), told: failed, kind: 'failed' },
+  'a huge body': {
+    does: async (call) => {
+      await call.head200({ 'content-type': 'application/json' })
+      const piece = ' '.repeat(4 * MIB)
+      while (await call.chunk(piece));
+    },
+    told: failed,
+    kind: 'broken',
+  },
+  'a compressed bomb': {
+    does: does.gzipped(`{"x":"${' '.repeat(40 * MIB)}"}`),
+    told: failed,
+    kind: 'broken',
+  },
+  'an error event first': { does: does.stream([errorEvent]), told: failed, kind: 'failed' },
+  'an error event before content': { does: does.stream([role, errorEvent]), told: failed, kind: 'failed' },
+  'malformed bytes first': { does: does.stream(['data: {"choices":[}\n\n']), told: failed, kind: 'broken' },
+  'an empty stream': { does: does.stream([]), told: failed, kind: 'cut' },
+  'only comments': { does: does.stream([': hello\n\n', 'event: x\n\n']), told: failed, kind: 'cut' },
+  'a role and a clean end': { does: does.stream([role]), told: failed, kind: 'cut' },
+  'a role and a reset': { does: does.resets([role]), told: failed, kind: 'cut' },
+  'an endless first event': {
+    does: does.endless(['data: {"choices":[{"index":0,"delta":{"content":"'], 'x'.repeat(MIB / 4)),
+    told: failed,
+    kind: 'broken',
+  },
+}
+
+const modes = [
+  ['streamed', { stream: true }],
+  ['whole', {}],
+] as const
+const names = Object.keys(rows)
+/** Names of models: no spaces. */
+const slug = (...parts: readonly string[]) => parts.join('_').replace(/[^\w.]+/g, '-')
+
+let upstream: Upstream
+let serving: Serving
+const others: (() => void)[] = []
+
+beforeAll(async () => {
+  upstream = await Upstream.start()
+  upstream.on('second', does.says('second'))
+  const key = readFileSync(join(import.meta.dir, '../fixtures/tls/self-signed.key'))
+  const cert = readFileSync(join(import.meta.dir, '../fixtures/tls/self-signed.crt'))
+  const tls = createTlsServer({ key, cert }, (_, response) => void response.end('{}'))
+  const plain = createServer((_, response) => void response.end('{}'))
+  for (const server of [tls, plain]) {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    others.push(() => void server.close())
+  }
+  const quiet = await Upstream.start()
+  others.push(() => void quiet[Symbol.asyncDispose]())
+  const at = (base_url: string) => ({
+    dialect: 'openai',
+    base_url,
+    api_key: 'k',
+    connect_timeout_ms: 300,
+    first_byte_timeout_ms: 400,
+    idle_timeout_ms: 300,
+  })
+  const unreachable = {
+    refuses: at(`http://127.0.0.1:${await closedPort()}/v1`),
+    nowhere: at('http://provider.invalid/v1'),
+    'self-signed': at(`https://127.0.0.1:${portOf(tls)}/v1`),
+    'plain-behind-tls': at(`https://127.0.0.1:${portOf(plain)}/v1`),
+    'silent-behind-tls': at(`https://127.0.0.1:${quiet.port}/v1`),
+  }
+  const models: Record<string, readonly string[]> = {}
+  for (const [name, { does: scenario }] of Object.entries(rows)) {
+    for (const [mode] of modes) {
+      for (const followed of ['alone', 'followed']) {
+        // A target of its own each, so that none rests for what another did.
+        const model = slug(name, mode, followed)
+        const target = `${typeof scenario === 'string' ? scenario : 'up'}/${model}`
+        if (typeof scenario !== 'string') upstream.on(model, scenario)
+        models[model] = followed === 'followed' ? [target, 'up/second'] : [target]
+      }
+    }
+  }
+  serving = new Serving({ providers: { up: at(upstream.url), ...unreachable }, models })
+})
+
+afterAll(async () => {
+  await serving[Symbol.asyncDispose]()
+  await upstream[Symbol.asyncDispose]()
+  for (const end of others) end()
+})
+
+function send(port: number, model: string, body: JsonObject = {}): Promise<Answer> {
+  return ask(port, chatBytes(model, body))
+}
+
+function chatBytes(model: string, body: JsonObject = {}): Uint8Array {
+  const messages = [{ role: 'user', content: 'hi' }]
+  return requestBytes('/v1/chat/completions', { key: KEY, body: { model, messages, ...body } })
+}
+
+/** Everything but the connections that wait for the next request is closed. */
+async function expectNothingOpen(): Promise<void> {
+  const stuck = upstream.calls.filter((call) => call.open && call.model !== 'second' && call.isAnswering)
+  await Promise.all(stuck.map((call) => call.ended))
+  expect(serving.ledger.wrong).toEqual([])
+}
+
+describe.each(modes)('before content, %s', (mode, body) => {
+  test.each(names)('%s, alone', async (name) => {
+    const { told, kind, retryAfter, callers } = rows[name] ?? {}
+    const model = slug(name, mode, 'alone')
+    const answer = await send(serving.port, model, body)
+    const { error } = answer.json() as { error: JsonObject }
+    expect([answer.status, error['code']]).toEqual([...(told ?? [])])
+    expect(answer.text).not.toMatch(/127\.0\.0\.1|provider\.invalid|sk-|not your/)
+    if (callers !== true) expect(String(error['message'])).toMatch(/provider/i)
+    expect(answer.header('retry-after') ?? '').toMatch(retryAfter ?? /^$/)
+    expect(answer.header('x-gateway-fallback-count')).toBeUndefined()
+    const line = await serving.lineOf(answer.header('x-request-id'))
+    expect(line['attempts']).toMatchObject([{ model, error: kind, ms: expect.any(Number) }])
+    expect(line).not.toHaveProperty('cost_micro_usd')
+    await expectNothingOpen()
+  })
+
+  test.each(names)('%s, and another', async (name) => {
+    const { told, kind, callers } = rows[name] ?? {}
+    const answer = await send(serving.port, slug(name, mode, 'followed'), body)
+    if (callers === true) {
+      expect(answer.status).toBe(told?.[0] ?? 0)
+      return
+    }
+    expect([answer.status, answer.end, answer.header('x-gateway-fallback-count')]).toEqual([200, 'whole', '1'])
+    expect(answer.text).toContain('second')
+    const line = await serving.lineOf(answer.header('x-request-id'))
+    expect(line).toMatchObject({ outcome: 'completed', fallbacks: 1 })
+    expect(line['attempts']).toMatchObject([{ error: kind }, { model: 'second', status: 200 }])
+    await expectNothingOpen()
+  })
+})
+
+test('a connection that is closed under a request: the POST is not sent twice by itself', async () => {
+  await using fickle = await Upstream.start({
+    once: does.inTurn(does.says('first'), (call) => call.close()),
+  })
+  await using alone = new Serving({ providers: { up: fickle.url }, models: { m: ['up/once'] } })
+  expect((await send(alone.port, 'm')).status).toBe(200)
+  expect((await send(alone.port, 'm')).status).toBe(502)
+  expect(fickle.calls.length).toBe(2)
+  await alone.idle()
+  expect(alone.ledger.wrong).toEqual([])
+})
+
+test('the name of a model comes from the configuration, whatever the provider calls itself', async () => {
+  const liar = does.chatFrames(['Hi']).map((frame) => frame.replace('upstream-model', 'evil\\r\\nx-evil: 1'))
+  await using lying = await Upstream.start({ m: does.stream(liar) })
+  await using alone = new Serving({ providers: { up: lying.url }, models: { public: ['up/m'] } })
+  const answer = await send(alone.port, 'public', { stream: true })
+  expect([answer.status, answer.header('x-gateway-served-model'), answer.header('x-evil')]).toEqual([
+    200,
+    'public',
+    undefined,
+  ])
+  expect(answer.text).not.toContain('evil')
+})
+
+test('a stream that never ends is cut at the hard limit, and settled', async () => {
+  await using endless = await Upstream.start({
+    m: async (call) => {
+      await call.head200()
+      await call.chunk(role)
+      while (await call.chunk(hello)) await new Promise((resolve) => setImmediate(resolve))
+    },
+  })
+  const provider = { dialect: 'openai', base_url: endless.url, api_key: 'k', total_timeout_ms: 500 }
+  await using alone = new Serving({ providers: { up: provider }, models: { m: ['up/m'] } })
+  const answer = await send(alone.port, 'm', { stream: true })
+  expect([answer.status, answer.end, answer.text.includes('[DONE]')]).toEqual([200, 'cut', false])
+  expect(await alone.lineOf(answer.header('x-request-id'))).toMatchObject({ outcome: 'timed_out', usage: 'estimated' })
+  expect(alone.ledger.wrong).toEqual([])
+  await (await endless.call()).ended
+})
+
+test('figures that no model can have used are our own count instead', async () => {
+  const absurd = does
+    .chatFrames(['Hi'])
+    .map((frame) => frame.replace(/"usage":\{.*?\}/, '"usage":{"prompt_tokens":1e12,"completion_tokens":1e12}'))
+  await using lying = await Upstream.start({ m: does.stream(absurd) })
+  await using alone = new Serving({ providers: { up: lying.url }, models: { m: ['up/m'] } })
+  const answer = await send(alone.port, 'm', { stream: true })
+  const line = await alone.lineOf(answer.header('x-request-id'))
+  expect(line).toMatchObject({ usage: 'estimated', outcome: 'completed' })
+  expect(Number(line['cost_micro_usd'])).toBeLessThan(1000)
+})
+
+test('more requests at once than the runtime sends by itself: none waits for another', async () => {
+  const many = 400
+  await using patient = await Upstream.start()
+  const all = Promise.withResolvers<void>()
+  patient.on('m', async (call) => {
+    if (patient.calls.length === many) all.resolve()
+    await all.promise
+    await does.stream([role, hello, ...restOf])(call)
+  })
+  await using gateway = await Gateway.start({ providers: { up: patient.url }, models: { m: ['up/m'] } })
+  const callers = await Promise.all(Array.from({ length: many }, () => Caller.connect(gateway.port)))
+  for (const caller of callers) caller.send(chatBytes('m', { stream: true }))
+  const answers = await Promise.all(callers.map((caller) => caller.answer()))
+  expect(answers.filter(({ status, end }) => status !== 200 || end !== 'whole')).toEqual([])
+  for (const caller of callers) caller.close()
+})

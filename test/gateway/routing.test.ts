@@ -1,0 +1,403 @@
+/** Who is asked for a request, in which order, and who is not: resting, limits, automatic selection, conversations that stay. */
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { JsonObject } from '../../src/core/json.ts'
+import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
+import { KEY } from '../support/gateway.ts'
+import * as does from '../support/scenarios.ts'
+import { Serving } from '../support/serving.ts'
+import { type Scenario, Upstream } from '../support/upstream.ts'
+
+setDefaultTimeout(30_000)
+
+const price = { input: 1, output: 10 }
+const key = { id: 'test-key', key: KEY }
+
+/** One provider whose models are scenarios, and public models by their targets or entries. */
+async function stage(
+  scenarios: Readonly<Record<string, Scenario>>,
+  models: Readonly<Record<string, readonly string[] | JsonObject>>,
+  config: JsonObject = {},
+) {
+  const upstream = await Upstream.start(scenarios)
+  const serving = new Serving({
+    providers: { up: upstream.url },
+    models,
+    config: { organizations: [{ id: 'test', auto: 'auto' in config ? 'available' : 'off', keys: [key] }], ...config },
+  })
+  return {
+    upstream,
+    serving,
+    ask: (model: string, body: JsonObject = {}, to: Serving = serving): Promise<Answer> =>
+      ask(to.port, bytes(model, body)),
+    /** The provider's models that were asked since the last look, in order. */
+    asked: () => upstream.calls.splice(0).map((call) => call.model),
+    async [Symbol.asyncDispose]() {
+      await serving[Symbol.asyncDispose]()
+      await upstream[Symbol.asyncDispose]()
+      expect(serving.ledger.wrong).toEqual([])
+    },
+  }
+}
+
+function bytes(model: string, body: JsonObject = {}): Uint8Array {
+  return requestBytes('/v1/chat/completions', { key: KEY, body: { model, messages: hi, ...body } })
+}
+
+const hi = [{ role: 'user', content: 'hi' }]
+const targets = (...names: readonly string[]) => names.map((model) => ({ provider: 'up', model }))
+const told = (answer: Answer) => [answer.status, answer.header('x-gateway-fallback-count')]
+const busy = does.json(503, '')
+const rateLimited = (ms: number) => does.json(429, '', { 'retry-after-ms': String(ms) })
+
+describe('attempts', () => {
+  test('go through targets, then fallbacks, three at most', async () => {
+    await using on = await stage(
+      { a: busy, b: busy, c: does.says('c'), d: does.says('d') },
+      {
+        few: { targets: targets('a'), fallbacks: ['others'], price },
+        many: { targets: targets('a', 'b', 'a2', 'c'), price },
+        others: { targets: targets('b', 'c', 'd'), price },
+      },
+    )
+    const answer = await on.ask('few')
+    expect([...told(answer), answer.header('x-gateway-served-model'), answer.json()]).toMatchObject([
+      200,
+      '2',
+      'others',
+      { model: 'others', choices: [{ message: { content: 'c' } }] },
+    ])
+    expect(on.asked()).toEqual(['a', 'b', 'c'])
+    expect((await on.ask('many')).status).toBe(502)
+    expect(on.asked()).toEqual(['a', 'b', 'a2'])
+  })
+
+  test('share one deadline', async () => {
+    await using on = await stage(
+      { a: does.silent(), b: does.silent(), c: does.says('c') },
+      { m: ['up/a', 'up/b', 'up/c'] },
+      { routing: { max_attempts: 3, total_timeout_ms: 300 } },
+    )
+    const answer = await on.ask('m')
+    expect([answer.status, on.asked()]).toEqual([504, ['a']])
+  })
+
+  test('pass over a provider in whose words the request cannot be put, as long as there is another', async () => {
+    const image = { type: 'image_url', image_url: { url: 'https://pictures.test/a.png' } }
+    await using upstream = await Upstream.start({ a: does.says('a') })
+    const bedrock = {
+      dialect: 'bedrock',
+      base_url: upstream.url,
+      region: 'r',
+      access_key_id: 'i',
+      secret_access_key: 's',
+    }
+    await using serving = new Serving({
+      providers: { up: upstream.url, bedrock },
+      models: { both: ['bedrock/x', 'up/a'], alone: ['bedrock/x'] },
+    })
+    const body = { messages: [{ role: 'user', content: [image] }] }
+    const send = (model: string) =>
+      ask(serving.port, requestBytes('/v1/chat/completions', { key: KEY, body: { model, ...body } }))
+    expect(told(await send('both'))).toEqual([200, '1'])
+    const alone = await send('alone')
+    expect([alone.status, alone.text.includes('by address')]).toEqual([400, true])
+    expect(upstream.calls.map(({ model }) => model)).toEqual(['a'])
+    expect(serving.service.rests()).toEqual([])
+  })
+
+  test('the caller’s mistake is told at once, and nobody rests for it', async () => {
+    await using on = await stage(
+      { a: does.json(400, '{"error":{"message":"no"}}'), b: does.says('b') },
+      { m: ['up/a', 'up/b'] },
+    )
+    for (let i = 0; i < 30; i++) expect((await on.ask('m')).status).toBe(400)
+    expect(new Set(on.asked())).toEqual(new Set(['a']))
+    expect(on.serving.news).toEqual([])
+  })
+})
+
+describe('resting', () => {
+  test('after three failures in a row the next candidate is asked at once, and counted', async () => {
+    await using on = await stage({ a: busy, b: does.says('b') }, { m: ['up/a', 'up/b'] })
+    for (let i = 0; i < 3; i++) expect(told(await on.ask('m', { stream: i === 1 }))).toEqual([200, '1'])
+    expect(on.asked()).toEqual(['a', 'b', 'a', 'b', 'a', 'b'])
+    const answer = await on.ask('m')
+    expect([...told(answer), on.asked()]).toEqual([200, '1', ['b']])
+    expect(await on.serving.lineOf(answer.header('x-request-id'))).toMatchObject({ fallbacks: 1 })
+    expect(on.serving.lines).toContainEqual(
+      expect.objectContaining({ msg: 'target rests', provider: 'up', model: 'a', reason: 'overloaded', rest_ms: 1000 }),
+    )
+  })
+
+  test('a 429 rests as long as it asks for; then one request finds out', async () => {
+    await using on = await stage(
+      { a: does.inTurn(rateLimited(300), does.says('a')), b: does.says('b') },
+      { m: ['up/a', 'up/b'] },
+    )
+    expect(told(await on.ask('m'))).toEqual([200, '1'])
+    expect(told(await on.ask('m'))).toEqual([200, '1'])
+    expect(on.asked()).toEqual(['a', 'b', 'b'])
+    while (on.serving.service.rests().some(({ restMs }) => restMs > 0)) await on.ask('m')
+    on.asked()
+    expect(told(await on.ask('m'))).toEqual([200, '0'])
+    expect(on.asked()).toEqual(['a'])
+    expect(on.serving.service.rests()).toEqual([])
+  })
+
+  test('while one request finds out, the others go elsewhere; that its caller leaves decides nothing', async () => {
+    await using on = await stage(
+      { a: does.inTurn(rateLimited(50), does.silent(), does.says('a')), b: does.says('b') },
+      { m: ['up/a', 'up/b'] },
+    )
+    await on.ask('m')
+    while (on.serving.service.rests().some(({ restMs }) => restMs > 0)) await new Promise(setImmediate)
+    on.asked()
+    await using caller = await Caller.connect(on.serving.port)
+    caller.send(bytes('m'))
+    const call = await on.upstream.call('a')
+    expect(told(await on.ask('m'))).toEqual([200, '1'])
+    expect(on.serving.service.rests()).toMatchObject([{ model: 'a', probing: true }])
+    caller.close()
+    await call.aborted
+    await on.serving.idle()
+    expect(on.serving.service.rests()).toMatchObject([{ model: 'a', probing: false, restMs: 0 }])
+    expect(told(await on.ask('m'))).toEqual([200, '0'])
+  })
+
+  test('all said how long: nobody is asked, and the caller learns when to come back', async () => {
+    await using on = await stage({ a: rateLimited(20_000), b: rateLimited(9000) }, { m: ['up/a', 'up/b'] })
+    for (const asked of [['a', 'b'], []]) {
+      const answer = await on.ask('m')
+      expect([answer.status, answer.json()]).toMatchObject([429, { error: { code: 'upstream_rate_limited' } }])
+      expect(Number(answer.header('retry-after'))).toBeOneOf([8, 9])
+      expect(on.asked()).toEqual(asked)
+    }
+  })
+
+  test('all rest after failures: the one that ends first is asked all the same', async () => {
+    await using on = await stage(
+      { a: does.inTurn(busy, busy, busy, does.says('a')), b: rateLimited(20_000) },
+      { m: ['up/a', 'up/b'] },
+    )
+    for (let i = 0; i < 3; i++) expect((await on.ask('m')).status).toBe(503)
+    expect(on.asked()).toEqual(['a', 'b', 'a', 'a'])
+    expect(told(await on.ask('m'))).toEqual([200, '0'])
+    expect(on.asked()).toEqual(['a'])
+  })
+
+  test('of two that rest the one that ends first is asked, and the other is counted', async () => {
+    const twice = does.inTurn(busy, busy, busy, does.says('b'))
+    await using on = await stage({ a: busy, b: twice }, { m: ['up/a', 'up/b'], onlyA: ['up/a'], onlyB: ['up/b'] })
+    for (const name of ['onlyB', 'onlyB', 'onlyB', 'onlyA', 'onlyA', 'onlyA']) await on.ask(name)
+    on.asked()
+    expect([...told(await on.ask('m')), on.asked()]).toEqual([200, '1', ['b']])
+  })
+
+  test('one that rests after failures is not rate limited: 503, whatever the other says', async () => {
+    await using on = await stage({ a: busy, b: does.json(429, '') }, { m: ['up/a', 'up/b'], onlyA: ['up/a'] })
+    for (let i = 0; i < 3; i++) await on.ask('onlyA')
+    on.asked()
+    expect([(await on.ask('m')).status, on.asked()]).toEqual([503, ['b']])
+  })
+
+  test('whoever had only the rest of the time has not failed', async () => {
+    const up = await Upstream.start({ a: does.silent(), b: does.silent() })
+    await using serving = new Serving({
+      providers: { up: { dialect: 'openai', base_url: up.url, api_key: 'k', first_byte_timeout_ms: 200 } },
+      models: { m: ['up/a', 'up/b'] },
+      config: { routing: { max_attempts: 3, total_timeout_ms: 320 } },
+    })
+    for (let i = 0; i < 3; i++) expect((await ask(serving.port, bytes('m'))).status).toBe(504)
+    expect(up.calls.map(({ model }) => model)).toEqual(['a', 'b', 'a', 'b', 'a', 'b'])
+    expect(serving.service.rests()).toMatchObject([{ model: 'a', reason: 'timeout' }])
+    await up[Symbol.asyncDispose]()
+  })
+
+  test('one rests after failures, the other asked to be left alone: 503', async () => {
+    await using on = await stage({ a: busy, b: rateLimited(20_000) }, { m: ['up/a', 'up/b'] })
+    const answer = await on.ask('m')
+    expect([answer.status, answer.header('retry-after')]).toEqual([503, '20'])
+  })
+
+  test('streams that break off after they began make a target rest, too', async () => {
+    const broken = does.stream(does.chatFrames(['Hi']).slice(0, 2))
+    await using on = await stage({ a: broken }, { m: ['up/a'] })
+    for (let i = 0; i < 10; i++) expect((await on.ask('m', { stream: true })).end).toBe('cut')
+    await on.serving.idle()
+    expect(on.serving.service.rests()).toMatchObject([{ model: 'a', reason: 'cut' }])
+  })
+
+  test('a provider that rejects our credential rests, and the operator is told once a rest', async () => {
+    await using on = await stage({ a: does.json(401, '{"error":{"message":"bad key"}}') }, { m: ['up/a'] })
+    for (let i = 0; i < 5; i++) {
+      const answer = await on.ask('m')
+      expect([answer.status, answer.text.includes('bad key')]).toEqual([502, false])
+    }
+    const alarms = on.serving.lines.filter(({ level }) => level === 'error')
+    expect(alarms).toMatchObject([{ msg: 'a provider rejects our credential', provider: 'up', model: 'a' }])
+  })
+
+  test('a new configuration of the same provider leaves it resting; another key wakes it', async () => {
+    await using on = await stage({ a: rateLimited(20_000) }, { m: ['up/a'] })
+    await on.ask('m')
+    const { service, config } = on.serving
+    service.prepare({ ...config, ownedBy: 'other' })
+    service.commit()
+    expect(service.rests()).toHaveLength(1)
+    service.prepare({ ...config, providers: config.providers.map((provider) => ({ ...provider, apiKey: 'new' })) })
+    service.commit()
+    expect(service.rests()).toEqual([])
+  })
+
+  test('what other workers found out counts here', async () => {
+    await using on = await stage({ a: does.says('a'), b: does.says('b') }, { m: ['up/a', 'up/b'] })
+    const rest = { provider: 'up', model: 'a', restMs: 20_000, rests: 1, asked: true, reason: 'rate_limited' } as const
+    on.serving.service.hear({ about: 'rest', rest: { ...rest, probing: false } })
+    expect(told(await on.ask('m'))).toEqual([200, '1'])
+    on.serving.service.hear({ about: 'rest', rest: { ...rest, restMs: 0, rests: 0, probing: false } })
+    expect(told(await on.ask('m'))).toEqual([200, '0'])
+  })
+})
+
+describe('what a candidate may cost', () => {
+  const models = {
+    cheap: { targets: targets('a'), fallbacks: ['dear', 'cheaper'], price, max_output_tokens: 1000 },
+    dear: { targets: targets('b'), price: { input: 10, output: 100 }, max_output_tokens: 1000 },
+    cheaper: { targets: targets('c'), price: { input: 0.5, output: 5 }, max_output_tokens: 1000 },
+  }
+  const scenarios = { a: does.json(500, ''), b: does.says('b'), c: does.says('c') }
+
+  test('a dearer one is held before it is asked', async () => {
+    await using on = await stage(scenarios, models)
+    const answer = await on.ask('cheap', { max_tokens: 100 })
+    expect([...told(answer), answer.header('x-gateway-served-model')]).toEqual([200, '1', 'dear'])
+    expect(on.serving.ledger.reserved[0]?.amounts.costMicroUsd).toBeLessThan(1100)
+    expect(on.serving.ledger.wanted[0]?.costMicroUsd).toBeGreaterThanOrEqual(10_000)
+  })
+
+  test('and passed over where a limit does not allow it', async () => {
+    await using on = await stage(scenarios, models)
+    on.serving.ledger.costMax = 5000
+    const answer = await on.ask('cheap', { max_tokens: 100, stream: true })
+    expect([...told(answer), answer.header('x-gateway-served-model')]).toEqual([200, '2', 'cheaper'])
+    expect(on.asked()).toEqual(['a', 'c'])
+    expect(await on.serving.lineOf(answer.header('x-request-id'))).toMatchObject({ cost_micro_usd: 10 })
+  })
+})
+
+describe('automatic selection', () => {
+  const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
+  const models = {
+    small: { targets: targets('a'), price, context_window: 100, supports: [] },
+    tools: { targets: targets('b'), price, supports: ['tools'] },
+    all: { targets: targets('c'), price, supports: ['tools', 'images'] },
+  }
+  const config = {
+    auto: { candidates: ['small', 'tools', 'all'] },
+    listen: { host: '127.0.0.1', port: 0, explain_header: true },
+  }
+  const scenarios = { a: does.says('a'), b: does.says('b'), c: does.says('c') }
+  const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
+  const earlier = [{ role: 'user', content: [image] }, { role: 'assistant', content: 'nice' }, ...hi]
+
+  test.each<[string, JsonObject, string, string]>([
+    ['nothing', { max_tokens: 10 }, 'small', 'small@up=answered'],
+    ['tools', { tools: [tool], max_tokens: 10 }, 'tools', 'tools@up=answered; excluded: small (takes no tools)'],
+    [
+      'an image long ago',
+      { messages: earlier, max_tokens: 10 },
+      'all',
+      'all@up=answered; excluded: small (takes no images), tools (takes no images)',
+    ],
+  ])('by what the request needs: %s', async (_, body, served, route) => {
+    await using on = await stage(scenarios, models, config)
+    const answer = await on.ask('auto', body)
+    expect([...told(answer), answer.header('x-gateway-served-model')]).toEqual([200, '0', served])
+    expect(answer.header('x-gateway-requested-model')).toBe('auto')
+    expect(answer.header('x-gateway-route')).toBe(route)
+  })
+
+  test('a resting one is passed over and counted, and the header says so', async () => {
+    await using on = await stage({ ...scenarios, a: rateLimited(20_000) }, models, config)
+    expect((await on.ask('auto', { max_tokens: 10, stream: true })).header('x-gateway-route')).toBe(
+      'small@up=rate_limited, tools@up=answered',
+    )
+    const answer = await on.ask('auto', { max_tokens: 10 })
+    expect([...told(answer), answer.header('x-gateway-route')]).toEqual([
+      200,
+      '1',
+      'small@up=resting, tools@up=answered',
+    ])
+  })
+
+  test('without explain_header nothing is said', async () => {
+    await using on = await stage(scenarios, models, { auto: config.auto })
+    expect((await on.ask('auto', { max_tokens: 10 })).header('x-gateway-route')).toBeUndefined()
+  })
+})
+
+describe('conversations', () => {
+  const turn = (first: string, more = 0): JsonObject => ({
+    messages: [
+      { role: 'system', content: 'You are terse.' },
+      { role: 'user', content: first },
+      ...Array.from({ length: more }, (_, n) => ({ role: n % 2 === 0 ? 'assistant' : 'user', content: `turn ${n}` })),
+    ],
+  })
+  const twoTargets = () =>
+    stage(
+      {
+        a: does.inTurn(rateLimited(200), does.says('a')),
+        b: does.inTurn(does.says('b'), does.says('b'), does.says('b'), busy, does.says('b')),
+      },
+      { m: ['up/a', 'up/b'] },
+    )
+  const awake = async (serving: Serving) => {
+    while (serving.service.rests().some(({ restMs }) => restMs > 0)) await new Promise(setImmediate)
+  }
+
+  test('stay where they were served, others take the first target; an unhealthy one loses its place', async () => {
+    await using on = await twoTargets()
+    expect(told(await on.ask('m', turn('one')))).toEqual([200, '1'])
+    await awake(on.serving)
+    expect(told(await on.ask('m', turn('two')))).toEqual([200, '0'])
+    // The first target is there, and yet passed over.
+    expect(told(await on.ask('m', turn('one', 2)))).toEqual([200, '1'])
+    expect(told(await on.ask('m', { ...turn('one', 4), stream: true }))).toEqual([200, '1'])
+    expect(on.asked()).toEqual(['a', 'b', 'a', 'b', 'b'])
+    // It fails once: the turn goes to the first target, and so do those that follow.
+    expect(told(await on.ask('m', turn('one', 6)))).toEqual([200, '1'])
+    expect(told(await on.ask('m', turn('one', 8)))).toEqual([200, '0'])
+    expect(on.asked()).toEqual(['b', 'a', 'a'])
+  })
+
+  test('that begin anew with the same words begin at the first target', async () => {
+    await using on = await twoTargets()
+    await on.ask('m', turn('one'))
+    await awake(on.serving)
+    expect(told(await on.ask('m', turn('one')))).toEqual([200, '0'])
+  })
+
+  test('are told apart by prompt_cache_key where there is one', async () => {
+    await using on = await twoTargets()
+    await on.ask('m', { ...turn('one'), prompt_cache_key: 'mine' })
+    await awake(on.serving)
+    await on.ask('m', { ...turn('something else'), prompt_cache_key: 'mine' })
+    await on.ask('m', { ...turn('one'), prompt_cache_key: 'yours' })
+    expect(on.asked()).toEqual(['a', 'b', 'b', 'a'])
+  })
+
+  test('are told to other workers as a hash', async () => {
+    await using on = await twoTargets()
+    await on.ask('m', turn('a secret beginning'))
+    const places = on.serving.news.filter(({ about }) => about === 'place')
+    expect(places).toMatchObject([{ place: { target: { provider: 'up', model: 'b' } } }])
+    expect(JSON.stringify(places)).not.toContain('secret')
+    await using other = new Serving({ providers: { up: on.upstream.url }, models: { m: ['up/a', 'up/b'] } })
+    for (const news of places) other.service.hear(news)
+    on.asked()
+    expect(told(await on.ask('m', turn('a secret beginning', 2), other))).toEqual([200, '1'])
+    expect(on.asked()).toEqual(['b'])
+  })
+})

@@ -1,0 +1,99 @@
+/** The suite is worth something: each seeded bug, in Lua and in TypeScript, makes it fail. Works on a copy; two at a time. */
+
+import { afterAll, describe, expect, test } from 'bun:test'
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { luaMutants, type Mutant, memoryMutants, nodeMutants } from '../ledger/mutants.ts'
+
+const ROOT = resolve(import.meta.dir, '../..')
+const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts']
+const SIMULATION = ['test/laws/ledger-simulation.test.ts']
+const SIMULATED_REQUESTS = '20000'
+const HISTORIES = '150'
+const RUN_MS = 20_000
+
+type Subject = 'memory' | 'redis' | 'nodes'
+
+const copies = [copy(), copy()]
+afterAll(() => {
+  for (const directory of copies) rmSync(directory, { recursive: true, force: true })
+})
+
+function copy(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'weir-mutant-'))
+  for (const part of [
+    'src/core',
+    'src/process/ledger.ts',
+    'src/ledger',
+    'test/ledger',
+    'test/laws/ledger.test.ts',
+    ...SIMULATION,
+    'package.json',
+    'tsconfig.json',
+  ]) {
+    cpSync(join(ROOT, part), join(directory, part), { recursive: true })
+  }
+  symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
+  return directory
+}
+
+/** The exit code of the suite in a copy: over one kind of book, or the simulation of nodes. */
+async function run(directory: string, subject: Subject): Promise<number> {
+  const words = subject === 'nodes' ? SIMULATION : ['-t', `the book in ${subject}`, ...BOOKS]
+  const suite = Bun.spawn([process.execPath, 'test', '--bail', ...words], {
+    cwd: directory,
+    env: { ...process.env, WEIR_LAW_HISTORIES: HISTORIES, WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS, WEIR_SEED: '1' },
+    stdout: 'ignore',
+    stderr: 'ignore',
+    // A mutant that never comes to an end is found, too.
+    timeout: RUN_MS,
+    killSignal: 'SIGKILL',
+  })
+  return suite.exited
+}
+
+/** Gives the mutants that the suite did not find, and those whose place is gone. */
+async function survivors(mutants: readonly Mutant[], subject: Subject): Promise<string[]> {
+  const left = [...mutants]
+  const alive: string[] = []
+  const work = async (directory: string) => {
+    for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
+      const [file, from, to] = mutant
+      const path = join(directory, 'src/ledger', file)
+      const text = readFileSync(path, 'utf8')
+      if (text.split(from).length !== 2) {
+        alive.push(`${file}: '${from}' is not there once`)
+        continue
+      }
+      writeFileSync(
+        path,
+        text.replace(from, () => to),
+      )
+      if ((await run(directory, subject)) === 0) alive.push(`${file}: '${from}' → '${to}'`)
+      writeFileSync(path, text)
+    }
+  }
+  await Promise.all(copies.map(work))
+  return alive
+}
+
+describe('mutants', () => {
+  test('the copy passes as it is', async () => {
+    const [directory = ''] = copies
+    const codes = [await run(directory, 'memory'), await run(directory, 'redis'), await run(directory, 'nodes')]
+    expect(codes).toEqual([0, 0, 0])
+  }, 60_000)
+
+  test(`all ${memoryMutants.length} of the book in memory are found`, async () => {
+    expect(await survivors(memoryMutants, 'memory')).toEqual([])
+  }, 300_000)
+
+  test(`all ${nodeMutants.length} of what a node does around its book are found`, async () => {
+    expect(await survivors(nodeMutants, 'nodes')).toEqual([])
+  }, 300_000)
+
+  test(`all ${luaMutants.length} of the scripts are found`, async () => {
+    expect(await survivors(luaMutants, 'redis')).toEqual([])
+  }, 600_000)
+})

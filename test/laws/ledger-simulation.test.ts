@@ -1,0 +1,32 @@
+/**
+ * The ledger of several gateways in virtual time: a seeded scheduler delays, reorders, doubles and drops calls and replies, kills gateways between
+ * any two steps, crashes the server and fills disks. `WEIR_SIMULATED_REQUESTS` sets how many requests; a failure names the seed of its world.
+ */
+
+import { expect, test } from 'bun:test'
+import { randomSeed } from '../ledger/random.ts'
+import { simulate } from '../ledger/simulation/run.ts'
+
+const REQUESTS = Number(process.env['WEIR_SIMULATED_REQUESTS'] ?? 100_000)
+const A_WORLD = 1000
+
+test(`${REQUESTS} requests`, async () => {
+  const seed = randomSeed('simulation')
+  const kinds = new Map<string, number>()
+  let steps = 0
+  for (let done = 0; done < REQUESTS; done += A_WORLD) {
+    const own = seed + done / A_WORLD
+    try {
+      const outcome = await simulate(own, A_WORLD)
+      steps += outcome.steps
+      for (const [kind, count] of outcome.kinds) kinds.set(kind, (kinds.get(kind) ?? 0) + count)
+    } catch (error) {
+      throw new Error(`The world of WEIR_SEED=${own}: ${String(error)}`, { cause: error })
+    }
+  }
+  console.log(
+    `${REQUESTS} requests in ${steps} steps:`,
+    [...kinds].map(([kind, count]) => `${kind} ${count}`).join(', '),
+  )
+  for (const kind of ['settled', 'late', 'lost', 'direct', 'cancelled']) expect(kinds.get(kind) ?? 0).toBeGreaterThan(0)
+}, 3_600_000)

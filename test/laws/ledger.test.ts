@@ -1,0 +1,38 @@
+/**
+ * The law of the ledger: whatever happens, in whatever order, twice, late or never, both books give the answers and hold the figures of a model
+ * that finds them by adding up. `WEIR_LAW_HISTORIES` sets how many histories of 100 steps are run; `WEIR_SEED` repeats one run.
+ */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { runHistory, type Tally } from '../ledger/history.ts'
+import { Random, randomSeed } from '../ledger/random.ts'
+import { memorySubject, redisSubject } from '../ledger/subject.ts'
+
+const HISTORIES = Number(process.env['WEIR_LAW_HISTORIES'] ?? 320)
+
+for (const subject of [memorySubject(), redisSubject()]) {
+  describe(`the book in ${subject.name}`, () => {
+    beforeAll(() => subject.open())
+    afterAll(() => subject.close())
+
+    test(`${HISTORIES} random histories`, async () => {
+      const seed = randomSeed(`ledger, ${subject.name}`)
+      const tally: Tally = { operations: 0, outcomes: new Map() }
+      for (let i = 0; i < HISTORIES; i++) {
+        try {
+          await runHistory(subject, new Random(seed + i), tally)
+        } catch (error) {
+          throw new Error(`History ${i} of seed ${seed}: ${String(error)}`, { cause: error })
+        }
+      }
+      console.log(
+        `${tally.operations} operations:`,
+        [...tally.outcomes]
+          .map(([name, n]) => `${name} ${n}`)
+          .sort()
+          .join(', '),
+      )
+      expect(tally.operations).toBe(HISTORIES * 100)
+    }, 300_000)
+  })
+}

@@ -1,0 +1,255 @@
+/** What every ledger owes its callers, through its public face: one suite, run for each kind. */
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { Failure } from '../../src/core/error.ts'
+import type { Limits } from '../../src/core/money.ts'
+import { rateLimitHeaders } from '../../src/ledger/allowance.ts'
+import type { Account, Hold, Ledger, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import { leftOf } from '../../src/ledger/standings.ts'
+import { groupUsage } from '../../src/ledger/usage-log.ts'
+import { dayOf } from '../../src/ledger/window.ts'
+import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
+
+export interface Installation {
+  readonly name: string
+  open(): Promise<void>
+  /** Where the next ledger is opened. */
+  readonly place: LedgerPlace
+  close(): Promise<void>
+}
+
+let made = 0
+
+export function accountOf(
+  organizationLimits: Limits = {},
+  keyLimits: Limits = {},
+  organization = `org-${made++}`,
+): Account {
+  return { organization, organizationLimits, key: 'ci', keyLimits }
+}
+
+export function holdOf(costMicroUsd: number, tokens = 10): Hold {
+  return {
+    id: `r${made++}-${process.pid}`,
+    amounts: { inputTokens: tokens, outputTokens: 0, costMicroUsd },
+    floorMicroUsd: Math.min(costMicroUsd, 30),
+    model: 'm',
+  }
+}
+
+export function settlementOf(costMicroUsd: number, model: string | undefined = 'm'): Settlement {
+  return {
+    amounts: { inputTokens: 10, outputTokens: 5, costMicroUsd },
+    cachedInputTokens: 4,
+    images: 0,
+    estimated: false,
+    outcome: 'completed',
+    model,
+    provider: 'p',
+  }
+}
+
+export function spend(limits: { day?: number; month?: number; total?: number }): Limits {
+  return { spend: { ...limits, strict: false, onExhausted: 'finish' } }
+}
+
+/** The failure of a reservation that must be refused. */
+async function refused(ledger: Ledger, account: Account, hold: Hold): Promise<Failure> {
+  try {
+    await ledger.reserve(account, hold)
+  } catch (error) {
+    if (error instanceof Failure) return error
+    throw error
+  }
+  throw new Error('It was granted.')
+}
+
+export function conformance(installation: Installation): void {
+  describe(`the ${installation.name} ledger`, () => {
+    let ledger: Ledger
+
+    beforeAll(() => installation.open())
+    beforeEach(async () => {
+      ledger = await openLedger(installation.place)
+    })
+    afterEach(() => ledger.close())
+    afterAll(() => installation.close())
+
+    const reopen = async () => {
+      await ledger.close()
+      ledger = await openLedger(installation.place)
+    }
+    const standings = async (account: Account) => {
+      const reading = await openStandings(installation.place)
+      const figures = await reading.read(account)
+      await reading.close()
+      return figures
+    }
+
+    test('a reservation says what it holds, and what is left of the rates', async () => {
+      const account = accountOf({ requestsPerMinute: 60, tokensPerMinute: 1000 })
+      const hold = holdOf(100, 400)
+      const reservation = await ledger.reserve(account, hold)
+      expect(reservation).toMatchObject({ id: hold.id, account, held: hold.amounts })
+      expect(Math.abs(reservation.admittedMs - Date.now())).toBeLessThan(5000)
+      expect(rateLimitHeaders(reservation)).toEqual({
+        'x-ratelimit-limit-requests': '60',
+        'x-ratelimit-remaining-requests': '59',
+        'x-ratelimit-reset-requests': '1s',
+        'x-ratelimit-limit-tokens': '1000',
+        'x-ratelimit-remaining-tokens': '600',
+        'x-ratelimit-reset-tokens': '24s',
+      })
+      expect(rateLimitHeaders(await ledger.reserve(accountOf(), holdOf(1)))).toEqual({})
+    })
+
+    test('settling twice charges once', async () => {
+      const account = accountOf()
+      const reservation = await ledger.reserve(account, holdOf(100))
+      expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+      expect(await ledger.settle(reservation, settlementOf(90))).toBe('already_settled')
+      await reopen()
+      const { organization, key } = await standings(account)
+      expect([organization.total, key.day.spent, organization.live]).toEqual([{ window: 0, spent: 70, held: 0 }, 70, 0])
+    })
+
+    test('a reservation grows where the limit has room, and is told where it has not', async () => {
+      const account = accountOf(spend({ month: 200 }))
+      const reservation = await ledger.reserve(account, holdOf(100))
+      const amounts = (costMicroUsd: number) => ({ inputTokens: 10, outputTokens: 1, costMicroUsd })
+      expect(await ledger.extend(reservation, amounts(50), amounts(200))).toBe(true)
+      expect(await ledger.extend(reservation, amounts(60), amounts(201))).toBe(false)
+      expect(await ledger.settle(reservation, settlementOf(250))).toBe('settled')
+    })
+
+    describe('refusals', () => {
+      test('a rate: which, of whom, and when to come back', async () => {
+        const account = accountOf({ requestsPerMinute: 2 })
+        await ledger.reserve(account, holdOf(1))
+        await ledger.reserve(account, holdOf(1))
+        const failure = await refused(ledger, account, holdOf(1))
+        expect([failure.failure, failure.code, failure.type]).toEqual([
+          'rate_limited',
+          'rate_limit_exceeded',
+          'requests',
+        ])
+        expect(failure.detail.retryAfterSeconds).toBeGreaterThanOrEqual(29)
+        expect(failure.detail.retryAfterSeconds).toBeLessThanOrEqual(30)
+        expect(failure.message).toContain(`2 requests a minute for organisation '${account.organization}'`)
+        expect(failure.detail.headers?.['x-ratelimit-remaining-requests']).toBe('0')
+      })
+
+      test('tokens and concurrent requests have their own types', async () => {
+        const account = accountOf({}, { tokensPerMinute: 100, concurrentRequests: 1 })
+        await ledger.reserve(account, holdOf(1, 90))
+        const tokens = await refused(ledger, account, holdOf(1, 20))
+        expect([tokens.failure, tokens.type]).toEqual(['rate_limited', 'tokens'])
+        const places = await refused(ledger, account, holdOf(1, 10))
+        expect([places.type, places.detail.retryAfterSeconds]).toEqual(['concurrent_requests', 1])
+        expect(places.message).toContain("1 concurrent requests for key 'ci'")
+      })
+
+      test('what never passes is said so, and is not to be repeated', async () => {
+        const account = accountOf({ tokensPerMinute: 100 })
+        const failure = await refused(ledger, account, holdOf(1, 101))
+        expect([failure.failure, failure.type, failure.detail.retryAfterSeconds]).toEqual([
+          'exceeds_limit',
+          'tokens',
+          undefined,
+        ])
+        expect(failure.row.headers).toEqual({ 'x-should-retry': 'false' })
+        expect(failure.message).toContain('101 tokens')
+      })
+
+      test('a spend limit: which, of whom, and when it renews', async () => {
+        const account = accountOf(spend({ day: 5_000_000 }), spend({ total: 1_500_000 }))
+        await ledger.reserve(account, holdOf(1_500_000))
+        const total = await refused(ledger, account, holdOf(1))
+        expect([total.failure, total.code, total.detail.retryAfterSeconds]).toEqual([
+          'quota_exhausted',
+          'insufficient_quota',
+          undefined,
+        ])
+        expect(total.message).toBe("The total spend limit of $1.50 for key 'ci' is used up. It does not renew.")
+        const other = { ...account, key: 'other', keyLimits: {} }
+        await ledger.reserve(other, holdOf(3_500_000))
+        const day = await refused(ledger, other, holdOf(1))
+        const midnight = new Date((dayOf(Date.now()) + 1) * 86_400_000).toISOString().slice(0, 19)
+        expect(day.message).toBe(
+          `The daily spend limit of $5.00 for organisation '${account.organization}' is used up. It renews at ${midnight}Z.`,
+        )
+        const large = await refused(ledger, other, holdOf(5_000_001))
+        expect(large.message).toContain('This request may cost $5.000001, more than the daily spend limit of $5.00')
+      })
+    })
+
+    test('of 300 at once exactly as many pass as the budget holds', async () => {
+      const account = accountOf(spend({ day: 1003 }))
+      const outcomes = await Promise.allSettled(Array.from({ length: 300 }, () => ledger.reserve(account, holdOf(7))))
+      expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(Math.floor(1003 / 7))
+    })
+
+    test('usage is what was settled, by day, key and model; what reached no provider is not in it', async () => {
+      const account = accountOf()
+      const settle = async (of: Account, settlement: Settlement) => {
+        await ledger.settle(await ledger.reserve(of, holdOf(100)), settlement)
+      }
+      const other = { ...account, key: 'dev' }
+      await settle(account, settlementOf(70))
+      await settle(account, settlementOf(30, 'n'))
+      await settle(other, { ...settlementOf(5), estimated: true, images: 2 })
+      await settle(account, { ...settlementOf(0), model: undefined, outcome: 'refused' })
+      await reopen()
+      const log = await openUsageLog(installation.place)
+      const today = dayOf(Date.now())
+      const query = { sinceDay: today, untilDay: today + 1, organization: account.organization }
+      const rows = await log.read(query)
+      expect(
+        [...groupUsage(rows, 'model')].map(([model, { requests, costMicroUsd }]) => [model, requests, costMicroUsd]),
+      ).toEqual([
+        ['m', 2, 75],
+        ['n', 1, 30],
+      ])
+      expect(groupUsage(rows, 'organization').get(account.organization)).toEqual({
+        requests: 3,
+        estimatedRequests: 1,
+        inputTokens: 30,
+        cachedInputTokens: 12,
+        outputTokens: 15,
+        images: 2,
+        costMicroUsd: 105,
+      })
+      expect(await log.read({ ...query, key: 'dev' })).toHaveLength(1)
+      expect(await log.read({ ...query, untilDay: today })).toEqual([])
+      await log.close()
+    })
+
+    test('standings tell what is left, while the ledger is open', async () => {
+      const account = accountOf({ requestsPerMinute: 10, concurrentRequests: 3 }, spend({ day: 1000 }))
+      await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(40))
+      const held: Reservation = await ledger.reserve(account, holdOf(200))
+      await ledger.extend(held, held.held, held.held)
+      // A file of its own is written on a beat of 20 ms; nothing tells a reader of it when.
+      let figures = await standings(account)
+      for (let i = 0; i < 100 && figures.organization.live === 0; i++) {
+        await Bun.sleep(10)
+        figures = await standings(account)
+      }
+      const limits = leftOf(account.organizationLimits, figures.organization)
+      expect(limits.map(({ limit, used }) => [limit, used])).toEqual([
+        ['requests', 2],
+        ['concurrent_requests', 1],
+      ])
+      const [day] = leftOf(account.keyLimits, figures.key)
+      expect(day).toMatchObject({ limit: 'day', most: 1000, used: 240, left: 760 })
+      expect(day?.renewsAtMs).toBe((dayOf(Date.now()) + 1) * 86_400_000)
+    })
+
+    test('it is ready, and holds nothing back once all is settled', async () => {
+      const reservation = await ledger.reserve(accountOf(), holdOf(1))
+      await ledger.settle(reservation, settlementOf(1))
+      for (let i = 0; i < 100 && ledger.health().pending > 0; i++) await Bun.sleep(10)
+      expect(ledger.health()).toEqual({ ready: true, complaint: undefined, pending: 0 })
+    })
+  })
+}

@@ -1,0 +1,34 @@
+/** One of several processes that want the same budget: 32 calls in flight until it is used up. Prints how many were granted, and those after a refusal. */
+
+import { Redis } from 'ioredis'
+import type { Account } from '../../src/ledger/ledger.ts'
+import { RedisBook } from '../../src/ledger/redis/book.ts'
+
+const [, , socket = '', limit = '', amount = ''] = process.argv
+const redis = new Redis(socket)
+const book = new RedisBook(redis, redis)
+const account: Account = {
+  organization: 'acme',
+  organizationLimits: { spend: { total: Number(limit), strict: false, onExhausted: 'finish' } },
+  key: 'ci',
+  keyLimits: {},
+}
+let made = 0
+let granted = 0
+let grantedAfterRefusal = 0
+
+async function work(): Promise<void> {
+  for (let isRefused = false; ; ) {
+    const amounts = { inputTokens: 1, outputTokens: 1, costMicroUsd: Number(amount) }
+    const { outcome } = await book.reserve(account, { id: `${process.pid}-${made++}`, amounts, floorMicroUsd: 0 })
+    if (outcome === 'granted') granted += 1
+    if (outcome === 'granted' && isRefused) grantedAfterRefusal += 1
+    // Asks once more after its refusal: where the budget was used up before that call began, nothing may be granted.
+    if (outcome === 'refused' && isRefused) return
+    isRefused = outcome === 'refused'
+  }
+}
+
+await Promise.all(Array.from({ length: 32 }, work))
+console.log(JSON.stringify({ granted, grantedAfterRefusal }))
+redis.disconnect()

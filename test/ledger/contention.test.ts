@@ -1,0 +1,34 @@
+/** Four processes, 32 calls in flight each, one budget, a real Redis: grants are exactly what the budget holds. */
+
+import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { RedisBook } from '../../src/ledger/redis/book.ts'
+import { RedisServer } from './redis-server.ts'
+
+const LIMIT = 100_003
+const AMOUNT = 7
+
+test(`${Math.floor(LIMIT / AMOUNT)} grants of ${AMOUNT} from ${LIMIT}`, async () => {
+  await using server = await RedisServer.start()
+  const words = [
+    process.execPath,
+    join(import.meta.dir, 'contention-child.ts'),
+    server.socket,
+    String(LIMIT),
+    String(AMOUNT),
+  ]
+  const children = Array.from({ length: 4 }, () => Bun.spawn(words, { stdout: 'pipe', stderr: 'inherit' }))
+  const reports = await Promise.all(
+    children.map(
+      async ({ stdout }): Promise<{ granted: number; grantedAfterRefusal: number }> =>
+        JSON.parse(await new Response(stdout).text()),
+    ),
+  )
+  expect(reports.reduce((sum, { granted }) => sum + granted, 0)).toBe(Math.floor(LIMIT / AMOUNT))
+  expect(reports.map(({ grantedAfterRefusal }) => grantedAfterRefusal)).toEqual([0, 0, 0, 0])
+  const client = server.client()
+  const account = { organization: 'acme', organizationLimits: {}, key: 'ci', keyLimits: {} }
+  const { organization } = await new RedisBook(client, client).figures(account)
+  expect([organization.total.held, organization.live]).toEqual([LIMIT - (LIMIT % AMOUNT), Math.floor(LIMIT / AMOUNT)])
+  client.disconnect()
+}, 60_000)

@@ -1,0 +1,89 @@
+/** A gateway's ledger alone, as a process that a test may kill: `streams DIR` runs requests for ever, `full DIR` lives through a full disk. */
+
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Failure } from '../../src/core/error.ts'
+import { PENDING_MOST } from '../../src/ledger/embedded/journal.ts'
+import { EmbeddedLedger } from '../../src/ledger/embedded/ledger.ts'
+import { EmbeddedStandings } from '../../src/ledger/embedded/readings.ts'
+import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { Random } from './random.ts'
+
+const [, , mode = '', directory = ''] = process.argv
+const account = accountOf({}, {}, 'acme')
+
+/** Says each settlement once it is in the file: `id cost`. */
+async function streams(): Promise<void> {
+  const ledger = EmbeddedLedger.open(directory)
+  const random = new Random(process.pid)
+  for (;;) {
+    const said: string[] = []
+    for (let i = 0; i < 20; i++) {
+      const hold = holdOf(100)
+      const reservation = await ledger.reserve(account, hold)
+      if (random.oneIn(2))
+        await ledger.extend(reservation, { ...hold.amounts, costMicroUsd: random.below(120) }, hold.amounts)
+      if (random.oneIn(4)) continue
+      const cost = random.below(150)
+      await ledger.settle(reservation, settlementOf(cost))
+      said.push(`${hold.id} ${cost}\n`)
+    }
+    while (ledger.health().pending > 0) await Bun.sleep(1)
+    process.stdout.write(said.join(''))
+  }
+}
+
+async function full(): Promise<void> {
+  const ledger = EmbeddedLedger.open(directory)
+  const settle = async (cost: number) => ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(cost))
+  await settle(1)
+  while (ledger.health().pending > 0) await Bun.sleep(1)
+  const ballast = join(directory, 'ballast')
+  const written = fill(ballast)
+  let granted = 0
+  let failure: Failure | undefined
+  while (failure === undefined && granted <= PENDING_MOST + 1) {
+    try {
+      await settle(2)
+      granted += 1
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error
+      failure = error
+    }
+    if (granted % 500 === 0) await Bun.sleep(25)
+  }
+  const during = ledger.health()
+  rmSync(ballast)
+  while (ledger.health().pending > 0) await Bun.sleep(5)
+  await settle(3)
+  const after = ledger.health()
+  await ledger.close()
+  const again = EmbeddedLedger.open(directory)
+  await again.close()
+  const { organization } = await new EmbeddedStandings(directory).read(account)
+  console.log(
+    JSON.stringify({
+      written,
+      granted,
+      spent: organization.total.spent,
+      failure: failure?.failure,
+      during,
+      after: { ready: after.ready, complaint: after.complaint },
+    }),
+  )
+}
+
+/** Fills the disk to its last byte; gives how many blocks it took. */
+function fill(path: string): number {
+  let blocks = 0
+  try {
+    for (;;) {
+      writeFileSync(path, new Uint8Array(4096), { flag: 'a' })
+      blocks += 1
+    }
+  } catch {
+    return blocks
+  }
+}
+
+await (mode === 'full' ? full() : streams())

@@ -1,0 +1,216 @@
+/** The embedded ledger through what may happen to its process, its disk and its file. */
+
+import { Database } from 'bun:sqlite'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { LedgerFileError, openReadOnly } from '../../src/ledger/database.ts'
+import { SteadyClock } from '../../src/ledger/embedded/clock.ts'
+import { EmbeddedLedger } from '../../src/ledger/embedded/ledger.ts'
+import { EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/readings.ts'
+import { LEDGER_FILE, LEDGER_SCHEMA } from '../../src/ledger/embedded/tables.ts'
+import { type LogRow, readRows } from '../../src/ledger/log-rows.ts'
+import { accountOf, holdOf, settlementOf } from './conformance.ts'
+
+const CHILD = join(import.meta.dir, 'embedded-child.ts')
+const account = accountOf({}, {}, 'acme')
+const directories: string[] = []
+
+function directory(): string {
+  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(made)
+  return made
+}
+
+afterEach(() => {
+  for (const one of directories.splice(0)) {
+    chmodSync(one, 0o700)
+    rmSync(one, { recursive: true, force: true })
+  }
+})
+
+function rowsOf(at: string): readonly LogRow[] {
+  const database = openReadOnly(join(at, LEDGER_FILE), LEDGER_SCHEMA)
+  if (database === undefined) throw new Error('There is no file.')
+  const rows = readRows(database, 0, 1_000_000)
+  database.close()
+  return rows
+}
+
+describe('kill -9', () => {
+  test('what was said to be settled is, to the micro-dollar; the rest is charged its progress or its floor; nothing stays held', async () => {
+    const at = directory()
+    const said = new Map<string, number>()
+    for (let round = 0; round < 3; round++) {
+      const child = Bun.spawn([process.execPath, CHILD, 'streams', at], { stdout: 'pipe', stderr: 'inherit' })
+      let text = ''
+      for await (const chunk of child.stdout) {
+        text += new TextDecoder().decode(chunk)
+        if (text.split('\n').length > 150) break
+      }
+      child.kill('SIGKILL')
+      await child.exited
+      for (const line of text.split('\n').slice(0, -1)) {
+        const [id = '', cost = ''] = line.split(' ')
+        said.set(id, Number(cost))
+      }
+    }
+    const ledger = EmbeddedLedger.open(at)
+    const { organization, key } = await new EmbeddedStandings(at).read(account)
+    const rows = rowsOf(at)
+    const byId = new Map(rows.map((row) => [row.id, row]))
+    for (const [id, cost] of said)
+      expect([id, byId.get(id)?.costMicroUsd, byId.get(id)?.kind]).toEqual([id, cost, 'settled'])
+    const sum = rows.reduce((total, { costMicroUsd }) => total + costMicroUsd, 0)
+    for (const scope of [organization, key]) {
+      expect([scope.total.spent, scope.total.held, scope.day.held, scope.live]).toEqual([sum, 0, 0, 0])
+    }
+    const lost = rows.filter(({ kind }) => kind === 'lost')
+    expect(lost.length).toBeGreaterThan(10)
+    for (const { costMicroUsd, estimated } of lost) expect([costMicroUsd >= 30, estimated]).toEqual([true, true])
+    const usage = await new EmbeddedUsageLog(at).read({ sinceDay: 0, untilDay: 1e6 })
+    expect(usage.reduce((total, row) => total + row.costMicroUsd, 0)).toBe(sum)
+    expect(usage.reduce((total, row) => total + row.requests, 0)).toBe(rows.length)
+    await ledger.close()
+  })
+})
+
+describe('the file', () => {
+  test('has one owner: another process is refused in words that name it', async () => {
+    const at = directory()
+    const child = Bun.spawn([process.execPath, CHILD, 'streams', at], { stdout: 'pipe', stderr: 'inherit' })
+    await child.stdout.getReader().read()
+    expect(() => EmbeddedLedger.open(at)).toThrow(`is in use by another process (pid ${child.pid})`)
+    child.kill('SIGKILL')
+    await child.exited
+    await EmbeddedLedger.open(at).close()
+  })
+
+  test('opens after a clean end as it was left, rates too', async () => {
+    const at = directory()
+    const limited = accountOf({ requestsPerMinute: 2 }, {}, 'acme')
+    const first = EmbeddedLedger.open(at)
+    for (let i = 0; i < 2; i++) await first.settle(await first.reserve(limited, holdOf(100)), settlementOf(70))
+    await first.close()
+    const second = EmbeddedLedger.open(at)
+    expect(second.reserve(limited, holdOf(1))).rejects.toThrow('Rate limit reached')
+    await second.close()
+  })
+
+  const damage: readonly [string, (path: string) => void][] = [
+    [
+      'no database at all',
+      (path) =>
+        writeFileSync(
+          path,
+          'this is no database, and it is longer than a header of one hundred bytes, which matters to the reader of it',
+        ),
+    ],
+    ['overwritten in the middle', (path) => overwrite(path, 4096, 8192)],
+    ['cut short', (path) => writeFileSync(path, readFileSync(path).subarray(0, 5000))],
+  ]
+  for (const [name, harm] of damage) {
+    test(`is refused where it is ${name}, and left as it is`, async () => {
+      const at = directory()
+      const ledger = EmbeddedLedger.open(at)
+      for (let i = 0; i < 50; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))
+      await ledger.close()
+      const path = join(at, LEDGER_FILE)
+      harm(path)
+      const before = readFileSync(path)
+      expect(() => EmbeddedLedger.open(at)).toThrow(
+        /is damaged \(.+\)\. weir does not start on figures that may be wrong/s,
+      )
+      expect(readFileSync(path).equals(before)).toBe(true)
+      // The lock was given back.
+      rmSync(path)
+      await EmbeddedLedger.open(at).close()
+    })
+  }
+
+  test('of another version is refused', async () => {
+    const at = directory()
+    const database = new Database(join(at, LEDGER_FILE), { create: true })
+    database.run('PRAGMA user_version = 99')
+    database.close()
+    expect(() => EmbeddedLedger.open(at)).toThrow('was written by another version of weir (format 99, this one has 1)')
+  })
+
+  test('that cannot be there is said so', () => {
+    const at = join(directory(), 'file')
+    writeFileSync(at, '')
+    expect(() => EmbeddedLedger.open(at)).toThrow(LedgerFileError)
+  })
+
+  test('is read by others while it is open, and where there is none there is nothing', async () => {
+    const at = directory()
+    expect(await new EmbeddedUsageLog(at).read({ sinceDay: 0, untilDay: 1e6 })).toEqual([])
+    expect((await new EmbeddedStandings(at).read(account)).organization.total.spent).toBe(0)
+    expect(existsSync(join(at, LEDGER_FILE))).toBe(false)
+  })
+})
+
+/** Whether this machine lets us mount a small disk of our own; without it that one test cannot be run. */
+const canMount = Bun.spawnSync(['unshare', '-rm', 'true']).exitCode === 0
+
+test.skipIf(!canMount)(
+  'a full disk: serves on, says so, stops at its bound, and resumes by itself without a loss',
+  async () => {
+    const at = directory()
+    const script = `mount -t tmpfs -o size=24m none '${at}' && exec '${process.execPath}' '${CHILD}' full '${at}'`
+    const child = Bun.spawn(['unshare', '-rm', 'sh', '-c', script], { stdout: 'pipe', stderr: 'inherit' })
+    const text = await new Response(child.stdout).text()
+    expect(await child.exited).toBe(0)
+    const { granted, spent, failure, during, after } = JSON.parse(text)
+    expect(granted).toBeGreaterThan(9_000)
+    expect(spent).toBe(1 + 2 * granted + 3)
+    expect(failure).toBe('ledger_unavailable')
+    expect(during).toMatchObject({ ready: false, complaint: 'database or disk is full' })
+    expect(after).toMatchObject({ ready: true })
+  },
+)
+
+test('a burst that outruns the beat is committed on the way, not refused', async () => {
+  const ledger = EmbeddedLedger.open(directory())
+  for (let i = 0; i < 12_000; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(1))
+  expect(ledger.health().complaint).toBeUndefined()
+  await ledger.close()
+})
+
+describe('the clock', () => {
+  function clock() {
+    const time = { wall: 1_000_000, steady: 0 }
+    const steady = new SteadyClock(
+      () => time.wall,
+      () => time.steady,
+    )
+    const pass = (ms: number, step = 0) => {
+      time.steady += ms
+      time.wall += ms + step
+      return steady.now() - 1_000_000
+    }
+    return pass
+  }
+
+  test('follows small steps at once', () => {
+    const pass = clock()
+    expect([pass(1000), pass(1000, 500), pass(1000, -60_000)]).toEqual([1000, 2500, -56_500])
+  })
+
+  test('believes a great step when it still stands a second later', () => {
+    const pass = clock()
+    expect([pass(1000, 3_600_000), pass(999), pass(1)]).toEqual([1000, 1999, 3_602_000])
+  })
+
+  test('does not believe one wrong reading', () => {
+    const pass = clock()
+    expect([pass(10, 86_400_000), pass(10, -86_400_000), pass(5000)]).toEqual([10, 20, 5020])
+  })
+})
+
+function overwrite(path: string, from: number, to: number): void {
+  const bytes = readFileSync(path)
+  bytes.fill(0xa5, from, to)
+  writeFileSync(path, bytes)
+}

@@ -1,0 +1,131 @@
+/** Estimates against the counts of two real tokenizers (o200k_base, cl100k_base), and what must never be counted as text. */
+
+import { describe, expect, test } from 'bun:test'
+import type { ChatRequest, Message, Tool, UserPart } from '../../src/core/request.ts'
+import { estimateInput, OutputCount } from '../../src/ledger/estimate.ts'
+import counts from '../fixtures/ledger/token-counts.json' with { type: 'json' }
+import { pngBase64 } from './pictures.ts'
+
+function request(messages: readonly Message[], tools: readonly Tool[] = []): ChatRequest {
+  return {
+    model: 'm',
+    stream: false,
+    messages,
+    tools,
+    limitsOutput: false,
+    stop: [],
+    sampling: {},
+    hints: {},
+    cacheStrict: false,
+  }
+}
+
+function user(...parts: readonly UserPart[]): Message {
+  return { role: 'user', parts }
+}
+
+function ofText(text: string): number {
+  return estimateInput(request([user({ type: 'text', text })]))
+}
+
+describe('text', () => {
+  for (const { kind, text, o200k_base, cl100k_base } of counts) {
+    test(`${kind}: not below the newer tokenizer's count, nor far above the older one's`, () => {
+      const tokens = ofText(text)
+      expect(tokens).toBeGreaterThanOrEqual(o200k_base)
+      expect(tokens).toBeLessThanOrEqual(Math.max(o200k_base * 1.6, cl100k_base * 1.25) + 5)
+    })
+  }
+
+  test('a long text is sampled, and comes out as its parts do', () => {
+    const row = counts.find(({ kind }) => kind === 'prose')
+    const once = ofText(row?.text ?? '')
+    const often = ofText((row?.text ?? '').repeat(500))
+    expect(often / once).toBeGreaterThan(450)
+    expect(often / once).toBeLessThan(550)
+  })
+
+  test('every part of a request counts', () => {
+    const plain = request([user({ type: 'text', text: 'Hello' })])
+    const tool: Tool = {
+      name: 'search',
+      description: 'Searches.',
+      parameters: { type: 'object', properties: { query: { type: 'string' } } },
+    }
+    const call: Message = {
+      role: 'assistant',
+      parts: [],
+      toolCalls: [{ callId: 'c', name: 'search', json: '{"query":"weir"}' }],
+    }
+    const result: Message = { role: 'tool', callId: 'c', parts: [{ type: 'text', text: 'Found it.' }] }
+    const system: Message = { role: 'system', parts: [{ type: 'text', text: 'Be brief.' }] }
+    const sizes = [
+      plain,
+      { ...plain, tools: [tool] },
+      { ...plain, messages: [...plain.messages, call] },
+      { ...plain, messages: [...plain.messages, result] },
+      { ...plain, messages: [system, ...plain.messages] },
+      { ...plain, sampling: { responseFormat: { type: 'json_object' } } },
+    ].map(estimateInput)
+    for (const size of sizes.slice(1)) expect(size).toBeGreaterThan(sizes[0] ?? 0)
+  })
+})
+
+describe('encoded bytes', () => {
+  const data = Buffer.alloc(750_000, 7).toString('base64')
+
+  test('an inline picture counts by its pixels, however many its bytes', () => {
+    const picture = pngBase64(1024, 1024) + data
+    const part: UserPart = { type: 'image', source: { type: 'base64', mediaType: 'image/png', data: picture } }
+    const tokens = estimateInput(request([user(part)]))
+    expect(tokens).toBeGreaterThanOrEqual(1398)
+    expect(tokens).toBeLessThan(1420)
+  })
+
+  test('a picture elsewhere counts as a large one', () => {
+    const tokens = estimateInput(
+      request([user({ type: 'image', source: { type: 'url', url: 'https://example.org/a.png' } })]),
+    )
+    expect(tokens).toBeGreaterThanOrEqual(1600)
+    expect(tokens).toBeLessThan(1620)
+  })
+
+  test('documents and sound count by their size, far below their characters', () => {
+    const file = { type: 'file', file: { file_data: `data:application/pdf;base64,${data}` } }
+    const sound = { type: 'input_audio', input_audio: { data, format: 'mp3' } }
+    expect(estimateInput(request([user({ type: 'native', json: file })]))).toBeLessThan(data.length / 30)
+    expect(estimateInput(request([user({ type: 'native', json: sound })]))).toBeLessThan(data.length / 500)
+  })
+})
+
+describe('output', () => {
+  test('nothing is 0, anything at least 1', () => {
+    const count = new OutputCount()
+    expect(count.tokens).toBe(0)
+    count.addText('')
+    expect(count.tokens).toBe(0)
+    count.addText('a')
+    expect(count.tokens).toBe(1)
+  })
+
+  test('English in small and in large pieces comes near the real count', () => {
+    const row = counts.find(({ kind }) => kind === 'prose')
+    for (const size of [3, 5, 12, 80, 5000]) {
+      const count = new OutputCount()
+      const text = row?.text ?? ''
+      for (let i = 0; i < text.length; i += size) count.addText(text.slice(i, i + size))
+      expect(count.tokens / (row?.o200k_base ?? 1)).toBeGreaterThan(0.8)
+      expect(count.tokens / (row?.o200k_base ?? 1)).toBeLessThan(1.25)
+    }
+  })
+
+  test('the inside of a JSON string counts as its text does', () => {
+    const parsed = new OutputCount()
+    const copied = new OutputCount()
+    for (const piece of ['Hel', 'lo, ', '世界', ' and', ' more']) {
+      parsed.addText(piece)
+      copied.addInside(piece === '世界' ? '\\u4e16\\u754c' : piece)
+    }
+    expect(copied.tokens).toBe(parsed.tokens)
+  })
+})

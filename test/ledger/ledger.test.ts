@@ -1,0 +1,43 @@
+/** The suite of `conformance.ts`, for every kind of ledger there is. */
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { conformance, type Installation } from './conformance.ts'
+import { RedisServer } from './redis-server.ts'
+
+function embedded(): Installation {
+  const dataDir = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  return {
+    name: 'embedded',
+    place: { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir },
+    open: async () => undefined,
+    close: async () => rmSync(dataDir, { recursive: true, force: true }),
+  }
+}
+
+function redis(): Installation {
+  const dataDir = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  let server: RedisServer | undefined
+  return {
+    name: 'Redis',
+    get place() {
+      const url = server?.socket ?? ''
+      return {
+        ledger: { kind: 'redis', redis: { kind: 'single', url } },
+        ledgerUnreachable: 'refuse',
+        dataDir,
+      } as const
+    },
+    open: async () => {
+      server = await RedisServer.start()
+    },
+    close: async () => {
+      await server?.[Symbol.asyncDispose]()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+conformance(embedded())
+conformance(redis())

@@ -1,0 +1,449 @@
+/**
+ * The naive model of the book: it keeps every reservation there ever was, and finds what is spent, held and live by adding them up. Slow and
+ * obvious, where the books keep running totals. Shares no code with them but the calendar.
+ */
+
+import type { Limits } from '../../src/core/money.ts'
+import type {
+  CancelReply,
+  Closing,
+  ExtendReply,
+  Figures,
+  FiguresOf,
+  LimitName,
+  ScopeName,
+  SettleReply,
+} from '../../src/ledger/book.ts'
+import type { Account, Amounts, Hold, Settlement } from '../../src/ledger/ledger.ts'
+import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
+import { dayEndMs, dayOf, monthEndMs, monthOf } from '../../src/ledger/window.ts'
+import type { TestClock } from './subject.ts'
+
+const LEASE_MS = 30_000
+const ENDED_MS = 600_000
+const LOST_MS = 3_600_000
+const MOST = Number.MAX_SAFE_INTEGER
+
+/** Of the organisation, then of the key: day, month, total. */
+type Windows = readonly [readonly number[], readonly number[]]
+
+interface Entry {
+  readonly id: string
+  readonly account: Account
+  state: 'live' | 'settled' | 'lost' | 'cancelled'
+  due: number
+  readonly admitted: number
+  readonly model: string
+  readonly input: number
+  readonly floor: number
+  readonly windows: Windows
+  tokens: number
+  held: number
+  posted: Amounts
+  /** What it cost in the end, once it ended. */
+  charged: number
+  usage: { readonly model: string; readonly figures: UsageFigures } | undefined
+}
+
+interface ScopeClock {
+  at: number
+  requests: number
+  tokens: number
+  day: number
+  month: number
+}
+
+export interface ModelRefusal {
+  readonly scope: ScopeName
+  readonly limit: LimitName
+  readonly waitMs: number | undefined
+}
+
+export type ModelReserve =
+  | { readonly outcome: 'granted'; readonly admittedMs: number }
+  | { readonly outcome: 'refused'; readonly refusal: ModelRefusal }
+  | { readonly outcome: 'ended' }
+
+export class Model {
+  readonly entries: Entry[] = []
+  private readonly known = new Map<string, Entry>()
+  private readonly scopes = new Map<string, ScopeClock>()
+
+  constructor(private readonly clock: TestClock) {}
+
+  reserve(account: Account, hold: Hold): ModelReserve {
+    this.reap(account.organization)
+    const known = this.get(account, hold.id)
+    if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }
+    const undo = this.pass(account)
+    if (known !== undefined) {
+      undo()
+      return { outcome: 'granted', admittedMs: known.admitted }
+    }
+    const tokens = Math.min(MOST, hold.amounts.inputTokens + hold.amounts.outputTokens)
+    const refusal = this.refusal(account, tokens, hold.amounts.costMicroUsd)
+    if (refusal !== undefined) {
+      undo()
+      return { outcome: 'refused', refusal }
+    }
+    for (const [scope, limits] of this.both(account)) {
+      if (limits.requestsPerMinute !== undefined) scope.requests += 1
+      if (limits.tokensPerMinute !== undefined) scope.tokens += tokens
+    }
+    const entry: Entry = {
+      id: hold.id,
+      account,
+      state: 'live',
+      due: this.clock.now + LEASE_MS,
+      admitted: this.clock.now,
+      model: hold.model ?? '',
+      input: hold.amounts.inputTokens,
+      floor: hold.floorMicroUsd,
+      windows: this.windows(account),
+      tokens,
+      held: hold.amounts.costMicroUsd,
+      posted: { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 },
+      charged: 0,
+      usage: undefined,
+    }
+    this.entries.push(entry)
+    this.put(entry)
+    return { outcome: 'granted', admittedMs: entry.admitted }
+  }
+
+  extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): ExtendReply {
+    const entry = this.get(account, id)
+    if (entry === undefined) return 'unknown'
+    if (entry.state !== 'live') return 'ended'
+    this.pass(account)
+    const held = entry.held
+    const heldTokens = entry.tokens
+    entry.posted = {
+      inputTokens: Math.max(entry.posted.inputTokens, soFar.inputTokens),
+      outputTokens: Math.max(entry.posted.outputTokens, soFar.outputTokens),
+      costMicroUsd: Math.max(entry.posted.costMicroUsd, soFar.costMicroUsd),
+    }
+    entry.held = Math.max(held, wanted.costMicroUsd)
+    const fits = entry.held === held || this.withinSpend(account, entry)
+    if (!fits) entry.held = held
+    const taken = Math.max(heldTokens, Math.min(MOST, entry.posted.inputTokens + entry.posted.outputTokens))
+    const most = Math.max(taken, Math.min(MOST, wanted.inputTokens + wanted.outputTokens))
+    const roomy = this.both(account).every(
+      ([scope, limits]) => scope.tokens + (most - heldTokens) <= (limits.tokensPerMinute ?? Number.POSITIVE_INFINITY),
+    )
+    entry.tokens = roomy ? most : taken
+    for (const [scope, limits] of this.both(account)) {
+      if (limits.tokensPerMinute !== undefined) scope.tokens += entry.tokens - heldTokens
+    }
+    entry.due = Math.max(entry.due, this.clock.now + LEASE_MS)
+    return fits ? 'extended' : 'exhausted'
+  }
+
+  settle(account: Account, closing: Closing): SettleReply {
+    const entry = this.get(account, closing.id)
+    const { settlement } = closing
+    if (entry === undefined) {
+      if (!closing.direct) return 'unknown'
+      this.pass(account)
+      this.charge(account, closing)
+      return 'settled'
+    }
+    if (entry.state === 'settled') return 'already_settled'
+    if (entry.state === 'cancelled') return 'cancelled'
+    this.pass(account)
+    const { inputTokens, outputTokens, costMicroUsd } = settlement.amounts
+    this.correct(account, entry, Math.min(MOST, inputTokens + outputTokens))
+    this.finish(entry, 'settled', costMicroUsd, ENDED_MS)
+    entry.usage = usageOf(settlement)
+    return 'settled'
+  }
+
+  cancel(account: Account, id: string): CancelReply {
+    const entry = this.get(account, id)
+    if (entry === undefined) {
+      const barred = this.blank(account, id)
+      this.finish(barred, 'cancelled', 0, ENDED_MS)
+      this.put(barred)
+      return 'cancelled'
+    }
+    if (entry.state !== 'live' && entry.state !== 'lost') return 'ended'
+    this.pass(account)
+    const { inputTokens, outputTokens, costMicroUsd } = entry.posted
+    this.correct(account, entry, Math.min(MOST, inputTokens + outputTokens))
+    for (const [scope, limits] of this.both(account)) {
+      if (limits.requestsPerMinute !== undefined) {
+        scope.requests = Math.max(0, scope.requests - Math.min(1, this.undrained(entry, 1, limits.requestsPerMinute)))
+      }
+    }
+    this.finish(entry, 'cancelled', costMicroUsd, ENDED_MS)
+    entry.usage = undefined
+    if (costMicroUsd > 0) entry.usage = ownCount(entry.model, inputTokens, outputTokens, costMicroUsd)
+    return 'cancelled'
+  }
+
+  reap(organization: string): number {
+    let reaped = 0
+    for (const [key, entry] of this.known) {
+      if (entry.account.organization !== organization || entry.due > this.clock.now) continue
+      reaped += 1
+      if (entry.state !== 'live') {
+        this.known.delete(key)
+        continue
+      }
+      const cost = Math.max(entry.posted.costMicroUsd, entry.floor)
+      this.finish(entry, 'lost', cost, LOST_MS)
+      entry.usage = ownCount(
+        entry.model,
+        Math.max(entry.posted.inputTokens, entry.input),
+        entry.posted.outputTokens,
+        cost,
+      )
+    }
+    return reaped
+  }
+
+  figures(account: Account): FiguresOf {
+    this.reap(account.organization)
+    const undo = this.pass(account)
+    const [organization, key] = (['organization', 'key'] as const).map((name, i) => this.figuresOf(account, name, i))
+    undo()
+    if (organization === undefined || key === undefined) throw new Error('two scopes')
+    return { organization, key }
+  }
+
+  /** By `day key model`. */
+  usage(organization: string): ReadonlyMap<string, UsageFigures> {
+    const usage = new Map<string, UsageFigures>()
+    for (const entry of this.entries) {
+      if (entry.account.organization !== organization || entry.usage === undefined) continue
+      const place = [dayOf(entry.admitted), entry.account.key, entry.usage.model].join(' ')
+      usage.set(place, addUsage(usage.get(place) ?? noUsage, entry.usage.figures))
+    }
+    return usage
+  }
+
+  remembered(organization: string): number {
+    return [...this.known.values()].filter((entry) => entry.account.organization === organization).length
+  }
+
+  /** All that an organisation was ever charged and holds: what the generator keeps below 2^53, where sums stop being exact. */
+  weight(organization: string): number {
+    const entries = this.entries.filter(({ account }) => account.organization === organization)
+    return entries.reduce((sum, entry) => sum + Number(spentOf(entry)) + unposted(entry), 0)
+  }
+
+  private charge(account: Account, { id, settlement, admittedMs }: Closing): void {
+    const windows = (scope: readonly number[]) => [
+      Math.min(dayOf(admittedMs), scope[0] ?? 0),
+      Math.min(monthOf(admittedMs), scope[1] ?? 0),
+      0,
+    ]
+    const [organization, key] = this.windows(account)
+    const bound: Windows = [windows(organization), windows(key)]
+    const entry: Entry = { ...this.blank(account, id), admitted: admittedMs, windows: bound }
+    this.finish(entry, 'settled', settlement.amounts.costMicroUsd, ENDED_MS)
+    entry.usage = usageOf(settlement)
+    this.entries.push(entry)
+    this.put(entry)
+  }
+
+  private blank(account: Account, id: string): Entry {
+    const posted = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
+    const rest = { admitted: this.clock.now, model: '', input: 0, floor: 0, tokens: 0, held: 0, charged: 0 }
+    return { id, account, state: 'live', due: 0, windows: [[], []], posted, usage: undefined, ...rest }
+  }
+
+  private finish(entry: Entry, state: 'settled' | 'lost' | 'cancelled', charged: number, life: number): void {
+    entry.state = state
+    entry.charged = charged
+    entry.due = this.clock.now + life
+  }
+
+  private get(account: Account, id: string): Entry | undefined {
+    return this.known.get(`${account.organization} ${id}`)
+  }
+
+  private put(entry: Entry): void {
+    this.known.set(`${entry.account.organization} ${entry.id}`, entry)
+  }
+
+  private scope(name: string): ScopeClock {
+    const { now } = this.clock
+    const scope = this.scopes.get(name) ?? { at: now, requests: 0, tokens: 0, day: dayOf(now), month: monthOf(now) }
+    this.scopes.set(name, scope)
+    return scope
+  }
+
+  private both(account: Account): readonly [ScopeClock, Limits][] {
+    return [
+      [this.scope(account.organization), account.organizationLimits],
+      [this.scope(`${account.organization} ${account.key}`), account.keyLimits],
+    ]
+  }
+
+  private windows(account: Account): Windows {
+    const [organization, key] = this.both(account).map(([scope]) => [scope.day, scope.month, 0])
+    return [organization ?? [], key ?? []]
+  }
+
+  /** Time passes for both scopes. What is returned takes that back: a call that changes nothing does not move them either. */
+  private pass(account: Account): () => void {
+    const { now, witness } = this.clock
+    const names = [account.organization, `${account.organization} ${account.key}`]
+    const before = names.map((name) => [name, this.scopes.get(name)] as const)
+    for (const [name, scope] of before) if (scope !== undefined) this.scopes.set(name, { ...scope })
+    for (const [scope, limits] of this.both(account)) {
+      const elapsed = now > scope.at ? now - scope.at : 0
+      const left = (used: number, limit: number | undefined) =>
+        limit === undefined ? 0 : Math.max(0, used - (limit * elapsed) / 60_000)
+      scope.requests = left(scope.requests, limits.requestsPerMinute)
+      scope.tokens = left(scope.tokens, limits.tokensPerMinute)
+      scope.at = now
+      if (Math.abs(now - witness) > 60_000) continue
+      scope.day = Math.max(scope.day, dayOf(now))
+      scope.month = Math.max(scope.month, monthOf(now))
+    }
+    return () => {
+      for (const [name, scope] of before) {
+        if (scope === undefined) this.scopes.delete(name)
+        else this.scopes.set(name, scope)
+      }
+    }
+  }
+
+  private refusal(account: Account, tokens: number, cost: number): ModelRefusal | undefined {
+    const all: { scope: ScopeName; limit: LimitName; wait: number }[] = []
+    const { now } = this.clock
+    for (const [i, [clock, limits]] of this.both(account).entries()) {
+      const scope: ScopeName = i === 0 ? 'organization' : 'key'
+      const rate = (limit: LimitName, used: number, wanted: number, most: number | undefined) => {
+        if (most === undefined || used + wanted <= most) return
+        all.push({
+          scope,
+          limit,
+          wait: wanted > most ? Number.POSITIVE_INFINITY : ((used + wanted - most) * 60_000) / most,
+        })
+      }
+      rate('requests', clock.requests, 1, limits.requestsPerMinute)
+      rate('tokens', clock.tokens, tokens, limits.tokensPerMinute)
+      const { live, day, month, total } = this.figuresOf(account, scope, i)
+      const places = limits.concurrentRequests ?? Number.POSITIVE_INFINITY
+      if (live >= places)
+        all.push({ scope, limit: 'concurrent_requests', wait: places === 0 ? Number.POSITIVE_INFINITY : 1000 })
+      const spend = (
+        limit: LimitName,
+        budget: { spent: number; held: number },
+        most: number | undefined,
+        end: number,
+      ) => {
+        if (BigInt(budget.spent) + BigInt(budget.held) + BigInt(cost) <= BigInt(most ?? MOST)) return
+        all.push({ scope, limit, wait: cost > (most ?? MOST) ? Number.POSITIVE_INFINITY : Math.max(1, end - now) })
+      }
+      spend('day', day, limits.spend?.day, dayEndMs(clock.day))
+      spend('month', month, limits.spend?.month, monthEndMs(clock.month))
+      spend('total', total, limits.spend?.total, Number.POSITIVE_INFINITY)
+    }
+    const longest = Math.max(...all.map(({ wait }) => wait))
+    const first = all.find(({ wait }) => wait === longest)
+    if (first === undefined) return undefined
+    return {
+      scope: first.scope,
+      limit: first.limit,
+      waitMs: Number.isFinite(longest) ? Math.min(MOST, Math.ceil(longest)) : undefined,
+    }
+  }
+
+  private withinSpend(account: Account, entry: Entry): boolean {
+    return this.both(account).every(([, limits], i) => {
+      const { day, month, total } = this.figuresOf(account, i === 0 ? 'organization' : 'key', i)
+      const [dayWindow, monthWindow] = entry.windows[i] ?? []
+      const within = (budget: { spent: number; held: number }, most: number | undefined) =>
+        BigInt(budget.spent) + BigInt(budget.held) <= BigInt(most ?? MOST)
+      return (
+        (day.window !== dayWindow || within(day, limits.spend?.day)) &&
+        (month.window !== monthWindow || within(month, limits.spend?.month)) &&
+        within(total, limits.spend?.total)
+      )
+    })
+  }
+
+  private correct(account: Account, entry: Entry, tokens: number): void {
+    for (const [scope, limits] of this.both(account)) {
+      const limit = limits.tokensPerMinute
+      if (limit === undefined) continue
+      if (tokens >= entry.tokens) scope.tokens += tokens - entry.tokens
+      else
+        scope.tokens = Math.max(
+          0,
+          scope.tokens - Math.min(entry.tokens - tokens, this.undrained(entry, entry.tokens, limit)),
+        )
+    }
+  }
+
+  private undrained(entry: Entry, charged: number, limit: number): number {
+    const age = Math.max(0, this.clock.now - entry.admitted)
+    return Math.max(0, charged - (limit * age) / 60_000)
+  }
+
+  private figuresOf(account: Account, name: ScopeName, i: number): Figures {
+    const clock = this.scope(name === 'organization' ? account.organization : `${account.organization} ${account.key}`)
+    const bound = this.entries.filter(
+      (entry) =>
+        entry.account.organization === account.organization &&
+        (name === 'organization' || entry.account.key === account.key),
+    )
+    const budget = (window: number, b: number) => {
+      const inWindow = bound.filter((entry) => entry.windows[i]?.[b] === window)
+      const spent = inWindow.reduce((sum, entry) => sum + spentOf(entry), 0n)
+      const held = inWindow.reduce((sum, entry) => sum + unposted(entry), 0)
+      return { window, spent: spent > BigInt(MOST) ? MOST : Number(spent), held }
+    }
+    return {
+      requests: Math.ceil(clock.requests),
+      tokens: Math.ceil(clock.tokens),
+      live: bound.filter(({ state }) => state === 'live').length,
+      day: budget(clock.day, 0),
+      month: budget(clock.month, 1),
+      total: budget(0, 2),
+    }
+  }
+}
+
+function spentOf(entry: Entry): bigint {
+  return BigInt(entry.state === 'live' ? entry.posted.costMicroUsd : entry.charged)
+}
+
+function unposted(entry: Entry): number {
+  return entry.state === 'live' ? Math.max(0, entry.held - entry.posted.costMicroUsd) : 0
+}
+
+function usageOf(settlement: Settlement): Entry['usage'] {
+  if (settlement.model === undefined) return undefined
+  const { inputTokens, outputTokens, costMicroUsd } = settlement.amounts
+  const { cachedInputTokens, images, estimated } = settlement
+  const figures = {
+    requests: 1,
+    estimatedRequests: estimated ? 1 : 0,
+    inputTokens,
+    cachedInputTokens,
+    outputTokens,
+    images,
+    costMicroUsd,
+  }
+  return { model: settlement.model, figures }
+}
+
+function ownCount(model: string, inputTokens: number, outputTokens: number, costMicroUsd: number): Entry['usage'] {
+  return {
+    model,
+    figures: {
+      requests: 1,
+      estimatedRequests: 1,
+      inputTokens,
+      cachedInputTokens: 0,
+      outputTokens,
+      images: 0,
+      costMicroUsd,
+    },
+  }
+}

@@ -1,0 +1,161 @@
+/** Bugs that somebody might write: file, what stands there once, what stands there instead. The suite must find every one. */
+
+export type Mutant = readonly [file: string, from: string, to: string]
+
+const BOOK = 'redis/book.lua'
+const RESERVE = 'redis/reserve.lua'
+const EXTEND = 'redis/extend.lua'
+const SETTLE = 'redis/settle.lua'
+const CANCEL = 'redis/cancel.lua'
+
+export const luaMutants: readonly Mutant[] = [
+  [BOOK, 'return min(AMOUNT_MAX, a + b)', 'return a + b'],
+  [BOOK, 'if window <= scope[budget] then', 'if window == scope[budget] then'],
+  [
+    BOOK,
+    'scope[budget], scope[budget + SPENT], scope[budget + HELD] = window, 0, 0',
+    'scope[budget], scope[budget + SPENT] = window, 0',
+  ],
+  [BOOK, 'return max(0, used - per_minute * elapsed / MINUTE_MS)', 'return used - per_minute * elapsed / MINUTE_MS'],
+  [BOOK, 'if per_minute == NONE then return 0 end', 'if per_minute == NONE then return used end'],
+  [BOOK, 'local elapsed = max(0, now - scope[AT])', 'local elapsed = now - scope[AT]'],
+  [BOOK, 'scope[AT] = now\n', 'scope[AT] = max(scope[AT], now)\n'],
+  [BOOK, 'if not trusted then return end', ''],
+  [BOOK, 'min(unused, undrained)', 'unused'],
+  [
+    BOOK,
+    'return cost <= limit - scope[budget + SPENT] - scope[budget + HELD]',
+    'return cost <= limit - scope[budget + SPENT]',
+  ],
+  [BOOK, 'return cost <= limit - scope[budget + SPENT]', 'return cost < limit - scope[budget + SPENT]'],
+  [BOOK, 'if scope[budget] == reservation[WINDOWS + (s - 1) * 3 + b] then', 'if true then'],
+  [BOOK, 'reservation[WINDOWS + (s - 1) * 3 + b]', 'reservation[WINDOWS + b]'],
+  [BOOK, 'is_live and -unposted(reservation) or 0', '-unposted(reservation)'],
+  [BOOK, 'if not is_live then return end', ''],
+  [
+    BOOK,
+    'free(reservation, scopes, max(reservation[POSTED], reservation[FLOOR]))',
+    'free(reservation, scopes, reservation[FLOOR])',
+  ],
+  [
+    BOOK,
+    'free(reservation, scopes, max(reservation[POSTED], reservation[FLOOR]))',
+    'free(reservation, scopes, reservation[POSTED])',
+  ],
+  [BOOK, 'if reservation[STATE] == IS_LOST then return max', 'if false then return max'],
+  [CANCEL, 'if reservation[STATE] == IS_LOST then\n', 'if false then\n'],
+  [BOOK, 'IS_LOST, now + LOST_MS', 'IS_LOST, now + ENDED_MS'],
+  [BOOK, "DEADLINES, '-inf', now,", "DEADLINES, '-inf', now - 1,"],
+  [BOOK, "redis.call('HDEL', RESERVATIONS, id)", ''],
+  [BOOK, 'accounted - tokens, accounted,', 'max(0, accounted - tokens), accounted,'],
+  [BOOK, 'local input = max(reservation[POSTED_INPUT], reservation[INPUT])', 'local input = reservation[POSTED_INPUT]'],
+  [BOOK, 'month <= 2 and 1 or 0', 'month < 2 and 1 or 0'],
+  [RESERVE, "if reservation and reservation[STATE] ~= IS_LIVE then return { 'ended' } end", ''],
+  [RESERVE, "if reservation then return with_rates({ 'granted', reservation[ADMITTED] }) end", ''],
+  [RESERVE, '\nreap()\n', '\n'],
+  [RESERVE, 'if wait <= longest then', 'if wait < longest then'],
+  [RESERVE, 'wanted > limit and math.huge', 'wanted >= limit and math.huge'],
+  [RESERVE, 'scope[LIVE] + 1 > places', 'scope[LIVE] > places'],
+  [RESERVE, 'max(1, ends[b] - now)', 'ends[b] - now'],
+  [
+    RESERVE,
+    'for s = 1, 2 do\n  local scope = scopes[s]\n  check_rate',
+    'for s = 1, 1 do\n  local scope = scopes[s]\n  check_rate',
+  ],
+  [RESERVE, 'use(scope, limits[s], 1, tokens)', 'use(scope, limits[s], 1, input)'],
+  [RESERVE, 'scopes[2][DAY], scopes[2][MONTH], scopes[2][TOTAL]', 'scopes[1][DAY], scopes[1][MONTH], scopes[1][TOTAL]'],
+  [EXTEND, 'max(reservation[POSTED], cost)', 'cost'],
+  [EXTEND, 'max(reservation[RESERVED], wanted_cost)', 'wanted_cost'],
+  [EXTEND, 'then fits = false end', 'then end'],
+  [EXTEND, 'if fits then reservation[RESERVED] = grown end', 'reservation[RESERVED] = grown'],
+  [EXTEND, 'if same and not has_room', 'if not has_room'],
+  [EXTEND, 'max(0, grown - posted) - before', 'max(0, grown - posted)'],
+  [EXTEND, 'max(reservation[DUE], now + LEASE_MS)', 'now + LEASE_MS'],
+  [EXTEND, 'reservation[ACCOUNTED] = wanted', ''],
+  [EXTEND, '> limits[s][2] then wanted = taken end', '> limits[s][2] then wanted = accounted end'],
+  [EXTEND, 'save_reservation(id, reservation)', ''],
+  [SETTLE, "if reservation and reservation[STATE] == IS_SETTLED then return { 'already_settled' } end", ''],
+  [SETTLE, "if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end", ''],
+  [SETTLE, 'count(day_of(admitted), key, reservation[MODEL], -1, lost_figures(reservation))', ''],
+  [SETTLE, 'correct_tokens(reservation, scopes, limits, sum(input, output))', ''],
+  [SETTLE, 'min(scopes[s][BUDGETS[b]], admission[b])', 'admission[b]'],
+  [SETTLE, 'min(scopes[s][BUDGETS[b]], admission[b])', 'scopes[s][BUDGETS[b]]'],
+  [SETTLE, 'if counted then count', 'count'],
+  [SETTLE, 'bury(id, IS_SETTLED)', ''],
+  [SETTLE, 'admitted, held = reservation[ADMITTED], reservation[RESERVED]', 'held = reservation[RESERVED]'],
+  [CANCEL, 'bury(id, IS_CANCELLED)\n  return', 'return'],
+  [CANCEL, 'free(reservation, scopes, reservation[POSTED])', 'free(reservation, scopes, 0)'],
+  [CANCEL, 'if reservation[POSTED] > 0 then count', 'if false then count'],
+  [CANCEL, 'give_back(scopes[s][REQUESTS], 1, 1,', 'give_back(scopes[s][REQUESTS], 0, 1,'],
+]
+
+const MEMORY = 'embedded/book.ts'
+const SCOPE = 'embedded/scope.ts'
+const RESERVATION = 'embedded/reservation.ts'
+
+export const memoryMutants: readonly Mutant[] = [
+  [MEMORY, "if (known.state === 'lost') this.changes.used", 'if (false) this.changes.used'],
+  [SCOPE, 'if (window <= budget.window) return', 'if (window === budget.window) return'],
+  [SCOPE, '  budget.held = 0\n', ''],
+  [SCOPE, 'Math.max(0, used - (perMinute * elapsedMs) / MINUTE_MS)', 'used - (perMinute * elapsedMs) / MINUTE_MS'],
+  [SCOPE, 'const elapsed = Math.max(0, now - scope.at)', 'const elapsed = now - scope.at'],
+  [SCOPE, 'if (!trusted) return', ''],
+  [SCOPE, 'Math.min(unused, undrained)', 'unused'],
+  [SCOPE, 'costMicroUsd <= limit - budget.spent - budget.held', 'costMicroUsd <= limit - budget.spent'],
+  [SCOPE, 'costMicroUsd <= limit - budget.spent - budget.held', 'costMicroUsd < limit - budget.spent - budget.held'],
+  [SCOPE, 'amount > perMinute ? Number', 'amount >= perMinute ? Number'],
+  [SCOPE, 'scope.live + 1 > places', 'scope.live > places'],
+  [SCOPE, 'return Math.max(1, endMs - now)', 'return endMs - now'],
+  [SCOPE, 'if (limits.tokensPerMinute !== undefined) scope.tokens += tokens', 'scope.tokens += tokens'],
+  [MEMORY, "if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }", ''],
+  [
+    MEMORY,
+    'this.reapUntil(account.organization, now)\n    const { reservations, deadlines }',
+    'const { reservations, deadlines }',
+  ],
+  [MEMORY, 'for (const budget of scope.budgets) budget.held += costMicroUsd', 'scope.budgets[0].held += costMicroUsd'],
+  [MEMORY, 'Math.max(reservation.dueMs, now + this.terms.leaseMs)', 'now + this.terms.leaseMs'],
+  [MEMORY, "if (known.state === 'settled') return 'already_settled'", ''],
+  [MEMORY, "if (known.state === 'cancelled') return 'cancelled'", ''],
+  [MEMORY, 'if (isLate) this.changes.used', 'if (false) this.changes.used'],
+  [MEMORY, 'reservations.set(id, tombstone)', ''],
+  [MEMORY, 'free(known, scopes, known.postedMicroUsd)', 'free(known, scopes, 0)'],
+  [MEMORY, 'Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd)', 'reservation.floorMicroUsd'],
+  [RESERVATION, "state === 'lost' ? Math.max(postedMicroUsd, floorMicroUsd) : postedMicroUsd", 'postedMicroUsd'],
+  [MEMORY, "'lost', now + this.terms.lostMs", "'lost', now + this.terms.endedMs"],
+  [MEMORY, 'Math.min(window, admission[i] ?? 0)', 'admission[i] ?? 0'],
+  [MEMORY, 'reservation.dueMs > now', 'reservation.dueMs >= now'],
+  [MEMORY, 'if (wait <= longest) return', 'if (wait < longest) return'],
+  [RESERVATION, 'if (budget.window !== reservation.windows[i]?.[j]) continue', ''],
+  [RESERVATION, 'isLive ? -unposted(reservation) : 0', '-unposted(reservation)'],
+  [
+    RESERVATION,
+    'if (isLive) for (const scope of scopes) scope.live -= 1',
+    'for (const scope of scopes) scope.live -= 1',
+  ],
+  [RESERVATION, 'Math.max(reservation.postedMicroUsd, soFar)', 'soFar'],
+  [RESERVATION, 'if (fits) reservation.heldMicroUsd = grown', 'reservation.heldMicroUsd = grown'],
+  [RESERVATION, 'Math.max(0, grown - posted) - before', 'Math.max(0, grown - posted)'],
+  [
+    RESERVATION,
+    'reservation.accountedTokens = fits ? wanted : taken',
+    'reservation.accountedTokens = fits ? wanted : before',
+  ],
+  [RESERVATION, 'accounted - tokens, accounted,', 'Math.max(0, accounted - tokens), accounted,'],
+  [RESERVATION, 'budget.window !== reservation.windows[i]?.[j] || hasRoom', 'hasRoom'],
+  ['embedded/deadlines.ts', 'right.dueMs < left.dueMs', 'right.dueMs > left.dueMs'],
+]
+
+const NODE = 'redis/ledger.ts'
+
+export const nodeMutants: readonly Mutant[] = [
+  [NODE, 'if (error !== undefined && !wasNeverSent(error)) this.cancelLater(account, hold.id)', ''],
+  [NODE, 'this.outbox.reopen(since)', ''],
+  [NODE, '      this.cancels.set(id, account)\n    }', '    }'],
+  [NODE, 'await this.outbox.add(entry, isSent)', 'this.outbox.add(entry, isSent)'],
+  [NODE, 'reply = await book.settle(account, { ...closing, direct: true })', "reply = 'settled'"],
+  [NODE, 'else breaker.failed()\n      return', 'else this.outbox.taken(closing.id)\n      return'],
+  [NODE, 'await this.replay(this.outbox.pending(REPLAYED_A_BEAT))', ''],
+  [NODE, 'this.cancels.delete(id)\n        this.cancelled', 'this.cancelled'],
+  [NODE, 'await this.cancelAll()', 'this.cancels.clear()'],
+]

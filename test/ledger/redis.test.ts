@@ -1,0 +1,273 @@
+/** The ledger in Redis through what may happen to Redis: down, killed, frozen, emptied, full, foreign, closed to us. */
+
+import { afterEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Failure } from '../../src/core/error.ts'
+import type { Account, Hold } from '../../src/ledger/ledger.ts'
+import { Outbox } from '../../src/ledger/outbox.ts'
+import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { RedisUnfitError } from '../../src/ledger/redis/connect.ts'
+import { RedisLedger, type WhenUnreachable } from '../../src/ledger/redis/ledger.ts'
+import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { RedisServer } from './redis-server.ts'
+
+const APPEND = ['--appendonly', 'yes', '--appendfsync', 'always']
+const open: { close(): Promise<void> }[] = []
+const directories: string[] = []
+
+function directory(): string {
+  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(made)
+  return made
+}
+
+async function ledgerOn(
+  server: RedisServer,
+  unreachable: WhenUnreachable = 'refuse',
+  at = directory(),
+): Promise<RedisLedger> {
+  const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, at, unreachable)
+  open.push(ledger)
+  return ledger
+}
+
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+/** Waits for something that a beat brings about: a quarter of a second or two, ten at the most. */
+async function until(what: () => boolean | Promise<boolean>): Promise<void> {
+  for (let i = 0; i < 1000; i++) {
+    if (await what()) return
+    await Bun.sleep(10)
+  }
+  throw new Error('It never came about.')
+}
+
+async function failureOf(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise
+  } catch (error) {
+    return error instanceof Failure ? error.failure : String(error)
+  }
+  return 'none'
+}
+
+async function totals(server: RedisServer, account: Account): Promise<{ spent: number; held: number; live: number }> {
+  const client = server.client()
+  const { organization } = await new RedisBook(client, client).figures(account)
+  client.disconnect()
+  return { spent: organization.total.spent, held: organization.total.held, live: organization.live }
+}
+
+describe('Redis is away', () => {
+  test('at the start: begins without, says so, refuses, and serves once it is there', async () => {
+    await using server = await RedisServer.start()
+    await server.kill()
+    const ledger = await ledgerOn(server)
+    expect(ledger.health()).toMatchObject({ ready: false })
+    expect(ledger.health().complaint).toContain('Redis is not reached')
+    expect(await failureOf(ledger.reserve(accountOf(), holdOf(1)))).toBe('ledger_unavailable')
+    await server.start()
+    await until(() => ledger.health().ready)
+    expect(await failureOf(ledger.reserve(accountOf(), holdOf(1)))).toBe('none')
+  })
+
+  test('in mid-stream: the stream goes on, and is charged once when Redis is back', async () => {
+    await using server = await RedisServer.start(...APPEND)
+    const ledger = await ledgerOn(server)
+    const account = accountOf()
+    const reservation = await ledger.reserve(account, holdOf(100))
+    await server.kill()
+    expect(await ledger.extend(reservation, reservation.held, reservation.held)).toBe(true)
+    expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+    expect(ledger.health().pending).toBe(1)
+    await server.start()
+    await until(() => ledger.health().pending === 0)
+    expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
+    expect(await ledger.settle(reservation, settlementOf(90))).toBe('already_settled')
+  })
+
+  test('and the gateway dies too: the next one on the same directory sends what was left', async () => {
+    await using server = await RedisServer.start(...APPEND)
+    const at = directory()
+    const account = accountOf()
+    const first = await RedisLedger.open({ kind: 'single', url: server.socket }, at, 'refuse')
+    const reservation = await first.reserve(account, holdOf(100))
+    await server.kill()
+    await first.settle(reservation, settlementOf(70))
+    await first.close()
+    await server.start()
+    const second = await ledgerOn(server, 'refuse', at)
+    await until(() => second.health().pending === 0)
+    expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
+  })
+
+  test('`allow` serves without limits, writes down, and charges when it is back', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server, 'allow')
+    await server.kill()
+    const account = accountOf(spend({ total: 10 }))
+    for (const cost of [70, 80]) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(cost))
+    expect(ledger.health()).toMatchObject({ ready: true, pending: 2 })
+    await server.start()
+    await until(() => ledger.health().pending === 0)
+    expect(await totals(server, account)).toEqual({ spent: 150, held: 0, live: 0 })
+    expect(await failureOf(ledger.reserve(account, holdOf(1)))).toBe('quota_exhausted')
+  })
+})
+
+describe('Redis is frozen', () => {
+  test('a caller waits a quarter of a second, soon nobody waits, and what was reserved all the same is taken back uncharged', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server)
+    const account = accountOf()
+    await ledger.reserve(account, holdOf(1))
+    server.signal('SIGSTOP')
+    const outcomes = []
+    for (let i = 0; i < 40; i++) outcomes.push(await failureOf(ledger.reserve(account, holdOf(100))))
+    expect(new Set(outcomes)).toEqual(new Set(['ledger_unavailable']))
+    expect(ledger.health().ready).toBe(false)
+    server.signal('SIGCONT')
+    await until(() => ledger.health().ready)
+    await until(async () => (await totals(server, account)).live === 1)
+    expect(await totals(server, account)).toEqual({ spent: 0, held: 1, live: 1 })
+  })
+
+  test('what is settled meanwhile arrives once', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server)
+    const account = accountOf()
+    const reservations = []
+    for (let i = 0; i < 20; i++) reservations.push(await ledger.reserve(account, holdOf(100)))
+    server.signal('SIGSTOP')
+    await Promise.all(reservations.map((reservation) => ledger.settle(reservation, settlementOf(70))))
+    server.signal('SIGCONT')
+    await until(() => ledger.health().pending === 0)
+    expect(await totals(server, account)).toEqual({ spent: 1400, held: 0, live: 0 })
+  })
+})
+
+describe('Redis forgets', () => {
+  test('what it had acknowledged: the last minute is sent again, and charged though the reservations are gone', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server)
+    const account = accountOf()
+    for (const cost of [70, 80]) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(cost))
+    const running = await ledger.reserve(account, holdOf(100))
+    await until(() => ledger.health().pending === 0)
+    // Without a disk it comes back empty: all that it took is lost.
+    await server.kill()
+    await server.start()
+    await until(async () => (await totals(server, account)).spent === 150)
+    expect(await ledger.extend(running, running.held, running.held)).toBe(true)
+    expect(await ledger.settle(running, settlementOf(5))).toBe('settled')
+    expect(await totals(server, account)).toEqual({ spent: 155, held: 0, live: 0 })
+  })
+
+  test('its scripts: nobody notices', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server)
+    const client = server.client()
+    for (let i = 0; i < 5; i++) {
+      await client.script('FLUSH')
+      const reservation = await ledger.reserve(accountOf(), holdOf(100))
+      await client.script('FLUSH')
+      expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+    }
+    client.disconnect()
+  })
+
+  test('a settlement that was sent long ago and is unknown now is not charged on a guess, and is said to be in doubt', async () => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const account = accountOf()
+    const outbox = new Outbox(at, () => Date.now() - 3_600_000)
+    const closing = { id: 'old', settlement: settlementOf(70), admittedMs: Date.now() - 3_600_000, direct: false }
+    await outbox.add({ account, closing, heldMicroUsd: 100 }, true)
+    await outbox.add({ account, closing: { ...closing, id: 'never-sent' }, heldMicroUsd: 100 }, false)
+    outbox.close()
+    const ledger = await ledgerOn(server, 'refuse', at)
+    await until(() => ledger.health().pending === 0)
+    expect(ledger.health().complaint).toContain('1 settlements may or may not have been charged')
+    expect((await totals(server, account)).spent).toBe(70)
+  })
+})
+
+describe('Redis answers, but', () => {
+  test('is full: nothing begins, and what runs is settled', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server)
+    const account = accountOf()
+    const reservation = await ledger.reserve(account, holdOf(100))
+    const client = server.client()
+    await client.config('SET', 'maxmemory', '1')
+    expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
+    expect(await ledger.extend(reservation, reservation.held, reservation.held)).toBe(true)
+    expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+    await client.config('SET', 'maxmemory', '0')
+    await until(async () => (await failureOf(ledger.reserve(account, holdOf(100)))) === 'none')
+    client.disconnect()
+  })
+
+  test('holds something else under our keys: that organisation is refused, nothing is deleted, the others go on', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server)
+    const client = server.client()
+    const foreign = accountOf()
+    const sound = accountOf()
+    const caught = await ledger.reserve(foreign, holdOf(100))
+    const key = redisKey(foreign.organization, 'scopes')
+    await client.set(key, 'not ours')
+    for (let i = 0; i < 10; i++) {
+      expect(await failureOf(ledger.reserve(foreign, holdOf(1)))).toBe('ledger_unavailable')
+    }
+    await ledger.settle(caught, settlementOf(70))
+    for (let i = 0; i < 10; i++) {
+      expect(await ledger.settle(await ledger.reserve(sound, holdOf(100)), settlementOf(70))).toBe('settled')
+    }
+    expect(await client.get(key)).toBe('not ours')
+    client.disconnect()
+  })
+
+  test('may evict: refused at the start', async () => {
+    await using server = await RedisServer.start('--maxmemory-policy', 'allkeys-lru')
+    expect(ledgerOn(server)).rejects.toThrow(
+      'Redis may evict keys (maxmemory-policy allkeys-lru), and with them money: set maxmemory-policy noeviction.',
+    )
+  })
+
+  test('wants a password: refused at the start, in its words', async () => {
+    await using server = await RedisServer.start()
+    const client = server.client()
+    await client.config('SET', 'requirepass', 'secret')
+    expect(ledgerOn(server)).rejects.toThrow(RedisUnfitError)
+    client.disconnect()
+  })
+})
+
+describe('many at once', () => {
+  test('holds and charges of one organisation add up over two nodes', async () => {
+    await using server = await RedisServer.start()
+    const account = accountOf(spend({ total: 1_000_003 }))
+    const nodes = [await ledgerOn(server), await ledgerOn(server)]
+    const attempt = async (hold: Hold, i: number): Promise<number> => {
+      const node = nodes[i % 2]
+      if (node === undefined) return 0
+      try {
+        await node.settle(await node.reserve(account, hold), settlementOf(7000))
+        return 7000
+      } catch (error) {
+        if (error instanceof Failure && error.failure === 'quota_exhausted') return 0
+        throw error
+      }
+    }
+    const costs = await Promise.all(Array.from({ length: 300 }, (_, i) => attempt(holdOf(7000), i)))
+    const sum = costs.reduce((total, cost) => total + cost, 0)
+    expect(sum).toBe(Math.floor(1_000_003 / 7000) * 7000)
+    expect(await totals(server, account)).toEqual({ spent: sum, held: 0, live: 0 })
+  })
+})

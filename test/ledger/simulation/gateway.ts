@@ -1,0 +1,161 @@
+/** A gateway without its wire: requests that reserve, call a provider, run for a while and settle; it may be killed between any two steps. */
+
+import { Failure } from '../../../src/core/error.ts'
+import type { Account, Amounts, Reservation } from '../../../src/ledger/ledger.ts'
+import { RedisLedger, type WhenUnreachable } from '../../../src/ledger/redis/ledger.ts'
+import { Disk, SimulatedLog } from './disk.ts'
+import { type Faults, SimulatedLink } from './network.ts'
+import type { Server } from './server.ts'
+import type { World } from './world.ts'
+
+const EXTEND_MS = 10_000
+const LEASE_MS = 30_000
+/** One request in so many takes its gateway along. */
+const KILLED_AT_ITS_END = 100
+
+/** What really happened to a request. */
+export interface Truth {
+  readonly id: string
+  readonly account: Account
+  /** A provider was called: it is to be paid. */
+  called: boolean
+  /** What it cost, once it ended; undefined where its gateway was killed before. */
+  cost: number | undefined
+  gatewayDied: boolean
+  /** Its gateway died while its row could not be written. */
+  diskWasFull: boolean
+}
+
+export class Gateway {
+  readonly disk = new Disk()
+  readonly truths: Truth[] = []
+  private life = 0
+  private ledger: RedisLedger | undefined
+  private link: SimulatedLink | undefined
+  private log: SimulatedLog | undefined
+  private readonly running = new Set<Truth>()
+  private readonly refused: { readonly truth: Truth; readonly ms: number }[] = []
+
+  constructor(
+    private readonly world: World,
+    private readonly server: Server,
+    private readonly faults: Faults,
+    private readonly unreachable: WhenUnreachable,
+    private readonly name: string,
+  ) {
+    this.start()
+  }
+
+  get isAlive(): boolean {
+    return this.ledger !== undefined
+  }
+
+  get health() {
+    return this.ledger?.health()
+  }
+
+  /** SIGKILL: nothing that it waited for goes on, and what was not committed is gone. It starts again a little later. */
+  kill(restartMs: number): void {
+    if (this.ledger === undefined) return
+    this.life += 1
+    this.ledger = undefined
+    for (const truth of this.running) truth.gatewayDied = true
+    this.running.clear()
+    // While the disk is full settlements are sent before they are written: those rows die with it, too.
+    const unwritten = this.log?.unwritten
+    for (const truth of this.truths) {
+      if (!unwritten?.has(truth.id)) continue
+      truth.gatewayDied = true
+      truth.diskWasFull = this.disk.isFull
+    }
+    // What it was still taking back dies with it: then the lease ends it.
+    for (const { truth, ms } of this.refused.splice(0)) if (ms > this.world.nowMs - LEASE_MS) truth.gatewayDied = true
+    this.world.after(restartMs, () => this.start())
+  }
+
+  cut(): void {
+    this.link?.cut()
+  }
+
+  async request(account: Account): Promise<void> {
+    const { ledger, life, world } = this
+    if (ledger === undefined) return
+    const truth: Truth = {
+      id: `${this.name}-${this.truths.length}`,
+      account,
+      called: false,
+      cost: undefined,
+      gatewayDied: false,
+      diskWasFull: false,
+    }
+    this.truths.push(truth)
+    this.running.add(truth)
+    const amounts = { inputTokens: 100, outputTokens: 200, costMicroUsd: 100 }
+    let reservation: Reservation
+    try {
+      reservation = await ledger.reserve(account, { id: truth.id, amounts, floorMicroUsd: 30, model: 'm' })
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error
+      this.running.delete(truth)
+      this.refused.push({ truth, ms: world.nowMs })
+      return
+    }
+    truth.called = true
+    const cost = world.random.below(180)
+    await this.stream(ledger, reservation, cost, life)
+    truth.cost = cost
+    const settlement = {
+      amounts: amountsOf(cost),
+      cachedInputTokens: 0,
+      images: 0,
+      estimated: false,
+      outcome: 'completed',
+      model: 'm',
+    } as const
+    // The moment in which a row, a charge and a mark follow one another: kills are drawn to it.
+    if (world.random.oneIn(KILLED_AT_ITS_END))
+      world.after(world.delay(0, 60), () => this.life === life && this.kill(1000))
+    await ledger.settle(reservation, settlement)
+    this.running.delete(truth)
+  }
+
+  private start(): void {
+    const { life } = this
+    const isAlive = () => this.life === life
+    this.link = new SimulatedLink(this.world, this.server, this.faults, isAlive)
+    const log = new SimulatedLog(this.world, this.disk, isAlive)
+    this.log = log
+    const every = (ms: number, call: () => void) => {
+      const again = () => {
+        if (!isAlive()) return
+        call()
+        this.world.after(ms, again)
+      }
+      this.world.after(ms, again)
+      return () => undefined
+    }
+    this.ledger = new RedisLedger(this.link, log, this.unreachable, { now: () => this.world.nowMs, every })
+  }
+
+  /** The answer comes in, over a second or a minute, and is extended every 10 s without waiting for the reply. */
+  private async stream(ledger: RedisLedger, reservation: Reservation, cost: number, life: number): Promise<void> {
+    const total = this.world.delay(10, 90_000)
+    for (let past = 0; past < total; past += EXTEND_MS) {
+      await this.sleep(Math.min(EXTEND_MS, total - past), life)
+      const soFar = amountsOf(Math.floor((cost * Math.min(total, past + EXTEND_MS)) / total))
+      ledger.extend(reservation, soFar, amountsOf(soFar.costMicroUsd + 50))
+    }
+  }
+
+  private sleep(ms: number, life: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.world.after(ms, () => {
+        if (this.life === life) resolve()
+      })
+    })
+  }
+}
+
+function amountsOf(costMicroUsd: number): Amounts {
+  return { inputTokens: 100, outputTokens: costMicroUsd, costMicroUsd }
+}

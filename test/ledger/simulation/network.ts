@@ -1,0 +1,140 @@
+/** One gateway's connection: calls are delayed, reordered, doubled and lost on either way, as a network and a client with a time limit do. */
+
+import type { Book } from '../../../src/ledger/book.ts'
+import type { MemoryBook } from '../../../src/ledger/embedded/book.ts'
+import { Breaker } from '../../../src/ledger/redis/breaker.ts'
+import type { Link } from '../../../src/ledger/redis/link.ts'
+import type { Server } from './server.ts'
+import type { World } from './world.ts'
+
+const TIMEOUT_MS = 250
+const RECONNECT_MS = 300
+
+/** One in so many calls. Drawn anew for each world. */
+export interface Faults {
+  readonly requestLost: number
+  readonly replyLost: number
+  readonly doubled: number
+  readonly slow: number
+}
+
+export class SimulatedLink implements Link {
+  readonly book: Book
+  readonly breaker: Breaker
+  readonly isFit = true
+  isConnected = true
+  lostMs: number
+  private listener: () => void = () => undefined
+
+  constructor(
+    private readonly world: World,
+    private readonly server: Server,
+    private readonly faults: Faults,
+    private readonly isAlive: () => boolean,
+  ) {
+    this.lostMs = world.nowMs
+    this.breaker = new Breaker(() => world.nowMs)
+    this.book = {
+      reserve: (account, hold) => this.call(() => server.reserve(account, hold)),
+      extend: (account, id, soFar, wanted) => this.call((book) => book.extend(account, id, soFar, wanted)),
+      settle: (account, closing) => this.call((book) => book.settle(account, closing)),
+      cancel: (account, id) => this.call((book) => book.cancel(account, id)),
+      reap: (organization) => this.call((book) => book.reap(organization)),
+      figures: (account) => this.call((book) => book.figures(account)),
+    }
+  }
+
+  get isReady(): boolean {
+    return this.isConnected && !this.breaker.isOpen
+  }
+
+  get complaint(): string | undefined {
+    return this.isReady ? undefined : 'away'
+  }
+
+  async probe(): Promise<boolean> {
+    try {
+      await this.call(() => undefined)
+      this.breaker.succeeded()
+      return true
+    } catch {
+      this.breaker.failed()
+      return false
+    }
+  }
+
+  onReady(listener: () => void): void {
+    this.listener = listener
+  }
+
+  async register(): Promise<void> {}
+
+  close(): void {
+    this.isConnected = false
+  }
+
+  /** The connection breaks; it is made again as soon as the server is there. */
+  cut(): void {
+    if (!this.isConnected) return
+    this.isConnected = false
+    this.lostMs = this.world.nowMs
+    this.reconnect()
+  }
+
+  private reconnect(): void {
+    this.world.after(this.world.delay(10, RECONNECT_MS), () => {
+      if (!this.isAlive()) return
+      if (!this.server.isUp) {
+        this.reconnect()
+        return
+      }
+      this.isConnected = true
+      this.listener()
+    })
+  }
+
+  private call<T>(verb: (book: MemoryBook) => T): Promise<T> {
+    if (!this.isConnected)
+      return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"))
+    const { random } = this.world
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    // A gateway that is dead waits for nothing any more: its promises stay open for ever.
+    const end = (how: () => void) => {
+      if (this.isAlive()) how()
+    }
+    this.world.after(TIMEOUT_MS, () => end(() => reject(new Error('Command timed out'))))
+    if (random.oneIn(this.faults.requestLost)) return promise
+    const arrives = (from: number, answer: (value: T) => void) => {
+      const isSlow = random.oneIn(this.faults.slow)
+      const ms = from + (isSlow ? this.world.delay(200, 3000) : this.world.delay(0.1, 20))
+      this.world.after(ms, () => this.arrive(verb, end, answer, reject))
+      return ms
+    }
+    // A client sends again what was not answered: of a doubled call the first answer is lost.
+    if (random.oneIn(this.faults.doubled))
+      arrives(
+        arrives(0, () => undefined),
+        resolve,
+      )
+    else arrives(0, resolve)
+    return promise
+  }
+
+  private arrive<T>(
+    verb: (book: MemoryBook) => T,
+    end: (how: () => void) => void,
+    resolve: (value: T) => void,
+    reject: (error: Error) => void,
+  ): void {
+    if (!this.server.isUp) {
+      end(() => {
+        this.cut()
+        reject(new Error('Connection is closed.'))
+      })
+      return
+    }
+    const reply = this.server.ask(verb)
+    if (this.world.random.oneIn(this.faults.replyLost)) return
+    this.world.after(this.world.delay(0.1, 20), () => end(() => resolve(reply)))
+  }
+}

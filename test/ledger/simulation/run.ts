@@ -1,0 +1,131 @@
+/** One simulated world from its first request to its last charge, and what must hold of it. */
+
+import { expect } from 'bun:test'
+import type { Account } from '../../../src/ledger/ledger.ts'
+import { Gateway, type Truth } from './gateway.ts'
+import type { Faults } from './network.ts'
+import { LOST_MOST_MS, Server } from './server.ts'
+import { World } from './world.ts'
+
+export interface Outcome {
+  readonly requests: number
+  readonly steps: number
+  readonly kinds: ReadonlyMap<string, number>
+}
+
+const MINUTE_MS = 60_000
+
+/** Runs about so many requests over a few virtual minutes under faults, lets everything come to its end, and checks the books. */
+export async function simulate(seed: number, requests: number): Promise<Outcome> {
+  const world = new World(seed)
+  const { random } = world
+  const server = new Server(world)
+  const rate = () => random.pick([10, 30, 100, 1_000_000])
+  const faults: Faults = { requestLost: rate(), replyLost: rate(), doubled: rate(), slow: rate() }
+  const unreachable = random.pick(['refuse', 'allow'] as const)
+  const gateways = ['a', 'b', 'c'].map((name) => new Gateway(world, server, faults, unreachable, name))
+  const account = accountFor(random.pick([2_000, 1e9]) + requests * random.pick([5, 60, 1000]), random.pick([30, 1e6]))
+  const length = 3 * MINUTE_MS
+  for (let i = 0; i < requests; i++) {
+    const key = random.pick(['ci', 'dev'])
+    world.after(random.unit() * length, () => {
+      random
+        .pick(gateways)
+        .request({ ...account, key })
+        .catch(fail)
+    })
+  }
+  disturb(world, server, gateways, length)
+  await world.run(length + 2 * MINUTE_MS)
+  // Whatever was lost on its way is sent again, on the beat, until it is taken.
+  await world.run(MINUTE_MS)
+  check(server, gateways, account, world)
+  return { requests, steps: world.steps, kinds: tally(server) }
+}
+
+function fail(error: unknown): void {
+  throw error
+}
+
+function accountFor(total: number, concurrentRequests: number): Account {
+  const spend = { total, strict: false, onExhausted: 'finish' } as const
+  return { organization: 'acme', organizationLimits: { concurrentRequests, spend }, key: 'ci', keyLimits: {} }
+}
+
+/** Kills of gateways, crashes of the server that lose up to a second, cut connections, full disks. Each world has its own frequencies. */
+function disturb(world: World, server: Server, gateways: readonly Gateway[], length: number): void {
+  const { random } = world
+  const often = (every: number, what: () => void) => {
+    if (random.oneIn(3)) return
+    for (let ms = random.unit() * every; ms < length; ms += random.unit() * 2 * every) world.after(ms, what)
+  }
+  often(15_000, () => random.pick(gateways).kill(world.delay(50, 5000)))
+  often(10_000, () => random.pick(gateways).cut())
+  often(40_000, () => {
+    if (!server.isUp) return
+    server.crash(random.pick([0, world.delay(0, LOST_MOST_MS)]))
+    for (const gateway of gateways) gateway.cut()
+    world.after(world.delay(100, 8000), () => {
+      server.isUp = true
+    })
+  })
+  often(40_000, () => {
+    const { disk } = random.pick(gateways)
+    disk.isFull = true
+    world.after(world.delay(10, 3000), () => {
+      disk.isFull = false
+    })
+  })
+}
+
+function check(server: Server, gateways: readonly Gateway[], account: Account, world: World): void {
+  // Every lease has run out, of those too whose gateways died last.
+  world.nowMs += 2 * 3_600_000
+  const { organization } = server.ask((book) => book.figures(account))
+  // I6: what a gateway wrote down is charged, with its amount, whatever came between.
+  const charged = new Map(server.charges.map(({ id, kind, costMicroUsd }) => [id, { kind, costMicroUsd }]))
+  for (const gateway of gateways) {
+    expect(gateway.health).toMatchObject({ pending: 0 })
+    for (const [id, { entry, state }] of gateway.disk.stored) {
+      expect({ id, state, cost: charged.get(id)?.costMicroUsd }).toEqual({
+        id,
+        state: 'taken',
+        cost: entry.closing.settlement.amounts.costMicroUsd,
+      })
+    }
+    for (const truth of gateway.truths) checkTruth(truth, gateway, charged.get(truth.id))
+  }
+  // I5: a reservation ends once, or is lost and then corrected.
+  const ends = new Map<string, string[]>()
+  for (const { id, kind } of server.charges) ends.set(id, [...(ends.get(id) ?? []), kind])
+  for (const [id, kinds] of ends) {
+    expect([id, kinds.join(' ')]).toEqual([
+      id,
+      expect.stringMatching(/^(settled|direct|cancelled|lost|lost late|lost withdrawn)$/),
+    ])
+  }
+  // I4: what is spent is what was charged. I8: in the end nothing is held, and nothing remembered.
+  const sum = [...charged.values()].reduce((total, { costMicroUsd }) => total + costMicroUsd, 0)
+  expect(organization).toMatchObject({ live: 0, total: { spent: sum, held: 0 } })
+  world.nowMs += 2 * 3_600_000
+  server.ask((book) => book.reap(account.organization))
+  expect(server.remembered).toBe(0)
+}
+
+function checkTruth(truth: Truth, gateway: Gateway, charge: { kind: string; costMicroUsd: number } | undefined): void {
+  // An ended request whose gateway lived on is in its log.
+  if (truth.cost !== undefined && !truth.gatewayDied) expect(gateway.disk.stored.has(truth.id)).toBe(true)
+  // I7: nothing is charged for what no provider was called for, unless the gateway died while it reserved.
+  if (!truth.called && !truth.gatewayDied) expect([truth.id, charge?.costMicroUsd ?? 0]).toEqual([truth.id, 0])
+  // Row first: what was settled is in the log, unless that could not be written.
+  const isSettled = charge !== undefined && ['settled', 'late', 'direct'].includes(charge.kind)
+  if (isSettled && !truth.diskWasFull) expect([truth.id, gateway.disk.stored.has(truth.id)]).toEqual([truth.id, true])
+  // What a killed gateway left behind is charged its floor at least.
+  if (charge?.kind === 'lost') expect(charge.costMicroUsd).toBeGreaterThanOrEqual(30)
+}
+
+function tally(server: Server): ReadonlyMap<string, number> {
+  const kinds = new Map<string, number>()
+  for (const { kind } of server.charges) kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
+  return kinds
+}

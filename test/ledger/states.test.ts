@@ -1,0 +1,324 @@
+/** Every verb in every state, and every limit at its edge: tables with the outcome in the last columns, over both books. */
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { Limits } from '../../src/core/money.ts'
+import type { Closing } from '../../src/ledger/book.ts'
+import type { Account, Amounts, Hold } from '../../src/ledger/ledger.ts'
+import { memorySubject, redisSubject, START_MS, type Subject } from './subject.ts'
+
+const account: Account = { organization: 'acme', organizationLimits: {}, key: 'ci', keyLimits: {} }
+const MOST = Number.MAX_SAFE_INTEGER
+
+function amounts(inputTokens: number, outputTokens: number, costMicroUsd: number): Amounts {
+  return { inputTokens, outputTokens, costMicroUsd }
+}
+
+function hold(id: string, cost = 100, tokens = 10): Hold {
+  return { id, amounts: amounts(tokens, 0, cost), floorMicroUsd: Math.min(30, cost), model: 'm' }
+}
+
+function closing(cost: number, direct: boolean): Closing {
+  const settlement = { cachedInputTokens: 0, images: 0, estimated: false, outcome: 'completed', model: 'm' } as const
+  return { id: 'r', settlement: { ...settlement, amounts: amounts(10, 5, cost) }, admittedMs: START_MS, direct }
+}
+
+/** How each state is reached: 100 held, a floor of 30. `posted` is live with 40 posted; `overdue` is live with its lease run out. */
+const reach: Readonly<Record<string, (subject: Subject) => Promise<void>>> = {
+  none: async () => undefined,
+  live: async ({ book }) => {
+    await book.reserve(account, hold('r'))
+  },
+  posted: async (subject) => {
+    await reach['live']?.(subject)
+    await subject.book.extend(account, 'r', amounts(10, 2, 40), amounts(10, 2, 40))
+  },
+  overdue: async (subject) => {
+    await reach['live']?.(subject)
+    subject.clock.now += 30_000
+  },
+  settled: async (subject) => {
+    await reach['live']?.(subject)
+    await subject.book.settle(account, closing(70, false))
+  },
+  lost: async (subject) => {
+    await reach['overdue']?.(subject)
+    await subject.book.reap('acme')
+  },
+  cancelled: async (subject) => {
+    await reach['live']?.(subject)
+    await subject.book.cancel(account, 'r')
+  },
+}
+
+const verbs: Readonly<Record<string, (subject: Subject) => unknown>> = {
+  reserve: async ({ book }) => (await book.reserve(account, hold('r'))).outcome,
+  extend: ({ book }) => book.extend(account, 'r', amounts(10, 4, 60), amounts(10, 20, 150)),
+  settle: ({ book }) => book.settle(account, closing(80, false)),
+  charge: ({ book }) => book.settle(account, closing(80, true)),
+  cancel: ({ book }) => book.cancel(account, 'r'),
+  reap: ({ book }) => book.reap('acme'),
+}
+
+// state      verb     answer           spent held live
+const table = `
+  none        reserve  granted              0  100    1
+  none        extend   unknown              0    0    0
+  none        settle   unknown              0    0    0
+  none        charge   settled             80    0    0
+  none        cancel   cancelled            0    0    0
+  none        reap     0                    0    0    0
+  live        reserve  granted              0  100    1
+  live        extend   extended            60   90    1
+  live        settle   settled             80    0    0
+  live        charge   settled             80    0    0
+  live        cancel   cancelled            0    0    0
+  live        reap     0                    0  100    1
+  posted      reserve  granted             40   60    1
+  posted      extend   extended            60   90    1
+  posted      settle   settled             80    0    0
+  posted      charge   settled             80    0    0
+  posted      cancel   cancelled           40    0    0
+  posted      reap     0                   40   60    1
+  overdue     reserve  ended               30    0    0
+  overdue     extend   extended            60   90    1
+  overdue     settle   settled             80    0    0
+  overdue     charge   settled             80    0    0
+  overdue     cancel   cancelled            0    0    0
+  overdue     reap     1                   30    0    0
+  settled     reserve  ended               70    0    0
+  settled     extend   ended               70    0    0
+  settled     settle   already_settled     70    0    0
+  settled     charge   already_settled     70    0    0
+  settled     cancel   ended               70    0    0
+  settled     reap     0                   70    0    0
+  lost        reserve  ended               30    0    0
+  lost        extend   ended               30    0    0
+  lost        settle   settled             80    0    0
+  lost        charge   settled             80    0    0
+  lost        cancel   cancelled            0    0    0
+  lost        reap     0                   30    0    0
+  cancelled   reserve  ended                0    0    0
+  cancelled   extend   ended                0    0    0
+  cancelled   settle   cancelled            0    0    0
+  cancelled   charge   cancelled            0    0    0
+  cancelled   cancel   ended                0    0    0
+  cancelled   reap     0                    0    0    0`
+  .trim()
+  .split('\n')
+  .map((line) => line.trim().split(/\s+/))
+
+/** A limit, what was used before, and the same again with one more: passes and fails right at the edge. */
+const edges: readonly [string, Limits, Hold[], Hold, Hold, string, number | undefined][] = [
+  ['requests', { requestsPerMinute: 3 }, [hold('a'), hold('b')], hold('c'), hold('d'), 'requests', 20_000],
+  ['no requests at all', { requestsPerMinute: 0 }, [], hold('x', 0, 0), hold('d'), 'requests', undefined],
+  ['tokens', { tokensPerMinute: 100 }, [hold('a', 1, 60)], hold('c', 1, 40), hold('d', 1, 1), 'tokens', 600],
+  ['one as large as the bucket', { tokensPerMinute: 100 }, [], hold('c', 1, 100), hold('d', 1, 50), 'tokens', 30_000],
+  [
+    'one larger than the bucket',
+    { tokensPerMinute: 100 },
+    [],
+    hold('c', 1, 100),
+    hold('d', 1, 101),
+    'tokens',
+    undefined,
+  ],
+  ['concurrent requests', { concurrentRequests: 2 }, [hold('a')], hold('c'), hold('d'), 'concurrent_requests', 1000],
+  ['a day', spend({ day: 300 }), [hold('a')], hold('c', 200), hold('d', 1), 'day', 15 * 3_600_000],
+  ['a month', spend({ month: 300 }), [hold('a')], hold('c', 200), hold('d', 1), 'month', (9 * 24 + 15) * 3_600_000],
+  ['in total', spend({ total: 300 }), [hold('a')], hold('c', 200), hold('d', 1), 'total', undefined],
+  [
+    'nearly the largest there is',
+    spend({ total: MOST - 1 }),
+    [hold('a', 1)],
+    hold('c', MOST - 2),
+    hold('d', 1),
+    'total',
+    undefined,
+  ],
+  ['more than the whole limit', spend({ day: 300 }), [], hold('c', 300), hold('d', 301), 'day', undefined],
+]
+
+function spend(limits: { day?: number; month?: number; total?: number }): Limits {
+  return { spend: { ...limits, strict: false, onExhausted: 'finish' } }
+}
+
+for (const subject of [memorySubject(), redisSubject()]) {
+  describe(`the book in ${subject.name}`, () => {
+    beforeEach(async () => {
+      await subject.reset()
+      subject.clock.now = START_MS
+      subject.clock.witness = START_MS
+    })
+    beforeAll(() => subject.open())
+    afterAll(() => subject.close())
+
+    for (const [state = '', verb = '', answer, spent, held, live] of table) {
+      test(`${verb} in state ${state}: ${answer}`, async () => {
+        await reach[state]?.(subject)
+        expect(String(await verbs[verb]?.(subject))).toBe(answer ?? '')
+        // The clock has gone 30 s on where a lease ran out: reading must not end anything more.
+        subject.clock.now -= state === 'overdue' && verb !== 'extend' ? 30_000 : 0
+        const { organization, key } = await subject.book.figures(account)
+        for (const scope of [organization, key]) {
+          for (const { spent, held } of [scope.day, scope.month, scope.total])
+            expect([spent, held]).toEqual([spent, held])
+          expect([scope.total.spent, scope.total.held, scope.live]).toEqual([spent, held, live].map(Number))
+        }
+      })
+    }
+
+    for (const scope of ['organization', 'key'] as const) {
+      for (const [name, limits, before, passes, fails, limit, waitMs] of edges) {
+        test(`${name}, of the ${scope}`, async () => {
+          const limited = { ...account, [`${scope}Limits`]: limits }
+          for (const one of before) expect((await subject.book.reserve(limited, one)).outcome).toBe('granted')
+          const none = limits.requestsPerMinute === 0
+          expect((await subject.book.reserve(limited, passes)).outcome).toBe(none ? 'refused' : 'granted')
+          const figures = await subject.book.figures(limited)
+          const reply = await subject.book.reserve(limited, fails)
+          expect(reply).toMatchObject({ outcome: 'refused', refusal: { scope, limit } })
+          expect(reply.outcome === 'refused' && reply.refusal.waitMs).toBe(waitMs)
+          // A refused request consumes nothing.
+          expect(await subject.book.figures(limited)).toEqual(figures)
+        })
+      }
+    }
+
+    test('of several limits the one that refuses longest is named', async () => {
+      const limited = { ...account, organizationLimits: { requestsPerMinute: 1 }, keyLimits: spend({ day: 100 }) }
+      await subject.book.reserve(limited, hold('a'))
+      const reply = await subject.book.reserve(limited, hold('b'))
+      expect(reply).toMatchObject({ refusal: { scope: 'key', limit: 'day' } })
+    })
+
+    test('what is left of the rates is told, of whichever scope has less', async () => {
+      const limited = {
+        ...account,
+        organizationLimits: { requestsPerMinute: 60, tokensPerMinute: 6000 },
+        keyLimits: { requestsPerMinute: 6, tokensPerMinute: 60_000 },
+      }
+      const reply = await subject.book.reserve(limited, hold('a', 1, 600))
+      expect(reply).toMatchObject({
+        allowances: {
+          requests: { limit: 6, remaining: 5, resetMs: 10_000 },
+          tokens: { limit: 6000, remaining: 5400, resetMs: 6000 },
+        },
+      })
+    })
+
+    test('a bucket refills evenly, and what a request did not use goes back, less what has drained', async () => {
+      const limited = { ...account, organizationLimits: { tokensPerMinute: 600 } }
+      const used = async () => (await subject.book.figures(limited)).organization.tokens
+      await subject.book.reserve(limited, hold('r', 1, 400))
+      subject.clock.now += 10_000
+      subject.clock.witness += 10_000
+      expect(await used()).toBe(300)
+      // 15 of 400 were used; 100 of the 400 have drained already: 300 go back, not 385.
+      await subject.book.settle(limited, closing(1, false))
+      expect(await used()).toBe(0)
+      await subject.book.reserve(limited, hold('s', 1, 600))
+      expect(await used()).toBe(600)
+    })
+
+    test('a limit that is lowered meanwhile leaves no bucket below empty', async () => {
+      const limited = (tokensPerMinute: number) => ({ ...account, organizationLimits: { tokensPerMinute } })
+      await subject.book.reserve(limited(6000), hold('r', 1, 100))
+      subject.clock.now += 1000
+      await subject.book.reserve(limited(6000), hold('s', 1, 0))
+      await subject.book.settle(limited(60), closing(1, false))
+      expect((await subject.book.figures(limited(60))).organization.tokens).toBe(0)
+    })
+
+    test('a stream that outlives its day is not stopped by the next one', async () => {
+      const limited = { ...account, organizationLimits: spend({ day: 100, total: 1000 }) }
+      await subject.book.reserve(limited, hold('r', 10))
+      subject.clock.now += 20 * 3_600_000
+      subject.clock.witness = subject.clock.now
+      await subject.book.extend(limited, 'r', amounts(1, 1, 5), amounts(1, 1, 10))
+      expect((await subject.book.reserve(limited, hold('s', 100))).outcome).toBe('granted')
+      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 9), amounts(1, 1, 50))).toBe('extended')
+      expect((await subject.book.figures(limited)).organization.day).toMatchObject({ spent: 0, held: 100 })
+    })
+
+    test('growth in tokens never refuses a stream: it is charged where there is room, and in any case once it was taken', async () => {
+      const limited = { ...account, keyLimits: { tokensPerMinute: 100 } }
+      const used = async () => (await subject.book.figures(limited)).key.tokens
+      await subject.book.reserve(limited, hold('r', 1, 90))
+      expect(await subject.book.extend(limited, 'r', amounts(10, 10, 1), amounts(10, 150, 1))).toBe('extended')
+      expect(await used()).toBe(90)
+      expect(await subject.book.extend(limited, 'r', amounts(10, 140, 1), amounts(10, 150, 1))).toBe('extended')
+      expect(await used()).toBe(150)
+    })
+
+    test('growth in money is all or nothing, and progress is posted in any case', async () => {
+      const limited = { ...account, keyLimits: spend({ total: 150 }) }
+      const total = async () => (await subject.book.figures(limited)).key.total
+      await subject.book.reserve(limited, hold('r'))
+      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 151))).toBe('exhausted')
+      expect(await total()).toEqual({ window: 0, spent: 50, held: 50 })
+      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 150))).toBe('extended')
+      expect(await total()).toEqual({ window: 0, spent: 50, held: 100 })
+      // Repeated and stale calls change nothing.
+      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 20), amounts(1, 1, 100))).toBe('extended')
+      expect(await total()).toEqual({ window: 0, spent: 50, held: 100 })
+      // Reality may pass what is held.
+      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 170), amounts(1, 1, 200))).toBe('exhausted')
+      expect(await total()).toEqual({ window: 0, spent: 170, held: 0 })
+    })
+
+    test('a limit that is lowered below what is held refuses new requests and lets running ones finish', async () => {
+      await subject.book.reserve(account, hold('r'))
+      const lowered = { ...account, organizationLimits: spend({ day: 50 }) }
+      expect((await subject.book.reserve(lowered, hold('s', 1))).outcome).toBe('refused')
+      expect(await subject.book.extend(lowered, 'r', amounts(1, 1, 60), amounts(1, 1, 60))).toBe('extended')
+      expect(await subject.book.settle(lowered, closing(80, false))).toBe('settled')
+    })
+
+    test('a day renews at midnight UTC, and never comes back', async () => {
+      const limited = { ...account, organizationLimits: spend({ day: 100 }) }
+      const outcome = async (id: string) => (await subject.book.reserve(limited, hold(id))).outcome
+      const set = (ms: number) => {
+        subject.clock.now = ms
+        subject.clock.witness = ms
+      }
+      set(Date.UTC(2028, 1, 29, 23, 59, 59, 999))
+      expect([await outcome('a'), await outcome('b')]).toEqual(['granted', 'refused'])
+      set(Date.UTC(2028, 2, 1))
+      expect([await outcome('c'), await outcome('d')]).toEqual(['granted', 'refused'])
+      set(Date.UTC(2028, 1, 29, 12))
+      expect(await outcome('e')).toBe('refused')
+    })
+
+    test('one wrong clock gives no budget away', async () => {
+      const limited = { ...account, organizationLimits: spend({ day: 100 }) }
+      expect((await subject.book.reserve(limited, hold('a'))).outcome).toBe('granted')
+      subject.clock.now += 86_400_000
+      expect((await subject.book.reserve(limited, hold('b'))).outcome).toBe('refused')
+      subject.clock.witness += 86_400_000
+      expect((await subject.book.reserve(limited, hold('b'))).outcome).toBe('granted')
+    })
+
+    test('what is no amount is refused, and changes nothing', async () => {
+      for (const bad of [-1, 0.5, MOST + 1, Number.NaN, Number.POSITIVE_INFINITY]) {
+        expect(async () => subject.book.reserve(account, hold('r', bad))).toThrow(RangeError)
+        expect(async () => subject.book.extend(account, 'r', amounts(bad, 0, 0), amounts(0, 0, 0))).toThrow(RangeError)
+        expect(async () => subject.book.settle(account, closing(bad, true))).toThrow(RangeError)
+      }
+      expect((await subject.book.figures(account)).organization.live).toBe(0)
+    })
+
+    test('amounts near 2^53 stay exact', async () => {
+      const big = MOST - 12_345
+      await subject.book.reserve(account, hold('r', big, MOST))
+      expect((await subject.book.figures(account)).key.day.held).toBe(big)
+      await subject.book.extend(account, 'r', amounts(1, 1, big - 1), amounts(1, 1, 1))
+      expect((await subject.book.figures(account)).key.month).toMatchObject({ spent: big - 1, held: 1 })
+      await subject.book.settle(account, closing(big + 1, false))
+      expect((await subject.book.figures(account)).organization.total).toMatchObject({ spent: big + 1, held: 0 })
+      const [usage] = (await subject.usage('acme')).values()
+      expect(usage?.costMicroUsd).toBe(big + 1)
+      await subject.book.settle(account, { ...closing(MOST, true), id: 'more' })
+      expect((await subject.book.figures(account)).organization.total.spent).toBe(MOST)
+    })
+  })
+}

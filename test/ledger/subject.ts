@@ -1,0 +1,184 @@
+/** What the suites are run over: one book of each kind, with a clock that the test sets and eyes for everything it wrote. */
+
+import type { Redis } from 'ioredis'
+import type { Book } from '../../src/ledger/book.ts'
+import { MemoryBook } from '../../src/ledger/embedded/book.ts'
+import { charged } from '../../src/ledger/embedded/reservation.ts'
+import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
+import { dayOf } from '../../src/ledger/window.ts'
+import { RedisServer } from './redis-server.ts'
+
+export interface TestClock {
+  now: number
+  /** The gateway's own clock; windows roll only where the two agree. */
+  witness: number
+}
+
+export interface Audited {
+  readonly id: string
+  readonly kind: string
+  readonly costMicroUsd: number
+}
+
+export interface Subject {
+  readonly name: string
+  readonly clock: TestClock
+  readonly book: Book
+  /** By `day key model`. */
+  usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>>
+  audit(organization: string): Promise<readonly Audited[]>
+  /** How many reservations it remembers, ended ones included. */
+  remembered(organization: string): Promise<number>
+  open(): Promise<void>
+  /** Forgets everything. */
+  reset(): Promise<void>
+  close(): Promise<void>
+}
+
+export const START_MS = Date.UTC(2026, 10, 21, 9)
+
+export function memorySubject(): Subject {
+  const clock: TestClock = { now: START_MS, witness: START_MS }
+  const make = () => {
+    const seen = {
+      usage: new Map<string, Map<string, UsageFigures>>(),
+      audit: new Map<string, Audited[]>(),
+      known: new Map<string, Set<string>>(),
+    }
+    const book = new MemoryBook(
+      { now: () => clock.now, trusted: () => Math.abs(clock.now - clock.witness) <= 60_000 },
+      {
+        scope: () => undefined,
+        reservation: ({ id, organization }) => emplace(seen.known, organization, () => new Set()).add(id),
+        forgotten: (id) => {
+          for (const ids of seen.known.values()) ids.delete(id)
+        },
+        used: (reservation, model, figures) => {
+          const usage = emplace(seen.usage, reservation.organization, () => new Map<string, UsageFigures>())
+          const place = [dayOf(reservation.admittedMs), reservation.key, model].join(' ')
+          usage.set(place, addUsage(usage.get(place) ?? noUsage, figures))
+        },
+        ended: (reservation, kind, settlement) =>
+          emplace(seen.audit, reservation.organization, () => []).push({
+            id: reservation.id,
+            kind,
+            costMicroUsd: settlement?.amounts.costMicroUsd ?? charged(reservation),
+          }),
+      },
+    )
+    return { seen, book }
+  }
+  let current = make()
+  return {
+    name: 'memory',
+    clock,
+    get book() {
+      return current.book
+    },
+    usage: async (organization) => current.seen.usage.get(organization) ?? new Map(),
+    audit: async (organization) => current.seen.audit.get(organization) ?? [],
+    remembered: async (organization) => current.seen.known.get(organization)?.size ?? 0,
+    reset: async () => {
+      current = make()
+    },
+    open: async () => undefined,
+    close: async () => undefined,
+  }
+}
+
+function emplace<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const known = map.get(key)
+  if (known !== undefined) return known
+  const value = make()
+  map.set(key, value)
+  return value
+}
+
+const NOW_KEY = 'weir:test:now'
+/** Stands in for `clock.lua`: the test decides what time it is. */
+const TEST_CLOCK = `local now = tonumber(redis.call('GET', '${NOW_KEY}'))\n`
+
+/** Starts its server in `open`. */
+export function redisSubject(): Subject {
+  return new RedisSubject()
+}
+
+class RedisSubject implements Subject {
+  readonly name = 'redis'
+  readonly clock: TestClock = { now: START_MS, witness: START_MS }
+  private opened: { readonly server: RedisServer; readonly redis: Redis; readonly book: RedisBook } | undefined
+
+  async open(): Promise<void> {
+    const server = await RedisServer.start()
+    const redis = server.client()
+    const book = new RedisBook(redis, redis, () => this.clock.witness, TEST_CLOCK)
+    this.opened = { server, redis, book }
+  }
+
+  /** Every verb is told the time first; on one connection commands keep their order. */
+  get book(): Book {
+    const { redis, book } = this.parts
+    redis.set(NOW_KEY, this.clock.now)
+    return book
+  }
+
+  usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>> {
+    return redisUsage(this.parts.redis, organization)
+  }
+
+  audit(organization: string): Promise<readonly Audited[]> {
+    return redisAudit(this.parts.redis, organization)
+  }
+
+  remembered(organization: string): Promise<number> {
+    return this.parts.redis.hlen(redisKey(organization, 'reservations'))
+  }
+
+  async reset(): Promise<void> {
+    await this.parts.redis.flushall()
+  }
+
+  async close(): Promise<void> {
+    this.opened?.redis.disconnect()
+    await this.opened?.server[Symbol.asyncDispose]()
+  }
+
+  private get parts() {
+    if (this.opened === undefined) throw new Error('The subject is not open.')
+    return this.opened
+  }
+}
+
+async function redisUsage(redis: Redis, organization: string): Promise<ReadonlyMap<string, UsageFigures>> {
+  const usage = new Map<string, UsageFigures>()
+  for (const [field, text] of Object.entries(await redis.hgetall(redisKey(organization, 'usage')))) {
+    const [
+      requests = 0,
+      estimatedRequests = 0,
+      inputTokens = 0,
+      cachedInputTokens = 0,
+      outputTokens = 0,
+      images = 0,
+      costMicroUsd = 0,
+    ] = text.split(',').map(Number)
+    usage.set(field.replaceAll('\0', ' '), {
+      requests,
+      estimatedRequests,
+      inputTokens,
+      cachedInputTokens,
+      outputTokens,
+      images,
+      costMicroUsd,
+    })
+  }
+  return usage
+}
+
+async function redisAudit(redis: Redis, organization: string): Promise<readonly Audited[]> {
+  const entries = await redis.xrange(redisKey(organization, 'audit'), '-', '+')
+  return entries.map(([, words]) => {
+    const field = (name: string) => words[words.indexOf(name) + 1] ?? ''
+    return { id: field('id'), kind: field('kind'), costMicroUsd: Number(field('cost')) }
+  })
+}

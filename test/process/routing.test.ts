@@ -1,0 +1,174 @@
+/** What workers tell each other about targets, and what the command line learns of it through the control socket. */
+
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { stat, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { askControl, ControlProblem } from '../../src/cli/control.ts'
+import { isArray } from '../../src/core/json.ts'
+import { openControl } from '../../src/process/control.ts'
+import { Caller, requestBytes } from '../support/caller.ts'
+import { RedisServer } from '../support/redis.ts'
+import * as does from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+import { KEY, MAIN, until, Weir } from './weir.ts'
+
+// Several processes are started by each test, on machines that may be busy.
+setDefaultTimeout(30_000)
+
+/** Several workers need a Redis. */
+function config(url: string, redis?: string): string {
+  return JSON.stringify({
+    listen: { port: 0 },
+    admin: { port: 0 },
+    workers: redis === undefined ? 1 : 3,
+    ledger: redis === undefined ? 'embedded' : { redis },
+    data_dir: './data',
+    providers: { up: { dialect: 'openai', base_url: url, api_key: 'k' } },
+    models: [
+      {
+        name: 'm',
+        targets: [
+          { provider: 'up', model: 'a' },
+          { provider: 'up', model: 'b' },
+        ],
+      },
+    ],
+    organizations: [{ id: 'acme', keys: [{ id: 'ci', key: KEY }] }],
+  })
+}
+
+const request = requestBytes('/v1/chat/completions', {
+  key: KEY,
+  body: { model: 'm', messages: [{ role: 'user', content: 'hi' }] },
+})
+
+async function explained(weir: Weir): Promise<string> {
+  const program = Bun.spawn([process.execPath, MAIN, 'explain', '--key', 'ci', '--model', 'm'], {
+    cwd: weir.folder,
+    stdout: 'pipe',
+  })
+  const text = await new Response(program.stdout).text()
+  expect(await program.exited).toBe(0)
+  return text
+}
+
+test('a target that rests in one worker rests in all of them within a second, and in those that start later', async () => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start({ b: does.says('b') })
+  let asked = 0
+  upstream.on('a', (call) => {
+    asked++
+    return call.answer(429, '', { 'retry-after': '50' })
+  })
+  await using weir = await Weir.ready(config(upstream.url, redis.url))
+  const port = Number(new URL(weir.address).port)
+  // Connections go to workers as the system pleases: with thirty of them every worker has some.
+  const callers = await Promise.all(Array.from({ length: 30 }, () => Caller.connect(port)))
+  const [first] = callers
+  first?.send(request)
+  expect((await first?.answer())?.header('x-gateway-fallback-count')).toBe('1')
+  const rests = async () => (await askControl(join(weir.folder, 'data'), { ask: 'rests' }))?.['rests']
+  await until(async () => isArray(await rests()) && JSON.stringify(await rests()) !== '[]')
+  const toldMs = performance.now()
+  // What the supervisor knows the workers have been told by then; the message may still be on its way.
+  while (performance.now() - toldMs < 1000) await weir.readyz()
+  expect(asked).toBe(1)
+  for (const caller of callers) caller.send(request)
+  for (const caller of callers) expect((await caller.answer()).header('x-gateway-fallback-count')).toBe('1')
+  expect(asked).toBe(1)
+
+  for (const pid of await weir.workers()) process.kill(pid, 'SIGKILL')
+  await weir.line('worker died', 3)
+  await until(async () => (await weir.readyz()).status === 200)
+  for (let i = 0; i < 10; i++) {
+    await using caller = await Caller.connect(port)
+    caller.send(request)
+    expect((await caller.answer()).header('x-gateway-fallback-count')).toBe('1')
+  }
+  expect(asked).toBe(1)
+  for (const caller of callers) caller.close()
+})
+
+test('weir explain says which targets rest', async () => {
+  await using upstream = await Upstream.start({ a: does.json(429, '', { 'retry-after': '50' }), b: does.says('b') })
+  await using weir = await Weir.ready(config(upstream.url))
+  expect(await explained(weir)).not.toContain('rests')
+  await using caller = await Caller.connect(Number(new URL(weir.address).port))
+  caller.send(request)
+  await caller.answer()
+  await weir.line('target rests')
+  await until(async () => (await explained(weir)).includes('(a)'))
+  const text = await explained(weir)
+  expect(text).toMatch(
+    /1\. m at up \(a\); .*; rests for another (?:50|49|48) s after rate_limited, as the provider asked/,
+  )
+  expect(text).not.toMatch(/at up \(b\).*rests/)
+  weir.signal('SIGTERM')
+  await weir.ended
+  expect(await explained(weir)).toContain('no program runs in this data_dir')
+})
+
+let folders = 0
+const folder = () => join(tmpdir(), `weir-control-${process.pid}-${folders++}`)
+
+async function opened(dataDir: string) {
+  const control = await openControl(dataDir, {
+    echo: (question) => question,
+    big: () => ({ text: 'x'.repeat(5_000_000) }),
+    fails: () => {
+      throw new Error('it is broken')
+    },
+  })
+  if ('problem' in control) throw new Error(control.problem)
+  return { control, [Symbol.asyncDispose]: () => control.close() }
+}
+
+test('the control socket answers its owner alone, one line a question', async () => {
+  const dataDir = folder()
+  await using _ = await opened(dataDir)
+  expect((await stat(join(dataDir, 'control.sock'))).mode & 0o777).toBe(0o600)
+  expect(await askControl(dataDir, { ask: 'echo', n: 1 })).toEqual({ ok: true, ask: 'echo', n: 1 })
+  expect(String((await askControl(dataDir, { ask: 'big' }))?.['text']).length).toBe(5_000_000)
+  for (const ask of ['nothing', 'toString', '__proto__'])
+    expect(askControl(dataDir, { ask })).rejects.toThrow(/does not know/)
+  expect(askControl(dataDir, { ask: 'fails' })).rejects.toThrow(/it is broken/)
+  expect(askControl(dataDir, { ask: 'fails' })).rejects.toBeInstanceOf(ControlProblem)
+})
+
+test('what is no question, or has no end, does not harm it', async () => {
+  const dataDir = folder()
+  await using _ = await opened(dataDir)
+  const said = (text: string) =>
+    new Promise<string>((resolve) => {
+      const socket = connect(join(dataDir, 'control.sock'))
+      let got = ''
+      socket.on('data', (bytes) => {
+        got += bytes
+        if (got.includes('\n')) socket.destroy()
+      })
+      socket.on('error', () => {})
+      socket.on('close', () => resolve(got))
+      socket.write(text)
+    })
+  for (const text of ['nonsense\n', '17\n', 'null\n', '{"ask":17}\n'])
+    expect(JSON.parse(await said(text)).ok).toBe(false)
+  expect(await said('x'.repeat(1_000_000))).toBe('')
+  expect(await askControl(dataDir, { ask: 'echo' })).toMatchObject({ ok: true })
+})
+
+test('nobody there; a socket that was left behind; a second program; a data_dir that is none', async () => {
+  const dataDir = folder()
+  expect(await askControl(dataDir, { ask: 'echo' })).toBeUndefined()
+  {
+    await using _ = await opened(dataDir)
+    expect(await openControl(dataDir, {})).toEqual({ problem: expect.stringContaining('another program') })
+    expect(await askControl(dataDir, { ask: 'echo' })).toMatchObject({ ok: true })
+  }
+  expect(await askControl(dataDir, { ask: 'echo' })).toBeUndefined()
+  await writeFile(join(dataDir, 'control.sock'), '')
+  await using _ = await opened(dataDir)
+  expect(await askControl(dataDir, { ask: 'echo' })).toMatchObject({ ok: true })
+  expect(await openControl(join(dataDir, 'control.sock'), {})).toHaveProperty('problem')
+})

@@ -1,0 +1,37 @@
+import { expect, test } from 'bun:test'
+import { Fault } from '../../src/core/fault.ts'
+import type { Endpoint } from '../../src/providers/provider.ts'
+import { UpstreamCall } from '../../src/providers/upstream.ts'
+
+const endpoint: Endpoint = {
+  name: 'p',
+  baseUrl: 'http://models-internal:8000/tenant-path/v1',
+  apiKey: 'opaque words',
+  aws: { region: 'eu-west-1', accessKeyId: 'key-one', secretAccessKey: 'secret-two', sessionToken: 'token-three' },
+  headers: { 'x-own': 'header-four' },
+  deadlines: { connectMs: 1, firstByteMs: { stream: 1, whole: 1 }, idleMs: 1, totalMs: 1 },
+}
+
+test.each([
+  'opaque words',
+  'key-one',
+  'secret-two',
+  'token-three',
+  'header-four',
+  'models-internal:8000',
+  'models-internal',
+  '/tenant-path/v1',
+  'localhost:18181',
+  'bob@example.com',
+  'my-secret-deployment',
+])('what a caller is told of a provider never holds %s', (word) => {
+  const call = new UpstreamCall(
+    { url: endpoint.baseUrl, headers: {}, body: '' },
+    endpoint,
+    false,
+    Number.POSITIVE_INFINITY,
+  )
+  const told = call.conceal(new Fault('rejected', `The deployment ${word} says no.`, { status: 400 }))
+  expect(told.message).not.toContain(word)
+  expect([told.kind, told.detail.status]).toEqual(['rejected', 400])
+})

@@ -1,0 +1,94 @@
+/** The inference API in this process over real sockets, with a ledger that remembers every verb and a log that is a list. */
+
+import { pino } from 'pino'
+import { type Config, parseConfig } from '../../src/config/load.ts'
+import type { JsonObject } from '../../src/core/json.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { News } from '../../src/process/messages.ts'
+import { Service } from '../../src/process/parts.ts'
+import { configOf, type GatewaySetup } from './gateway.ts'
+
+/** Refuses growth beyond `costMax` micro-dollars, if it has one; admits everything at first. */
+export class RecordingLedger implements Ledger {
+  readonly reserved: Hold[] = []
+  readonly wanted: Amounts[] = []
+  readonly settled = new Map<string, Settlement[]>()
+  costMax = Number.POSITIVE_INFINITY
+
+  async reserve(account: Account, hold: Hold): Promise<Reservation> {
+    this.reserved.push(hold)
+    return { id: hold.id, account, held: hold.amounts, admittedMs: 0 }
+  }
+
+  async extend(_reservation: Reservation, _soFar: Amounts, wanted: Amounts): Promise<boolean> {
+    this.wanted.push(wanted)
+    return wanted.costMicroUsd <= this.costMax
+  }
+
+  async settle(reservation: Reservation, actual: Settlement): Promise<'settled'> {
+    this.settled.set(reservation.id, [...(this.settled.get(reservation.id) ?? []), actual])
+    return 'settled'
+  }
+
+  health(): LedgerHealth {
+    return { ready: true, pending: 0 }
+  }
+
+  async close(): Promise<void> {}
+
+  /** Ids that were not settled exactly once. */
+  get wrong(): readonly string[] {
+    return this.reserved.map(({ id }) => id).filter((id) => this.settled.get(id)?.length !== 1)
+  }
+}
+
+export class Serving implements AsyncDisposable {
+  readonly ledger = new RecordingLedger()
+  /** Every log line, parsed. */
+  readonly lines: JsonObject[] = []
+  /** What other workers would be told. */
+  readonly news: News[] = []
+  readonly service: Service
+  readonly config: Config
+  private readonly server: Bun.Server<undefined>
+
+  constructor(setup: GatewaySetup) {
+    const parsed = parseConfig(JSON.stringify(configOf(setup, '/nowhere')), {
+      env: {},
+      readFile: () => ({ error: 'there are no files here' }),
+      cores: 1,
+    })
+    if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
+    // A key of its own, so that nothing is written to disk.
+    this.config = { ...parsed.config, compaction: { keys: [Buffer.alloc(32, 7).toString('base64')] } }
+    const logger = pino(
+      { base: null, formatters: { level: (label) => ({ level: label }) } },
+      { write: (line: string) => void this.lines.push(JSON.parse(line)) },
+    )
+    const request = (fields: object) => logger.info(fields, 'request')
+    this.service = new Service(this.config, { logger, request }, this.ledger, (news) => this.news.push(news))
+    this.server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: this.service.fetch })
+  }
+
+  get port(): number {
+    return this.server.port ?? 0
+  }
+
+  /** Resolves once no request runs: every one is answered or left, and settled. */
+  async idle(): Promise<void> {
+    const { inFlight } = this.service.state
+    while (inFlight.size > 0) await inFlight.idle()
+  }
+
+  /** The line of one request, once all that run have ended. */
+  async lineOf(id: string | undefined): Promise<JsonObject> {
+    await this.idle()
+    const line = this.lines.find((one) => one['msg'] === 'request' && one['request_id'] === id)
+    if (line === undefined) throw new Error(`there is no line of ${id}`)
+    return line
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.server.stop(true)
+  }
+}
