@@ -5,11 +5,11 @@
 
 import type { Server } from 'bun'
 import { LedgerFileError } from '../ledger/database.ts'
-import { openLedger, watchedKeyStore } from '../ledger/open.ts'
 import { RedisUnfitError } from '../ledger/redis/connect.ts'
 import { explain } from './address.ts'
 import { descriptorLimit, isCrowded } from './descriptors.ts'
 import { drain } from './drain.ts'
+import { openLedger, watchedKeyStore } from './ledger.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
 import { Service, UnusableConfiguration } from './parts.ts'

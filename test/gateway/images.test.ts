@@ -10,10 +10,10 @@ import { type ImageAnswer, makeImages } from '../../src/gateway/images.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
 import { type RequestLine, Trace } from '../../src/gateway/trace.ts'
 import type { Hold, Settlement } from '../../src/ledger/ledger.ts'
-import { UnlimitedLedger } from '../../src/ledger/unlimited.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { bytesOf } from '../support/bytes.ts'
+import { UnlimitedLedger } from '../support/ledger.ts'
 import * as does from '../support/scenarios.ts'
 import { type Scenario, Upstream } from '../support/upstream.ts'
 
@@ -72,6 +72,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
     breaker: new Breaker(),
     affinity: new Affinity(),
     explainRoute: false,
+    isRevoked: () => false,
     report: ignore,
     alarm: ignore,
   }

@@ -202,9 +202,12 @@ export function deadFiles(sources: readonly Source[], files: readonly string[], 
     reached.add(file)
     todo.push(...(graph.get(file) ?? []))
   }
-  return files
-    .filter((file) => /^src\/.*\.(?:ts|lua|sql)$/.test(file) && !reached.has(file))
-    .map((file) => `${file}: nothing reaches it from ${roots[0] ?? 'a root'} or a script; remove it or use it`)
+  return (
+    files
+      // A declaration is read by the compiler alone.
+      .filter((file) => /^src\/.*(?<!\.d)\.(?:ts|lua|sql)$/.test(file) && !reached.has(file))
+      .map((file) => `${file}: nothing reaches it from ${roots[0] ?? 'a root'} or a script; remove it or use it`)
+  )
 }
 
 function importGraph(sources: readonly Source[]): Map<string, string[]> {

@@ -1,6 +1,6 @@
 /** A ledger in process that knows no limits: it remembers what is reserved until it is settled, and refuses nothing. */
 
-import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from './ledger.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
 
 export class UnlimitedLedger implements Ledger {
   private readonly live = new Set<string>()
