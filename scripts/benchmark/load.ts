@@ -1,17 +1,9 @@
 /** The load generator: a process on raw sockets that sends requests, checks every answer, and tells what it saw when it is asked. */
 
 import type { Socket } from 'bun'
+import { type Dialect, isLast, requestOf, textOf } from './dialects.ts'
 import { AnswerReader, type AnswerSink, postBytes } from './http.ts'
-import {
-  BURST_EVENTS,
-  BURST_TEXTS,
-  BURSTS,
-  JSON_TEXT,
-  type Kind,
-  nowMicroseconds,
-  PACED_TEXT,
-  requestBody,
-} from './speech.ts'
+import { BURST_EVENTS, BURST_TEXTS, BURSTS, JSON_TEXT, type Kind, nowMicroseconds, PACED_TEXT } from './speech.ts'
 
 /** What it is told. `open` starts connections that ask again and again until `stop`; `read` asks for the counts so far. */
 export type ToLoad =
@@ -20,6 +12,8 @@ export type ToLoad =
       readonly port: number
       readonly key: string
       readonly kind: Kind
+      /** In which the answer is asked for. */
+      readonly dialect: Dialect
       readonly connections: number
       readonly again: boolean
     }
@@ -103,13 +97,14 @@ class WholeCheck implements Check {
 let rightBytes = -1
 let sinceRead = 0
 
-function judgeBurst(kind: 'burst' | 'bulk', body: string): string | undefined {
+function judgeBurst({ kind, dialect }: Ask & { readonly kind: 'burst' | 'bulk' }, body: string): string | undefined {
   if (body.length === rightBytes && sinceRead++ < 16) return undefined
   sinceRead = 0
-  const text = contentsOf(body).join('')
+  const events = body.split('\n\n')
+  const text = events.map((event) => textOf(dialect, event)).join('')
   const wanted = BURST_TEXTS[kind]
   if (text !== wanted) return `the text of a stream is wrong (${text.length} of ${wanted.length} characters)`
-  if (!body.endsWith('data: [DONE]\n\n')) return 'a stream without [DONE]'
+  if (events.at(-1) !== '' || !isLast(dialect, events.at(-2) ?? '')) return 'a stream without its last event'
   rightBytes = body.length
   return undefined
 }
@@ -117,15 +112,6 @@ function judgeBurst(kind: 'burst' | 'bulk', body: string): string | undefined {
 function judgeJson(body: string): string | undefined {
   const text = JSON.parse(body).choices?.[0]?.message?.content
   return text === JSON_TEXT ? undefined : `the text of an answer is wrong: ${body.slice(0, 200)}`
-}
-
-/** The text of each `data:` line that has some. */
-function contentsOf(events: string): string[] {
-  return events
-    .split('\n')
-    .filter((line) => line.startsWith('data: {'))
-    .map((line) => JSON.parse(line.slice(6)).choices?.[0]?.delta?.content ?? '')
-    .filter((text) => text !== '')
 }
 
 /** A paced stream is read as it comes: its numbers must follow one another, its times tell how long each event was under way. */
@@ -136,7 +122,10 @@ class PacedCheck implements Check {
   private done = false
   private speaking = false
 
-  constructor(private readonly tally: Tally) {}
+  constructor(
+    private readonly dialect: Dialect,
+    private readonly tally: Tally,
+  ) {}
 
   body(piece: Buffer): void {
     const text = this.rest + piece.toString('latin1')
@@ -152,16 +141,16 @@ class PacedCheck implements Check {
 
   end(): string | undefined {
     if (this.speaking) this.tally.speaking--
-    if (!this.done) return 'a paced stream without [DONE]'
+    if (!this.done) return 'a paced stream without its last event'
     return this.problem
   }
 
   private event(event: string): void {
-    if (event === 'data: [DONE]') this.done = true
-    const from = event.indexOf('"content":"')
-    if (from === -1) return
-    const content = event.slice(from + 11, event.indexOf('"', from + 11))
-    if (content === '') return
+    const content = textOf(this.dialect, event)
+    if (content === '') {
+      this.done = isLast(this.dialect, event)
+      return
+    }
     const match = PACED_TEXT.exec(content)
     if (Number(match?.[1]) !== this.next++) this.problem ??= `event ${this.next - 1} of a paced stream is ${content}`
     this.tally.latency(nowMicroseconds() - Number(match?.[2]))
@@ -171,14 +160,20 @@ class PacedCheck implements Check {
   }
 }
 
-function isBurst(kind: Kind): kind is 'burst' | 'bulk' {
-  return kind === 'burst' || kind === 'bulk'
+/** What one connection asks for, again and again. */
+interface Ask {
+  readonly kind: Kind
+  readonly dialect: Dialect
 }
 
-function checkOf(kind: Kind, tally: Tally): Check {
-  if (kind === 'json') return new WholeCheck(judgeJson)
-  if (isBurst(kind)) return new WholeCheck((body) => judgeBurst(kind, body))
-  return new PacedCheck(tally)
+function isBurst(ask: Ask): ask is Ask & { readonly kind: 'burst' | 'bulk' } {
+  return ask.kind === 'burst' || ask.kind === 'bulk'
+}
+
+function checkOf(ask: Ask, tally: Tally): Check {
+  if (ask.kind === 'json') return new WholeCheck(judgeJson)
+  if (isBurst(ask)) return new WholeCheck((body) => judgeBurst(ask, body))
+  return new PacedCheck(ask.dialect, tally)
 }
 
 /** One connection that asks, checks, and asks again. */
@@ -192,7 +187,7 @@ class Asker implements AnswerSink {
     private readonly load: Load,
     private readonly socket: Socket<Asker | undefined>,
   ) {
-    this.check = checkOf(load.kind, load.tally)
+    this.check = checkOf(load.asked, load.tally)
   }
 
   ask(): void {
@@ -224,17 +219,17 @@ class Asker implements AnswerSink {
   }
 
   end(): void {
-    const { tally, kind } = this.load
-    if (kind === 'json' || isBurst(kind)) tally.latency((performance.now() - this.askedAt) * 1000)
+    const { tally, asked } = this.load
+    if (asked.kind === 'json' || isBurst(asked)) tally.latency((performance.now() - this.askedAt) * 1000)
     const problem = this.status === 200 ? this.check.end() : `status ${this.status}`
     if (problem !== undefined) tally.fail(problem)
     else {
       tally.answers++
-      if (isBurst(kind)) tally.events += BURSTS[kind] * BURST_EVENTS
+      if (isBurst(asked)) tally.events += BURSTS[asked.kind] * BURST_EVENTS
     }
     this.askedAt = 0
     if (this.load.again) {
-      this.check = checkOf(kind, tally)
+      this.check = checkOf(asked, tally)
       this.ask()
     } else this.socket.end()
   }
@@ -248,12 +243,13 @@ class Load {
   private readonly idle = Promise.withResolvers<void>()
 
   constructor(
-    readonly kind: Kind,
+    readonly asked: Ask,
     key: string,
     again: boolean,
   ) {
     this.again = again
-    this.bytes = Buffer.from(postBytes('/v1/chat/completions', requestBody(kind), key))
+    const { path, body } = requestOf(asked.dialect, asked.kind)
+    this.bytes = Buffer.from(postBytes(path, body, key))
   }
 
   /** Opens connections a hundred at a time: a listener's queue is not endless. */
@@ -304,7 +300,7 @@ function tell(message: FromLoad): void {
 
 async function obey(message: ToLoad): Promise<void> {
   if (message.type === 'open') {
-    load = new Load(message.kind, message.key, message.again)
+    load = new Load(message, message.key, message.again)
     await load.open(message.port, message.connections)
   } else if (message.type === 'stop') {
     await load?.stop()

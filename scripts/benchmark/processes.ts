@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
+import type { Dialect } from './dialects.ts'
 import type { Counts, FromLoad, ToLoad } from './load.ts'
 import { type Kind, MODELS } from './speech.ts'
 
@@ -17,6 +18,8 @@ export interface Served extends AsyncDisposable {
   readonly name: string
   readonly port: number
   readonly pid: number
+  /** Answers in the dialect of the caller; the others hand on what the provider says. */
+  readonly converts: boolean
 }
 
 export interface ProviderProcess extends Served {
@@ -50,6 +53,7 @@ export async function startProvider(): Promise<ProviderProcess> {
     name: 'provider',
     port,
     pid: child.pid,
+    converts: false,
     finish: () => void child.send('finish'),
     [Symbol.asyncDispose]: () => end(child),
   }
@@ -57,7 +61,7 @@ export async function startProvider(): Promise<ProviderProcess> {
 
 export async function startPassThrough(provider: Served): Promise<Served> {
   const { child, port } = await startScript('pass-through.ts', [`http://127.0.0.1:${provider.port}`])
-  return { name: 'pass-through', port, pid: child.pid, [Symbol.asyncDispose]: () => end(child) }
+  return { name: 'pass-through', port, pid: child.pid, converts: false, [Symbol.asyncDispose]: () => end(child) }
 }
 
 /** `weir serve` with one worker and the embedded ledger, its log in a file as an operator would have it. */
@@ -81,7 +85,7 @@ export async function startWeir(provider: Served): Promise<Served> {
   for (;;) {
     const address = /"address":"http:\/\/[^"]*:(\d+)"/.exec(await Bun.file(log).text())?.[1]
     if (address !== undefined)
-      return { name: 'weir', port: Number(address), pid: child.pid, [Symbol.asyncDispose]: dispose }
+      return { name: 'weir', port: Number(address), pid: child.pid, converts: true, [Symbol.asyncDispose]: dispose }
     if (child.exitCode !== null) throw new Error(`weir ended with ${child.exitCode}: ${await Bun.file(log).text()}`)
     await Bun.sleep(10)
   }
@@ -108,6 +112,12 @@ function configuration(provider: Served, folder: string): object {
   }
 }
 
+/** What a load asks for, and in which dialect where the gateway converts. */
+export interface Asked {
+  readonly kind: Kind
+  readonly dialect: Dialect
+}
+
 /** The load generator and the conversation with it. */
 export class Loader implements AsyncDisposable {
   private constructor(
@@ -123,8 +133,10 @@ export class Loader implements AsyncDisposable {
     return new Loader(child, waiting)
   }
 
-  open(target: Served, kind: Kind, connections: number, again: boolean): void {
-    this.tell({ type: 'open', port: target.port, key: KEY, kind, connections, again })
+  /** A gateway that does not convert is asked in the provider's own dialect. */
+  open(target: Served, asked: Asked, connections: number, again: boolean): void {
+    const dialect = target.converts ? asked.dialect : 'chat'
+    this.tell({ type: 'open', port: target.port, key: KEY, kind: asked.kind, dialect, connections, again })
   }
 
   async read(): Promise<Counts> {

@@ -1,9 +1,10 @@
 /** The measurements of the bench. Each runs the gateways one after the other, round by round, and gives the medians. */
 
+import type { Dialect } from './dialects.ts'
 import type { Counts } from './load.ts'
 import { cpuMs, residentBytes } from './machine.ts'
-import { Loader, type ProviderProcess, type Served } from './processes.ts'
-import { BURST_EVENTS, BURSTS, type Kind } from './speech.ts'
+import { type Asked, Loader, type ProviderProcess, type Served } from './processes.ts'
+import { BURST_EVENTS, BURSTS } from './speech.ts'
 
 export interface Plan {
   readonly rounds: number
@@ -45,7 +46,25 @@ export interface Stage {
 
 export type Scenario = (stage: Stage) => Promise<readonly Measurement[]>
 
-export const scenarios: Readonly<Record<string, Scenario>> = { latency, json, burst, bulk, paced, open }
+export const scenarios: Readonly<Record<string, Scenario>> = {
+  latency,
+  json,
+  burst: (stage) => burst(stage, 'chat', 2.5),
+  'messages-burst': (stage) => burst(stage, 'messages', 3),
+  'responses-burst': (stage) => burst(stage, 'responses', 3),
+  bulk,
+  paced: (stage) => paced(stage, 'chat', 1.7),
+  'messages-paced': (stage) => paced(stage, 'messages', 1.9),
+  'responses-paced': (stage) => paced(stage, 'responses', 1.9),
+  open,
+}
+
+/** The provider of the bench speaks Chat Completions; the callers of these rows speak something else. */
+const CONVERTED: Readonly<Record<Dialect, string>> = {
+  chat: '',
+  messages: ', as Messages',
+  responses: ', as Responses',
+}
 
 /** What one round of one gateway gave. */
 interface Round {
@@ -55,9 +74,11 @@ interface Round {
   readonly latencies: readonly number[]
 }
 
+const JSON_ANSWER: Asked = { kind: 'json', dialect: 'chat' }
+
 async function latency(stage: Stage): Promise<readonly Measurement[]> {
   const all = [stage.provider, ...stage.gateways]
-  const rounds = await interleaved(stage, all, (target, seconds) => closedLoop(target, 'json', 1, seconds))
+  const rounds = await interleaved(stage, all, (target, seconds) => closedLoop(target, JSON_ANSWER, 1, seconds))
   const direct = rounds.get(stage.provider) ?? []
   return ([50, 99] as const).map((p) => ({
     name: `added latency of a small JSON answer, one at a time, p${p}`,
@@ -71,7 +92,9 @@ async function latency(stage: Stage): Promise<readonly Measurement[]> {
 }
 
 async function json(stage: Stage): Promise<readonly Measurement[]> {
-  const rounds = await interleaved(stage, stage.gateways, (target, seconds) => closedLoop(target, 'json', 32, seconds))
+  const rounds = await interleaved(stage, stage.gateways, (target, seconds) =>
+    closedLoop(target, JSON_ANSWER, 32, seconds),
+  )
   return [
     {
       name: 'small JSON, 32 connections: CPU a request',
@@ -82,20 +105,22 @@ async function json(stage: Stage): Promise<readonly Measurement[]> {
   ]
 }
 
-async function burst(stage: Stage): Promise<readonly Measurement[]> {
-  const rounds = await interleaved(stage, stage.gateways, (target, seconds) => closedLoop(target, 'burst', 32, seconds))
+async function burst(stage: Stage, dialect: Dialect, ratioMax: number): Promise<readonly Measurement[]> {
+  const ask = { kind: 'burst', dialect } as const
+  const rounds = await interleaved(stage, stage.gateways, (target, seconds) => closedLoop(target, ask, 32, seconds))
   return [
     {
-      name: `streams of ${BURST_EVENTS} events at once: CPU an event`,
+      name: `streams of ${BURST_EVENTS} events at once${CONVERTED[dialect]}: CPU an event`,
       unit: 'µs',
-      ratioMax: 2.5,
+      ratioMax,
       figures: figures(stage, rounds, (one) => (one.cpuMs * 1000) / one.events),
     },
   ]
 }
 
 async function bulk(stage: Stage): Promise<readonly Measurement[]> {
-  const rounds = await interleaved(stage, stage.gateways, (target, seconds) => closedLoop(target, 'bulk', 8, seconds))
+  const ask = { kind: 'bulk', dialect: 'chat' } as const
+  const rounds = await interleaved(stage, stage.gateways, (target, seconds) => closedLoop(target, ask, 8, seconds))
   return [
     {
       name: `streams of ${BURSTS.bulk} × ${BURST_EVENTS} events at once: CPU an event`,
@@ -105,18 +130,18 @@ async function bulk(stage: Stage): Promise<readonly Measurement[]> {
   ]
 }
 
-async function paced(stage: Stage): Promise<readonly Measurement[]> {
+async function paced(stage: Stage, dialect: Dialect, ratioMax: number): Promise<readonly Measurement[]> {
   const streams = stage.plan.pacedStreams
   const rounds = await interleaved(stage, stage.gateways, async (target, seconds) => {
-    const { round } = await held(stage, target, 'paced', streams, seconds)
+    const { round } = await held(stage, target, { kind: 'paced', dialect }, streams, seconds)
     return round
   })
-  const name = `${streams} streams of 50 events a second`
+  const name = `${streams} streams of 50 events a second${CONVERTED[dialect]}`
   return [
     {
       name: `${name}: CPU an event`,
       unit: 'µs',
-      ratioMax: 1.7,
+      ratioMax,
       figures: figures(stage, rounds, (one) => (one.cpuMs * 1000) / one.events),
     },
     ...([50, 99] as const).map((p) => ({
@@ -127,14 +152,16 @@ async function paced(stage: Stage): Promise<readonly Measurement[]> {
   ]
 }
 
+const SLOW: Asked = { kind: 'slow', dialect: 'chat' }
+
 /** Once for each gateway: memory that was given back to the allocator would be counted as free the second time. */
 async function open(stage: Stage): Promise<readonly Measurement[]> {
   const streams = stage.plan.openStreams
   const rounds = new Map<Served, Round[]>()
   const memory: Figure[] = []
   for (const gateway of stage.gateways) {
-    await closedLoop(gateway, 'json', 32, stage.plan.warmSeconds)
-    const { round, grownBytes } = await held(stage, gateway, 'slow', streams, Math.max(stage.plan.seconds, 3))
+    await closedLoop(gateway, JSON_ANSWER, 32, stage.plan.warmSeconds)
+    const { round, grownBytes } = await held(stage, gateway, SLOW, streams, Math.max(stage.plan.seconds, 3))
     rounds.set(gateway, [round])
     memory.push({ gateway: gateway.name, value: grownBytes / streams / 1024 })
   }
@@ -164,9 +191,9 @@ async function interleaved(
 }
 
 /** Connections that ask again as soon as they are answered, for a while. */
-async function closedLoop(target: Served, kind: Kind, connections: number, seconds: number): Promise<Round> {
+async function closedLoop(target: Served, asked: Asked, connections: number, seconds: number): Promise<Round> {
   await using loader = await Loader.start()
-  loader.open(target, kind, connections, true)
+  loader.open(target, asked, connections, true)
   await Bun.sleep(200)
   const round = await measured(loader, target, seconds)
   await loader.stop()
@@ -175,10 +202,10 @@ async function closedLoop(target: Served, kind: Kind, connections: number, secon
 }
 
 /** Streams that are all open at once: measured while all of them speak, then ended whole. */
-async function held(stage: Stage, target: Served, kind: Kind, streams: number, seconds: number) {
+async function held(stage: Stage, target: Served, asked: Asked, streams: number, seconds: number) {
   await using loader = await Loader.start()
   const before = residentBytes(target.pid)
-  loader.open(target, kind, streams, false)
+  loader.open(target, asked, streams, false)
   const deadline = performance.now() + SPEAKING_MS_MAX
   for (let counts = await loader.read(); counts.speaking < streams; counts = await loader.read()) {
     right(counts, target)

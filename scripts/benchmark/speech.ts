@@ -100,20 +100,3 @@ export const JSON_BODY = JSON.stringify({
   ],
   usage: { prompt_tokens: 12, completion_tokens: 9, total_tokens: 21 },
 })
-
-/** The body of a request of the bench, about 400 bytes. */
-export function requestBody(kind: Kind): string {
-  return JSON.stringify({
-    model: MODELS[kind],
-    stream: kind !== 'json',
-    messages: [
-      {
-        role: 'system',
-        content: 'You are a terse assistant. Answer in one sentence, in the language of the question, without lists.',
-      },
-      { role: 'user', content: 'What does a weir do, and why would anybody name a gateway after one?' },
-    ],
-    temperature: 0.2,
-    max_tokens: 2048,
-  })
-}

@@ -35,9 +35,16 @@ export class Ticker {
         },
       }
       this.add(watch)
-      const done = () => this.remove(watch)
-      promise.then(resolve, reject)
-      promise.then(done, done)
+      promise.then(
+        (value) => {
+          this.remove(watch)
+          resolve(value)
+        },
+        (error: unknown) => {
+          this.remove(watch)
+          reject(error)
+        },
+      )
     })
   }
 

@@ -59,8 +59,6 @@ type State = 'reading' | 'working' | 'writing' | 'done'
  */
 export class Pump implements EventSink, Ticking {
   private readonly opening = Promise.withResolvers<void>()
-  private readonly attached = Promise.withResolvers<void>()
-  private readonly stopped = Promise.withResolvers<void>()
   private readonly ending = Promise.withResolvers<StreamEnd>()
   private readonly feed: Feed
   private readonly calls = new CallCheck()
@@ -74,6 +72,8 @@ export class Pump implements EventSink, Ticking {
   private firstEventMs: number | undefined
   private progressMs = performance.now()
   private interruption: Interruption | 'stalled' | 'refused' | undefined
+  /** Ends the wait of `woken`, where somebody waits. */
+  private wake: (() => void) | undefined
 
   constructor(
     private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort' | 'conceal'>,
@@ -107,7 +107,7 @@ export class Pump implements EventSink, Ticking {
   /** The source of the caller's stream; Bun calls `pull` once. Its rejection is the cut. */
   async attach(sink: ByteSink): Promise<void> {
     this.sink = sink
-    this.attached.resolve()
+    this.wake?.()
     if (this.state === 'reading') this.flushIdle()
     const { outcome } = await this.ending.promise
     if (outcome === 'completed') return
@@ -123,7 +123,7 @@ export class Pump implements EventSink, Ticking {
     if (!this.complete || this.interruption !== undefined) return undefined
     const whole = this.out
     this.out = ''
-    this.attached.resolve()
+    this.wake?.()
     return whole
   }
 
@@ -131,7 +131,7 @@ export class Pump implements EventSink, Ticking {
   interrupt(why: Interruption | 'stalled' | 'refused'): void {
     if (this.state === 'done' || this.interruption !== undefined) return
     this.interruption = why
-    this.stopped.resolve()
+    this.wake?.()
     this.call.abort()
   }
 
@@ -206,8 +206,16 @@ export class Pump implements EventSink, Ticking {
   }
 
   private async writeOnceAttached(): Promise<void> {
-    await Promise.race([this.attached.promise, this.stopped.promise])
+    await this.woken()
     if (this.sink !== undefined) await this.writeTo(this.sink)
+  }
+
+  /** Resolves once somebody takes the stream, or it is interrupted. A promise is made only where there is a wait. */
+  private woken(): Promise<void> {
+    if (this.interruption !== undefined) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.wake = resolve
+    })
   }
 
   private writeTo(sink: ByteSink): Promise<void> | undefined {
@@ -223,7 +231,7 @@ export class Pump implements EventSink, Ticking {
   private async wait(flushed: Promise<unknown>): Promise<void> {
     this.state = 'writing'
     this.call.pause()
-    await Promise.race([flushed, this.stopped.promise])
+    await Promise.race([flushed, this.woken()])
     this.call.resume()
     this.progressMs = performance.now()
     this.state = 'working'
@@ -240,7 +248,7 @@ export class Pump implements EventSink, Ticking {
 
   private async finish(): Promise<void> {
     this.complete = true
-    if (this.sink === undefined) await Promise.race([this.attached.promise, this.stopped.promise])
+    if (this.sink === undefined) await this.woken()
     if (this.interruption !== undefined) throw new Error('interrupted')
     this.sink?.write(this.out)
     this.sink?.end()

@@ -62,16 +62,34 @@ function respond(answer: Answer, trace: Trace): Handled {
   const headers = answerHeaders(trace, answer)
   if (answer.kind === 'whole') {
     headers['content-type'] = 'application/json'
-    return { response: new Response(JSON.stringify(answer.body), { headers }), ends: 'now' }
+    return { response: new Response(bodyOf(JSON.stringify(answer.body)), { headers }), ends: 'now' }
   }
   const { pump } = answer
   const whole = pump.takeWhole()
   if (whole !== undefined) {
-    return { response: new Response(whole, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
+    return { response: new Response(bodyOf(whole), { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
   }
   // A direct stream writes straight to the socket: one write a chunk, and the rejection of `pull` is the cut.
   const body = new ReadableStream({ type: 'direct', pull: (sink) => pump.attach(sink) })
   return { response: new Response(body, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
+}
+
+/**
+ * Bun gathers an answer in a buffer of 16 KiB. Where head and body do not fit, it writes every name and value of the head with a system
+ * call of its own: 245 µs an answer instead of 75 as a direct stream, which is not dearer for what fits either.
+ */
+const PLAIN_BYTES_MAX = 14 * 1024
+
+/** The body of an answer whose text is all there. */
+function bodyOf(text: string): string | ReadableStream {
+  if (Buffer.byteLength(text) <= PLAIN_BYTES_MAX) return text
+  return new ReadableStream({
+    type: 'direct',
+    pull(sink) {
+      sink.write(text)
+      sink.end()
+    },
+  })
 }
 
 /** Bun does not inflate request bodies, and a limit on what is inflated would be another one. */
