@@ -67,6 +67,7 @@ describe.each(['embedded', 'redis'])('%s', (kind) => {
     let answered = 0
     let last = await say(gateway)
     for (; last.status === 200; last = await say(gateway)) answered++
+    await gateway.line((line) => line['error'] === 'insufficient_quota')
     const spent = gateway.lines.reduce((sum, line) => sum + Number(line['cost_micro_usd'] ?? 0), 0)
     expect(answered).toBeGreaterThan(1)
     expect(spent).toBeWithin(500_000, 1_000_001)
