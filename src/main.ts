@@ -11,6 +11,14 @@ interface Command {
 const commands: Readonly<Record<string, Command>> = {
   serve: { about: 'runs the gateway', run: async (args) => (await import('./cli/serve.ts')).serve(args) },
   check: { about: 'checks a configuration', run: async (args) => (await import('./cli/check.ts')).check(args) },
+  keys: {
+    about: 'makes, lists and revokes keys',
+    run: async (args) => (await import('./cli/keys.ts')).keys(args),
+  },
+  usage: {
+    about: 'shows requests, tokens and spend',
+    run: async (args) => (await import('./cli/usage.ts')).usage(args),
+  },
   explain: {
     about: 'shows what would happen to a request',
     run: async (args) => (await import('./cli/explain.ts')).explain(args),

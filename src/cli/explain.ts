@@ -1,26 +1,32 @@
 /**
- * `weir explain`: what would happen to a request of this key for this model, in words for the operator. Asks the configuration, and the
- * running program, where there is one, which targets rest.
+ * `weir explain`: what would happen to a request of this key for this model, in words for the operator. Asks the configuration, the ledger
+ * what is left of the limits, and the running program, where there is one, which targets rest.
  */
 
 import { lacks, type Needs, noNeeds } from '../catalog/capability.ts'
-import { type Access, AUTO, access, Catalog, type Key, kindOf, type Model } from '../catalog/catalog.ts'
+import { type Access, AUTO, access, Catalog, type Key, keyOf, kindOf, type Model } from '../catalog/catalog.ts'
 import { isUsable } from '../catalog/keys.ts'
 import { type Candidate, type Exclusion, resolve } from '../catalog/resolve.ts'
-import { configFile, environment, loadConfig } from '../config/load.ts'
+import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { Failure } from '../core/error.ts'
 import { isArray, isObject, type JsonObject, numberOf, stringOf } from '../core/json.ts'
-import type { Limits, Price } from '../core/money.ts'
+import type { Price } from '../core/money.ts'
+import type { FiguresOf } from '../ledger/book.ts'
+import { dollars } from '../ledger/refusal.ts'
+import { openKeyStore, openStandings } from '../process/ledger.ts'
 import { complain, exit, parseFlags } from './command.ts'
 import { askControl, ControlProblem } from './control.ts'
+import { configured, LedgerProblem, untilProblem, withLedger } from './ledger.ts'
+import { limitLine } from './limits.ts'
 
 const HELP = `Usage: weir explain --key ID --model NAME [--images] [--tools] [--tokens N] [--ttl 5m|1h] [--config FILE]
 
 Says what would happen to a request of this key for this model: which rule allows or denies it, the candidates in the
-order in which they would be tried and what excludes the others, which of them rest, prices and limits.
+order in which they would be tried and what excludes the others, which of them rest, prices, and the limits with what
+is left of each.
 
-  --key ID       the id of the key (not the key itself)
+  --key ID       the id of the key (not the key itself): one of the configuration, or one that weir keys create made
   --model NAME   what the caller would write: a public name, an alias or auto
   --images       the request holds images
   --tools        the request brings tools
@@ -31,7 +37,7 @@ order in which they would be tried and what excludes the others, which of them r
 `
 
 /** A target that rests, in the running program. */
-export interface Resting {
+interface Resting {
   readonly provider: string
   readonly model: string
   readonly words: string
@@ -59,21 +65,72 @@ export async function explain(args: readonly string[]): Promise<number> {
     complain('explain needs --key ID and --model NAME (see --help)')
     return exit.usage
   }
-  const loaded = await loadConfig(await configFile(typeof flag === 'string' ? flag : undefined), environment())
-  if (!loaded.ok) {
-    process.stderr.write(`${loaded.problems.join('\n')}\n`)
-    return exit.wrong
+  const read = await configured(flag)
+  if ('code' in read) return read.code
+  const { config } = read
+  return untilProblem(async () => {
+    const catalog = Catalog.from(config)
+    const asking = await askingKey(catalog, config, id)
+    if (typeof asking === 'string') {
+      complain(asking)
+      return exit.wrong
+    }
+    const resting = await restingTargets(config.dataDir)
+    const figures = await figuresOf(config, asking.key)
+    const question = { ...asking, name, needs, resting, figures }
+    process.stdout.write(`${explanation(catalog, question, Date.now()).join('\n')}\n`)
+    return exit.done
+  })
+}
+
+interface Asking {
+  readonly key: Key
+  readonly isRevoked: boolean
+}
+
+/** The key of that id, of the configuration or else of the store; or a line that says why there is none. */
+async function askingKey(catalog: Catalog, config: Config, id: string): Promise<Asking | string> {
+  const configured = catalog.credentials.map(({ key }) => key)
+  const known = configured.find((key) => key.id === id)
+  if (known !== undefined) return { key: known, isRevoked: false }
+  const records = await withLedger(openKeyStore, config, (store) => store.list())
+  const record = records.find((one) => one.id === id)
+  if (record === undefined) {
+    return `no key has the id ${quoted(id)}${didYouMean(
+      id,
+      [...configured, ...records].map((key) => key.id),
+    )}`
   }
-  const catalog = Catalog.from(loaded.config)
-  const key = catalog.credentials.find((credential) => credential.key.id === id)?.key
-  if (key === undefined) {
-    const ids = catalog.credentials.map((credential) => credential.key.id)
-    complain(`no key of the configuration has the id ${quoted(id)}${didYouMean(id, ids)}`)
-    return exit.wrong
+  const owner = catalog.organization(record.organization)
+  if (owner === undefined) {
+    return `key "${id}" belongs to organisation ${quoted(record.organization)}, which the configuration does not have: it is refused`
   }
-  const resting = await restingTargets(loaded.config.dataDir)
-  process.stdout.write(`${explanation(catalog, key, { name, needs, resting }, Date.now()).join('\n')}\n`)
-  return exit.done
+  const { models, expiresAtMs, revokedMs } = record
+  const key = keyOf(owner, { id, models, auto: owner.auto, limits: {}, expiresAtMs, disabled: false })
+  return { key, isRevoked: revokedMs !== undefined }
+}
+
+/** What is used of the limits; undefined where none is set, or the ledger cannot say. */
+async function figuresOf(config: Config, key: Key): Promise<FiguresOf | undefined> {
+  if (!hasLimits(key)) return undefined
+  const { organization } = key
+  const account = {
+    organization: organization.id,
+    organizationLimits: organization.limits,
+    key: key.id,
+    keyLimits: key.limits,
+  }
+  try {
+    return await withLedger(openStandings, config, (standings) => standings.read(account))
+  } catch (error) {
+    if (!(error instanceof LedgerProblem)) throw error
+    complain(error.message)
+    return undefined
+  }
+}
+
+function hasLimits({ limits, organization }: Key): boolean {
+  return [limits, organization.limits].some((one) => Object.values(one).some((limit) => limit !== undefined))
 }
 
 /** What the request needs, or what is wrong with the flags. */
@@ -117,27 +174,37 @@ function restWords(rest: JsonObject): string {
   return `rests for another ${seconds} s ${why}${rest['asked'] === true ? ', as the provider asked' : ''}`
 }
 
-/** What is asked about. */
-export interface Question {
+/** What is asked about, and what the ledger and the running program said. */
+interface Question extends Asking {
   /** The model as a caller would write it. */
   readonly name: string
   readonly needs: Needs
   /** Undefined where no running program could be asked. */
   readonly resting: readonly Resting[] | undefined
+  readonly figures: FiguresOf | undefined
 }
 
 /** The lines of the answer. */
-export function explanation(catalog: Catalog, key: Key, question: Question, nowMs: number): readonly string[] {
-  const { name } = question
+function explanation(catalog: Catalog, question: Question, nowMs: number): readonly string[] {
+  const { key, name, figures } = question
   return [
     `key "${key.id}" of organisation "${key.organization.id}" asks for ${quoted(name)}`,
-    ...(isUsable(key, nowMs) ? [] : [`the key is ${key.disabled ? 'disabled' : 'expired'}: 401 invalid_api_key`]),
+    ...unusable(question, nowMs),
     `automatic selection: ${key.auto}`,
     ...(name === AUTO ? catalog.autoCandidates : chain(catalog, name)).map((model) => permission(key, model)),
-    ...outcome(catalog, key, question),
-    ...limitLines(`organisation "${key.organization.id}"`, key.organization.limits),
-    ...limitLines(`key "${key.id}"`, key.limits),
+    ...outcome(catalog, question),
+    limitLine(`organisation "${key.organization.id}"`, key.organization.limits, figures?.organization),
+    limitLine(`key "${key.id}"`, key.limits, figures?.key),
+    ...(figures === undefined && hasLimits(key)
+      ? ['the ledger cannot be asked: what is left of them is not known']
+      : []),
   ]
+}
+
+function unusable({ key, isRevoked }: Question, nowMs: number): readonly string[] {
+  if (!isRevoked && isUsable(key, nowMs)) return []
+  const state = isRevoked ? 'revoked' : key.disabled ? 'disabled' : 'expired'
+  return [`the key is ${state}: 401 invalid_api_key`]
 }
 
 /** The model of that name and its fallbacks. */
@@ -170,7 +237,7 @@ function reason(key: Key, verdict: Access): string {
 }
 
 /** The candidates that would be tried, or the error that the caller would get. */
-function outcome(catalog: Catalog, key: Key, { name, needs, resting }: Question): readonly string[] {
+function outcome(catalog: Catalog, { key, name, needs, resting }: Question): readonly string[] {
   const model = catalog.lookup(name)
   const kind = typeof model === 'string' ? 'chat' : kindOf(model)
   try {
@@ -212,30 +279,4 @@ function priceText(price: Price | undefined): string {
   ].flatMap(([what, amount]) => (typeof amount === 'number' ? [`${what} ${dollars(amount)}`] : []))
   const tokens = parts.length === 0 ? [] : [`${parts.join(', ')} a million tokens`]
   return [...tokens, ...(price.image === undefined ? [] : [`${dollars(price.image)} an image`])].join(', ')
-}
-
-function limitLines(owner: string, limits: Limits): readonly string[] {
-  const { spend } = limits
-  const parts = [
-    counted(limits.requestsPerMinute, 'requests a minute'),
-    counted(limits.tokensPerMinute, 'tokens a minute'),
-    counted(limits.concurrentRequests, 'requests at once'),
-    spent(spend?.day, 'a day'),
-    spent(spend?.month, 'a month'),
-    spent(spend?.total, 'in total'),
-  ].filter((part) => part !== undefined)
-  return [`limits of ${owner}: ${parts.length === 0 ? 'none' : parts.join(', ')}`]
-}
-
-function counted(count: number | undefined, what: string): string | undefined {
-  return count === undefined ? undefined : `${count} ${what}`
-}
-
-function spent(microUsd: number | undefined, window: string): string | undefined {
-  return microUsd === undefined ? undefined : `${dollars(microUsd)} ${window}`
-}
-
-/** Whole micro-dollars as dollars, with as many digits as they have. */
-function dollars(microUsd: number): string {
-  return `$${(microUsd / 1_000_000).toFixed(6).replace(/\.?0+$/, '')}`
 }

@@ -15,7 +15,7 @@ async function weir(...args: string[]): Promise<{ code: number; stdout: string; 
   return { code, stdout, stderr }
 }
 
-const commands = ['serve', 'check', 'explain', 'version']
+const commands = ['serve', 'check', 'keys', 'usage', 'explain', 'version']
 
 test('--help lists every command', async () => {
   for (const ask of ['--help', '-h', 'help']) {

@@ -1,0 +1,140 @@
+/** `weir keys` as an operator meets it: with the embedded store and with a real Redis. */
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isMistyped } from '../../src/ledger/token.ts'
+import { RedisServer } from '../support/redis.ts'
+import { closedPort } from '../support/upstream.ts'
+import { World } from './world.ts'
+
+// Several processes are started by each test, on machines that may be busy.
+setDefaultTimeout(30_000)
+
+for (const kind of ['embedded', 'redis'] as const) {
+  test(`${kind}: a key is made, listed, explained, revoked, and its id stays taken`, async () => {
+    await using redis = kind === 'redis' ? await RedisServer.start(['--maxmemory-policy', 'noeviction']) : undefined
+    await using world = await World.make(redis?.url)
+    const models = ['--models', 'small, x-*', '--expires', '90d']
+    const made = await world.weir('keys', 'create', '--org', 'acme', '--id', 'laptop', ...models)
+    expect(made.code).toBe(0)
+    expect(made.stdout).toMatch(/^gwk_\w{8}_\w{49}\n$/)
+    const token = made.stdout.trim()
+    expect(isMistyped(token)).toBe(false)
+    expect(made.stderr).toMatch(
+      /^weir: key "laptop" of organisation "acme" may use 1 of 2 models and expires at [^\n]+\n$/,
+    )
+
+    const { keys } = JSON.parse((await world.weir('keys', 'list', '--json')).stdout)
+    const laptop = keys[1]
+    expect(keys.map((key: { id: string }) => key.id)).toEqual(['ci', 'laptop', 'old'])
+    expect(laptop).toEqual({
+      ...{ id: 'laptop', organization: 'acme', source: 'store', shown: token.slice(0, 12), models: ['small', 'x-*'] },
+      ...{ created_at: expect.any(String), expires_at: expect.any(String), revoked_at: null, state: 'active' },
+    })
+    expect(Date.parse(laptop.expires_at) - Date.parse(laptop.created_at)).toBe(90 * 86_400_000)
+
+    const explain = ['explain', '--key', 'laptop', '--model', 'large'] as const
+    expect((await world.weir(...explain)).stdout).toContain(
+      'large: denied, the models of key "laptop" do not include it',
+    )
+    const revoke = ['keys', 'revoke', '--id', 'laptop'] as const
+    expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" is revoked\n' })
+    expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" was revoked before\n' })
+    expect((await world.weir(...explain)).stdout).toContain('the key is revoked: 401 invalid_api_key\n')
+    expect((await world.weir('keys', 'list')).stdout).toMatch(/\nlaptop +acme +store +gwk_\w{8}_… .* revoked\n/)
+    const again = await world.weir('keys', 'create', '--org', 'acme', '--id', 'laptop')
+    expect([again.code, again.stdout]).toEqual([1, ''])
+    expect(again.stderr).toContain('"laptop" is taken')
+  })
+}
+
+describe('what is kept', () => {
+  test('the hash, never the key', async () => {
+    await using world = await World.make()
+    const { stdout } = await world.weir('keys', 'create', '--org', 'acme', '--id', 'laptop')
+    const files = await readdir(world.dataDir)
+    const kept = await Promise.all(files.map((file) => readFile(join(world.dataDir, file), 'latin1')))
+    const hash = new Bun.CryptoHasher('sha256').update(stdout.trim()).digest('hex')
+    expect(kept.join('')).toContain(hash)
+    expect(kept.join('')).not.toContain(stdout.trim().slice(13))
+  })
+
+  test('the list: both sources with their states, of one organisation or all', async () => {
+    await using world = await World.make()
+    await world.weir('keys', 'create', '--org', 'other', '--id', 'laptop')
+    const listed = async (...flags: string[]) => {
+      const { keys } = JSON.parse((await world.weir('keys', 'list', '--json', ...flags)).stdout)
+      return keys.map((key: Record<string, string>) => `${key['id']} ${key['source']} ${key['state']}`)
+    }
+    const ofOther = ['laptop store active', 'old configuration disabled']
+    expect(await listed()).toEqual(['ci configuration active', ...ofOther])
+    expect(await listed('--org', 'other')).toEqual(ofOther)
+    await world.configure(
+      'organizations: [{ id: acme, keys: [{ id: ci, key: 0123456789abcdef, expires_at: 2020-01-01 }] }]',
+    )
+    expect(await listed()).toEqual(['ci configuration expired', 'laptop store orphaned'])
+    const { code, stderr } = await world.weir('explain', '--key', 'laptop', '--model', 'small')
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining('organisation "other", which the configuration does not have'),
+    ])
+  })
+})
+
+describe('what cannot be: one line, 1', () => {
+  test.each([
+    ['create --org acne --id x', 'the configuration has no organisation "acne" (did you mean "acme"?)'],
+    ['create --org acme --id ci', 'the id "ci" is taken by a key of the configuration; choose another'],
+    ['revoke --id ci', 'key "ci" stands in the configuration: set disabled: true there and send weir serve a SIGHUP'],
+    ['revoke --id cj', 'no key has the id "cj"'],
+    ['list --org acne', 'there is no organisation "acne" (did you mean "acme"?)'],
+    ['list --config none.yaml', undefined],
+  ])('%s', async (line, words) => {
+    await using world = await World.make()
+    const { code, stdout, stderr } = await world.weir('keys', ...line.split(' '))
+    expect([code, stdout]).toEqual([1, ''])
+    if (words === undefined) expect(stderr).toMatch(/^none\.yaml: there is no such file[^\n]*\n$/)
+    else expect(stderr).toBe(`weir: ${words}\n`)
+  })
+
+  test('Redis is away', async () => {
+    await using world = await World.make(`redis://127.0.0.1:${await closedPort()}/0`)
+    const create = await world.weir('keys', 'create', '--org', 'acme', '--id', 'x')
+    expect(create).toEqual({ code: 1, stdout: '', stderr: 'weir: Redis does not answer.\n' })
+  })
+})
+
+describe('wrong usage: one line, 2', () => {
+  test.each([
+    '',
+    'creat',
+    'constructor',
+    'create --org acme',
+    'create --org acme --id -x',
+    'create --org acme --id a/b',
+    'create --org acme --id x --models=',
+    'create --org acme --id x --models a,,b',
+    'create --org acme --id x --expires soon',
+    'create --org acme --id x --expires 0d',
+    'create --org acme --id x --expires 2020-01-01',
+    'create --org acme --id x --expires 2030-02-30',
+    'list --csv',
+    'revoke',
+    'revoke laptop',
+  ])('keys %s', async (line) => {
+    await using world = await World.make()
+    const { code, stdout, stderr } = await world.weir('keys', ...line.split(' ').filter((word) => word !== ''))
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toMatch(/^weir: [^\n]+ \(see --help\)\n$/)
+  })
+})
+
+test('every verb has its help', async () => {
+  await using world = await World.make()
+  for (const verb of ['create', 'list', 'revoke']) {
+    const { code, stdout, stderr } = await world.weir('keys', verb, '--help')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toStartWith(`Usage: weir keys ${verb}`)
+  }
+})

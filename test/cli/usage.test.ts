@@ -1,0 +1,170 @@
+/** `weir usage`, and what `weir explain` says is left, as an operator meets them: with the embedded ledger and with a real Redis. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Ledger } from '../../src/ledger/ledger.ts'
+import { dayOf, dayText } from '../../src/ledger/window.ts'
+import { RedisServer } from '../support/redis.ts'
+import { closedPort } from '../support/upstream.ts'
+import { use, World } from './world.ts'
+
+// Several processes are started by each test, on machines that may be busy.
+setDefaultTimeout(30_000)
+
+const ci = { organization: 'acme', key: 'ci' }
+const made = { organization: 'acme', key: 'made' }
+const old = { organization: 'other', key: 'old' }
+
+const small = {
+  ...{ requests: 2, estimated_requests: 1, input_tokens: 200, cached_input_tokens: 40, output_tokens: 20 },
+  ...{ images: 0, cost_micro_usd: 1_000_125 },
+}
+const large = {
+  ...{ requests: 2, estimated_requests: 0, input_tokens: 200, cached_input_tokens: 0, output_tokens: 20 },
+  ...{ images: 3, cost_micro_usd: 2_500_000 },
+}
+const total = {
+  ...{ requests: 4, estimated_requests: 1, input_tokens: 400, cached_input_tokens: 40, output_tokens: 40 },
+  ...{ images: 3, cost_micro_usd: 3_500_125 },
+}
+
+async function fill(ledger: Ledger): Promise<void> {
+  await use(ledger, ci, 'small', { cost: 125, cachedInputTokens: 40 })
+  await use(ledger, made, 'small', { cost: 1_000_000, estimated: true })
+  await use(ledger, made, 'large', { cost: 2_000_000, images: 3 })
+  await use(ledger, old, 'large', { cost: 500_000 })
+}
+
+for (const kind of ['embedded', 'redis'] as const) {
+  describe(kind, () => {
+    let redis: RedisServer | undefined
+    let world: World
+    let ledger: Ledger
+    let today: string
+    let since: string
+
+    beforeAll(async () => {
+      redis = kind === 'redis' ? await RedisServer.start(['--maxmemory-policy', 'noeviction']) : undefined
+      world = await World.make(redis?.url)
+      ledger = await world.ledger()
+      today = dayText(dayOf(Date.now()))
+      since = `${today.slice(0, 8)}01`
+      await fill(ledger)
+      await world.committed(total.requests)
+    })
+    afterAll(async () => {
+      await ledger.close()
+      await world[Symbol.asyncDispose]()
+      await redis?.[Symbol.asyncDispose]()
+    })
+
+    /** The ledger stays open as a gateway's would. */
+    async function answer(...flags: readonly string[]) {
+      const { code, stdout } = await world.weir('usage', ...flags)
+      expect(code).toBe(0)
+      return stdout
+    }
+
+    test('by model, while the ledger is in use: the figures and their total', async () => {
+      const { until, ...rest } = JSON.parse(await answer('--json'))
+      expect(rest).toEqual({
+        since,
+        by: 'model',
+        rows: [
+          { model: 'large', ...large },
+          { model: 'small', ...small },
+        ],
+        total,
+      })
+      expect(Date.parse(until)).toBeGreaterThan(Date.parse(today))
+    })
+
+    test('by key, org and day: the same total in other rows', async () => {
+      for (const [by, column, names] of [
+        ['key', 'key', ['ci', 'made', 'old']],
+        ['org', 'organization', ['acme', 'other']],
+        ['day', 'day', [today]],
+      ] as const) {
+        const told = JSON.parse(await answer('--json', '--by', by))
+        expect(told.by).toBe(by)
+        expect(told.rows.map((row: Readonly<Record<string, unknown>>) => row[column])).toEqual(names)
+        expect(told.total).toEqual(total)
+      }
+    })
+
+    test('of one organisation, of one key, of other days', async () => {
+      const of = async (...flags: string[]) => JSON.parse(await answer('--json', ...flags)).total.cost_micro_usd
+      expect(await of('--org', 'acme')).toBe(3_000_125)
+      expect(await of('--key', 'made')).toBe(3_000_000)
+      expect(await of('--org', 'other', '--key', 'made')).toBe(0)
+      expect(await of('--since', '2020-01-01', '--until', today)).toBe(0)
+      expect(await of('--since', today)).toBe(3_500_125)
+    })
+
+    test('a table and CSV', async () => {
+      expect(await answer()).toBe(
+        `model  requests  estimated  input  cached  output  images       cost
+large         2          0    200       0      20       3      $2.50
+small         2          1    200      40      20       0  $1.000125
+total         4          1    400      40      40       3  $3.500125
+`,
+      )
+      expect(await answer('--csv', '--by', 'org')).toBe(
+        `organization,requests,estimated_requests,input_tokens,cached_input_tokens,output_tokens,images,cost_micro_usd
+acme,3,1,300,40,30,3,3000125
+other,1,0,100,0,10,0,500000
+`,
+      )
+    })
+
+    test('explain says what is left of each limit, of the organisation and of the key', async () => {
+      const { code, stdout } = await world.weir('explain', '--key', 'ci', '--model', 'small')
+      expect(code).toBe(0)
+      expect(stdout).toMatch(
+        /limits of organisation "acme": 60 requests a minute \(\d+ left\), \$5\.00 a day \(\$1\.999875 left, renews \d{4}-\d\d-\d\d\)\n/,
+      )
+      expect(stdout).toContain('limits of key "ci": $1.00 in total ($0.999875 left)\n')
+    })
+  })
+}
+
+test('nothing was used yet: an empty table; of an organisation that does not exist with a remark', async () => {
+  await using world = await World.make()
+  const empty =
+    'model  requests  estimated  input  cached  output  images   cost\ntotal         0          0      0       0       0       0  $0.00\n'
+  expect(await world.weir('usage')).toEqual({ code: 0, stderr: '', stdout: empty })
+  const { code, stderr } = await world.weir('usage', '--org', 'acne')
+  expect([code, stderr]).toEqual([0, 'weir: the configuration has no organisation "acne" (did you mean "acme"?)\n'])
+})
+
+test('a ledger that cannot be read: one line, 1; explain explains all the same', async () => {
+  await using damaged = await World.make()
+  await (await damaged.ledger()).close()
+  await writeFile(join(damaged.dataDir, 'ledger.sqlite'), 'x'.repeat(9000))
+  await using away = await World.make(`redis://127.0.0.1:${await closedPort()}/0`)
+  for (const world of [damaged, away]) {
+    const { code, stdout, stderr } = await world.weir('usage')
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(/^weir: [^\n]*(?:ledger\.sqlite is damaged|Redis does not answer)[^\n]*\n$/)
+    const explained = await world.weir('explain', '--key', 'ci', '--model', 'small')
+    expect([explained.code, explained.stderr]).toEqual([0, stderr])
+    expect(explained.stdout).toContain('"acme": 60 requests a minute, $5.00 a day\n')
+    expect(explained.stdout).toEndWith('the ledger cannot be asked: what is left of them is not known\n')
+  }
+})
+
+test.each([
+  '--by colour',
+  '--by constructor',
+  '--since 2026-02-30',
+  '--since 2026-11-01T00:00:00Z',
+  '--since 2026-11-02 --until 2026-11-02',
+  '--json --csv',
+  'more',
+])('wrong usage: one line, 2: %s', async (line) => {
+  await using world = await World.make()
+  const { code, stdout, stderr } = await world.weir('usage', ...line.split(' '))
+  expect([code, stdout]).toEqual([2, ''])
+  expect(stderr).toMatch(/^weir: [^\n]+ \(see --help\)\n$/)
+})
