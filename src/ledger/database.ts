@@ -62,12 +62,14 @@ function prepare(database: Database, path: string, schema: Schema): void {
   database.run('PRAGMA journal_mode = WAL')
   database.run('PRAGMA synchronous = NORMAL')
   database.run('PRAGMA foreign_keys = OFF')
-  if (!checkVersion(database, path, schema, true)) {
-    database.transaction(() => {
-      database.run(schema.sql)
-      database.run(`PRAGMA user_version = ${schema.version}`)
-    })()
-  }
+  if (checkVersion(database, path, schema, true)) return
+  const make = database.transaction(() => {
+    // Workers that start together open the same new file: whoever gets the lock second finds it made.
+    if (checkVersion(database, path, schema, true)) return
+    database.run(schema.sql)
+    database.run(`PRAGMA user_version = ${schema.version}`)
+  })
+  make.immediate()
 }
 
 function checkWhole(database: Database, path: string, schema: Schema): void {

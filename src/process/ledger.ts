@@ -1,14 +1,16 @@
-/** Which kind of ledger there is, decided once: everything else knows the interfaces alone. */
+/**
+ * Which kind of ledger there is, decided once: everything else knows the interfaces alone. What Redis needs is loaded where there is
+ * one: its client takes 40 ms, and a worker is to be ready in 300.
+ */
 
+import { LedgerFileError } from '../ledger/database.ts'
 import { EmbeddedKeyStore } from '../ledger/embedded/keys.ts'
 import { EmbeddedLedger } from '../ledger/embedded/ledger.ts'
 import { EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/readings.ts'
 import type { KeyStore } from '../ledger/key-store.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { RedisPlace } from '../ledger/redis/connect.ts'
-import { RedisKeyStore } from '../ledger/redis/keys.ts'
-import { RedisLedger, type WhenUnreachable } from '../ledger/redis/ledger.ts'
-import { RedisStandings, RedisUsageLog } from '../ledger/redis/readings.ts'
+import type { WhenUnreachable } from '../ledger/redis/ledger.ts'
 import type { Standings } from '../ledger/standings.ts'
 import type { UsageLog } from '../ledger/usage-log.ts'
 
@@ -22,25 +24,40 @@ export interface LedgerPlace {
 /** For a gateway. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator. */
 export async function openLedger({ ledger, ledgerUnreachable, dataDir }: LedgerPlace): Promise<Ledger> {
   if (ledger.kind === 'embedded') return EmbeddedLedger.open(dataDir)
+  const { RedisLedger } = await import('../ledger/redis/ledger.ts')
   return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable)
 }
 
 /** For `weir usage`, whether or not a gateway runs. Throws as `openLedger`. */
 export async function openUsageLog({ ledger, dataDir }: LedgerPlace): Promise<UsageLog> {
-  return ledger.kind === 'embedded' ? new EmbeddedUsageLog(dataDir) : RedisUsageLog.open(ledger.redis)
+  if (ledger.kind === 'embedded') return new EmbeddedUsageLog(dataDir)
+  const { RedisUsageLog } = await import('../ledger/redis/readings.ts')
+  return RedisUsageLog.open(ledger.redis)
 }
 
 /** For `weir explain`, whether or not a gateway runs. Throws as `openLedger`. */
 export async function openStandings({ ledger, dataDir }: LedgerPlace): Promise<Standings> {
-  return ledger.kind === 'embedded' ? new EmbeddedStandings(dataDir) : RedisStandings.open(ledger.redis)
+  if (ledger.kind === 'embedded') return new EmbeddedStandings(dataDir)
+  const { RedisStandings } = await import('../ledger/redis/readings.ts')
+  return RedisStandings.open(ledger.redis)
 }
 
 /** For `weir keys`, whether or not a gateway runs. Throws as `openLedger`. */
 export async function openKeyStore({ ledger, dataDir }: LedgerPlace): Promise<KeyStore> {
-  return ledger.kind === 'embedded' ? new EmbeddedKeyStore(dataDir) : RedisKeyStore.open(ledger.redis)
+  if (ledger.kind === 'embedded') return new EmbeddedKeyStore(dataDir)
+  const { RedisKeyStore } = await import('../ledger/redis/keys.ts')
+  return RedisKeyStore.open(ledger.redis)
 }
 
 /** For a gateway, which watches it: does not wait for Redis. */
-export function watchedKeyStore({ ledger, dataDir }: LedgerPlace): KeyStore {
-  return ledger.kind === 'embedded' ? new EmbeddedKeyStore(dataDir) : RedisKeyStore.begin(ledger.redis)
+export async function watchedKeyStore({ ledger, dataDir }: LedgerPlace): Promise<KeyStore> {
+  if (ledger.kind === 'embedded') return new EmbeddedKeyStore(dataDir)
+  const { RedisKeyStore } = await import('../ledger/redis/keys.ts')
+  return RedisKeyStore.begin(ledger.redis)
+}
+
+/** True for an error of the functions above whose message is for the operator. */
+export function isLedgerProblem(error: unknown): error is Error {
+  // By its name: to know the class would be to load it.
+  return error instanceof LedgerFileError || (error instanceof Error && error.name === 'RedisUnfitError')
 }

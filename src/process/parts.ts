@@ -6,7 +6,7 @@ import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
 import { acceptCount } from '../dialects/messages/request.ts'
 import { Sealer } from '../dialects/responses/compaction.ts'
-import { LocalItemMemory } from '../dialects/responses/memory.ts'
+import type { ItemMemory } from '../dialects/responses/memory.ts'
 import { responses } from '../dialects/responses/responses.ts'
 import { Affinity } from '../gateway/affinity.ts'
 import { Breaker, type Rest } from '../gateway/breaker.ts'
@@ -22,6 +22,7 @@ import { gemini } from '../providers/gemini/gemini.ts'
 import { azure, openai } from '../providers/openai/openai.ts'
 import type { Provider } from '../providers/provider.ts'
 import { compactionKeys } from './compaction-keys.ts'
+import { itemMemory } from './item-memory.ts'
 import { Keys, type Stored } from './keys.ts'
 import { errorFields, type Log, type Logger } from './log.ts'
 import type { News } from './messages.ts'
@@ -42,7 +43,7 @@ const adapters: ReadonlyMap<ProviderDialect, Provider> = new Map([
 
 interface Prepared {
   readonly config: Config
-  readonly memory: LocalItemMemory | undefined
+  readonly memory: ItemMemory | undefined
   readonly parts: EdgeParts
 }
 
@@ -50,7 +51,7 @@ interface Prepared {
 interface Lasting {
   readonly ledger: Ledger
   readonly logger: Logger
-  readonly memory: LocalItemMemory | undefined
+  readonly memory: ItemMemory | undefined
   readonly breaker: Breaker
   readonly affinity: Affinity
   readonly stored: () => Stored
@@ -60,7 +61,7 @@ interface Lasting {
 export class Service {
   readonly state: EdgeState
   readonly fetch: App['fetch']
-  private memory: LocalItemMemory | undefined
+  private memory: ItemMemory | undefined
   private prepared: Prepared | undefined
   private stored: Stored = { records: [], ids: new Set() }
   private readonly breaker: Breaker
@@ -73,7 +74,7 @@ export class Service {
     private readonly ledger: Ledger,
     spread: (news: News) => void = () => {},
   ) {
-    this.memory = memoryOf(config)
+    this.memory = itemMemory(config, sealerOf(config))
     this.breaker = new Breaker(undefined, (rest) => {
       logRest(log.logger, rest)
       spread({ about: 'rest', rest })
@@ -102,7 +103,7 @@ export class Service {
     const { logger } = this.log
     // What callers may refer back to outlives a reload, unless it is to be remembered for another time.
     const same = config.responses.rememberItemsSeconds === this.config.responses.rememberItemsSeconds
-    const memory = same ? this.memory : memoryOf(config)
+    const memory = same ? this.memory : itemMemory(config, sealerOf(config))
     const stored = () => this.stored
     const lasting = { ledger, logger, memory, breaker, affinity, stored }
     this.prepared = { config, memory, parts: buildParts(config, lasting) }
@@ -189,13 +190,6 @@ function sealerOf(config: Config): Sealer {
     const why = error instanceof Error ? error.message : String(error)
     throw new UnusableConfiguration(`data_dir: the key that seals compacted conversations cannot be used: ${why}`)
   }
-}
-
-/** Sealed under a key of the process's own: nothing of it outlives the process. */
-function memoryOf({ responses: { rememberItemsSeconds } }: Config): LocalItemMemory | undefined {
-  if (rememberItemsSeconds === 0) return undefined
-  const key = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64')
-  return new LocalItemMemory({ sealer: new Sealer([key]), ttlSeconds: rememberItemsSeconds })
 }
 
 function upstreamOf(config: ProviderConfig): Upstream {

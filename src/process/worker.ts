@@ -4,12 +4,10 @@
  */
 
 import type { Server } from 'bun'
-import { LedgerFileError } from '../ledger/database.ts'
-import { RedisUnfitError } from '../ledger/redis/connect.ts'
 import { explain } from './address.ts'
 import { descriptorLimit, isCrowded } from './descriptors.ts'
 import { drain } from './drain.ts'
-import { openLedger, watchedKeyStore } from './ledger.ts'
+import { isLedgerProblem, openLedger, watchedKeyStore } from './ledger.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
 import { Service, UnusableConfiguration } from './parts.ts'
@@ -156,7 +154,7 @@ const KEYS_MS_MAX = 500
 
 /** Follows the keys made by command. What is returned ends it. */
 async function watchKeys(config: Start['config'], service: Service): Promise<() => Promise<void>> {
-  const store = watchedKeyStore(config)
+  const store = await watchedKeyStore(config)
   const first = Promise.withResolvers<void>()
   const stop = store.watch((records) => {
     service.tellKeys(records)
@@ -172,7 +170,7 @@ async function watchKeys(config: Start['config'], service: Service): Promise<() 
 /** The operator's line of a configuration that cannot be served; anything else is a bug, and ends the process. */
 function problemOf(error: unknown): string {
   if (error instanceof UnusableConfiguration) return error.message
-  if (error instanceof LedgerFileError || error instanceof RedisUnfitError) return error.message
+  if (isLedgerProblem(error)) return error.message
   throw error
 }
 

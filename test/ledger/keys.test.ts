@@ -93,7 +93,7 @@ describe.each(places)('the %s key store', (name, place) => {
   })
 
   test('tells a gateway of new keys and of revoked ones within a second', async () => {
-    const watching = watchedKeyStore(place())
+    const watching = await watchedKeyStore(place())
     let keys: readonly KeyRecord[] = []
     let changed = Promise.withResolvers<void>()
     const stop = watching.watch((now) => {

@@ -1,0 +1,36 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { textOf } from '../support/bytes.ts'
+import { ask, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
+import { chatBody, json } from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+
+setDefaultTimeout(30_000)
+
+test('with Redis every worker knows the items that another one sent', async () => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  upstream.on('m', json(200, chatBody('The word is plum.')))
+  await using gateway = await Gateway.start({
+    providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
+    models: { m: ['up/m'] },
+    config: { ledger: { redis: redis.url }, workers: 2 },
+  })
+  const post = async (input: unknown) => {
+    const body = JSON.stringify({ model: 'm', input })
+    return await ask(gateway.port, requestBytes('/v1/responses', { key: KEY, body }))
+  }
+  const { output } = JSON.parse((await post('Say a word.')).text)
+  const reference = { type: 'item_reference', id: output[0].id }
+  // Each on a connection of its own: the kernel deals them out over the workers.
+  for (let turn = 0; turn < 12; turn++) {
+    expect((await post([reference, { role: 'user', content: 'Again.' }])).status).toBe(200)
+    expect(textOf(upstream.calls.at(-1)?.body ?? new Uint8Array())).toContain('The word is plum.')
+  }
+  const unknown = await post([
+    { type: 'item_reference', id: 'msg_of_nobody' },
+    { role: 'user', content: 'x' },
+  ])
+  expect([unknown.status, unknown.text]).toEqual([400, expect.stringContaining('store')])
+})
