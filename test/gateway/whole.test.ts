@@ -79,11 +79,19 @@ const bad: readonly (readonly [name: string, scenario: Scenario])[] = [
   ['bomb', does.gzipped(padded(40 * MIB))],
 ]
 
+/** Around the size up to which an answer goes out in one write with its head; umlauts take two bytes. */
+const lengths = [6 * 1024, 13 * 1024, 15 * 1024, 500 * 1024]
+const umlauts = (length: number) => `${'\u00fc'.repeat(length / 2)}.`
+const long = lengths.flatMap((length): [string, Scenario][] => [
+  [`whole-${length}`, does.json(200, does.chatBody(umlauts(length)))],
+  [`streamed-${length}`, does.stream(does.chatFrames(['short', umlauts(length)]))],
+])
+
 let stage: Stage
 
 beforeAll(async () => {
   const followed = bad.map(([name, scenario]) => [`${name}-2`, [scenario, does.says('second')]] as const)
-  stage = await Stage.start({ ...Object.fromEntries([...good, ...bad]), ...Object.fromEntries(followed) })
+  stage = await Stage.start({ ...Object.fromEntries([...good, ...bad, ...long]), ...Object.fromEntries(followed) })
 })
 
 afterAll(async () => await stage[Symbol.asyncDispose]())
@@ -117,6 +125,20 @@ describe('a whole answer from', () => {
       outcome: 'completed',
       usage: 'provider',
     })
+  })
+})
+
+describe('an answer of any length is whole', () => {
+  test.each(lengths)('%d bytes of text', async (length) => {
+    const answer = await stage.ask(`whole-${length}`)
+    expect([answer.status, answer.end, answer.header('content-type')]).toEqual([200, 'whole', 'application/json'])
+    expect(answer.json()).toMatchObject({ choices: [{ message: { content: umlauts(length) } }] })
+  })
+
+  test.each(lengths)('%d bytes of text, streamed', async (length) => {
+    const answer = await stage.ask(`streamed-${length}`, STREAM)
+    expect(answer.end).toBe('whole')
+    expect(seen(answer.text)).toEqual({ text: `short${umlauts(length)}`, finish: 'stop', done: true })
   })
 })
 
