@@ -3,7 +3,9 @@
 import { parseArgs } from 'node:util'
 import { machine, openFilesMax } from './machine.ts'
 import { type Served, startPassThrough, startProvider, startWeir } from './processes.ts'
-import { FULL, type Measurement, type Plan, QUICK, scenarios } from './scenarios.ts'
+import { FULL, ledgerScenarios, type Measurement, type Plan, QUICK, scenarios } from './scenarios.ts'
+
+const NAMES = [...Object.keys(scenarios), ...Object.keys(ledgerScenarios)]
 
 const HELP = `usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself]
 
@@ -11,7 +13,7 @@ Starts a provider, a bare pass-through server and weir, drives both gateways wit
 their ratios. CPU time is that of the gateway's processes alone (/proc), so other programs on the machine disturb it little.
 
   --quick           three short rounds instead of five
-  --only            of: ${Object.keys(scenarios).join(', ')}
+  --only            of: ${NAMES.join(', ')}
   --json            figures as JSON on standard output
   --against-itself  a second pass-through in the place of weir: shows how far two equal things differ here
 
@@ -36,8 +38,8 @@ function flags(args: readonly string[]): Flags | undefined {
       help: { type: 'boolean', default: false },
     },
   })
-  const only = values.only?.split(',') ?? Object.keys(scenarios)
-  if (values.help || only.some((name) => !Object.hasOwn(scenarios, name))) return undefined
+  const only = values.only?.split(',') ?? NAMES
+  if (values.help || only.some((name) => !NAMES.includes(name))) return undefined
   return { plan: fitted(values.quick ? QUICK : FULL), only, json: values.json, itself: values['against-itself'] }
 }
 
@@ -53,31 +55,28 @@ function fitted(plan: Plan): Plan {
 
 /** Fresh processes for each scenario: what one left behind in memory does not count for the next. */
 async function measure(name: string, { plan, itself }: Flags): Promise<readonly Measurement[]> {
+  await using provider = await startProvider()
+  const ledger = ledgerScenarios[name]
+  if (ledger !== undefined) return await ledger(provider, plan)
   const scenario = scenarios[name]
   if (scenario === undefined) return []
-  await using provider = await startProvider()
   await using passThrough = await startPassThrough(provider)
   await using other: Served = itself ? await startPassThrough(provider) : await startWeir(provider)
   const second: Served = itself ? { ...other, name: 'weir' } : other
   return await scenario({ provider, gateways: [passThrough, second], plan })
 }
 
-function figureOf(measurement: Measurement, gateway: string): number {
-  return measurement.figures.find((figure) => figure.gateway === gateway)?.value ?? Number.NaN
-}
-
-/** One line of the table: the figures, their ratio, and the goal where there is one. */
-function row(measurement: Measurement): string {
-  const pass = figureOf(measurement, 'pass-through')
-  const weir = figureOf(measurement, 'weir')
-  const ratio = weir / pass
-  const { ratioMax, valueMax, unit, name } = measurement
+/** One line of the table: the figures, their ratio, and the goal where there is one. The yardstick comes first, where there is one. */
+function row({ figures, ratioMax, valueMax, unit, name }: Measurement): string {
+  const weir = figures.at(-1)?.value ?? Number.NaN
+  const yardstick = figures.length > 1 ? figures[0]?.value : undefined
+  const ratio = yardstick === undefined ? Number.NaN : weir / yardstick
   const missed = (ratioMax !== undefined && ratio > ratioMax) || (valueMax !== undefined && weir > valueMax)
   const goal = ratioMax !== undefined ? `≤ ${ratioMax} ×` : valueMax !== undefined ? `≤ ${valueMax} ${unit}` : ''
   const cells = [
-    `${pass.toFixed(2)} ${unit}`,
+    yardstick === undefined ? '' : `${yardstick.toFixed(2)} ${unit}`,
     `${weir.toFixed(2)} ${unit}`,
-    `${ratio.toFixed(2)} ×`,
+    yardstick === undefined ? '' : `${ratio.toFixed(2)} ×`,
     goal,
     missed ? 'missed' : '',
   ]

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
+import { Redis } from 'ioredis'
 import type { Dialect } from './dialects.ts'
 import type { Counts, FromLoad, ToLoad } from './load.ts'
 import { type Kind, MODELS } from './speech.ts'
@@ -64,12 +65,27 @@ export async function startPassThrough(provider: Served): Promise<Served> {
   return { name: 'pass-through', port, pid: child.pid, converts: false, [Symbol.asyncDispose]: () => end(child) }
 }
 
-/** `weir serve` with one worker and the embedded ledger, its log in a file as an operator would have it. */
-export async function startWeir(provider: Served): Promise<Served> {
+/** A weir whose ledger can be asked what it has counted. */
+export interface ServedWeir extends Served {
+  /** Answers that it has charged for, once the last of them is written. */
+  charged(): Promise<number>
+}
+
+/** What a weir of the bench is to hold its limits in, where it has any. */
+export interface Limited {
+  /** The address of a Redis; absent: the embedded ledger. */
+  readonly redis?: string
+}
+
+/**
+ * `weir serve` with one worker, its log in a file as an operator would have it; without limits and with the embedded ledger unless
+ * `limited`: then with every limit there is, none of which is ever reached.
+ */
+export async function startWeir(provider: Served, limited?: Limited): Promise<ServedWeir> {
   const folder = await mkdtemp(join(tmpdir(), 'weir-bench-'))
   const config = join(folder, 'weir.yaml')
   const log = join(folder, 'log')
-  await Bun.write(config, JSON.stringify(configuration(provider, folder)))
+  await Bun.write(config, JSON.stringify(configuration(provider, folder, limited)))
   await Bun.write(log, '')
   const child = Bun.spawn([process.execPath, MAIN, 'serve', '--config', config], {
     cwd: folder,
@@ -84,15 +100,62 @@ export async function startWeir(provider: Served): Promise<Served> {
   }
   for (;;) {
     const address = /"address":"http:\/\/[^"]*:(\d+)"/.exec(await Bun.file(log).text())?.[1]
-    if (address !== undefined)
-      return { name: 'weir', port: Number(address), pid: child.pid, converts: true, [Symbol.asyncDispose]: dispose }
+    if (address !== undefined) {
+      const charged = () => usageOf(config)
+      const port = Number(address)
+      return { name: 'weir', port, pid: child.pid, converts: true, charged, [Symbol.asyncDispose]: dispose }
+    }
     if (child.exitCode !== null) throw new Error(`weir ended with ${child.exitCode}: ${await Bun.file(log).text()}`)
     await Bun.sleep(10)
   }
 }
 
-function configuration(provider: Served, folder: string): object {
+async function usageOf(config: string): Promise<number> {
+  // Settlements are committed each 20 ms, and with Redis sent behind that.
+  await Bun.sleep(1000)
+  const words = [process.execPath, MAIN, 'usage', '--json', '--config', config]
+  const { stdout, exitCode } = Bun.spawnSync(words, { env: { PATH: process.env['PATH'] ?? '' } })
+  if (exitCode !== 0) throw new Error(`weir usage ended with ${exitCode}`)
+  return Number(JSON.parse(stdout.toString()).total.requests)
+}
+
+export interface RedisProcess extends AsyncDisposable {
+  readonly url: string
+}
+
+/** A Redis as it comes, without persistence. */
+export async function startRedis(): Promise<RedisProcess> {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-bench-redis-'))
+  const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = taken
+  taken.stop(true)
+  const child = Bun.spawn(
+    ['redis-server', '--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder],
+    { stdio: ['ignore', 'ignore', 'inherit'] },
+  )
+  const probe = new Redis(port, '127.0.0.1', { retryStrategy: () => 20, maxRetriesPerRequest: null })
+  probe.on('error', () => undefined)
+  await probe.ping()
+  probe.disconnect()
+  const dispose = async () => {
+    await end(child)
+    await rm(folder, { recursive: true, force: true })
+  }
+  return { url: `redis://127.0.0.1:${port}`, [Symbol.asyncDispose]: dispose }
+}
+
+/** Every limit, and none of them in reach. */
+export const LIMITS = {
+  requests_per_minute: 1_000_000_000,
+  tokens_per_minute: 1_000_000_000,
+  concurrent_requests: 1_000_000,
+  spend: { day: 1_000_000, month: 1_000_000, total: 1_000_000 },
+} as const
+
+function configuration(provider: Served, folder: string, limited: Limited | undefined): object {
+  const limits = limited === undefined ? {} : { limits: LIMITS }
   return {
+    ledger: limited?.redis === undefined ? 'embedded' : { redis: limited.redis },
     listen: { host: '127.0.0.1', port: 0 },
     admin: { host: '127.0.0.1', port: 0 },
     data_dir: join(folder, 'data'),
@@ -108,7 +171,7 @@ function configuration(provider: Served, folder: string): object {
       max_output_tokens: 16_000,
       supports: ['tools'],
     })),
-    organizations: [{ id: 'bench', keys: [{ id: 'bench-key', key: KEY }] }],
+    organizations: [{ id: 'bench', ...limits, keys: [{ id: 'bench-key', key: KEY, ...limits }] }],
   }
 }
 

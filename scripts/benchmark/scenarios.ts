@@ -1,9 +1,18 @@
 /** The measurements of the bench. Each runs the gateways one after the other, round by round, and gives the medians. */
 
 import type { Dialect } from './dialects.ts'
+import { atPace } from './ledger-pace.ts'
 import type { Counts } from './load.ts'
 import { cpuMs, residentBytes } from './machine.ts'
-import { type Asked, Loader, type ProviderProcess, type Served } from './processes.ts'
+import {
+  type Asked,
+  Loader,
+  type ProviderProcess,
+  type Served,
+  type ServedWeir,
+  startRedis,
+  startWeir,
+} from './processes.ts'
 import { BURST_EVENTS, BURSTS } from './speech.ts'
 
 export interface Plan {
@@ -40,6 +49,7 @@ export interface Measurement {
 
 export interface Stage {
   readonly provider: ProviderProcess
+  /** The yardstick, then weir. */
   readonly gateways: readonly Served[]
   readonly plan: Plan
 }
@@ -57,6 +67,15 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   'messages-paced': (stage) => paced(stage, 'messages', 1.9),
   'responses-paced': (stage) => paced(stage, 'responses', 1.9),
   open,
+}
+
+/** The scenarios whose yardstick is weir itself, without limits: they start what they need. */
+export const ledgerScenarios: Readonly<
+  Record<string, (provider: ProviderProcess, plan: Plan) => Promise<readonly Measurement[]>>
+> = {
+  limits: (provider, plan) => limits(provider, plan, 'embedded', 1.15),
+  'redis-limits': (provider, plan) => limits(provider, plan, 'redis', 1.6),
+  reserve,
 }
 
 /** The provider of the bench speaks Chat Completions; the callers of these rows speak something else. */
@@ -176,6 +195,60 @@ async function open(stage: Stage): Promise<readonly Measurement[]> {
   ]
 }
 
+/** Small JSON with every limit there is, beside weir without any. Every answer that a caller got must be in the usage, once. */
+async function limits(
+  provider: ProviderProcess,
+  plan: Plan,
+  kind: 'embedded' | 'redis',
+  ratioMax: number,
+): Promise<readonly Measurement[]> {
+  await using redis = kind === 'redis' ? await startRedis() : undefined
+  await using free = await startWeir(provider)
+  await using limited = await startWeir(provider, redis === undefined ? {} : { redis: redis.url })
+  const yardstick: Served = { ...free, name: 'weir without limits' }
+  const stage: Stage = { provider, gateways: [yardstick, limited], plan }
+  let answers = 0
+  const rounds = await interleaved(stage, stage.gateways, async (target, seconds) => {
+    const round = await closedLoop(target, JSON_ANSWER, 32, seconds)
+    if (target === limited) answers += round.total
+    return round
+  })
+  const name = `small JSON with every limit, ${kind === 'redis' ? 'Redis' : 'embedded'} ledger`
+  return [
+    {
+      name: `${name}: CPU a request, beside weir without`,
+      unit: 'µs',
+      ratioMax,
+      figures: figures(stage, rounds, (one) => (one.cpuMs * 1000) / one.answers),
+    },
+    { name: `${name}: answers not charged`, unit: '', valueMax: 0, figures: [await lost(limited, answers)] },
+  ]
+}
+
+async function lost(weir: ServedWeir, answers: number): Promise<Figure> {
+  return { gateway: weir.name, value: Math.abs(answers - (await weir.charged())) }
+}
+
+/** The ledger alone, at an even pace. */
+async function reserve(_provider: ProviderProcess, { rounds, seconds }: Plan): Promise<readonly Measurement[]> {
+  await using redis = await startRedis()
+  const all: Measurement[] = []
+  for (const [name, url] of [
+    ['embedded', undefined],
+    ['Redis', redis.url],
+  ] as const) {
+    const { latenciesMs, lost } = await atPace(1000, rounds * seconds, url)
+    const title = `${name} ledger at 1,000 requests a second`
+    const one = (value: number): readonly Figure[] => [{ gateway: 'weir', value }]
+    all.push(
+      { name: `${title}: reserve, p50`, unit: 'ms', figures: one(percentile(latenciesMs, 50)) },
+      { name: `${title}: reserve, p99`, unit: 'ms', valueMax: 2, figures: one(percentile(latenciesMs, 99)) },
+      { name: `${title}: lost`, unit: '', valueMax: 0, figures: one(lost) },
+    )
+  }
+  return all
+}
+
 /** Warm-up of each target, then round after round of all of them in turn. */
 async function interleaved(
   stage: Stage,
@@ -191,14 +264,20 @@ async function interleaved(
 }
 
 /** Connections that ask again as soon as they are answered, for a while. */
-async function closedLoop(target: Served, asked: Asked, connections: number, seconds: number): Promise<Round> {
+async function closedLoop(
+  target: Served,
+  asked: Asked,
+  connections: number,
+  seconds: number,
+): Promise<Round & { readonly total: number }> {
   await using loader = await Loader.start()
   loader.open(target, asked, connections, true)
   await Bun.sleep(200)
   const round = await measured(loader, target, seconds)
   await loader.stop()
-  right(await loader.read(), target)
-  return round
+  const counts = await loader.read()
+  right(counts, target)
+  return { ...round, total: counts.answers }
 }
 
 /** Streams that are all open at once: measured while all of them speak, then ended whole. */
