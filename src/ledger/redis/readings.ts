@@ -5,26 +5,34 @@ import type { Account } from '../ledger.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
-import { connect, type RedisPlace, RedisUnfitError } from './connect.ts'
+import { connect, denialOf, type RedisPlace, RedisUnfitError } from './connect.ts'
 
 type Client = ReturnType<typeof connect>
 
 const CONNECT_MS = 3000
 const SCANNED_A_CALL = 500
 
-/** Throws `RedisUnfitError` where Redis does not answer in 3 s. */
+/** Throws `RedisUnfitError` where Redis does not answer in 3 s, or at once where it turns us away. */
 export async function connected(place: RedisPlace): Promise<Client> {
   const client = connect(place, 'weir-read')
-  const isReady = await new Promise<boolean>((resolve) => {
-    const timer = setTimeout(resolve, CONNECT_MS, false)
-    client.once('ready', () => {
-      clearTimeout(timer)
-      resolve(true)
-    })
+  const { promise: ready, resolve, reject } = Promise.withResolvers<void>()
+  let last = ''
+  client.once('ready', resolve)
+  client.on('error', (error) => {
+    const denial = denialOf(error)
+    if (denial !== undefined) reject(denial)
+    if (error.message !== '') last = ` (${error.message})`
   })
-  if (isReady) return client
-  client.disconnect()
-  throw new RedisUnfitError('Redis does not answer.')
+  const timer = setTimeout(() => reject(new RedisUnfitError(`Redis does not answer${last}.`)), CONNECT_MS)
+  try {
+    await ready
+    return client
+  } catch (error) {
+    client.disconnect()
+    throw error
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 export class RedisUsageLog implements UsageLog {
