@@ -20,6 +20,8 @@ export interface Quote {
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly price: Price | undefined
+  /** The public name of the model that is to be asked. */
+  readonly model: string
   /** Images that were ordered; none for chat. */
   readonly images?: number | undefined
   /** The whole output is held from the start: it does not come bit by bit. */
@@ -69,6 +71,7 @@ export class Held implements AsyncDisposable, Ticking {
       id: trace.requestId,
       amounts: slice(quote, 0),
       floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
+      model: quote.model,
     }
     const reservation = await ledger.reserve(account, hold)
     if (reservation.requests ?? reservation.tokens) trace.limitHeaders = rateLimitHeaders(reservation)

@@ -86,11 +86,12 @@ class ImageWalk {
     )
   }
 
-  private quote({ price }: Model): Quote {
+  private quote({ name, price }: Model): Quote {
     return {
       inputTokens: this.estimate.input,
       maxOutputTokens: this.estimate.output,
       price: price && imagePrice(price, {}),
+      model: name,
       images: this.order.image.images,
       atOnce: true,
     }
