@@ -135,6 +135,14 @@ export class Held implements AsyncDisposable, Ticking {
     })
   }
 
+  /**
+   * The same behind the caller's back: with a ledger elsewhere the settlement is a commit and a round trip away, and an answer does not wait
+   * for either. `report` takes what goes wrong with it.
+   */
+  settleBehind(outcome: Outcome, bill: Bill | undefined, report: (error: unknown) => void): void {
+    this.settle(outcome, bill).catch(report)
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.handedOver) await this.settle('refused', undefined)
   }

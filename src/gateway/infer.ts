@@ -57,8 +57,8 @@ interface Streaming {
 }
 
 /**
- * Answers a request, or throws the `Failure` that its caller is told. A whole answer is settled when this returns; a stream settles
- * itself when it ends, and lands the flight.
+ * Answers a request, or throws the `Failure` that its caller is told. A whole answer is being settled when this returns; a stream
+ * settles itself when it ends, and lands the flight.
  */
 export async function infer(gateway: Gateway, order: Order): Promise<Answer> {
   return new Walk(gateway, order).answer()
@@ -84,6 +84,8 @@ class Walk {
     this.route = gateway.explainRoute ? new Route() : undefined
   }
 
+  private readonly report = (error: unknown): void => this.gateway.report(error, this.order.trace.requestId)
+
   async answer(): Promise<Answer> {
     const { gateway, order } = this
     const { request } = order.exchange
@@ -103,8 +105,11 @@ class Walk {
       // After an error of our own the call may still be under way.
       this.current?.call.abort()
       const { interrupted } = order.flight
-      if (interrupted === undefined) throw error
-      await this.leave(held, interrupted)
+      if (interrupted === undefined) {
+        held.settleBehind('refused', undefined, this.report)
+        throw error
+      }
+      this.leave(held, interrupted)
       throw interruptedFailure(interrupted)
     }
   }
@@ -151,7 +156,7 @@ class Walk {
     const answered = await this.attempt(candidates, held, (candidate) => this.askWhole(candidate))
     const { value, candidate, fallbacks } = answered
     trace.status = 200
-    await held.settle('completed', this.bill(value.call, true))
+    held.settleBehind('completed', this.bill(value.call, true), this.report)
     return { kind: 'whole', body: value.body, ...this.answered(candidate, fallbacks) }
   }
 
@@ -225,10 +230,10 @@ class Walk {
   }
 
   /** The caller left, or the process ends, before there was an answer: what a provider was asked is charged all the same. */
-  private async leave(held: Held, why: Interruption): Promise<void> {
+  private leave(held: Held, why: Interruption): void {
     const { current } = this
     if (current !== undefined) note(this.order.trace, current.candidate, undefined)
-    await held.settle(why, current === undefined ? undefined : this.bill(current, false))
+    held.settleBehind(why, current && this.bill(current, false), this.report)
   }
 
   /** Sends the request to a candidate; throws a `Fault` where it answers with an error. */

@@ -90,6 +90,16 @@ describe('one budget', () => {
   )
 })
 
+test('answers that were given when the program is told to end are settled before it ends', async () => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  await using node = await start(upstream, { ledger: { redis: redis.url } })
+  const answers = await Promise.all(Array.from({ length: 100 }, () => say(node)))
+  expect(await node.stop()).toEqual({ code: 0, signal: null })
+  const spent = answers.reduce((sum, answer) => sum + priceOf(answer), 0)
+  expect(await usageOf(node, 100)).toEqual([100, spent])
+})
+
 describe('keys made while the gateway runs', () => {
   test.each(['embedded', 'redis'])(
     '%s: used at once, revoked within a second everywhere, a running stream cut at its next extension',
