@@ -1,5 +1,6 @@
 /** This request's reservation: grows while the answer runs, settled once on every way out. */
 
+import type { Ttl } from '../catalog/catalog.ts'
 import { Failure } from '../core/error.ts'
 import type { Price } from '../core/money.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
@@ -26,6 +27,8 @@ export interface Quote {
   readonly images?: number | undefined
   /** The whole output is held from the start: it does not come bit by bit. */
   readonly atOnce?: boolean | undefined
+  /** The input is held at the price of writing it to the provider's cache for so long: where that may happen, and the worst case is wanted. */
+  readonly cached?: Ttl | undefined
 }
 
 /** Who answered, and what it cost. */
@@ -165,8 +168,13 @@ function refused(error: unknown): false {
 
 /** The input, and output up to the next slice beyond what is written. */
 function slice(quote: Quote, writtenTokens: number): Amounts {
+  const { inputTokens, price, images } = quote
   const ahead = quote.atOnce === true ? Number.MAX_SAFE_INTEGER : writtenTokens + SLICE_TOKENS
-  return amounts(quote.inputTokens, Math.min(quote.maxOutputTokens ?? Number.MAX_SAFE_INTEGER, ahead), quote)
+  const outputTokens = Math.min(quote.maxOutputTokens ?? Number.MAX_SAFE_INTEGER, ahead)
+  if (quote.cached === undefined) return amounts(inputTokens, outputTokens, quote)
+  const written = quote.cached === '1h' ? { cacheWrite1h: inputTokens } : { cacheWrite5m: inputTokens }
+  const usage = { input: inputTokens, output: outputTokens, ...written }
+  return { inputTokens, outputTokens, costMicroUsd: cost(usage, price, images) }
 }
 
 function amounts(inputTokens: number, outputTokens: number, { price, images }: Quote): Amounts {

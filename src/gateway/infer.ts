@@ -1,7 +1,7 @@
 /** One request, top to bottom: resolve, hold, ask, answer, settle. */
 
 import { fit, needsOf, outputLimit } from '../catalog/capability.ts'
-import type { Key, Model } from '../catalog/catalog.ts'
+import type { Key, Model, Ttl } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
 import { Failure } from '../core/error.ts'
@@ -67,6 +67,8 @@ export async function infer(gateway: Gateway, order: Order): Promise<Answer> {
 class Walk {
   private readonly dueMs: number
   private readonly inputTokens: number
+  /** For how long the request asks a provider to cache what it sends, at the most. */
+  private cached: Ttl | undefined
   /** The call that is under way: what is charged where the caller leaves. */
   private current: Call | undefined
   private fit: { readonly model: Model; readonly request: ChatRequest } | undefined
@@ -89,7 +91,9 @@ class Walk {
   async answer(): Promise<Answer> {
     const { gateway, order } = this
     const { request } = order.exchange
-    const ask = { name: request.model, kind: 'chat', needs: needsOf(request, this.inputTokens) } as const
+    const needs = needsOf(request, this.inputTokens)
+    if (needs.isMarked) this.cached = needs.ttls.includes('1h') ? '1h' : '5m'
+    const ask = { name: request.model, kind: 'chat', needs } as const
     this.resolution = resolve(gateway.catalog, order.key, ask)
     const { affinity, breaker } = gateway
     const candidates = affinity.order(this.resolution.candidates, this.conversation, (target) => breaker.isWell(target))
@@ -131,7 +135,8 @@ class Walk {
     const maxOutputTokens = outputLimit(model, exchange.request) ?? model.maxOutputTokens
     const strict = key.limits.spend?.strict === true || key.organization.limits.spend?.strict === true
     const atOnce = strict && maxOutputTokens !== undefined
-    return { inputTokens: this.inputTokens, maxOutputTokens, price: model.price, model: model.name, atOnce }
+    const cached = strict && model.promptCache.explicit ? this.cached : undefined
+    return { inputTokens: this.inputTokens, maxOutputTokens, price: model.price, model: model.name, atOnce, cached }
   }
 
   /** The candidates in order until one answers; what it may cost is held before it is asked. */
