@@ -50,6 +50,20 @@ for (const kind of ['embedded', 'redis'] as const) {
 }
 
 describe('what is kept', () => {
+  test('nothing by commands that only read', async () => {
+    await using world = await World.make()
+    for (const words of [
+      ['keys', 'list'],
+      ['keys', 'revoke', '--id', 'x'],
+      ['usage'],
+      ['audit'],
+      ['explain', '--key', 'ci', '--model', 'small'],
+    ]) {
+      await world.weir(...words)
+      expect([words, await readdir(world.folder)]).toEqual([words, ['weir.yaml']])
+    }
+  })
+
   test('the hash, never the key', async () => {
     await using world = await World.make()
     const { stdout } = await world.weir('keys', 'create', '--org', 'acme', '--id', 'laptop')
