@@ -18,11 +18,11 @@ const EXTEND_MS = 10_000
 
 /** What a request asks to be held. */
 export interface Quote {
+  /** The public name: where the gateway dies, the usage is counted under that of the first candidate. */
+  readonly model: string
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly price: Price | undefined
-  /** The public name of the model that is to be asked. */
-  readonly model: string
   /** Images that were ordered; none for chat. */
   readonly images?: number | undefined
   /** The whole output is held from the start: it does not come bit by bit. */

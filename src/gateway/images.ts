@@ -93,10 +93,10 @@ class ImageWalk {
 
   private quote({ name, price }: Model): Quote {
     return {
+      model: name,
       inputTokens: this.estimate.input,
       maxOutputTokens: this.estimate.output,
       price: price && imagePrice(price, {}),
-      model: name,
       images: this.order.image.images,
       atOnce: true,
     }

@@ -136,7 +136,7 @@ class Walk {
     const strict = key.limits.spend?.strict === true || key.organization.limits.spend?.strict === true
     const atOnce = strict && maxOutputTokens !== undefined
     const cached = strict && model.promptCache.explicit ? this.cached : undefined
-    return { inputTokens: this.inputTokens, maxOutputTokens, price: model.price, model: model.name, atOnce, cached }
+    return { model: model.name, inputTokens: this.inputTokens, maxOutputTokens, price: model.price, atOnce, cached }
   }
 
   /** The candidates in order until one answers; what it may cost is held before it is asked. */

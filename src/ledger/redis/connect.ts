@@ -141,8 +141,9 @@ export function denialOf(error: unknown): RedisUnfitError | undefined {
       error,
     )
   }
-  if (message.startsWith('NOPERM'))
-    return new RedisUnfitError(`Redis refuses weir a right that it needs: ${message}.`, error)
+  if (/^NOPERM|user executing the script can't run/.test(message)) {
+    return new RedisUnfitError(`Redis refuses weir: ${message}.`, error)
+  }
   return undefined
 }
 
