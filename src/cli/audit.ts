@@ -2,8 +2,8 @@
 
 import { quoted } from '../config/problems.ts'
 import { instant } from '../config/time.ts'
-import type { AuditLog } from '../ledger/audit-log.ts'
-import type { AuditQuery, LogRow } from '../ledger/log-rows.ts'
+import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
+import type { LogRow } from '../ledger/log-rows.ts'
 import { dollars } from '../ledger/refusal.ts'
 import { openAuditLog } from '../process/ledger.ts'
 import { complain, exit, parseFlags } from './command.ts'

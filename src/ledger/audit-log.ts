@@ -1,6 +1,17 @@
 /** The audit trail: who asked, when, which model, how many tokens, at what cost, and how it ended. What `weir audit` reads; never what was said. */
 
-import type { AuditQuery, LogRow } from './log-rows.ts'
+import type { Outcome } from './ledger.ts'
+import type { EndKind, LogRow } from './log-rows.ts'
+
+export interface AuditQuery {
+  /** Unix milliseconds: requests that ended from the first on, and before the second. */
+  readonly sinceMs: number
+  readonly untilMs: number
+  readonly organization?: string | undefined
+  readonly key?: string | undefined
+  /** One request, by the id that its answer carried. */
+  readonly id?: string | undefined
+}
 
 /** Whether or not a gateway runs. */
 export interface AuditLog {
@@ -10,4 +21,41 @@ export interface AuditLog {
    */
   read(query: AuditQuery): AsyncIterable<readonly LogRow[]>
   close(): Promise<void>
+}
+
+const endKinds: Readonly<Record<EndKind, true>> = {
+  settled: true,
+  late: true,
+  direct: true,
+  lost: true,
+  cancelled: true,
+  withdrawn: true,
+}
+
+const outcomes: Readonly<Record<Outcome, true>> = {
+  completed: true,
+  caller_left: true,
+  provider_cut: true,
+  timed_out: true,
+  drained: true,
+  refused: true,
+}
+
+/** A word that was stored. Throws for one that never is. */
+export function endKindOf(word: string): EndKind {
+  if (!isEndKind(word)) throw new RangeError(`'${word}' is no end of a reservation.`)
+  return word
+}
+
+function isEndKind(word: string): word is EndKind {
+  return Object.hasOwn(endKinds, word)
+}
+
+/** A word that was stored, or '' where nobody settled. */
+export function outcomeOf(word: string): Outcome | '' {
+  return isOutcome(word) ? word : ''
+}
+
+function isOutcome(word: string): word is Outcome {
+  return Object.hasOwn(outcomes, word)
 }

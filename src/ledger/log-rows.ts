@@ -8,33 +8,7 @@ import type { Outcome, Settlement } from './ledger.ts'
 import type { UsageFigures, UsagePlace, UsageQuery, UsageRow } from './usage-log.ts'
 
 /** How what a request cost became known: the last word on an id counts. */
-const endKinds = ['settled', 'late', 'direct', 'lost', 'cancelled', 'withdrawn'] as const
-export type EndKind = (typeof endKinds)[number]
-
-const outcomes: Readonly<Record<Outcome, true>> = {
-  completed: true,
-  caller_left: true,
-  provider_cut: true,
-  timed_out: true,
-  drained: true,
-  refused: true,
-}
-
-/** A word that was stored. Throws for one that never is. */
-export function endKindOf(word: string): EndKind {
-  const kind = endKinds.find((known) => known === word)
-  if (kind === undefined) throw new RangeError(`'${word}' is no end of a reservation.`)
-  return kind
-}
-
-/** A word that was stored, or '' where nobody settled. */
-export function outcomeOf(word: string): Outcome | '' {
-  return isOutcome(word) ? word : ''
-}
-
-function isOutcome(word: string): word is Outcome {
-  return Object.hasOwn(outcomes, word)
-}
+export type EndKind = 'settled' | 'late' | 'direct' | 'lost' | 'cancelled' | 'withdrawn'
 
 /** How long single requests are kept; their sums by day are kept for good. */
 const ROWS_KEPT_MS = 90 * 86_400_000
@@ -196,35 +170,15 @@ interface StoredRow extends Omit<LogRow, 'estimated'> {
   readonly estimated: number
 }
 
-export interface AuditQuery {
-  /** Unix milliseconds: requests that ended from the first on, and before the second. */
-  readonly sinceMs: number
-  readonly untilMs: number
-  readonly organization?: string | undefined
-  readonly key?: string | undefined
-  /** One request, by the id that its answer carried. */
-  readonly id?: string | undefined
-}
-
-/** Where a page of the audit trail ended. */
-export type RowMark = Pick<LogRow, 'endedMs' | 'id'>
-
-/** A page of the audit trail, the newest last: `most` rows after the mark, or from the beginning of what is asked for. */
-export function readRows(
-  database: Database,
-  { sinceMs, untilMs, organization, key, id }: AuditQuery,
-  most: number,
-  after: RowMark = { endedMs: sinceMs, id: '' },
-): readonly LogRow[] {
+/** The audit trail: one row a request, the newest last, from one id or time on. */
+export function readRows(database: Database, sinceMs: number, most: number): readonly LogRow[] {
   return database
-    .query<StoredRow, [number, string, number, string | null, string | null, string | null, number]>(
+    .query<StoredRow, [number, number]>(
       `SELECT id, organization, key, admitted_ms AS admittedMs, ended_ms AS endedMs, kind, outcome, model, provider,
          input_tokens AS inputTokens, cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images,
          cost_micro_usd AS costMicroUsd, overage_micro_usd AS overageMicroUsd, estimated
-       FROM request WHERE (ended_ms, id) > (?1, ?2) AND ended_ms < ?3
-         AND (?4 IS NULL OR organization = ?4) AND (?5 IS NULL OR key = ?5) AND (?6 IS NULL OR id = ?6)
-       ORDER BY ended_ms, id LIMIT ?7`,
+       FROM request WHERE ended_ms >= ? ORDER BY ended_ms LIMIT ?`,
     )
-    .all(after.endedMs, after.id, untilMs, organization ?? null, key ?? null, id ?? null, most)
+    .all(sinceMs, most)
     .map((row) => ({ ...row, estimated: row.estimated === 1 }))
 }

@@ -33,7 +33,7 @@ afterEach(() => {
 function rowsOf(at: string): readonly LogRow[] {
   const database = openReadOnly(join(at, LEDGER_FILE), LEDGER_SCHEMA)
   if (database === undefined) throw new Error('There is no file.')
-  const rows = readRows(database, { sinceMs: 0, untilMs: Number.MAX_SAFE_INTEGER }, 1_000_000)
+  const rows = readRows(database, 0, 1_000_000)
   database.close()
   return rows
 }

@@ -2,13 +2,14 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { AuditLog } from '../audit-log.ts'
+import type { AuditLog, AuditQuery } from '../audit-log.ts'
 import type { FiguresOf } from '../book.ts'
 import { openReadOnly } from '../database.ts'
 import type { Account } from '../ledger.ts'
-import { type AuditQuery, type LogRow, readRows, readUsage } from '../log-rows.ts'
+import { type LogRow, readUsage } from '../log-rows.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
+import { readPage } from './audit-rows.ts'
 import { advance } from './scope.ts'
 import { figuresOf, newScope } from './state.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readScope } from './tables.ts'
@@ -44,7 +45,7 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
     let last: LogRow | undefined
     do {
       const after = last
-      const rows: readonly LogRow[] = this.from((database) => readRows(database, query, ROWS_A_PAGE, after)) ?? []
+      const rows: readonly LogRow[] = this.from((database) => readPage(database, query, ROWS_A_PAGE, after)) ?? []
       last = rows.at(-1)
       if (last !== undefined) yield rows
     } while (last !== undefined)

@@ -1,9 +1,9 @@
 /** Reads the ledger in Redis, for a command that runs once: usage, audit trail, standings. Connects when it is opened, and waits for nothing long. */
 
-import type { AuditLog } from '../audit-log.ts'
+import { type AuditLog, type AuditQuery, endKindOf, outcomeOf } from '../audit-log.ts'
 import type { FiguresOf } from '../book.ts'
 import type { Account } from '../ledger.ts'
-import { type AuditQuery, endKindOf, type LogRow, outcomeOf } from '../log-rows.ts'
+import type { LogRow } from '../log-rows.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
