@@ -19,6 +19,10 @@ const commands: Readonly<Record<string, Command>> = {
     about: 'shows requests, tokens and spend',
     run: async (args) => (await import('./cli/usage.ts')).usage(args),
   },
+  audit: {
+    about: 'shows the audit trail, one line a request',
+    run: async (args) => (await import('./cli/audit.ts')).audit(args),
+  },
   explain: {
     about: 'shows what would happen to a request',
     run: async (args) => (await import('./cli/explain.ts')).explain(args),

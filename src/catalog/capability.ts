@@ -16,6 +16,8 @@ export interface Needs {
   readonly cache: boolean
   /** The TTLs that cache marks asked for. */
   readonly ttls: readonly Ttl[]
+  /** True where it carries any cache mark: what it sends may be written to the provider's cache. */
+  readonly isMarked: boolean
 }
 
 /** What a request for images needs of a chat model, and what `explain` asks with. */
@@ -27,6 +29,7 @@ export const noNeeds: Needs = {
   limitsOutput: false,
   cache: false,
   ttls: [],
+  isMarked: false,
 }
 
 /** Reads the whole history once. `inputTokens` is the estimate that the ledger holds, too. */
@@ -40,6 +43,7 @@ export function needsOf(request: ChatRequest, inputTokens: number): Needs {
     limitsOutput: request.limitsOutput,
     cache: request.cacheStrict && marks.any,
     ttls: marks.ttls,
+    isMarked: marks.any,
   }
 }
 

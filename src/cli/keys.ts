@@ -5,7 +5,7 @@ import type { Config, KeyConfig } from '../config/config.ts'
 import { IDENTIFIER, IDENTIFIER_WORDS, MODEL_NAME } from '../config/fields.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { instant } from '../config/time.ts'
-import type { KeyRecord } from '../ledger/key-store.ts'
+import { KEYS_KNOWN_MS, type KeyRecord } from '../ledger/key-store.ts'
 import { newToken } from '../ledger/token.ts'
 import { openKeyStore } from '../process/ledger.ts'
 import { complain, exit, parseFlags } from './command.ts'
@@ -29,7 +29,7 @@ const COMMON = `  --config FILE  the configuration (default: weir.yaml here, the
 
 const CREATE_HELP = `Usage: weir keys create --org ID --id ID [--models GLOB,…] [--expires 90d] [--config FILE]
 
-Makes a key and prints it on standard output, this once: only its hash is stored.
+Makes a key and prints it on standard output, this once: only its hash is stored. Running gateways know it when it is printed.
 
   --org ID       the organisation of the configuration that it belongs to
   --id ID        its name in logs and reports; never one that another key has or had
@@ -102,6 +102,7 @@ async function create(args: readonly string[]): Promise<number> {
   const isNew = await withLedger(openKeyStore, config, (store) => store.create(record))
   if (!isNew)
     return failed(`the id ${quoted(wanted.id)} is taken by a key of the store; ids of revoked keys stay taken`)
+  await Bun.sleep(KEYS_KNOWN_MS)
   process.stdout.write(`${token}\n`)
   complain(`${madeWords(config, record)}; it is shown only this once`)
   return exit.done
@@ -275,6 +276,7 @@ async function revoke(args: readonly string[]): Promise<number> {
   if (outcome === 'unknown') {
     return failed(isConfigured ? ofFile(id) : `no key has the id ${quoted(id)}${didYouMean(id, ids)}`)
   }
+  if (outcome === 'revoked') await Bun.sleep(KEYS_KNOWN_MS)
   process.stdout.write(`key "${id}" ${outcome === 'revoked' ? 'is revoked' : 'was revoked before'}\n`)
   if (isConfigured) complain(ofFile(id))
   return exit.done

@@ -8,6 +8,7 @@ import { addUsage, groupUsage, noUsage, type UsageBy, type UsageFigures } from '
 import { dayOf, dayText } from '../ledger/window.ts'
 import { openUsageLog } from '../process/ledger.ts'
 import { complain, exit, parseFlags } from './command.ts'
+import { csvLine } from './csv.ts'
 import { configured, untilProblem, withLedger } from './ledger.ts'
 import { table } from './table.ts'
 
@@ -143,9 +144,7 @@ function printed(question: Question, rows: readonly Row[]): string {
     }
     case 'csv': {
       const lines = rows.map(({ name, figures }) => [name, ...Object.values(shown(figures))])
-      return [[column, ...Object.keys(shown(total))], ...lines]
-        .map((line) => `${line.map(csvCell).join(',')}\n`)
-        .join('')
+      return [[column, ...Object.keys(shown(total))], ...lines].map(csvLine).join('')
     }
     case 'table': {
       const head = [column, 'requests', 'estimated', 'input', 'cached', 'output', 'images', 'cost']
@@ -175,10 +174,4 @@ function cells(figures: UsageFigures): readonly string[] {
     ...[requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images].map(String),
     dollars(costMicroUsd),
   ]
-}
-
-/** RFC 4180: quoted where it would end the cell. */
-function csvCell(value: string | number): string {
-  const text = String(value)
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

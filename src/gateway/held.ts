@@ -1,5 +1,6 @@
 /** This request's reservation: grows while the answer runs, settled once on every way out. */
 
+import type { Ttl } from '../catalog/catalog.ts'
 import { Failure } from '../core/error.ts'
 import type { Price } from '../core/money.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
@@ -17,6 +18,8 @@ const EXTEND_MS = 10_000
 
 /** What a request asks to be held. */
 export interface Quote {
+  /** The public name: where the gateway dies, the usage is counted under that of the first candidate. */
+  readonly model: string
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly price: Price | undefined
@@ -24,6 +27,8 @@ export interface Quote {
   readonly images?: number | undefined
   /** The whole output is held from the start: it does not come bit by bit. */
   readonly atOnce?: boolean | undefined
+  /** The input is held at the price of writing it to the provider's cache for so long: where that may happen, and the worst case is wanted. */
+  readonly cached?: Ttl | undefined
 }
 
 /** Who answered, and what it cost. */
@@ -69,6 +74,7 @@ export class Held implements AsyncDisposable, Ticking {
       id: trace.requestId,
       amounts: slice(quote, 0),
       floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
+      model: quote.model,
     }
     const reservation = await ledger.reserve(account, hold)
     if (reservation.requests ?? reservation.tokens) trace.limitHeaders = rateLimitHeaders(reservation)
@@ -139,6 +145,14 @@ export class Held implements AsyncDisposable, Ticking {
     })
   }
 
+  /**
+   * The same behind the caller's back: with a ledger elsewhere the settlement is a commit and a round trip away, and an answer does not wait
+   * for either. `report` takes what goes wrong with it.
+   */
+  settleBehind(outcome: Outcome, bill: Bill | undefined, report: (error: unknown) => void): void {
+    this.settle(outcome, bill).catch(report)
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.handedOver) await this.settle('refused', undefined)
   }
@@ -172,8 +186,13 @@ function isSame(one: Quote, other: Quote): boolean {
 
 /** The input, and output up to the next slice beyond what is written. */
 function slice(quote: Quote, writtenTokens: number): Amounts {
+  const { inputTokens, price, images } = quote
   const ahead = quote.atOnce === true ? Number.MAX_SAFE_INTEGER : writtenTokens + SLICE_TOKENS
-  return amounts(quote.inputTokens, Math.min(quote.maxOutputTokens ?? Number.MAX_SAFE_INTEGER, ahead), quote)
+  const outputTokens = Math.min(quote.maxOutputTokens ?? Number.MAX_SAFE_INTEGER, ahead)
+  if (quote.cached === undefined) return amounts(inputTokens, outputTokens, quote)
+  const written = quote.cached === '1h' ? { cacheWrite1h: inputTokens } : { cacheWrite5m: inputTokens }
+  const usage = { input: inputTokens, output: outputTokens, ...written }
+  return { inputTokens, outputTokens, costMicroUsd: cost(usage, price, images) }
 }
 
 function amounts(inputTokens: number, outputTokens: number, { price, images }: Quote): Amounts {

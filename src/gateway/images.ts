@@ -39,7 +39,7 @@ interface Made {
   readonly figures: ImageFigures
 }
 
-/** Answers a request, settled, or throws the `Failure` that its caller is told. */
+/** Answers a request, or throws the `Failure` that its caller is told. */
 export async function makeImages(gateway: Gateway, order: ImageOrder): Promise<ImageAnswer> {
   return new ImageWalk(gateway, order).answer()
 }
@@ -58,6 +58,8 @@ class ImageWalk {
     this.dueMs = performance.now() + gateway.routing.totalTimeoutMs
   }
 
+  private readonly report = (error: unknown): void => this.gateway.report(error, this.order.trace.requestId)
+
   async answer(): Promise<ImageAnswer> {
     const { gateway, order } = this
     const ask = { name: order.image.model, kind: 'image', needs: noNeeds } as const
@@ -72,9 +74,12 @@ class ImageWalk {
       // After an error of our own the call may still be under way.
       this.current?.call.abort()
       const { interrupted } = order.flight
-      if (interrupted === undefined) throw error
+      if (interrupted === undefined) {
+        held.settleBehind('refused', undefined, this.report)
+        throw error
+      }
       if (this.current !== undefined) note(order.trace, this.current.candidate, undefined)
-      await held.settle(interrupted, this.current && this.bill(this.current.candidate, undefined))
+      held.settleBehind(interrupted, this.current && this.bill(this.current.candidate, undefined), this.report)
       throw interruptedFailure(interrupted)
     }
   }
@@ -86,8 +91,9 @@ class ImageWalk {
     )
   }
 
-  private quote({ price }: Model): Quote {
+  private quote({ name, price }: Model): Quote {
     return {
+      model: name,
       inputTokens: this.estimate.input,
       maxOutputTokens: this.estimate.output,
       price: price && imagePrice(price, {}),
@@ -110,7 +116,7 @@ class ImageWalk {
     const fallbacks = candidates.indexOf(candidate)
     note(trace, candidate, fallbacks)
     trace.status = 200
-    await held.settle('completed', this.bill(candidate, value.figures))
+    held.settleBehind('completed', this.bill(candidate, value.figures), this.report)
     const { text, body } = value
     const answered = { requestedModel: image.model, servedModel: candidate.model.name, fallbacks }
     return { text, body, ...answered, route: route?.text(excluded) }

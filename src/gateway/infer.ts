@@ -1,7 +1,7 @@
 /** One request, top to bottom: resolve, hold, ask, answer, settle. */
 
 import { fit, needsOf, outputLimit } from '../catalog/capability.ts'
-import type { Key, Model } from '../catalog/catalog.ts'
+import type { Key, Model, Ttl } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
 import { Failure } from '../core/error.ts'
@@ -57,8 +57,8 @@ interface Streaming {
 }
 
 /**
- * Answers a request, or throws the `Failure` that its caller is told. A whole answer is settled when this returns; a stream settles
- * itself when it ends, and lands the flight.
+ * Answers a request, or throws the `Failure` that its caller is told. A whole answer is being settled when this returns; a stream
+ * settles itself when it ends, and lands the flight.
  */
 export function infer(gateway: Gateway, order: Order): Promise<Answer> {
   return new Walk(gateway, order).answer()
@@ -67,6 +67,8 @@ export function infer(gateway: Gateway, order: Order): Promise<Answer> {
 class Walk {
   private readonly dueMs: number
   private readonly inputTokens: number
+  /** For how long the request asks a provider to cache what it sends, at the most. */
+  private cached: Ttl | undefined
   /** The call that is under way: what is charged where the caller leaves. */
   private current: Call | undefined
   private fit: { readonly model: Model; readonly request: ChatRequest } | undefined
@@ -84,10 +86,14 @@ class Walk {
     this.route = gateway.explainRoute ? new Route() : undefined
   }
 
+  private readonly report = (error: unknown): void => this.gateway.report(error, this.order.trace.requestId)
+
   async answer(): Promise<Answer> {
     const { gateway, order } = this
     const { request } = order.exchange
-    const ask = { name: request.model, kind: 'chat', needs: needsOf(request, this.inputTokens) } as const
+    const needs = needsOf(request, this.inputTokens)
+    if (needs.isMarked) this.cached = needs.ttls.includes('1h') ? '1h' : '5m'
+    const ask = { name: request.model, kind: 'chat', needs } as const
     this.resolution = resolve(gateway.catalog, order.key, ask)
     const { affinity, breaker } = gateway
     const candidates = affinity.order(this.resolution.candidates, this.conversation, (target) => breaker.isWell(target))
@@ -103,8 +109,11 @@ class Walk {
       // After an error of our own the call may still be under way.
       this.current?.call.abort()
       const { interrupted } = order.flight
-      if (interrupted === undefined) throw error
-      await this.leave(held, interrupted)
+      if (interrupted === undefined) {
+        held.settleBehind('refused', undefined, this.report)
+        throw error
+      }
+      this.leave(held, interrupted)
       throw interruptedFailure(interrupted)
     }
   }
@@ -126,7 +135,8 @@ class Walk {
     const maxOutputTokens = outputLimit(model, exchange.request) ?? model.maxOutputTokens
     const strict = key.limits.spend?.strict === true || key.organization.limits.spend?.strict === true
     const atOnce = strict && maxOutputTokens !== undefined
-    return { inputTokens: this.inputTokens, maxOutputTokens, price: model.price, atOnce }
+    const cached = strict && model.promptCache.explicit ? this.cached : undefined
+    return { model: model.name, inputTokens: this.inputTokens, maxOutputTokens, price: model.price, atOnce, cached }
   }
 
   /** The candidates in order until one answers; what it may cost is held before it is asked. */
@@ -151,7 +161,7 @@ class Walk {
     const answered = await this.attempt(candidates, held, (candidate) => this.askWhole(candidate))
     const { value, candidate, fallbacks } = answered
     trace.status = 200
-    await held.settle('completed', this.bill(value.call, true))
+    held.settleBehind('completed', this.bill(value.call, true), this.report)
     return { kind: 'whole', body: value.body, ...this.answered(candidate, fallbacks) }
   }
 
@@ -225,10 +235,10 @@ class Walk {
   }
 
   /** The caller left, or the process ends, before there was an answer: what a provider was asked is charged all the same. */
-  private async leave(held: Held, why: Interruption): Promise<void> {
+  private leave(held: Held, why: Interruption): void {
     const { current } = this
     if (current !== undefined) note(this.order.trace, current.candidate, undefined)
-    await held.settle(why, current === undefined ? undefined : this.bill(current, false))
+    held.settleBehind(why, current && this.bill(current, false), this.report)
   }
 
   /** Sends the request to a candidate; throws a `Fault` where it answers with an error. */

@@ -8,6 +8,9 @@ import { dirname } from 'node:path'
 const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024
 /** How long a statement waits for another process' commit, which takes a few milliseconds. */
 const BUSY_MS = 2000
+/** How long an opening waits for other processes that open the same new file, and the most between two tries. */
+const OPENING_MS = 10_000
+const PAUSE_MS = 10
 
 /** A ledger file that cannot be used. `message` is for the operator, whole. */
 export class LedgerFileError extends Error {
@@ -33,39 +36,76 @@ export function openDatabase(path: string, schema: Schema): Database {
   return clearly(path, () => {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     const database = new Database(path, { create: true, strict: true })
-    try {
-      prepare(database, path, schema)
-    } catch (error) {
-      database.close()
-      throw error
-    }
-    return database
+    return orClosed(database, () => {
+      untilFree(() => prepare(database, path, schema))
+      return database
+    })
   })
 }
 
-/** Opens a file that another process may be writing to. Undefined where there is none yet. Throws `LedgerFileError`. */
+/**
+ * Opens a file that another process may be writing to. Undefined where there is none yet, or one that is only being made; makes none.
+ * Throws `LedgerFileError`.
+ */
 export function openReadOnly(path: string, schema: Schema): Database | undefined {
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
   return clearly(path, () => {
     // Not `readonly`: a reader of a write-ahead log that nobody has open must be able to make its index.
     const database = new Database(path, { readwrite: true, create: false, strict: true })
-    database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
-    checkVersion(database, path, schema, false)
-    database.run('PRAGMA query_only = true')
-    return database
+    return orClosed(database, () => {
+      database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
+      if (!untilFree(() => checkVersion(database, path, schema))) {
+        database.close()
+        return undefined
+      }
+      database.run('PRAGMA query_only = true')
+      return database
+    })
   })
 }
 
+function orClosed<T>(database: Database, action: () => T): T {
+  try {
+    return action()
+  } catch (error) {
+    database.close()
+    throw error
+  }
+}
+
+/**
+ * Tries again while other processes are in the way. SQLite itself waits for a lock, but not where two connections want to raise one that
+ * both have, as when a new file gets its write-ahead log: they would wait for each other, so it fails at once, and to begin anew is right.
+ */
+function untilFree<T>(action: () => T): T {
+  const deadline = performance.now() + OPENING_MS
+  for (;;) {
+    try {
+      return action()
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > deadline) throw error
+      // Each waits differently long, so that they do not meet again.
+      Bun.sleepSync(1 + Math.random() * (PAUSE_MS - 1))
+    }
+  }
+}
+
+/** Another process has the lock, or opens and closes the write-ahead log so often that SQLite gave up (`PROTOCOL`). */
+function isBusy(error: unknown): boolean {
+  return error instanceof SQLiteError && /^SQLITE_(BUSY|PROTOCOL)/.test(error.code ?? '')
+}
+
+/** May be run again where another process came between: each step leaves what it finds done. */
 function prepare(database: Database, path: string, schema: Schema): void {
   database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
   checkWhole(database, path, schema)
   database.run('PRAGMA journal_mode = WAL')
   database.run('PRAGMA synchronous = NORMAL')
   database.run('PRAGMA foreign_keys = OFF')
-  if (checkVersion(database, path, schema, true)) return
+  if (checkVersion(database, path, schema)) return
   const make = database.transaction(() => {
     // Workers that start together open the same new file: whoever gets the lock second finds it made.
-    if (checkVersion(database, path, schema, true)) return
+    if (checkVersion(database, path, schema)) return
     database.run(schema.sql)
     database.run(`PRAGMA user_version = ${schema.version}`)
   })
@@ -89,11 +129,11 @@ function checkWhole(database: Database, path: string, schema: Schema): void {
   }
 }
 
-/** True where the file has the schema, false where it is new and may get it. */
-function checkVersion(database: Database, path: string, schema: Schema, mayCreate: boolean): boolean {
+/** True where the file has the schema, false where it is new. */
+function checkVersion(database: Database, path: string, schema: Schema): boolean {
   const version = database.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version ?? 0
   if (version === schema.version) return true
-  if (version === 0 && mayCreate) return false
+  if (version === 0) return false
   throw new LedgerFileError(
     `${path} was written by another version of weir (format ${version}, this one has ${schema.version}).`,
   )

@@ -1,6 +1,6 @@
 /**
- * Commits what was gathered, together, on a beat: one transaction for all that happened in 20 ms. Owns the beat, and the disk's flush; what is
- * written is its owner's.
+ * Commits what was gathered, together, on a beat: one transaction for all that happened in 20 ms, and at once after a while without
+ * any. Owns the beat, and the disk's flush; what is written is its owner's.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -23,6 +23,7 @@ export class GroupCommit {
   private readonly log: number
   private timer: ReturnType<typeof setTimeout> | undefined
   private syncing = false
+  private committedMs = 0
   private closed = false
   private failure: string | undefined
 
@@ -40,15 +41,16 @@ export class GroupCommit {
     return this.failure
   }
 
-  /** Sees to a commit soon. */
+  /** Sees to a commit soon: once 20 ms have passed since the last. So few requests need not wait for more of them. */
   soon(): void {
-    this.later(COMMIT_MS)
+    if (this.timer === undefined) this.later(Math.max(0, this.committedMs + COMMIT_MS - performance.now()))
   }
 
   /** Commits now. False where the file does not take it. */
   commit(): boolean {
     clearTimeout(this.timer)
     this.timer = undefined
+    this.committedMs = performance.now()
     try {
       this.database.transaction(() => this.gathered.write()).immediate()
     } catch (error) {

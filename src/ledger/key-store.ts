@@ -19,6 +19,8 @@ export interface KeyRecord {
 
 /** How often a store is asked whether anything changed; a revocation is in force everywhere within twice this. */
 export const KEY_POLL_MS = 400
+/** Commands that change keys say so only after this: by then every gateway has looked, so that a new key works from its first use on. */
+export const KEYS_KNOWN_MS = 500
 
 /** Called with every key that is not revoked: once when they were first read, and after each change. */
 export type KeyListener = (keys: readonly KeyRecord[]) => void

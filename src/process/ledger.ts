@@ -3,10 +3,11 @@
  * one: its client takes 40 ms, and a worker is to be ready in 300.
  */
 
+import type { AuditLog } from '../ledger/audit-log.ts'
 import { LedgerFileError } from '../ledger/database.ts'
 import { EmbeddedKeyStore } from '../ledger/embedded/keys.ts'
 import { EmbeddedLedger } from '../ledger/embedded/ledger.ts'
-import { EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/readings.ts'
+import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/readings.ts'
 import type { KeyStore } from '../ledger/key-store.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { RedisPlace } from '../ledger/redis/connect.ts'
@@ -33,6 +34,13 @@ export async function openUsageLog({ ledger, dataDir }: LedgerPlace): Promise<Us
   if (ledger.kind === 'embedded') return new EmbeddedUsageLog(dataDir)
   const { RedisUsageLog } = await import('../ledger/redis/readings.ts')
   return RedisUsageLog.open(ledger.redis)
+}
+
+/** For `weir audit`, whether or not a gateway runs. Throws as `openLedger`. */
+export async function openAuditLog({ ledger, dataDir }: LedgerPlace): Promise<AuditLog> {
+  if (ledger.kind === 'embedded') return new EmbeddedAuditLog(dataDir)
+  const { RedisAuditLog } = await import('../ledger/redis/readings.ts')
+  return RedisAuditLog.open(ledger.redis)
 }
 
 /** For `weir explain`, whether or not a gateway runs. Throws as `openLedger`. */

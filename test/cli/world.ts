@@ -32,8 +32,17 @@ export class World implements AsyncDisposable {
     return join(this.folder, 'data')
   }
 
-  async weir(...args: readonly string[]) {
-    const child = Bun.spawn([process.execPath, MAIN, ...args], {
+  weir(...args: readonly string[]) {
+    return this.run([process.execPath, MAIN, ...args])
+  }
+
+  /** A line of bash, in which `"$0" "$1"` is the program. */
+  shell(line: string) {
+    return this.run(['bash', '-c', line, process.execPath, MAIN])
+  }
+
+  private async run(words: string[]) {
+    const child = Bun.spawn(words, {
       cwd: this.folder,
       env: { PATH: process.env['PATH'] },
       stdio: ['ignore', 'pipe', 'pipe'],

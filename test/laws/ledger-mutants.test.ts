@@ -12,6 +12,7 @@ const SIMULATION = ['test/laws/ledger-simulation.test.ts']
 const SIMULATED_REQUESTS = '20000'
 const HISTORIES = '150'
 const RUN_MS = 20_000
+const COPY_MS = 120_000
 
 type Subject = 'memory' | 'redis' | 'nodes'
 
@@ -39,15 +40,15 @@ function copy(): string {
 }
 
 /** The exit code of the suite in a copy: over one kind of book, or the simulation of nodes. */
-async function run(directory: string, subject: Subject): Promise<number> {
+async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<number> {
   const words = subject === 'nodes' ? SIMULATION : ['-t', `the book in ${subject}`, ...BOOKS]
-  const suite = Bun.spawn([process.execPath, 'test', '--bail', ...words], {
+  const suite = Bun.spawn([process.execPath, 'test', '--bail', '--timeout', String(ms), ...words], {
     cwd: directory,
     env: { ...process.env, WEIR_LAW_HISTORIES: HISTORIES, WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS, WEIR_SEED: '1' },
     stdout: 'ignore',
     stderr: 'ignore',
     // A mutant that never comes to an end is found, too.
-    timeout: RUN_MS,
+    timeout: ms,
     killSignal: 'SIGKILL',
   })
   return suite.exited
@@ -79,11 +80,17 @@ async function survivors(mutants: readonly Mutant[], subject: Subject): Promise<
 }
 
 describe('mutants', () => {
-  test('the copy passes as it is', async () => {
-    const [directory = ''] = copies
-    const codes = [await run(directory, 'memory'), await run(directory, 'redis'), await run(directory, 'nodes')]
-    expect(codes).toEqual([0, 0, 0])
-  }, 60_000)
+  test(
+    'the copy passes as it is',
+    async () => {
+      const [directory = ''] = copies
+      const codes: number[] = []
+      // On a busy machine it takes as long as it takes.
+      for (const subject of ['memory', 'redis', 'nodes'] as const) codes.push(await run(directory, subject, COPY_MS))
+      expect(codes).toEqual([0, 0, 0])
+    },
+    3 * COPY_MS,
+  )
 
   test(`all ${memoryMutants.length} of the book in memory are found`, async () => {
     expect(await survivors(memoryMutants, 'memory')).toEqual([])

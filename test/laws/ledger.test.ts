@@ -6,11 +6,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { runHistory, type Tally } from '../ledger/history.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
-import { memorySubject, redisSubject } from '../ledger/subject.ts'
+import { subjects } from '../ledger/subject.ts'
 
 const HISTORIES = Number(process.env['WEIR_LAW_HISTORIES'] ?? 320)
 
-for (const subject of [memorySubject(), redisSubject()]) {
+for (const subject of subjects()) {
   describe(`the book in ${subject.name}`, () => {
     beforeAll(() => subject.open())
     afterAll(() => subject.close())

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { KeyRecord, KeyStore } from '../../src/ledger/key-store.ts'
@@ -119,6 +119,27 @@ describe.each(places)('the %s key store', (name, place) => {
   })
 
   if (name === 'embedded') {
+    test('makes no file to read or to watch, and notices the first key', async () => {
+      const empty = join(dataDir, 'new')
+      const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: empty }
+      const watching = await watchedKeyStore(place)
+      const told: string[][] = []
+      const changed = Promise.withResolvers<void>()
+      const stop = watching.watch((keys) => {
+        told.push(keys.map(({ id }) => id))
+        if (told.length === 2) changed.resolve()
+      })
+      const reading = await openKeyStore(place)
+      expect([await reading.list(), await reading.revoke('first', 1)]).toEqual([[], 'unknown'])
+      expect(existsSync(empty)).toBe(false)
+      await reading.create(record('first'))
+      await changed.promise
+      expect(told).toEqual([[], ['first']])
+      expect((await reading.list()).map(({ id }) => id)).toEqual(['first'])
+      stop()
+      await Promise.all([reading.close(), watching.close()])
+    })
+
     test('holds no key, only its hash', async () => {
       const { token, sha256, shown } = newToken()
       await withStore(async (store) => {

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { conformance, type Installation } from './conformance.ts'
+import { REDIS, VALKEY } from './programs.ts'
 import { RedisServer } from './redis-server.ts'
 
 function embedded(): Installation {
@@ -16,11 +17,11 @@ function embedded(): Installation {
   }
 }
 
-function redis(): Installation {
+function redis(name: string, program: string): Installation {
   const dataDir = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   let server: RedisServer | undefined
   return {
-    name: 'Redis',
+    name,
     get place() {
       const url = server?.socket ?? ''
       return {
@@ -30,7 +31,7 @@ function redis(): Installation {
       } as const
     },
     open: async () => {
-      server = await RedisServer.start()
+      server = await RedisServer.of(program)
     },
     close: async () => {
       await server?.[Symbol.asyncDispose]()
@@ -40,4 +41,5 @@ function redis(): Installation {
 }
 
 conformance(embedded())
-conformance(redis())
+conformance(redis('Redis', REDIS))
+if (VALKEY !== undefined) conformance(redis('Valkey', VALKEY))

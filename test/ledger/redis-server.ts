@@ -7,8 +7,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import { REDIS } from './programs.ts'
 
-const KEEPER = 'redis-server "$@" >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -9 $!'
+const KEEPER = '"$0" "$@" >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -9 $!'
 
 export class RedisServer {
   readonly directory = mkdtempSync(join(tmpdir(), 'weir-ledger-redis-'))
@@ -16,10 +17,18 @@ export class RedisServer {
   private keeper: Bun.Subprocess<'pipe', 'pipe', 'ignore'> | undefined
   private pid = 0
 
-  private constructor(private readonly settings: readonly string[]) {}
+  private constructor(
+    private readonly program: string,
+    private readonly settings: readonly string[],
+  ) {}
 
-  static async start(...settings: readonly string[]): Promise<RedisServer> {
-    const server = new RedisServer(settings)
+  static start(...settings: readonly string[]): Promise<RedisServer> {
+    return RedisServer.of(REDIS, ...settings)
+  }
+
+  /** Another program that speaks the same. */
+  static async of(program: string, ...settings: readonly string[]): Promise<RedisServer> {
+    const server = new RedisServer(program, settings)
     await server.start()
     return server
   }
@@ -27,7 +36,7 @@ export class RedisServer {
   /** Starts it, or starts it again with what its directory holds; resolves when it answers. */
   async start(): Promise<void> {
     const place = ['--port', '0', '--unixsocket', this.socket, '--dir', this.directory, '--save', '']
-    const words = ['sh', '-c', KEEPER, 'keeper', ...place, ...this.settings]
+    const words = ['sh', '-c', KEEPER, this.program, ...place, ...this.settings]
     this.keeper = Bun.spawn(words, { stdin: 'pipe', stdout: 'pipe', stderr: 'ignore' })
     const { value } = await this.keeper.stdout.getReader().read()
     this.pid = Number(new TextDecoder().decode(value))

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import type { Limits } from '../../src/core/money.ts'
 import type { Closing } from '../../src/ledger/book.ts'
 import type { Account, Amounts, Hold } from '../../src/ledger/ledger.ts'
-import { memorySubject, redisSubject, START_MS, type Subject } from './subject.ts'
+import { START_MS, type Subject, subjects } from './subject.ts'
 
 const account: Account = { organization: 'acme', organizationLimits: {}, key: 'ci', keyLimits: {} }
 const MOST = Number.MAX_SAFE_INTEGER
@@ -142,7 +142,7 @@ function spend(limits: { day?: number; month?: number; total?: number }): Limits
   return { spend: { ...limits, strict: false, onExhausted: 'finish' } }
 }
 
-for (const subject of [memorySubject(), redisSubject()]) {
+for (const subject of subjects()) {
   describe(`the book in ${subject.name}`, () => {
     beforeEach(async () => {
       await subject.reset()

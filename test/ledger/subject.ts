@@ -7,6 +7,7 @@ import { charged } from '../../src/ledger/embedded/reservation.ts'
 import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
+import { REDIS, VALKEY } from './programs.ts'
 import { RedisServer } from './redis-server.ts'
 
 export interface TestClock {
@@ -101,16 +102,26 @@ const TEST_CLOCK = `local now = tonumber(redis.call('GET', '${NOW_KEY}'))\n`
 
 /** Starts its server in `open`. */
 export function redisSubject(): Subject {
-  return new RedisSubject()
+  return new RedisSubject('redis', REDIS)
+}
+
+/** Every book there is on this machine. */
+export function subjects(): readonly Subject[] {
+  const valkey = VALKEY === undefined ? [] : [new RedisSubject('valkey', VALKEY)]
+  return [memorySubject(), redisSubject(), ...valkey]
 }
 
 class RedisSubject implements Subject {
-  readonly name = 'redis'
   readonly clock: TestClock = { now: START_MS, witness: START_MS }
   private opened: { readonly server: RedisServer; readonly redis: Redis; readonly book: RedisBook } | undefined
 
+  constructor(
+    readonly name: string,
+    private readonly program: string,
+  ) {}
+
   async open(): Promise<void> {
-    const server = await RedisServer.start()
+    const server = await RedisServer.of(this.program)
     const redis = server.client()
     const book = new RedisBook(redis, redis, () => this.clock.witness, TEST_CLOCK)
     this.opened = { server, redis, book }

@@ -10,6 +10,7 @@ import type { RedisPlace } from '../../src/ledger/redis/connect.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { REDIS } from './programs.ts'
 
 const directories: string[] = []
 const processes: Bun.Subprocess[] = []
@@ -38,7 +39,7 @@ function freePort(): number {
 async function node(...settings: readonly string[]): Promise<{ readonly port: number; readonly client: Redis }> {
   const port = freePort()
   const place = ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory(), '--save', '']
-  processes.push(Bun.spawn(['redis-server', ...place, ...settings], { stdout: 'ignore', stderr: 'ignore' }))
+  processes.push(Bun.spawn([REDIS, ...place, ...settings], { stdout: 'ignore', stderr: 'ignore' }))
   const client = new Redis(port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
   client.on('error', () => undefined)
   await client.ping()
@@ -97,7 +98,7 @@ test('a master behind a sentinel', async () => {
   const port = freePort()
   const file = join(directory(), 'sentinel.conf')
   writeFileSync(file, `port ${port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 ${master.port} 1\n`)
-  processes.push(Bun.spawn(['redis-server', file, '--sentinel'], { stdout: 'ignore', stderr: 'ignore' }))
+  processes.push(Bun.spawn([REDIS, file, '--sentinel'], { stdout: 'ignore', stderr: 'ignore' }))
   const probe = new Redis(port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
   probe.on('error', () => undefined)
   await probe.ping()

@@ -1,97 +1,228 @@
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+/** Every limit through the running program, with both kinds of ledger, as callers of the three dialects meet it. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { field } from '../support/bytes.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
-import { Gateway, KEY } from '../support/gateway.ts'
+import { Gateway } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
-import { chatBody, json, silent } from '../support/scenarios.ts'
+import { chatBody, chatFrames, json, silent } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(60_000)
 
-/** Each of `chatBody`'s answers takes 3 tokens in and 2 out. */
+/** A cent a token: each answer takes 9 tokens in and 3 out, and costs twelve cents. */
 const PRICE = { input: 10_000, output: 10_000 }
 
-async function gatewayWith(upstream: Upstream, limits: JsonObject, more: JsonObject = {}): Promise<Gateway> {
-  upstream.on('m', json(200, chatBody('Hello.')))
+/** What leaves room for one request and not for two. */
+const limits: Readonly<Record<string, JsonObject>> = {
+  requests: { requests_per_minute: 1 },
+  tokens: { tokens_per_minute: 13 },
+  concurrent_requests: { concurrent_requests: 1 },
+  day: { spend: { day: 0.15 } },
+  month: { spend: { month: 0.15 } },
+  total: { spend: { total: 0.15 } },
+}
+
+/** What the message says of each, and of an error `type` where the limit is a rate. */
+const words: Readonly<Record<string, { readonly says: RegExp; readonly type: string }>> = {
+  requests: { says: /^Rate limit reached: 1 requests a minute for (.+)\. Try again in \d+ s\.$/, type: 'requests' },
+  tokens: { says: /^Rate limit reached: 13 tokens a minute for (.+)\. Try again in \d+ s\.$/, type: 'tokens' },
+  concurrent_requests: {
+    says: /^Rate limit reached: 1 concurrent requests for (.+)\. Try again in \d+ s\.$/,
+    type: 'concurrent_requests',
+  },
+  day: {
+    says: /^The daily spend limit of \$0\.15 for (.+) is used up\. It renews at \d{4}-\d\d-\d\dT00:00:00Z\.$/,
+    type: 'insufficient_quota',
+  },
+  month: {
+    says: /^The monthly spend limit of \$0\.15 for (.+) is used up\. It renews at \d{4}-\d\d-01T00:00:00Z\.$/,
+    type: 'insufficient_quota',
+  },
+  total: {
+    says: /^The total spend limit of \$0\.15 for (.+) is used up\. It does not renew\.$/,
+    type: 'insufficient_quota',
+  },
+}
+
+const cases = Object.keys(limits).flatMap((limit) => [
+  { limit, scope: 'organization' },
+  { limit, scope: 'key' },
+])
+
+const idOf = (limit: string, scope: string) => `${scope}-${limit.replace('_', '-')}`
+const keyOf = (id: string) => `key-of-${id}-0123456789`
+
+function organization(id: string, own: JsonObject, ofKey: JsonObject = {}): JsonObject {
+  return { id, limits: own, keys: [{ id: `k-${id}`, key: keyOf(id), limits: ofKey }] }
+}
+
+const organizations = [
+  ...cases.map(({ limit, scope }) => {
+    const id = idOf(limit, scope)
+    return scope === 'key' ? organization(id, {}, limits[limit]) : organization(id, limits[limit] ?? {})
+  }),
+  organization('both', { requests_per_minute: 100, spend: { day: 0.15 } }, { tokens_per_minute: 1000 }),
+  organization('small', { tokens_per_minute: 50 }),
+  organization('poor', { spend: { day: 0.05 } }),
+  organization('free', {}),
+]
+
+async function start(upstream: Upstream, more: JsonObject): Promise<Gateway> {
+  upstream.on('m', (call) =>
+    call.json['stream'] === true
+      ? call.head200().then(async () => {
+          for (const frame of chatFrames(['Hel', 'lo.'])) await call.chunk(frame)
+          await call.end()
+        })
+      : call.answer(200, chatBody('Hello.')),
+  )
   upstream.on('slow', silent())
+  upstream.on('bad', json(400, '{"error":{"message":"no"}}'))
+  upstream.on('down', json(500, '{}'))
   const model = (name: string) => ({
     name,
     targets: [{ provider: 'up', model: name }],
     price: PRICE,
-    max_output_tokens: 4,
+    max_output_tokens: 4096,
   })
   return await Gateway.start({
     providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
-    models: { m: model('m'), slow: model('slow') },
-    config: {
-      organizations: [{ id: 'acme', limits, keys: [{ id: 'k', key: KEY }] }],
-      ...more,
-    },
+    models: Object.fromEntries(['m', 'slow', 'bad', 'down'].map((name) => [name, model(name)])),
+    config: { organizations, ...more },
   })
 }
 
-function say(gateway: Gateway, model = 'm', path = '/v1/chat/completions'): Promise<Answer> {
-  const body = JSON.stringify({ model, max_tokens: 4, messages: [{ role: 'user', content: 'Hi' }] })
-  return ask(gateway.port, requestBytes(path, { key: KEY, body }))
-}
+const paths = ['/v1/chat/completions', '/v1/responses', '/v1/messages'] as const
+type Path = (typeof paths)[number]
 
-const errorOf = (answer: Answer) => JSON.parse(answer.text).error
+function bodyFor(path: Path, model: string, more: JsonObject): JsonObject {
+  const messages = [{ role: 'user', content: 'Hi' }]
+  return path === '/v1/responses'
+    ? { model, input: messages, max_output_tokens: 4, ...more }
+    : { model, messages, max_tokens: 4, ...more }
+}
 
 describe.each(['embedded', 'redis'])('%s', (kind) => {
-  const ledgerOf = (redis: RedisServer): JsonObject => (kind === 'redis' ? { ledger: { redis: redis.url } } : {})
+  let redis: RedisServer
+  let upstream: Upstream
+  let gateway: Gateway
 
-  test('requests a minute: the headers count down, the refusal says when', async () => {
-    await using redis = await RedisServer.start()
-    await using upstream = await Upstream.start()
-    await using gateway = await gatewayWith(upstream, { requests_per_minute: 2 }, ledgerOf(redis))
-    const left = [await say(gateway), await say(gateway)].map((answer) =>
-      field(answer.head, 'x-ratelimit-remaining-requests'),
-    )
-    expect(left).toEqual(['1', '0'])
-    const refused = await say(gateway)
-    expect([refused.status, errorOf(refused).code, errorOf(refused).type]).toEqual([
-      429,
-      'rate_limit_exceeded',
-      'requests',
-    ])
-    expect(Number(field(refused.head, 'retry-after'))).toBeWithin(1, 61)
-    expect(field(refused.head, 'x-ratelimit-limit-requests')).toBe('2')
-    expect(errorOf(await say(gateway, 'm', '/v1/messages')).type).toBe('rate_limit_error')
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+    upstream = await Upstream.start()
+    gateway = await start(upstream, kind === 'redis' ? { ledger: { redis: redis.url } } : {})
+  })
+  afterAll(async () => {
+    await gateway[Symbol.asyncDispose]()
+    await upstream[Symbol.asyncDispose]()
+    await redis[Symbol.asyncDispose]()
   })
 
-  test('spend: refused for good, and the next day is named', async () => {
-    await using redis = await RedisServer.start()
-    await using upstream = await Upstream.start()
-    await using gateway = await gatewayWith(upstream, { spend: { day: 1 } }, ledgerOf(redis))
-    let answered = 0
-    let last = await say(gateway)
-    for (; last.status === 200; last = await say(gateway)) answered++
-    await gateway.line((line) => line['error'] === 'insufficient_quota')
-    const spent = gateway.lines.reduce((sum, line) => sum + Number(line['cost_micro_usd'] ?? 0), 0)
-    expect(answered).toBeGreaterThan(1)
-    expect(spent).toBeWithin(500_000, 1_000_001)
-    expect([last.status, errorOf(last).code, errorOf(last).type]).toEqual([
-      429,
-      'insufficient_quota',
-      'insufficient_quota',
-    ])
-    expect([field(last.head, 'x-should-retry'), field(last.head, 'retry-after')]).toEqual(['false', undefined])
-    expect(errorOf(last).message).toContain('acme')
+  /** Asked again where Redis answered too late, as it may on a busy machine. */
+  async function say(id: string, path: Path = paths[0], model = 'm', more: JsonObject = {}): Promise<Answer> {
+    const answer = await ask(gateway.port, requestBytes(path, { key: keyOf(id), body: bodyFor(path, model, more) }))
+    return answer.status === 503 ? say(id, path, model, more) : answer
+  }
+
+  test.each(cases)('$limit of the $scope: which, of whom, until when; in the shape of each dialect', async (row) => {
+    const id = idOf(row.limit, row.scope)
+    await using first = row.limit === 'concurrent_requests' ? await Caller.connect(gateway.port) : undefined
+    if (first === undefined) expect((await say(id)).status).toBe(200)
+    else {
+      first.send(requestBytes(paths[0], { key: keyOf(id), body: bodyFor(paths[0], 'slow', {}) }))
+      await upstream.call('slow', row.scope === 'key' ? 1 : 0)
+    }
+    const isRate = ['requests', 'tokens', 'concurrent_requests'].includes(row.limit)
+    const expected = words[row.limit]
+    const whose = row.scope === 'key' ? `key 'k-${id}'` : `organisation '${id}'`
+    for (const path of paths) {
+      const refused = await say(id, path)
+      const body = JSON.parse(refused.text)
+      const message = body.error.message
+      expect([path, refused.status, expected?.says.exec(message)?.[1]]).toEqual([path, 429, whose])
+      expect(body).toEqual(
+        path === '/v1/messages'
+          ? { type: 'error', error: { type: 'rate_limit_error', message }, request_id: refused.header('request-id') }
+          : {
+              error: {
+                ...{ message, type: expected?.type, param: null },
+                code: isRate ? 'rate_limit_exceeded' : 'insufficient_quota',
+              },
+            },
+      )
+      const retryAfter = refused.header('retry-after')
+      if (isRate) expect(Number(retryAfter)).toBeWithin(1, 61)
+      else expect([retryAfter, refused.header('x-should-retry')]).toEqual([undefined, 'false'])
+    }
+    // The same for a streamed request: there is no stream, and so a status.
+    expect((await say(id, paths[0], 'm', { stream: true })).status).toBe(429)
+    if (row.limit !== 'requests' && row.limit !== 'tokens') return
+    const refused = await say(id)
+    expect(refused.header(`x-ratelimit-limit-${row.limit}`)).toBe(row.limit === 'requests' ? '1' : '13')
+    expect(Number(refused.header(`x-ratelimit-remaining-${row.limit}`))).toBeWithin(0, 4)
+    expect(refused.header(`x-ratelimit-reset-${row.limit}`)).toMatch(/^(\d+ms|[\d.]+s|1m0s)$/)
   })
 
-  test('concurrent requests: a place is free again once a caller has left', async () => {
-    await using redis = await RedisServer.start()
-    await using upstream = await Upstream.start()
-    await using gateway = await gatewayWith(upstream, { concurrent_requests: 1 }, ledgerOf(redis))
+  test('a place among the concurrent requests is free again once a caller has left', async () => {
+    const id = idOf('concurrent_requests', 'key')
+    const before = upstream.calls.filter(({ model }) => model === 'slow').length
     const caller = await Caller.connect(gateway.port)
-    const body = JSON.stringify({ model: 'slow', messages: [{ role: 'user', content: 'Hi' }] })
-    caller.send(requestBytes('/v1/chat/completions', { key: KEY, body }))
-    const call = await upstream.call('slow')
-    expect(errorOf(await say(gateway)).type).toBe('concurrent_requests')
+    caller.send(requestBytes(paths[0], { key: keyOf(id), body: bodyFor(paths[0], 'slow', {}) }))
+    const call = await upstream.call('slow', before)
+    expect((await say(id)).status).toBe(429)
     await caller[Symbol.asyncDispose]()
     await call.ended
-    await gateway.line((line) => line['outcome'] === 'caller_left')
-    expect((await say(gateway)).status).toBe(200)
+    await gateway.line(
+      (line) => line['outcome'] === 'caller_left' && line['key'] === `k-${id}` && line['provider'] === 'up',
+    )
+    while ((await say(id)).status === 429) await Bun.sleep(10)
+  })
+
+  test('what is left is on every answer where a rate is limited, whatever the answer; nothing where none is', async () => {
+    const left = async (path: Path, model: string, more: JsonObject = {}) => {
+      const { head, status } = await say('both', path, model, more)
+      expect(field(head, 'x-ratelimit-limit-requests')).toBe('100')
+      expect(field(head, 'x-ratelimit-limit-tokens')).toBe('1000')
+      return [status, Number(field(head, 'x-ratelimit-remaining-requests'))]
+    }
+    expect(await left(paths[0], 'm')).toEqual([200, 99])
+    // From here on the spend limit refuses: a refused request takes nothing from the rates either.
+    for (const path of paths) expect(await left(path, 'm')).toEqual([429, 99])
+    const { head } = await say('free')
+    expect(head.fields.filter(([name]) => name.toLowerCase().startsWith('x-ratelimit'))).toEqual([])
+  })
+
+  test('a request larger than the limit itself: no waiting helps, and it says so', async () => {
+    for (const path of paths) {
+      const large = await say('small', path, 'm', path === paths[1] ? { max_output_tokens: 99 } : { max_tokens: 99 })
+      const { message } = JSON.parse(large.text).error
+      expect([large.status, large.header('x-should-retry'), large.header('retry-after')]).toEqual([
+        429,
+        'false',
+        undefined,
+      ])
+      expect(message).toMatch(
+        /^This request needs up to 1\d\d tokens, more than the whole limit of 50 tokens a minute for organisation 'small'\. Waiting does not help: /,
+      )
+    }
+    expect((await say('small')).status).toBe(200)
+    const dear = await say('poor')
+    expect(JSON.parse(dear.text).error).toMatchObject({ code: 'insufficient_quota', type: 'insufficient_quota' })
+    expect(JSON.parse(dear.text).error.message).toMatch(
+      /^This request may cost \$0\.\d\d, more than the daily spend limit of \$0\.05 for organisation 'poor'\. Waiting does not help\.$/,
+    )
+  })
+
+  test('what failed costs nothing: the provider was not to be paid', async () => {
+    for (const [model, status] of [
+      ['bad', 400],
+      ['down', 502],
+    ] as const) {
+      const answer = await say('free', paths[0], model)
+      expect(answer.status).toBe(status)
+      expect((await gateway.request(answer.header('x-request-id')))['cost_micro_usd']).toBeUndefined()
+    }
   })
 })

@@ -120,6 +120,17 @@ export class Gateway implements AsyncDisposable {
     return this.line((line) => line['msg'] === 'request' && line['request_id'] === id)
   }
 
+  /** Runs another command of the program on the same configuration. */
+  async run(...words: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+    const command = Bun.spawn([process.execPath, MAIN, ...words, '--config', this.configFile], {
+      cwd: this.folder,
+      env: { PATH: process.env['PATH'] },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const [stdout, stderr, code] = await Promise.all([command.stdout.text(), command.stderr.text(), command.exited])
+    return { code, stdout, stderr }
+  }
+
   signal(signal: NodeJS.Signals): void {
     if (!this.ended) process.kill(this.pid, signal)
   }

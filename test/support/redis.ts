@@ -3,6 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { REDIS } from '../ledger/programs.ts'
 import { Caller } from './caller.ts'
 import { closedPort } from './upstream.ts'
 
@@ -18,7 +19,7 @@ export class RedisServer implements AsyncDisposable {
     const folder = await mkdtemp(join(tmpdir(), 'weir-redis-'))
     const port = at ?? (await closedPort())
     const base = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder]
-    const child = Bun.spawn(['redis-server', ...base, ...options], { stdout: 'ignore', stderr: 'ignore' })
+    const child = Bun.spawn([REDIS, ...base, ...options], { stdout: 'ignore', stderr: 'ignore' })
     const server = new RedisServer(child, folder, port)
     while (!(await server.answers())) {
       if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`)

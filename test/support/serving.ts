@@ -14,6 +14,8 @@ export class RecordingLedger implements Ledger {
   readonly wanted: Amounts[] = []
   readonly settled = new Map<string, Settlement[]>()
   costMax = Number.POSITIVE_INFINITY
+  /** What a settlement waits for once it is noted. */
+  settling: Promise<void> = Promise.resolve()
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     this.reserved.push(hold)
@@ -27,6 +29,7 @@ export class RecordingLedger implements Ledger {
 
   async settle(reservation: Reservation, actual: Settlement): Promise<'settled'> {
     this.settled.set(reservation.id, [...(this.settled.get(reservation.id) ?? []), actual])
+    await this.settling
     return 'settled'
   }
 

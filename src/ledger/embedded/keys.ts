@@ -2,7 +2,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { openDatabase, type Schema } from '../database.ts'
+import { openDatabase, openReadOnly, type Schema } from '../database.ts'
 import { KEY_POLL_MS, type KeyListener, type KeyRecord, type KeyStore, ofOrganization, parseKey } from '../key-store.ts'
 
 const FILE = 'keys.sqlite'
@@ -13,15 +13,19 @@ const SCHEMA: Schema = {
   sql: 'CREATE TABLE key (id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;',
 }
 
+/** The file is made with the first key: who only reads, or only watches, makes none. */
 export class EmbeddedKeyStore implements KeyStore {
-  private readonly database: Database
+  private readonly path: string
+  private database: Database | undefined
 
-  /** Throws `LedgerFileError`. */
   constructor(directory: string) {
-    this.database = openDatabase(join(directory, FILE), SCHEMA)
+    this.path = join(directory, FILE)
   }
 
+  /** Throws `LedgerFileError`, as every verb does. */
   async create(record: KeyRecord): Promise<boolean> {
+    this.database?.close()
+    this.database = openDatabase(this.path, SCHEMA)
     const insert = this.database.query('INSERT OR IGNORE INTO key VALUES (?, ?)')
     return insert.run(record.id, JSON.stringify(record)).changes === 1
   }
@@ -35,31 +39,50 @@ export class EmbeddedKeyStore implements KeyStore {
     if (record === undefined) return 'unknown'
     if (record.revokedMs !== undefined) return 'already_revoked'
     const revoked: KeyRecord = { ...record, revokedMs: nowMs }
+    this.database?.close()
+    this.database = openDatabase(this.path, SCHEMA)
     this.database.query('UPDATE key SET record = ? WHERE id = ?').run(JSON.stringify(revoked), id)
     return 'revoked'
   }
 
+  /** Throws `LedgerFileError` where the file is there and cannot be used. */
   watch(listener: KeyListener): () => void {
-    let seen = -1
+    let seen: number | undefined
     const look = () => {
-      // Changes with every commit of another connection; our own we know of.
-      const version = this.database.query<{ data_version: number }, []>('PRAGMA data_version').get()?.data_version ?? 0
+      const version = this.version()
       if (version === seen) return
-      seen = version
       listener(this.all().filter(({ revokedMs }) => revokedMs === undefined))
+      seen = version
     }
     look()
-    const timer = setInterval(look, KEY_POLL_MS)
+    const timer = setInterval(() => {
+      try {
+        look()
+      } catch {
+        // The file is away or in somebody's way: the keys that were read last stand, and the next look is soon.
+      }
+    }, KEY_POLL_MS)
     timer.unref()
     return () => clearInterval(timer)
   }
 
   async close(): Promise<void> {
-    this.database.close()
+    this.database?.close()
+  }
+
+  /** Changes with every commit of another connection; our own we know of. 0 while there is no file. */
+  private version(): number {
+    const query = this.read()?.query<{ data_version: number }, []>('PRAGMA data_version')
+    return query?.get()?.data_version ?? 0
   }
 
   private all(): readonly KeyRecord[] {
-    const rows = this.database.query<{ record: string }, []>('SELECT record FROM key').all()
+    const rows = this.read()?.query<{ record: string }, []>('SELECT record FROM key').all() ?? []
     return rows.map(({ record }) => parseKey(record)).filter((record) => record !== undefined)
+  }
+
+  private read(): Database | undefined {
+    this.database ??= openReadOnly(this.path, SCHEMA)
+    return this.database
   }
 }

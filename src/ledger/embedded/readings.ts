@@ -1,16 +1,21 @@
-/** Reads an embedded ledger's file beside the process that owns it, or without one: usage and standings. Writes nothing. */
+/** Reads an embedded ledger's file beside the process that owns it, or without one: usage, audit trail, standings. Writes nothing. */
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import type { AuditLog, AuditQuery } from '../audit-log.ts'
 import type { FiguresOf } from '../book.ts'
 import { openReadOnly } from '../database.ts'
 import type { Account } from '../ledger.ts'
-import { readUsage } from '../log-rows.ts'
+import { type LogRow, readUsage } from '../log-rows.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
+import { readPage } from './audit-rows.ts'
 import { advance } from './scope.ts'
 import { figuresOf, newScope } from './state.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readScope } from './tables.ts'
+
+/** Rows of the audit trail in one look: the file is let go of between two, so that its log can be folded in. */
+const ROWS_A_PAGE = 1000
 
 /** Opens the file each time: before the first request there is none, and then there is nothing to tell. */
 abstract class Reading {
@@ -32,6 +37,18 @@ abstract class Reading {
 export class EmbeddedUsageLog extends Reading implements UsageLog {
   async read(query: UsageQuery): Promise<readonly UsageRow[]> {
     return this.from((database) => readUsage(database, query)) ?? []
+  }
+}
+
+export class EmbeddedAuditLog extends Reading implements AuditLog {
+  async *read(query: AuditQuery): AsyncGenerator<readonly LogRow[]> {
+    let last: LogRow | undefined
+    do {
+      const after = last
+      const rows: readonly LogRow[] = this.from((database) => readPage(database, query, ROWS_A_PAGE, after)) ?? []
+      last = rows.at(-1)
+      if (last !== undefined) yield rows
+    } while (last !== undefined)
   }
 }
 

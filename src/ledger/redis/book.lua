@@ -207,9 +207,9 @@ local function lost_figures(reservation)
 end
 
 -- One entry each time that what a reservation cost becomes known: the last one of an id counts.
-local function audit(id, kind, outcome, key, model, figures, held)
+local function audit(id, kind, outcome, key, model, provider, admitted, figures, held)
   redis.call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_MAX, '*', 'id', id, 'kind', kind, 'outcome', outcome, 'key', key, 'model', model,
-    'estimated', figures[2], 'input', figures[3], 'cached', figures[4], 'output', figures[5], 'images', figures[6],
+    'provider', provider, 'admitted', admitted, 'estimated', figures[2], 'input', figures[3], 'cached', figures[4], 'output', figures[5], 'images', figures[6],
     'cost', figures[7], 'overage', max(0, figures[7] - held))
 end
 
@@ -222,7 +222,7 @@ local function lose(id, reservation)
   save_reservation(id, reservation)
   local figures = lost_figures(reservation)
   count(day_of(reservation[ADMITTED]), key, reservation[MODEL], 1, figures)
-  audit(id, 'lost', '', key, reservation[MODEL], figures, reservation[RESERVED])
+  audit(id, 'lost', '', key, reservation[MODEL], '', reservation[ADMITTED], figures, reservation[RESERVED])
 end
 
 -- Ends what is overdue: a live reservation is lost, an ended one is forgotten.

@@ -118,6 +118,7 @@ export class RedisBook implements Book {
       estimated: settlement.estimated ? 1 : 0,
       counted: settlement.model === undefined ? 0 : 1,
       model: settlement.model ?? '',
+      provider: settlement.provider ?? '',
       outcome: settlement.outcome,
       admitted: admittedMs,
       direct: direct ? 1 : 0,

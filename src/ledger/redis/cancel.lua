@@ -33,5 +33,5 @@ bury(id, IS_CANCELLED)
 
 local figures = { 1, 1, reservation[POSTED_INPUT], 0, reservation[POSTED_OUTPUT], 0, reservation[POSTED] }
 if reservation[POSTED] > 0 then count(day_of(reservation[ADMITTED]), key, reservation[MODEL], 1, figures) end
-audit(id, kind, '', key, reservation[MODEL], figures, reservation[RESERVED])
+audit(id, kind, '', key, reservation[MODEL], '', reservation[ADMITTED], figures, reservation[RESERVED])
 return { 'cancelled' }

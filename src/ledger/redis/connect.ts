@@ -127,11 +127,24 @@ function field(info: string, name: string): string {
   return line?.slice(name.length + 1) ?? ''
 }
 
-/** True for an error of credentials or rights: no waiting helps, and the operator must know at once. */
-export function isDenied(error: unknown): boolean {
-  return (
-    error instanceof Error && /^(NOAUTH|WRONGPASS|NOPERM)|invalid password|without any password/.test(error.message)
-  )
+/** What an error of credentials or rights means, for the operator: no waiting helps against one. Undefined for any other error. */
+export function denialOf(error: unknown): RedisUnfitError | undefined {
+  if (!(error instanceof Error)) return undefined
+  // A cluster's client says which node failed last, and how, beside its own words.
+  const { message } = 'lastNodeError' in error && error.lastNodeError instanceof Error ? error.lastNodeError : error
+  if (message.startsWith('NOAUTH')) {
+    return new RedisUnfitError('Redis wants a password, and the address in the configuration has none (NOAUTH).', error)
+  }
+  if (/^WRONGPASS|invalid password/.test(message)) {
+    return new RedisUnfitError(
+      'Redis refuses the user name or the password of the address in the configuration (WRONGPASS).',
+      error,
+    )
+  }
+  if (/^NOPERM|user executing the script can't run/.test(message)) {
+    return new RedisUnfitError(`Redis refuses weir: ${message}.`, error)
+  }
+  return undefined
 }
 
 /** True where a command cannot have reached the server: nothing needs to be taken back. */

@@ -7,7 +7,7 @@ import type { Cluster, Redis } from 'ioredis'
 import type { Book } from '../book.ts'
 import { ORGANIZATIONS_KEY, RedisBook } from './book.ts'
 import { Breaker } from './breaker.ts'
-import { connect, inspect, isDenied, type RedisPlace, RedisUnfitError } from './connect.ts'
+import { connect, denialOf, inspect, type RedisPlace, RedisUnfitError } from './connect.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
 export interface Link {
@@ -41,6 +41,8 @@ export class RedisLink implements Link {
   private readonly other: Redis | Cluster
   /** What makes the server unusable though it answers; it is looked at again at each connection. */
   private unfit: RedisUnfitError | undefined
+  /** Why the last connection was turned away; undefined once there is one. */
+  private denial: RedisUnfitError | undefined
   private listener: () => void = () => undefined
   private closedMs: number | undefined
 
@@ -49,6 +51,12 @@ export class RedisLink implements Link {
     this.other = connect(place, 'weir-settle')
     this.book = new RedisBook(this.admission, this.other)
     this.other.on('ready', () => this.inspect().then(() => this.connected()))
+    this.other.on('ready', () => {
+      this.denial = undefined
+    })
+    this.other.on('error', (error) => {
+      this.denial = denialOf(error) ?? this.denial
+    })
     this.other.on('close', () => {
       this.closedMs ??= Date.now()
     })
@@ -58,7 +66,8 @@ export class RedisLink implements Link {
   async start(): Promise<void> {
     const { promise: denied, reject: deny } = Promise.withResolvers<never>()
     const listen = (error: unknown) => {
-      if (isDenied(error)) deny(new RedisUnfitError(`Redis refuses weir: ${messageOf(error)}.`, error))
+      const denial = denialOf(error)
+      if (denial !== undefined) deny(denial)
     }
     this.other.on('error', listen)
     const both = Promise.all([ready(this.admission), ready(this.other)])
@@ -106,7 +115,7 @@ export class RedisLink implements Link {
 
   get complaint(): string | undefined {
     if (this.unfit !== undefined) return this.unfit.message
-    if (!this.isConnected) return `Redis is not reached (${this.other.status}).`
+    if (!this.isConnected) return this.denial?.message ?? `Redis is not reached (${this.other.status}).`
     return this.breaker.isOpen ? 'Redis does not answer in time.' : undefined
   }
 
@@ -126,17 +135,12 @@ export class RedisLink implements Link {
       await inspect(this.other)
       this.unfit = undefined
     } catch (error) {
-      if (error instanceof RedisUnfitError) this.unfit = error
-      else if (isDenied(error)) this.unfit = new RedisUnfitError(`Redis refuses weir: ${messageOf(error)}.`, error)
       // Anything else is a connection that went away again: the next one is looked at anew.
+      this.unfit = error instanceof RedisUnfitError ? error : (denialOf(error) ?? this.unfit)
     }
   }
 }
 
 async function ready(client: Redis | Cluster): Promise<void> {
   if (client.status !== 'ready') await new Promise<void>((resolve) => client.once('ready', () => resolve()))
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

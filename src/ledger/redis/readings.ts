@@ -1,30 +1,45 @@
-/** Reads the ledger in Redis, for a command that runs once: usage and standings. Connects when it is opened, and waits for nothing long. */
+/** Reads the ledger in Redis, for a command that runs once: usage, audit trail, standings. Connects when it is opened, and waits for nothing long. */
 
+import { type AuditLog, type AuditQuery, isEndKind, outcomeOf } from '../audit-log.ts'
 import type { FiguresOf } from '../book.ts'
 import type { Account } from '../ledger.ts'
+import type { LogRow } from '../log-rows.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
-import { connect, type RedisPlace, RedisUnfitError } from './connect.ts'
+import { connect, denialOf, type RedisPlace, RedisUnfitError } from './connect.ts'
 
 type Client = ReturnType<typeof connect>
 
 const CONNECT_MS = 3000
 const SCANNED_A_CALL = 500
 
-/** Throws `RedisUnfitError` where Redis does not answer in 3 s. */
+/** Throws `RedisUnfitError` where Redis does not answer in 3 s, or at once where it turns us away. */
 export async function connected(place: RedisPlace): Promise<Client> {
   const client = connect(place, 'weir-read')
-  const isReady = await new Promise<boolean>((resolve) => {
-    const timer = setTimeout(resolve, CONNECT_MS, false)
-    client.once('ready', () => {
-      clearTimeout(timer)
-      resolve(true)
-    })
+  const { promise: ready, resolve, reject } = Promise.withResolvers<void>()
+  let last = ''
+  client.once('ready', resolve)
+  client.on('error', (error) => {
+    const denial = denialOf(error)
+    if (denial !== undefined) reject(denial)
+    if (error.message !== '') last = ` (${error.message})`
   })
-  if (isReady) return client
-  client.disconnect()
-  throw new RedisUnfitError('Redis does not answer.')
+  const timer = setTimeout(() => reject(new RedisUnfitError(`Redis does not answer${last}.`)), CONNECT_MS)
+  try {
+    await ready
+    return client
+  } catch (error) {
+    client.disconnect()
+    throw error
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The organisation that is asked about, or every one that ever reserved. */
+async function asked(client: Client, organization: string | undefined): Promise<readonly string[]> {
+  return organization === undefined ? (await client.smembers(ORGANIZATIONS_KEY)).sort() : [organization]
 }
 
 export class RedisUsageLog implements UsageLog {
@@ -35,10 +50,8 @@ export class RedisUsageLog implements UsageLog {
   }
 
   async read(query: UsageQuery): Promise<readonly UsageRow[]> {
-    const { organization } = query
-    const organizations = organization === undefined ? await this.client.smembers(ORGANIZATIONS_KEY) : [organization]
     const rows: UsageRow[] = []
-    for (const one of organizations) await this.readOne(one, query, rows)
+    for (const one of await asked(this.client, query.organization)) await this.readOne(one, query, rows)
     return rows
   }
 
@@ -85,6 +98,76 @@ function usageRow(organization: string, field: string, text: string): UsageRow {
     outputTokens: output,
     images,
     costMicroUsd: cost,
+  }
+}
+
+export class RedisAuditLog implements AuditLog {
+  private constructor(private readonly client: Client) {}
+
+  static async open(place: RedisPlace): Promise<RedisAuditLog> {
+    return new RedisAuditLog(await connected(place))
+  }
+
+  async *read(query: AuditQuery): AsyncGenerator<readonly LogRow[]> {
+    for (const organization of await asked(this.client, query.organization)) {
+      // What was lost and then settled late, or taken back, has a second entry, which counts.
+      const corrected = new Set<string>()
+      for await (const rows of this.pages(organization, query.sinceMs, Number.MAX_SAFE_INTEGER))
+        for (const { id, kind } of rows) if (kind === 'late' || kind === 'withdrawn') corrected.add(id)
+      for await (const rows of this.pages(organization, query.sinceMs, query.untilMs)) {
+        const found = rows.filter((row) => isWanted(row, query) && !(row.kind === 'lost' && corrected.has(row.id)))
+        if (found.length > 0) yield found
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    this.client.disconnect()
+  }
+
+  private async *pages(organization: string, sinceMs: number, untilMs: number): AsyncGenerator<readonly LogRow[]> {
+    const name = redisKey(organization, 'audit')
+    // The ids of a stream's entries begin with Redis' clock.
+    let start = String(sinceMs)
+    for (;;) {
+      const entries = await this.client.xrange(name, start, untilMs - 1, 'COUNT', SCANNED_A_CALL)
+      const last = entries.at(-1)
+      if (last === undefined) return
+      yield entries.flatMap(([at, words]) => auditRow(organization, Number.parseInt(at, 10), words) ?? [])
+      start = `(${last[0]}`
+    }
+  }
+}
+
+function isWanted({ key, id }: LogRow, query: AuditQuery): boolean {
+  return (query.key === undefined || query.key === key) && (query.id === undefined || query.id === id)
+}
+
+/** An entry of the stream: names and values in turn. Undefined for one that tells of something else than the end of a request. */
+function auditRow(organization: string, endedMs: number, words: readonly string[]): LogRow | undefined {
+  const fields = new Map<string, string>()
+  for (let i = 0; i + 1 < words.length; i += 2) fields.set(words[i] ?? '', words[i + 1] ?? '')
+  const text = (name: string) => fields.get(name) ?? ''
+  const number = (name: string) => Number(fields.get(name) ?? 0)
+  const kind = text('kind')
+  if (!isEndKind(kind)) return undefined
+  return {
+    id: text('id'),
+    organization,
+    key: text('key'),
+    admittedMs: number('admitted'),
+    endedMs,
+    kind,
+    outcome: outcomeOf(text('outcome')),
+    model: text('model'),
+    provider: text('provider'),
+    inputTokens: number('input'),
+    cachedInputTokens: number('cached'),
+    outputTokens: number('output'),
+    images: number('images'),
+    costMicroUsd: number('cost'),
+    overageMicroUsd: number('overage'),
+    estimated: text('estimated') === '1',
   }
 }
 

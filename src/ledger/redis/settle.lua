@@ -2,7 +2,7 @@
 --
 -- keys: scopes reservations deadlines audit usage
 -- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
---   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal input output cost cached images estimated counted model outcome admitted direct
+--   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal input output cost cached images estimated counted model provider outcome admitted direct
 -- outcomes:
 --   settled
 --   already_settled
@@ -11,8 +11,8 @@
 
 local input, output, cost = amount(ARGV[16]), amount(ARGV[17]), amount(ARGV[18])
 local cached, images, estimated = amount(ARGV[19]), amount(ARGV[20]), amount(ARGV[21])
-local counted, model, outcome = ARGV[22] == '1', ARGV[23], ARGV[24]
-local admitted, direct = amount(ARGV[25]), ARGV[26] == '1'
+local counted, model, provider, outcome = ARGV[22] == '1', ARGV[23], ARGV[24], ARGV[25]
+local admitted, direct = amount(ARGV[26]), ARGV[27] == '1'
 
 local reservation = load_reservation(id)
 if not reservation and not direct then return { 'unknown' } end
@@ -46,5 +46,5 @@ save_scopes(key, scopes)
 bury(id, IS_SETTLED)
 local figures = { 1, estimated, input, cached, output, images, cost }
 if counted then count(day_of(admitted), key, model, 1, figures) end
-audit(id, kind, outcome, key, model, figures, held)
+audit(id, kind, outcome, key, model, provider, admitted, figures, held)
 return { 'settled' }

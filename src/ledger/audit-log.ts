@@ -1,0 +1,56 @@
+/** The audit trail: who asked, when, which model, how many tokens, at what cost, and how it ended. What `weir audit` reads; never what was said. */
+
+import type { Outcome } from './ledger.ts'
+import type { EndKind, LogRow } from './log-rows.ts'
+
+export interface AuditQuery {
+  /** Unix milliseconds: requests that ended from the first on, and before the second. */
+  readonly sinceMs: number
+  readonly untilMs: number
+  readonly organization?: string | undefined
+  readonly key?: string | undefined
+  /** One request, by the id that its answer carried. */
+  readonly id?: string | undefined
+}
+
+/** Whether or not a gateway runs. */
+export interface AuditLog {
+  /**
+   * One row a request that was admitted and has ended, in pages: of each organisation those that ended first come first. What was lost and
+   * settled late is told as it was settled.
+   */
+  read(query: AuditQuery): AsyncIterable<readonly LogRow[]>
+  close(): Promise<void>
+}
+
+const endKinds: Readonly<Record<EndKind, true>> = {
+  settled: true,
+  late: true,
+  direct: true,
+  lost: true,
+  cancelled: true,
+  withdrawn: true,
+}
+
+const outcomes: Readonly<Record<Outcome, true>> = {
+  completed: true,
+  caller_left: true,
+  provider_cut: true,
+  timed_out: true,
+  drained: true,
+  refused: true,
+}
+
+/** True for a word that is stored of the end of a request. */
+export function isEndKind(word: string): word is EndKind {
+  return Object.hasOwn(endKinds, word)
+}
+
+/** A word that was stored, or '' where nobody settled. */
+export function outcomeOf(word: string): Outcome | '' {
+  return isOutcome(word) ? word : ''
+}
+
+function isOutcome(word: string): word is Outcome {
+  return Object.hasOwn(outcomes, word)
+}

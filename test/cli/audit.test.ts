@@ -1,0 +1,159 @@
+/** `weir audit` as an operator meets it: with the embedded ledger and with a real Redis. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Ledger } from '../../src/ledger/ledger.ts'
+import { RedisBook } from '../../src/ledger/redis/book.ts'
+import { connected } from '../../src/ledger/redis/readings.ts'
+import { RedisServer } from '../support/redis.ts'
+import { use, World } from './world.ts'
+
+// Several processes are started by each test, on machines that may be busy.
+setDefaultTimeout(30_000)
+
+const ci = { organization: 'acme', key: 'ci' }
+const old = { organization: 'other', key: 'old' }
+const TIME = expect.stringMatching(/^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+
+/** What every row of `use` has. */
+const common = {
+  ...{ request_id: expect.any(String), admitted_at: TIME, ended_at: TIME, provider: 'up', input_tokens: 100 },
+  ...{ output_tokens: 10, overage_micro_usd: 0, ended: 'settled', outcome: 'completed' },
+}
+
+for (const kind of ['embedded', 'redis'] as const) {
+  describe(kind, () => {
+    let redis: RedisServer | undefined
+    let world: World
+    let ledger: Ledger
+
+    beforeAll(async () => {
+      redis = kind === 'redis' ? await RedisServer.start(['--maxmemory-policy', 'noeviction']) : undefined
+      world = await World.make(redis?.url)
+      ledger = await world.ledger()
+      await use(ledger, ci, 'small', { cost: 125, cachedInputTokens: 40 })
+      await use(ledger, { ...ci, key: 'made' }, 'large', { cost: 2_000_000, images: 3, estimated: true })
+      await use(ledger, old, 'large', { cost: 500_000 })
+      await world.committed(3)
+    })
+    afterAll(async () => {
+      await ledger.close()
+      await world[Symbol.asyncDispose]()
+      await redis?.[Symbol.asyncDispose]()
+    })
+
+    async function answer(...flags: readonly string[]): Promise<string> {
+      const { code, stdout, stderr } = await world.weir('audit', ...flags)
+      expect([code, stderr]).toEqual([0, ''])
+      return stdout
+    }
+
+    /** By cost: several may have ended in one millisecond. */
+    async function rows(...flags: readonly string[]): Promise<readonly Record<string, unknown>[]> {
+      const text = await answer('--json', ...flags)
+      const told = text
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line))
+      return told.sort((a, b) => a.cost_micro_usd - b.cost_micro_usd)
+    }
+
+    test('who, when, which model, how many tokens, at what cost, how it ended', async () => {
+      const [first, third, second, ...more] = await rows()
+      expect(first).toEqual({
+        ...{ ...common, organization: 'acme', key: 'ci', model: 'small', cost_micro_usd: 125 },
+        ...{ cached_input_tokens: 40, images: 0, estimated: false },
+      })
+      expect(second).toMatchObject({
+        key: 'made',
+        model: 'large',
+        cost_micro_usd: 2_000_000,
+        images: 3,
+        estimated: true,
+      })
+      expect(third).toMatchObject({ organization: 'other', key: 'old', cost_micro_usd: 500_000 })
+      expect(more).toEqual([])
+    })
+
+    test('of one organisation, key, request or time', async () => {
+      const keysOf = async (...flags: string[]) => (await rows(...flags)).map((row) => row['key'])
+      const [first] = await rows('--key', 'ci')
+      expect(await keysOf('--org', 'acme')).toEqual(['ci', 'made'])
+      expect(await keysOf('--key', 'old')).toEqual(['old'])
+      expect(await keysOf('--request', String(first?.['request_id']))).toEqual(['ci'])
+      const ended = String(first?.['ended_at'])
+      expect(await keysOf('--org', 'acme', '--since', ended)).toContain('ci')
+      expect(await keysOf('--org', 'acme', '--since', '2020-01-01', '--until', ended)).not.toContain('ci')
+    })
+
+    test('a table and CSV', async () => {
+      const [head = '', line = '', ...others] = (await answer('--key', 'ci')).split('\n')
+      expect(head).toMatch(
+        /^ended at +request +organization +key +model +provider +ended +outcome +input +output +cost/,
+      )
+      expect(line).toMatch(/^20\S+Z +\S+ +acme +ci +small +up +settled +completed +100 +10 +\$0\.000125 +\$0\.00 +no$/)
+      expect(others).toEqual([''])
+      const csv = (await answer('--csv', '--key', 'made')).split('\n')
+      expect(csv[0]).toBe(
+        'request_id,organization,key,admitted_at,ended_at,model,provider,input_tokens,cached_input_tokens,output_tokens,images,cost_micro_usd,overage_micro_usd,estimated,ended,outcome',
+      )
+      expect(csv[1]).toMatch(/,acme,made,[^,]+Z,[^,]+Z,large,up,100,0,10,3,2000000,0,true,settled,completed$/)
+      expect(csv.length).toBe(3)
+    })
+  })
+}
+
+test('redis: what was lost and settled late is told once, as it was settled', async () => {
+  await using redis = await RedisServer.start()
+  await using world = await World.make(redis.url)
+  const client = await connected({ kind: 'single', url: redis.url })
+  // Its clock runs on at the test's command.
+  await client.set('now', Date.now())
+  const book = new RedisBook(client, client, Date.now, "local now = tonumber(redis.call('GET', 'now'))\n")
+  const account = { ...ci, organizationLimits: {}, keyLimits: {} }
+  const amounts = { inputTokens: 5, outputTokens: 5, costMicroUsd: 70 }
+  await client.sadd('weir:organizations', 'acme')
+  for (const id of ['late', 'lost']) await book.reserve(account, { id, amounts, floorMicroUsd: 30, model: 'small' })
+  await client.incrby('now', 40_000)
+  expect(await book.reap('acme')).toBe(2)
+  const settlement = {
+    amounts,
+    cachedInputTokens: 0,
+    images: 0,
+    estimated: false,
+    outcome: 'completed',
+    model: 'm',
+  } as const
+  await book.settle(account, { id: 'late', settlement, admittedMs: 0, direct: false })
+  client.disconnect()
+  const { stdout } = await world.weir('audit', '--csv')
+  const told = stdout.split('\n').slice(1, -1)
+  expect(told.map((line) => line.split(',').filter((_, i) => [0, 5, 11, 14, 15].includes(i)))).toEqual([
+    ['lost', 'small', '30', 'lost', ''],
+    ['late', 'm', '70', 'late', 'completed'],
+  ])
+})
+
+test('more rows than one look takes come whole, and a reader that leaves ends it quietly', async () => {
+  await using world = await World.make()
+  const ledger = await world.ledger()
+  for (let i = 0; i < 2500; i++) await use(ledger, ci, 'small', { cost: i })
+  await ledger.close()
+  const { stdout } = await world.weir('audit', '--json')
+  const costs = stdout
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line).cost_micro_usd)
+  expect(costs.sort((a, b) => a - b)).toEqual(Array.from({ length: 2500 }, (_, i) => i))
+  const left = await world.shell('"$0" "$1" audit --json | head -n 1; exit $PIPESTATUS')
+  expect([left.code, left.stdout.split('\n').length, left.stderr]).toEqual([0, 2, ''])
+})
+
+test.each(['--since yesterday', '--since 2026-11-02 --until 2026-11-02', '--json --csv', 'more'])(
+  'wrong usage: one line, 2: %s',
+  async (line) => {
+    await using world = await World.make()
+    const { code, stdout, stderr } = await world.weir('audit', ...line.split(' '))
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toMatch(/^weir: [^\n]+ \(see --help\)\n$/)
+  },
+)

@@ -1,0 +1,42 @@
+/** A ledger that takes its time over a settlement, or fails at it: no caller waits for that. */
+
+import { expect, test } from 'bun:test'
+import { ask, requestBytes } from '../support/caller.ts'
+import { KEY } from '../support/gateway.ts'
+import { chatBody, json, says } from '../support/scenarios.ts'
+import { Serving } from '../support/serving.ts'
+import { Upstream } from '../support/upstream.ts'
+
+const request = (model: string, stream: boolean) =>
+  requestBytes('/v1/chat/completions', {
+    key: KEY,
+    body: { model, stream, messages: [{ role: 'user', content: 'Hi' }] },
+  })
+
+const setup = (upstream: Upstream) => ({ providers: { up: upstream.url }, models: { m: ['up/m'], bad: ['up/bad'] } })
+
+test('an answer, whole or streamed, and a refusal are there before their settlement is through', async () => {
+  await using upstream = await Upstream.start({ m: says('Hello.'), bad: json(400, '{"error":{"message":"no"}}') })
+  await using serving = new Serving(setup(upstream))
+  const settling = Promise.withResolvers<void>()
+  serving.ledger.settling = settling.promise
+  expect((await ask(serving.port, request('m', false))).status).toBe(200)
+  expect((await ask(serving.port, request('m', true))).end).toBe('whole')
+  expect((await ask(serving.port, request('bad', false))).status).toBe(400)
+  expect(serving.ledger.wrong).toEqual([])
+  settling.resolve()
+  await serving.idle()
+})
+
+test('a settlement that fails is told to the operator, and the answer stands', async () => {
+  await using upstream = await Upstream.start({ m: json(200, chatBody('Hello.')) })
+  await using serving = new Serving(setup(upstream))
+  const settling = Promise.withResolvers<void>()
+  serving.ledger.settling = settling.promise
+  const answer = await ask(serving.port, request('m', false))
+  expect(answer.status).toBe(200)
+  settling.reject(new Error('no such table'))
+  await new Promise((resolve) => setImmediate(resolve))
+  const told = serving.lines.filter((line) => line['msg'] === 'internal error')
+  expect(told.map((line) => line['request_id'])).toEqual([answer.header('x-request-id')])
+})

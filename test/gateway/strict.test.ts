@@ -1,0 +1,52 @@
+/** What is held from the start: a slice by default, the worst case where a spend limit is strict. */
+
+import { expect, test } from 'bun:test'
+import type { JsonObject } from '../../src/core/json.ts'
+import { ask, requestBytes } from '../support/caller.ts'
+import { Serving } from '../support/serving.ts'
+import { speaks, says as speech } from '../support/speech.ts'
+import { Upstream } from '../support/upstream.ts'
+
+const keyOf = (id: string) => `key-of-${id}-0123456789`
+const organization = (id: string, spend: JsonObject) => ({
+  ...{ id, limits: { spend: { total: 100, ...spend } } },
+  keys: [{ id, key: keyOf(id) }],
+})
+
+const marked = (ttl?: string) => ({
+  type: 'text',
+  text: 'Hi',
+  cache_control: { type: 'ephemeral', ...(ttl && { ttl }) },
+})
+
+/** Micro-dollars for so many tokens of input and output at these prices a million. */
+const price = { input: 3, cache_write: 4, cache_write_1h: 6, output: 15 }
+
+test.each([
+  ['default', 'loose', 'Hi', price.input, 4096],
+  ['default, to be cached', 'loose', [marked('1h')], price.input, 4096],
+  ['strict', 'strict', 'Hi', price.input, 8000],
+  ['strict, to be cached', 'strict', [marked()], price.cache_write, 8000],
+  ['strict, to be cached for an hour', 'strict', [marked('1h')], price.cache_write_1h, 8000],
+])('%s', async (_, id, content, inputPrice, output) => {
+  await using upstream = await Upstream.start({ m: speaks('anthropic', () => speech('Hello.')) })
+  await using serving = new Serving({
+    providers: { up: { dialect: 'anthropic', base_url: upstream.url, api_key: 'x' } },
+    models: {
+      m: {
+        ...{ targets: [{ provider: 'up', model: 'm' }], price, max_output_tokens: 8000 },
+        prompt_cache: { explicit: true, ttls: ['5m', '1h'] },
+      },
+    },
+    config: { organizations: [organization('loose', {}), organization('strict', { strict: true })] },
+  })
+  const body = { model: 'm', max_tokens: 9000, messages: [{ role: 'user', content }] }
+  expect((await ask(serving.port, requestBytes('/v1/messages', { key: keyOf(id), body }))).status).toBe(200)
+  const { amounts } = serving.ledger.reserved[0] ?? {}
+  expect(amounts?.inputTokens).toBeGreaterThan(0)
+  expect(amounts).toEqual({
+    inputTokens: amounts?.inputTokens ?? 0,
+    outputTokens: output,
+    costMicroUsd: (amounts?.inputTokens ?? 0) * inputPrice + output * price.output,
+  })
+})

@@ -1,0 +1,161 @@
+/** Two nodes on one real Redis: one budget, and keys that both know. And what one node with the embedded ledger shares of that. */
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { JsonObject } from '../../src/core/json.ts'
+import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
+import { chatBody, chatFrames, json, stalls } from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+
+setDefaultTimeout(60_000)
+
+/** Dollars a million tokens: a cent each. An answer takes 9 and 3 tokens; more is held for it: the estimate of its input and 10. */
+const PRICE = { input: 10_000, output: 10_000 }
+const LIMIT = 12_000_000
+/** No request holds as much. */
+const HELD_MOST = 300_000
+
+/** As good as none, but they are looked at. */
+const rates = { requests_per_minute: 100_000, tokens_per_minute: 10_000_000, concurrent_requests: 1000 }
+
+function start(upstream: Upstream, more: JsonObject, limits: JsonObject = {}): Promise<Gateway> {
+  upstream.on('m', json(200, chatBody('Hello.')))
+  upstream.on('endless', stalls(chatFrames(['one', 'two']).slice(0, 2)))
+  const model = (name: string) => ({
+    name,
+    targets: [{ provider: 'up', model: name }],
+    price: PRICE,
+    max_output_tokens: 10,
+  })
+  return Gateway.start({
+    providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
+    models: { m: model('m'), endless: model('endless') },
+    config: { organizations: [{ id: 'acme', limits, keys: [{ id: 'k', key: KEY }] }], ...more },
+  })
+}
+
+function say(node: Gateway, key = KEY): Promise<Answer> {
+  const body = { model: 'm', max_tokens: 10, messages: [{ role: 'user', content: 'Hi' }] }
+  return ask(node.port, requestBytes('/v1/chat/completions', { key, body }))
+}
+
+/** The same for a Redis that a busy machine lets answer too late now and then: what was refused for that alone is asked again. */
+async function sayUntilAsked(node: Gateway, key = KEY): Promise<Answer> {
+  for (;;) {
+    const answer = await say(node, key)
+    if (answer.status !== 503) return answer
+  }
+}
+
+/** What an answer costs by the usage that its caller is shown. */
+function priceOf(answer: Answer): number {
+  const { usage } = JSON.parse(answer.text)
+  return (usage.prompt_tokens + usage.completion_tokens) * 10_000
+}
+
+/** Requests and micro-dollars of `weir usage`, once it tells of so many requests: settlements are a moment behind the answers. */
+async function usageOf(node: Gateway, requests: number): Promise<readonly [requests: number, cost: number]> {
+  for (;;) {
+    const { code, stdout, stderr } = await node.run('usage', '--json')
+    expect([code, stderr]).toEqual([0, ''])
+    const { total } = JSON.parse(stdout)
+    if (total.requests >= requests) return [total.requests, total.cost_micro_usd]
+  }
+}
+
+describe('one budget', () => {
+  test.each([
+    ['spend of the day', { spend: { day: 12 } }],
+    ['spend of the month, strict', { spend: { month: 12, strict: true } }],
+    ['total spend, with every other limit on', { ...rates, spend: { total: 12 } }],
+  ])(
+    '300 requests at once over two nodes of two workers: %s is not passed, and every cent is in weir usage',
+    async (_, limits) => {
+      await using redis = await RedisServer.start()
+      await using upstream = await Upstream.start()
+      const more = { ledger: { redis: redis.url }, workers: 2 }
+      await using one = await start(upstream, more, limits)
+      await using two = await start(upstream, more, limits)
+      const answers = await Promise.all(Array.from({ length: 300 }, (_, i) => sayUntilAsked(i % 2 === 0 ? one : two)))
+      const answered = answers.filter(({ status }) => status === 200)
+      const refused = answers.filter(({ status }) => status === 429)
+      expect(answered.length + refused.length).toBe(300)
+      for (const answer of refused) expect(JSON.parse(answer.text).error.code).toBe('insufficient_quota')
+      const spent = answered.reduce((sum, answer) => sum + priceOf(answer), 0)
+      expect(spent).toBeLessThanOrEqual(LIMIT)
+      expect(upstream.calls.length).toBe(answered.length)
+      expect(await usageOf(one, answered.length)).toEqual([answered.length, spent])
+      expect(await usageOf(two, answered.length)).toEqual([answered.length, spent])
+      // What the refused ones held is free again: the budget fills up to the last request that fits.
+      const all = [...answered]
+      let sum = spent
+      while (sum < LIMIT - HELD_MOST) {
+        const answer = await sayUntilAsked(all.length % 2 === 0 ? one : two)
+        if (answer.status !== 200) continue
+        all.push(answer)
+        sum += priceOf(answer)
+      }
+      expect(sum).toBeLessThanOrEqual(LIMIT)
+      expect(await usageOf(two, all.length)).toEqual([all.length, sum])
+    },
+  )
+})
+
+test('answers that were given when the program is told to end are settled before it ends', async () => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  await using node = await start(upstream, { ledger: { redis: redis.url } })
+  const answers = await Promise.all(Array.from({ length: 100 }, () => sayUntilAsked(node)))
+  expect(await node.stop()).toEqual({ code: 0, signal: null })
+  const spent = answers.reduce((sum, answer) => sum + priceOf(answer), 0)
+  expect(await usageOf(node, 100)).toEqual([100, spent])
+})
+
+describe('keys made while the gateway runs', () => {
+  test.each(['embedded', 'redis'])(
+    '%s: used at once, revoked within a second everywhere, a running stream cut at its next extension',
+    async (kind) => {
+      await using redis = await RedisServer.start()
+      await using upstream = await Upstream.start()
+      const more = kind === 'redis' ? { ledger: { redis: redis.url }, workers: 2 } : {}
+      await using one = await start(upstream, more)
+      await using two = kind === 'redis' ? await start(upstream, more) : undefined
+      const nodes = two === undefined ? [one] : [one, two]
+      const made = await one.run('keys', 'create', '--org', 'acme', '--id', 'laptop')
+      const other = await one.run('keys', 'create', '--org', 'acme', '--id', 'phone')
+      const [laptop, phone] = [made.stdout.trim(), other.stdout.trim()]
+      /** Each on a connection of its own, so that every worker has its share. */
+      const statuses = async (key: string) =>
+        (await Promise.all(nodes.flatMap((node) => Array.from({ length: 12 }, () => sayUntilAsked(node, key))))).map(
+          ({ status }) => status,
+        )
+      expect(new Set(await statuses(phone))).toEqual(new Set([200]))
+      const streams = await Promise.all(nodes.flatMap((node) => [laptop, phone].map((key) => stream(node, key))))
+      expect((await one.run('keys', 'revoke', '--id', 'laptop')).stdout).toBe('key "laptop" is revoked\n')
+      expect(new Set(await statuses(laptop))).toEqual(new Set([401]))
+      expect(new Set(await statuses(phone))).toEqual(new Set([200]))
+      for (const [i, caller] of streams.entries()) {
+        if (i % 2 === 0) expect((await caller.answer()).end).toBe('cut')
+        else expect(caller.received.length).toBeGreaterThan(0)
+      }
+      for (const node of nodes) {
+        const line = await node.line((one) => one['key'] === 'laptop' && one['streamed'] === true)
+        expect(line).toMatchObject({ status: 200, outcome: 'refused', usage: 'estimated' })
+        expect(Number(line['cost_micro_usd'])).toBeGreaterThan(0)
+        expect(Number(line['total_ms'])).toBeLessThan(20_000)
+        expect(node.lines.filter((one) => one['key'] === 'phone' && one['streamed'] === true)).toEqual([])
+      }
+      for (const caller of streams) caller.close()
+    },
+  )
+})
+
+/** A stream that has begun and does not end by itself. */
+async function stream(node: Gateway, key: string): Promise<Caller> {
+  const caller = await Caller.connect(node.port)
+  const body = { model: 'endless', stream: true, messages: [{ role: 'user', content: 'Hi' }] }
+  caller.send(requestBytes('/v1/chat/completions', { key, body }))
+  await caller.until('one')
+  return caller
+}

@@ -1,0 +1,200 @@
+/** Redis out of reach, and Redis that turns weir away, as callers and the operator meet it: real servers, stopped and started. */
+
+import { afterEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { newToken } from '../../src/ledger/token.ts'
+import { type Answer, ask, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
+import { chatBody, json } from '../support/scenarios.ts'
+import { closedPort, Upstream } from '../support/upstream.ts'
+import { until } from './weir.ts'
+
+setDefaultTimeout(60_000)
+
+const folders: string[] = []
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true })
+})
+
+/** What it has taken survives its death. */
+async function durable(): Promise<readonly string[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-redis-'))
+  folders.push(folder)
+  return ['--dir', folder, '--appendonly', 'yes', '--appendfsync', 'always']
+}
+
+function start(upstream: Upstream, url: string, unreachable: 'refuse' | 'allow' = 'refuse'): Promise<Gateway> {
+  upstream.on('m', json(200, chatBody('Hello.')))
+  return Gateway.start({
+    providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
+    models: {
+      m: { targets: [{ provider: 'up', model: 'm' }], price: { input: 10_000, output: 10_000 }, max_output_tokens: 4 },
+    },
+    config: {
+      ledger: { redis: url },
+      ledger_unreachable: unreachable,
+      organizations: [{ id: 'acme', limits: { spend: { day: 0.5 } }, keys: [{ id: 'k', key: KEY }] }],
+    },
+  })
+}
+
+function say(gateway: Gateway, path = '/v1/chat/completions'): Promise<Answer> {
+  const messages = [{ role: 'user', content: 'Hi' }]
+  const body = path === '/v1/responses' ? { model: 'm', input: messages } : { model: 'm', max_tokens: 4, messages }
+  return ask(gateway.port, requestBytes(path, { key: KEY, body }))
+}
+
+async function readiness(gateway: Gateway): Promise<{ readonly status: number; readonly text: string }> {
+  const answer = await fetch(`${gateway.adminUrl}/readyz`)
+  return { status: answer.status, text: await answer.text() }
+}
+
+async function requestsTold(gateway: Gateway): Promise<number> {
+  const { code, stdout } = await gateway.run('usage', '--json')
+  return code === 0 ? JSON.parse(stdout).total.requests : -1
+}
+
+describe('Redis dies and comes back', () => {
+  test('refuse: 503 at once in each dialect, and once it is back nothing is missing or twice', async () => {
+    const options = await durable()
+    await using redis = await RedisServer.start(options)
+    await using upstream = await Upstream.start()
+    await using gateway = await start(upstream, redis.url)
+    expect((await say(gateway)).status).toBe(200)
+    redis.signal('SIGKILL')
+    await until(async () => (await say(gateway)).status === 503)
+    for (const path of ['/v1/chat/completions', '/v1/responses', '/v1/messages']) {
+      const refused = await say(gateway, path)
+      const { error } = JSON.parse(refused.text)
+      expect([path, refused.status, refused.header('retry-after')]).toEqual([path, 503, '1'])
+      expect(error).toEqual(
+        path === '/v1/messages'
+          ? { type: 'overloaded_error', message: 'The ledger cannot be reached.' }
+          : { message: 'The ledger cannot be reached.', type: 'server_error', param: null, code: 'ledger_unavailable' },
+      )
+    }
+    const called = upstream.calls.length
+    const { status, text } = await readiness(gateway)
+    expect([status, text.includes('Redis is not reached')]).toEqual([503, true])
+    const away = await gateway.run('usage')
+    expect([away.code, away.stdout]).toEqual([1, ''])
+    expect(away.stderr).toMatch(/^weir: Redis does not answer \(connect ECONNREFUSED [^\n]+\)\.\n$/)
+    await using _ = await RedisServer.start(options, redis.port)
+    await until(async () => (await say(gateway)).status === 200)
+    await until(async () => (await readiness(gateway)).status === 200)
+    await until(async () => (await requestsTold(gateway)) === upstream.calls.length)
+    expect(upstream.calls.length).toBe(called + 1)
+    // With no gateway running the same is told.
+    await gateway.stop()
+    expect(await requestsTold(gateway)).toBe(upstream.calls.length)
+  })
+
+  test('allow: served without limits, written down, and charged when it is back; then the limit holds', async () => {
+    const options = await durable()
+    await using redis = await RedisServer.start(options)
+    await using upstream = await Upstream.start()
+    await using gateway = await start(upstream, redis.url, 'allow')
+    expect((await say(gateway)).status).toBe(200)
+    redis.signal('SIGKILL')
+    // Five cost more than the limit has.
+    for (let i = 0; i < 5; i++) expect((await say(gateway)).status).toBe(200)
+    expect((await readiness(gateway)).status).toBe(200)
+    await using _ = await RedisServer.start(options, redis.port)
+    await until(async () => (await requestsTold(gateway)) === 6)
+    await until(async () => (await say(gateway)).status === 429)
+    expect(await requestsTold(gateway)).toBe(upstream.calls.length)
+  })
+
+  test('away at the start: it begins, says so, and serves once it is there, keys made by command too', async () => {
+    const port = await closedPort()
+    await using upstream = await Upstream.start()
+    await using gateway = await start(upstream, `redis://127.0.0.1:${port}/0`)
+    expect((await say(gateway)).status).toBe(503)
+    expect((await readiness(gateway)).status).toBe(503)
+    await using _ = await RedisServer.start([], port)
+    await until(async () => (await say(gateway)).status === 200)
+    const made = await gateway.run('keys', 'create', '--org', 'acme', '--id', 'laptop')
+    const body = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
+    const answer = await ask(gateway.port, requestBytes('/v1/chat/completions', { key: made.stdout.trim(), body }))
+    expect(answer.status).toBe(200)
+  })
+})
+
+test('away at the start, keys of the store are not taken for wrong: 503 until they can be looked up', async () => {
+  const options = await durable()
+  await using redis = await RedisServer.start(options)
+  await using upstream = await Upstream.start()
+  await using first = await start(upstream, redis.url)
+  const made = await first.run('keys', 'create', '--org', 'acme', '--id', 'laptop')
+  redis.signal('SIGKILL')
+  await using second = await start(upstream, redis.url)
+  const status = async (key: string) => {
+    const body = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
+    return (await ask(second.port, requestBytes('/v1/chat/completions', { key, body }))).status
+  }
+  const [key, unknown] = [made.stdout.trim(), newToken().token]
+  expect(await Promise.all([key, unknown, `${unknown.slice(0, -1)}!`, 'something-else-0123'].map(status))).toEqual([
+    ...[503, 503, 401, 401],
+  ])
+  await using _ = await RedisServer.start(options, redis.port)
+  await until(async () => (await status(key)) === 200)
+  expect(await status(unknown)).toBe(401)
+})
+
+/** What `weir serve` says where it does not start. */
+async function serving(upstream: Upstream, url: string): Promise<string> {
+  const error = await start(upstream, url).then(
+    async (gateway) => gateway[Symbol.asyncDispose]().then(() => new Error('it started')),
+    (error: unknown) => error,
+  )
+  return error instanceof Error ? (error.message.split('it wrote:\n')[1] ?? error.message) : String(error)
+}
+
+describe('Redis turns weir away', () => {
+  test('a policy that evicts: weir serve does not start, and says what to set', async () => {
+    await using redis = await RedisServer.start(['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'])
+    await using upstream = await Upstream.start()
+    expect(await serving(upstream, redis.url)).toBe(
+      'weir: Redis may evict keys (maxmemory-policy allkeys-lru), and with them money: set maxmemory-policy noeviction.\n',
+    )
+  })
+
+  test('a password that is wrong or missing: every command says so, in one line and without waiting', async () => {
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    await using gateway = await start(upstream, redis.url)
+    const client = new Redis(redis.url)
+    await client.config('SET', 'requirepass', 'secret')
+    client.disconnect()
+    const missing = 'weir: Redis wants a password, and the address in the configuration has none (NOAUTH).\n'
+    const wrong = 'weir: Redis refuses the user name or the password of the address in the configuration (WRONGPASS).\n'
+    for (const [url, said] of [
+      [redis.url, missing],
+      [redis.url.replace('//', '//:nope@'), wrong],
+    ] as const) {
+      expect(await serving(upstream, url)).toBe(said)
+      await Bun.write(gateway.configFile, (await Bun.file(gateway.configFile).text()).replaceAll(redis.url, url))
+      for (const words of [
+        ['usage'],
+        ['audit'],
+        ['keys', 'list'],
+        ['keys', 'revoke', '--id', 'x'],
+        ['keys', 'create', '--org', 'acme', '--id', 'x'],
+      ]) {
+        expect([words, await gateway.run(...words)]).toEqual([words, { code: 1, stdout: '', stderr: said }])
+      }
+      const explained = await gateway.run('explain', '--key', 'k', '--model', 'm')
+      expect([explained.code, explained.stderr]).toEqual([0, said])
+      expect(explained.stdout).toEndWith('the ledger cannot be asked: what is left of them is not known\n')
+    }
+    // A gateway whose password stops being right says that, and not merely that Redis is away.
+    const admin = new Redis(redis.url.replace('//', '//:secret@'))
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    admin.disconnect()
+    await until(async () => (await readiness(gateway)).text.includes('Redis wants a password'))
+  })
+})
