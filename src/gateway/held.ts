@@ -17,6 +17,8 @@ const EXTEND_MS = 10_000
 
 /** What a request asks to be held. */
 export interface Quote {
+  /** The public name: where the gateway dies, the usage is counted under that of the first candidate. */
+  readonly model: string
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly price: Price | undefined
@@ -69,6 +71,7 @@ export class Held implements AsyncDisposable, Ticking {
       id: trace.requestId,
       amounts: slice(quote, 0),
       floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
+      model: quote.model,
     }
     const reservation = await ledger.reserve(account, hold)
     if (reservation.requests ?? reservation.tokens) trace.limitHeaders = rateLimitHeaders(reservation)

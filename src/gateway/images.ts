@@ -86,8 +86,9 @@ class ImageWalk {
     )
   }
 
-  private quote({ price }: Model): Quote {
+  private quote({ name, price }: Model): Quote {
     return {
+      model: name,
       inputTokens: this.estimate.input,
       maxOutputTokens: this.estimate.output,
       price: price && imagePrice(price, {}),

@@ -126,7 +126,7 @@ class Walk {
     const maxOutputTokens = outputLimit(model, exchange.request) ?? model.maxOutputTokens
     const strict = key.limits.spend?.strict === true || key.organization.limits.spend?.strict === true
     const atOnce = strict && maxOutputTokens !== undefined
-    return { inputTokens: this.inputTokens, maxOutputTokens, price: model.price, atOnce }
+    return { model: model.name, inputTokens: this.inputTokens, maxOutputTokens, price: model.price, atOnce }
   }
 
   /** The candidates in order until one answers; what it may cost is held before it is asked. */

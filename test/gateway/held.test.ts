@@ -42,7 +42,7 @@ class Recorder implements Ledger {
 }
 
 function open(ledger: Ledger, progress: () => Counted | undefined, maxOutputTokens?: number): Promise<Held> {
-  const quote = { inputTokens: 100, maxOutputTokens, price }
+  const quote = { model: 'm', inputTokens: 100, maxOutputTokens, price }
   return Held.open(ledger, account, quote, new Trace('req_1', () => {}), progress)
 }
 
@@ -64,7 +64,7 @@ describe('what is held', () => {
   ])('an output limit of %p: the input, and %p of output', async (limit, output) => {
     const ledger = new Recorder()
     await using _ = await open(ledger, () => undefined, limit)
-    expect(ledger.holds).toEqual([{ id: 'req_1', amounts: amounts(100, output), floorMicroUsd: 100 }])
+    expect(ledger.holds).toEqual([{ id: 'req_1', amounts: amounts(100, output), floorMicroUsd: 100, model: 'm' }])
   })
 
   test('it grows by a slice beyond what is written, every 10 s, from the moment it was taken', async () => {
@@ -117,7 +117,7 @@ describe('what is held', () => {
     const ledger = new Recorder()
     await using held = await open(ledger, () => undefined, 2000)
     const other = { input: price.input * times, output: price.output * times }
-    expect(await held.requote({ inputTokens: 100, maxOutputTokens, price: other })).toBe(affordable)
+    expect(await held.requote({ model: 'm', inputTokens: 100, maxOutputTokens, price: other })).toBe(affordable)
     expect(ledger.extensions.length).toBe(asked)
     // From then on it grows at the price of whoever is asked, or as before where that one is not.
     held.tick(performance.now() + 10 * SECOND)
@@ -129,7 +129,7 @@ describe('what is held', () => {
     const ledger = new Recorder()
     await using held = await open(ledger, () => undefined, 2000)
     ledger.refusal = new Failure('ledger_unavailable', 'gone')
-    expect(await held.requote({ inputTokens: 100, maxOutputTokens: 9000, price })).toBe(false)
+    expect(await held.requote({ model: 'm', inputTokens: 100, maxOutputTokens: 9000, price })).toBe(false)
   })
 
   test('a ledger that cannot be asked for an extension ends nothing', async () => {
@@ -189,7 +189,7 @@ describe('it is settled', () => {
     const held = await Held.open(
       new Recorder(),
       account,
-      { inputTokens: 100, maxOutputTokens: 1, price },
+      { model: 'm', inputTokens: 100, maxOutputTokens: 1, price },
       trace,
       () => undefined,
     )
