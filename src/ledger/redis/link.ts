@@ -3,7 +3,7 @@
  * it cannot.
  */
 
-import type { Cluster, Redis } from 'ioredis'
+import { Cluster, type Redis } from 'ioredis'
 import type { Book } from '../book.ts'
 import { ORGANIZATIONS_KEY, RedisBook } from './book.ts'
 import { Breaker } from './breaker.ts'
@@ -24,7 +24,7 @@ export interface Link {
   readonly lostMs: number
   /** Asks whether the server answers again. */
   probe(): Promise<boolean>
-  /** Calls a listener each time that a connection was made. */
+  /** Calls a listener each time that a connection was made, or a part of a cluster came back or moved. */
   onReady(listener: () => void): void
   /** Notes an organisation for those who read over all. */
   register(organization: string): Promise<void>
@@ -48,10 +48,13 @@ export class RedisLink implements Link {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
     this.book = new RedisBook(this.admission, this.other)
-    this.other.on('ready', () => this.inspect().then(() => this.connected()))
-    this.other.on('close', () => {
+    const came = () => this.inspect().then(() => this.connected())
+    const went = () => {
       this.closedMs ??= Date.now()
-    })
+    }
+    this.other.on('ready', came)
+    this.other.on('close', went)
+    if (this.other instanceof Cluster) watchNodes(this.other, came, went)
   }
 
   /** Waits a moment for the server. Throws `RedisUnfitError` where it answers and cannot be used; begins without it where it does not answer. */
@@ -131,6 +134,33 @@ export class RedisLink implements Link {
       // Anything else is a connection that went away again: the next one is looked at anew.
     }
   }
+}
+
+/**
+ * A cluster stays connected while one of its nodes goes away and comes back, or another takes its slots: then that part of it may have lost
+ * what it had taken last, as one server may that was away.
+ */
+function watchNodes(cluster: Cluster, came: () => void, went: () => void): void {
+  let known = ''
+  cluster.on('-node', went)
+  cluster.on('+node', came)
+  cluster.on('refresh', () => {
+    const masters = mastersOf(cluster.slots)
+    if (known !== '' && masters !== known) came()
+    known = masters
+  })
+}
+
+/** Which master has which slots: the first slot of each run and its node. Of 16,384 slots only the changes are looked at. */
+function mastersOf(slots: readonly (readonly string[] | undefined)[]): string {
+  let text = ''
+  let before: string | undefined
+  for (const [slot, nodes] of slots.entries()) {
+    const master = nodes?.[0]
+    if (master !== before) text += `${slot} ${master ?? '-'} `
+    before = master
+  }
+  return text
 }
 
 async function ready(client: Redis | Cluster): Promise<void> {
