@@ -8,6 +8,7 @@ import type { Book } from '../book.ts'
 import { ORGANIZATIONS_KEY, RedisBook } from './book.ts'
 import { Breaker } from './breaker.ts'
 import { connect, inspect, isDenied, type RedisPlace, RedisUnfitError } from './connect.ts'
+import { Lives } from './lives.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
 export interface Link {
@@ -44,10 +45,10 @@ export class RedisLink implements Link {
   private listener: () => void = () => undefined
   private closedMs: number | undefined
 
-  constructor(place: RedisPlace) {
+  constructor(place: RedisPlace, lives = new Lives()) {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
-    this.book = new RedisBook(this.admission, this.other)
+    this.book = new RedisBook(this.admission, this.other, Date.now, undefined, lives)
     const came = () => this.inspect().then(() => this.connected())
     const went = () => {
       this.closedMs ??= Date.now()
