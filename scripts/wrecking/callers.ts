@@ -43,13 +43,13 @@ export interface Load {
   readonly asked: Asked[]
 }
 
-/** Asks one request after the other until the time is up. */
+/** Asks one request after the other until the time is up; one at least. */
 export async function callUntil(untilMs: number, load: Load, random: Random): Promise<void> {
-  while (performance.now() < untilMs) {
+  do {
     const asked = await one(load, random)
     load.asked.push(asked)
     await Bun.sleep(asked.end === 'whole' || asked.end === 'cut' ? random.below(PAUSE_MS) : REFUSED_PAUSE_MS)
-  }
+  } while (performance.now() < untilMs)
 }
 
 async function one(load: Load, random: Random): Promise<Asked> {

@@ -6,18 +6,19 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Provider } from './provider.ts'
 import { Verdict } from './verdict.ts'
-import { type Ended, embeddedWorld, type Run, redisWorld } from './worlds.ts'
+import { clusterWorld, type Ended, embeddedWorld, type Run, redisWorld } from './worlds.ts'
 
 const HELP = `usage: scripts/chaos [--seconds N] [--seed N] [--callers N]
 
-Starts the gateway with the embedded ledger, and two gateways over a Redis of their own, before a provider that knows what it
-served, and callers in all dialects that leave at random. Meanwhile gateways, workers and Redis are killed with SIGKILL and started again,
-frozen, Redis is set back to what it was seconds ago, its scripts are flushed, connections are cut. Then it waits until all leases have
-run out, and prints what must be equal, with the figures. Exits 1 where something is not.
+Starts a gateway with the embedded ledger, two over a Redis, and one over a Redis Cluster, before a provider that knows what it
+served, and callers in all dialects that leave at random. Meanwhile gateways, workers and Redis are killed with SIGKILL and started
+again, frozen, Redis is set back to what it was seconds ago, its scripts are flushed, connections are cut, a master of the cluster is
+killed and its replica takes over. Then it waits until all leases have run out, and prints what must be equal, with the figures; at
+last it empties Redis, and looks whether the nodes give back what they wrote down. Exits 1 where something is not as it must be.
 
   --seconds N   how long (default 60); half a minute more for the leases
   --seed N      repeats the draws of another run
-  --callers N   how many requests run at once in each of the two (default 12)
+  --callers N   how many requests run at once in each of the three, half as many over the cluster (default 12)
 `
 
 function flags(): { readonly seconds: number; readonly seed: number; readonly callers: number } | undefined {
@@ -40,10 +41,11 @@ async function chaos(asked: NonNullable<ReturnType<typeof flags>>): Promise<bool
   const folder = await mkdtemp(join(tmpdir(), 'weir-chaos-'))
   await using provider = await Provider.start(asked.seed)
   const run: Run = { ...asked, provider, folder }
-  const [embedded, redis] = await Promise.all([embeddedWorld(run), redisWorld(run)])
-  await using _redis = redis
+  const worlds = await Promise.all([embeddedWorld(run), redisWorld(run), clusterWorld(run)])
+  await using rest = new AsyncDisposableStack()
+  for (const world of worlds) rest.use(world)
   const verdict = new Verdict()
-  for (const ended of [embedded, redis]) await report(ended, verdict)
+  for (const world of worlds) await report(world, verdict)
   await rm(folder, { recursive: true, force: true })
   return verdict.good
 }

@@ -6,6 +6,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { closedPort } from '../../test/support/upstream.ts'
+import { noted } from './leftovers.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 /** A program that does not say that it is ready by then is broken; a busy machine is slow. */
@@ -56,6 +57,7 @@ export class Node {
       detached: true,
     })
     this.child = child
+    if (child.pid !== undefined) child.once('close', noted(-child.pid))
     const ready = Promise.withResolvers<void>()
     let said = ''
     readLines(child, (line) => {

@@ -4,8 +4,11 @@ import { cp, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { closedPort } from '../../test/support/upstream.ts'
+import { noted } from './leftovers.ts'
 
 const APPENDED = 'appendonlydir'
+/** The nodes of a cluster talk to each other on a port that is 10,000 above. */
+const PORT_MAX = 55_535
 
 export class Store {
   private child: Bun.Subprocess | undefined
@@ -18,7 +21,9 @@ export class Store {
   ) {}
 
   static async start(folder: string, ...settings: readonly string[]): Promise<Store> {
-    const store = new Store(folder, await closedPort(), settings)
+    let port = await closedPort()
+    while (port > PORT_MAX) port = await closedPort()
+    const store = new Store(folder, port, settings)
     await mkdir(folder, { recursive: true })
     await store.start()
     return store
@@ -33,7 +38,9 @@ export class Store {
     const place = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.folder, '--save', '']
     const kept = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0']
     const words = ['redis-server', ...place, ...kept, ...this.settings]
-    this.child = Bun.spawn(words, { stdout: 'ignore', stderr: 'ignore' })
+    const child = Bun.spawn(words, { stdout: 'ignore', stderr: 'ignore' })
+    this.child = child
+    void child.exited.then(noted(child.pid))
     const probe = this.client()
     // While it reads its file it answers LOADING.
     while (!(await probe.ping().then(Boolean, () => false))) await Bun.sleep(10)
@@ -73,10 +80,17 @@ export class Store {
     await this.start()
   }
 
-  async command(...words: readonly [string, ...string[]]): Promise<void> {
+  /** All is lost, and every connection cut, so that it is noticed at once. */
+  async empty(): Promise<void> {
+    await this.ask('FLUSHALL')
+    await this.ask('CLIENT', 'KILL', 'TYPE', 'normal')
+  }
+
+  /** One command; what it answers as text, or why it was refused. */
+  async ask(name: string, ...rest: readonly string[]): Promise<string> {
     const client = this.client()
-    const [name, ...rest] = words
-    await client.call(name, ...rest).catch(() => undefined)
+    const answer = await client.call(name, ...rest).catch(String)
     client.disconnect()
+    return String(answer)
   }
 }

@@ -1,6 +1,7 @@
 /** What is done to the gateways and to Redis in the chaos run, drawn from a seed: one thing after the other, with a little time between. */
 
 import type { Random } from '../../test/support/random.ts'
+import type { StoreCluster } from './cluster.ts'
 import type { Node } from './node.ts'
 import type { Store } from './store.ts'
 
@@ -8,7 +9,7 @@ import type { Store } from './store.ts'
 export interface Wreck {
   readonly name: string
   readonly weight: number
-  act(random: Random): Promise<void>
+  act(random: Random): Promise<unknown>
 }
 
 const BETWEEN_MS = { first: 300, last: 1500 }
@@ -73,7 +74,14 @@ export function storeWrecks(store: Store): readonly Wreck[] {
         await store.setBack(copy)
       },
     },
-    { name: 'scripts flushed', weight: 2, act: () => store.command('SCRIPT', 'FLUSH') },
-    { name: 'connections cut', weight: 2, act: () => store.command('CLIENT', 'KILL', 'TYPE', 'normal') },
+    { name: 'scripts flushed', weight: 2, act: () => store.ask('SCRIPT', 'FLUSH') },
+    { name: 'connections cut', weight: 2, act: () => store.ask('CLIENT', 'KILL', 'TYPE', 'normal') },
+  ]
+}
+
+export function clusterWrecks(cluster: StoreCluster): readonly Wreck[] {
+  return [
+    { name: 'failover', weight: 6, act: () => cluster.failover() },
+    { name: 'connections cut', weight: 2, act: () => cluster.cut() },
   ]
 }
