@@ -14,7 +14,7 @@ Starts a gateway with the embedded ledger, two over a Redis, and one over a Redi
 served, and callers in all dialects that leave at random. Meanwhile gateways, workers and Redis are killed with SIGKILL and started
 again, frozen, Redis is set back to what it was seconds ago, its scripts are flushed, connections are cut, a master of the cluster is
 killed and its replica takes over. Then it waits until all leases have run out, and prints what must be equal, with the figures; at
-last it empties Redis, and looks whether the nodes give back what they wrote down. Exits 1 where something is not as it must be.
+last it empties Redis under load, and looks whether the nodes give back what they wrote down. Exits 1 where something is not as it must be.
 
   --seconds N   how long (default 60); half a minute more for the leases
   --seed N      repeats the draws of another run

@@ -31,6 +31,8 @@ import { clusterWrecks, gatewayWrecks, storeWrecks, type Wreck, wreckUntil } fro
 
 /** A lease, the reaper's beat, and a busy machine. */
 const QUIET_MS_MAX = 75_000
+/** How long callers go on while Redis is emptied. */
+const EMPTIED_MS = 4000
 
 export interface Run {
   readonly provider: Provider
@@ -48,24 +50,23 @@ export interface Ended extends AsyncDisposable {
   judge(verdict: Verdict): Promise<void>
 }
 
-/** Callers and wrecks side by side, until the time is up. `name` begins the marks of this world's requests. */
-async function wreck(
-  name: string,
-  run: Run,
-  tenants: readonly Tenant[],
-  nodes: readonly Node[],
-  wrecks: readonly Wreck[],
-): Promise<Pick<Ended, 'wrecked' | 'asked'>> {
-  const untilMs = performance.now() + run.seconds * 1000
-  const asked: Asked[] = []
+/** `name` begins the marks of this world's requests. */
+function loadOf(name: string, tenants: readonly Tenant[], nodes: readonly Node[]): Load {
   let number = 0
   const keys = tenants.flatMap((tenant) => tenant.keys)
-  const load: Load = { name, ports: nodes.map(({ port }) => port), keys, number: () => number++, asked }
-  const calling = Array.from({ length: run.callers }, (_, i) =>
-    callUntil(untilMs, load, new Random(run.seed + 1000 * (i + 1))),
-  )
+  return { name, ports: nodes.map(({ port }) => port), keys, number: () => number++, asked: [] }
+}
+
+function callers(run: Run, load: Load, untilMs: number): readonly Promise<void>[] {
+  return Array.from({ length: run.callers }, (_, i) => callUntil(untilMs, load, new Random(run.seed + 1000 * (i + 1))))
+}
+
+/** Callers and wrecks side by side, until the time is up. */
+async function wreck(run: Run, load: Load, wrecks: readonly Wreck[]): Promise<ReadonlyMap<string, number>> {
+  const untilMs = performance.now() + run.seconds * 1000
+  const calling = callers(run, load, untilMs)
   const [wrecked] = await Promise.all([wreckUntil(untilMs, wrecks, new Random(run.seed)), ...calling])
-  return { wrecked, asked }
+  return wrecked
 }
 
 /** Waits for something that comes by itself. What did not come is seen by the judges. */
@@ -78,7 +79,9 @@ async function quiet(holds: () => Promise<boolean>): Promise<void> {
 export async function embeddedWorld(run: Run): Promise<Ended> {
   const config = configOf(acme, run.provider.url, run.seconds, { ledger: 'embedded' })
   const node = await Node.start(join(run.folder, 'embedded'), config)
-  const { wrecked, asked } = await wreck('embedded', run, acme, [node], gatewayWrecks([node]))
+  const load = loadOf('embedded', acme, [node])
+  const wrecked = await wreck(run, load, gatewayWrecks([node]))
+  const { asked } = load
   const standings = new EmbeddedStandings(node.dataDir)
   const figures = () => figuresOf(acme, (account) => standings.read(account))
   await quiet(async () => isIdle(await figures()))
@@ -113,7 +116,7 @@ interface Shared {
   readonly tenants: readonly Tenant[]
   readonly nodes: readonly Node[]
   readonly client: Redis | Cluster
-  readonly asked: readonly Asked[]
+  readonly load: Load
   /** FLUSHALL. */
   readonly empty: () => Promise<void>
 }
@@ -127,13 +130,12 @@ export async function redisWorld(run: Run): Promise<Ended> {
     Node.start(join(run.folder, 'node-1'), { ...config, ledger_unreachable: 'allow' }),
   ])
   const wrecks = [...gatewayWrecks(nodes), ...storeWrecks(store)]
-  const done = await wreck('redis', run, acme, nodes, wrecks)
+  const load = loadOf('redis', acme, nodes)
+  const wrecked = await wreck(run, load, wrecks)
   const client = store.client()
   const empty = () => store.empty()
   const name = 'ledger in Redis: two gateways, three workers'
-  return await overRedis(run, { name, tenants: acme, nodes, client, empty, asked: done.asked }, done.wrecked, () =>
-    store.kill(),
-  )
+  return await overRedis(run, { name, tenants: acme, nodes, client, empty, load }, wrecked, () => store.kill())
 }
 
 /** One node over three masters, one of which has a replica that takes over. */
@@ -143,13 +145,22 @@ export async function clusterWorld(run: Run): Promise<Ended> {
   const nodes = [await Node.start(join(run.folder, 'node-2'), config)]
   const wrecks = [...gatewayWrecks(nodes), ...clusterWrecks(cluster)]
   const fewer = { ...run, callers: Math.ceil(run.callers / 2) }
-  const done = await wreck('cluster', fewer, many, nodes, wrecks)
+  const load = loadOf('cluster', many, nodes)
+  const wrecked = await wreck(fewer, load, wrecks)
   const client = cluster.client()
   const empty = () => cluster.empty()
   const name = 'ledger in a Redis Cluster: one gateway'
-  return await overRedis(run, { name, tenants: many, nodes, client, empty, asked: done.asked }, done.wrecked, () =>
-    cluster.kill(),
-  )
+  return await overRedis(fewer, { name, tenants: many, nodes, client, empty, load }, wrecked, () => cluster.kill())
+}
+
+/** Redis is emptied under load. */
+async function empties(run: Run, { load, empty }: Shared): Promise<void> {
+  const calling = callers(run, load, performance.now() + EMPTIED_MS)
+  for (let i = 0; i < 3; i++) {
+    await Bun.sleep(EMPTIED_MS / 4)
+    await empty()
+  }
+  await Promise.all(calling)
 }
 
 async function overRedis(
@@ -158,7 +169,8 @@ async function overRedis(
   wrecked: ReadonlyMap<string, number>,
   stop: () => Promise<void>,
 ): Promise<Ended> {
-  const { name, tenants, nodes, client, asked } = shared
+  const { name, tenants, nodes, client, load } = shared
+  const asked = [...load.asked]
   const book = new RedisBook(client, client)
   const outboxes = nodes.map((node) => join(node.dataDir, OUTBOX_FILE)).filter((path) => existsSync(path))
   const entries = (state: number) => sumOf(outboxes, (path) => entriesOf(path, OUTBOX_SCHEMA, state))
@@ -182,10 +194,11 @@ async function overRedis(
       judgeLimit(verdict, last, run.seconds, sumOf(tight, beyondHold))
     }
     judgeAlarms(verdict, nodes)
-    await shared.empty()
-    const logged = sumOf(rows, ({ costMicroUsd }) => costMicroUsd)
-    await quiet(async () => spentOf(await figures(), tenants) >= logged)
-    verdict.equal('after FLUSHALL', ['spent', spentOf(await figures(), tenants)], ['what the nodes wrote down', logged])
+    await empties(run, shared)
+    const logged = () => sumOf(outboxRows(outboxes), ({ costMicroUsd }) => costMicroUsd)
+    await quiet(async () => entries(0) === 0 && spentOf(await figures(), tenants) >= logged())
+    const spent = spentOf(await figures(), tenants)
+    verdict.equal('after three FLUSHALL under load', ['spent', spent], ['what the nodes wrote down', logged()])
   }
   const dispose = async () => {
     client.disconnect()

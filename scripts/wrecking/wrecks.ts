@@ -67,7 +67,7 @@ export function storeWrecks(store: Store): readonly Wreck[] {
     { name: 'Redis frozen', weight: 2, act: (random) => store.freeze(random.between(100, 1500)) },
     {
       name: 'Redis set back',
-      weight: 2,
+      weight: 4,
       act: async (random) => {
         const copy = await store.copy()
         await Bun.sleep(random.between(200, 4000))

@@ -131,7 +131,10 @@ function field(info: string, name: string): string {
 /** True for an error of credentials or rights: no waiting helps, and the operator must know at once. */
 export function isDenied(error: unknown): boolean {
   return (
-    error instanceof Error && /^(NOAUTH|WRONGPASS|NOPERM)|invalid password|without any password/.test(error.message)
+    error instanceof Error &&
+    /^(NOAUTH|WRONGPASS|NOPERM)|invalid password|without any password|user executing the script can't run/.test(
+      error.message,
+    )
   )
 }
 

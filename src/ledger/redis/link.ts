@@ -34,6 +34,8 @@ export interface Link {
 
 /** How long a start waits for Redis before it begins without. */
 const START_WAIT_MS = 1000
+/** An organisation whose keys are looked at to see whether we may. */
+const PROBED = 'weir'
 
 export class RedisLink implements Link {
   readonly book: RedisBook
@@ -70,6 +72,8 @@ export class RedisLink implements Link {
     this.other.off('error', listen)
     if (this.other.status !== 'ready') return
     await this.inspect()
+    // To end what is overdue changes nothing that would not come about anyway: whether we may is what is asked.
+    if (this.unfit === undefined) await this.book.reap(PROBED).catch((error) => this.judge(error))
     if (this.unfit !== undefined) throw this.unfit
   }
 
@@ -130,10 +134,14 @@ export class RedisLink implements Link {
       await inspect(this.other)
       this.unfit = undefined
     } catch (error) {
-      if (error instanceof RedisUnfitError) this.unfit = error
-      else if (isDenied(error)) this.unfit = new RedisUnfitError(`Redis refuses weir: ${messageOf(error)}.`, error)
-      // Anything else is a connection that went away again: the next one is looked at anew.
+      this.judge(error)
     }
+  }
+
+  private judge(error: unknown): void {
+    if (error instanceof RedisUnfitError) this.unfit = error
+    else if (isDenied(error)) this.unfit = new RedisUnfitError(`Redis refuses weir: ${messageOf(error)}.`, error)
+    // Anything else is a connection that went away again: the next one is looked at anew.
   }
 }
 
