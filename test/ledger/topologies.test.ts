@@ -11,6 +11,7 @@ import { redisKey } from '../../src/ledger/redis/book.ts'
 import type { RedisPlace } from '../../src/ledger/redis/connect.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
+import { lastingPort } from '../support/ports.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 
 const directories: string[] = []
@@ -30,18 +31,6 @@ function directory(): string {
   return made
 }
 
-/** Nodes of a cluster talk to each other on a second port, which lies 10,000 above the first: it has to be one, too. */
-const PORT_MAX = 55_535
-
-function freePort(): number {
-  for (;;) {
-    const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } })
-    const { port } = listener
-    listener.stop(true)
-    if (port <= PORT_MAX) return port
-  }
-}
-
 interface Server {
   readonly port: number
   readonly client: Redis
@@ -49,7 +38,7 @@ interface Server {
 }
 
 async function node(...settings: readonly string[]): Promise<Server> {
-  const port = freePort()
+  const port = await lastingPort()
   const place = ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory(), '--save', '']
   const process = Bun.spawn(['redis-server', ...place, ...settings], { stdout: 'ignore', stderr: 'ignore' })
   processes.push(process)
@@ -237,7 +226,7 @@ test('slots that move to another master: what arrives meanwhile is refused or wa
 
 test('a master behind a sentinel', async () => {
   const master = await node()
-  const port = freePort()
+  const port = await lastingPort()
   const file = join(directory(), 'sentinel.conf')
   writeFileSync(file, `port ${port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 ${master.port} 1\n`)
   processes.push(Bun.spawn(['redis-server', file, '--sentinel'], { stdout: 'ignore', stderr: 'ignore' }))
@@ -253,7 +242,7 @@ test('a sentinel’s master dies with what its replica had not got: all of it is
   const master = await node()
   const replica = await node('--replicaof', `127.0.0.1 ${master.port}`, '--repl-diskless-sync-delay', '0')
   await until(async () => (await replica.client.info('replication')).includes('master_link_status:up'))
-  const port = freePort()
+  const port = await lastingPort()
   const file = join(directory(), 'sentinel.conf')
   const watch = [
     `monitor mymaster 127.0.0.1 ${master.port} 1`,
