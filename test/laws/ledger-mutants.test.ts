@@ -4,16 +4,17 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { luaMutants, type Mutant, memoryMutants, nodeMutants } from '../ledger/mutants.ts'
+import { luaMutants, type Mutant, memoryMutants, nodeMutants, restoreMutants } from '../ledger/mutants.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
 const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts']
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
+const EMPTIED = ['test/ledger/emptied.test.ts']
 const SIMULATED_REQUESTS = '20000'
 const HISTORIES = '150'
 const RUN_MS = 20_000
 
-type Subject = 'memory' | 'redis' | 'nodes'
+type Subject = 'memory' | 'redis' | 'nodes' | 'emptied'
 
 const copies = [copy(), copy()]
 afterAll(() => {
@@ -38,9 +39,14 @@ function copy(): string {
   return directory
 }
 
-/** The exit code of the suite in a copy: over one kind of book, or the simulation of nodes. */
+function wordsOf(subject: Subject): readonly string[] {
+  if (subject === 'nodes') return SIMULATION
+  return subject === 'emptied' ? EMPTIED : ['-t', `the book in ${subject}`, ...BOOKS]
+}
+
+/** The exit code of the suite in a copy: over one kind of book, the simulation of nodes, or nodes whose Redis is emptied. */
 async function run(directory: string, subject: Subject): Promise<number> {
-  const words = subject === 'nodes' ? SIMULATION : ['-t', `the book in ${subject}`, ...BOOKS]
+  const words = wordsOf(subject)
   const suite = Bun.spawn([process.execPath, 'test', '--bail', ...words], {
     cwd: directory,
     env: { ...process.env, WEIR_LAW_HISTORIES: HISTORIES, WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS, WEIR_SEED: '1' },
@@ -81,8 +87,13 @@ async function survivors(mutants: readonly Mutant[], subject: Subject): Promise<
 describe('mutants', () => {
   test('the copy passes as it is', async () => {
     const [directory = ''] = copies
-    const codes = [await run(directory, 'memory'), await run(directory, 'redis'), await run(directory, 'nodes')]
-    expect(codes).toEqual([0, 0, 0])
+    const codes = [
+      await run(directory, 'memory'),
+      await run(directory, 'redis'),
+      await run(directory, 'nodes'),
+      await run(directory, 'emptied'),
+    ]
+    expect(codes).toEqual([0, 0, 0, 0])
   }, 60_000)
 
   test(`all ${memoryMutants.length} of the book in memory are found`, async () => {
@@ -91,6 +102,10 @@ describe('mutants', () => {
 
   test(`all ${nodeMutants.length} of what a node does around its book are found`, async () => {
     expect(await survivors(nodeMutants, 'nodes')).toEqual([])
+  }, 300_000)
+
+  test(`all ${restoreMutants.length} of what becomes of an emptied Redis are found`, async () => {
+    expect(await survivors(restoreMutants, 'emptied')).toEqual([])
   }, 300_000)
 
   test(`all ${luaMutants.length} of the scripts are found`, async () => {
