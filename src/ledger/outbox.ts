@@ -10,7 +10,7 @@ import { openDatabase, type Schema } from './database.ts'
 import { type Entry, usageRowOf } from './entry.ts'
 import { GroupCommit } from './group-commit.ts'
 import { type KnownLife, LIFE_SQL, LifeRows } from './life-rows.ts'
-import { LOG_SQL, LogWriter, settledRow } from './log-rows.ts'
+import { LOG_SQL, LogWriter, RowBatch, settledRow } from './log-rows.ts'
 import type { UsageRow } from './usage-log.ts'
 import { UsageSums } from './usage-sums.ts'
 
@@ -219,7 +219,9 @@ export class Outbox implements SettlementLog {
     const now = this.now()
     const { statements } = this
     const usage = new UsageSums()
-    for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent, usage)
+    const rows = new RowBatch()
+    for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent, { usage, rows })
+    this.writer.batch(rows)
     for (const [id, mark] of this.marks) {
       if (mark === 'sent') statements.sent.run(now, id)
       else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, id)
@@ -235,7 +237,7 @@ export class Outbox implements SettlementLog {
   }
 
   /** A settlement that is written down already stays as it was first written. */
-  private put(entry: Entry, now: number, isSent: boolean, sums: UsageSums): void {
+  private put(entry: Entry, now: number, isSent: boolean, into: { usage: UsageSums; rows: RowBatch }): void {
     const { account, closing, heldMicroUsd } = entry
     const { changes } = this.statements.insert.run(
       closing.id,
@@ -245,11 +247,11 @@ export class Outbox implements SettlementLog {
     )
     if (changes === 0) return
     const times = { admittedMs: closing.admittedMs, endedMs: now }
-    this.writer.row(
+    into.rows.add(
       settledRow(closing.id, account, times, closing.settlement, closing.direct ? 'direct' : 'settled', heldMicroUsd),
     )
     const usage = usageRowOf(entry)
-    if (usage !== undefined) sums.add(usage, usage)
+    if (usage !== undefined) into.usage.add(usage, usage)
   }
 }
 
