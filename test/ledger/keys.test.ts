@@ -118,6 +118,65 @@ describe.each(places)('the %s key store', (name, place) => {
     await watching.close()
   })
 
+  if (name === 'Redis') {
+    test('a Redis that is set back, or emptied: keys that a gateway knew are there again, and revoked ones stay revoked', async () => {
+      const client = server?.client()
+      if (client === undefined) throw new Error('There is no Redis.')
+      const [known, revoked] = [record('known'), record('revoked')]
+      await withStore(async (store) => {
+        await store.create(known)
+        await store.create(revoked)
+      })
+      const before = [await client.dumpBuffer('weir:{keys}:records'), await client.dumpBuffer('weir:{keys}:version')]
+      const gateways = [await watchedKeyStore(place()), await watchedKeyStore(place())]
+      const seen: (readonly KeyRecord[])[] = [[], []]
+      const stops = gateways.map((gateway, i) =>
+        gateway.watch((keys) => {
+          seen[i] = keys
+        }),
+      )
+      const see = async (ids: readonly string[], absent: string) => {
+        const sees = (keys: readonly KeyRecord[]) => {
+          const found = keys.map(({ id }) => id)
+          return ids.every((id) => found.includes(id)) && !found.includes(absent)
+        }
+        while (!seen.every(sees)) await Bun.sleep(20)
+      }
+      await see(['known', 'revoked'], '')
+      await withStore(async (store) => {
+        await store.revoke('revoked', 5000)
+        await store.create(record('late'))
+      })
+      await see(['known', 'late'], 'revoked')
+      for (const lose of [
+        async () => {
+          const [records, version] = before
+          if (records === undefined || version === undefined) return
+          await client.restore('weir:{keys}:records', 0, records, 'REPLACE')
+          await client.restore('weir:{keys}:version', 0, version, 'REPLACE')
+        },
+        () => client.flushall(),
+      ]) {
+        await lose()
+        await withStore(async (store) => {
+          for (;;) {
+            const all = await store.list()
+            const late = all.some(({ id }) => id === 'late')
+            if (late && all.find(({ id }) => id === 'revoked')?.revokedMs === 5000) break
+            await Bun.sleep(20)
+          }
+        })
+        await withStore(async (store) => {
+          await store.create(record(`after-${lose.length}-${Math.random()}`))
+        })
+        await see(['known', 'late'], 'revoked')
+      }
+      for (const stop of stops) stop()
+      await Promise.all(gateways.map((gateway) => gateway.close()))
+      client.disconnect()
+    }, 20_000)
+  }
+
   if (name === 'embedded') {
     test('makes no file to read or to watch, and notices the first key', async () => {
       const empty = join(dataDir, 'new')

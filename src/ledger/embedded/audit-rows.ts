@@ -23,7 +23,7 @@ export function readPage(
       `SELECT id, organization, key, admitted_ms AS admittedMs, ended_ms AS endedMs, kind, outcome, model, provider,
          input_tokens AS inputTokens, cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images,
          cost_micro_usd AS costMicroUsd, overage_micro_usd AS overageMicroUsd, estimated
-       FROM request WHERE (ended_ms, id) > (?1, ?2) AND ended_ms < ?3
+       FROM request WHERE batch_ended_ms >= ?1 AND (ended_ms, id) > (?1, ?2) AND ended_ms < ?3
          AND (?4 IS NULL OR organization = ?4) AND (?5 IS NULL OR key = ?5) AND (?6 IS NULL OR id = ?6)
        ORDER BY ended_ms, id LIMIT ?7`,
     )

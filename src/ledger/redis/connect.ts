@@ -13,6 +13,9 @@ const SENTINEL_PORT = 26_379
 /** A command that takes longer has failed, for us; the server may still execute it, which every script allows for. */
 const COMMAND_TIMEOUT_MS = 250
 
+/** A connection that ended by itself is opened again after so long. */
+const RECONNECT_MS = 100
+
 /** What is wrong with a server for good; `message` is for the operator, whole. */
 export class RedisUnfitError extends Error {
   constructor(message: string, cause?: unknown) {
@@ -43,6 +46,30 @@ function retryStrategy(times: number): number {
   return Math.min(50 * times, 500)
 }
 
+/**
+ * A connection that ends only where we end it. ioredis ends one for good where sentinels announce a failover while it looks for the
+ * master: then nobody would ever reach Redis again.
+ */
+class LastingRedis extends Redis {
+  private isClosed = false
+
+  constructor(options: Omit<RedisOptions, 'replyMapping'>) {
+    super(options)
+    this.on('end', () => {
+      if (this.isClosed) return
+      setTimeout(() => {
+        // Where it fails it ends again, and is connected again.
+        if (!this.isClosed) this.connect().catch(() => undefined)
+      }, RECONNECT_MS)
+    })
+  }
+
+  override disconnect(reconnect = false): void {
+    this.isClosed ||= !reconnect
+    super.disconnect(reconnect)
+  }
+}
+
 /** Opens a connection. It connects, and connects again, by itself; `name` shows in CLIENT LIST. */
 export function connect(place: RedisPlace, name: string): Redis | Cluster {
   const client = open(place, name)
@@ -68,8 +95,9 @@ function openCluster(nodes: readonly string[], name: string): Cluster {
     redisOptions: { ...redisOptions, ...credentialsOf(nodes[0]), connectionName: name },
     enableOfflineQueue,
     clusterRetryStrategy: retryStrategy,
-    // How long a failover takes to be noticed; then it is as if down.
+    // How long a failover takes to be noticed, even where nobody asks for those slots; then it is as if down.
     slotsRefreshTimeout: 1000,
+    slotsRefreshInterval: 5000,
     retryDelayOnFailover: 100,
     retryDelayOnClusterDown: 100,
     retryDelayOnTryAgain: 100,
@@ -78,7 +106,7 @@ function openCluster(nodes: readonly string[], name: string): Cluster {
 }
 
 function openSentinel(sentinels: readonly string[], master: string, name: string): Redis {
-  return new Redis({
+  return new LastingRedis({
     ...OPTIONS,
     ...credentialsOf(sentinels[0]),
     sentinels: sentinels.map((address) => {
@@ -135,7 +163,7 @@ export function denialOf(error: unknown): RedisUnfitError | undefined {
   if (message.startsWith('NOAUTH')) {
     return new RedisUnfitError('Redis wants a password, and the address in the configuration has none (NOAUTH).', error)
   }
-  if (/^WRONGPASS|invalid password/.test(message)) {
+  if (/^WRONGPASS|invalid password|without any password/.test(message)) {
     return new RedisUnfitError(
       'Redis refuses the user name or the password of the address in the configuration (WRONGPASS).',
       error,

@@ -8,6 +8,12 @@ import { connected } from './readings.ts'
 const RECORDS = 'weir:{keys}:records'
 const VERSION = 'weir:{keys}:version'
 
+/** What a gateway has read last. */
+interface Seen {
+  version: number | undefined
+  records: readonly KeyRecord[]
+}
+
 export class RedisKeyStore implements KeyStore {
   private constructor(private readonly client: ReturnType<typeof connect>) {}
 
@@ -43,21 +49,15 @@ export class RedisKeyStore implements KeyStore {
   }
 
   watch(listener: KeyListener): () => void {
-    let seen: string | undefined
+    const seen: Seen = { version: undefined, records: [] }
     let looking = false
     let ended = false
     const look = async () => {
       if (looking) return
       looking = true
       try {
-        // The number first: what changes between the two is seen again the next time.
-        const version = (await this.client.get(VERSION)) ?? ''
-        if (version !== seen) {
-          const keys = await this.all()
-          if (ended) return
-          listener(keys.filter(({ revokedMs }) => revokedMs === undefined))
-          seen = version
-        }
+        const changed = await this.look(seen)
+        if (changed && !ended) listener(seen.records.filter(({ revokedMs }) => revokedMs === undefined))
       } catch {
         // Redis is away: the keys that were read last stand, and the next look is soon.
       } finally {
@@ -75,6 +75,33 @@ export class RedisKeyStore implements KeyStore {
 
   async close(): Promise<void> {
     this.client.disconnect()
+  }
+
+  /** True where the keys have changed since they were seen. */
+  private async look(seen: Seen): Promise<boolean> {
+    // The number first: what changes between the two is seen again the next time.
+    let version = await this.version()
+    if (version === seen.version) return false
+    // It only ever grows: Redis was emptied, or set back.
+    if (seen.version !== undefined && version < seen.version) version = await this.giveBack(seen.records, seen.version)
+    seen.records = await this.all()
+    seen.version = version
+    return true
+  }
+
+  /** Keys that were made are made again, and those that were revoked stay revoked. Every gateway that remembers them does the same. */
+  private async giveBack(records: readonly KeyRecord[], version: number): Promise<number> {
+    for (const record of records) {
+      const text = JSON.stringify(record)
+      if (record.revokedMs === undefined) await this.client.hsetnx(RECORDS, record.id, text)
+      else await this.client.hset(RECORDS, record.id, text)
+    }
+    await this.client.set(VERSION, version + 1)
+    return version + 1
+  }
+
+  private async version(): Promise<number> {
+    return Number((await this.client.get(VERSION)) ?? 0)
   }
 
   private async all(): Promise<readonly KeyRecord[]> {
