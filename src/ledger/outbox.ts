@@ -6,18 +6,17 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { Closing } from './book.ts'
-import { usageOf } from './counted.ts'
 import { openDatabase, type Schema } from './database.ts'
+import { type Entry, usageRowOf } from './entry.ts'
 import { GroupCommit } from './group-commit.ts'
-import type { Account } from './ledger.ts'
+import { type KnownLife, LIFE_SQL, LifeRows } from './life-rows.ts'
 import { LOG_SQL, LogWriter, RowBatch, settledRow } from './log-rows.ts'
+import type { UsageRow } from './usage-log.ts'
 import { UsageSums } from './usage-sums.ts'
-import { dayOf } from './window.ts'
 
 export const OUTBOX_FILE = 'outbox.sqlite'
 
-/** State of an entry: 0 to be sent, 1 taken, 2 given up: nobody can tell whether it was taken. */
+/** State of an entry: 0 to be sent, 1 taken, 2 given up: nobody can tell whether it was taken, 3 given back with others to a Redis that was emptied. */
 export const OUTBOX_SCHEMA: Schema = {
   version: 2,
   checked: ['outbox'],
@@ -27,6 +26,7 @@ export const OUTBOX_SCHEMA: Schema = {
     ) WITHOUT ROWID;
     CREATE INDEX outbox_state ON outbox (state, due_ms);
     CREATE INDEX outbox_taken ON outbox (taken_ms) WHERE taken_ms IS NOT NULL;
+    ${LIFE_SQL}
     ${LOG_SQL}`,
 }
 
@@ -40,14 +40,6 @@ const POSTPONED_MS = 60_000
 const TAKEN_KEPT_MS = 900_000
 const FORGOTTEN_AT_ONCE = 1000
 
-/** One settlement on its way. */
-export interface Entry {
-  readonly account: Account
-  readonly closing: Closing
-  /** What the reservation held, for the row's overage. */
-  readonly heldMicroUsd: number
-}
-
 export interface Pending {
   readonly entry: Entry
   /** When it was first sent; null where it never was. Later than that, `unknown` may mean that it was taken and forgotten. */
@@ -59,7 +51,13 @@ interface Stored {
   readonly sent_ms: number | null
 }
 
-type Mark = 'sent' | 'taken' | 'given_up' | 'postponed'
+type Mark = Taken | 'sent' | 'given_up' | 'postponed'
+
+/** Where and in which life Redis took it. */
+interface Taken {
+  readonly organization: string
+  readonly life: number
+}
 
 interface Waiting {
   readonly entry: Entry
@@ -77,7 +75,8 @@ export interface SettlementLog {
   /** Writes a settlement down. Resolves with the commit that holds it, or at once where commits fail: then memory alone holds it for now. */
   add(entry: Entry, isSent: boolean): Promise<void>
   sent(id: string): void
-  taken(id: string): void
+  /** Redis took it, in a life of its organisation (0 where it has none). Counts only while that life lasts: else it is sent again. */
+  taken(id: string, organization: string, life: number): void
   givenUp(id: string): void
   postponed(id: string): void
   /** Those that are due to be sent again, the oldest first; all that are not taken where `early`. */
@@ -95,6 +94,7 @@ export interface SettlementLog {
 export class Outbox implements SettlementLog {
   private readonly database: Database
   private readonly writer: LogWriter
+  private readonly lives: LifeRows
   private readonly statements: ReturnType<typeof prepare>
   private readonly group: GroupCommit
   private readonly waiting = new Map<string, Waiting>()
@@ -109,6 +109,7 @@ export class Outbox implements SettlementLog {
     const path = join(directory, OUTBOX_FILE)
     this.database = openDatabase(path, OUTBOX_SCHEMA)
     this.writer = new LogWriter(this.database)
+    this.lives = new LifeRows(this.database)
     this.statements = prepare(this.database)
     this.group = new GroupCommit(this.database, path, {
       write: () => this.write(),
@@ -141,8 +142,8 @@ export class Outbox implements SettlementLog {
     this.mark(id, 'sent')
   }
 
-  taken(id: string): void {
-    this.mark(id, 'taken')
+  taken(id: string, organization: string, life: number): void {
+    this.mark(id, { organization, life })
   }
 
   givenUp(id: string): void {
@@ -167,6 +168,27 @@ export class Outbox implements SettlementLog {
 
   forget(): void {
     this.statements.forget.run(this.now() - TAKEN_KEPT_MS, FORGOTTEN_AT_ONCE)
+  }
+
+  /** This log's own id. */
+  get node(): string {
+    return this.lives.node
+  }
+
+  knownLives(): readonly KnownLife[] {
+    return this.lives.all()
+  }
+
+  /** What is to be given back to a life of an organisation in Redis: settled at its first call. Throws where the file does not take it. */
+  enter(organization: string, life: number): readonly UsageRow[] {
+    // What this process knows of the life before must be in the file, or come after.
+    if (!this.commit()) throw new Error(`The outbox cannot be written: ${this.complaint}.`)
+    return this.database.transaction(() => this.lives.enter(organization, life)).immediate()
+  }
+
+  /** All of it was given back. */
+  entered(organization: string, life: number): void {
+    this.lives.completed(organization, life)
   }
 
   commit(): boolean {
@@ -202,9 +224,9 @@ export class Outbox implements SettlementLog {
     this.writer.batch(rows)
     for (const [id, mark] of this.marks) {
       if (mark === 'sent') statements.sent.run(now, id)
-      else if (mark === 'taken') statements.taken.run(now, id)
       else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, id)
-      else statements.givenUp.run(id)
+      else if (mark === 'given_up') statements.givenUp.run(id)
+      else if (mark.life === 0 || this.lives.isIn(mark.organization, mark.life)) statements.taken.run(now, id)
     }
     if (this.reopenedSinceMs !== undefined) {
       // It was taken for certain when it was taken: from then on its doubt counts.
@@ -228,11 +250,8 @@ export class Outbox implements SettlementLog {
     into.rows.add(
       settledRow(closing.id, account, times, closing.settlement, closing.direct ? 'direct' : 'settled', heldMicroUsd),
     )
-    const usage = usageOf(closing.settlement)
-    if (usage === undefined) return
-    const { organization, key } = account
-    const model = closing.settlement.model ?? ''
-    into.usage.add({ day: dayOf(closing.admittedMs), organization, key, model }, usage)
+    const usage = usageRowOf(entry)
+    if (usage !== undefined) into.usage.add(usage, usage)
   }
 }
 
@@ -247,7 +266,7 @@ function prepare(database: Database) {
       'UPDATE outbox SET state = 0, due_ms = ?, sent_ms = taken_ms WHERE taken_ms >= ? AND state = 1',
     ),
     forget: database.query(
-      'DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE taken_ms < ? AND state = 1 LIMIT ?)',
+      'DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE taken_ms < ? AND state IN (1, 3) LIMIT ?)',
     ),
   }
 }

@@ -37,8 +37,9 @@ describe.each(Object.entries(scripts))('%s.lua', (_, script) => {
 
   test('it reads its own arguments, each once, after those of the account', () => {
     const indices = [...script.lua.matchAll(/ARGV\[(\d+)\]/g)].map(([, index]) => Number(index))
-    const own = script.arguments.slice(ACCOUNT_ARGUMENTS)
-    expect(indices).toEqual(own.map((_, i) => ACCOUNT_ARGUMENTS + 1 + i))
+    const before = script.arguments[0] === 'id' ? ACCOUNT_ARGUMENTS : 0
+    const own = script.arguments.slice(before)
+    expect(indices).toEqual(own.map((_, i) => before + 1 + i))
   })
 })
 

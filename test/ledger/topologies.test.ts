@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { Failure } from '../../src/core/error.ts'
+import type { Account } from '../../src/ledger/ledger.ts'
+import { redisKey } from '../../src/ledger/redis/book.ts'
 import type { RedisPlace } from '../../src/ledger/redis/connect.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
@@ -29,21 +31,33 @@ function directory(): string {
   return made
 }
 
+/** Nodes of a cluster talk to each other on a second port, which lies 10,000 above the first: it has to be one, too. */
+const PORT_MAX = 55_535
+
 function freePort(): number {
-  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } })
-  const { port } = listener
-  listener.stop(true)
-  return port
+  for (;;) {
+    const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } })
+    const { port } = listener
+    listener.stop(true)
+    if (port <= PORT_MAX) return port
+  }
 }
 
-async function node(...settings: readonly string[]): Promise<{ readonly port: number; readonly client: Redis }> {
+interface Server {
+  readonly port: number
+  readonly client: Redis
+  readonly process: Bun.Subprocess
+}
+
+async function node(...settings: readonly string[]): Promise<Server> {
   const port = freePort()
   const place = ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory(), '--save', '']
-  processes.push(Bun.spawn([REDIS, ...place, ...settings], { stdout: 'ignore', stderr: 'ignore' }))
+  const process = Bun.spawn([REDIS, ...place, ...settings], { stdout: 'ignore', stderr: 'ignore' })
+  processes.push(process)
   const client = new Redis(port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
   client.on('error', () => undefined)
   await client.ping()
-  return { port, client }
+  return { port, client, process }
 }
 
 /** What any ledger must do, over several organisations, so that every node of a cluster has its part. */
@@ -69,8 +83,9 @@ async function exercise(redis: RedisPlace): Promise<void> {
   await Promise.all([standings.close(), usage.close(), ledger.close()])
 }
 
-test('a cluster of three masters', async () => {
-  const nodes = await Promise.all([0, 1, 2].map(() => node('--cluster-enabled', 'yes')))
+/** Three masters that share the slots; the keys of the first have the lowest. */
+async function cluster(...settings: readonly string[]): Promise<readonly Server[]> {
+  const nodes = await Promise.all([0, 1, 2].map(() => node('--cluster-enabled', 'yes', ...settings)))
   const ranges = [
     [0, 5460],
     [5461, 10_922],
@@ -85,13 +100,102 @@ test('a cluster of three masters', async () => {
   for (const { client } of nodes) {
     while (!String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) await Bun.sleep(20)
   }
-  await exercise({ kind: 'cluster', nodes: nodes.map(({ port }) => `redis://127.0.0.1:${port}`) })
+  return nodes
+}
+
+function placeOf(nodes: readonly Server[]): RedisPlace {
+  return { kind: 'cluster', nodes: nodes.map(({ port }) => `redis://127.0.0.1:${port}`) }
+}
+
+test('a cluster of three masters', async () => {
+  const nodes = await cluster()
+  await exercise(placeOf(nodes))
   for (const { client } of nodes) {
     // Each master holds some of the organisations.
     expect(await client.dbsize()).toBeGreaterThan(0)
     client.disconnect()
   }
 }, 30_000)
+
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await Bun.sleep(20)
+}
+
+/** A replica of a master, in step with it. */
+async function replicaOf(master: Server, ...settings: readonly string[]): Promise<Server> {
+  const replica = await node('--cluster-enabled', 'yes', ...settings)
+  const id = String(await master.client.call('CLUSTER', 'MYID'))
+  await replica.client.call('CLUSTER', 'MEET', '127.0.0.1', master.port)
+  await until(async () => String(await replica.client.call('CLUSTER', 'NODES')).includes(id))
+  await until(() =>
+    replica.client.call('CLUSTER', 'REPLICATE', id).then(
+      () => true,
+      () => false,
+    ),
+  )
+  await until(async () => (await replica.client.info('replication')).includes('master_link_status:up'))
+  return replica
+}
+
+/** An account whose keys lie on a master that has the lowest slots. */
+async function accountOn(first: Server): Promise<Account> {
+  for (;;) {
+    const account = accountOf(spend({ total: 100_000 }))
+    if (Number(await first.client.call('CLUSTER', 'KEYSLOT', redisKey(account.organization, 'scopes'))) <= 5460)
+      return account
+  }
+}
+
+test('a cluster whose master dies with what its replica had not got: all of it is charged, once', async () => {
+  const settings = [
+    '--cluster-node-timeout',
+    '1000',
+    '--cluster-replica-validity-factor',
+    '0',
+    '--repl-diskless-sync-delay',
+    '0',
+  ]
+  const nodes = await cluster(...settings)
+  const [first] = nodes
+  if (first === undefined) throw new Error('There is no master.')
+  const replica = await replicaOf(first, ...settings)
+  const place: LedgerPlace = {
+    ledger: { kind: 'redis', redis: placeOf(nodes) },
+    ledgerUnreachable: 'refuse',
+    dataDir: directory(),
+  }
+  const ledger = await openLedger(place)
+  const [account, elsewhere] = [await accountOn(first), accountOf(spend({ total: 100_000 }))]
+  const spendOn = async (of: Account, cost: number) =>
+    ledger.settle(await ledger.reserve(of, holdOf(100)), settlementOf(cost))
+  for (let i = 0; i < 5; i++) await spendOn(account, 10)
+  await first.client.wait(1, 1000)
+  // From here on the replica hears nothing more, and the master goes on alone.
+  replica.process.kill('SIGSTOP')
+  await first.client.call('CLIENT', 'KILL', 'TYPE', 'replica')
+  const running = await ledger.reserve(account, holdOf(100))
+  for (let i = 0; i < 20; i++) await spendOn(account, 20)
+  await until(() => ledger.health().pending === 0)
+  first.process.kill('SIGKILL')
+  replica.process.kill('SIGCONT')
+  // While nobody answers for those slots: refused, and what runs goes on.
+  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  await until(async () => (await replica.client.role())[0] === 'master')
+  await until(() =>
+    spendOn(account, 30).then(
+      () => true,
+      () => false,
+    ),
+  )
+  await spendOn(elsewhere, 40)
+  await until(() => ledger.health().pending === 0)
+  const standings = await openStandings(place)
+  await until(async () => (await standings.read(account)).organization.live === 0)
+  expect((await standings.read(account)).organization.total).toMatchObject({ spent: 50 + 400 + 70 + 30, held: 0 })
+  expect((await standings.read(elsewhere)).organization.total).toMatchObject({ spent: 40, held: 0 })
+  await Promise.all([standings.close(), ledger.close()])
+  for (const { client } of [...nodes, replica]) client.disconnect()
+}, 60_000)
 
 test('a master behind a sentinel', async () => {
   const master = await node()

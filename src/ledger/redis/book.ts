@@ -20,7 +20,9 @@ import {
   scopeNames,
 } from '../book.ts'
 import type { Account, Allowance, Amounts, Hold } from '../ledger.ts'
+import { noUsage, type UsageRow } from '../usage-log.ts'
 import { isPassing } from './connect.ts'
+import { EmptiedError, type Lives, UNKNOWN_LIFE } from './lives.ts'
 import {
   type Arguments,
   type OutcomeOf,
@@ -62,12 +64,16 @@ export function redisKey(organization: string, key: string): string {
 export class RedisBook implements Book {
   private readonly programs: Readonly<Record<ScriptName, Program>>
 
-  /** `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's clock. */
+  /**
+   * `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's clock. Reservations and
+   * settlements of an organisation whose life in Redis is not the one of `lives` throw `EmptiedError`; without `lives` none does.
+   */
   constructor(
     private readonly admission: Redis | Cluster,
     private readonly other: Redis | Cluster,
     private readonly witness: () => number = Date.now,
     clockLua?: string,
+    private readonly lives?: Lives,
   ) {
     this.programs = programs(clockLua)
   }
@@ -81,12 +87,16 @@ export class RedisBook implements Book {
       output: hold.amounts.outputTokens,
       cost: hold.amounts.costMicroUsd,
       floor: hold.floorMicroUsd,
+      life: this.lives?.of(account.organization) ?? UNKNOWN_LIFE,
     })
     switch (outcome) {
       case 'granted':
+        this.lives?.learn(account.organization, at(numbers, 9))
         return { outcome, admittedMs: at(numbers, 0), allowances: allowances(account, numbers.slice(1)) }
       case 'refused':
         return { outcome, refusal: refusalOf(numbers), allowances: allowances(account, numbers.slice(3)) }
+      case 'emptied':
+        throw new EmptiedError(account.organization)
       case 'ended':
         return { outcome }
     }
@@ -122,8 +132,12 @@ export class RedisBook implements Book {
       outcome: settlement.outcome,
       admitted: admittedMs,
       direct: direct ? 1 : 0,
+      life: this.lives?.of(account.organization) ?? UNKNOWN_LIFE,
     })
-    return answer.outcome
+    const { outcome, numbers } = answer
+    if (outcome === 'emptied') throw new EmptiedError(account.organization)
+    if (outcome === 'settled') this.lives?.learn(account.organization, at(numbers, 0))
+    return outcome
   }
 
   async cancel(account: Account, id: string): Promise<CancelReply> {
@@ -139,6 +153,30 @@ export class RedisBook implements Book {
   async figures(account: Account): Promise<FiguresOf> {
     const { numbers } = await this.call(this.other, 'figures', account.organization, this.accountArguments(account, ''))
     return { organization: figuresOf(numbers.slice(0, 12)), key: figuresOf(numbers.slice(12)) }
+  }
+
+  /** Begins a life where there is none. `done`: how many rows of this node's log are given back to it. */
+  async lifeOf(organization: string, node: string): Promise<{ readonly life: number; readonly done: number }> {
+    const { numbers } = await this.call(this.other, 'restore', organization, {
+      ...restoreArguments(noRow(organization)),
+      life: 0,
+      witness: this.witness(),
+      node,
+      number: 0,
+    })
+    return { life: at(numbers, 0), done: at(numbers, 1) }
+  }
+
+  /** Gives one row of a node's log back, if it is the next. Gives how many are given back then; undefined where this is another life. */
+  async restore(life: number, node: string, number: number, row: UsageRow): Promise<number | undefined> {
+    const { outcome, numbers } = await this.call(this.other, 'restore', row.organization, {
+      ...restoreArguments(row),
+      life,
+      witness: this.witness(),
+      node,
+      number,
+    })
+    return outcome === 'emptied' ? undefined : at(numbers, 1)
   }
 
   private accountArguments(account: Account, id: string): Arguments<'cancel'> {
@@ -186,6 +224,25 @@ export class RedisBook implements Book {
       }
     }
   }
+}
+
+function restoreArguments(row: UsageRow): Omit<Arguments<'restore'>, 'life' | 'witness' | 'node' | 'number'> {
+  return {
+    key: row.key,
+    day: row.day,
+    model: row.model,
+    requests: row.requests,
+    estimated: row.estimatedRequests,
+    input: row.inputTokens,
+    cached: row.cachedInputTokens,
+    output: row.outputTokens,
+    images: row.images,
+    cost: row.costMicroUsd,
+  }
+}
+
+function noRow(organization: string): UsageRow {
+  return { organization, key: '', day: 0, model: '', ...noUsage }
 }
 
 /** Checks an answer against the table. */

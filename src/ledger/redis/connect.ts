@@ -68,8 +68,9 @@ function openCluster(nodes: readonly string[], name: string): Cluster {
     redisOptions: { ...redisOptions, ...credentialsOf(nodes[0]), connectionName: name },
     enableOfflineQueue,
     clusterRetryStrategy: retryStrategy,
-    // How long a failover takes to be noticed; then it is as if down.
+    // How long a failover takes to be noticed, even where nobody asks for those slots; then it is as if down.
     slotsRefreshTimeout: 1000,
+    slotsRefreshInterval: 5000,
     retryDelayOnFailover: 100,
     retryDelayOnClusterDown: 100,
     retryDelayOnTryAgain: 100,

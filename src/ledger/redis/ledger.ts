@@ -4,12 +4,15 @@
  */
 
 import { Failure } from '../../core/error.ts'
-import { type ReserveReply, TERMS } from '../book.ts'
+import { type Closing, type ReserveReply, TERMS } from '../book.ts'
+import type { Entry } from '../entry.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
-import { type Entry, Outbox, PENDING_MOST, type Pending, type SettlementLog } from '../outbox.ts'
+import { Outbox, PENDING_MOST, type Pending, type SettlementLog } from '../outbox.ts'
 import { refusalFailure } from '../refusal.ts'
 import { isRefusal, type RedisPlace, wasNeverSent } from './connect.ts'
 import { type Link, RedisLink } from './link.ts'
+import { EmptiedError, Lives, UNKNOWN_LIFE } from './lives.ts'
+import { Restoration } from './restoration.ts'
 
 /** What becomes of a request while Redis cannot be asked. */
 export type WhenUnreachable = 'refuse' | 'allow'
@@ -58,7 +61,10 @@ export class RedisLedger implements Ledger {
     private readonly outbox: SettlementLog,
     private readonly unreachable: WhenUnreachable,
     private readonly time: Time = realTime,
+    /** Absent: what Redis loses beyond the last minute is lost. */
+    private readonly restoration?: Restoration,
   ) {
+    for (const organization of restoration?.organizations() ?? []) this.organizations.add(organization)
     link.onReady(() => this.reconnected())
     this.stops = [time.every(BEAT_MS, () => this.beat()), time.every(REAP_MS, () => this.reap())]
     this.reconnected()
@@ -70,10 +76,12 @@ export class RedisLedger implements Ledger {
    */
   static async open(place: RedisPlace, directory: string, unreachable: WhenUnreachable): Promise<RedisLedger> {
     const outbox = new Outbox(directory)
-    const link = new RedisLink(place)
+    const lives = new Lives()
+    const link = new RedisLink(place, lives)
     try {
       await link.start()
-      return new RedisLedger(link, outbox, unreachable)
+      const restoration = new Restoration(link.book, outbox, lives, (organization) => link.register(organization))
+      return new RedisLedger(link, outbox, unreachable, realTime, restoration)
     } catch (error) {
       link.close()
       outbox.close()
@@ -88,7 +96,7 @@ export class RedisLedger implements Ledger {
     if (!this.link.isFit || !breaker.admits()) return this.without(account, hold, undefined)
     let reply: ReserveReply
     try {
-      reply = await book.reserve(account, hold)
+      reply = await this.restoring(account.organization, () => book.reserve(account, hold))
       breaker.succeeded()
     } catch (error) {
       // What one organisation's keys hold is no fault of the server's.
@@ -175,23 +183,42 @@ export class RedisLedger implements Ledger {
   private async deliver({ entry, sentMs }: Pending): Promise<'settled' | 'already_settled'> {
     const { account, closing } = entry
     const { book, breaker } = this.link
+    const { organization } = account
     try {
-      let reply = await book.settle(account, closing)
+      let life = UNKNOWN_LIFE
+      const settle = (one: Closing) =>
+        this.restoring(organization, () => {
+          life = this.restoration?.lifeOf(organization) ?? UNKNOWN_LIFE
+          return book.settle(account, one)
+        })
+      let reply = await settle(closing)
       if (reply === 'unknown') {
         // Redis has lost the reservation, or never had it. It is charged, unless it may have been charged so long ago that Redis forgot.
         if (sentMs !== null && this.time.now() - sentMs > DOUBTED_AFTER_MS) {
           this.outbox.givenUp(closing.id)
           return 'already_settled'
         }
-        reply = await book.settle(account, { ...closing, direct: true })
+        reply = await settle({ ...closing, direct: true })
       }
       breaker.succeeded()
-      this.outbox.taken(closing.id)
+      if (life === UNKNOWN_LIFE) life = this.restoration?.lifeOf(organization) ?? UNKNOWN_LIFE
+      this.outbox.taken(closing.id, organization, life)
       return reply === 'settled' ? 'settled' : 'already_settled'
     } catch (error) {
       if (isRefusal(error)) this.outbox.postponed(closing.id)
       else breaker.failed()
       return 'settled'
+    }
+  }
+
+  /** Calls Redis; where it turns out to have been emptied, gives back first what this node holds, and calls again. */
+  private async restoring<T>(organization: string, call: () => Promise<T> | T): Promise<T> {
+    try {
+      return await call()
+    } catch (error) {
+      if (!(error instanceof EmptiedError) || this.restoration === undefined) throw error
+      await this.restoration.restore(organization)
+      return await call()
     }
   }
 
@@ -250,6 +277,17 @@ export class RedisLedger implements Ledger {
       this.cancelled.delete(id)
       this.cancels.set(id, account)
     }
+    void this.compare()
+  }
+
+  /** Whether Redis has what this node has: it may have been emptied, or set back to before it was given everything. */
+  private async compare(): Promise<void> {
+    if (this.restoration === undefined) return
+    try {
+      for (const organization of this.organizations) if (this.link.isReady) await this.restoration.restore(organization)
+    } catch {
+      // Before anything of the organisation is reserved or charged it is looked at again.
+    }
   }
 
   private remember(organization: string): void {
@@ -264,6 +302,7 @@ export class RedisLedger implements Ledger {
     } catch {
       // What is overdue stays so until the next reservation, or the next beat.
     }
+    await this.compare()
   }
 }
 

@@ -3,11 +3,12 @@
  * it cannot.
  */
 
-import type { Cluster, Redis } from 'ioredis'
+import { Cluster, type Redis } from 'ioredis'
 import type { Book } from '../book.ts'
 import { ORGANIZATIONS_KEY, RedisBook } from './book.ts'
 import { Breaker } from './breaker.ts'
 import { connect, denialOf, inspect, type RedisPlace, RedisUnfitError } from './connect.ts'
+import { Lives } from './lives.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
 export interface Link {
@@ -24,7 +25,7 @@ export interface Link {
   readonly lostMs: number
   /** Asks whether the server answers again. */
   probe(): Promise<boolean>
-  /** Calls a listener each time that a connection was made. */
+  /** Calls a listener each time that a connection was made, or a part of a cluster came back or moved. */
   onReady(listener: () => void): void
   /** Notes an organisation for those who read over all. */
   register(organization: string): Promise<void>
@@ -33,6 +34,8 @@ export interface Link {
 
 /** How long a start waits for Redis before it begins without. */
 const START_WAIT_MS = 1000
+/** An organisation whose keys are looked at to see whether we may. */
+const PROBED = 'weir'
 
 export class RedisLink implements Link {
   readonly book: RedisBook
@@ -46,20 +49,23 @@ export class RedisLink implements Link {
   private listener: () => void = () => undefined
   private closedMs: number | undefined
 
-  constructor(place: RedisPlace) {
+  constructor(place: RedisPlace, lives = new Lives()) {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
-    this.book = new RedisBook(this.admission, this.other)
-    this.other.on('ready', () => this.inspect().then(() => this.connected()))
+    this.book = new RedisBook(this.admission, this.other, Date.now, undefined, lives)
+    const came = () => this.inspect().then(() => this.connected())
     this.other.on('ready', () => {
       this.denial = undefined
     })
     this.other.on('error', (error) => {
       this.denial = denialOf(error) ?? this.denial
     })
-    this.other.on('close', () => {
+    const went = () => {
       this.closedMs ??= Date.now()
-    })
+    }
+    this.other.on('ready', came)
+    this.other.on('close', went)
+    if (this.other instanceof Cluster) watchNodes(this.other, came, went)
   }
 
   /** Waits a moment for the server. Throws `RedisUnfitError` where it answers and cannot be used; begins without it where it does not answer. */
@@ -75,6 +81,8 @@ export class RedisLink implements Link {
     this.other.off('error', listen)
     if (this.other.status !== 'ready') return
     await this.inspect()
+    // To end what is overdue changes nothing that would not come about anyway: whether we may is what is asked.
+    if (this.unfit === undefined) await this.book.reap(PROBED).catch((error) => this.judge(error))
     if (this.unfit !== undefined) throw this.unfit
   }
 
@@ -135,10 +143,41 @@ export class RedisLink implements Link {
       await inspect(this.other)
       this.unfit = undefined
     } catch (error) {
-      // Anything else is a connection that went away again: the next one is looked at anew.
-      this.unfit = error instanceof RedisUnfitError ? error : (denialOf(error) ?? this.unfit)
+      this.judge(error)
     }
   }
+
+  private judge(error: unknown): void {
+    // Anything else is a connection that went away again: the next one is looked at anew.
+    this.unfit = error instanceof RedisUnfitError ? error : (denialOf(error) ?? this.unfit)
+  }
+}
+
+/**
+ * A cluster stays connected while one of its nodes goes away and comes back, or another takes its slots: then that part of it may have lost
+ * what it had taken last, as one server may that was away.
+ */
+function watchNodes(cluster: Cluster, came: () => void, went: () => void): void {
+  let known = ''
+  cluster.on('-node', went)
+  cluster.on('+node', came)
+  cluster.on('refresh', () => {
+    const masters = mastersOf(cluster.slots)
+    if (known !== '' && masters !== known) came()
+    known = masters
+  })
+}
+
+/** Which master has which slots: the first slot of each run and its node. Of 16,384 slots only the changes are looked at. */
+function mastersOf(slots: readonly (readonly string[] | undefined)[]): string {
+  let text = ''
+  let before: string | undefined
+  for (const [slot, nodes] of slots.entries()) {
+    const master = nodes?.[0]
+    if (master !== before) text += `${slot} ${master ?? '-'} `
+    before = master
+  }
+  return text
 }
 
 async function ready(client: Redis | Cluster): Promise<void> {

@@ -3,16 +3,21 @@
 --
 -- keys: scopes reservations deadlines audit usage
 -- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
---   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal model input output cost floor
+--   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal model input output cost floor life
 -- outcomes:
---   granted admitted, and four rates   (the same for a repeated call)
---   refused scope limit wait, and four rates   (wait -1: no waiting helps)
+--   granted admitted, four rates, life   (the same for a repeated call)
+--   refused scope limit wait, four rates, life   (wait -1: no waiting helps)
+--   emptied   (Redis has lost what it had in the life that the caller knows; nothing is done)
 --   ended   (settled, lost or cancelled before)
 -- A rate is two numbers, what remains and the milliseconds until it is full: the organisation's requests and tokens, then the key's; -1 -1 without a limit.
 
 local model = ARGV[16]
 local input, output, cost, floor_cost = amount(ARGV[17]), amount(ARGV[18]), amount(ARGV[19]), amount(ARGV[20])
 local tokens = sum(input, output)
+local known = amount(ARGV[21])
+
+local life = this_life()
+if known ~= 0 and life ~= known then return { 'emptied' } end
 
 reap()
 
@@ -31,6 +36,7 @@ local function with_rates(reply)
       reply[#reply + 1] = limit == NONE and -1 or exact(limit > 0 and min(AMOUNT_MAX, ceil(used * MINUTE_MS / limit)) or 0)
     end
   end
+  reply[#reply + 1] = exact(life)
   return reply
 end
 

@@ -10,6 +10,7 @@ import extend from './extend.lua' with { type: 'text' }
 import figures from './figures.lua' with { type: 'text' }
 import reap from './reap.lua' with { type: 'text' }
 import reserve from './reserve.lua' with { type: 'text' }
+import restore from './restore.lua' with { type: 'text' }
 import settle from './settle.lua' with { type: 'text' }
 
 /** The same five for every script; all of one organisation lie in one slot of a cluster. */
@@ -42,7 +43,11 @@ interface Script<Argument extends string, Outcome extends string> {
 }
 
 export const scripts = {
-  reserve: script(reserve, [...ACCOUNT, 'model', 'input', 'output', 'cost', 'floor'], ['granted', 'refused', 'ended']),
+  reserve: script(
+    reserve,
+    [...ACCOUNT, 'model', 'input', 'output', 'cost', 'floor', 'life'],
+    ['granted', 'refused', 'emptied', 'ended'],
+  ),
   extend: script(
     extend,
     [...ACCOUNT, 'input', 'output', 'cost', 'wantedTokens', 'wantedCost'],
@@ -64,13 +69,21 @@ export const scripts = {
         'provider',
         'outcome',
       ] as const),
-      ...(['admitted', 'direct'] as const),
+      ...(['admitted', 'direct', 'life'] as const),
     ],
-    ['settled', 'already_settled', 'cancelled', 'unknown'],
+    ['settled', 'already_settled', 'cancelled', 'emptied', 'unknown'],
   ),
   cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),
   reap: script(reap, [], ['reaped']),
   figures: script(figures, ACCOUNT, ['figures']),
+  restore: script(
+    restore,
+    [
+      ...(['life', 'witness', 'node', 'number', 'key', 'day', 'model'] as const),
+      ...(['requests', 'estimated', 'input', 'cached', 'output', 'images', 'cost'] as const),
+    ],
+    ['restored', 'emptied'],
+  ),
 } as const
 
 export type ScriptName = keyof typeof scripts
@@ -114,7 +127,7 @@ export interface Program {
 export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
   const program = (name: ScriptName): Program => {
     const begin = name === 'reserve' ? '#!lua\n' : '#!lua flags=allow-oom\n'
-    const needsAccount = scripts[name].arguments.length > 0
+    const needsAccount = scripts[name].arguments[0] === ACCOUNT[0]
     const lua = begin + CONSTANTS + clockLua + (needsAccount ? account : '') + book + scripts[name].lua
     return { lua, sha1: createHash('sha1').update(lua).digest('hex') }
   }
@@ -125,5 +138,6 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     cancel: program('cancel'),
     reap: program('reap'),
     figures: program('figures'),
+    restore: program('restore'),
   }
 }

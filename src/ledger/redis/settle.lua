@@ -2,17 +2,22 @@
 --
 -- keys: scopes reservations deadlines audit usage
 -- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
---   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal input output cost cached images estimated counted model provider outcome admitted direct
+--   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal input output cost cached images estimated counted model provider outcome admitted direct life
 -- outcomes:
---   settled
+--   settled life
 --   already_settled
 --   cancelled   (it was cancelled before; nothing is charged)
+--   emptied   (Redis has lost what it had in the life that the caller knows; nothing is done)
 --   unknown   (only where direct is 0; where it is 1 an unknown one is charged into the windows of its admission)
 
 local input, output, cost = amount(ARGV[16]), amount(ARGV[17]), amount(ARGV[18])
 local cached, images, estimated = amount(ARGV[19]), amount(ARGV[20]), amount(ARGV[21])
 local counted, model, provider, outcome = ARGV[22] == '1', ARGV[23], ARGV[24], ARGV[25]
 local admitted, direct = amount(ARGV[26]), ARGV[27] == '1'
+local known = amount(ARGV[28])
+
+local life = this_life()
+if known ~= 0 and life ~= known then return { 'emptied' } end
 
 local reservation = load_reservation(id)
 if not reservation and not direct then return { 'unknown' } end
@@ -47,4 +52,4 @@ bury(id, IS_SETTLED)
 local figures = { 1, estimated, input, cached, output, images, cost }
 if counted then count(day_of(admitted), key, model, 1, figures) end
 audit(id, kind, outcome, key, model, provider, admitted, figures, held)
-return { 'settled' }
+return { 'settled', exact(life) }

@@ -1,6 +1,7 @@
 /** One gateway's log: what is committed outlives it, what is gathered does not. May be full for a while. */
 
-import type { Entry, Pending, SettlementLog } from '../../../src/ledger/outbox.ts'
+import type { Entry } from '../../../src/ledger/entry.ts'
+import type { Pending, SettlementLog } from '../../../src/ledger/outbox.ts'
 import type { World } from './world.ts'
 
 const COMMIT_MS = 20

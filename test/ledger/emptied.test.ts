@@ -1,0 +1,274 @@
+/** A Redis that lost everything: each node gives back what its log holds, once, and no budget begins anew. */
+
+import { afterEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Redis } from 'ioredis'
+import { Failure } from '../../src/core/error.ts'
+import type { Account } from '../../src/ledger/ledger.ts'
+import { Outbox } from '../../src/ledger/outbox.ts'
+import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { EmptiedError, Lives } from '../../src/ledger/redis/lives.ts'
+import { Restoration } from '../../src/ledger/redis/restoration.ts'
+import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
+import { dayOf } from '../../src/ledger/window.ts'
+import { openUsageLog } from '../../src/process/ledger.ts'
+import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { RedisServer } from './redis-server.ts'
+
+const DAY_MS = 86_400_000
+const open: { close(): Promise<void> }[] = []
+const directories: string[] = []
+
+function directory(): string {
+  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(made)
+  return made
+}
+
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+async function ledgerOn(server: RedisServer, at = directory()): Promise<RedisLedger> {
+  const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, at, 'refuse')
+  open.push(ledger)
+  return ledger
+}
+
+async function until(what: () => boolean | Promise<boolean>): Promise<void> {
+  for (let i = 0; i < 1000; i++) {
+    if (await what()) return
+    await Bun.sleep(10)
+  }
+  throw new Error('It never came about.')
+}
+
+async function failureOf(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise
+  } catch (error) {
+    return error instanceof Failure ? error.failure : String(error)
+  }
+  return 'none'
+}
+
+async function figures(client: Redis, account: Account) {
+  const { organization, key } = await new RedisBook(client, client).figures(account)
+  return { organization, key }
+}
+
+async function usage(server: RedisServer, organization?: string): Promise<UsageFigures> {
+  const log = await openUsageLog({
+    ledger: { kind: 'redis', redis: { kind: 'single', url: server.socket } },
+    ledgerUnreachable: 'refuse',
+    dataDir: '',
+  })
+  const rows = await log.read({ sinceDay: 0, untilDay: 1e6, organization })
+  await log.close()
+  return rows.reduce<UsageFigures>(addUsage, noUsage)
+}
+
+/** Serves a request from its reservation to its settlement in Redis. */
+async function serve(ledger: RedisLedger, account: Account, cost: number, model = 'm'): Promise<void> {
+  await ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost, model))
+}
+
+/** A log as a node leaves it that served for days: everything is taken, none of it a minute ago. */
+async function oldLog(at: string, account: Account, costs: readonly (readonly [cost: number, daysAgo: number])[]) {
+  const now = Date.now()
+  const outbox = new Outbox(at, () => now - 3_600_000)
+  for (const [i, [cost, daysAgo]] of costs.entries()) {
+    const closing = {
+      id: `old-${i}`,
+      settlement: settlementOf(cost),
+      admittedMs: now - daysAgo * DAY_MS,
+      direct: false,
+    }
+    await outbox.add({ account, closing, heldMicroUsd: cost }, true)
+    outbox.taken(closing.id, account.organization, 7)
+  }
+  outbox.close()
+}
+
+describe('FLUSHALL', () => {
+  test('the next reservation finds the budget as it was, and the usage, under every key and model', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server)
+    const client = server.client()
+    const account = accountOf(spend({ total: 1000 }))
+    const other: Account = { ...account, key: 'dev' }
+    await serve(ledger, account, 300)
+    await serve(ledger, account, 200, 'n')
+    await serve(ledger, other, 400)
+    const before = [await figures(client, account), await figures(client, other), await usage(server)]
+    await client.flushall()
+    expect(await failureOf(ledger.reserve(account, holdOf(101)))).toBe('quota_exhausted')
+    expect([await figures(client, account), await figures(client, other), await usage(server)]).toEqual(before)
+    expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('none')
+    client.disconnect()
+  })
+
+  test('what was running is charged once, and nothing that follows is charged twice', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server)
+    const client = server.client()
+    const account = accountOf()
+    await serve(ledger, account, 300)
+    const running = [await ledger.reserve(account, holdOf(50)), await ledger.reserve(account, holdOf(50))]
+    const [first, second] = running
+    if (first === undefined || second === undefined) throw new Error('There are two.')
+    await client.flushall()
+    expect(await ledger.extend(first, first.held, first.held)).toBe(true)
+    expect(await ledger.settle(first, settlementOf(40))).toBe('settled')
+    expect((await figures(client, account)).organization.total).toMatchObject({ spent: 340, held: 0 })
+    await client.flushall()
+    expect(await ledger.settle(second, settlementOf(30))).toBe('settled')
+    // Every connection is cut: what was taken last is sent again, and is known already.
+    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await until(() => ledger.health().ready && ledger.health().pending === 0)
+    await serve(ledger, account, 1)
+    expect((await figures(client, account)).organization.total).toMatchObject({ spent: 371, held: 0 })
+    expect(await usage(server)).toMatchObject({ requests: 4, costMicroUsd: 371 })
+    client.disconnect()
+  })
+
+  test('each of two nodes gives back its own part, also the one that has nothing to do', async () => {
+    await using server = await RedisServer.start()
+    const [here, there] = [directory(), directory()]
+    const ledger = await ledgerOn(server, here)
+    const idle = await ledgerOn(server, there)
+    const client = server.client()
+    const account = accountOf()
+    await serve(ledger, account, 300)
+    await serve(idle, account, 500)
+    await client.flushall()
+    await serve(ledger, account, 7)
+    expect((await figures(client, account)).organization.total.spent).toBe(307)
+    // At a connection, and on its beat, a node looks by itself.
+    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await until(async () => (await figures(client, account)).organization.total.spent === 807)
+    client.disconnect()
+  })
+
+  test('workers that share a log give it back once', async () => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const workers = [await ledgerOn(server, at), await ledgerOn(server, at), await ledgerOn(server, at)]
+    const client = server.client()
+    const account = accountOf()
+    for (let i = 0; i < 30; i++) await Promise.all(workers.map((worker) => serve(worker, account, 10)))
+    for (let round = 0; round < 3; round++) {
+      await client.flushall()
+      await Promise.all(workers.flatMap((worker) => [serve(worker, account, 1), serve(worker, account, 1)]))
+      await until(() => workers.every((worker) => worker.health().pending === 0))
+      expect((await figures(client, account)).organization.total).toMatchObject({ spent: 906 + round * 6, held: 0 })
+    }
+    expect(await usage(server)).toMatchObject({ requests: 90 + 18, costMicroUsd: 918 })
+    client.disconnect()
+  })
+})
+
+test('days and months begin where they did: yesterday is not in today’s budget', async () => {
+  await using server = await RedisServer.start()
+  const at = directory()
+  const account = accountOf()
+  await oldLog(at, account, [
+    [100, 0],
+    [10, 1],
+    [1, 400],
+  ])
+  const ledger = await ledgerOn(server, at)
+  const client = server.client()
+  await until(async () => (await figures(client, account)).organization.total.spent === 111)
+  const { organization, key } = await figures(client, account)
+  const isSameMonth = new Date().getUTCDate() > 1
+  for (const scope of [organization, key]) {
+    expect([scope.day.spent, scope.month.spent, scope.total.spent]).toEqual([100, isSameMonth ? 110 : 100, 111])
+  }
+  expect((await usage(server, account.organization)).requests).toBe(3)
+  expect(ledger.health().complaint).toBeUndefined()
+  client.disconnect()
+})
+
+test('a node that dies while it gives back goes on where it was', async () => {
+  await using server = await RedisServer.start()
+  const at = directory()
+  const account = accountOf()
+  await oldLog(
+    at,
+    account,
+    Array.from({ length: 40 }, (_, i): readonly [number, number] => [100 + i, i]),
+  )
+  const client = server.client()
+  // The first forty calls: it dies after ten of them, and nobody told it of the last.
+  const outbox = new Outbox(at)
+  const book = new RedisBook(client, client)
+  const { life } = await book.lifeOf(account.organization, outbox.node)
+  for (const [i, row] of outbox.enter(account.organization, life).slice(0, 10).entries()) {
+    await book.restore(life, outbox.node, i + 1, row)
+    // A row that comes twice, or out of turn, changes nothing.
+    await book.restore(life, outbox.node, i + 1, row)
+    await book.restore(life, outbox.node, i + 3, row)
+  }
+  // Until the rest is given back nothing is reserved: the next process knows that it is not.
+  const again = new Lives()
+  new Restoration(book, outbox, again, async () => undefined)
+  const unfinished = new RedisBook(client, client, Date.now, undefined, again)
+  expect(unfinished.reserve(account, holdOf(1))).rejects.toThrow(EmptiedError)
+  outbox.close()
+  const ledger = await ledgerOn(server, at)
+  const sum = 40 * 100 + (39 * 40) / 2
+  await serve(ledger, account, 1)
+  expect((await figures(client, account)).organization.total.spent).toBe(sum + 1)
+  client.disconnect()
+})
+
+test('what was given back is lost again: it is given back again, once', async () => {
+  await using server = await RedisServer.start()
+  const at = directory()
+  const account = accountOf()
+  await oldLog(at, account, [
+    [100, 0],
+    [10, 1],
+  ])
+  const client = server.client()
+  const outbox = new Outbox(at)
+  const book = new RedisBook(client, client)
+  await book.lifeOf(account.organization, outbox.node)
+  const key = redisKey(account.organization, 'scopes')
+  const dump = await client.dumpBuffer(key)
+  const restoration = new Restoration(book, outbox, new Lives(), async () => undefined)
+  await restoration.restore(account.organization)
+  expect((await figures(client, account)).organization.total.spent).toBe(110)
+  // Set back to the moment at which this life had just begun.
+  await client.restore(key, 0, dump, 'REPLACE')
+  await restoration.restore(account.organization)
+  await restoration.restore(account.organization)
+  expect((await figures(client, account)).organization.total.spent).toBe(110)
+  outbox.close()
+  client.disconnect()
+})
+
+test('what is pending is not given back with the rest: it is sent', async () => {
+  const at = directory()
+  const account = accountOf()
+  await oldLog(at, account, [[100, 0]])
+  const outbox = new Outbox(at)
+  const closing = { id: 'pending', settlement: settlementOf(20), admittedMs: Date.now(), direct: false }
+  await outbox.add({ account, closing, heldMicroUsd: 20 }, true)
+  expect(outbox.enter(account.organization, 9)).toMatchObject([
+    { day: dayOf(Date.now()), key: 'ci', model: 'm', requests: 1, costMicroUsd: 100 },
+  ])
+  // A settlement that was taken in the life before counts as not taken.
+  outbox.taken('pending', account.organization, 7)
+  outbox.commit()
+  expect(outbox.pending(10, true).map(({ entry, sentMs }) => [entry.closing.id, sentMs])).toEqual([['pending', null]])
+  outbox.taken('pending', account.organization, 9)
+  outbox.commit()
+  expect(outbox.pending(10, true)).toEqual([])
+  outbox.close()
+})

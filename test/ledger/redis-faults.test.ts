@@ -1,0 +1,248 @@
+/** The ledger in Redis through what may come from between it and Redis, and through what a Redis may answer that is there and not itself. */
+
+import { afterEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Failure } from '../../src/core/error.ts'
+import type { Account } from '../../src/ledger/ledger.ts'
+import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { RedisUnfitError } from '../../src/ledger/redis/connect.ts'
+import { RedisKeyStore } from '../../src/ledger/redis/keys.ts'
+import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { RedisUsageLog } from '../../src/ledger/redis/readings.ts'
+import { RedisShelf } from '../../src/ledger/redis/shelf.ts'
+import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { Meddler } from './meddler.ts'
+import { RedisServer } from './redis-server.ts'
+
+/** What a user of Redis needs to be allowed for the ledger. */
+const RIGHTS =
+  '+evalsha +eval +time +hget +hmget +hset +hdel +zadd +zrem +zrangebyscore +xadd +xrange +sadd +smembers +hscan +hsetnx +hvals +incr +get +set +info +ping +client +cluster'
+const open: { close(): Promise<void> }[] = []
+const directories: string[] = []
+
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+async function ledgerAt(url: string): Promise<RedisLedger> {
+  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(directory)
+  const ledger = await RedisLedger.open({ kind: 'single', url }, directory, 'refuse')
+  open.push(ledger)
+  return ledger
+}
+
+async function meddler(server: RedisServer): Promise<Meddler> {
+  const between = await Meddler.before(server.socket)
+  open.push(between)
+  return between
+}
+
+async function until(what: () => boolean | Promise<boolean>): Promise<void> {
+  for (let i = 0; i < 1000; i++) {
+    if (await what()) return
+    await Bun.sleep(10)
+  }
+  throw new Error('It never came about.')
+}
+
+async function failureOf(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise
+  } catch (error) {
+    return error instanceof Failure ? error.failure : String(error)
+  }
+  return 'none'
+}
+
+async function totals(server: RedisServer, account: Account): Promise<{ spent: number; held: number; live: number }> {
+  const client = server.client()
+  const { organization } = await new RedisBook(client, client).figures(account)
+  client.disconnect()
+  return { spent: organization.total.spent, held: organization.total.held, live: organization.live }
+}
+
+test('a black hole: nobody waits long, the connection is given up and made anew, and nothing is charged twice', async () => {
+  await using server = await RedisServer.start()
+  const between = await meddler(server)
+  const ledger = await ledgerAt(between.url)
+  const account = accountOf()
+  const running = await ledger.reserve(account, holdOf(100))
+  const connections = between.accepted
+  between.swallow()
+  expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
+  expect(await ledger.extend(running, running.held, running.held)).toBe(true)
+  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  await until(() => between.accepted > connections && ledger.health().ready)
+  await until(() => ledger.health().pending === 0)
+  await until(async () => (await totals(server, account)).live === 0)
+  expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
+}, 30_000)
+
+test('a master that was demoted under us: what it refuses to write is written once it may', async () => {
+  await using server = await RedisServer.start()
+  const ledger = await ledgerAt(server.socket)
+  const account = accountOf()
+  const running = await ledger.reserve(account, holdOf(100))
+  const client = server.client()
+  await client.replicaof('127.0.0.1', 1)
+  expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
+  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  await client.replicaof('NO', 'ONE')
+  await until(() => ledger.health().ready && ledger.health().pending === 0)
+  await until(async () => (await failureOf(ledger.reserve(account, holdOf(30)))) === 'none')
+  expect(await totals(server, account)).toMatchObject({ spent: 70 })
+  client.disconnect()
+}, 30_000)
+
+describe.each([
+  'BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.',
+  'LOADING Redis is loading the dataset in memory',
+  'TRYAGAIN Multiple keys request during rehashing of slot',
+  'MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to no.',
+  'CLUSTERDOWN The cluster is down',
+])('%s', (error) => {
+  test('passes: the request is granted after a moment; it stays: refused, and settled later', async () => {
+    await using server = await RedisServer.start()
+    const between = await meddler(server)
+    const ledger = await ledgerAt(between.url)
+    const account = accountOf()
+    await ledger.settle(await ledger.reserve(account, holdOf(10)), settlementOf(1))
+    between.fail(error, error)
+    const reservation = await ledger.reserve(account, holdOf(100))
+    expect(between.failuresLeft).toBe(0)
+    between.fail(error, error, error)
+    expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
+    between.fail(error, error, error)
+    expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+    expect(ledger.health().pending).toBe(1)
+    await until(() => ledger.health().pending === 0)
+    expect(await totals(server, account)).toEqual({ spent: 71, held: 0, live: 0 })
+  })
+})
+
+test('a script that runs long: those behind it are refused or wait, and nothing is lost', async () => {
+  await using server = await RedisServer.start('--busy-reply-threshold', '1')
+  const ledger = await ledgerAt(server.socket)
+  const account = accountOf()
+  const running = await ledger.reserve(account, holdOf(100))
+  const client = server.client()
+  const loop = client.eval('while true do end', 0).catch(String)
+  const other = server.client()
+  await until(() =>
+    other.ping().then(
+      () => false,
+      (error) => String(error).includes('BUSY'),
+    ),
+  )
+  expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
+  await ledger.settle(running, settlementOf(70))
+  await until(async () => (await other.script('KILL').catch(() => '')) === 'OK')
+  expect(await loop).toContain('killed')
+  await until(() => ledger.health().ready && ledger.health().pending === 0)
+  await until(async () => (await totals(server, account)).live === 0)
+  expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
+  client.disconnect()
+  other.disconnect()
+}, 30_000)
+
+describe('rights', () => {
+  test('taken away at run time: as if Redis were down, until they are back', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerAt(server.socket)
+    const account = accountOf()
+    const running = await ledger.reserve(account, holdOf(100))
+    const client = server.client()
+    await client.call('ACL', 'SETUSER', 'default', '-evalsha', '-eval')
+    expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
+    expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+    expect(ledger.health().pending).toBe(1)
+    await client.call('ACL', 'SETUSER', 'default', '+evalsha', '+eval')
+    await until(() => ledger.health().pending === 0)
+    expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
+    client.disconnect()
+  })
+
+  test.each([
+    ['-info', "Redis refuses weir: NOPERM this user has no permissions to run the 'info' command"],
+    ['-evalsha', "Redis refuses weir: NOPERM this user has no permissions to run the 'evalsha' command"],
+    ['-zrangebyscore', "can't run this command"],
+    ['resetkeys', 'Redis refuses weir: NOPERM this user has no permissions to access one of the keys'],
+  ])('never given, %s: refused at the start, in words that say so', async (rights, words) => {
+    await using server = await RedisServer.start()
+    const client = server.client()
+    await client.call('ACL', 'SETUSER', 'default', rights)
+    const opening = ledgerAt(server.socket)
+    expect(opening).rejects.toThrow(RedisUnfitError)
+    expect(opening).rejects.toThrow(words)
+    await opening.catch(() => undefined)
+    client.disconnect()
+  })
+})
+
+test('these rights are enough', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  await client.call('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', '-@all', ...RIGHTS.split(' '))
+  const between = await meddler(server)
+  const ledger = await ledgerAt(between.url.replace('redis://', 'redis://weir:secret@'))
+  const account = accountOf()
+  const reservation = await ledger.reserve(account, holdOf(100))
+  expect(await ledger.extend(reservation, reservation.held, reservation.held)).toBe(true)
+  expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+  await client.flushall()
+  await client.script('FLUSH')
+  await ledger.reserve(account, holdOf(100))
+  expect(await totals(server, account)).toEqual({ spent: 70, held: 100, live: 1 })
+  const url = between.url.replace('redis://', 'redis://weir:secret@')
+  const keys = await RedisKeyStore.open({ kind: 'single', url })
+  await keys.create({ id: 'k', organization: account.organization, sha256: 'ab', shown: 'gwk_k', createdMs: 1 })
+  expect(await keys.revoke('k', 2)).toBe('revoked')
+  const usage = await RedisUsageLog.open({ kind: 'single', url })
+  expect(await usage.read({ sinceDay: 0, untilDay: 1e6 })).toHaveLength(1)
+  const shelf = new RedisShelf({ kind: 'single', url }, 60)
+  await until(() =>
+    shelf.get('piece').then(
+      () => true,
+      () => false,
+    ),
+  )
+  shelf.put('piece', Buffer.from('x'))
+  expect(await shelf.get('piece')).toEqual(Buffer.from('x'))
+  await Promise.all([keys.close(), usage.close()])
+  shelf.close()
+  const denied = await client.call('ACL', 'LOG')
+  expect(denied).toEqual([])
+  // The README says the same.
+  const readme = await Bun.file(join(import.meta.dir, '../../README.md')).text()
+  expect(readme.includes(RIGHTS)).toBe(true)
+  client.disconnect()
+})
+
+describe('records of another version', () => {
+  test.each([
+    ['a scope', 'scopes', ''],
+    ['a reservation', 'reservations', 'r-of-tomorrow'],
+  ])('%s: that organisation is refused, nothing is overwritten, the others go on', async (_, name, field) => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerAt(server.socket)
+    const client = server.client()
+    const [tomorrows, ours] = [accountOf(), accountOf()]
+    const key = redisKey(tomorrows.organization, name)
+    // In msgpack: a list of 2 and nothing.
+    const record = Buffer.from([0x92, 0x02, 0xc0])
+    await client.hset(key, field, record)
+    const hold = { ...holdOf(1), id: 'r-of-tomorrow' }
+    expect(await failureOf(ledger.reserve(tomorrows, hold))).toBe('ledger_unavailable')
+    expect(await client.hgetBuffer(key, field)).toEqual(record)
+    for (let i = 0; i < 10; i++) {
+      await failureOf(ledger.reserve(tomorrows, hold))
+      expect(await ledger.settle(await ledger.reserve(ours, holdOf(100)), settlementOf(7))).toBe('settled')
+    }
+    expect(ledger.health().ready).toBe(true)
+    client.disconnect()
+  })
+})
