@@ -41,13 +41,8 @@ const outcomes: Readonly<Record<Outcome, true>> = {
   refused: true,
 }
 
-/** A word that was stored. Throws for one that never is. */
-export function endKindOf(word: string): EndKind {
-  if (!isEndKind(word)) throw new RangeError(`'${word}' is no end of a reservation.`)
-  return word
-}
-
-function isEndKind(word: string): word is EndKind {
+/** True for a word that is stored of the end of a request. */
+export function isEndKind(word: string): word is EndKind {
   return Object.hasOwn(endKinds, word)
 }
 

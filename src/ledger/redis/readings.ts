@@ -1,6 +1,6 @@
 /** Reads the ledger in Redis, for a command that runs once: usage, audit trail, standings. Connects when it is opened, and waits for nothing long. */
 
-import { type AuditLog, type AuditQuery, endKindOf, outcomeOf } from '../audit-log.ts'
+import { type AuditLog, type AuditQuery, isEndKind, outcomeOf } from '../audit-log.ts'
 import type { FiguresOf } from '../book.ts'
 import type { Account } from '../ledger.ts'
 import type { LogRow } from '../log-rows.ts'
@@ -133,7 +133,7 @@ export class RedisAuditLog implements AuditLog {
       const entries = await this.client.xrange(name, start, untilMs - 1, 'COUNT', SCANNED_A_CALL)
       const last = entries.at(-1)
       if (last === undefined) return
-      yield entries.map(([at, words]) => auditRow(organization, Number.parseInt(at, 10), words))
+      yield entries.flatMap(([at, words]) => auditRow(organization, Number.parseInt(at, 10), words) ?? [])
       start = `(${last[0]}`
     }
   }
@@ -143,19 +143,21 @@ function isWanted({ key, id }: LogRow, query: AuditQuery): boolean {
   return (query.key === undefined || query.key === key) && (query.id === undefined || query.id === id)
 }
 
-/** An entry of the stream: names and values in turn. */
-function auditRow(organization: string, endedMs: number, words: readonly string[]): LogRow {
+/** An entry of the stream: names and values in turn. Undefined for one that tells of something else than the end of a request. */
+function auditRow(organization: string, endedMs: number, words: readonly string[]): LogRow | undefined {
   const fields = new Map<string, string>()
   for (let i = 0; i + 1 < words.length; i += 2) fields.set(words[i] ?? '', words[i + 1] ?? '')
   const text = (name: string) => fields.get(name) ?? ''
   const number = (name: string) => Number(fields.get(name) ?? 0)
+  const kind = text('kind')
+  if (!isEndKind(kind)) return undefined
   return {
     id: text('id'),
     organization,
     key: text('key'),
     admittedMs: number('admitted'),
     endedMs,
-    kind: endKindOf(text('kind')),
+    kind,
     outcome: outcomeOf(text('outcome')),
     model: text('model'),
     provider: text('provider'),
