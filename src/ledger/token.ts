@@ -31,9 +31,14 @@ export function newToken(): NewToken {
   return { token, sha256, shown: token.slice(0, PREFIX.length + NAME_LENGTH) }
 }
 
+/** True for what begins like one of these keys. */
+export function hasForm(token: string): boolean {
+  return token.startsWith(PREFIX)
+}
+
 /** True for what looks like one of these keys and cannot be one: cut short, or with a wrong character. No need to look it up. */
 export function isMistyped(token: string): boolean {
-  if (!token.startsWith(PREFIX)) return false
+  if (!hasForm(token)) return false
   if (token.length !== LENGTH) return true
   const end = LENGTH - CHECKSUM_LENGTH
   return token.slice(end) !== checksum(token.slice(0, end))

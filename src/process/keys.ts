@@ -2,13 +2,16 @@
 
 import { type Catalog, type Credential, type Key, keyOf } from '../catalog/catalog.ts'
 import { KeyRing } from '../catalog/keys.ts'
+import { Failure } from '../core/error.ts'
 import type { KeyRecord } from '../ledger/key-store.ts'
-import { isMistyped } from '../ledger/token.ts'
+import { hasForm, isMistyped } from '../ledger/token.ts'
 
 /** What the store told last: outlives configurations, since running requests keep the keys of theirs. */
 export interface Stored {
   readonly records: readonly KeyRecord[]
   readonly ids: ReadonlySet<string>
+  /** False until the store was read for the first time: Redis may be away when a gateway starts. */
+  readonly isRead: boolean
 }
 
 /** One a configuration. */
@@ -26,10 +29,19 @@ export class Keys {
     this.configured = new KeyRing(catalog.credentials)
   }
 
-  /** The key of a token, or undefined for one that is unknown, revoked or expired. A mistyped one costs no look-up. */
+  /**
+   * The key of a token, or undefined for one that is unknown, revoked or expired. A mistyped one costs no look-up. Throws
+   * `ledger_unavailable` for one that may be in a store that was not read yet: its caller must not take it for refused.
+   */
   find(token: string, nowMs: number): Key | undefined {
     if (isMistyped(token)) return undefined
-    return this.configured.find(token, nowMs) ?? this.storedRing().find(token, nowMs)
+    const key = this.configured.find(token, nowMs) ?? this.storedRing().find(token, nowMs)
+    if (key === undefined && !this.stored().isRead && hasForm(token)) {
+      throw new Failure('ledger_unavailable', 'API keys cannot be looked up at the moment; try again.', {
+        retryAfterSeconds: 1,
+      })
+    }
+    return key
   }
 
   /** True for a key that was accepted and no longer is: its running streams end at their next extension. */

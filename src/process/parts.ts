@@ -63,7 +63,7 @@ export class Service {
   readonly fetch: App['fetch']
   private memory: ItemMemory | undefined
   private prepared: Prepared | undefined
-  private stored: Stored = { records: [], ids: new Set() }
+  private stored: Stored = { records: [], ids: new Set(), isRead: false }
   private readonly breaker: Breaker
   private readonly affinity: Affinity
 
@@ -124,7 +124,7 @@ export class Service {
 
   /** The keys of the store that are not revoked, whenever they change. */
   readonly tellKeys = (records: readonly KeyRecord[]): void => {
-    this.stored = { records, ids: new Set(records.map(({ id }) => id)) }
+    this.stored = { records, ids: new Set(records.map(({ id }) => id)), isRead: true }
   }
 
   /** Which targets are not well. */

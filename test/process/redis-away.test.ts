@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import { newToken } from '../../src/ledger/token.ts'
 import { type Answer, ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
@@ -121,6 +122,27 @@ describe('Redis dies and comes back', () => {
     const answer = await ask(gateway.port, requestBytes('/v1/chat/completions', { key: made.stdout.trim(), body }))
     expect(answer.status).toBe(200)
   })
+})
+
+test('away at the start, keys of the store are not taken for wrong: 503 until they can be looked up', async () => {
+  const options = await durable()
+  await using redis = await RedisServer.start(options)
+  await using upstream = await Upstream.start()
+  await using first = await start(upstream, redis.url)
+  const made = await first.run('keys', 'create', '--org', 'acme', '--id', 'laptop')
+  redis.signal('SIGKILL')
+  await using second = await start(upstream, redis.url)
+  const status = async (key: string) => {
+    const body = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
+    return (await ask(second.port, requestBytes('/v1/chat/completions', { key, body }))).status
+  }
+  const [key, unknown] = [made.stdout.trim(), newToken().token]
+  expect(await Promise.all([key, unknown, `${unknown.slice(0, -1)}!`, 'something-else-0123'].map(status))).toEqual([
+    ...[503, 503, 401, 401],
+  ])
+  await using _ = await RedisServer.start(options, redis.port)
+  await until(async () => (await status(key)) === 200)
+  expect(await status(unknown)).toBe(401)
 })
 
 /** What `weir serve` says where it does not start. */
