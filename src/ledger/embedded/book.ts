@@ -232,9 +232,12 @@ export class MemoryBook implements Book {
     return this.advance(this.both(account.organization, account.key, now), account, now)
   }
 
-  /** The same, as copies to be kept or dropped. */
+  /** The same, as copies to be kept or dropped. Where nothing can refuse, nothing will be dropped. */
   private tried(account: Account, now: number): Pair<ScopeState> {
-    const [organization, key] = this.both(account.organization, account.key, now)
+    const both = this.both(account.organization, account.key, now)
+    if (isUnlimited(account.organizationLimits) && isUnlimited(account.keyLimits))
+      return this.advance(both, account, now)
+    const [organization, key] = both
     return this.advance([copyOf(organization), copyOf(key)], account, now)
   }
 
@@ -328,6 +331,15 @@ export class MemoryBook implements Book {
 }
 
 type RecordEnd = 'settled' | 'lost' | 'cancelled'
+
+function isUnlimited({ requestsPerMinute, tokensPerMinute, concurrentRequests, spend }: Limits): boolean {
+  return (
+    requestsPerMinute === undefined &&
+    tokensPerMinute === undefined &&
+    concurrentRequests === undefined &&
+    spend === undefined
+  )
+}
 
 function limitsOf(account: Account): Pair<Limits> {
   return [account.organizationLimits, account.keyLimits]
