@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
-import { closedPort } from '../../test/support/upstream.ts'
+import { lastingPort } from '../../test/support/ports.ts'
 import { noted } from './leftovers.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
@@ -28,7 +28,7 @@ export class Node {
 
   /** Writes its configuration and starts it. `config` lacks the address and the directory. */
   static async start(folder: string, config: JsonObject): Promise<Node> {
-    const node = new Node(folder, await closedPort())
+    const node = new Node(folder, await lastingPort())
     await mkdir(folder, { recursive: true })
     const listen = { host: '127.0.0.1', port: node.port }
     const admin = { host: '127.0.0.1', port: 0 }

@@ -3,12 +3,10 @@
 import { cp, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { closedPort } from '../../test/support/upstream.ts'
+import { lastingPort } from '../../test/support/ports.ts'
 import { noted } from './leftovers.ts'
 
 const APPENDED = 'appendonlydir'
-/** The nodes of a cluster talk to each other on a port that is 10,000 above. */
-const PORT_MAX = 55_535
 
 export class Store {
   private child: Bun.Subprocess | undefined
@@ -21,10 +19,8 @@ export class Store {
   ) {}
 
   static async start(folder: string, ...settings: readonly string[]): Promise<Store> {
-    let port = await closedPort()
-    while (port > PORT_MAX) port = await closedPort()
-    const store = new Store(folder, port, settings)
     await mkdir(folder, { recursive: true })
+    const store = new Store(folder, await lastingPort(), settings)
     await store.start()
     return store
   }
@@ -33,7 +29,7 @@ export class Store {
     return `redis://127.0.0.1:${this.port}/0`
   }
 
-  /** Resolves when it answers. */
+  /** Resolves when it answers. Throws where it ends instead. */
   async start(): Promise<void> {
     const place = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.folder, '--save', '']
     const kept = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0']
@@ -43,8 +39,12 @@ export class Store {
     void child.exited.then(noted(child.pid))
     const probe = this.client()
     // While it reads its file it answers LOADING.
-    while (!(await probe.ping().then(Boolean, () => false))) await Bun.sleep(10)
+    const ping = async () => {
+      while (!(await probe.ping().then(Boolean, () => false)) && child.exitCode === null) await Bun.sleep(10)
+    }
+    await Promise.race([ping(), child.exited])
     probe.disconnect()
+    if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode} before it answered.`)
   }
 
   client(): Redis {

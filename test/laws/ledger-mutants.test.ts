@@ -4,17 +4,18 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { luaMutants, type Mutant, memoryMutants, nodeMutants } from '../ledger/mutants.ts'
+import { luaMutants, type Mutant, memoryMutants, nodeMutants, restoreMutants } from '../ledger/mutants.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
 const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts']
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
+const EMPTIED = ['test/ledger/emptied.test.ts']
 const SIMULATED_REQUESTS = '20000'
 const HISTORIES = '150'
 const RUN_MS = 20_000
 const COPY_MS = 120_000
 
-type Subject = 'memory' | 'redis' | 'nodes'
+type Subject = 'memory' | 'redis' | 'nodes' | 'emptied'
 
 const copies = [copy(), copy()]
 afterAll(() => {
@@ -39,9 +40,14 @@ function copy(): string {
   return directory
 }
 
-/** The exit code of the suite in a copy: over one kind of book, or the simulation of nodes. */
+function wordsOf(subject: Subject): readonly string[] {
+  if (subject === 'nodes') return SIMULATION
+  return subject === 'emptied' ? EMPTIED : ['-t', `the book in ${subject}`, ...BOOKS]
+}
+
+/** The exit code of the suite in a copy: over one kind of book, the simulation of nodes, or nodes whose Redis is emptied. */
 async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<number> {
-  const words = subject === 'nodes' ? SIMULATION : ['-t', `the book in ${subject}`, ...BOOKS]
+  const words = wordsOf(subject)
   const suite = Bun.spawn([process.execPath, 'test', '--bail', '--timeout', String(ms), ...words], {
     cwd: directory,
     env: { ...process.env, WEIR_LAW_HISTORIES: HISTORIES, WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS, WEIR_SEED: '1' },
@@ -86,10 +92,11 @@ describe('mutants', () => {
       const [directory = ''] = copies
       const codes: number[] = []
       // On a busy machine it takes as long as it takes.
-      for (const subject of ['memory', 'redis', 'nodes'] as const) codes.push(await run(directory, subject, COPY_MS))
-      expect(codes).toEqual([0, 0, 0])
+      for (const subject of ['memory', 'redis', 'nodes', 'emptied'] as const)
+        codes.push(await run(directory, subject, COPY_MS))
+      expect(codes).toEqual([0, 0, 0, 0])
     },
-    3 * COPY_MS,
+    4 * COPY_MS,
   )
 
   test(`all ${memoryMutants.length} of the book in memory are found`, async () => {
@@ -98,6 +105,10 @@ describe('mutants', () => {
 
   test(`all ${nodeMutants.length} of what a node does around its book are found`, async () => {
     expect(await survivors(nodeMutants, 'nodes')).toEqual([])
+  }, 300_000)
+
+  test(`all ${restoreMutants.length} of what becomes of an emptied Redis are found`, async () => {
+    expect(await survivors(restoreMutants, 'emptied')).toEqual([])
   }, 300_000)
 
   test(`all ${luaMutants.length} of the scripts are found`, async () => {

@@ -159,3 +159,23 @@ export const nodeMutants: readonly Mutant[] = [
   [NODE, 'this.cancels.delete(id)\n        this.cancelled', 'this.cancelled'],
   [NODE, 'await this.cancelAll()', 'this.cancels.clear()'],
 ]
+
+const RESTORE = 'redis/restore.lua'
+const RESTORATION = 'redis/restoration.ts'
+const LIVES = 'life-rows.ts'
+const EMPTIED = "if known ~= 0 and life ~= known then return { 'emptied' } end"
+
+export const restoreMutants: readonly Mutant[] = [
+  [RESERVE, EMPTIED, ''],
+  [SETTLE, EMPTIED, ''],
+  [RESTORE, 'if number ~= done + 1 then', 'if number < 1 then'],
+  [RESTORE, 'if scope[budget] <= admission[b] then', 'if true then'],
+  [RESTORE, 'count(day, key, model, 1, figures)', ''],
+  ['outbox.ts', 'mark.life === 0 || this.lives.isIn(mark.organization, mark.life)', 'true'],
+  [LIVES, 'if (usage !== undefined) add({ ...usage, ...minusUsage(usage) })', ''],
+  [LIVES, 'SET state = 3 WHERE state IN (1, 2)', 'SET state = 3 WHERE state IN (9)'],
+  [LIVES, 'SET sent_ms = NULL WHERE state = 0', 'SET sent_ms = NULL WHERE state = 9'],
+  [RESTORATION, 'complete ? life : INCOMPLETE_LIFE', 'life'],
+  [RESTORATION, 'if (isNew) await this.register(organization)', ''],
+  [NODE, '    void this.compare()\n', ''],
+]

@@ -43,6 +43,13 @@ describe.each(Object.entries(scripts))('%s.lua', (_, script) => {
   })
 })
 
+test('no script reads a whole key, however much there is in it', () => {
+  for (const { lua } of Object.values(programs())) {
+    expect(lua).not.toMatch(/HGETALL|HKEYS|HVALS|HSCAN|XRANGE|ZRANGE'|SMEMBERS|KEYS'/)
+    for (const range of lua.matchAll(/ZRANGEBYSCORE[^\n]*/g)) expect(range[0]).toContain("'LIMIT', 0, REAPED_MAX")
+  }
+})
+
 test('no amount is concatenated or shortened on its way', () => {
   for (const { lua } of Object.values(programs())) {
     expect(lua).not.toMatch(/cjson\.|tostring\(|%[dsg]'/)

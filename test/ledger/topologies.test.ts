@@ -11,6 +11,7 @@ import { redisKey } from '../../src/ledger/redis/book.ts'
 import type { RedisPlace } from '../../src/ledger/redis/connect.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
+import { lastingPort } from '../support/ports.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 import { REDIS } from './programs.ts'
 
@@ -31,18 +32,6 @@ function directory(): string {
   return made
 }
 
-/** Nodes of a cluster talk to each other on a second port, which lies 10,000 above the first: it has to be one, too. */
-const PORT_MAX = 55_535
-
-function freePort(): number {
-  for (;;) {
-    const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } })
-    const { port } = listener
-    listener.stop(true)
-    if (port <= PORT_MAX) return port
-  }
-}
-
 interface Server {
   readonly port: number
   readonly client: Redis
@@ -50,7 +39,7 @@ interface Server {
 }
 
 async function node(...settings: readonly string[]): Promise<Server> {
-  const port = freePort()
+  const port = await lastingPort()
   const place = ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory(), '--save', '']
   const process = Bun.spawn([REDIS, ...place, ...settings], { stdout: 'ignore', stderr: 'ignore' })
   processes.push(process)
@@ -137,6 +126,13 @@ async function replicaOf(master: Server, ...settings: readonly string[]): Promis
   return replica
 }
 
+/** From here on the replica hears nothing more, and the master goes on alone. */
+async function abandon(replica: Server, master: Server): Promise<void> {
+  await master.client.call('ACL', 'SETUSER', 'default', '-psync', '-sync')
+  await master.client.call('CLIENT', 'KILL', 'TYPE', 'replica')
+  await until(async () => (await replica.client.info('replication')).includes('master_link_status:down'))
+}
+
 /** An account whose keys lie on a master that has the lowest slots. */
 async function accountOn(first: Server): Promise<Account> {
   for (;;) {
@@ -170,14 +166,11 @@ test('a cluster whose master dies with what its replica had not got: all of it i
     ledger.settle(await ledger.reserve(of, holdOf(100)), settlementOf(cost))
   for (let i = 0; i < 5; i++) await spendOn(account, 10)
   await first.client.wait(1, 1000)
-  // From here on the replica hears nothing more, and the master goes on alone.
-  replica.process.kill('SIGSTOP')
-  await first.client.call('CLIENT', 'KILL', 'TYPE', 'replica')
+  await abandon(replica, first)
   const running = await ledger.reserve(account, holdOf(100))
   for (let i = 0; i < 20; i++) await spendOn(account, 20)
   await until(() => ledger.health().pending === 0)
   first.process.kill('SIGKILL')
-  replica.process.kill('SIGCONT')
   // While nobody answers for those slots: refused, and what runs goes on.
   expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
   await until(async () => (await replica.client.role())[0] === 'master')
@@ -197,9 +190,44 @@ test('a cluster whose master dies with what its replica had not got: all of it i
   for (const { client } of [...nodes, replica]) client.disconnect()
 }, 60_000)
 
+test('slots that move to another master: what arrives meanwhile is refused or waits, and all is charged once', async () => {
+  const nodes = await cluster()
+  const [from, to] = nodes
+  if (from === undefined || to === undefined) throw new Error('There are no masters.')
+  const redis = placeOf(nodes)
+  const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
+  const ledger = await openLedger(place)
+  const account = await accountOn(from)
+  const slot = Number(await from.client.call('CLUSTER', 'KEYSLOT', redisKey(account.organization, 'scopes')))
+  const running = await ledger.reserve(account, holdOf(100))
+  const [here, there] = [await from.client.call('CLUSTER', 'MYID'), await to.client.call('CLUSTER', 'MYID')]
+  await to.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(here))
+  await from.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(there))
+  // Some keys are there, others nowhere yet: neither side may run a script on them.
+  const refusal = await ledger.reserve(account, holdOf(100)).catch((error) => error)
+  expect(refusal).toBeInstanceOf(Failure)
+  expect(refusal.failure).toBe('ledger_unavailable')
+  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  const keys = (await from.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 100)) as string[]
+  await from.client.call('MIGRATE', '127.0.0.1', to.port, '', 0, 5000, 'KEYS', ...keys)
+  for (const { client } of [to, from]) await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(there))
+  await until(async () => {
+    const granted = await ledger.reserve(account, holdOf(100)).catch(() => undefined)
+    if (granted !== undefined) await ledger.settle(granted, settlementOf(30))
+    return granted !== undefined
+  })
+  await until(() => ledger.health().pending === 0)
+  const standings = await openStandings(place)
+  await until(async () => (await standings.read(account)).organization.live === 0)
+  expect((await standings.read(account)).organization.total).toMatchObject({ spent: 100, held: 0 })
+  expect(await to.client.exists(redisKey(account.organization, 'scopes'))).toBe(1)
+  await Promise.all([standings.close(), ledger.close()])
+  for (const { client } of nodes) client.disconnect()
+}, 60_000)
+
 test('a master behind a sentinel', async () => {
   const master = await node()
-  const port = freePort()
+  const port = await lastingPort()
   const file = join(directory(), 'sentinel.conf')
   writeFileSync(file, `port ${port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 ${master.port} 1\n`)
   processes.push(Bun.spawn([REDIS, file, '--sentinel'], { stdout: 'ignore', stderr: 'ignore' }))
@@ -210,3 +238,47 @@ test('a master behind a sentinel', async () => {
   probe.disconnect()
   master.client.disconnect()
 }, 30_000)
+
+test('a sentinel’s master dies with what its replica had not got: all of it is charged, once', async () => {
+  const master = await node()
+  const replica = await node('--replicaof', `127.0.0.1 ${master.port}`, '--repl-diskless-sync-delay', '0')
+  await until(async () => (await replica.client.info('replication')).includes('master_link_status:up'))
+  const port = await lastingPort()
+  const file = join(directory(), 'sentinel.conf')
+  const watch = [
+    `monitor mymaster 127.0.0.1 ${master.port} 1`,
+    'down-after-milliseconds mymaster 1000',
+    'failover-timeout mymaster 2000',
+  ]
+  writeFileSync(file, [`port ${port}`, 'bind 127.0.0.1', ...watch.map((line) => `sentinel ${line}`), ''].join('\n'))
+  processes.push(Bun.spawn(['redis-server', file, '--sentinel'], { stdout: 'ignore', stderr: 'ignore' }))
+  const probe = new Redis(port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
+  probe.on('error', () => undefined)
+  await until(async () => String(await probe.call('SENTINEL', 'REPLICAS', 'mymaster')).includes(String(replica.port)))
+  const redis: RedisPlace = { kind: 'sentinel', sentinels: [`redis://127.0.0.1:${port}`], name: 'mymaster' }
+  const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
+  const ledger = await openLedger(place)
+  const account = accountOf(spend({ total: 100_000 }))
+  const spendOn = async (cost: number) => ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(cost))
+  await spendOn(10)
+  await master.client.wait(1, 1000)
+  await abandon(replica, master)
+  const running = await ledger.reserve(account, holdOf(100))
+  for (let i = 0; i < 20; i++) await spendOn(20)
+  await until(() => ledger.health().pending === 0)
+  master.process.kill('SIGKILL')
+  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  await until(async () => (await replica.client.role())[0] === 'master')
+  await until(() =>
+    spendOn(30).then(
+      () => true,
+      () => false,
+    ),
+  )
+  await until(() => ledger.health().pending === 0)
+  const standings = await openStandings(place)
+  await until(async () => (await standings.read(account)).organization.live === 0)
+  expect((await standings.read(account)).organization.total).toMatchObject({ spent: 10 + 400 + 70 + 30, held: 0 })
+  await Promise.all([standings.close(), ledger.close()])
+  for (const client of [probe, master.client, replica.client]) client.disconnect()
+}, 60_000)

@@ -13,6 +13,9 @@ const SENTINEL_PORT = 26_379
 /** A command that takes longer has failed, for us; the server may still execute it, which every script allows for. */
 const COMMAND_TIMEOUT_MS = 250
 
+/** A connection that ended by itself is opened again after so long. */
+const RECONNECT_MS = 100
+
 /** What is wrong with a server for good; `message` is for the operator, whole. */
 export class RedisUnfitError extends Error {
   constructor(message: string, cause?: unknown) {
@@ -41,6 +44,30 @@ const OPTIONS = {
 /** Back within half a second of the server's return; the default backs off to 5 s. */
 function retryStrategy(times: number): number {
   return Math.min(50 * times, 500)
+}
+
+/**
+ * A connection that ends only where we end it. ioredis ends one for good where sentinels announce a failover while it looks for the
+ * master: then nobody would ever reach Redis again.
+ */
+class LastingRedis extends Redis {
+  private isClosed = false
+
+  constructor(options: Omit<RedisOptions, 'replyMapping'>) {
+    super(options)
+    this.on('end', () => {
+      if (this.isClosed) return
+      setTimeout(() => {
+        // Where it fails it ends again, and is connected again.
+        if (!this.isClosed) this.connect().catch(() => undefined)
+      }, RECONNECT_MS)
+    })
+  }
+
+  override disconnect(reconnect = false): void {
+    this.isClosed ||= !reconnect
+    super.disconnect(reconnect)
+  }
 }
 
 /** Opens a connection. It connects, and connects again, by itself; `name` shows in CLIENT LIST. */
@@ -79,7 +106,7 @@ function openCluster(nodes: readonly string[], name: string): Cluster {
 }
 
 function openSentinel(sentinels: readonly string[], master: string, name: string): Redis {
-  return new Redis({
+  return new LastingRedis({
     ...OPTIONS,
     ...credentialsOf(sentinels[0]),
     sentinels: sentinels.map((address) => {
