@@ -5,12 +5,12 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { LedgerFileError, openReadOnly } from '../../src/ledger/database.ts'
+import { LedgerFileError } from '../../src/ledger/database.ts'
 import { SteadyClock } from '../../src/ledger/embedded/clock.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/ledger.ts'
-import { EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/readings.ts'
-import { LEDGER_FILE, LEDGER_SCHEMA } from '../../src/ledger/embedded/tables.ts'
-import { type LogRow, readRows } from '../../src/ledger/log-rows.ts'
+import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/readings.ts'
+import { LEDGER_FILE } from '../../src/ledger/embedded/tables.ts'
+import type { LogRow } from '../../src/ledger/log-rows.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 
 const CHILD = join(import.meta.dir, 'embedded-child.ts')
@@ -30,12 +30,9 @@ afterEach(() => {
   }
 })
 
-function rowsOf(at: string): readonly LogRow[] {
-  const database = openReadOnly(join(at, LEDGER_FILE), LEDGER_SCHEMA)
-  if (database === undefined) throw new Error('There is no file.')
-  const rows = readRows(database, 0, 1_000_000)
-  database.close()
-  return rows
+async function rowsOf(at: string): Promise<readonly LogRow[]> {
+  const pages = await Array.fromAsync(new EmbeddedAuditLog(at).read({ sinceMs: 0, untilMs: Number.MAX_SAFE_INTEGER }))
+  return pages.flat()
 }
 
 describe('kill -9', () => {
@@ -58,7 +55,7 @@ describe('kill -9', () => {
     }
     const ledger = EmbeddedLedger.open(at)
     const { organization, key } = await new EmbeddedStandings(at).read(account)
-    const rows = rowsOf(at)
+    const rows = await rowsOf(at)
     const byId = new Map(rows.map((row) => [row.id, row]))
     for (const [id, cost] of said)
       expect([id, byId.get(id)?.costMicroUsd, byId.get(id)?.kind]).toEqual([id, cost, 'settled'])
@@ -74,6 +71,24 @@ describe('kill -9', () => {
     expect(usage.reduce((total, row) => total + row.requests, 0)).toBe(rows.length)
     await ledger.close()
   })
+})
+
+test('what was lost while the process stood still and is settled after all is told once, as it was settled', async () => {
+  const at = directory()
+  const time = { now: Date.now() }
+  const ledger = EmbeddedLedger.open(at, { now: () => time.now, trusted: () => true })
+  const caught = await ledger.reserve(account, holdOf(100))
+  const left = await ledger.reserve(account, holdOf(100))
+  time.now += 40_000
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(5))
+  expect(await ledger.settle(caught, settlementOf(70))).toBe('settled')
+  await ledger.close()
+  const rows = await rowsOf(at)
+  expect(rows.filter(({ id }) => id === caught.id).map(({ kind, costMicroUsd }) => [kind, costMicroUsd])).toEqual([
+    ['late', 70],
+  ])
+  expect(rows.filter(({ id }) => id === left.id).map(({ kind }) => kind)).toEqual(['lost'])
+  expect(rows.length).toBe(3)
 })
 
 describe('the file', () => {

@@ -18,7 +18,7 @@ import { RedisServer } from './redis-server.ts'
 
 /** What a user of Redis needs to be allowed for the ledger. */
 const RIGHTS =
-  '+evalsha +eval +time +hget +hmget +hset +hdel +zadd +zrem +zrangebyscore +xadd +sadd +smembers +hscan +hsetnx +hvals +incr +get +set +info +ping +client +cluster'
+  '+evalsha +eval +time +hget +hmget +hset +hdel +zadd +zrem +zrangebyscore +xadd +xrange +sadd +smembers +hscan +hsetnx +hvals +incr +get +set +info +ping +client +cluster'
 const open: { close(): Promise<void> }[] = []
 const directories: string[] = []
 

@@ -234,9 +234,7 @@ export class MemoryBook implements Book {
 
   /** The same, as copies to be kept or dropped. */
   private tried(account: Account, now: number): Pair<ScopeState> {
-    const both = this.both(account.organization, account.key, now)
-      return this.advance(both, account, now)
-    const [organization, key] = both
+    const [organization, key] = this.both(account.organization, account.key, now)
     return this.advance([copyOf(organization), copyOf(key)], account, now)
   }
 

@@ -9,15 +9,15 @@ import type { Account } from '../ledger.ts'
 import { type LogRow, readUsage } from '../log-rows.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
-import { readPage } from './audit-rows.ts'
+import { type RowPage, readCorrected, readPage } from './audit-rows.ts'
 import { advance } from './scope.ts'
 import { figuresOf, newScope } from './state.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readScope } from './tables.ts'
 
-/** Rows of the audit trail in one look: the file is let go of between two, so that its log can be folded in. */
-const ROWS_A_PAGE = 1000
-
-/** Opens the file each time: before the first request there is none, and then there is nothing to tell. */
+/**
+ * Opens the file each time: before the first request there is none, and then there is nothing to tell; and between two looks its log can be
+ * folded in.
+ */
 abstract class Reading {
   constructor(private readonly directory: string) {}
 
@@ -42,13 +42,18 @@ export class EmbeddedUsageLog extends Reading implements UsageLog {
 
 export class EmbeddedAuditLog extends Reading implements AuditLog {
   async *read(query: AuditQuery): AsyncGenerator<readonly LogRow[]> {
-    let last: LogRow | undefined
+    const corrected = this.from((database) => readCorrected(database, query.sinceMs)) ?? new Set<string>()
+    let after: number | undefined = 0
     do {
-      const after = last
-      const rows: readonly LogRow[] = this.from((database) => readPage(database, query, ROWS_A_PAGE, after)) ?? []
-      last = rows.at(-1)
-      if (last !== undefined) yield rows
-    } while (last !== undefined)
+      const page = this.pageAfter(query, after)
+      const rows = page.rows.filter(({ id, kind }) => kind !== 'lost' || !corrected.has(id))
+      if (rows.length > 0) yield rows
+      after = page.last
+    } while (after !== undefined)
+  }
+
+  private pageAfter(query: AuditQuery, after: number): RowPage {
+    return this.from((database) => readPage(database, query, after)) ?? { rows: [], last: undefined }
   }
 }
 

@@ -35,6 +35,6 @@ for s = 1, 2 do
 end
 save_scopes(key, scopes)
 count(day, key, model, 1, figures)
-audit(node .. ' ' .. exact(number), 'restored', '', key, model, figures, cost)
+audit(node .. ' ' .. exact(number), 'restored', '', key, model, '', 0, figures, cost)
 redis.call('HSET', SCOPES, NODE .. node, number)
 return { 'restored', exact(life), exact(number) }
