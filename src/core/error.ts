@@ -51,6 +51,7 @@ export const failures = {
     'www-authenticate': 'Bearer',
   }),
   multiple_credentials: row(400, 'multiple_credentials', INVALID, INVALID, 'request'),
+  invalid_host: row(400, 'invalid_host', INVALID, INVALID, 'request'),
   unknown_path: row(404, 'unknown_url', INVALID, 'not_found_error', 'request'),
   method_not_allowed: row(405, 'method_not_supported', INVALID, INVALID, 'request'),
   upgrade_required: row(426, 'upgrade_required', INVALID, INVALID, 'request'),
