@@ -41,7 +41,7 @@ export const failures = {
   missing_field: row(400, 'missing_required_parameter', INVALID, INVALID, 'body'),
   invalid_field: row(400, 'invalid_value', INVALID, INVALID, 'body'),
   forbidden_field: row(400, 'forbidden_field', INVALID, INVALID, 'body'),
-  body_timeout: row(408, 'request_timeout', INVALID, INVALID, 'body', STOP_RETRYING),
+  body_timeout: row(408, 'request_timeout', INVALID, INVALID, 'body', { ...STOP_RETRYING, connection: 'close' }),
   too_large: row(413, 'request_too_large', INVALID, 'request_too_large', 'body'),
   unsupported_encoding: row(415, 'unsupported_content_encoding', INVALID, INVALID, 'body'),
   unsupported_media_type: row(415, 'unsupported_content_type', INVALID, INVALID, 'body'),

@@ -63,6 +63,7 @@ export class Pump implements EventSink, Ticking {
   private readonly feed: Feed
   private readonly calls = new CallCheck()
   private sink: ByteSink | undefined
+  private beforeEnd: (() => void) | undefined
   private out = ''
   private state: State = 'working'
   private isOpen = false
@@ -104,9 +105,10 @@ export class Pump implements EventSink, Ticking {
     void this.finishWhole()
   }
 
-  /** The source of the caller's stream; Bun calls `pull` once. Its rejection is the cut. */
-  async attach(sink: ByteSink): Promise<void> {
+  /** The source of the caller's stream; Bun calls `pull` once. Its rejection is the cut. `beforeEnd` runs where it comes to its whole end. */
+  async attach(sink: ByteSink, beforeEnd?: () => void): Promise<void> {
     this.sink = sink
+    this.beforeEnd = beforeEnd
     this.wake?.()
     if (this.state === 'reading') this.flushIdle()
     const { outcome } = await this.ending.promise
@@ -251,6 +253,7 @@ export class Pump implements EventSink, Ticking {
     if (this.sink === undefined) await this.woken()
     if (this.interruption !== undefined) throw new Error('interrupted')
     this.sink?.write(this.out)
+    this.beforeEnd?.()
     this.sink?.end()
     this.out = ''
     void this.call.release()
