@@ -322,6 +322,43 @@ describe('a stream to the caller', () => {
     expect({ text: whole.text, end: whole.end }).toEqual({ text: 'halfwhole', end: 'whole' })
   })
 
+  test('an idle timeout that was lifted stays lifted, unless one is set again before the answer ends', async () => {
+    await using gateway = serve(
+      (request, server) => {
+        server.timeout(request, 0)
+        const limit = () => server.timeout(request, 1)
+        const when = new URL(request.url).pathname
+        return new Response(
+          new ReadableStream({
+            type: 'direct',
+            async pull(controller: ReadableStreamDirectController) {
+              await Bun.sleep(1)
+              controller.write('whole')
+              if (when === '/before') limit()
+              controller.end()
+              if (when === '/after') limit()
+            },
+          }),
+        )
+      },
+      { idleTimeout: 1 },
+    )
+    const [never, after, before] = await Promise.all(
+      ['/never', '/after', '/before'].map(async (path) => {
+        const caller = await Caller.connect(gateway.port)
+        caller.send(requestBytes(path))
+        expect((await caller.answer()).text).toBe('whole')
+        return caller
+      }),
+    )
+    await before?.ended()
+    for (const caller of [never, after]) {
+      caller?.send(get)
+      expect((await caller?.answer())?.text).toBe('whole')
+      caller?.close()
+    }
+  })
+
   test('Connection: keep-alive appears only where it is set', async () => {
     await using gateway = serve((request) => {
       const set = new URL(request.url).pathname === '/set'

@@ -105,6 +105,8 @@ class Worker {
     const limit = descriptorLimit()
     setInterval(() => {
       service.state.crowded = isCrowded(limit)
+      // Those that wait for a caller's next request are the first to go.
+      if (service.state.crowded) this.running?.server.closeIdleConnections()
     }, CROWD_CHECK_MS).unref()
     tell({ type: 'ready' })
   }
