@@ -2,7 +2,7 @@
 
 import { readdirSync } from 'node:fs'
 import { pino } from 'pino'
-import { parseConfig } from '../../src/config/load.ts'
+import { parseConfig } from '../../src/config/parse.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { Service } from '../../src/process/parts.ts'
 

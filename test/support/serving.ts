@@ -1,7 +1,8 @@
 /** The inference API in this process over real sockets, with a ledger that remembers every verb and a log that is a list. */
 
 import { pino } from 'pino'
-import { type Config, parseConfig } from '../../src/config/load.ts'
+import type { Config } from '../../src/config/config.ts'
+import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
 import type { News } from '../../src/process/messages.ts'
