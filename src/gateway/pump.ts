@@ -23,8 +23,9 @@ const KEEP_ALIVE_MS = 15_000
 const STALL_MS = 120_000
 
 /**
- * Bun gathers up to 768 KiB for one read where the caller is slower than the provider. Text, encoded text and the socket's copy of it
- * are made of so much at a time, so that a stalled stream does not hold all of it three times over.
+ * Bun gathers up to 768 KiB for one read where the caller is slower than the provider, and takes no smaller reads: there the 256 KiB of
+ * decisions.md 4 cannot be kept. Text, encoded text and the socket's copy of it are made of so much at a time, so that a stalled stream
+ * does not hold all of it three times over.
  */
 const SLICE_BYTES = 64 * 1024
 
