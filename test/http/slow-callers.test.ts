@@ -93,6 +93,8 @@ beforeAll(async () => {
   gateway = await Gateway.start({
     providers: { up: upstream.url },
     models: { m: ['up/m'], silent: ['up/silent'], late: ['up/late'] },
+    // Bun's own limit on silence of a provider, 300 s unless set: it must not get before those of the configuration.
+    env: { BUN_CONFIG_HTTP_IDLE_TIMEOUT: '1' },
   })
   const begin = (name: string, slow: Slow) => courses.set(name, course(slow))
   begin('a connection that says nothing', { first: '', until: 'end' })
