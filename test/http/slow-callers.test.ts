@@ -127,6 +127,10 @@ beforeAll(async () => {
       first: requestBytes(CHAT, { key: KEY, body: { ...BODY, model: name, stream: name === 'silent' } }),
       until: 'answer',
     })
+  begin('silent, as Messages', {
+    first: requestBytes('/v1/messages', { key: KEY, body: { ...BODY, model: 'silent', stream: true, max_tokens: 9 } }),
+    until: 'answer',
+  })
   // Past the idle limit of the runtime and past the first sign of life.
   void Bun.sleep(16_500).then(() => release.resolve())
 })
@@ -191,6 +195,12 @@ describe('what takes its time and lives', () => {
     expect(answer?.text).toContain('\n\n: keep-alive\n\n')
     expect([answer?.end, answer?.text.endsWith('data: [DONE]\n\n')]).toEqual(['whole', true])
     expect(answerSeconds).toBeGreaterThan(16)
+  })
+
+  test('the same as Messages: a ping every 15 s', async () => {
+    const { answer } = await ofCourse('silent, as Messages')
+    expect(answer?.text).toContain('\n\nevent: ping\ndata: {"type":"ping"}\n\n')
+    expect([answer?.end, answer?.text.includes('event: message_stop')]).toEqual(['whole', true])
   })
 
   test('a provider that thinks before a whole answer', async () => {
