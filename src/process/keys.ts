@@ -26,10 +26,14 @@ export class Keys {
     this.configured = new KeyRing(catalog.credentials)
   }
 
-  /** The key of a token, or undefined for one that is unknown, revoked or expired. A mistyped one costs no look-up. */
+  /**
+   * The key of a token, or undefined for one that is unknown, revoked or expired. Keys of the configuration may look like anything; one
+   * that was made by command and is mistyped costs no look-up.
+   */
   find(token: string, nowMs: number): Key | undefined {
-    if (isMistyped(token)) return undefined
-    return this.configured.find(token, nowMs) ?? this.storedRing().find(token, nowMs)
+    const configured = this.configured.find(token, nowMs)
+    if (configured !== undefined || isMistyped(token)) return configured
+    return this.storedRing().find(token, nowMs)
   }
 
   /** True for a key that was accepted and no longer is: its running streams end at their next extension. */

@@ -17,6 +17,8 @@ setDefaultTimeout(30_000)
 
 const CHAT = '/v1/chat/completions'
 const MIB = 1024 * 1024
+/** Begins as the keys that are made by command do, and has no checksum. */
+const OWN_KEY = 'gwk_chosen-by-hand-01'
 const FORBIDDEN = [
   ...['api_key', 'api_base', 'api_version', 'base_url', 'custom_llm_provider', 'fallbacks', 'context_window_fallbacks'],
   ...[
@@ -35,7 +37,14 @@ let gateway: Gateway
 
 beforeAll(async () => {
   upstream = await Upstream.start({ m: does.says('Hel', 'lo') })
-  gateway = await Gateway.start({ providers: { up: upstream.url } })
+  const keys = [
+    { id: 'test-key', key: KEY },
+    { id: 'own', key: OWN_KEY },
+  ]
+  gateway = await Gateway.start({
+    providers: { up: upstream.url },
+    config: { organizations: [{ id: 'test', keys }] },
+  })
 })
 
 afterAll(async () => {
@@ -93,6 +102,7 @@ describe('authentication', () => {
     ['Bearer', [`Authorization: Bearer ${KEY}`]],
     ['bearer in small letters', [`authorization: bearer ${KEY}`]],
     ['x-api-key', [`x-api-key: ${KEY}`]],
+    ['a key of the configuration, whatever it begins with', [`Authorization: Bearer ${OWN_KEY}`]],
   ])('%s is accepted', async (_, lines) => {
     expect((await send(fields(...lines))).status).toBe(200)
   })
