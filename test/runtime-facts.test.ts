@@ -102,6 +102,25 @@ describe('fetch', () => {
     expect(await problemOf(fetch(upstream.url).then((answer) => answer.text()))).not.toBe('none')
   })
 
+  test('gathers more than 256 KiB of a body that nobody reads, and gives them in one read; there is no smaller one', async () => {
+    await using upstream = await Upstream.start()
+    let sent = 0
+    const count = (bytes: number) => {
+      sent = bytes
+    }
+    upstream.otherwise(does.endless(['begun'], 'x'.repeat(16_384), count))
+    const answer = await fetch(upstream.url)
+    expect(() => answer.body?.getReader({ mode: 'byob' })).toThrow('byte source')
+    const reader = answer.body?.getReader()
+    const sizes: number[] = []
+    while (sizes.length < 3) {
+      for (let before = -1; before !== sent; await Bun.sleep(100)) before = sent
+      sizes.push((await reader?.read())?.value?.byteLength ?? 0)
+    }
+    expect(Math.max(...sizes)).toBeWithin(256 * 1024, 1024 * 1024)
+    await reader?.cancel()
+  })
+
   test('runs more than 256 requests at once only where the environment says so at the start', async () => {
     const script = `
       const server = Bun.serve({ port: 0, idleTimeout: 0, fetch: async () => { seen++; await new Promise((r) => held.push(r)); return new Response('') } })
@@ -320,6 +339,43 @@ describe('a stream to the caller', () => {
     release.resolve()
     const whole = await lifted.answer()
     expect({ text: whole.text, end: whole.end }).toEqual({ text: 'halfwhole', end: 'whole' })
+  })
+
+  test('an idle timeout that was lifted stays lifted, unless one is set again before the answer ends', async () => {
+    await using gateway = serve(
+      (request, server) => {
+        server.timeout(request, 0)
+        const limit = () => server.timeout(request, 1)
+        const when = new URL(request.url).pathname
+        return new Response(
+          new ReadableStream({
+            type: 'direct',
+            async pull(controller: ReadableStreamDirectController) {
+              await Bun.sleep(1)
+              controller.write('whole')
+              if (when === '/before') limit()
+              controller.end()
+              if (when === '/after') limit()
+            },
+          }),
+        )
+      },
+      { idleTimeout: 1 },
+    )
+    const [never, after, before] = await Promise.all(
+      ['/never', '/after', '/before'].map(async (path) => {
+        const caller = await Caller.connect(gateway.port)
+        caller.send(requestBytes(path))
+        expect((await caller.answer()).text).toBe('whole')
+        return caller
+      }),
+    )
+    await before?.ended()
+    for (const caller of [never, after]) {
+      caller?.send(get)
+      expect((await caller?.answer())?.text).toBe('whole')
+      caller?.close()
+    }
   })
 
   test('Connection: keep-alive appears only where it is set', async () => {

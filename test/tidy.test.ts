@@ -31,7 +31,8 @@ function textFiles(): string[] {
   const below = [...OURS, '.ci', 'docs'].flatMap((folder) =>
     existsSync(join(ROOT, folder)) ? filesBelow(folder, '**/*') : [],
   )
-  return [...top, ...below].filter((path) => !path.startsWith('test/fixtures/') && !path.startsWith('.git/'))
+  // In a second work tree `.git` is a file, and says where the first one is.
+  return [...top, ...below].filter((path) => !path.startsWith('test/fixtures/') && path !== '.git')
 }
 
 const files = OURS.flatMap((folder) => filesBelow(folder, '**/*')).filter((path) => !path.startsWith('test/fixtures/'))

@@ -2,8 +2,9 @@
 
 import { readdirSync } from 'node:fs'
 import { pino } from 'pino'
-import { parseConfig } from '../../src/config/load.ts'
+import { parseConfig } from '../../src/config/parse.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
+import { loadAdapters } from '../../src/process/adapters.ts'
 import { Service } from '../../src/process/parts.ts'
 
 /** What is reserved and not settled, and what was settled wrongly; it forgets the rest. */
@@ -47,7 +48,7 @@ const request = (line: object) => {
   const outcome = 'outcome' in line ? String(line.outcome) : 'none'
   outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
 }
-const service = new Service(parsed.config, { logger, request }, ledger)
+const service = new Service(parsed.config, await loadAdapters(parsed.config), { logger, request }, ledger)
 const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: service.fetch })
 process.send?.({ port: server.port })
 process.on('message', (message) => {

@@ -115,12 +115,15 @@ class Reader {
     if (!value.includes(`\${`)) return value
     this.written.set(pathText(path), value)
     if (type === 'PLAIN' && /^\$\{[^}]*\}$/.test(value)) this.bare.add(pathText(path))
-    return value.replaceAll(/\$\{([^}]*)(\}?)/g, (reference, inside: string, close: string) => {
+    const faults = new Set<string>()
+    const replaced = value.replaceAll(/\$\{([^}]*)(\}?)/g, (reference, inside: string, close: string) => {
       const found = close === '' ? { error: 'is not closed by a }' } : this.lookUp(inside)
       if ('text' in found) return found.text
-      this.problems.add(path, `${quoted(reference)} ${found.error}`)
+      faults.add(`${quoted(reference)} ${found.error}`)
       return reference
     })
+    if (faults.size > 0) this.problems.add(path, [...faults].join('; '))
+    return replaced
   }
 
   private lookUp(reference: string): { readonly text: string } | { readonly error: string } {

@@ -92,7 +92,11 @@ export const model = object(
       }),
     ),
     price: optional(price),
-    context_window: optional(count('Tokens of input and output together; no check unless set')),
+    context_window: optional(
+      count(
+        'Tokens of input and output together. Automatic selection passes a model over whose window is too small; under its own name the provider decides',
+      ),
+    ),
     max_output_tokens: optional(
       count('The most output that the model gives; a higher limit of a caller is lowered to it'),
     ),

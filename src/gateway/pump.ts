@@ -23,8 +23,9 @@ const KEEP_ALIVE_MS = 15_000
 const STALL_MS = 120_000
 
 /**
- * Bun gathers up to 768 KiB for one read where the caller is slower than the provider. Text, encoded text and the socket's copy of it
- * are made of so much at a time, so that a stalled stream does not hold all of it three times over.
+ * Bun gathers up to 768 KiB for one read where the caller is slower than the provider, and takes no smaller reads: there the 256 KiB of
+ * decisions.md 4 cannot be kept. Text, encoded text and the socket's copy of it are made of so much at a time, so that a stalled stream
+ * does not hold all of it three times over.
  */
 const SLICE_BYTES = 64 * 1024
 
@@ -63,6 +64,7 @@ export class Pump implements EventSink, Ticking {
   private readonly feed: Feed
   private readonly calls = new CallCheck()
   private sink: ByteSink | undefined
+  private beforeEnd: (() => void) | undefined
   private out = ''
   private state: State = 'working'
   private isOpen = false
@@ -104,9 +106,10 @@ export class Pump implements EventSink, Ticking {
     void this.finishWhole()
   }
 
-  /** The source of the caller's stream; Bun calls `pull` once. Its rejection is the cut. */
-  async attach(sink: ByteSink): Promise<void> {
+  /** The source of the caller's stream; Bun calls `pull` once. Its rejection is the cut. `beforeEnd` runs where it comes to its whole end. */
+  async attach(sink: ByteSink, beforeEnd?: () => void): Promise<void> {
     this.sink = sink
+    this.beforeEnd = beforeEnd
     this.wake?.()
     if (this.state === 'reading') this.flushIdle()
     const { outcome } = await this.ending.promise
@@ -251,6 +254,7 @@ export class Pump implements EventSink, Ticking {
     if (this.sink === undefined) await this.woken()
     if (this.interruption !== undefined) throw new Error('interrupted')
     this.sink?.write(this.out)
+    this.beforeEnd?.()
     this.sink?.end()
     this.out = ''
     void this.call.release()

@@ -41,6 +41,8 @@ export interface Visit {
   readonly trace: Trace
   readonly flight: Flight
   readonly family: ErrorFamily
+  /** Puts a limit on silence in the place of the one that was lifted; set where it was. Bun takes none once the answer has ended. */
+  limitSilence?: () => void
 }
 
 /** What a handler gives back: its response, and whether something else (a stream) ends the visit later. */
@@ -99,12 +101,14 @@ function refuseUnlessServing(state: EdgeState): void {
   }
 }
 
-function finish({ trace, flight }: Visit): void {
+function finish({ trace, flight, limitSilence }: Visit): void {
+  limitSilence?.()
   trace.end('completed')
   flight.land()
 }
 
-function refuse({ request, parts, trace, flight, family }: Visit, error: unknown): Response {
+function refuse({ request, parts, trace, flight, family, limitSilence }: Visit, error: unknown): Response {
+  limitSilence?.()
   const failure = error instanceof Failure ? error : bug(error, parts, trace.requestId)
   trace.refuse(failure)
   trace.end(

@@ -8,13 +8,16 @@ import { ticker } from '../core/ticker.ts'
 import type { Dialect } from '../dialects/dialect.ts'
 import { refuseForbidden } from '../dialects/forbidden.ts'
 import { type Answer, infer } from '../gateway/infer.ts'
-import type { Trace } from '../gateway/trace.ts'
 import { parseBody, readBody } from '../wire/body.ts'
 import { admit, type Handled, type Visit } from './edge.ts'
 import { answerHeaders, STREAM_HEADERS } from './headers.ts'
 
-/** A body that trickles in is not waited for longer than this. */
-const BODY_MS = 60_000
+/** A body that trickles in is not waited for longer than this, and a declared one not longer than it takes at 1 KiB/s. */
+const BODY_MS_MAX = 60_000
+const BODY_MS_MIN = 15_000
+
+/** How long a connection may stay silent once an answer is on its way: a caller that takes nothing of it, or asks for nothing more. */
+const SILENCE_SECONDS = 120
 
 /** A request whose caller is known and whose body was read and looked through. */
 export interface Received {
@@ -30,7 +33,7 @@ export async function handleInference(visit: Visit, accept: Accept, server: Serv
   const { key, body } = await receive(visit, server)
   const accepted = accept(body, { organization: key.organization.id })
   const exchange = accepted instanceof Promise ? await accepted : accepted
-  return respond(await infer(parts.gateway, { key, exchange, flight, trace }), trace)
+  return respond(await infer(parts.gateway, { key, exchange, flight, trace }), visit)
 }
 
 /** The steps that every JSON request of the public port has in common, in the order of decisions.md 1. */
@@ -52,15 +55,16 @@ export async function receiveBytes(
   refuseEncoded(request.headers)
   // Silence is ours to bound from here on: Bun would end an upload below 16 KiB/s, and a stream that says nothing, after 10 s.
   server.timeout(request, 0)
+  visit.limitSilence = () => server.timeout(request, SILENCE_SECONDS)
   const reading = readBody(request)
   const isThere = Bun.peek.status(reading) === 'fulfilled'
-  const bytes = await (isThere ? reading : ticker.within(BODY_MS, reading, bodyTimeout))
+  const bytes = await (isThere ? reading : ticker.within(bodyMs(request), reading, bodyTimeout))
   request.signal.addEventListener('abort', () => flight.interrupt('caller_left'), { once: true })
   if (request.signal.aborted) flight.interrupt('caller_left')
   return { key, bytes }
 }
 
-function respond(answer: Answer, trace: Trace): Handled {
+function respond(answer: Answer, { trace, limitSilence }: Visit): Handled {
   const headers = answerHeaders(trace, answer)
   if (answer.kind === 'whole') {
     headers['content-type'] = 'application/json'
@@ -69,10 +73,11 @@ function respond(answer: Answer, trace: Trace): Handled {
   const { pump } = answer
   const whole = pump.takeWhole()
   if (whole !== undefined) {
+    limitSilence?.()
     return { response: new Response(bodyOf(whole), { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
   }
   // A direct stream writes straight to the socket: one write a chunk, and the rejection of `pull` is the cut.
-  const body = new ReadableStream({ type: 'direct', pull: (sink) => pump.attach(sink) })
+  const body = new ReadableStream({ type: 'direct', pull: (sink) => pump.attach(sink, limitSilence) })
   return { response: new Response(body, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'later' }
 }
 
@@ -104,6 +109,15 @@ function refuseEncoded(headers: Headers): void {
   )
 }
 
+function bodyMs(request: Request): number {
+  const declared = request.headers.get('content-length')
+  if (declared === null) return BODY_MS_MAX
+  return Math.min(BODY_MS_MAX, Math.max(BODY_MS_MIN, (Number(declared) / 1024) * 1000))
+}
+
 function bodyTimeout(): Failure {
-  return new Failure('body_timeout', `The request body did not arrive within ${BODY_MS / 1000} seconds.`)
+  return new Failure(
+    'body_timeout',
+    'The request body did not arrive in time: it came slower than 1 KiB a second, or took a minute.',
+  )
 }

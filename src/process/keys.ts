@@ -30,12 +30,14 @@ export class Keys {
   }
 
   /**
-   * The key of a token, or undefined for one that is unknown, revoked or expired. A mistyped one costs no look-up. Throws
-   * `ledger_unavailable` for one that may be in a store that was not read yet: its caller must not take it for refused.
+   * The key of a token, or undefined for one that is unknown, revoked or expired. Keys of the configuration may look like anything; one
+   * that was made by command and is mistyped costs no look-up. Throws `ledger_unavailable` for one that may be in a store that was not
+   * read yet: its caller must not take it for refused.
    */
   find(token: string, nowMs: number): Key | undefined {
-    if (isMistyped(token)) return undefined
-    const key = this.configured.find(token, nowMs) ?? this.storedRing().find(token, nowMs)
+    const configured = this.configured.find(token, nowMs)
+    if (configured !== undefined || isMistyped(token)) return configured
+    const key = this.storedRing().find(token, nowMs)
     if (key === undefined && !this.stored().isRead && hasForm(token)) {
       throw new Failure('ledger_unavailable', 'API keys cannot be looked up at the moment; try again.', {
         retryAfterSeconds: 1,

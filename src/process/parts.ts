@@ -1,7 +1,7 @@
 /** What a worker serves: the parts that follow from a configuration, and what lives on through all configurations. */
 
 import { Catalog } from '../catalog/catalog.ts'
-import type { Config, ProviderConfig, ProviderDialect } from '../config/config.ts'
+import type { Config, ProviderConfig } from '../config/config.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
 import { acceptCount } from '../dialects/messages/request.ts'
@@ -16,11 +16,7 @@ import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
 import type { KeyRecord } from '../ledger/key-store.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import { anthropic } from '../providers/anthropic/anthropic.ts'
-import { bedrock } from '../providers/bedrock/bedrock.ts'
-import { gemini } from '../providers/gemini/gemini.ts'
-import { azure, openai } from '../providers/openai/openai.ts'
-import type { Provider } from '../providers/provider.ts'
+import type { Adapters } from './adapters.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import { itemMemory } from './item-memory.ts'
 import { Keys, type Stored } from './keys.ts'
@@ -32,14 +28,6 @@ import { remaining } from './targets.ts'
 export class UnusableConfiguration extends Error {
   override readonly name = 'UnusableConfiguration'
 }
-
-const adapters: ReadonlyMap<ProviderDialect, Provider> = new Map([
-  ['openai', openai],
-  ['azure', azure],
-  ['anthropic', anthropic],
-  ['gemini', gemini],
-  ['bedrock', bedrock],
-])
 
 interface Prepared {
   readonly config: Config
@@ -67,9 +55,10 @@ export class Service {
   private readonly breaker: Breaker
   private readonly affinity: Affinity
 
-  /** `spread` takes what the other workers should know. Throws `UnusableConfiguration`. */
+  /** `adapters` are those of the configuration; `spread` takes what the other workers should know. Throws `UnusableConfiguration`. */
   constructor(
     private config: Config,
+    adapters: Adapters,
     private readonly log: Pick<Log, 'logger' | 'request'>,
     private readonly ledger: Ledger,
     spread: (news: News) => void = () => {},
@@ -84,7 +73,7 @@ export class Service {
     const { logger } = log
     const stored = () => this.stored
     this.state = {
-      current: buildParts(config, { ledger, logger, memory, breaker, affinity, stored }),
+      current: buildParts(config, adapters, { ledger, logger, memory, breaker, affinity, stored }),
       inFlight: new InFlight(),
       log: (line) => log.request(line),
       draining: false,
@@ -98,7 +87,7 @@ export class Service {
   }
 
   /** Builds everything that follows from the configuration and keeps it for `commit`. Throws `UnusableConfiguration`. */
-  prepare(config: Config): void {
+  prepare(config: Config, adapters: Adapters): void {
     const { ledger, breaker, affinity } = this
     const { logger } = this.log
     // What callers may refer back to outlives a reload, unless it is to be remembered for another time.
@@ -106,7 +95,7 @@ export class Service {
     const memory = same ? this.memory : itemMemory(config, sealerOf(config))
     const stored = () => this.stored
     const lasting = { ledger, logger, memory, breaker, affinity, stored }
-    this.prepared = { config, memory, parts: buildParts(config, lasting) }
+    this.prepared = { config, memory, parts: buildParts(config, adapters, lasting) }
   }
 
   commit(): void {
@@ -151,7 +140,7 @@ export class Service {
   }
 }
 
-function buildParts(config: Config, lasting: Lasting): EdgeParts {
+function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeParts {
   const { ledger, logger, memory, breaker, affinity, stored } = lasting
   const catalog = Catalog.from(config)
   const sealer = sealerOf(config)
@@ -163,7 +152,7 @@ function buildParts(config: Config, lasting: Lasting): EdgeParts {
     acceptCount: (body) => acceptCount(body, config.compatibility),
     gateway: {
       catalog,
-      upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider)])),
+      upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider, adapters)])),
       ledger,
       routing: config.routing,
       breaker,
@@ -192,13 +181,8 @@ function sealerOf(config: Config): Sealer {
   }
 }
 
-function upstreamOf(config: ProviderConfig): Upstream {
+function upstreamOf(config: ProviderConfig, adapters: Adapters): Upstream {
   const provider = adapters.get(config.dialect)
-  if (provider === undefined) {
-    const known = [...adapters.keys()].join(', ')
-    throw new UnusableConfiguration(
-      `providers.${config.name}.dialect: ${config.dialect} is not served yet (there are ${known})`,
-    )
-  }
+  if (provider === undefined) throw new Error(`no adapter was loaded for dialect ${config.dialect}`)
   return { provider, endpoint: config }
 }

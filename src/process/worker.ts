@@ -4,6 +4,7 @@
  */
 
 import type { Server } from 'bun'
+import { loadAdapters } from './adapters.ts'
 import { explain } from './address.ts'
 import { descriptorLimit, isCrowded } from './descriptors.ts'
 import { drain } from './drain.ts'
@@ -35,6 +36,8 @@ export function work(): number {
 class Worker {
   private running: Running | undefined
   private draining = false
+  /** Counts what was begun and what was given up: the last one alone counts. */
+  private preparations = 0
   private stopKeys: () => Promise<void> = () => Promise.resolve()
   private readonly cutNow = Promise.withResolvers<void>()
 
@@ -52,17 +55,19 @@ class Worker {
     process.on('SIGHUP', () => {})
   }
 
-  /** Nothing here waits, so that no message overtakes an earlier one; only the answer to `status` comes later. */
+  /** Nothing here waits, so that no message overtakes an earlier one; only the answers to `status` and `prepare` come later. */
   private handle(message: ToWorker): void {
     switch (message.type) {
       case 'start':
         void this.start(message)
         return
       case 'prepare':
-        return this.prepare(message.config)
+        void this.prepare(message.config)
+        return
       case 'commit':
         return this.running?.service.commit()
       case 'abort':
+        this.preparations++
         return this.running?.service.abort()
       case 'status':
         void this.reasons().then((reasons) => tell({ type: 'status', id: message.id, reasons }))
@@ -81,7 +86,9 @@ class Worker {
     let service: Service
     try {
       const ledger = await openLedger(config)
-      service = new Service(config, this.log, ledger, (news) => tell({ type: 'news', news }))
+      service = new Service(config, await loadAdapters(config), this.log, ledger, (news) =>
+        tell({ type: 'news', news }),
+      )
       this.stopKeys = await watchKeys(config, service)
     } catch (error) {
       tell({ type: 'failed', reason: problemOf(error) })
@@ -105,13 +112,19 @@ class Worker {
     const limit = descriptorLimit()
     setInterval(() => {
       service.state.crowded = isCrowded(limit)
+      // Those that wait for a caller's next request are the first to go.
+      if (service.state.crowded) this.running?.server.closeIdleConnections()
     }, CROWD_CHECK_MS).unref()
     tell({ type: 'ready' })
   }
 
-  private prepare(config: Start['config']): void {
+  private async prepare(config: Start['config']): Promise<void> {
+    const preparation = ++this.preparations
     try {
-      this.running?.service.prepare(config)
+      const adapters = await loadAdapters(config)
+      // Given up or asked for anew meanwhile: nobody waits for this one any more.
+      if (preparation !== this.preparations) return
+      this.running?.service.prepare(config, adapters)
       tell({ type: 'prepared' })
     } catch (error) {
       tell({ type: 'prepared', problem: problemOf(error) })

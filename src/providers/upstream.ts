@@ -57,6 +57,8 @@ export class UpstreamCall implements Ticking {
         headers: { 'accept-encoding': 'identity', ...this.request.headers, ...lengthOf(body) },
         body: typeof body === 'string' ? body : streamOf(body),
         redirect: 'manual',
+        // Bun ends a request whose provider says nothing for 5 minutes; whole answers may take longer, and have deadlines of their own.
+        timeout: false,
         signal: this.controller.signal,
       })
     } catch (error) {

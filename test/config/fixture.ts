@@ -4,7 +4,7 @@
 
 import { expect } from 'bun:test'
 import type { Config } from '../../src/config/config.ts'
-import { type LoadResult, type ParseOptions, parseConfig } from '../../src/config/load.ts'
+import { type LoadResult, type ParseOptions, parseConfig } from '../../src/config/parse.ts'
 
 export const BASE = `
 providers:

@@ -145,6 +145,12 @@ const table: readonly [string, string, string, ...string[]][] = [
     'openai: { dialect: openai, api_key: "${file:nope}" }',
     'providers.openai.api_key: "${file:nope}" there is no such file',
   ],
+  [
+    'several references in one value, each once',
+    OPENAI,
+    'openai: { dialect: openai, api_key: "${ONE}-${file:nope}-${PORT}-${ONE}-${TWO" }',
+    'providers.openai.api_key: "${ONE}" is not set in the environment; "${file:nope}" there is no such file; "${TWO" is not closed by a }',
+  ],
   ['no reference', '', 'data_dir: "${A B}"', 'data_dir: "${A B}" is no reference; write ${NAME} or ${file:PATH}'],
   ['open reference', '', 'data_dir: "${AB"', 'data_dir: "${AB" is not closed by a }'],
   [

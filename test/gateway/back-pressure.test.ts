@@ -60,7 +60,8 @@ test('the provider stalls with the caller, in bounded memory, and is let go when
   for (const caller of callers) caller.pause()
   await stalled()
   expect(Math.max(...taken)).toBeLessThan(TAKEN_BYTES_MAX)
-  expect(workersRss() - before).toBeLessThan(STREAMS * 8 * MIB)
+  // Two reads of Bun's HTTP client, of up to 0.75 MB each, and what is made of them.
+  expect(workersRss() - before).toBeLessThan(STREAMS * 5 * MIB)
   const [first] = callers
   const atFirst = [...taken]
   first?.resume()

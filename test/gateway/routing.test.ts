@@ -5,7 +5,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
-import { Serving } from '../support/serving.ts'
+import { adapters, Serving } from '../support/serving.ts'
 import { type Scenario, Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(30_000)
@@ -242,10 +242,13 @@ describe('resting', () => {
     await using on = await stage({ a: rateLimited(20_000) }, { m: ['up/a'] })
     await on.ask('m')
     const { service, config } = on.serving
-    service.prepare({ ...config, ownedBy: 'other' })
+    service.prepare({ ...config, ownedBy: 'other' }, adapters)
     service.commit()
     expect(service.rests()).toHaveLength(1)
-    service.prepare({ ...config, providers: config.providers.map((provider) => ({ ...provider, apiKey: 'new' })) })
+    service.prepare(
+      { ...config, providers: config.providers.map((provider) => ({ ...provider, apiKey: 'new' })) },
+      adapters,
+    )
     service.commit()
     expect(service.rests()).toEqual([])
   })

@@ -2,9 +2,10 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { pino } from 'pino'
-import { parseConfig } from '../../src/config/load.ts'
+import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Account, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import { loadAdapters } from '../../src/process/adapters.ts'
 import { Service } from '../../src/process/parts.ts'
 import { Caller } from '../support/caller.ts'
 import { configOf } from '../support/gateway.ts'
@@ -113,7 +114,12 @@ beforeAll(async () => {
   } as never)
   if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
   const logger = pino({}, { write: (line) => lines.push(JSON.parse(line)) })
-  service = new Service(parsed.config, { logger, request: (fields) => logger.info(fields, 'request') }, ledger)
+  service = new Service(
+    parsed.config,
+    await loadAdapters(parsed.config),
+    { logger, request: (fields) => logger.info(fields, 'request') },
+    ledger,
+  )
   server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: service.fetch })
 })
 

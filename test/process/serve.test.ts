@@ -62,6 +62,21 @@ test('a worker that is killed is restarted, with one line', async () => {
   expect(weir.all('worker died')).toHaveLength(1)
 })
 
+test('one that dies again and again is restarted later each time', async () => {
+  using upstream = provider()
+  await using weir = await started(upstream)
+  for (const [deaths, restart_in_ms] of [
+    [1, 100],
+    [2, 200],
+    [3, 400],
+  ] as const) {
+    process.kill((await weir.workers())[0] ?? 0, 'SIGKILL')
+    expect(await weir.line('worker died', deaths)).toMatchObject({ how: 'signal SIGKILL', restart_in_ms })
+    await until(async () => (await weir.readyz()).status === 200)
+  }
+  expect(await weir.models()).toEqual(['small'])
+})
+
 test('/readyz names the worker that is down', async () => {
   using upstream = provider()
   await using weir = await started(upstream)

@@ -22,6 +22,8 @@ export interface GatewaySetup {
   readonly env?: Readonly<Record<string, string>>
   /** Flags after `serve --config FILE`. */
   readonly flags?: readonly string[]
+  /** How many file descriptors each of its processes may have; absent: as many as this one. */
+  readonly descriptors?: number
 }
 
 /** How a program ended. */
@@ -77,7 +79,12 @@ export class Gateway implements AsyncDisposable {
     // JSON is YAML.
     await writeFile(file, JSON.stringify(config, null, 2))
     const { PATH = '', HOME = folder } = process.env
-    const child = spawn(process.execPath, [MAIN, 'serve', '--config', file, ...(setup.flags ?? [])], {
+    const program = [process.execPath, MAIN, 'serve', '--config', file, ...(setup.flags ?? [])]
+    const [command = '', ...args] =
+      setup.descriptors === undefined
+        ? program
+        : ['bash', '-c', `ulimit -n ${setup.descriptors}; exec "$0" "$@"`, ...program]
+    const child = spawn(command, args, {
       cwd: folder,
       env: { PATH, HOME, ...setup.env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,11 +1,15 @@
 /** The inference API in this process over real sockets, with a ledger that remembers every verb and a log that is a list. */
 
 import { pino } from 'pino'
-import { type Config, parseConfig } from '../../src/config/load.ts'
+import type { Config } from '../../src/config/config.ts'
+import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Adapters } from '../../src/process/adapters.ts'
 import type { News } from '../../src/process/messages.ts'
 import { Service } from '../../src/process/parts.ts'
+import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
 import { configOf, type GatewaySetup } from './gateway.ts'
 
 /** Refuses growth beyond `costMax` micro-dollars, if it has one; admits everything at first. */
@@ -45,6 +49,12 @@ export class RecordingLedger implements Ledger {
   }
 }
 
+/** What the providers of the tests in this process speak. */
+export const adapters: Adapters = new Map([
+  ['openai', openai],
+  ['bedrock', bedrock],
+])
+
 export class Serving implements AsyncDisposable {
   readonly ledger = new RecordingLedger()
   /** Every log line, parsed. */
@@ -69,7 +79,7 @@ export class Serving implements AsyncDisposable {
       { write: (line: string) => void this.lines.push(JSON.parse(line)) },
     )
     const request = (fields: object) => logger.info(fields, 'request')
-    this.service = new Service(this.config, { logger, request }, this.ledger, (news) => this.news.push(news))
+    this.service = new Service(this.config, adapters, { logger, request }, this.ledger, (news) => this.news.push(news))
     this.server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: this.service.fetch })
   }
 

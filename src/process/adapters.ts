@@ -1,0 +1,25 @@
+/** The adapter of each provider dialect. One whose packages take long to load is loaded where a configuration names it. */
+
+import type { Config, ProviderDialect } from '../config/config.ts'
+import { anthropic } from '../providers/anthropic/anthropic.ts'
+import { gemini } from '../providers/gemini/gemini.ts'
+import { azure, openai } from '../providers/openai/openai.ts'
+import type { Provider } from '../providers/provider.ts'
+
+export type Adapters = ReadonlyMap<ProviderDialect, Provider>
+
+const adapters: Readonly<Record<ProviderDialect, () => Provider | Promise<Provider>>> = {
+  openai: () => openai,
+  azure: () => azure,
+  anthropic: () => anthropic,
+  gemini: () => gemini,
+  // AWS's packages take 25 ms, and a worker is to be ready in 300.
+  bedrock: async () => (await import('../providers/bedrock/bedrock.ts')).bedrock,
+}
+
+/** Those that the providers of a configuration need. */
+export async function loadAdapters({ providers }: Pick<Config, 'providers'>): Promise<Adapters> {
+  const dialects = new Set(providers.map(({ dialect }) => dialect))
+  const loaded = [...dialects].map(async (dialect) => [dialect, await adapters[dialect]()] as const)
+  return new Map(await Promise.all(loaded))
+}

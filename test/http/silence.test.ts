@@ -1,0 +1,94 @@
+/**
+ * The runtime's limit on silence is lifted while a request is worked on. Every way out puts one back, or a connection that served once
+ * would stay open for as long as its caller likes. Here its 120 s are made one.
+ */
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { Caller, requestBytes } from '../support/caller.ts'
+import { KEY } from '../support/gateway.ts'
+import * as does from '../support/scenarios.ts'
+import { Serving } from '../support/serving.ts'
+import { Upstream } from '../support/upstream.ts'
+
+setDefaultTimeout(30_000)
+
+const CHAT = '/v1/chat/completions'
+const [role = '', ...restOf] = does.chatFrames(['Hello', 'x'.repeat(20_000)])
+
+let upstream: Upstream
+let serving: Serving
+let server: Bun.Server<undefined>
+/** The seconds that the gateway asked for, by the path and query of the request. */
+const asked = new Map<string, number[]>()
+
+/** The server as the gateway sees it. */
+function shortened(real: Bun.Server<undefined>, name: string): Bun.Server<undefined> {
+  const seconds: number[] = []
+  asked.set(name, seconds)
+  return new Proxy(real, {
+    get: (target, property) =>
+      property === 'timeout'
+        ? (request: Request, limit: number) => {
+            seconds.push(limit)
+            target.timeout(request, Math.min(limit, 1))
+          }
+        : Reflect.get(target, property, target),
+  })
+}
+
+beforeAll(async () => {
+  upstream = await Upstream.start({
+    m: does.says('Hi'),
+    large: does.says('x'.repeat(20_000)),
+    live: async (call) => {
+      await call.head200()
+      await call.chunk(role)
+      for (const piece of restOf) {
+        await Bun.sleep(1)
+        await call.chunk(piece)
+      }
+      await call.end()
+    },
+    failing: does.json(500, '{}'),
+  })
+  serving = new Serving({
+    providers: { up: upstream.url },
+    models: { m: ['up/m'], large: ['up/large'], live: ['up/live'], failing: ['up/failing'] },
+  })
+  const { service } = serving
+  server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    development: false,
+    fetch: (request, real) => service.fetch(request, shortened(real, request.url.slice(request.url.indexOf('?')))),
+  })
+})
+
+afterAll(async () => {
+  await server.stop(true)
+  await serving[Symbol.asyncDispose]()
+  await upstream[Symbol.asyncDispose]()
+})
+
+const messages = [{ role: 'user', content: 'hi' }]
+const ways: readonly (readonly [name: string, status: number, path: string, body: unknown])[] = [
+  ['whole', 200, CHAT, { model: 'm', messages }],
+  ['large', 200, CHAT, { model: 'large', messages }],
+  ['stream', 200, CHAT, { model: 'live', stream: true, messages }],
+  ['stream-at-once', 200, CHAT, { model: 'm', stream: true, messages }],
+  ['stream-of-messages', 200, '/v1/messages', { model: 'live', stream: true, max_tokens: 9, messages }],
+  ['count', 200, '/v1/messages/count_tokens', { model: 'm', messages }],
+  ['no-json', 400, CHAT, '{'],
+  ['no-model', 404, CHAT, { model: 'nothing', messages }],
+  ['no-provider', 502, CHAT, { model: 'failing', messages }],
+]
+
+test.concurrent.each(ways)('%s: %p, and its connection is let go', async (name, status, path, body) => {
+  await using caller = await Caller.connect(server.port ?? 0)
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  caller.send(requestBytes(`${path}?${name}`, { key: KEY, body: text }))
+  const answer = await caller.answer()
+  expect([answer.status, answer.end]).toEqual([status, 'whole'])
+  expect(asked.get(`?${name}`)).toEqual([0, 120])
+  expect(await caller.ended()).toBe(false)
+})
