@@ -1,16 +1,14 @@
 /** The Vercel AI SDK in the other two dialects against the running program: its OpenAI provider's Responses, and its Anthropic provider. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { createAnthropic } from '@ai-sdk/anthropic'
 import { createOpenAI } from '@ai-sdk/openai'
 import { APICallError, generateText, isStepCount, type LanguageModel, streamText, tool } from 'ai'
 import { z } from 'zod'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
-import { calls, inSteps, says } from '../support/speech.ts'
 import { thrownBy } from '../support/thrown.ts'
-import { Upstream } from '../support/upstream.ts'
-import { BREAKS, HELLO, type Stage, startStage } from './stage.ts'
+import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
 
 setDefaultTimeout(30_000)
 // It would say at each request that it does not know the names of our models.
@@ -23,19 +21,7 @@ interface Maker {
   readonly cut: string
 }
 
-let stage: Stage
-let raw: Upstream
-const frames = does.chatFrames(['one', ' two', ' three'])
-
-beforeAll(async () => {
-  raw = await Upstream.start()
-  stage = await startStage({ providers: { raw: raw.url }, models: { raw: ['raw/raw'], steps: ['raw/steps'] } })
-})
-
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]()
-  await raw[Symbol.asyncDispose]()
-})
+const stage = useStage()
 
 const MAKERS: Readonly<Record<string, Maker>> = {
   'openai (Responses)': {
@@ -122,22 +108,16 @@ describe.each(Object.entries(MAKERS))('%s', (_, { make, filtered, cut }) => {
   test.each([false, true])(
     'a loop of three steps keeps what was said between the calls (streamed: %p)',
     async (stream) => {
-      const oslo = { id: 'call_1', name: 'get_weather', json: '{"city":"Oslo"}' }
-      const rome = { id: 'call_2', name: 'get_weather', json: '{"city":"Rome"}' }
-      raw.on('steps', inSteps(calls('First Oslo.', oslo), calls('Now Rome.', rome), says('Done.')))
+      stage.raw.on('steps', THREE_STEPS)
       const { tools, cities } = weather()
       const request = { model: make('steps'), tools, stopWhen: isStepCount(5), prompt: 'Oslo, then Rome' }
       const answer = stream ? streamText(request) : await generateText(request)
       expect(await answer.text).toBe('Done.')
       expect(cities).toEqual(['Oslo', 'Rome'])
       // On Responses the SDK sends references to the texts, not the texts.
-      expect(raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject([
-        { role: 'user', content: 'Oslo, then Rome' },
-        { role: 'assistant', content: 'First Oslo.', tool_calls: [{ id: 'call_1' }] },
-        { role: 'tool', tool_call_id: 'call_1', content: '{"degrees":4}' },
-        { role: 'assistant', content: 'Now Rome.', tool_calls: [{ id: 'call_2' }] },
-        { role: 'tool', tool_call_id: 'call_2', content: '{"degrees":4}' },
-      ])
+      expect(stage.raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject(
+        afterThreeSteps(() => '{"degrees":4}'),
+      )
     },
   )
 
@@ -170,7 +150,7 @@ describe.each(Object.entries(MAKERS))('%s', (_, { make, filtered, cut }) => {
 
   test.each(BREAKS)('a stream that breaks by %s is an error, after the text that had come', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
-    raw.on('raw', does.waits(frames.slice(0, 3), seen.promise, breaks))
+    stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), seen.promise, breaks))
     let text = ''
     const read = async () => {
       const answer = streamText({ model: make('raw'), prompt: 'go', maxRetries: 0, onError: () => {} })
@@ -188,8 +168,8 @@ describe.each(Object.entries(MAKERS))('%s', (_, { make, filtered, cut }) => {
   })
 
   test('an abort reaches the provider within a second', async () => {
-    raw.on('raw', does.stalls(frames.slice(0, 2)))
-    const from = raw.calls.length
+    stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
+    const from = stage.raw.calls.length
     const controller = new AbortController()
     const answer = streamText({ model: make('raw'), prompt: 'go', abortSignal: controller.signal })
     let leftAt = Number.POSITIVE_INFINITY
@@ -198,7 +178,7 @@ describe.each(Object.entries(MAKERS))('%s', (_, { make, filtered, cut }) => {
       leftAt = performance.now()
       controller.abort()
     }
-    const ending = await (await raw.call(undefined, from)).aborted
+    const ending = await (await stage.raw.call(undefined, from)).aborted
     expect(ending.atMs - leftAt).toBeLessThan(1000)
   })
 })

@@ -1,6 +1,6 @@
 /** The Vercel AI SDK against the running program: its OpenAI provider's chat model, and the one for compatible services. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, isStepCount, type LanguageModel, Output, streamText, tool } from 'ai'
@@ -8,24 +8,11 @@ import { z } from 'zod'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { thrownBy } from '../support/thrown.ts'
-import { Upstream } from '../support/upstream.ts'
-import { BREAKS, HELLO, type Stage, startStage, USAGE } from './stage.ts'
+import { BREAKS, FRAMES, HELLO, USAGE, useStage } from './stage.ts'
 
 setDefaultTimeout(30_000)
 
-let stage: Stage
-let raw: Upstream
-const frames = does.chatFrames(['one', ' two', ' three'])
-
-beforeAll(async () => {
-  raw = await Upstream.start()
-  stage = await startStage({ providers: { raw: raw.url }, models: { raw: ['raw/raw'] } })
-})
-
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]()
-  await raw[Symbol.asyncDispose]()
-})
+const stage = useStage()
 
 const makers: Readonly<Record<string, (model: string) => LanguageModel>> = {
   openai: (model) => createOpenAI({ apiKey: KEY, baseURL: `${stage.gateway.url}/v1` }).chat(model),
@@ -123,7 +110,7 @@ describe.each(Object.entries(makers))('%s', (_, make) => {
 
   test.each(BREAKS)('a stream that breaks by %s is an error, after the text that had come', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
-    raw.on('raw', does.waits(frames.slice(0, 3), seen.promise, breaks))
+    stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), seen.promise, breaks))
     const pieces: string[] = []
     const read = async () => {
       const answer = streamText({ model: make('raw'), prompt: 'go', maxRetries: 0, onError: () => {} })
@@ -139,8 +126,8 @@ describe.each(Object.entries(makers))('%s', (_, make) => {
   })
 
   test('an abort reaches the provider within a second', async () => {
-    raw.on('raw', does.stalls(frames.slice(0, 2)))
-    const from = raw.calls.length
+    stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
+    const from = stage.raw.calls.length
     const controller = new AbortController()
     const answer = streamText({ model: make('raw'), prompt: 'go', abortSignal: controller.signal })
     let leftAt = Number.POSITIVE_INFINITY
@@ -149,7 +136,7 @@ describe.each(Object.entries(makers))('%s', (_, make) => {
       leftAt = performance.now()
       controller.abort()
     }
-    const ending = await (await raw.call(undefined, from)).aborted
+    const ending = await (await stage.raw.call(undefined, from)).aborted
     expect(ending.atMs - leftAt).toBeLessThan(1000)
   })
 })
