@@ -10,6 +10,7 @@ import { bytesOf, joined, textOf } from '../support/bytes.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
+import { thrownBy } from '../support/thrown.ts'
 import { type Call, portOf, Upstream } from '../support/upstream.ts'
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024
@@ -38,6 +39,8 @@ beforeAll(async () => {
     ),
     busy: does.json(429, '{}', { 'retry-after': '7' }),
     page: does.json(200, '<html></html>', { 'content-type': 'text/html' }),
+    empty: does.json(200, '{"created":1,"data":[]}'),
+    bare: does.json(200, '{"created":1}'),
   })
   // A form names no model in JSON.
   const formModel = (call: Call) => /name="model"\r\n\r\n(.*)\r\n/.exec(textOf(call.body))?.[1]
@@ -60,6 +63,8 @@ beforeAll(async () => {
       'falling-far': image({ targets: targets('down'), fallbacks: ['painter'] }),
       broken: image({ targets: targets('down', 'page') }),
       picky: image({ targets: targets('picky') }),
+      sparing: image({ targets: targets('empty', 'bare', 'image-2') }),
+      empty: image({ targets: targets('empty') }),
       busy: image({ targets: targets('busy') }),
       cloudy: image({ targets: [{ provider: 'azure', model: 'my deployment' }] }),
     },
@@ -176,6 +181,14 @@ describe('the official SDK', () => {
     )
     expect(edits.map(({ type }) => type)).toEqual(['image_edit.completed'])
     expect((await readForm(last())).map(([name]) => name)).toEqual(['model', 'prompt', 'image'])
+  })
+
+  test('streams never nothing: an answer without images is none', async () => {
+    const stream = await client.images.generate({ model: 'sparing', prompt: 'a', stream: true })
+    expect((await Array.fromAsync(stream)).map((event) => event.type)).toEqual(['image_generation.completed'])
+    const error = await thrownBy(client.images.generate({ model: 'empty', prompt: 'a', stream: true }))
+    expect(error).toMatchObject({ status: 502, code: 'upstream_failed' })
+    expect(await client.images.generate({ model: 'empty', prompt: 'a' })).toMatchObject({ data: [] })
   })
 
   test.each([
