@@ -104,7 +104,7 @@ describe('a whole body', () => {
     expect(completion.usage).toEqual({})
   })
 
-  test.each([null, 'none', 0, []])('no logprobs out of %j', (logprobs) => {
+  test.each<[JsonValue]>([[null], ['none'], [0], [[]]])('no logprobs out of %j', (logprobs) => {
     const choice = { index: 0, message: { content: 'Hi' }, logprobs, finish_reason: 'stop' }
     expect(fold(openai.events({ choices: [choice] })).logprobs).toBeUndefined()
   })
