@@ -114,20 +114,25 @@ function markChange(request: ChatRequest, model: Model): MarkChange | undefined 
   const marks = marksOf(request)
   const refused = marks.ttls.find((ttl) => !ttls.has(ttl))
   if (!marks.any || (explicit && refused === undefined)) return undefined
-  if (request.cacheStrict) throw unsupported(model, explicit ? refused : undefined)
+  if (request.cacheStrict) throw unsupported(request, model, explicit ? refused : undefined)
   return explicit ? (mark) => (mark.ttl === undefined || ttls.has(mark.ttl) ? mark : {}) : () => undefined
 }
 
-function unsupported(model: Model, ttl: Ttl | undefined): Failure {
+/** `ttl`: the one that the model lacks; undefined where it takes no marks at all. */
+function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): Failure {
+  const paths: string[] = []
+  forEachMark(request, ({ ttl: wanted, path }) => {
+    if (path !== undefined && (ttl === undefined || ttl === wanted)) paths.push(path)
+  })
+  const [param] = paths
   if (ttl === undefined) {
-    return new Failure('unsupported_cache', `The model '${model.name}' does not support cache_control; leave it out.`)
+    const message = `The model '${model.name}' does not support cache_control; leave it out.`
+    return new Failure('unsupported_cache', message, { param })
   }
   const others = [...model.promptCache.ttls].map((known) => `'${known}'`)
   const known = others.length === 0 ? 'It takes no ttl' : `It takes ${others.join(' and ')}, or none`
-  return new Failure(
-    'unsupported_cache',
-    `The model '${model.name}' does not support a cache ttl of '${ttl}'. ${known}.`,
-  )
+  const message = `The model '${model.name}' does not support a cache ttl of '${ttl}'. ${known}.`
+  return new Failure('unsupported_cache', message, { param: param && `${param}.ttl` })
 }
 
 interface Marks {
@@ -137,11 +142,17 @@ interface Marks {
 
 const UNMARKED: Marks = { any: false, ttls: [] }
 
-/** One pass over everything that can carry a mark. */
 function marksOf(request: ChatRequest): Marks {
   const seen = new Set<Ttl | 'default'>()
-  const see = (item: { readonly cache?: CacheMark | undefined }): void => {
-    if (item.cache !== undefined) seen.add(item.cache.ttl ?? 'default')
+  forEachMark(request, ({ ttl }) => seen.add(ttl ?? 'default'))
+  if (seen.size === 0) return UNMARKED
+  return { any: true, ttls: (['5m', '1h'] as const).filter((ttl) => seen.has(ttl)) }
+}
+
+/** One pass over everything that can carry a mark. */
+function forEachMark(request: ChatRequest, visit: (mark: CacheMark) => void): void {
+  const see = ({ cache }: { readonly cache?: CacheMark | undefined }): void => {
+    if (cache !== undefined) visit(cache)
   }
   see(request)
   for (const tool of request.tools) see(tool)
@@ -150,8 +161,6 @@ function marksOf(request: ChatRequest): Marks {
     if (message.role === 'assistant') for (const call of message.toolCalls) see(call)
     for (const part of message.parts) if (part.type !== 'native') see(part)
   }
-  if (seen.size === 0) return UNMARKED
-  return { any: true, ttls: (['5m', '1h'] as const).filter((ttl) => seen.has(ttl)) }
 }
 
 /** A copy with every mark changed. What carries none stays the very same object, so that its place in the bytes cannot move. */

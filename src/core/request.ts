@@ -6,6 +6,8 @@ import type { JsonObject, JsonValue } from './json.ts'
 /** A cache breakpoint after the part, tool or system text that carries it. Without `ttl` the provider's default holds. */
 export interface CacheMark {
   readonly ttl?: '5m' | '1h' | undefined
+  /** Where the caller wrote it (`input[0].content[1].cache_control`), where a mark that cannot be honoured is an error. */
+  readonly path?: string | undefined
 }
 
 export interface TextPart {

@@ -31,12 +31,23 @@ function complaint(error: ValueError): Failure {
   return new Failure('invalid_field', `Invalid value for '${param}': ${lowerFirst(inner.message)}.`, { param })
 }
 
-/** A union's own complaint says nothing; that of the variant that fits best, failing deepest, does. The first counts among equals. */
+/**
+ * A union's own complaint says nothing; that of the variant that fits best, failing deepest, does. The first counts among equals; where no
+ * variant fits at all, what each of them expects.
+ */
 function innermost(error: ValueError): ValueError {
   if (error.type !== ValueErrorType.Union) return error
   const complaints = error.errors.flatMap((variant) => variant.First() ?? []).map(innermost)
   const deepest = Math.max(...complaints.map(({ path }) => path.length))
-  return complaints.find(({ path }) => path.length === deepest) ?? error
+  const best = complaints.find(({ path }) => path.length === deepest)
+  if (best === undefined) return error
+  return deepest > error.path.length ? best : { ...best, message: alternatives(complaints) }
+}
+
+/** `Expected string or array`. That an optional field may be null goes without saying. */
+function alternatives(complaints: readonly ValueError[]): string {
+  const expected = complaints.filter(({ type }) => type !== ValueErrorType.Null).map(({ message }) => message)
+  return expected.map((message, at) => (at === 0 ? message : message.replace(/^Expected /, ''))).join(' or ')
 }
 
 /** `/messages/3/content` → `messages[3].content`: the way official errors name a field. */

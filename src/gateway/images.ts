@@ -137,6 +137,10 @@ class ImageWalk {
     const body = parseJson(text, call.status)
     const figures = images.figures(body)
     if (!isObject(body)) throw new Fault('broken', 'the answer is no JSON object', { status: call.status })
+    // Whole, such an answer is the provider's to give; a stream of it would have no event, and end as if all were well.
+    if (this.order.image.stream && !figures.images) {
+      throw new Fault('broken', 'the answer holds no images', { status: call.status })
+    }
     return { text, body, figures }
   }
 

@@ -13,10 +13,8 @@ export function authenticate(headers: Headers, keys: Pick<KeyRing, 'find'>, nowM
   const apiKey = headers.get('x-api-key')
   if ((authorization !== null && apiKey !== null) || authorization?.includes(',') || apiKey?.includes(',')) {
     const cause = 'Setting both ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN is the usual cause: unset one.'
-    throw new Failure(
-      'multiple_credentials',
-      `Send exactly one of the headers Authorization and x-api-key, once. ${cause}`,
-    )
+    // Without the name of the header: where an error has it, Claude Code shows words of its own instead ("Invalid API key").
+    throw new Failure('multiple_credentials', `Send exactly one credential, in one authentication header. ${cause}`)
   }
   if (authorization === null && apiKey === null) {
     throw new Failure(

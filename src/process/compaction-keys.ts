@@ -1,6 +1,6 @@
 /** The keys that seal compacted conversations: the configuration's, or one of this machine's own, made once and kept in `data_dir`. */
 
-import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
 
@@ -21,8 +21,8 @@ function ownKey(dataDir: string): string {
 /** Written whole under another name and then linked, so that of several processes one makes it and all read the same. */
 function makeKey(file: string): string {
   const draft = `${file}.${process.pid}`
-  writeFileSync(draft, `${Buffer.from(crypto.getRandomValues(new Uint8Array(KEY_BYTES))).toString('base64')}\n`)
-  chmodSync(draft, 0o600)
+  const key64 = Buffer.from(crypto.getRandomValues(new Uint8Array(KEY_BYTES))).toString('base64')
+  writeFileSync(draft, `${key64}\n`, { mode: 0o600 })
   try {
     linkSync(draft, file)
   } catch (error) {

@@ -183,6 +183,16 @@ describe('fit', () => {
     }
   })
 
+  test('strict: the first mark at fault is named', () => {
+    const at = (index: number, ttl?: '5m' | '1h') =>
+      ({ type: 'text', text: 'a', cache: { ttl, path: `input[${index}].cache_control` } }) as const
+    const parts = [at(0), at(1, '5m'), at(2, '1h')]
+    const request = chat({ messages: [{ role: 'user', parts }], cacheStrict: true })
+    expect(() => fit(request, plain)).toThrow(expect.objectContaining({ detail: { param: 'input[0].cache_control' } }))
+    const param = 'input[2].cache_control.ttl'
+    expect(() => fit(request, explicit('5m'))).toThrow(expect.objectContaining({ detail: { param } }))
+  })
+
   test('the request that came in is never changed', () => {
     const request = markedEverywhere({ ttl: '1h' }, { maxOutputTokens: 1e9, hints: { promptCacheKey: 'k' } })
     const before = JSON.stringify(request)

@@ -1,33 +1,19 @@
 /** The OpenAI Agents SDK against the running program: agents that run tools, over Responses and over Chat Completions. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Agent, OpenAIProvider, Runner, type RunStreamEvent, setTracingDisabled, tool } from '@openai/agents'
 import OpenAI from 'openai'
 import { z } from 'zod'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
-import { calls, inSteps, says } from '../support/speech.ts'
 import { thrownBy } from '../support/thrown.ts'
-import { Upstream } from '../support/upstream.ts'
-import { BREAKS, HELLO, type Stage, startStage } from './stage.ts'
+import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
 
 setDefaultTimeout(30_000)
 // It would tell a service of its maker about every run.
 setTracingDisabled(true)
 
-let stage: Stage
-let raw: Upstream
-const frames = does.chatFrames(['one', ' two', ' three'])
-
-beforeAll(async () => {
-  raw = await Upstream.start()
-  stage = await startStage({ providers: { raw: raw.url }, models: { raw: ['raw/raw'], steps: ['raw/steps'] } })
-})
-
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]()
-  await raw[Symbol.asyncDispose]()
-})
+const stage = useStage()
 
 type Run = AsyncIterable<RunStreamEvent> & { readonly completed: Promise<void> }
 
@@ -83,19 +69,13 @@ describe.each([
     })
 
     test('a loop of three steps', async () => {
-      const oslo = { id: 'call_1', name: 'get_weather', json: '{"city":"Oslo"}' }
-      const rome = { id: 'call_2', name: 'get_weather', json: '{"city":"Rome"}' }
-      raw.on('steps', inSteps(calls('First Oslo.', oslo), calls('', rome), says('Done.')))
+      stage.raw.on('steps', THREE_STEPS)
       const { get_weather, cities } = weather()
       expect(await run(streamed, agent('steps', [get_weather]), 'Oslo, then Rome')).toBe('Done.')
       expect(cities).toEqual(['Oslo', 'Rome'])
-      expect(raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject([
+      expect(stage.raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject([
         { role: 'system', content: 'You are terse.' },
-        { role: 'user', content: 'Oslo, then Rome' },
-        { role: 'assistant', content: 'First Oslo.', tool_calls: [{ id: 'call_1' }] },
-        { role: 'tool', tool_call_id: 'call_1', content: '4 degrees' },
-        { role: 'assistant', tool_calls: [{ id: 'call_2' }] },
-        { role: 'tool', tool_call_id: 'call_2', content: '4 degrees' },
+        ...afterThreeSteps(() => '4 degrees'),
       ])
     })
 
@@ -125,7 +105,7 @@ describe.each([
 
   test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
     const { promise, resolve } = Promise.withResolvers<void>()
-    raw.on('raw', does.waits(frames.slice(0, 3), promise, breaks))
+    stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), promise, breaks))
     let last = ''
     const run = async () =>
       read(await runner().run(agent('raw'), 'go', { stream: true }), (text) => {
@@ -138,8 +118,8 @@ describe.each([
   })
 
   test('an abort reaches the provider within a second', async () => {
-    raw.on('raw', does.stalls(frames.slice(0, 2)))
-    const from = raw.calls.length
+    stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
+    const from = stage.raw.calls.length
     const controller = new AbortController()
     let leftAt = Number.POSITIVE_INFINITY
     const run = async () =>
@@ -148,7 +128,7 @@ describe.each([
         controller.abort()
       })
     await run().catch(() => {})
-    const ending = await (await raw.call(undefined, from)).aborted
+    const ending = await (await stage.raw.call(undefined, from)).aborted
     expect(ending.atMs - leftAt).toBeLessThan(1000)
   })
 })

@@ -1,50 +1,99 @@
-/** The Vercel AI SDK against the running program: its OpenAI provider's chat model, and the one for compatible services. */
+/** The Vercel AI SDK of three majors against the running program: its OpenAI and Anthropic providers, and the one for compatible services. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { createAnthropic } from '@ai-sdk/anthropic'
 import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
-import { APICallError, generateText, isStepCount, type LanguageModel, Output, streamText, tool } from 'ai'
+import * as ai from 'ai'
+import * as ai5 from 'ai-5'
+import { createAnthropic as createAnthropic5 } from 'ai-5-anthropic'
+import { createOpenAI as createOpenAI5 } from 'ai-5-openai'
+import * as ai6 from 'ai-6'
+import { createAnthropic as createAnthropic6 } from 'ai-6-anthropic'
+import { createOpenAI as createOpenAI6 } from 'ai-6-openai'
 import { z } from 'zod'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { thrownBy } from '../support/thrown.ts'
-import { Upstream } from '../support/upstream.ts'
-import { BREAKS, HELLO, type Stage, startStage, USAGE } from './stage.ts'
+import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
 
 setDefaultTimeout(30_000)
+// It would say at each request that it does not know the names of our models.
+Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
 
-let stage: Stage
-let raw: Upstream
-const frames = does.chatFrames(['one', ' two', ' three'])
+const stage = useStage()
 
-beforeAll(async () => {
-  raw = await Upstream.start()
-  stage = await startStage({ providers: { raw: raw.url }, models: { raw: ['raw/raw'] } })
-})
+interface Major {
+  readonly major: number
+  readonly sdk: typeof ai
+  readonly openai: typeof createOpenAI
+  readonly anthropic: typeof createAnthropic
+}
 
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]()
-  await raw[Symbol.asyncDispose]()
-})
-
-const makers: Readonly<Record<string, (model: string) => LanguageModel>> = {
-  openai: (model) => createOpenAI({ apiKey: KEY, baseURL: `${stage.gateway.url}/v1` }).chat(model),
-  'openai-compatible': (model) => {
-    const settings = { name: 'weir', apiKey: KEY, baseURL: `${stage.gateway.url}/v1`, includeUsage: true }
-    return createOpenAICompatible(settings).chatModel(model)
+// What is used here is the same in all of them, but each brings types of its own.
+const MAJORS: readonly Major[] = [
+  { major: 7, sdk: ai, openai: createOpenAI, anthropic: createAnthropic },
+  {
+    major: 6,
+    sdk: ai6 as unknown as typeof ai,
+    openai: createOpenAI6 as unknown as typeof createOpenAI,
+    anthropic: createAnthropic6 as unknown as typeof createAnthropic,
   },
+  {
+    major: 5,
+    sdk: ai5 as unknown as typeof ai,
+    openai: createOpenAI5 as unknown as typeof createOpenAI,
+    anthropic: createAnthropic5 as unknown as typeof createAnthropic,
+  },
+]
+
+interface Maker {
+  readonly name: string
+  readonly sdk: typeof ai
+  readonly make: (model: string) => ai.LanguageModel
+  /** What it makes of an answer that a filter stopped, and of one that was cut short: not every dialect has words of its own for it. */
+  readonly filtered: string
+  readonly cut: string
 }
 
-const usage = {
-  inputTokens: USAGE.prompt_tokens,
-  outputTokens: USAGE.completion_tokens,
-  totalTokens: USAGE.total_tokens,
+const at = (path: string) => ({ apiKey: KEY, baseURL: `${stage.gateway.url}${path}` })
+
+function makersOf({ major, sdk, openai, anthropic }: Major): Maker[] {
+  const chat = { sdk, filtered: 'content-filter', cut: 'length' }
+  const messages = { sdk, filtered: 'stop', cut: 'length' }
+  const bearer = () => ({ authToken: KEY, baseURL: `${stage.gateway.url}/v1` })
+  const compatible = () => createOpenAICompatible({ name: 'weir', ...at('/v1'), includeUsage: true })
+  return [
+    { name: `${major}, openai (chat)`, ...chat, make: (model) => openai(at('/v1')).chat(model) },
+    {
+      name: `${major}, openai (Responses)`,
+      sdk,
+      filtered: 'stop',
+      cut: 'stop',
+      make: (model) => openai(at('/v1')).responses(model),
+    },
+    { name: `${major}, anthropic`, ...messages, make: (model) => anthropic(at('/anthropic/v1'))(model) },
+    ...(major === 7
+      ? [
+          {
+            name: '7, anthropic, with a bearer token',
+            ...messages,
+            make: (model: string) => anthropic(bearer())(model),
+          },
+          { name: '7, openai-compatible', ...chat, make: (model: string) => compatible().chatModel(model) },
+        ]
+      : []),
+  ]
 }
+
+const MAKERS = MAJORS.flatMap(makersOf)
+
+const usage = { inputTokens: 11, outputTokens: 7, totalTokens: 18 }
 
 /** A weather tool, and the cities that it was asked for. */
 function weather() {
   const cities: string[] = []
-  const get_weather = tool({
+  const get_weather = ai.tool({
     description: 'The weather in a city.',
     inputSchema: z.object({ city: z.string() }),
     execute: async ({ city }) => {
@@ -55,7 +104,9 @@ function weather() {
   return { tools: { get_weather }, cities }
 }
 
-describe.each(Object.entries(makers))('%s', (_, make) => {
+describe.each(MAKERS.map((maker) => [maker.name, maker] as const))('%s', (_, { sdk, make, filtered, cut }) => {
+  const { generateText, streamText, stepCountIs } = sdk
+
   test('text, whole', async () => {
     const answer = await generateText({ model: make('small'), prompt: 'say hello' })
     expect(answer.text).toBe(HELLO)
@@ -74,20 +125,27 @@ describe.each(Object.entries(makers))('%s', (_, make) => {
     expect(await answer.usage).toMatchObject(usage)
   })
 
-  test.each([
-    ['say too much', 'length', 'This goes on and'],
-    ['say it badly', 'content-filter', 'I think'],
-    ['say nothing', 'stop', ''],
-  ] as const)('%s: %s', async (prompt, reason, text) => {
-    const whole = await generateText({ model: make('small'), prompt })
-    expect({ text: whole.text, reason: whole.finishReason }).toEqual({ text, reason })
-    const streamed = streamText({ model: make('small'), prompt })
-    expect({ text: await streamed.text, reason: await streamed.finishReason }).toEqual({ text, reason })
+  test('what was cut short, filtered, and empty', async () => {
+    const rows = [
+      ['say too much', cut, 'This goes on and'],
+      ['say it badly', filtered, 'I think'],
+      ['say nothing', 'stop', ''],
+    ] as const
+    for (const [prompt, reason, text] of rows) {
+      const whole = await generateText({ model: make('small'), prompt })
+      expect({ prompt, text: whole.text, reason: whole.finishReason }).toEqual({
+        prompt,
+        text,
+        reason: reason as never,
+      })
+      const streamed = streamText({ model: make('small'), prompt })
+      expect<unknown>({ text: await streamed.text, reason: await streamed.finishReason }).toEqual({ text, reason })
+    }
   })
 
-  test.each([false, true])('tools over two steps, in parallel (streamed: %p)', async (stream) => {
+  test.each([false, true])('tools in parallel (streamed: %p)', async (stream) => {
     const { tools, cities } = weather()
-    const request = { model: make('small'), tools, stopWhen: isStepCount(4), prompt: 'weather in Oslo and Rome' }
+    const request = { model: make('small'), tools, stopWhen: stepCountIs(4), prompt: 'weather in Oslo and Rome' }
     const answer = stream ? streamText(request) : await generateText(request)
     const steps = await answer.steps
     expect(await answer.text).toBe('Seven degrees in Oslo, nineteen in Rome.')
@@ -96,17 +154,27 @@ describe.each(Object.entries(makers))('%s', (_, make) => {
     expect(steps[0]?.toolCalls.map((call) => call.toolCallId)).toEqual(['call_oslo', 'call_rome'])
   })
 
+  test.each([false, true])(
+    'a loop of three steps keeps what was said between the calls (streamed: %p)',
+    async (stream) => {
+      stage.raw.on('steps', THREE_STEPS)
+      const { tools, cities } = weather()
+      const request = { model: make('steps'), tools, stopWhen: stepCountIs(5), prompt: 'Oslo, then Rome' }
+      const answer = stream ? streamText(request) : await generateText(request)
+      expect(await answer.text).toBe('Done.')
+      expect(cities).toEqual(['Oslo', 'Rome'])
+      // On Responses the SDK sends references to the texts, not the texts.
+      expect(stage.raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject(
+        afterThreeSteps(() => '{"degrees":4}'),
+      )
+    },
+  )
+
   test('a tool call without arguments', async () => {
-    const ask_oracle = tool({ inputSchema: z.object({}), execute: async () => 'silence' })
-    const request = { model: make('small'), tools: { ask_oracle }, stopWhen: isStepCount(4), prompt: 'ask the oracle' }
+    const ask_oracle = ai.tool({ inputSchema: z.object({}), execute: async () => 'silence' })
+    const request = { model: make('small'), tools: { ask_oracle }, stopWhen: stepCountIs(4), prompt: 'ask the oracle' }
     expect((await generateText(request)).text).toBe('The oracle is silent.')
     expect(await streamText(request).text).toBe('The oracle is silent.')
-  })
-
-  test('an object', async () => {
-    const output = Output.object({ schema: z.object({ city: z.string(), degrees: z.number() }) })
-    const answer = await generateText({ model: make('small'), output, prompt: 'as JSON' })
-    expect(answer.output).toEqual({ city: 'Oslo', degrees: 7 })
   })
 
   test.each([
@@ -114,42 +182,93 @@ describe.each(Object.entries(makers))('%s', (_, make) => {
     ['absent', 404, /absent/],
     ['error-429', 429, /./],
     ['error-500', 502, /./],
-  ] as const)('%s is an APICallError of status %d', async (model, statusCode, message) => {
-    const error = await thrownBy(generateText({ model: make(model), prompt: 'say hello', maxRetries: 0 }))
-    expect(error).toBeInstanceOf(APICallError)
-    expect(error).toMatchObject({ statusCode })
-    expect(String(error)).toMatch(message)
+    ['error-503', 503, /./],
+  ] as const)('%s is an APICallError of status %d with our message', async (model, statusCode, message) => {
+    const whole = await thrownBy(generateText({ model: make(model), prompt: 'say hello', maxRetries: 0 }))
+    const streamed = streamText({ model: make(model), prompt: 'say hello', maxRetries: 0, onError: () => {} })
+    const parts: unknown[] = []
+    for await (const part of streamed.fullStream) if (part.type === 'error') parts.push(part.error)
+    for (const error of [whole, ...parts]) {
+      expect(sdk.APICallError.isInstance(error)).toBe(true)
+      expect(error).toMatchObject({ statusCode, isRetryable: statusCode === 429 || statusCode >= 500 })
+      expect(String(error)).toMatch(message)
+      expect(String(error)).not.toMatch(/Bad Request|provider-key|10\.0\.0\.1/)
+    }
+    expect(parts).toHaveLength(1)
   })
 
   test.each(BREAKS)('a stream that breaks by %s is an error, after the text that had come', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
-    raw.on('raw', does.waits(frames.slice(0, 3), seen.promise, breaks))
-    const pieces: string[] = []
+    stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), seen.promise, breaks))
+    let text = ''
     const read = async () => {
       const answer = streamText({ model: make('raw'), prompt: 'go', maxRetries: 0, onError: () => {} })
-      for await (const part of answer.stream) {
+      for await (const part of answer.fullStream) {
         if (part.type === 'error') throw part.error
         if (part.type !== 'text-delta') continue
-        pieces.push(part.text)
-        if (pieces.join('') === 'one two') seen.resolve()
+        text += part.text
+        if (text === 'one two') seen.resolve()
       }
     }
-    expect(await thrownBy(read())).toBeInstanceOf(Error)
-    expect(pieces.join('')).toBe('one two')
+    const error = await thrownBy(read())
+    expect(error).toBeInstanceOf(Error)
+    expect(String(error)).not.toContain('secret')
+    expect(text).toBe('one two')
   })
 
   test('an abort reaches the provider within a second', async () => {
-    raw.on('raw', does.stalls(frames.slice(0, 2)))
-    const from = raw.calls.length
+    stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
+    const from = stage.raw.calls.length
     const controller = new AbortController()
     const answer = streamText({ model: make('raw'), prompt: 'go', abortSignal: controller.signal })
     let leftAt = Number.POSITIVE_INFINITY
-    for await (const part of answer.stream) {
+    for await (const part of answer.fullStream) {
       if (part.type !== 'text-delta') continue
       leftAt = performance.now()
       controller.abort()
     }
-    const ending = await (await raw.call(undefined, from)).aborted
+    const ending = await (await stage.raw.call(undefined, from)).aborted
     expect(ending.atMs - leftAt).toBeLessThan(1000)
   })
+})
+
+describe.each(MAJORS.map((line) => [line.major, line] as const))('%d', (_, { sdk: { generateText }, openai }) => {
+  test.each([
+    ['refers to what was said', undefined],
+    ['sends what was said, where nothing is to be stored', false],
+  ])('over two turns Responses %s', async (_, store) => {
+    const sent: string[] = []
+    const recording = Object.assign(
+      (input: string | URL | Request, init?: RequestInit) => {
+        sent.push(String(init?.body))
+        return fetch(input, init)
+      },
+      { preconnect: () => {} },
+    )
+    const model = openai({ ...at('/v1'), fetch: recording }).responses('small')
+    const first = await generateText({ model, prompt: 'say hello' })
+    const from = stage.mock.getRequests().length
+    await generateText({
+      model,
+      messages: [
+        { role: 'user', content: 'say hello' },
+        ...first.response.messages,
+        { role: 'user', content: 'weather in Oslo' },
+      ],
+      ...(store === undefined ? {} : { providerOptions: { openai: { store } } }),
+    })
+    expect(sent[1]?.includes('item_reference')).toBe(store === undefined)
+    expect(stage.mock.getRequests().slice(from)[0]?.body).toMatchObject({
+      messages: [{ content: 'say hello' }, { role: 'assistant', content: HELLO }, { content: 'weather in Oslo' }],
+    })
+  })
+})
+
+test.each([
+  ['openai', () => createOpenAI(at('/v1')).chat('small')],
+  ['openai-compatible', () => createOpenAICompatible({ name: 'weir', ...at('/v1') }).chatModel('small')],
+] as const)('an object, by the chat model of %s', async (_, make) => {
+  const output = ai.Output.object({ schema: z.object({ city: z.string(), degrees: z.number() }) })
+  const answer = await ai.generateText({ model: make(), output, prompt: 'as JSON' })
+  expect(answer.output).toEqual({ city: 'Oslo', degrees: 7 })
 })

@@ -1,16 +1,14 @@
 /** The official `@anthropic-ai/sdk`, of today and of the 0.x line, against the running program: Messages over a Chat Completions provider. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema'
 import Anthropic0 from 'anthropic-0'
 import { betaTool as betaTool0 } from 'anthropic-0/helpers/beta/json-schema'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
-import { calls, inSteps, says } from '../support/speech.ts'
 import { thrownBy } from '../support/thrown.ts'
-import { Upstream } from '../support/upstream.ts'
-import { BREAKS, HELLO, type Stage, startStage } from './stage.ts'
+import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
 
 setDefaultTimeout(30_000)
 
@@ -33,19 +31,7 @@ const LINES: readonly Line[] = [
   },
 ]
 
-let stage: Stage
-let raw: Upstream
-const frames = does.chatFrames(['one', ' two', ' three'])
-
-beforeAll(async () => {
-  raw = await Upstream.start()
-  stage = await startStage({ providers: { raw: raw.url }, models: { raw: ['raw/raw'], steps: ['raw/steps'] } })
-})
-
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]()
-  await raw[Symbol.asyncDispose]()
-})
+const stage = useStage()
 
 const USAGE = { input_tokens: 11, output_tokens: 7 }
 const user = (content: string) => [{ role: 'user' as const, content }]
@@ -115,9 +101,7 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
     })
 
     test('the tool runner, over three steps', async () => {
-      const oslo = { id: 'call_1', name: 'get_weather', json: '{"city":"Oslo"}' }
-      const rome = { id: 'call_2', name: 'get_weather', json: '{"city":"Rome"}' }
-      raw.on('steps', inSteps(calls('First Oslo.', oslo), calls('', rome), says('Done.')))
+      stage.raw.on('steps', THREE_STEPS)
       const cities: string[] = []
       const runnable = tool({
         name: 'get_weather',
@@ -141,15 +125,8 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
       expect(last.content).toMatchObject([{ type: 'text', text: 'Done.' }])
       expect(cities).toEqual(['Oslo', 'Rome'])
       // The model saw the whole conversation at every step.
-      const sent = raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']
-      expect(sent).toMatchObject([
-        { role: 'system', content: 'You are terse.' },
-        { role: 'user', content: 'Oslo, then Rome' },
-        { role: 'assistant', content: 'First Oslo.', tool_calls: [{ id: 'call_1' }] },
-        { role: 'tool', tool_call_id: 'call_1', content: '4 degrees' },
-        { role: 'assistant', tool_calls: [{ id: 'call_2' }] },
-        { role: 'tool', tool_call_id: 'call_2', content: '4 degrees' },
-      ])
+      const sent = stage.raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']
+      expect(sent).toMatchObject([{ role: 'system', content: 'You are terse.' }, ...afterThreeSteps(() => '4 degrees')])
       expect(statuses).toEqual([...runnerStatuses])
     })
   })
@@ -221,7 +198,7 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
 
   test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
-    raw.on('raw', does.waits(frames.slice(0, 3), seen.promise, breaks))
+    stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), seen.promise, breaks))
     let text = ''
     const read = async () => {
       for await (const event of await connect().messages.create({ ...ask('raw', 'go'), stream: true })) {
@@ -235,13 +212,13 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
   })
 
   test.each(BREAKS)('%s throws in the streaming helper', async (_, breaks) => {
-    raw.on('raw', does.waits(frames.slice(0, 3), Promise.resolve(), breaks))
+    stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), Promise.resolve(), breaks))
     expect(await thrownBy(connect().messages.stream(ask('raw', 'go')).finalMessage())).toBeInstanceOf(Error)
   })
 
   test('an abort reaches the provider within a second', async () => {
-    raw.on('raw', does.stalls(frames.slice(0, 2)))
-    const from = raw.calls.length
+    stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
+    const from = stage.raw.calls.length
     const stream = connect().messages.stream(ask('raw', 'go'))
     let leftAt = Number.POSITIVE_INFINITY
     stream.on('text', () => {
@@ -249,7 +226,7 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
       stream.abort()
     })
     expect(await thrownBy(stream.finalMessage())).toBeInstanceOf(Sdk.APIUserAbortError)
-    const ending = await (await raw.call(undefined, from)).aborted
+    const ending = await (await stage.raw.call(undefined, from)).aborted
     expect(ending.atMs - leftAt).toBeLessThan(1000)
   })
 })

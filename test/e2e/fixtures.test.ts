@@ -1,10 +1,12 @@
-/** Every recorded stream of every provider, sent by bare TCP through the running program and read by the official SDK of each dialect. */
+/** Every recorded stream of every provider, sent by bare TCP through the running program in packets of every size, and read by the official SDK and the strict grammar of each dialect. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import type { ProviderDialect } from '../../src/config/config.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
+import { saidBy } from '../laws/reading.ts'
+import { ask, type End, requestBytes } from '../support/caller.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
@@ -18,6 +20,7 @@ interface Heard {
   readonly calls: readonly { readonly name: string; readonly input: unknown }[]
 }
 
+const DIALECTS: readonly DialectName[] = ['chat', 'responses', 'messages']
 const PROVIDERS: readonly ProviderDialect[] = ['openai', 'azure', 'anthropic', 'gemini', 'bedrock']
 const upstreams = new Map<ProviderDialect, Upstream>()
 let gateway: Gateway
@@ -80,24 +83,58 @@ function checkHeard({ text, calls }: Heard, { expect: wanted }: Fixture): void {
     if (json !== undefined) expect(calls[index]?.input).toEqual(JSON.parse(json || '{}'))
 }
 
-/** The stream in packets that fall anywhere, and its clean end: what is missing only its content can tell. */
-function plays({ bytes, content_type }: Fixture) {
-  const size = Math.max(50, Math.ceil(bytes.length / 20))
+/** The stream in packets of so many bytes, and its clean end: what is missing only its content can tell. */
+function plays({ bytes, content_type }: Fixture, size: number) {
   const packets = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
     bytes.subarray(at * size, (at + 1) * size),
   )
   return does.stream(packets, { 'content-type': content_type })
 }
 
+const PATHS: Readonly<Record<DialectName, string>> = {
+  chat: '/v1/chat/completions',
+  responses: '/v1/responses',
+  messages: '/anthropic/v1/messages',
+}
+
+/** What a caller without an SDK gets: the answer as it came, and what it says where it is whole. */
+async function heardBy(dialect: DialectName, model: string): Promise<{ readonly end: End; readonly said?: Heard }> {
+  const asks = dialect === 'responses' ? { input: 'go' } : { messages: [{ role: 'user', content: 'go' }] }
+  const options = dialect === 'chat' ? { stream_options: { include_usage: true } } : {}
+  const body = { model, stream: true, ...asks, ...options }
+  const { status, end, text } = await ask(gateway.port, requestBytes(PATHS[dialect], { key: KEY, body }))
+  if (status !== 200 || end !== 'whole') return { end: status === 200 ? end : 'cut' }
+  return { end, said: saidBy(dialect, true, text) }
+}
+
+/** Packets of one byte cut every character and every line end; large streams would take minutes in them. */
+const SIZES = [1, 7, 1 << 24]
+const PACKETS_MAX = 10_000
+
 describe.each(PROVIDERS)('%s', (provider) => {
   const folder = provider === 'azure' ? 'openai/azure' : `${provider}/`
   const all = fixtures(folder).filter(({ content_type }) => content_type !== 'application/json')
 
-  test.each(all.map((fixture) => [fixture.file, fixture] as const))('%s', async (_, fixture) => {
-    upstreams.get(provider)?.otherwise(plays(fixture))
+  test.each(all.map((fixture) => [fixture.file, fixture] as const))('%s, by SDKs', async (_, fixture) => {
+    const size = Math.max(50, Math.ceil(fixture.bytes.length / 20))
+    upstreams.get(provider)?.otherwise(plays(fixture, size))
     for (const listen of Object.values(LISTENERS)) {
       if (fixture.expect.terminal) checkHeard(await listen(provider), fixture)
       else expect(await thrownBy(listen(provider))).toBeInstanceOf(Error)
     }
   })
+
+  test.each(all.map((fixture) => [fixture.file, fixture] as const))(
+    '%s, in packets of any size',
+    async (_, fixture) => {
+      for (const size of SIZES.filter((bytes) => fixture.bytes.length / bytes < PACKETS_MAX)) {
+        upstreams.get(provider)?.otherwise(plays(fixture, size))
+        for (const dialect of DIALECTS) {
+          const { end, said } = await heardBy(dialect, provider)
+          expect({ size, dialect, end }).toEqual({ size, dialect, end: fixture.expect.terminal ? 'whole' : 'cut' })
+          if (said !== undefined) checkHeard(said, fixture)
+        }
+      }
+    },
+  )
 })

@@ -1,6 +1,6 @@
 /** LangChain against the running program, in all three dialects. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { ChatAnthropic } from '@langchain/anthropic'
 import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
 import { type AIMessage, type AIMessageChunk, HumanMessage, ToolMessage } from '@langchain/core/messages'
@@ -9,26 +9,12 @@ import { ChatOpenAI } from '@langchain/openai'
 import { z } from 'zod'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
-import { calls, inSteps, says } from '../support/speech.ts'
 import { thrownBy } from '../support/thrown.ts'
-import { Upstream } from '../support/upstream.ts'
-import { BREAKS, HELLO, type Stage, startStage } from './stage.ts'
+import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
 
 setDefaultTimeout(30_000)
 
-let stage: Stage
-let raw: Upstream
-const frames = does.chatFrames(['one', ' two', ' three'])
-
-beforeAll(async () => {
-  raw = await Upstream.start()
-  stage = await startStage({ providers: { raw: raw.url }, models: { raw: ['raw/raw'], steps: ['raw/steps'] } })
-})
-
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]()
-  await raw[Symbol.asyncDispose]()
-})
+const stage = useStage()
 
 const openai = (model: string, useResponsesApi: boolean) =>
   new ChatOpenAI({
@@ -98,9 +84,7 @@ describe.each(Object.entries(MAKERS))('%s', (dialect, make) => {
     })
 
     test('a loop of three steps', async () => {
-      const oslo = { id: 'call_1', name: 'get_weather', json: '{"city":"Oslo"}' }
-      const rome = { id: 'call_2', name: 'get_weather', json: '{"city":"Rome"}' }
-      raw.on('steps', inSteps(calls('First Oslo.', oslo), calls('', rome), says('Done.')))
+      stage.raw.on('steps', THREE_STEPS)
       const model = make('steps').bindTools([get_weather])
       const history: (HumanMessage | AIMessage | ToolMessage)[] = [new HumanMessage('Oslo, then Rome')]
       for (;;) {
@@ -110,13 +94,9 @@ describe.each(Object.entries(MAKERS))('%s', (dialect, make) => {
         for (const call of answer.tool_calls) history.push(await get_weather.invoke({ ...call, type: 'tool_call' }))
       }
       expect(history.at(-1)?.text).toBe('Done.')
-      expect(raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject([
-        { role: 'user', content: 'Oslo, then Rome' },
-        { role: 'assistant', content: 'First Oslo.', tool_calls: [{ id: 'call_1' }] },
-        { role: 'tool', tool_call_id: 'call_1', content: '4 degrees' },
-        { role: 'assistant', tool_calls: [{ id: 'call_2' }] },
-        { role: 'tool', tool_call_id: 'call_2', content: '4 degrees' },
-      ])
+      expect(stage.raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject(
+        afterThreeSteps(() => '4 degrees'),
+      )
     })
 
     test('a call without arguments', async () => {
@@ -150,7 +130,7 @@ describe.each(Object.entries(MAKERS))('%s', (dialect, make) => {
 
   test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
-    raw.on('raw', does.waits(frames.slice(0, 3), seen.promise, breaks))
+    stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), seen.promise, breaks))
     let text = ''
     const read = async () => {
       for await (const piece of await make('raw').stream('go')) {
@@ -164,8 +144,8 @@ describe.each(Object.entries(MAKERS))('%s', (dialect, make) => {
   })
 
   test('an abort reaches the provider within a second', async () => {
-    raw.on('raw', does.stalls(frames.slice(0, 2)))
-    const from = raw.calls.length
+    stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
+    const from = stage.raw.calls.length
     const controller = new AbortController()
     let leftAt = Number.POSITIVE_INFINITY
     const read = async () => {
@@ -176,7 +156,7 @@ describe.each(Object.entries(MAKERS))('%s', (dialect, make) => {
       }
     }
     await thrownBy(read())
-    const ending = await (await raw.call(undefined, from)).aborted
+    const ending = await (await stage.raw.call(undefined, from)).aborted
     expect(ending.atMs - leftAt).toBeLessThan(1000)
   })
 })

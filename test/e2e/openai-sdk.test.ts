@@ -1,6 +1,6 @@
 /** The official `openai` SDK against the running program, with a provider simulator behind it. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import OpenAI from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
@@ -8,26 +8,12 @@ import { ask, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { thrownBy } from '../support/thrown.ts'
-import { Upstream } from '../support/upstream.ts'
-import { BREAKS, ERRORS, HELLO, type Stage, startStage, USAGE } from './stage.ts'
+import { BREAKS, ERRORS, FRAMES, HELLO, USAGE, useStage } from './stage.ts'
 
 setDefaultTimeout(30_000)
 
-let stage: Stage
-let raw: Upstream
-let client: OpenAI
-const frames = does.chatFrames(['one', ' two', ' three'])
-
-beforeAll(async () => {
-  raw = await Upstream.start()
-  stage = await startStage({ providers: { raw: raw.url }, models: { raw: ['raw/raw'] } })
-  client = new OpenAI({ apiKey: KEY, baseURL: `${stage.gateway.url}/v1`, maxRetries: 0 })
-})
-
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]()
-  await raw[Symbol.asyncDispose]()
-})
+const stage = useStage()
+const client = () => new OpenAI({ apiKey: KEY, baseURL: `${stage.gateway.url}/v1`, maxRetries: 0 })
 
 const user = (content: string) => [{ role: 'user' as const, content }]
 const weather = {
@@ -58,8 +44,8 @@ function runnableWeather() {
 
 describe('text', () => {
   test('whole', async () => {
-    const { data, response } = await client.chat.completions
-      .create({ model: 'small', messages: user('say hello') })
+    const { data, response } = await client()
+      .chat.completions.create({ model: 'small', messages: user('say hello') })
       .withResponse()
     expect(data.choices[0]?.message.content).toBe(HELLO)
     expect(data.choices[0]?.finish_reason).toBe('stop')
@@ -72,7 +58,7 @@ describe('text', () => {
   })
 
   test('streamed', async () => {
-    const stream = await client.chat.completions.create({ model: 'small', messages: user('say hello'), stream: true })
+    const stream = await client().chat.completions.create({ model: 'small', messages: user('say hello'), stream: true })
     const pieces: string[] = []
     for await (const chunk of stream) {
       expect(chunk.usage).toBeUndefined()
@@ -84,7 +70,7 @@ describe('text', () => {
 
   test('streamed with usage', async () => {
     const request = { model: 'small', messages: user('say hello'), stream_options: { include_usage: true } }
-    const stream = await client.chat.completions.create({ ...request, stream: true })
+    const stream = await client().chat.completions.create({ ...request, stream: true })
     let usage: unknown
     for await (const chunk of stream) usage = chunk.usage ?? usage
     expect(usage).toMatchObject(USAGE)
@@ -92,8 +78,8 @@ describe('text', () => {
 
   test('through the streaming helper, which gives the same as the whole answer', async () => {
     const request = { model: 'small', messages: user('say hello'), stream_options: { include_usage: true } }
-    const streamed = await client.chat.completions.stream(request).finalChatCompletion()
-    const whole = await client.chat.completions.create({ model: 'small', messages: user('say hello') })
+    const streamed = await client().chat.completions.stream(request).finalChatCompletion()
+    const whole = await client().chat.completions.create({ model: 'small', messages: user('say hello') })
     expect(streamed.choices[0]?.message.content).toBe(whole.choices[0]?.message.content ?? '')
     expect(streamed.choices[0]?.finish_reason).toBe('stop')
     expect(streamed.usage).toEqual(whole.usage)
@@ -104,10 +90,10 @@ describe('text', () => {
     ['say it badly', 'content_filter', 'I think'],
     ['say nothing', 'stop', ''],
   ] as const)('%s: %s', async (words, reason, text) => {
-    const whole = await client.chat.completions.create({ model: 'small', messages: user(words) })
+    const whole = await client().chat.completions.create({ model: 'small', messages: user(words) })
     expect(whole.choices[0]).toMatchObject({ finish_reason: reason, message: { content: text } })
-    const streamed = await client.chat.completions
-      .stream({ model: 'small', messages: user(words) })
+    const streamed = await client()
+      .chat.completions.stream({ model: 'small', messages: user(words) })
       .finalChatCompletion()
     expect(streamed.choices[0]).toMatchObject({ finish_reason: reason, message: { content: text } })
   })
@@ -115,7 +101,7 @@ describe('text', () => {
   test('in a shape that the SDK parses', async () => {
     const schema = z.object({ city: z.string(), degrees: z.number() })
     const request = { model: 'small', messages: user('as JSON'), response_format: zodResponseFormat(schema, 'weather') }
-    const parsed = await client.chat.completions.parse(request)
+    const parsed = await client().chat.completions.parse(request)
     expect(parsed.choices[0]?.message.parsed).toEqual({ city: 'Oslo', degrees: 7 })
     const body = stage.mock.getLastRequest()?.body
     expect(body).toMatchObject({
@@ -130,8 +116,8 @@ describe('tools', () => {
       const ask = async (messages: OpenAI.ChatCompletionMessageParam[]) => {
         const request = { model: 'small', messages, tools: [weather] }
         const answer = stream
-          ? await client.chat.completions.stream(request).finalChatCompletion()
-          : await client.chat.completions.create(request)
+          ? await client().chat.completions.stream(request).finalChatCompletion()
+          : await client().chat.completions.create(request)
         return answer.choices[0]
       }
       const messages: OpenAI.ChatCompletionMessageParam[] = user('weather in Oslo')
@@ -154,8 +140,8 @@ describe('tools', () => {
     const { tool, cities } = runnableWeather()
     const request = { model: 'small', messages: user('weather in Oslo and Rome'), tools: [tool] }
     const runner = stream
-      ? client.chat.completions.runTools({ ...request, stream: true })
-      : client.chat.completions.runTools(request)
+      ? client().chat.completions.runTools({ ...request, stream: true })
+      : client().chat.completions.runTools(request)
     expect(await runner.finalContent()).toBe('Seven degrees in Oslo, nineteen in Rome.')
     expect(cities.sort()).toEqual(['Oslo', 'Rome'])
     const sent = stage.mock.getLastRequest()?.body
@@ -171,8 +157,8 @@ describe('tools', () => {
   test('a call without arguments', async () => {
     const tools = [{ type: 'function' as const, function: { name: 'ask_oracle' } }]
     const request = { model: 'small', messages: user('ask the oracle'), tools }
-    const whole = await client.chat.completions.create(request)
-    const streamed = await client.chat.completions.stream(request).finalChatCompletion()
+    const whole = await client().chat.completions.create(request)
+    const streamed = await client().chat.completions.stream(request).finalChatCompletion()
     for (const answer of [whole, streamed])
       expect(answer.choices[0]?.message.tool_calls?.[0]).toMatchObject({
         function: { name: 'ask_oracle', arguments: '{}' },
@@ -191,7 +177,9 @@ describe('errors', () => {
   ] as const
   test.each(rows)('%s', async (model, kind, status, code, message) => {
     for (const stream of [false, true]) {
-      const asked = client.post<unknown>('/chat/completions', { body: { model, messages: user('say hello'), stream } })
+      const asked = client().post<unknown>('/chat/completions', {
+        body: { model, messages: user('say hello'), stream },
+      })
       const error = await thrownBy(asked)
       expect(error).toBeInstanceOf(kind)
       if (!(error instanceof OpenAI.APIError)) return
@@ -217,10 +205,10 @@ describe('errors', () => {
 
   test('a forbidden field and a missing one', async () => {
     const body = { model: 'small', messages: user('say hello'), metadata: {} }
-    const forbidden = await thrownBy(client.post('/chat/completions', { body }))
+    const forbidden = await thrownBy(client().post('/chat/completions', { body }))
     expect(forbidden).toBeInstanceOf(OpenAI.BadRequestError)
     expect(String(forbidden)).toContain('metadata')
-    const missing = await thrownBy(client.post('/chat/completions', { body: { model: 'small' } }))
+    const missing = await thrownBy(client().post('/chat/completions', { body: { model: 'small' } }))
     expect(missing).toMatchObject({ status: 400, param: 'messages' })
   })
 })
@@ -228,22 +216,22 @@ describe('errors', () => {
 describe('models', () => {
   test('are listed', async () => {
     const names: string[] = []
-    for await (const model of client.models.list()) {
+    for await (const model of client().models.list()) {
       expect(model).toMatchObject({ object: 'model', created: 0 })
       names.push(model.id)
     }
-    expect(names.sort()).toEqual([...Object.keys(ERRORS), 'raw', 'small'].sort())
+    expect(names.sort()).toEqual([...Object.keys(ERRORS), 'raw', 'small', 'steps'].sort())
   })
 })
 
 describe('a stream that breaks', () => {
-  const begun = frames.slice(0, 3)
+  const begun = FRAMES.slice(0, 3)
   test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
-    raw.on('raw', does.waits(begun, seen.promise, breaks))
+    stage.raw.on('raw', does.waits(begun, seen.promise, breaks))
     const pieces: string[] = []
     const read = async () => {
-      const stream = await client.chat.completions.create({ model: 'raw', messages: user('go'), stream: true })
+      const stream = await client().chat.completions.create({ model: 'raw', messages: user('go'), stream: true })
       for await (const chunk of stream) {
         pieces.push(chunk.choices[0]?.delta.content ?? '')
         if (pieces.at(-1) === ' two') seen.resolve()
@@ -255,8 +243,8 @@ describe('a stream that breaks', () => {
   })
 
   test.each(BREAKS)('%s throws in the streaming helper', async (_, breaks) => {
-    raw.on('raw', does.waits(begun, Promise.resolve(), breaks))
-    const helper = client.chat.completions.stream({ model: 'raw', messages: user('go') })
+    stage.raw.on('raw', does.waits(begun, Promise.resolve(), breaks))
+    const helper = client().chat.completions.stream({ model: 'raw', messages: user('go') })
     expect(await thrownBy(helper.finalContent())).toBeInstanceOf(Error)
   })
 
@@ -264,7 +252,7 @@ describe('a stream that breaks', () => {
     ['a clean end in the middle', begun, '0\r\n\r\n'],
     ['an error event', [...begun, 'data: {"error":{"message":"secret","code":500}}\n\n'], '0\r\n\r\n'],
   ] as const)('what came in one breath with %s reaches the caller all the same', async (_, pieces, tail) => {
-    raw.on('raw', does.inOneBreath(pieces, tail))
+    stage.raw.on('raw', does.inOneBreath(pieces, tail))
     const body = { model: 'raw', messages: user('go'), stream: true }
     const answer = await ask(stage.gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
     expect({ status: answer.status, end: answer.end }).toEqual({ status: 200, end: 'cut' })
@@ -276,12 +264,12 @@ describe('a stream that breaks', () => {
 
 describe('a caller that leaves', () => {
   test('in the middle of a stream: the provider is told within a second', async () => {
-    raw.on('raw', does.stalls(frames.slice(0, 2)))
-    const from = raw.calls.length
-    const stream = await client.chat.completions.create({ model: 'raw', messages: user('go'), stream: true })
+    stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
+    const from = stage.raw.calls.length
+    const stream = await client().chat.completions.create({ model: 'raw', messages: user('go'), stream: true })
     for await (const chunk of stream) if (chunk.choices[0]?.delta.content === 'one') break
     const leftAt = performance.now()
-    const ending = await (await raw.call(undefined, from)).aborted
+    const ending = await (await stage.raw.call(undefined, from)).aborted
     expect(ending.atMs - leftAt).toBeLessThan(1000)
     const line = await stage.gateway.line((one) => one['outcome'] === 'caller_left')
     expect(line).toMatchObject({ requested_model: 'raw', streamed: true, usage: 'estimated' })
@@ -291,12 +279,12 @@ describe('a caller that leaves', () => {
   test.each([true, false])(
     'before anything came: the provider is told within a second (streamed: %p)',
     async (stream) => {
-      raw.on('raw', does.silent())
-      const from = raw.calls.length
+      stage.raw.on('raw', does.silent())
+      const from = stage.raw.calls.length
       const controller = new AbortController()
       const request = { model: 'raw', messages: user('go'), stream }
-      const asked = thrownBy(client.chat.completions.create(request, { signal: controller.signal }))
-      const call = await raw.call(undefined, from)
+      const asked = thrownBy(client().chat.completions.create(request, { signal: controller.signal }))
+      const call = await stage.raw.call(undefined, from)
       const leftAt = performance.now()
       controller.abort()
       expect(await asked).toBeInstanceOf(OpenAI.APIUserAbortError)

@@ -1,16 +1,14 @@
 /** The official `openai` SDK, of today and of the major before, against the running program: Responses over a Chat Completions provider. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import OpenAI from 'openai'
 import { zodResponsesFunction, zodTextFormat } from 'openai/helpers/zod'
 import OpenAI6 from 'openai-6'
 import { z } from 'zod'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
-import { calls, inSteps, says } from '../support/speech.ts'
 import { thrownBy } from '../support/thrown.ts'
-import { Upstream } from '../support/upstream.ts'
-import { BREAKS, HELLO, type Stage, startStage } from './stage.ts'
+import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
 
 setDefaultTimeout(30_000)
 
@@ -20,19 +18,7 @@ const MAJORS: readonly (readonly [name: string, Sdk: typeof OpenAI])[] = [
   ['the major before', OpenAI6 as unknown as typeof OpenAI],
 ]
 
-let stage: Stage
-let raw: Upstream
-const frames = does.chatFrames(['one', ' two', ' three'])
-
-beforeAll(async () => {
-  raw = await Upstream.start()
-  stage = await startStage({ providers: { raw: raw.url }, models: { raw: ['raw/raw'], steps: ['raw/steps'] } })
-})
-
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]()
-  await raw[Symbol.asyncDispose]()
-})
+const stage = useStage()
 
 const USAGE = { input_tokens: 11, output_tokens: 7, total_tokens: 18 }
 const get_weather: OpenAI.Responses.FunctionTool = {
@@ -111,9 +97,7 @@ describe.each(MAJORS)('%s', (_, Sdk) => {
     })
 
     test('a loop of three steps, of whole items and of references to them', async () => {
-      const oslo = { id: 'call_1', name: 'get_weather', json: '{"city":"Oslo"}' }
-      const rome = { id: 'call_2', name: 'get_weather', json: '{"city":"Rome"}' }
-      raw.on('steps', inSteps(calls('First Oslo.', oslo), calls('', rome), says('Done.')))
+      stage.raw.on('steps', THREE_STEPS)
       for (const refers of [false, true]) {
         const input: Item[] = [{ role: 'user', content: 'Oslo, then Rome' }]
         let text = ''
@@ -127,14 +111,10 @@ describe.each(MAJORS)('%s', (_, Sdk) => {
           for (const { call_id } of callsOf(response))
             input.push({ type: 'function_call_output', call_id, output: `of ${call_id}` })
         }
-        expect(text).toBe('First Oslo.Done.')
-        expect(raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject([
-          { role: 'user', content: 'Oslo, then Rome' },
-          { role: 'assistant', content: 'First Oslo.', tool_calls: [{ id: 'call_1' }] },
-          { role: 'tool', tool_call_id: 'call_1', content: 'of call_1' },
-          { role: 'assistant', tool_calls: [{ id: 'call_2' }] },
-          { role: 'tool', tool_call_id: 'call_2', content: 'of call_2' },
-        ])
+        expect(text).toBe('First Oslo.Now Rome.Done.')
+        expect(stage.raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject(
+          afterThreeSteps((call) => `of ${call}`),
+        )
       }
     })
 
@@ -211,7 +191,7 @@ describe.each(MAJORS)('%s', (_, Sdk) => {
 
   test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
-    raw.on('raw', does.waits(frames.slice(0, 3), seen.promise, breaks))
+    stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), seen.promise, breaks))
     let text = ''
     const read = async () => {
       for await (const event of await connect().responses.create({ model: 'raw', input: 'go', stream: true })) {
@@ -225,13 +205,13 @@ describe.each(MAJORS)('%s', (_, Sdk) => {
   })
 
   test.each(BREAKS)('%s throws in the streaming helper', async (_, breaks) => {
-    raw.on('raw', does.waits(frames.slice(0, 3), Promise.resolve(), breaks))
+    stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), Promise.resolve(), breaks))
     expect(await thrownBy(answer(true, { model: 'raw', input: 'go' }))).toBeInstanceOf(Error)
   })
 
   test('an abort reaches the provider within a second', async () => {
-    raw.on('raw', does.stalls(frames.slice(0, 2)))
-    const from = raw.calls.length
+    stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
+    const from = stage.raw.calls.length
     const stream = connect().responses.stream({ model: 'raw', input: 'go' })
     let leftAt = Number.POSITIVE_INFINITY
     stream.on('response.output_text.delta', () => {
@@ -239,7 +219,7 @@ describe.each(MAJORS)('%s', (_, Sdk) => {
       stream.abort()
     })
     expect(await thrownBy(stream.finalResponse())).toBeInstanceOf(Sdk.APIUserAbortError)
-    const ending = await (await raw.call(undefined, from)).aborted
+    const ending = await (await stage.raw.call(undefined, from)).aborted
     expect(ending.atMs - leftAt).toBeLessThan(1000)
   })
 })

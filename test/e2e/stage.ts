@@ -1,9 +1,11 @@
-/** The stage of the end-to-end tests: a provider simulator that speaks like the real one, and the gateway in front of it. */
+/** The stage of the end-to-end tests: a provider simulator that speaks like the real one, a provider of bare TCP, and the gateway in front of both. */
 
+import { afterAll, beforeAll } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
-import { Gateway, type GatewaySetup } from '../support/gateway.ts'
+import { Gateway } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
-import type { Scenario } from '../support/upstream.ts'
+import { calls, inSteps, says } from '../support/speech.ts'
+import { type Scenario, Upstream } from '../support/upstream.ts'
 
 export const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } as const
 export const HELLO = 'Hello from the other side: 日本語, 👩‍👩‍👧‍👦 and "quotes"\n\twith tabs.'
@@ -73,26 +75,68 @@ async function startMock(): Promise<LLMock> {
   return mock
 }
 
-export interface Stage extends AsyncDisposable {
+/** A text that the provider of bare TCP sends in three pieces. */
+export const FRAMES = does.chatFrames(['one', ' two', ' three'])
+
+/** A model that asks for the weather twice, one call after the other, and says something before each. */
+export const THREE_STEPS = inSteps(
+  calls('First Oslo.', { id: 'call_1', name: 'get_weather', json: '{"city":"Oslo"}' }),
+  calls('Now Rome.', { id: 'call_2', name: 'get_weather', json: '{"city":"Rome"}' }),
+  says('Done.'),
+)
+
+/** What that model is asked at the last of its steps, whoever asks: what was said and called, each result behind its call. */
+export const afterThreeSteps = (result: (call: string) => string) => [
+  { role: 'user', content: 'Oslo, then Rome' },
+  { role: 'assistant', content: 'First Oslo.', tool_calls: [{ id: 'call_1' }] },
+  { role: 'tool', tool_call_id: 'call_1', content: result('call_1') },
+  { role: 'assistant', content: 'Now Rome.', tool_calls: [{ id: 'call_2' }] },
+  { role: 'tool', tool_call_id: 'call_2', content: result('call_2') },
+]
+
+export interface Stage {
+  /** Answers the model `small`, and one model an error. */
   readonly mock: LLMock
+  /** Answers the models `raw` and `steps` with what a test says. */
+  readonly raw: Upstream
   readonly gateway: Gateway
 }
 
-/** The simulator behind the model `small` and one model an error; further providers and models as the test says. */
-export async function startStage(more: GatewaySetup = { providers: {} }): Promise<Stage> {
-  const mock = await startMock()
+async function startStage(): Promise<Stage> {
+  const [mock, raw] = await Promise.all([startMock(), Upstream.start()])
   const errors = Object.fromEntries(Object.keys(ERRORS).map((name) => [name, [`mock/${name}`]]))
   const gateway = await Gateway.start({
-    ...more,
-    providers: { mock: `${mock.url}/v1`, ...more.providers },
-    models: { small: ['mock/mock-small'], ...errors, ...more.models },
+    providers: { mock: `${mock.url}/v1`, raw: raw.url },
+    models: { small: ['mock/mock-small'], ...errors, raw: ['raw/raw'], steps: ['raw/steps'] },
+  })
+  return { mock, raw, gateway }
+}
+
+/** The stage of a file of tests: it stands from before the first of them until after the last, and is not to be touched outside of them. */
+export function useStage(): Stage {
+  let standing: Stage | undefined
+  const stage = () => {
+    if (standing === undefined) throw new Error('the stage stands only while tests run')
+    return standing
+  }
+  beforeAll(async () => {
+    standing = await startStage()
+  })
+  afterAll(async () => {
+    const { gateway, raw, mock } = stage()
+    await gateway[Symbol.asyncDispose]()
+    await raw[Symbol.asyncDispose]()
+    await mock.stop()
   })
   return {
-    mock,
-    gateway,
-    async [Symbol.asyncDispose]() {
-      await gateway[Symbol.asyncDispose]()
-      await mock.stop()
+    get mock() {
+      return stage().mock
+    },
+    get raw() {
+      return stage().raw
+    },
+    get gateway() {
+      return stage().gateway
     },
   }
 }

@@ -4,12 +4,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fs from 'node:fs/promises'
 import net from 'node:net'
 import { gzipSync } from 'node:zlib'
-import OpenAI, { toFile } from 'openai'
+import OpenAI, { toFile as toFile7 } from 'openai'
+import OpenAI6, { toFile as toFile6 } from 'openai-6'
 import type { JsonObject } from '../../src/core/json.ts'
 import { bytesOf, joined, textOf } from '../support/bytes.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
+import { thrownBy } from '../support/thrown.ts'
 import { type Call, portOf, Upstream } from '../support/upstream.ts'
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024
@@ -25,7 +27,6 @@ const MADE = `{ "created": 1763650000,\n "size":"1024x1024", "data":[{"b64_json"
 
 let up: Upstream
 let gateway: Gateway
-let client: OpenAI
 
 beforeAll(async () => {
   up = await Upstream.start({
@@ -38,6 +39,8 @@ beforeAll(async () => {
     ),
     busy: does.json(429, '{}', { 'retry-after': '7' }),
     page: does.json(200, '<html></html>', { 'content-type': 'text/html' }),
+    empty: does.json(200, '{"created":1,"data":[]}'),
+    bare: does.json(200, '{"created":1}'),
   })
   // A form names no model in JSON.
   const formModel = (call: Call) => /name="model"\r\n\r\n(.*)\r\n/.exec(textOf(call.body))?.[1]
@@ -60,11 +63,12 @@ beforeAll(async () => {
       'falling-far': image({ targets: targets('down'), fallbacks: ['painter'] }),
       broken: image({ targets: targets('down', 'page') }),
       picky: image({ targets: targets('picky') }),
+      sparing: image({ targets: targets('empty', 'bare', 'image-2') }),
+      empty: image({ targets: targets('empty') }),
       busy: image({ targets: targets('busy') }),
       cloudy: image({ targets: [{ provider: 'azure', model: 'my deployment' }] }),
     },
   })
-  client = new OpenAI({ apiKey: KEY, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
 })
 
 afterAll(async () => {
@@ -104,10 +108,18 @@ async function readForm(call: Call): Promise<readonly (readonly unknown[])[]> {
   )
 }
 
-describe('the official SDK', () => {
+// What is used here is the same in both majors, but each brings types of its own.
+const MAJORS: readonly (readonly [name: string, Sdk: typeof OpenAI, toFile: typeof toFile7])[] = [
+  ['newest', OpenAI, toFile7],
+  ['the major before', OpenAI6 as unknown as typeof OpenAI, toFile6],
+]
+
+describe.each(MAJORS)('the official SDK, %s', (_, Sdk, toFile) => {
+  const client = () => new Sdk({ apiKey: KEY, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
+
   test('generates', async () => {
-    const { data, response } = await client.images
-      .generate({ model: 'brush', prompt: 'a weir', n: 2, size: '1024x1024', response_format: 'b64_json' })
+    const { data, response } = await client()
+      .images.generate({ model: 'brush', prompt: 'a weir', n: 2, size: '1024x1024', response_format: 'b64_json' })
       .withResponse()
     expect(data.data?.[0]?.b64_json).toBe('iVBORw0KGgo=')
     expect(data.usage).toEqual(USAGE)
@@ -127,7 +139,7 @@ describe('the official SDK', () => {
 
   test('edits one image', async () => {
     const image = await toFile(PNG, 'dam.png', { type: 'image/png' })
-    const made = await client.images.edit({ model: 'painter', prompt: 'höher', image, n: 2, quality: 'low' })
+    const made = await client().images.edit({ model: 'painter', prompt: 'höher', image, n: 2, quality: 'low' })
     expect(made.created).toBe(1763650000)
     expect(last().path).toBe('/v1/images/edits')
     expect(last().header('content-length')).toBe(String(last().body.length))
@@ -143,7 +155,7 @@ describe('the official SDK', () => {
   test('edits several images with a mask', async () => {
     const files = await Promise.all(['a.png', 'bü.png'].map((name) => toFile(PNG, name, { type: 'image/png' })))
     const mask = await toFile(PNG, 'mask.png', { type: 'image/png' })
-    await client.images.edit({ model: 'painter', prompt: 'both', image: files, mask })
+    await client().images.edit({ model: 'painter', prompt: 'both', image: files, mask })
     const sent = await readForm(last())
     expect(sent.slice(0, 2)).toEqual([
       ['model', 'image-1'],
@@ -158,7 +170,7 @@ describe('the official SDK', () => {
   })
 
   test('streams: the provider makes whole images, the SDK sees them completed', async () => {
-    const stream = await client.images.generate({ model: 'painter', prompt: 'a', stream: true, partial_images: 2 })
+    const stream = await client().images.generate({ model: 'painter', prompt: 'a', stream: true, partial_images: 2 })
     const events = await Array.fromAsync(stream)
     expect(events).toEqual([
       {
@@ -172,19 +184,29 @@ describe('the official SDK', () => {
     expect(last().json).toEqual({ model: 'image-1', prompt: 'a' })
     const image = await toFile(PNG, 'dam.png')
     const edits = await Array.fromAsync(
-      await client.images.edit({ model: 'painter', prompt: 'a', image, stream: true }),
+      await client().images.edit({ model: 'painter', prompt: 'a', image, stream: true }),
     )
     expect(edits.map(({ type }) => type)).toEqual(['image_edit.completed'])
     expect((await readForm(last())).map(([name]) => name)).toEqual(['model', 'prompt', 'image'])
   })
 
+  test('streams never nothing: an answer without images is none', async () => {
+    const stream = await client().images.generate({ model: 'sparing', prompt: 'a', stream: true })
+    expect((await Array.fromAsync(stream)).map((event) => event.type)).toEqual(['image_generation.completed'])
+    const error = await thrownBy(client().images.generate({ model: 'empty', prompt: 'a', stream: true }))
+    expect(error).toMatchObject({ status: 502, code: 'upstream_failed' })
+    expect(await client().images.generate({ model: 'empty', prompt: 'a' })).toMatchObject({ data: [] })
+  })
+
   test.each([
-    ['picky', OpenAI.BadRequestError],
-    ['busy', OpenAI.RateLimitError],
-    ['broken', OpenAI.InternalServerError],
-    ['nobody', OpenAI.NotFoundError],
+    ['picky', Sdk.BadRequestError],
+    ['busy', Sdk.RateLimitError],
+    ['broken', Sdk.InternalServerError],
+    ['nobody', Sdk.NotFoundError],
   ])('%s: throws the class that fits', async (model, kind) => {
-    const thrown: unknown = await client.images.generate({ model, prompt: 'a' }).catch((error: unknown) => error)
+    const thrown: unknown = await client()
+      .images.generate({ model, prompt: 'a' })
+      .catch((error: unknown) => error)
     expect(thrown).toBeInstanceOf(kind)
   })
 })

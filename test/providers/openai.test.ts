@@ -3,11 +3,13 @@ import type { Completion } from '../../src/core/completion.ts'
 import type { FinishReason } from '../../src/core/event.ts'
 import { Fault } from '../../src/core/fault.ts'
 import type { JsonValue } from '../../src/core/json.ts'
+import type { Message } from '../../src/core/request.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { decode, fold, textOf } from '../support/decode.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import { Random } from '../support/random.ts'
 import { cuts } from '../support/streams.ts'
+import { endpoint, plainRequest } from './requests.ts'
 
 function sha256(text: string): string {
   return new Bun.CryptoHasher('sha256').update(text).digest('hex')
@@ -102,6 +104,11 @@ describe('a whole body', () => {
     expect(completion.usage).toEqual({})
   })
 
+  test.each<[JsonValue]>([[null], ['none'], [0], [[]]])('no logprobs out of %j', (logprobs) => {
+    const choice = { index: 0, message: { content: 'Hi' }, logprobs, finish_reason: 'stop' }
+    expect(fold(openai.events({ choices: [choice] })).logprobs).toBeUndefined()
+  })
+
   const broken: readonly (readonly [string, JsonValue])[] = [
     ['an array', []],
     ['text', 'hello'],
@@ -161,5 +168,37 @@ describe('calls of servers that number them in their own way', () => {
       ['f', '{"n":2}'],
       ['g', '{}'],
     ])
+  })
+})
+
+describe('a cache mark', () => {
+  const marked = { cache_control: { type: 'ephemeral' } }
+  const a = { type: 'text', text: 'a' } as const
+  const b = { type: 'text', text: 'b' } as const
+  const rows: readonly (readonly [name: string, message: Message, content: JsonValue])[] = [
+    ['nowhere', { role: 'system', parts: [a, b] }, 'a\nb'],
+    [
+      'on the last text',
+      { role: 'system', parts: [a, { ...b, cache: {} }] },
+      [{ type: 'text', text: 'a\nb', ...marked }],
+    ],
+    [
+      'in between',
+      { role: 'system', parts: [a, { ...b, cache: {} }, a, b] },
+      [
+        { type: 'text', text: 'a\nb', ...marked },
+        { type: 'text', text: '\na\nb' },
+      ],
+    ],
+    [
+      'on a result',
+      { role: 'tool', callId: 'c', parts: [a, b], cache: {} },
+      [{ type: 'text', text: 'a\nb', ...marked }],
+    ],
+    ['on an empty result', { role: 'tool', callId: 'c', parts: [], cache: {} }, ''],
+  ]
+  test.each(rows)('%s: the text is divided behind it alone', async (_, message, content) => {
+    const { body } = await openai.request(plainRequest({ messages: [message] }), { endpoint: endpoint(), model: 'm' })
+    expect(JSON.parse(body).messages[0].content).toEqual(content)
   })
 })

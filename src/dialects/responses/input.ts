@@ -2,7 +2,7 @@
 
 import { Failure } from '../../core/error.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
-import type { TextPart } from '../../core/request.ts'
+import type { CacheMark, TextPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../complaint.ts'
 import type { Caller } from '../dialect.ts'
@@ -178,18 +178,29 @@ function argumentsOf(value: JsonValue | undefined): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** A string, or parts of which only text counts: images and all others are ignored (inference-api.md 2.6). */
+/**
+ * A string, or parts of which only text counts: images and all others are ignored (inference-api.md 2.6). The mark of a part that is
+ * ignored moves to the one before it, since it stands for all that precedes.
+ */
 function textParts(content: JsonValue | undefined, path: string): TextPart[] {
   if (content === undefined || content === null) return []
   if (typeof content === 'string') return [{ type: 'text', text: content }]
   if (!isArray(content)) throw invalid(path, 'must be a string or an array of parts')
-  return content.flatMap((part, index) => partOf(part, `${path}[${index}]`))
+  const parts: TextPart[] = []
+  for (const [index, part] of content.entries()) {
+    const { text, cache } = partOf(part, `${path}[${index}]`)
+    const last = parts.at(-1)
+    if (text !== '') parts.push({ type: 'text', text, cache })
+    else if (last !== undefined && cache !== undefined) parts[parts.length - 1] = { ...last, cache }
+  }
+  return parts
 }
 
-/** The mark of a part that is ignored is checked and goes with it. */
-function partOf(part: JsonValue, path: string): TextPart | [] {
+/** The text of a part, empty where it is ignored, and its mark. */
+function partOf(part: JsonValue, path: string): { readonly text: string; readonly cache: CacheMark | undefined } {
   if (!isObject(part)) throw invalid(path, 'must be an object')
-  const cache = cacheMark(part, path)
+  const mark = cacheMark(part, path)
+  const cache = mark && { ...mark, path: `${path}.cache_control` }
   switch (part['type']) {
     case 'input_text':
     case 'output_text':
@@ -197,10 +208,10 @@ function partOf(part: JsonValue, path: string): TextPart | [] {
       const { text } = part
       if (typeof text !== 'string')
         throw text === undefined ? missing(`${path}.text`) : invalid(`${path}.text`, 'must be a string')
-      return { type: 'text', text, cache }
+      return { text, cache }
     }
     default:
-      return []
+      return { text: '', cache }
   }
 }
 

@@ -71,12 +71,12 @@ export class OpenaiDecoder implements StreamDecoder {
     // What comes behind the finish is annotation (Azure) or usage (OpenRouter), never content.
     if (this.finished) return
     const delta = choice['delta'] ?? choice['message']
-    if (isObject(delta)) this.delta(delta, choice['logprobs'] ?? undefined, events)
+    if (isObject(delta)) this.delta(delta, isObject(choice['logprobs']) ? choice['logprobs'] : undefined, events)
     const reason = choice['finish_reason']
     if (typeof reason === 'string' && reason !== '') this.finish(reason, events)
   }
 
-  private delta(delta: JsonObject, logprobs: JsonValue | undefined, events: StreamEvent[]): void {
+  private delta(delta: JsonObject, logprobs: JsonObject | undefined, events: StreamEvent[]): void {
     const text = textOf(delta['content'])
     if (text !== '' || logprobs !== undefined) {
       events.push(logprobs === undefined ? { type: 'text', text } : { type: 'text', text, logprobs })

@@ -75,7 +75,7 @@ function openaiMessage(message: Message, names: ToolNames): JsonObject {
     case 'user':
       return { role: 'user', content: openaiParts(message.parts) }
     case 'tool':
-      return { role: 'tool', tool_call_id: message.callId, content: openaiText(message.parts, '\n') }
+      return { role: 'tool', tool_call_id: message.callId, content: openaiText(message.parts, '\n', message.cache) }
     case 'assistant':
       return {
         role: 'assistant',
@@ -98,10 +98,21 @@ function openaiMessage(message: Message, names: ToolNames): JsonObject {
   }
 }
 
-/** One string, as every server takes it; parts only where a cache mark must survive. */
-function openaiText(parts: readonly TextPart[], separator: string): JsonValue {
-  if (parts.some((part) => part.cache !== undefined)) return parts.map(openaiTextPart)
-  return parts.map((part) => part.text).join(separator)
+/**
+ * One string, as every server takes it; parts only where a cache mark must survive, and then divided behind the marks alone: in the next
+ * turn the mark has moved on, and what stands before it must read the same. `behind`: a mark on the whole.
+ */
+function openaiText(parts: readonly TextPart[], separator: string, behind?: CacheMark): JsonValue {
+  const pieces: TextPart[] = []
+  for (const [index, { text, cache }] of parts.entries()) {
+    const before = pieces.at(-1)
+    const mark = index === parts.length - 1 ? (behind ?? cache) : cache
+    const joined = index === 0 ? text : separator + text
+    if (before === undefined || before.cache !== undefined) pieces.push({ type: 'text', text: joined, cache: mark })
+    else pieces[pieces.length - 1] = { type: 'text', text: before.text + joined, cache: mark }
+  }
+  const [only = { text: '', cache: undefined }, ...more] = pieces
+  return more.length === 0 && only.cache === undefined ? only.text : pieces.map(openaiTextPart)
 }
 
 function openaiParts(parts: readonly UserPart[]): JsonValue {

@@ -249,8 +249,9 @@ describe('cache marks', () => {
     [{ type: 'ephemeral', ttl: null }, {}],
     [null, undefined],
   ])('%j is kept on its part', (mark, cache) => {
+    const wanted = cache && { ...cache, path: 'input[0].content[0].cache_control' }
     expect(messagesOf(marked(mark))).toEqual([
-      { role: 'user', parts: [{ type: 'text', text: 'a', cache: cache as never }] },
+      { role: 'user', parts: [{ type: 'text', text: 'a', cache: wanted as never }] },
     ])
   })
 
@@ -262,6 +263,26 @@ describe('cache marks', () => {
     const failure = failureOf(() => messagesOf(marked(mark)))
     expect(failure.row.status).toBe(400)
     expect(failure.detail.param).toBe(param)
+  })
+
+  test.each([
+    ['an image', { type: 'input_image', image_url: 'x' }],
+    ['an empty text', { type: 'input_text', text: '' }],
+  ])('that of %s moves to the text before it', (_, ignored) => {
+    const cache_control = { type: 'ephemeral', ttl: '1h' }
+    const texts = ['a', 'b'].map((text) => ({ type: 'input_text', text }))
+    const content = [...texts, { ...ignored, cache_control }, { type: 'input_text', text: 'c' }]
+    const cache = { ttl: '1h', path: 'input[0].content[2].cache_control' }
+    expect(messagesOf([{ role: 'user', content }])).toMatchObject([
+      {
+        role: 'user',
+        parts: [
+          { text: 'a', cache: undefined },
+          { text: 'b', cache },
+          { text: 'c', cache: undefined },
+        ],
+      },
+    ])
   })
 
   test('a part that is ignored has its mark checked all the same', () => {

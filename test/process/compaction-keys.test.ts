@@ -1,0 +1,58 @@
+/** Where the configuration has no keys that seal compacted conversations: the program makes one, and all its processes keep to it. */
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { JsonObject } from '../../src/core/json.ts'
+import { ask, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
+import * as does from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+
+setDefaultTimeout(30_000)
+
+const start = (upstream: Upstream, config: JsonObject) => Gateway.start({ providers: { up: upstream.url }, config })
+
+async function post(gateway: Gateway, path: string, input: unknown): Promise<JsonObject> {
+  const answer = await ask(gateway.port, requestBytes(path, { key: KEY, body: { model: 'm', input } }))
+  expect({ status: answer.status, text: answer.text }).toMatchObject({ status: 200 })
+  return JSON.parse(answer.text)
+}
+
+async function compacted(gateway: Gateway): Promise<unknown> {
+  const { output } = JSON.parse(JSON.stringify(await post(gateway, '/v1/responses/compact', 'The word is plum.')))
+  return output[0]
+}
+
+const goOn = (gateway: Gateway, item: unknown) =>
+  post(gateway, '/v1/responses', [item, { role: 'user', content: 'Which word?' }])
+
+describe('a key of its own', () => {
+  test('outlives the program, and is for its owner alone', async () => {
+    await using upstream = await Upstream.start()
+    upstream.otherwise(does.says('Plum.'))
+    const folder = await mkdtemp(join(tmpdir(), 'weir-keys-'))
+    try {
+      const first = await start(upstream, { data_dir: folder })
+      const item = await compacted(first)
+      await first[Symbol.asyncDispose]()
+      expect((await stat(join(folder, 'compaction.key'))).mode & 0o777).toBe(0o600)
+      await using second = await start(upstream, { data_dir: folder })
+      expect(await goOn(second, item)).toMatchObject({ status: 'completed' })
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  })
+
+  test('is the same for all workers', async () => {
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    upstream.otherwise(does.says('Plum.'))
+    await using gateway = await start(upstream, { ledger: { redis: redis.url }, workers: 2 })
+    const item = await compacted(gateway)
+    // Each on a connection of its own: the kernel deals them out over the workers.
+    for (let turn = 0; turn < 12; turn++) expect(await goOn(gateway, item)).toMatchObject({ status: 'completed' })
+  })
+})
