@@ -242,7 +242,8 @@ class Walk {
     if (interrupted !== undefined) throw interruptedFailure(interrupted)
     const call = new UpstreamCall(request, endpoint, stream, this.dueMs)
     const { toolNames } = request
-    this.current = { candidate, upstream, call, toolNames, tally: new Tally(this.inputTokens) }
+    const tally = new Tally(this.inputTokens, this.quote(candidate.model).maxOutputTokens)
+    this.current = { candidate, upstream, call, toolNames, tally }
     await send(call, provider)
     return this.current
   }

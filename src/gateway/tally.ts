@@ -1,6 +1,7 @@
 /** What one provider's answer has taken so far: its own figures where it gave them, else our count of what came. */
 
 import type { StreamEvent } from '../core/event.ts'
+import { Fault } from '../core/fault.ts'
 import { mergeUsage, type Usage } from '../core/usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
 
@@ -11,22 +12,38 @@ export interface Counted {
   readonly estimated: boolean
 }
 
+/** An event holds a token or more, so a provider that keeps to the limit it was given never sends so many times as many. */
+const LIMITS_MAX = 2
+/** Below it a limit means little: providers have least answers of their own. */
+const LIMIT_TOKENS_MIN = 16
+
 export class Tally {
   private reported: Usage = {}
   private readonly output = new OutputCount()
+  /** Events that said something. */
+  private events = 0
+  private readonly eventsMax: number
 
-  /** `inputTokens` is our estimate of the request. */
-  constructor(private readonly inputTokens: number) {}
+  /** `inputTokens` is our estimate of the request, `maxOutputTokens` what the provider may write, where that is limited. */
+  constructor(
+    private readonly inputTokens: number,
+    maxOutputTokens = Number.POSITIVE_INFINITY,
+  ) {
+    this.eventsMax = LIMITS_MAX * Math.max(maxOutputTokens, LIMIT_TOKENS_MIN)
+  }
 
+  /** Throws a `Fault` where the answer has no end: see `checkEnd`. */
   add(event: StreamEvent): void {
     switch (event.type) {
       case 'text':
       case 'refusal':
-        return this.output.addText(event.text)
+        this.output.addText(event.text)
+        return this.checkEnd(1)
       case 'tool-start':
         return this.output.addText(event.name)
       case 'tool-delta':
-        return this.output.addText(event.json)
+        this.output.addText(event.json)
+        return this.checkEnd(1)
       case 'usage':
         this.reported = mergeUsage(this.reported, event.usage)
         return
@@ -35,9 +52,20 @@ export class Tally {
     }
   }
 
-  /** Texts that were copied, as the insides of JSON strings. */
+  /** Texts that were copied, as the insides of JSON strings. Throws as `add` does. */
   addInsides(insides: readonly string[]): void {
     for (const inside of insides) this.output.addInside(inside)
+    this.checkEnd(insides.length)
+  }
+
+  /**
+   * A stream is cut once it is twice as long as its limit, in events and by our own count: a server may send each letter by itself, and
+   * our count may be wrong.
+   */
+  private checkEnd(events: number): void {
+    this.events += events
+    if (this.events > this.eventsMax && this.output.tokens > this.eventsMax)
+      throw new Fault('broken', 'the answer goes on beyond twice its output limit')
   }
 
   /**

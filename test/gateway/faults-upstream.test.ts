@@ -282,6 +282,44 @@ test('a stream that never ends is cut at the hard limit, and settled', async () 
   await (await endless.call()).ended
 })
 
+describe('an answer that is longer than twice its output limit', () => {
+  const LIMIT = 40
+  const frames = (text: string, count: number) => does.chatFrames(Array.from({ length: count }, () => text))
+  const asked = (text: string, count: number, body: JsonObject) => async () => {
+    await using upstream = await Upstream.start({ m: does.stream(frames(text, count)) })
+    await using alone = new Serving({ providers: { up: upstream.url }, models: { m: ['up/m'] } })
+    const answer = await send(alone.port, 'm', { stream: true, ...body })
+    const line = await alone.lineOf(answer.header('x-request-id'))
+    expect(alone.ledger.wrong).toEqual([])
+    const words = answer.text.split(JSON.stringify(text)).length - 1
+    return { end: answer.end, words, done: answer.text.includes('[DONE]'), line, call: await upstream.call() }
+  }
+
+  test.each([
+    ['max_tokens', { max_tokens: LIMIT }],
+    ['max_completion_tokens', { max_completion_tokens: LIMIT }],
+  ])('is cut there, and settled: %s', async (_, body) => {
+    const { end, words, done, line, call } = await asked('word', 100 * LIMIT, body)()
+    expect([end, done]).toEqual(['cut', false])
+    expect(words).toBeLessThanOrEqual(2 * LIMIT)
+    expect(line).toMatchObject({ outcome: 'provider_cut', usage: 'estimated' })
+    expect(Number(line['output_tokens'])).toBeGreaterThan(2 * LIMIT)
+    await call.ended
+  })
+
+  test.each([
+    ['just as long', 'word', 2 * LIMIT, { max_tokens: LIMIT }],
+    ['in letters, each an event', 'x', 4 * LIMIT, { max_tokens: LIMIT }],
+    ['in a few long events', 'word '.repeat(200), LIMIT, { max_tokens: LIMIT }],
+    ['with a limit too low to mean much', 'word', 30, { max_tokens: 1 }],
+    ['without a limit of the caller', 'word', 5000, {}],
+  ])('not so where it is %s', async (_, text, count, body) => {
+    const { end, words, done, line } = await asked(text, count, body)()
+    expect([end, words, done]).toEqual(['whole', count, true])
+    expect(line).toMatchObject({ outcome: 'completed', usage: 'provider' })
+  })
+})
+
 test('figures that no model can have used are our own count instead', async () => {
   const absurd = does
     .chatFrames(['Hi'])

@@ -84,7 +84,7 @@ describe('attempts', () => {
 
   test('pass over a provider in whose words the request cannot be put, as long as there is another', async () => {
     const image = { type: 'image_url', image_url: { url: 'https://pictures.test/a.png' } }
-    await using upstream = await Upstream.start({ a: does.says('a') })
+    await using upstream = await Upstream.start({ a: does.says('a'), b: busy })
     const bedrock = {
       dialect: 'bedrock',
       base_url: upstream.url,
@@ -94,7 +94,8 @@ describe('attempts', () => {
     }
     await using serving = new Serving({
       providers: { up: upstream.url, bedrock },
-      models: { both: ['bedrock/x', 'up/a'], alone: ['bedrock/x'] },
+      models: { both: ['bedrock/x', 'up/a'], alone: ['bedrock/x'], last: ['bedrock/x', 'up/b', 'up/a', 'up/c'] },
+      config: { routing: { max_attempts: 2 } },
     })
     const body = { messages: [{ role: 'user', content: [image] }] }
     const send = (model: string) =>
@@ -103,6 +104,14 @@ describe('attempts', () => {
     const alone = await send('alone')
     expect([alone.status, alone.text.includes('by address')]).toEqual([400, true])
     expect(upstream.calls.map(({ model }) => model)).toEqual(['a'])
+    // It was not asked, so it is none of the two attempts.
+    expect([...told(await send('last')), ...upstream.calls.map(({ model }) => model)]).toEqual([
+      200,
+      '2',
+      'a',
+      'b',
+      'a',
+    ])
     expect(serving.service.rests()).toEqual([])
   })
 
