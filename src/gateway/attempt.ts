@@ -20,6 +20,8 @@ interface Asking {
   readonly route?: Route | undefined
 }
 
+type AttemptParts = Pick<Gateway, 'breaker' | 'routing' | 'random' | 'alarm'>
+
 /** What a candidate gave. */
 export interface Answered<T> {
   readonly value: T
@@ -30,6 +32,13 @@ export interface Answered<T> {
 
 /** `retry-after` where no provider gave a figure. */
 const RETRY_SECONDS = 1
+/**
+ * A provider that breaks down answers 5xx to everybody at once. Each request goes on to the next after a time of its own, up to so much,
+ * so that they do not fall upon it in the same instant.
+ */
+const JITTER_MS_MAX = 100
+/** From this status on. */
+const BROKEN_DOWN = 500
 
 /**
  * Tries the candidates one after the other; `ask` throws a `Fault` for one that failed. A fault that is the caller's mistake is told
@@ -37,7 +46,7 @@ const RETRY_SECONDS = 1
  * the candidates did.
  */
 export function attempt<T>(
-  gateway: Gateway,
+  gateway: AttemptParts,
   candidates: readonly Candidate[],
   asking: Asking,
   ask: (candidate: Candidate) => Promise<T>,
@@ -53,7 +62,7 @@ class Attempts<T> {
   private unsent: Fault | undefined
 
   constructor(
-    private readonly gateway: Gateway,
+    private readonly gateway: AttemptParts,
     private readonly asking: Asking,
     private readonly ask: (candidate: Candidate) => Promise<T>,
   ) {}
@@ -104,11 +113,20 @@ class Attempts<T> {
         this.asking.route?.add(candidate, 'over the limit')
         return undefined
       }
+      await this.pause()
       const value = await this.try(candidate, permit)
       return value === undefined ? undefined : { ...value, candidate, permit }
     } finally {
       permit.release()
     }
+  }
+
+  /** Before the next candidate, where the last one broke down. */
+  private async pause(): Promise<void> {
+    const status = this.faults.at(-1)?.detail.status ?? 0
+    if (status < BROKEN_DOWN) return
+    const ms = this.gateway.random() * JITTER_MS_MAX
+    if (performance.now() + ms < this.asking.dueMs) await Bun.sleep(ms)
   }
 
   private async try(candidate: Candidate, permit: Permit): Promise<{ readonly value: T } | undefined> {

@@ -168,6 +168,7 @@ function buildParts(config: Config, lasting: Lasting): EdgeParts {
       routing: config.routing,
       breaker,
       affinity,
+      random: Math.random,
       explainRoute: config.listen.explainHeader,
       report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
       alarm: (message, fields) => logger.error(fields, message),

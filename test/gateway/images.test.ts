@@ -70,6 +70,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
     ledger: book,
     routing,
     breaker: new Breaker(),
+    random: () => 0,
     affinity: new Affinity(),
     explainRoute: false,
     isRevoked: () => false,
