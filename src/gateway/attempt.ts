@@ -71,7 +71,7 @@ class Attempts<T> {
     const { breaker, routing } = this.gateway
     for (const candidate of candidates) {
       if (this.made >= routing.maxAttempts || (this.made > 0 && performance.now() >= this.asking.dueMs)) break
-      const permit = breaker.enter(candidate.target)
+      const permit = breaker.enter(candidate.target) ?? (await breaker.enterByClaim(candidate.target))
       if (permit === undefined) {
         this.rest(candidate)
         continue
@@ -96,7 +96,7 @@ class Attempts<T> {
     const { breaker } = this.gateway
     const resting = candidates.flatMap((candidate) => {
       const rest = breaker.restOf(candidate.target)
-      return rest === undefined || (rest.asked && rest.restMs > 0) ? [] : [{ candidate, rest }]
+      return rest === undefined || (rest.asked && rest.restMs > 0 && !rest.probing) ? [] : [{ candidate, rest }]
     })
     resting.sort((one, other) => one.rest.restMs - other.rest.restMs)
     for (const { candidate } of resting) {

@@ -1,6 +1,6 @@
 /** What a worker serves: the parts that follow from a configuration, and what lives on through all configurations. */
 
-import { Catalog } from '../catalog/catalog.ts'
+import { Catalog, type TargetRef } from '../catalog/catalog.ts'
 import type { Config, ProviderConfig, ProviderDialect } from '../config/config.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
@@ -67,18 +67,23 @@ export class Service {
   private readonly breaker: Breaker
   private readonly affinity: Affinity
 
-  /** `spread` takes what the other workers should know. Throws `UnusableConfiguration`. */
+  /**
+   * `spread` takes what the other workers should know; `claim` says whether this one may find out about a target whose rest is over, and
+   * is absent where there are no others. Throws `UnusableConfiguration`.
+   */
   constructor(
     private config: Config,
     private readonly log: Pick<Log, 'logger' | 'request'>,
     private readonly ledger: Ledger,
     spread: (news: News) => void = () => {},
+    claim?: (target: TargetRef) => Promise<boolean>,
   ) {
     this.memory = itemMemory(config, sealerOf(config))
-    this.breaker = new Breaker(undefined, (rest) => {
+    const tell = (rest: Rest) => {
       logRest(log.logger, rest)
       spread({ about: 'rest', rest })
-    })
+    }
+    this.breaker = new Breaker(undefined, tell, claim)
     this.affinity = new Affinity(undefined, (place) => spread({ about: 'place', place }))
     const { memory, breaker, affinity } = this
     const { logger } = log

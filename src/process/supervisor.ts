@@ -11,6 +11,7 @@ import { Child } from './child.ts'
 import { type Control, openControl } from './control.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
 import type { Address, News } from './messages.ts'
+import { Probes } from './probes.ts'
 import { needsRestart, swap } from './reload.ts'
 import { remaining } from './targets.ts'
 
@@ -64,6 +65,7 @@ class Supervisor {
   private control: Control | undefined
   /** What the workers found out about targets: for new workers, and for those who ask. It decides nothing here. */
   private readonly health = new Breaker()
+  private readonly probes = new Probes(this.health)
   private accepting = false
   private ending = false
   private reloading = false
@@ -162,13 +164,18 @@ class Supervisor {
         }
       },
       onNews: (news) => this.spread(child, news),
+      onClaim: (target) => this.probes.grant(child.worker, target),
+      onGone: () => this.probes.gone(child.worker),
     })
     this.children.push(child)
     child.spawn()
   }
 
   private spread(from: Child, news: News): void {
-    if (news.about === 'rest') this.health.hear(news.rest)
+    if (news.about === 'rest') {
+      this.health.hear(news.rest)
+      this.probes.hear(news.rest)
+    }
     for (const child of this.children) if (child !== from) child.hear(news)
   }
 

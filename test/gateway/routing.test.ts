@@ -267,6 +267,13 @@ describe('resting', () => {
     on.serving.service.hear({ about: 'rest', rest: { ...rest, restMs: 0, rests: 0, probing: false } })
     expect(told(await on.ask('m'))).toEqual([200, '0'])
   })
+
+  test('a target that another worker probes has rested as long as it asked: it is asked where there is no other', async () => {
+    await using on = await stage({ a: does.says('a') }, { m: ['up/a'] })
+    const rest = { provider: 'up', model: 'a', restMs: 5000, rests: 1, asked: true, reason: 'rate_limited' } as const
+    on.serving.service.hear({ about: 'rest', rest: { ...rest, probing: true } })
+    expect(told(await on.ask('m'))).toEqual([200, '0'])
+  })
 })
 
 describe('what a candidate may cost', () => {

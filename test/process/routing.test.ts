@@ -91,6 +91,41 @@ test('a target that rests in one worker rests in all of them within a second, an
   for (const caller of callers) caller.close()
 })
 
+test('after a rest one request finds out, of all workers together, however many ask in the same instant', async () => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start({ b: does.says('b') })
+  const release = Promise.withResolvers<void>()
+  upstream.on(
+    'a',
+    does.inTurn(does.json(429, '', { 'retry-after': '1' }), async (call) => {
+      await release.promise
+      await does.says('a')(call)
+    }),
+  )
+  const asked = () => upstream.calls.filter(({ model }) => model === 'a').length
+  await using weir = await Weir.ready(config(upstream.url, redis.url))
+  const port = Number(new URL(weir.address).port)
+  const callers = await Promise.all(Array.from({ length: 30 }, () => Caller.connect(port)))
+  const [first] = callers
+  first?.send(request)
+  await first?.answer()
+  const rests = async () => (await askControl(join(weir.folder, 'data'), { ask: 'rests' }))?.['rests']
+  await until(async () => JSON.stringify(await rests()).includes('"restMs":0'))
+  for (const caller of callers) caller.send(request)
+  const counts: (string | undefined)[] = []
+  const answers = callers.map(async (caller) => {
+    counts.push((await caller.answer()).header('x-gateway-fallback-count'))
+  })
+  await until(async () => counts.length >= callers.length - 1)
+  expect(asked()).toBe(2)
+  expect(JSON.stringify(await rests())).toContain('"probing":true')
+  release.resolve()
+  await Promise.all(answers)
+  expect(counts).toEqual([...Array.from({ length: callers.length - 1 }, () => '1'), '0'])
+  await until(async () => JSON.stringify(await rests()) === '[]')
+  for (const caller of callers) caller.close()
+})
+
 test('weir explain says which targets rest', async () => {
   await using upstream = await Upstream.start({ a: does.json(429, '', { 'retry-after': '50' }), b: does.says('b') })
   await using weir = await Weir.ready(config(upstream.url))
