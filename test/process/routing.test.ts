@@ -111,16 +111,21 @@ test('after a rest one request finds out, of all workers together, however many 
   await first?.answer()
   const rests = async () => (await askControl(join(weir.folder, 'data'), { ask: 'rests' }))?.['rests']
   await until(async () => JSON.stringify(await rests()).includes('"restMs":0'))
+  // Stopped, so that all of them find requests when they go on.
+  const workers = await weir.workers()
+  for (const pid of workers) process.kill(pid, 'SIGSTOP')
   for (const caller of callers) caller.send(request)
+  for (const pid of workers) process.kill(pid, 'SIGCONT')
   const counts: (string | undefined)[] = []
   const answers = callers.map(async (caller) => {
     counts.push((await caller.answer()).header('x-gateway-fallback-count'))
   })
-  await until(async () => counts.length >= callers.length - 1)
-  expect(asked()).toBe(2)
-  expect(JSON.stringify(await rests())).toContain('"probing":true')
+  await until(async () => counts.length + asked() - 1 === callers.length)
+  const meanwhile = JSON.stringify(await rests())
   release.resolve()
   await Promise.all(answers)
+  expect(asked()).toBe(2)
+  expect(meanwhile).toContain('"probing":true')
   expect(counts).toEqual([...Array.from({ length: callers.length - 1 }, () => '1'), '0'])
   await until(async () => JSON.stringify(await rests()) === '[]')
   for (const caller of callers) caller.close()
