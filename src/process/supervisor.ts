@@ -4,6 +4,7 @@
  */
 
 import type { Admin } from '../admin/app.ts'
+import type { Figures } from '../admin/metrics.ts'
 import type { Config } from '../config/config.ts'
 import { Breaker } from '../gateway/breaker.ts'
 import { AddressProblem, authority, explain, probe } from './address.ts'
@@ -13,7 +14,7 @@ import { dieOnUncaught, type Log, openLog } from './log.ts'
 import type { Address, News } from './messages.ts'
 import { Probes } from './probes.ts'
 import { needsRestart, swap } from './reload.ts'
-import { remaining } from './targets.ts'
+import { remaining, targetsOf } from './targets.ts'
 
 /** A worker that dies so often before it accepts will not do better the next time. */
 const EARLY_DEATHS_MAX = 3
@@ -129,7 +130,7 @@ class Supervisor {
   private async openAdmin(address: Address): Promise<Admin> {
     const { openAdmin } = await import('../admin/app.ts')
     try {
-      this.admin = openAdmin(address, () => this.reasons())
+      this.admin = openAdmin(address, { reasons: () => this.reasons(), figures: () => this.figures() })
       return this.admin
     } catch (error) {
       throw new StartProblem([`admin: ${explain(address, error)}`])
@@ -239,6 +240,17 @@ class Supervisor {
     if (current !== undefined) this.health.keep(remaining(current, loaded.config))
     this.config = loaded.config
     return []
+  }
+
+  private figures(): Figures {
+    const targets = this.config === undefined ? [] : targetsOf(this.config)
+    return {
+      targets: targets.map((target) => ({ target, rest: this.health.restOf(target) })),
+      workers: {
+        configured: this.children.length,
+        ready: this.children.filter(({ state }) => state === 'ready').length,
+      },
+    }
   }
 
   private async reasons(): Promise<readonly string[]> {

@@ -72,6 +72,9 @@ test('a target that rests in one worker rests in all of them within a second, an
   const rests = async () => (await askControl(join(weir.folder, 'data'), { ask: 'rests' }))?.['rests']
   await until(async () => isArray(await rests()) && JSON.stringify(await rests()) !== '[]')
   const toldMs = performance.now()
+  const metrics = await (await fetch(`${weir.admin}/metrics`)).text()
+  expect(metrics).toContain('\nweir_target_resting{provider="up",model="a"} 1\n')
+  expect(metrics).toContain('\nweir_target_resting{provider="up",model="b"} 0\n')
   // What the supervisor knows the workers have been told by then; the message may still be on its way.
   while (performance.now() - toldMs < 1000) await weir.readyz()
   expect(asked).toBe(1)
