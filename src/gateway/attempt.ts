@@ -3,6 +3,7 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import { Failure } from '../core/error.ts'
 import { Fault, type FaultKind } from '../core/fault.ts'
+import { conceal } from '../providers/upstream.ts'
 import type { Permit, Rest } from './breaker.ts'
 import type { Gateway } from './gateway.ts'
 import type { Flight } from './in-flight.ts'
@@ -20,7 +21,7 @@ interface Asking {
   readonly route?: Route | undefined
 }
 
-type AttemptParts = Pick<Gateway, 'breaker' | 'routing' | 'random' | 'alarm'>
+type AttemptParts = Pick<Gateway, 'breaker' | 'routing' | 'random' | 'alarm' | 'upstreams'>
 
 /** What a candidate gave. */
 export interface Answered<T> {
@@ -137,8 +138,9 @@ class Attempts<T> {
       permit.succeeded()
       this.note(candidate, startedMs)
       return { value }
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error
+    } catch (thrown) {
+      if (!(thrown instanceof Fault)) throw thrown
+      const error = this.shown(candidate, thrown)
       this.note(candidate, startedMs, error)
       if (error.detail.unsent === true) {
         this.made--
@@ -156,6 +158,12 @@ class Attempts<T> {
       this.faults.push(error)
       return undefined
     }
+  }
+
+  /** Its words may reach the caller, wherever in an answer they stood. */
+  private shown({ target }: Candidate, fault: Fault): Fault {
+    const upstream = this.gateway.upstreams.get(target.provider)
+    return upstream === undefined ? fault : conceal(fault, upstream.endpoint)
   }
 
   private note(candidate: Candidate, startedMs: number, fault?: Fault): void {

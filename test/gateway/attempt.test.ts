@@ -28,6 +28,7 @@ async function waited(fault: Fault, random: number, dueMs: number): Promise<numb
     breaker: new Breaker(),
     routing: { maxAttempts: 3, totalTimeoutMs: HOUR },
     random: () => random,
+    upstreams: new Map(),
     alarm: () => {},
   }
   const asking = {
