@@ -68,6 +68,18 @@ const rows: Readonly<Record<string, Row>> = {
     kind: 'rate_limited',
     retryAfter: /^(?:59|60)$/,
   },
+  '429, a limit that is used up': {
+    does: http(429, '', { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m4s' }),
+    told: limited,
+    kind: 'rate_limited',
+    retryAfter: /^60$/,
+  },
+  // Limits stand on every answer; what is wrong here is something else.
+  '500, a limit that is used up': {
+    does: http(500, '', { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m4s' }),
+    told: failed,
+    kind: 'failed',
+  },
   '500, JSON': { does: http(500, said('x')), told: failed, kind: 'failed' },
   '500, HTML': { does: http(500, '<html>', html), told: failed, kind: 'failed' },
   '500, nothing': { does: http(500, ''), told: failed, kind: 'failed' },
@@ -250,6 +262,13 @@ test('a connection that is closed under a request: the POST is not sent twice by
   expect(fickle.calls.length).toBe(2)
   await alone.idle()
   expect(alone.ledger.wrong).toEqual([])
+})
+
+test('no compression is asked for: what is not compressed can be counted as it comes', async () => {
+  await using plain = await Upstream.start({ m: does.says('Hi') })
+  await using alone = new Serving({ providers: { up: plain.url }, models: { m: ['up/m'] } })
+  for (const [, body] of modes) expect((await send(alone.port, 'm', body)).status).toBe(200)
+  expect(plain.calls.map((call) => call.header('accept-encoding'))).toEqual(['identity', 'identity'])
 })
 
 test('the name of a model comes from the configuration, whatever the provider calls itself', async () => {
