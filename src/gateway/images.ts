@@ -7,6 +7,7 @@ import { Failure } from '../core/error.ts'
 import { Fault } from '../core/fault.ts'
 import type { ImageFigures, ImageRequest } from '../core/image.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
+import { isAbsurd, type Usage } from '../core/usage.ts'
 import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
 import { imagePrice } from '../ledger/price.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
@@ -142,16 +143,24 @@ class ImageWalk {
     return {
       model: model.name,
       provider: target.provider,
-      price: model.price && imagePrice(model.price, figures?.usage ?? {}),
+      price: model.price && imagePrice(model.price, this.believed(figures?.usage ?? {})),
       counted: this.count(figures),
       images: figures?.images ?? this.order.image.images,
     }
   }
 
-  private count(figures: ImageFigures | undefined): Counted {
-    const { input, output } = figures?.usage ?? {}
+  /** What a provider's mistake would be counts as not reported. */
+  private believed({ input, output }: Usage): Usage {
     return {
-      usage: { ...figures?.usage, input: input ?? this.estimate.input, output: output ?? this.estimate.output },
+      input: isAbsurd(input, this.estimate.input) ? undefined : input,
+      output: isAbsurd(output, this.estimate.output) ? undefined : output,
+    }
+  }
+
+  private count(figures: ImageFigures | undefined): Counted {
+    const { input, output } = this.believed(figures?.usage ?? {})
+    return {
+      usage: { input: input ?? this.estimate.input, output: output ?? this.estimate.output },
       estimated: input === undefined || output === undefined || figures?.images === undefined,
     }
   }

@@ -250,6 +250,7 @@ class Walk {
 
   private bill({ candidate, tally }: Call, whole: boolean): Bill {
     const { model, target } = candidate
+    if (tally.disbelieved) this.gateway.alarm('a provider reports a usage that cannot be', { ...target })
     return { model: model.name, provider: target.provider, price: model.price, counted: tally.count(whole) }
   }
 

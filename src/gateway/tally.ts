@@ -2,7 +2,7 @@
 
 import type { StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
-import { mergeUsage, type Usage } from '../core/usage.ts'
+import { isAbsurd, mergeUsage, type Usage } from '../core/usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
 
 /** Usage without gaps. */
@@ -84,13 +84,16 @@ export class Tally {
       estimated: input === undefined || written !== output,
     }
   }
-}
 
-/** Beyond ten times our own count and this, a figure is a provider's mistake: hidden instructions and reasoning do not take so much. */
-const UNSEEN_TOKENS_MAX = 1_000_000
+  /** True where the provider reported what no model can have used: a mistake that its operator should hear of. */
+  get disbelieved(): boolean {
+    const { input, output } = this.reported
+    return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.output.tokens)
+  }
+}
 
 /** A provider's figure, unless it cannot be: 0 where there was something, or absurdly much. Then it counts as not reported. */
 function believed(reported: number | undefined, counted: number): number | undefined {
   if (reported === undefined || (reported === 0 && counted > 0)) return undefined
-  return reported > 10 * counted + UNSEEN_TOKENS_MAX ? undefined : reported
+  return isAbsurd(reported, counted) ? undefined : reported
 }

@@ -339,7 +339,7 @@ describe('an answer that is longer than twice its output limit', () => {
   })
 })
 
-test('figures that no model can have used are our own count instead', async () => {
+test('figures that no model can have used are our own count instead, and the operator is told', async () => {
   const absurd = does
     .chatFrames(['Hi'])
     .map((frame) => frame.replace(/"usage":\{.*?\}/, '"usage":{"prompt_tokens":1e12,"completion_tokens":1e12}'))
@@ -349,6 +349,8 @@ test('figures that no model can have used are our own count instead', async () =
   const line = await alone.lineOf(answer.header('x-request-id'))
   expect(line).toMatchObject({ usage: 'estimated', outcome: 'completed' })
   expect(Number(line['cost_micro_usd'])).toBeLessThan(1000)
+  const alarms = alone.lines.filter(({ level }) => level === 'error')
+  expect(alarms).toMatchObject([{ msg: 'a provider reports a usage that cannot be', provider: 'up', model: 'm' }])
 })
 
 test('more requests at once than the runtime sends by itself: none waits for another', async () => {

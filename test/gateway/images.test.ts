@@ -191,8 +191,11 @@ describe('what is held and what is charged', () => {
     expect(stage.book.reservations).toBe(0)
   })
 
-  test('tokens that the provider left out are estimated, never 0', async () => {
-    await using stage = await startStage(byToken, { up: does.json(200, data(2)) })
+  test.each([
+    ['left out', {}],
+    ['cannot have used', { usage: { input_tokens: 1e12, output_tokens: 5e7 } }],
+  ])('tokens that the provider %s are estimated, never 0', async (_, more) => {
+    await using stage = await startStage(byToken, { up: does.json(200, data(2, more)) })
     await stage.make({ ...low, n: 2 })
     const [end] = stage.book.settlements
     expect(end?.amounts.outputTokens).toBe(544)
