@@ -78,9 +78,16 @@ export class Tally {
     const output = believed(this.reported.output, counted)
     const written = output === undefined ? counted : whole ? output : Math.max(output, counted)
     const read = input ?? this.inputTokens
-    const cachedInput = this.reported.cachedInput && Math.min(this.reported.cachedInput, read)
+    const { cachedInput, cacheWrite5m, cacheWrite1h, reasoning } = this.reported
     return {
-      usage: { ...this.reported, cachedInput, input: read, output: written },
+      usage: {
+        input: read,
+        cachedInput: atMost(read, cachedInput),
+        cacheWrite5m: atMost(read, cacheWrite5m),
+        cacheWrite1h: atMost(read, cacheWrite1h),
+        output: written,
+        reasoning: atMost(written, reasoning),
+      },
       estimated: input === undefined || written !== output,
     }
   }
@@ -90,6 +97,11 @@ export class Tally {
     const { input, output } = this.reported
     return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.output.tokens)
   }
+}
+
+/** A part is no larger than the whole that it is of. */
+function atMost(whole: number, part: number | undefined): number | undefined {
+  return part === undefined ? undefined : Math.min(part, whole)
 }
 
 /** A provider's figure, unless it cannot be: 0 where there was something, or absurdly much. Then it counts as not reported. */

@@ -339,6 +339,25 @@ describe('an answer that is longer than twice its output limit', () => {
   })
 })
 
+test.each([
+  ['input', '"prompt_tokens":1e12,"completion_tokens":2'],
+  ['output', '"prompt_tokens":9,"completion_tokens":5e7'],
+  ['cached input', '"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":5e7}'],
+  [
+    'what was written to a cache',
+    '"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cache_write_tokens":1e12}',
+  ],
+])('an absurd figure costs its caller nothing: %s', async (_, usage) => {
+  const absurd = does.chatFrames(['Hi']).map((frame) => frame.replace(/"usage":\{.*?\}/, `"usage":{${usage}}`))
+  await using lying = await Upstream.start({ m: does.stream(absurd) })
+  await using alone = new Serving({ providers: { up: lying.url }, models: { m: ['up/m'] } })
+  for (const [, body] of modes) {
+    const answer = await send(alone.port, 'm', body)
+    expect(answer.status).toBe(200)
+    expect(Number((await alone.lineOf(answer.header('x-request-id')))['cost_micro_usd'])).toBeLessThan(1000)
+  }
+})
+
 test('figures that no model can have used are our own count instead, and the operator is told', async () => {
   const absurd = does
     .chatFrames(['Hi'])
