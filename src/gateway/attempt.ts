@@ -19,6 +19,8 @@ interface Asking {
   /** False where the limits of the caller do not allow what this candidate may cost: then it is passed over. */
   readonly affords: (candidate: Candidate) => Promise<boolean>
   readonly route?: Route | undefined
+  /** The candidate that was asked last has failed: what is still open of it ends, and nothing is charged for it. */
+  readonly drop: () => void
 }
 
 type AttemptParts = Pick<Gateway, 'breaker' | 'routing' | 'random' | 'alarm' | 'upstreams'>
@@ -139,6 +141,8 @@ class Attempts<T> {
       this.note(candidate, startedMs)
       return { value }
     } catch (thrown) {
+      // What was interrupted is charged.
+      if (this.asking.flight.interrupted === undefined) this.asking.drop()
       if (!(thrown instanceof Fault)) throw thrown
       const error = this.shown(candidate, thrown)
       this.note(candidate, startedMs, error)

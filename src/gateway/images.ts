@@ -70,8 +70,6 @@ class ImageWalk {
     try {
       return await this.ask(candidates, excluded, held)
     } catch (error) {
-      // After an error of our own the call may still be under way.
-      this.current?.call.abort()
       const { interrupted } = order.flight
       if (interrupted === undefined) throw error
       if (this.current !== undefined) note(order.trace, this.current.candidate, undefined)
@@ -106,7 +104,7 @@ class ImageWalk {
     const { image, trace } = order
     const route = gateway.explainRoute ? new Route() : undefined
     const affords = ({ model }: Candidate) => held.requote(this.quote(model))
-    const asking = { ...order, dueMs, route, affords }
+    const asking = { ...order, dueMs, route, affords, drop: () => this.drop() }
     const { candidate, value } = await attempt(gateway, candidates, asking, (each) => this.make(each))
     const fallbacks = candidates.indexOf(candidate)
     note(trace, candidate, fallbacks)
@@ -115,6 +113,11 @@ class ImageWalk {
     const { text, body } = value
     const answered = { requestedModel: image.model, servedModel: candidate.model.name, fallbacks }
     return { text, body, ...answered, route: route?.text(excluded) }
+  }
+
+  private drop(): void {
+    this.current?.call.abort()
+    this.current = undefined
   }
 
   private async make(candidate: Candidate): Promise<Made> {

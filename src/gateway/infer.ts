@@ -100,8 +100,6 @@ class Walk {
     try {
       return request.stream ? await this.stream(candidates, held) : await this.whole(candidates, held)
     } catch (error) {
-      // After an error of our own the call may still be under way.
-      this.current?.call.abort()
       const { interrupted } = order.flight
       if (interrupted === undefined) throw error
       await this.leave(held, interrupted)
@@ -137,13 +135,19 @@ class Walk {
   ): Promise<Attempted<T> & { readonly fallbacks: number }> {
     const { dueMs, route } = this
     const affords = ({ model }: Candidate) => held.requote(this.quote(model))
-    const answered = await attempt(this.gateway, candidates, { ...this.order, dueMs, route, affords }, ask)
+    const asking = { ...this.order, dueMs, route, affords, drop: () => this.drop() }
+    const answered = await attempt(this.gateway, candidates, asking, ask)
     const { candidate } = answered
     this.gateway.affinity.served(candidate, this.conversation)
     // Where the conversation stayed with a later candidate, those before it in the configuration were passed over, too.
     const fallbacks = Math.max(candidates.indexOf(candidate), this.resolution.candidates.indexOf(candidate))
     note(this.order.trace, candidate, fallbacks)
     return { ...answered, fallbacks }
+  }
+
+  private drop(): void {
+    this.current?.call.abort()
+    this.current = undefined
   }
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {

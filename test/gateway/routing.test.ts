@@ -1,6 +1,6 @@
 /** Who is asked for a request, in which order, and who is not: resting, limits, automatic selection, conversations that stay. */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, spyOn, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
@@ -113,6 +113,32 @@ describe('attempts', () => {
       'a',
     ])
     expect(serving.service.rests()).toEqual([])
+  })
+
+  test('that failed are over: nothing of them is left open, or charged to a caller that leaves before the next', async () => {
+    // The longest wait before the next candidate.
+    using _drawn = spyOn(Math, 'random').mockReturnValue(0.999)
+    await using on = await stage({ a: busy, b: does.says('b') }, { m: ['up/a', 'up/b'] })
+    for (let i = 0; i < 2; i++) await on.ask('m')
+    const caller = await Caller.connect(on.serving.port)
+    caller.send(bytes('m'))
+    // The third failure is told: from then on the next is waited for.
+    while (on.serving.news.every(({ about }) => about !== 'rest')) await new Promise(setImmediate)
+    caller.reset()
+    await on.serving.idle()
+    const line = on.serving.lines.findLast(({ msg }) => msg === 'request')
+    expect(line).toMatchObject({ outcome: 'caller_left', attempts: [{ model: 'a', error: 'overloaded' }] })
+    expect(line).not.toHaveProperty('cost_micro_usd')
+    expect(on.asked()).toEqual(['a', 'b', 'a', 'b', 'a'])
+  })
+
+  test.each([
+    ['an error', does.stalls([...does.chatFrames(['Hi']).slice(0, 2), 'data: {"error":{"message":"x"}}\n\n'])],
+    ['nonsense', does.stalls([...does.chatFrames(['Hi']).slice(0, 2), 'data: nonsense\n\n'])],
+  ])('that stream %s to a caller who wants a whole answer are let go', async (_, scenario) => {
+    await using on = await stage({ a: scenario, b: does.says('b') }, { m: ['up/a', 'up/b'] })
+    expect(told(await on.ask('m'))).toEqual([200, '1'])
+    expect((await (await on.upstream.call('a')).aborted).by).toBe('gateway')
   })
 
   test('the caller’s mistake is told at once, and nobody rests for it', async () => {
