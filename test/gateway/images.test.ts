@@ -41,6 +41,8 @@ interface Stage extends AsyncDisposable {
   readonly book: Book
   readonly upstream: Upstream
   readonly line: RequestLine | undefined
+  /** Called between a provider that broke down and the next. */
+  whenPaused(then: () => void): void
   make(body: object, before?: (interrupt: (why: 'caller_left' | 'drained') => void) => void): Promise<ImageAnswer>
 }
 
@@ -64,13 +66,17 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
   if (key === undefined) throw new Error('no key')
   const routing = { maxAttempts: 3, totalTimeoutMs: 10_000 }
   const ignore = () => undefined
+  let paused: () => void = ignore
   const gateway = {
     catalog,
     upstreams,
     ledger: book,
     routing,
     breaker: new Breaker(),
-    random: () => 0,
+    random: () => {
+      paused()
+      return 0
+    },
     affinity: new Affinity(),
     explainRoute: false,
     isRevoked: () => false,
@@ -81,6 +87,9 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
   return {
     book,
     upstream,
+    whenPaused(then) {
+      paused = then
+    },
     get line() {
       return line
     },
@@ -262,6 +271,14 @@ describe('interrupted', () => {
       [120_000, 3, why],
     ])
     expect(stage.book.settlements[0]?.estimated).toBe(true)
+  })
+
+  test('between a provider that failed and the next nothing is charged', async () => {
+    await using stage = await startStage({ image: 40_000 }, { first: does.json(500, ''), second: does.silent() })
+    const made = failureOf(stage.make({}, (interrupt) => stage.whenPaused(() => interrupt('caller_left'))))
+    expect((await made).failure).toBe('shutting_down')
+    expect(stage.upstream.calls.map(({ model }) => model)).toEqual(['first'])
+    expect(stage.book.settlements.map((end) => [end.amounts.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
   })
 
   test('before a provider was asked nothing is charged', async () => {
