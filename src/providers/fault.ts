@@ -91,6 +91,8 @@ function kindOf(status: number, text: ErrorText): FaultKind {
     case 422:
       return OUR_KEY.test(text.message) ? 'credential' : 'rejected'
     case 401:
+    // An account without credit: nobody but the operator can mend that, either.
+    case 402:
     case 403:
       return 'credential'
     case 404:

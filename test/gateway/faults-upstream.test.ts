@@ -88,6 +88,7 @@ const rows: Readonly<Record<string, Row>> = {
   '504': { does: http(504, '<html>', html), told: late, kind: 'timeout' },
   '529': { does: http(529, said('x')), told: busy, kind: 'overloaded', retryAfter: /^1$/ },
   '401': { does: http(401, said('wrong key sk-abcdefgh12345678')), told: failed, kind: 'credential' },
+  '402': { does: http(402, said('Insufficient balance')), told: failed, kind: 'credential' },
   '403': { does: http(403, said('not your project')), told: failed, kind: 'credential' },
   '408': { does: http(408, ''), told: late, kind: 'timeout' },
   '409': { does: http(409, ''), told: failed, kind: 'failed' },
