@@ -294,7 +294,9 @@ test('a stream that never ends is cut at the hard limit, and settled', async () 
     },
   })
   const provider = { dialect: 'openai', base_url: endless.url, api_key: 'k', total_timeout_ms: 500 }
-  await using alone = new Serving({ providers: { up: provider }, models: { m: ['up/m'] } })
+  // Without a limit on what it may write, which would cut it sooner.
+  const unlimited = { targets: [{ provider: 'up', model: 'm' }], price: { input: 1, output: 10 } }
+  await using alone = new Serving({ providers: { up: provider }, models: { m: unlimited } })
   const answer = await send(alone.port, 'm', { stream: true })
   expect([answer.status, answer.end, answer.text.includes('[DONE]')]).toEqual([200, 'cut', false])
   expect(await alone.lineOf(answer.header('x-request-id'))).toMatchObject({ outcome: 'timed_out', usage: 'estimated' })
