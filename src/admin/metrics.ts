@@ -32,7 +32,8 @@ export class Metrics {
     }
     const ofTargets = (name: string, help: string, value: (rest: Rest | undefined) => number) =>
       gauge(name, help, ['provider', 'model'], (its) => {
-        for (const { target, rest } of figures().targets) its.set({ ...target }, value(rest))
+        for (const { target, rest } of figures().targets)
+          its.set({ provider: target.provider, model: target.model }, value(rest))
       })
     ofTargets(
       'weir_target_resting',

@@ -3,7 +3,7 @@
  * provider anything.
  */
 
-import type { TargetRef } from '../catalog/catalog.ts'
+import { type TargetRef, targetKey } from '../catalog/catalog.ts'
 import type { Fault, FaultKind } from '../core/fault.ts'
 
 /** decisions.md 2. */
@@ -106,14 +106,14 @@ export class Breaker {
   }
 
   /** True where it neither rests nor has yet to prove itself. */
-  isWell({ provider, model }: TargetRef): boolean {
-    const health = this.healths.get(keyOf(provider, model))
+  isWell(target: TargetRef): boolean {
+    const health = this.healths.get(targetKey(target))
     return health === undefined || health.rests === 0
   }
 
   /** The rest of a target that is not well. */
-  restOf({ provider, model }: TargetRef): Rest | undefined {
-    const health = this.healths.get(keyOf(provider, model))
+  restOf(target: TargetRef): Rest | undefined {
+    const health = this.healths.get(targetKey(target))
     return health === undefined || health.rests === 0 ? undefined : this.restOfHealth(health)
   }
 
@@ -230,7 +230,7 @@ export class Breaker {
   }
 
   private of({ provider, model }: TargetRef): Health {
-    const key = keyOf(provider, model)
+    const key = targetKey({ provider, model })
     let health = this.healths.get(key)
     if (health === undefined) {
       health = { ...FRESH, target: { provider, model } }
@@ -259,11 +259,6 @@ const FRESH = {
   claiming: false,
   generation: 0,
 } as const satisfies Omit<Health, 'target'>
-
-/** No name of a provider holds a slash. */
-function keyOf(provider: string, model: string): string {
-  return `${provider}/${model}`
-}
 
 function record(health: Health, failed: 0 | 1): void {
   health.recent = ((health.recent << 1) | failed) & ((1 << LAST) - 1)

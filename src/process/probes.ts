@@ -3,7 +3,7 @@
  * asks a provider anything here.
  */
 
-import type { TargetRef } from '../catalog/catalog.ts'
+import { type TargetRef, targetKey } from '../catalog/catalog.ts'
 import type { Breaker, Rest } from '../gateway/breaker.ts'
 
 /** The supervisor heard of a rest a little later than the worker that began it, and so sees it end later. */
@@ -22,7 +22,7 @@ export class Probes {
   grant(worker: number, target: TargetRef): boolean {
     const rest = this.health.restOf(target)
     if (rest === undefined) return true
-    const key = keyOf(target)
+    const key = targetKey(target)
     const holder = this.holders.get(key)
     if (holder !== undefined) return holder === worker
     if (rest.restMs > LATE_MS) return false
@@ -32,7 +32,7 @@ export class Probes {
 
   /** A worker has told something of a target. */
   hear(rest: Rest): void {
-    if (!rest.probing) this.holders.delete(keyOf(rest))
+    if (!rest.probing) this.holders.delete(targetKey(rest))
   }
 
   gone(worker: number): void {
@@ -63,9 +63,4 @@ export class Claims {
     this.waiting.get(id)?.(granted)
     this.waiting.delete(id)
   }
-}
-
-/** No name of a provider holds a slash. */
-function keyOf({ provider, model }: TargetRef): string {
-  return `${provider}/${model}`
 }

@@ -1,6 +1,6 @@
 /** The targets of a configuration, and which of them are the same in the next: what is known of their health holds on for these alone. */
 
-import type { TargetRef } from '../catalog/catalog.ts'
+import { type TargetRef, targetKey } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
 
 /**
@@ -19,7 +19,7 @@ export function remaining(current: Config, next: Config): (target: TargetRef) =>
       .map(({ name }) => name),
   )
   const targets = byKey(next)
-  return (target) => unchanged.has(target.provider) && targets.has(keyOf(target))
+  return (target) => unchanged.has(target.provider) && targets.has(targetKey(target))
 }
 
 /** Each target once, in the order of the file, whichever models share it. */
@@ -28,10 +28,5 @@ export function targetsOf(config: Config): readonly TargetRef[] {
 }
 
 function byKey(config: Config): ReadonlyMap<string, TargetRef> {
-  return new Map(config.models.flatMap(({ targets }) => targets.map((target) => [keyOf(target), target] as const)))
-}
-
-/** No name of a provider holds a slash. */
-function keyOf({ provider, model }: TargetRef): string {
-  return `${provider}/${model}`
+  return new Map(config.models.flatMap(({ targets }) => targets.map((target) => [targetKey(target), target] as const)))
 }
