@@ -16,8 +16,8 @@ export class Probes {
   /** The worker that finds out, by target; until it tells what it found, or is gone. */
   private readonly holders = new Map<string, number>()
 
-  /** `health` is what all workers have told. */
-  constructor(private readonly health: Pick<Breaker, 'restOf'>) {}
+  /** `health` is what all workers have told, through here. */
+  constructor(private readonly health: Pick<Breaker, 'restOf' | 'hear'>) {}
 
   grant(worker: number, target: TargetRef): boolean {
     const rest = this.health.restOf(target)
@@ -32,6 +32,7 @@ export class Probes {
 
   /** A worker has told something of a target. */
   hear(rest: Rest): void {
+    this.health.hear(rest)
     if (!rest.probing) this.holders.delete(targetKey(rest))
   }
 

@@ -173,10 +173,7 @@ class Supervisor {
   }
 
   private spread(from: Child, news: News): void {
-    if (news.about === 'rest') {
-      this.health.hear(news.rest)
-      this.probes.hear(news.rest)
-    }
+    if (news.about === 'rest') this.probes.hear(news.rest)
     for (const child of this.children) if (child !== from) child.hear(news)
   }
 

@@ -255,7 +255,6 @@ describe('other workers', () => {
     const probes = new Probes(supervisor)
     for (const worker of [0, 1, 2]) {
       const tell = (rest: Rest) => {
-        supervisor.hear(rest)
         probes.hear(rest)
         for (const [other, breaker] of breakers.entries()) if (other !== worker) breaker.hear(rest)
       }

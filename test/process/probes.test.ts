@@ -21,11 +21,7 @@ describe('the supervisor', () => {
     const clock = { ms: 0 }
     const health = new Breaker(() => clock.ms)
     const probes = new Probes(health)
-    const hear = (told: Rest) => {
-      health.hear(told)
-      probes.hear(told)
-    }
-    return { clock, probes, hear }
+    return { clock, probes, hear: (told: Rest) => probes.hear(told) }
   }
 
   test('grants a target whose rest is over to one worker, until that one has told what it found', () => {
