@@ -17,7 +17,7 @@ interface Asking {
   readonly flight: Pick<Flight, 'interrupted'>
   readonly trace: Pick<Trace, 'attempts'>
   /** False where the limits of the caller do not allow what this candidate may cost: then it is passed over. */
-  readonly affords: (candidate: Candidate) => Promise<boolean>
+  readonly affords: (candidate: Candidate) => boolean | Promise<boolean>
   readonly route?: Route | undefined
   /** The candidate that was asked last has failed: what is still open of it ends, and nothing is charged for it. */
   readonly drop: () => void
@@ -112,7 +112,8 @@ class Attempts<T> {
   /** Undefined where the candidate failed and the next one is to be tried. */
   private async attempt(candidate: Candidate, permit: Permit): Promise<Answered<T> | undefined> {
     try {
-      if (!(await this.asking.affords(candidate))) {
+      const affords = this.asking.affords(candidate)
+      if (!(typeof affords === 'boolean' ? affords : await affords)) {
         this.asking.route?.add(candidate, 'over the limit')
         return undefined
       }

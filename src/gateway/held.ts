@@ -90,10 +90,17 @@ export class Held implements AsyncDisposable, Ticking {
    * Another candidate is to be asked, which may be dearer. False where a limit does not allow the difference, or the ledger cannot be
    * asked: then that candidate is not to be. What was held before stays held.
    */
-  async requote(quote: Quote): Promise<boolean> {
+  requote(quote: Quote): boolean | Promise<boolean> {
+    if (isSame(quote, this.quote)) return true
     const [held, wanted] = [slice(this.quote, 0), slice(quote, 0)]
-    const dearer = wanted.costMicroUsd > held.costMicroUsd || wanted.outputTokens > held.outputTokens
-    if (dearer && !(await this.ledger.extend(this.reservation, NOTHING, wanted).catch(refused))) return false
+    if (wanted.costMicroUsd > held.costMicroUsd || wanted.outputTokens > held.outputTokens)
+      return this.grow(quote, wanted)
+    this.quote = quote
+    return true
+  }
+
+  private async grow(quote: Quote, wanted: Amounts): Promise<boolean> {
+    if (!(await this.ledger.extend(this.reservation, NOTHING, wanted).catch(refused))) return false
     this.quote = quote
     return true
   }
@@ -150,6 +157,17 @@ function letPass(error: unknown): void {
 function refused(error: unknown): false {
   letPass(error)
   return false
+}
+
+/** The first candidate's is held already, as a rule: nothing is to be counted again. */
+function isSame(one: Quote, other: Quote): boolean {
+  return (
+    one.price === other.price &&
+    one.inputTokens === other.inputTokens &&
+    one.maxOutputTokens === other.maxOutputTokens &&
+    one.images === other.images &&
+    one.atOnce === other.atOnce
+  )
 }
 
 /** The input, and output up to the next slice beyond what is written. */

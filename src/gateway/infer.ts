@@ -60,7 +60,7 @@ interface Streaming {
  * Answers a request, or throws the `Failure` that its caller is told. A whole answer is settled when this returns; a stream settles
  * itself when it ends, and lands the flight.
  */
-export async function infer(gateway: Gateway, order: Order): Promise<Answer> {
+export function infer(gateway: Gateway, order: Order): Promise<Answer> {
   return new Walk(gateway, order).answer()
 }
 

@@ -52,7 +52,9 @@ export async function receiveBytes(
   refuseEncoded(request.headers)
   // Silence is ours to bound from here on: Bun would end an upload below 16 KiB/s, and a stream that says nothing, after 10 s.
   server.timeout(request, 0)
-  const bytes = await ticker.within(BODY_MS, readBody(request), bodyTimeout)
+  const reading = readBody(request)
+  const isThere = Bun.peek.status(reading) === 'fulfilled'
+  const bytes = await (isThere ? reading : ticker.within(BODY_MS, reading, bodyTimeout))
   request.signal.addEventListener('abort', () => flight.interrupt('caller_left'), { once: true })
   if (request.signal.aborted) flight.interrupt('caller_left')
   return { key, bytes }

@@ -12,7 +12,7 @@ import type { Account, Allowance, Amounts, Hold, Settlement } from './ledger.ts'
 export interface Terms {
   /** From a reservation's start or last extension until it counts as lost. */
   readonly leaseMs: number
-  /** How long a settled or cancelled reservation is remembered. */
+  /** How long a settled or cancelled reservation is remembered, for verbs that come twice; 0: not at all. */
   readonly endedMs: number
   /** How long a lost one is: a settlement until then corrects what was charged for it. */
   readonly lostMs: number

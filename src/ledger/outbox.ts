@@ -11,7 +11,7 @@ import { usageOf } from './counted.ts'
 import { openDatabase, type Schema } from './database.ts'
 import { GroupCommit } from './group-commit.ts'
 import type { Account } from './ledger.ts'
-import { LOG_SQL, LogWriter, settledRow } from './log-rows.ts'
+import { LOG_SQL, LogWriter, RowBatch, settledRow } from './log-rows.ts'
 import { UsageSums } from './usage-sums.ts'
 import { dayOf } from './window.ts'
 
@@ -19,7 +19,7 @@ export const OUTBOX_FILE = 'outbox.sqlite'
 
 /** State of an entry: 0 to be sent, 1 taken, 2 given up: nobody can tell whether it was taken. */
 export const OUTBOX_SCHEMA: Schema = {
-  version: 1,
+  version: 2,
   checked: ['outbox'],
   sql: `
     CREATE TABLE outbox (
@@ -197,7 +197,9 @@ export class Outbox implements SettlementLog {
     const now = this.now()
     const { statements } = this
     const usage = new UsageSums()
-    for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent, usage)
+    const rows = new RowBatch()
+    for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent, { usage, rows })
+    this.writer.batch(rows)
     for (const [id, mark] of this.marks) {
       if (mark === 'sent') statements.sent.run(now, id)
       else if (mark === 'taken') statements.taken.run(now, id)
@@ -213,7 +215,7 @@ export class Outbox implements SettlementLog {
   }
 
   /** A settlement that is written down already stays as it was first written. */
-  private put(entry: Entry, now: number, isSent: boolean, sums: UsageSums): void {
+  private put(entry: Entry, now: number, isSent: boolean, into: { usage: UsageSums; rows: RowBatch }): void {
     const { account, closing, heldMicroUsd } = entry
     const { changes } = this.statements.insert.run(
       closing.id,
@@ -223,14 +225,14 @@ export class Outbox implements SettlementLog {
     )
     if (changes === 0) return
     const times = { admittedMs: closing.admittedMs, endedMs: now }
-    this.writer.row(
+    into.rows.add(
       settledRow(closing.id, account, times, closing.settlement, closing.direct ? 'direct' : 'settled', heldMicroUsd),
     )
     const usage = usageOf(closing.settlement)
     if (usage === undefined) return
     const { organization, key } = account
     const model = closing.settlement.model ?? ''
-    sums.add({ day: dayOf(closing.admittedMs), organization, key, model }, usage)
+    into.usage.add({ day: dayOf(closing.admittedMs), organization, key, model }, usage)
   }
 }
 

@@ -23,11 +23,21 @@ export function costMicroUsd(usage: Usage, price: Price, images = 0): number {
   const written5m = usage.cacheWrite5m ?? 0
   const written1h = usage.cacheWrite1h ?? 0
   const plain = Math.max(0, (usage.input ?? 0) - cached - written5m - written1h)
-  return roundedUp(
-    [plain, cached, written5m, written1h, usage.output ?? 0],
-    [input, price.cachedInput ?? input, write5m, price.cacheWrite1h ?? write5m, price.output ?? 0],
+  const output = usage.output ?? 0
+  const [cachedPrice, write1h] = [price.cachedInput ?? input, price.cacheWrite1h ?? write5m]
+  const outputPrice = price.output ?? 0
+  const imagePrice = price.image ?? 0
+  const sum = plain * input + cached * cachedPrice + written5m * write5m + written1h * write1h + output * outputPrice
+  const cost = Math.ceil(sum / PER_MILLION) + images * imagePrice
+  // Below 2^53 products and sums of whole numbers are exact; the quotient is then less than one unit in the last place off, which
+  // cannot reach a whole number that it does not equal, as the sum has at most six digits behind the point. Every real request is there
+  // (10^7 tokens at $900 a million).
+  if (sum <= Number.MAX_SAFE_INTEGER && cost <= MICRO_USD_MAX) return cost
+  return exact(
+    [plain, cached, written5m, written1h, output],
+    [input, cachedPrice, write5m, write1h, outputPrice],
     images,
-    price.image ?? 0,
+    imagePrice,
   )
 }
 
@@ -42,16 +52,7 @@ export function imagePrice(price: Price, reported: Usage): Price {
   return priced && (counted || image === undefined) ? tokens : { image }
 }
 
-/** Numbers where every partial sum is exact, which is every real request (10^7 tokens at $900 a million); BigInt beyond. */
-function roundedUp(tokens: readonly number[], prices: readonly number[], images: number, imagePrice: number): number {
-  let sum = 0
-  for (let i = 0; i < tokens.length; i++) sum += (tokens[i] ?? 0) * (prices[i] ?? 0)
-  const cost = Math.ceil(sum / PER_MILLION) + images * imagePrice
-  // Below 2^53 products and sums of whole numbers are exact; the quotient is then less than one unit in the last place off, which
-  // cannot reach a whole number that it does not equal, as the sum has at most six digits behind the point.
-  return sum <= Number.MAX_SAFE_INTEGER && cost <= MICRO_USD_MAX ? cost : exact(tokens, prices, images, imagePrice)
-}
-
+/** The same in BigInt: numbers of any size. */
 function exact(tokens: readonly number[], prices: readonly number[], images: number, imagePrice: number): number {
   let sum = 0n
   for (let i = 0; i < tokens.length; i++) sum += BigInt(tokens[i] ?? 0) * BigInt(prices[i] ?? 0)

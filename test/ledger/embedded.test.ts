@@ -134,7 +134,7 @@ describe('the file', () => {
     const database = new Database(join(at, LEDGER_FILE), { create: true })
     database.run('PRAGMA user_version = 99')
     database.close()
-    expect(() => EmbeddedLedger.open(at)).toThrow('was written by another version of weir (format 99, this one has 1)')
+    expect(() => EmbeddedLedger.open(at)).toThrow('was written by another version of weir (format 99, this one has 2)')
   })
 
   test('that cannot be there is said so', () => {

@@ -81,7 +81,7 @@ export class MemoryBook implements Book {
     const known = reservations.get(hold.id)
     if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }
     const limits = limitsOf(account)
-    const scopes = this.advanced(account, now)
+    const scopes = this.tried(account, now)
     if (known !== undefined)
       return { outcome: 'granted', admittedMs: known.admittedMs, allowances: allowances(scopes, limits) }
     const tokens = sum(hold.amounts.inputTokens, hold.amounts.outputTokens)
@@ -140,7 +140,7 @@ export class MemoryBook implements Book {
       now,
     )
     this.keep(scopes)
-    this.end(known, 'settled', now + this.terms.endedMs)
+    this.end(known, 'settled', now)
     this.count(known, settlement)
     this.changes.ended(known, isLate ? 'late' : 'settled', settlement)
     return 'settled'
@@ -169,7 +169,7 @@ export class MemoryBook implements Book {
       scope.requests = giveBack(scope.requests, 1, 1, limits[i]?.requestsPerMinute, Math.max(0, now - known.admittedMs))
     }
     this.keep(scopes)
-    this.end(known, 'cancelled', now + this.terms.endedMs)
+    this.end(known, 'cancelled', now)
     if (known.postedMicroUsd > 0) {
       this.changes.used(known, known.model, usageOfLost(known.postedInput, known.postedOutput, known.postedMicroUsd))
     }
@@ -184,7 +184,7 @@ export class MemoryBook implements Book {
   figures(account: Account): FiguresOf {
     const now = this.clock.now()
     this.reapUntil(account.organization, now)
-    const [organization, key] = this.advanced(account, now)
+    const [organization, key] = this.tried(account, now)
     return { organization: figuresOf(organization), key: figuresOf(key) }
   }
 
@@ -219,20 +219,30 @@ export class MemoryBook implements Book {
     return organization
   }
 
-  /** A copy of a scope, to be kept or dropped. */
   private scope(organization: string, key: string, now: number): ScopeState {
-    const known = this.organization(organization).scopes.get(key)
-    return known === undefined ? newScope(organization, key, now) : copyOf(known)
+    return this.organization(organization).scopes.get(key) ?? newScope(organization, key, now)
   }
 
   private both(organization: string, key: string, now: number): Pair<ScopeState> {
     return [this.scope(organization, '', now), this.scope(organization, `k${key}`, now)]
   }
 
-  /** Copies of both scopes of an account, with the time passed. */
+  /** Both scopes of an account, with the time passed. */
   private advanced(account: Account, now: number): Pair<ScopeState> {
+    return this.advance(this.both(account.organization, account.key, now), account, now)
+  }
+
+  /** The same, as copies to be kept or dropped. Where nothing can refuse, nothing will be dropped. */
+  private tried(account: Account, now: number): Pair<ScopeState> {
+    const both = this.both(account.organization, account.key, now)
+    if (isUnlimited(account.organizationLimits) && isUnlimited(account.keyLimits))
+      return this.advance(both, account, now)
+    const [organization, key] = both
+    return this.advance([copyOf(organization), copyOf(key)], account, now)
+  }
+
+  private advance(scopes: Pair<ScopeState>, account: Account, now: number): Pair<ScopeState> {
     const trusted = this.clock.trusted()
-    const scopes = this.both(account.organization, account.key, now)
     advance(scopes[0], account.organizationLimits, now, trusted)
     advance(scopes[1], account.keyLimits, now, trusted)
     return scopes
@@ -270,7 +280,7 @@ export class MemoryBook implements Book {
     const scopes = this.both(reservation.organization, reservation.key, now)
     free(reservation, scopes, Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd))
     this.keep(scopes)
-    this.end(reservation, 'lost', now + this.terms.lostMs)
+    this.end(reservation, 'lost', now)
     this.changes.used(reservation, reservation.model, lostUsage(reservation))
     this.changes.ended(reservation, 'lost', undefined)
   }
@@ -304,15 +314,32 @@ export class MemoryBook implements Book {
     if (usage !== undefined) this.changes.used(reservation, settlement.model ?? '', usage)
   }
 
-  private end(reservation: ReservationState, state: RecordEnd, dueMs: number): void {
+  private end(reservation: ReservationState, state: RecordEnd, now: number): void {
     reservation.state = state
-    reservation.dueMs = dueMs
-    this.organization(reservation.organization).deadlines.add(dueMs, reservation.id)
+    const { endedMs, lostMs } = this.terms
+    const { reservations, deadlines } = this.organization(reservation.organization)
     this.changes.reservation(reservation)
+    if (state !== 'lost' && endedMs === 0) {
+      reservations.delete(reservation.id)
+      deadlines.trim(reservations)
+      this.changes.forgotten(reservation.id)
+      return
+    }
+    reservation.dueMs = now + (state === 'lost' ? lostMs : endedMs)
+    deadlines.add(reservation.dueMs, reservation.id)
   }
 }
 
 type RecordEnd = 'settled' | 'lost' | 'cancelled'
+
+function isUnlimited({ requestsPerMinute, tokensPerMinute, concurrentRequests, spend }: Limits): boolean {
+  return (
+    requestsPerMinute === undefined &&
+    tokensPerMinute === undefined &&
+    concurrentRequests === undefined &&
+    spend === undefined
+  )
+}
 
 function limitsOf(account: Account): Pair<Limits> {
   return [account.organizationLimits, account.keyLimits]

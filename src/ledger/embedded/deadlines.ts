@@ -5,6 +5,9 @@ interface Entry {
   readonly id: string
 }
 
+/** So few are not worth the walk. */
+const TRIMMED_FROM = 256
+
 export class Deadlines {
   private readonly heap: Entry[] = []
 
@@ -25,6 +28,14 @@ export class Deadlines {
       at = above
     }
     heap[at] = entry
+  }
+
+  /** Lets go of the ids that are no longer in `known`, where they are the greater part. */
+  trim(known: ReadonlyMap<string, unknown>): void {
+    if (this.heap.length <= 2 * known.size + TRIMMED_FROM) return
+    const kept = this.heap.filter(({ id }) => known.has(id))
+    this.heap.length = 0
+    for (const { dueMs, id } of kept) this.add(dueMs, id)
   }
 
   /** The id that falls due first, taken out, where that is not after `now`. */

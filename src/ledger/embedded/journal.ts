@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { openDatabase } from '../database.ts'
 import { GroupCommit } from '../group-commit.ts'
 import type { Settlement } from '../ledger.ts'
-import { type EndKind, type LogRow, LogWriter, settledRow } from '../log-rows.ts'
+import { type EndKind, type LogRow, LogWriter, RowBatch, settledRow } from '../log-rows.ts'
 import type { UsageFigures } from '../usage-log.ts'
 import { UsageSums } from '../usage-sums.ts'
 import { dayOf } from '../window.ts'
@@ -27,8 +27,10 @@ export class Journal implements Changes {
   private readonly group: GroupCommit
   private readonly scopes = new Map<string, ScopeState>()
   private readonly live = new Map<string, ReservationState>()
+  /** The reservations that the file has as live. One that begins and ends between two commits never gets there. */
+  private readonly inFile = new Set<string>()
   private readonly usage = new UsageSums()
-  private readonly rows = new Map<string, LogRow>()
+  private readonly rows = new RowBatch()
 
   /** `now` is the book's clock. Throws `LedgerFileError`. */
   constructor(
@@ -57,7 +59,7 @@ export class Journal implements Changes {
   }
 
   scope(scope: ScopeState): void {
-    this.scopes.set(`${scope.organization}\0${scope.key}`, scope)
+    this.scopes.set(scope.name, scope)
     this.group.soon()
   }
 
@@ -80,13 +82,15 @@ export class Journal implements Changes {
       settlement === undefined
         ? lostRow(reservation, kind, times)
         : settledRow(reservation.id, reservation, times, settlement, kind, reservation.heldMicroUsd)
-    this.rows.set(row.id, row)
+    this.rows.add(row)
     this.group.soon()
   }
 
   /** What the last process left. */
   load(): { readonly scopes: readonly ScopeState[]; readonly live: readonly ReservationState[] } {
-    return { scopes: readScopes(this.database), live: readLive(this.database) }
+    const live = readLive(this.database)
+    for (const { id } of live) this.inFile.add(id)
+    return { scopes: readScopes(this.database), live }
   }
 
   /** Commits what is gathered, now. */
@@ -100,6 +104,10 @@ export class Journal implements Changes {
   }
 
   private written(): void {
+    for (const { id, state } of this.live.values()) {
+      if (state === 'live') this.inFile.add(id)
+      else this.inFile.delete(id)
+    }
     this.scopes.clear()
     this.live.clear()
     this.usage.clear()
@@ -108,8 +116,11 @@ export class Journal implements Changes {
 
   private write(): void {
     for (const scope of this.scopes.values()) this.state.scope(scope)
-    for (const reservation of this.live.values()) this.state.reservation(reservation)
-    for (const row of this.rows.values()) this.writer.row(row)
+    for (const reservation of this.live.values()) {
+      if (reservation.state === 'live') this.state.keep(reservation)
+      else if (this.inFile.has(reservation.id)) this.state.drop(reservation.id)
+    }
+    this.writer.batch(this.rows)
     this.usage.each((place, figures) => this.writer.usage(place, figures))
     this.writer.dropOld(this.now())
   }

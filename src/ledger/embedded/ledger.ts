@@ -1,6 +1,7 @@
 /** The ledger of a single process: the book in memory, its journal in `data_dir`. Owns what becomes of a verb's answer, and the beat of the reaper. */
 
 import { Failure } from '../../core/error.ts'
+import { TERMS } from '../book.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
 import { refusalFailure } from '../refusal.ts'
 import { type Clock, MemoryBook } from './book.ts'
@@ -32,7 +33,7 @@ export class EmbeddedLedger implements Ledger {
     const lock = lockDirectory(directory)
     try {
       const journal = new Journal(directory, () => clock.now())
-      const book = new MemoryBook(clock, journal)
+      const book = new MemoryBook(clock, journal, { ...TERMS, endedMs: 0 })
       const { scopes, live } = journal.load()
       book.restore(scopes, live)
       book.loseAll()
@@ -64,9 +65,10 @@ export class EmbeddedLedger implements Ledger {
     return this.book.extend(reservation.account, reservation.id, soFar, wanted) !== 'exhausted'
   }
 
+  /** Its own reservations are all it is ever asked about, and a lost one is remembered: what the book does not know has been settled. */
   async settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'> {
     const { account, id, admittedMs } = reservation
-    const reply = this.book.settle(account, { id, settlement: actual, admittedMs, direct: true })
+    const reply = this.book.settle(account, { id, settlement: actual, admittedMs, direct: false })
     return reply === 'settled' ? 'settled' : 'already_settled'
   }
 

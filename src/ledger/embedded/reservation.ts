@@ -24,7 +24,6 @@ export function newReservation(
   now: number,
   dueMs: number,
 ): ReservationState {
-  const windows = (scope: ScopeState) => scope.budgets.map(({ window }) => window)
   return {
     id: hold.id,
     organization: account.organization,
@@ -40,15 +39,23 @@ export function newReservation(
     postedOutput: 0,
     postedMicroUsd: 0,
     floorMicroUsd: hold.floorMicroUsd,
-    windows: [windows(scopes[0]), windows(scopes[1])],
+    windows: [windowsOf(scopes[0]), windowsOf(scopes[1])],
   }
+}
+
+function windowsOf({ budgets: [day, month, total] }: ScopeState): readonly number[] {
+  return [day.window, month.window, total.window]
 }
 
 /** Moves money in every budget that is still in the reservation's window. */
 export function move(reservation: ReservationState, scopes: Pair<ScopeState>, spent: number, held: number): void {
-  for (const [i, scope] of scopes.entries()) {
-    for (const [j, budget] of scope.budgets.entries()) {
-      if (budget.window !== reservation.windows[i]?.[j]) continue
+  if (spent === 0 && held === 0) return
+  for (let i = 0; i < 2; i++) {
+    const windows = reservation.windows[i]
+    const budgets = scopes[i]?.budgets
+    for (let j = 0; j < 3; j++) {
+      const budget = budgets?.[j]
+      if (budget === undefined || budget.window !== windows?.[j]) continue
       budget.spent = sum(budget.spent, spent)
       budget.held += held
     }

@@ -17,6 +17,8 @@ export interface ScopeState {
   readonly organization: string
   /** '' for the organisation itself. */
   readonly key: string
+  /** Of both: its name among all scopes. */
+  readonly name: string
   /** The clock at which `requests` and `tokens` were drained last. */
   at: number
   requests: number
@@ -50,11 +52,16 @@ export interface ReservationState {
   readonly windows: readonly [readonly number[], readonly number[]]
 }
 
+export function scopeName(organization: string, key: string): string {
+  return `${organization}\0${key}`
+}
+
 export function newScope(organization: string, key: string, now: number): ScopeState {
   const budget = (window: number): BudgetState => ({ window, spent: 0, held: 0 })
   return {
     organization,
     key,
+    name: scopeName(organization, key),
     at: now,
     requests: 0,
     tokens: 0,

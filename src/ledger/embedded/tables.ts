@@ -3,12 +3,12 @@
 import type { Database } from 'bun:sqlite'
 import type { Schema } from '../database.ts'
 import { LOG_SQL } from '../log-rows.ts'
-import type { ReservationState, ScopeState } from './state.ts'
+import { type ReservationState, type ScopeState, scopeName } from './state.ts'
 
 export const LEDGER_FILE = 'ledger.sqlite'
 
 export const LEDGER_SCHEMA: Schema = {
-  version: 1,
+  version: 2,
   checked: ['scope', 'live'],
   sql: `
     CREATE TABLE scope (
@@ -100,12 +100,13 @@ export class StateWriter {
     this.putScope.run(organization, key, at, requests, tokens, live, ...spend)
   }
 
-  /** Keeps a live reservation, lets go of an ended one. */
-  reservation(reservation: ReservationState): void {
-    if (reservation.state !== 'live') {
-      this.dropLive.run(reservation.id)
-      return
-    }
+  /** Lets go of a reservation that has ended. */
+  drop(id: string): void {
+    this.dropLive.run(id)
+  }
+
+  /** Keeps a live one. */
+  keep(reservation: ReservationState): void {
     const [[organizationDay = 0, organizationMonth = 0], [keyDay = 0, keyMonth = 0]] = reservation.windows
     this.putLive.run(
       reservation.id,
@@ -133,6 +134,7 @@ function scopeOf(row: StoredScope): ScopeState {
   return {
     organization: row.organization,
     key: row.key,
+    name: scopeName(row.organization, row.key),
     at: row.at_ms,
     requests: row.requests,
     tokens: row.tokens,
