@@ -1,14 +1,23 @@
-/** The admin port: whether the program lives and whether it is ready. It never answers for the inference API. */
+/** The admin port: whether the program lives, whether it is ready, and its figures. It never answers for the inference API. */
 
 import { Elysia } from 'elysia'
+import type { Figures, Metrics } from './metrics.ts'
 
 export interface Admin {
   readonly address: { readonly host: string; readonly port: number }
   stop(): Promise<void>
 }
 
-/** The admin API. `reasons` tells why the program is not ready: none where it is. */
-export function createAdmin(reasons: () => Promise<readonly string[]>) {
+/** What the port tells of. */
+export interface AdminParts {
+  /** Why the program is not ready: none where it is. */
+  readonly reasons: () => Promise<readonly string[]>
+  readonly figures: () => Figures
+}
+
+/** The admin API. */
+export function createAdmin({ reasons, figures }: AdminParts) {
+  let metrics: Metrics | undefined
   return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
     .onError(({ code }) =>
       code === 'NOT_FOUND'
@@ -20,14 +29,22 @@ export function createAdmin(reasons: () => Promise<readonly string[]>) {
       const found = await reasons()
       return found.length === 0 ? json(200, { ready: true }) : json(503, { ready: false, reasons: found })
     })
+    .get('/metrics', async () => {
+      metrics ??= await metricsOf(figures)
+      const { text, type } = await metrics.text()
+      return new Response(text, { headers: { 'content-type': type, 'cache-control': 'no-store' } })
+    })
+}
+
+/** Its package takes 70 ms to load, which would be part of every start. */
+async function metricsOf(figures: AdminParts['figures']): Promise<Metrics> {
+  const { Metrics } = await import('./metrics.ts')
+  return new Metrics(figures)
 }
 
 /** Listens on the admin port: alone, so that a second program there is noticed. Throws what `Bun.serve` throws. */
-export function openAdmin(
-  address: { readonly host: string; readonly port: number },
-  reasons: () => Promise<readonly string[]>,
-): Admin {
-  const app = createAdmin(reasons)
+export function openAdmin(address: { readonly host: string; readonly port: number }, parts: AdminParts): Admin {
+  const app = createAdmin(parts)
   const server = Bun.serve({ hostname: address.host, port: address.port, development: false, fetch: app.fetch })
   return {
     address: { host: address.host, port: server.port ?? address.port },

@@ -18,6 +18,11 @@ export interface TargetRef {
   readonly model: string
 }
 
+/** A target as the key of a map. No name of a provider holds a slash. */
+export function targetKey({ provider, model }: TargetRef): string {
+  return `${provider}/${model}`
+}
+
 export interface Model {
   /** The public name: printable ASCII without spaces, so that it can stand in a header. */
   readonly name: string

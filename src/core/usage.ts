@@ -28,10 +28,18 @@ export function mergeUsage(earlier: Usage, later: Usage): Usage {
   }
 }
 
-/** No model reads or writes so much in one request. What claims more would empty a budget at once. */
+/** No model reads or writes so much in one request. */
 const TOKENS_MAX = 100_000_000
 
-/** A provider's count where it is usable: a whole number from 0 to 100 million. Anything else counts as not reported. */
+/** A provider's count: a whole number from 0, of more than 100 million no more than that. Anything else counts as not reported. */
 export function tokenCount(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= TOKENS_MAX ? value : undefined
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 ? Math.min(value, TOKENS_MAX) : undefined
+}
+
+/** Hidden instructions and reasoning do not take so much. */
+const UNSEEN_TOKENS_MAX = 1_000_000
+
+/** True for a count that is a provider's mistake, beside what we counted ourselves: it would empty a budget at once. */
+export function isAbsurd(reported: number | undefined, counted: number): boolean {
+  return reported !== undefined && reported > 10 * counted + UNSEEN_TOKENS_MAX
 }

@@ -3,6 +3,7 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import { Failure } from '../core/error.ts'
 import { Fault, type FaultKind } from '../core/fault.ts'
+import { conceal } from '../providers/upstream.ts'
 import type { Permit, Rest } from './breaker.ts'
 import type { Gateway } from './gateway.ts'
 import type { Flight } from './in-flight.ts'
@@ -18,7 +19,11 @@ interface Asking {
   /** False where the limits of the caller do not allow what this candidate may cost: then it is passed over. */
   readonly affords: (candidate: Candidate) => boolean | Promise<boolean>
   readonly route?: Route | undefined
+  /** The candidate that was asked last has failed: what is still open of it ends, and nothing is charged for it. */
+  readonly drop: () => void
 }
+
+type AttemptParts = Pick<Gateway, 'breaker' | 'routing' | 'random' | 'alarm' | 'upstreams'>
 
 /** What a candidate gave. */
 export interface Answered<T> {
@@ -30,6 +35,13 @@ export interface Answered<T> {
 
 /** `retry-after` where no provider gave a figure. */
 const RETRY_SECONDS = 1
+/**
+ * A provider that breaks down answers 5xx to everybody at once. Each request goes on to the next after a time of its own, up to so much,
+ * so that they do not fall upon it in the same instant.
+ */
+const JITTER_MS_MAX = 100
+/** From this status on. */
+const BROKEN_DOWN = 500
 
 /**
  * Tries the candidates one after the other; `ask` throws a `Fault` for one that failed. A fault that is the caller's mistake is told
@@ -37,7 +49,7 @@ const RETRY_SECONDS = 1
  * the candidates did.
  */
 export function attempt<T>(
-  gateway: Gateway,
+  gateway: AttemptParts,
   candidates: readonly Candidate[],
   asking: Asking,
   ask: (candidate: Candidate) => Promise<T>,
@@ -53,7 +65,7 @@ class Attempts<T> {
   private unsent: Fault | undefined
 
   constructor(
-    private readonly gateway: Gateway,
+    private readonly gateway: AttemptParts,
     private readonly asking: Asking,
     private readonly ask: (candidate: Candidate) => Promise<T>,
   ) {}
@@ -62,7 +74,7 @@ class Attempts<T> {
     const { breaker, routing } = this.gateway
     for (const candidate of candidates) {
       if (this.made >= routing.maxAttempts || (this.made > 0 && performance.now() >= this.asking.dueMs)) break
-      const permit = breaker.enter(candidate.target)
+      const permit = breaker.enter(candidate.target) ?? (await breaker.enterByClaim(candidate.target))
       if (permit === undefined) {
         this.rest(candidate)
         continue
@@ -87,7 +99,7 @@ class Attempts<T> {
     const { breaker } = this.gateway
     const resting = candidates.flatMap((candidate) => {
       const rest = breaker.restOf(candidate.target)
-      return rest === undefined || (rest.asked && rest.restMs > 0) ? [] : [{ candidate, rest }]
+      return rest === undefined || (rest.asked && rest.restMs > 0 && !rest.probing) ? [] : [{ candidate, rest }]
     })
     resting.sort((one, other) => one.rest.restMs - other.rest.restMs)
     for (const { candidate } of resting) {
@@ -105,11 +117,20 @@ class Attempts<T> {
         this.asking.route?.add(candidate, 'over the limit')
         return undefined
       }
+      await this.pause()
       const value = await this.try(candidate, permit)
       return value === undefined ? undefined : { ...value, candidate, permit }
     } finally {
       permit.release()
     }
+  }
+
+  /** Before the next candidate, where the last one broke down. */
+  private async pause(): Promise<void> {
+    const status = this.faults.at(-1)?.detail.status ?? 0
+    if (status < BROKEN_DOWN) return
+    const ms = this.gateway.random() * JITTER_MS_MAX
+    if (performance.now() + ms < this.asking.dueMs) await Bun.sleep(ms)
   }
 
   private async try(candidate: Candidate, permit: Permit): Promise<{ readonly value: T } | undefined> {
@@ -120,8 +141,11 @@ class Attempts<T> {
       permit.succeeded()
       this.note(candidate, startedMs)
       return { value }
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error
+    } catch (thrown) {
+      // What was interrupted is charged.
+      if (this.asking.flight.interrupted === undefined) this.asking.drop()
+      if (!(thrown instanceof Fault)) throw thrown
+      const error = this.shown(candidate, thrown)
       this.note(candidate, startedMs, error)
       if (error.detail.unsent === true) {
         this.made--
@@ -139,6 +163,12 @@ class Attempts<T> {
       this.faults.push(error)
       return undefined
     }
+  }
+
+  /** Its words may reach the caller, wherever in an answer they stood. */
+  private shown({ target }: Candidate, fault: Fault): Fault {
+    const upstream = this.gateway.upstreams.get(target.provider)
+    return upstream === undefined ? fault : conceal(fault, upstream.endpoint)
   }
 
   private note(candidate: Candidate, startedMs: number, fault?: Fault): void {

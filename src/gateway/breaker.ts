@@ -3,7 +3,7 @@
  * provider anything.
  */
 
-import type { TargetRef } from '../catalog/catalog.ts'
+import { type TargetRef, targetKey } from '../catalog/catalog.ts'
 import type { Fault, FaultKind } from '../core/fault.ts'
 
 /** decisions.md 2. */
@@ -48,6 +48,10 @@ interface Health {
   asked: boolean
   reason: FaultKind
   probing: boolean
+  /** Another worker was finding out when it was last heard of. */
+  probedElsewhere: boolean
+  /** This one is asking whether it may. */
+  claiming: boolean
   /** Counts the rests: what was begun before one says nothing of what came after it. */
   generation: number
 }
@@ -70,11 +74,30 @@ export class Breaker {
     private readonly now: () => number = () => performance.now(),
     /** Takes every change that other workers should know of. */
     private readonly tell: (rest: Rest) => void = () => {},
+    /** Where there are other workers: whether this one may find out about a target whose rest is over. One at a time may. */
+    private readonly claim?: (target: TargetRef) => Promise<boolean>,
   ) {}
 
-  /** Leave to ask the target, or undefined where it rests or is being probed. The first that gets leave after a rest is the probe. */
+  /**
+   * Leave to ask the target, or undefined where it rests or is being probed. The first that gets leave after a rest is the probe; where
+   * there are other workers, `enterByClaim` is to be asked for that.
+   */
   enter(target: TargetRef): Permit | undefined {
-    return this.isWell(target) ? this.permit(this.of(target), false) : this.probe(this.of(target))
+    const health = this.of(target)
+    if (health.rests === 0) return this.permit(health, false)
+    return this.claim === undefined && this.mayProbe(health) ? this.probe(health) : undefined
+  }
+
+  /** Leave to be the probe of a target that `enter` gave none for, if this worker is the one that may. */
+  async enterByClaim(target: TargetRef): Promise<Permit | undefined> {
+    const health = this.of(target)
+    if (this.claim === undefined || !this.mayProbe(health)) return undefined
+    health.claiming = true
+    const granted = await this.claim(health.target)
+    health.claiming = false
+    // Another worker may have found out meanwhile.
+    if (health.rests === 0) return this.permit(health, false)
+    return granted && this.mayProbe(health) ? this.probe(health) : undefined
   }
 
   /** Leave in spite of a rest, where there is no other target to ask. */
@@ -83,14 +106,14 @@ export class Breaker {
   }
 
   /** True where it neither rests nor has yet to prove itself. */
-  isWell({ provider, model }: TargetRef): boolean {
-    const health = this.healths.get(keyOf(provider, model))
+  isWell(target: TargetRef): boolean {
+    const health = this.healths.get(targetKey(target))
     return health === undefined || health.rests === 0
   }
 
   /** The rest of a target that is not well. */
-  restOf({ provider, model }: TargetRef): Rest | undefined {
-    const health = this.healths.get(keyOf(provider, model))
+  restOf(target: TargetRef): Rest | undefined {
+    const health = this.healths.get(targetKey(target))
     return health === undefined || health.rests === 0 ? undefined : this.restOfHealth(health)
   }
 
@@ -115,13 +138,17 @@ export class Breaker {
     health.untilMs = this.now() + rest.restMs
     health.asked = rest.asked
     health.reason = rest.reason
+    health.probedElsewhere = rest.probing
     if (rest.probing || rest.restMs === 0) return
     health.probing = false
     health.generation++
   }
 
-  private probe(health: Health): Permit | undefined {
-    if (health.probing || this.now() < health.untilMs) return undefined
+  private mayProbe({ probing, claiming, untilMs }: Health): boolean {
+    return !probing && !claiming && this.now() >= untilMs
+  }
+
+  private probe(health: Health): Permit {
     health.probing = true
     this.tell(this.restOfHealth(health, PROBE_MS))
     return this.permit(health, true)
@@ -168,6 +195,7 @@ export class Breaker {
     health.untilMs = 0
     health.asked = false
     health.probing = false
+    health.probedElsewhere = false
     forget(health)
   }
 
@@ -181,6 +209,7 @@ export class Breaker {
     health.untilMs = this.now() + restMs
     health.rests++
     health.probing = false
+    health.probedElsewhere = false
     health.generation++
     forget(health)
     this.tell(this.restOfHealth(health))
@@ -201,7 +230,7 @@ export class Breaker {
   }
 
   private of({ provider, model }: TargetRef): Health {
-    const key = keyOf(provider, model)
+    const key = targetKey({ provider, model })
     let health = this.healths.get(key)
     if (health === undefined) {
       health = { ...FRESH, target: { provider, model } }
@@ -211,7 +240,8 @@ export class Breaker {
   }
 
   private restOfHealth(health: Health, restMs = Math.max(0, health.untilMs - this.now())): Rest {
-    const { target, rests, asked, reason, probing } = health
+    const { target, rests, asked, reason } = health
+    const probing = health.probing || (health.probedElsewhere && restMs > 0)
     return { provider: target.provider, model: target.model, restMs: Math.ceil(restMs), rests, asked, reason, probing }
   }
 }
@@ -225,13 +255,10 @@ const FRESH = {
   asked: false,
   reason: 'failed',
   probing: false,
+  probedElsewhere: false,
+  claiming: false,
   generation: 0,
 } as const satisfies Omit<Health, 'target'>
-
-/** No name of a provider holds a slash. */
-function keyOf(provider: string, model: string): string {
-  return `${provider}/${model}`
-}
 
 function record(health: Health, failed: 0 | 1): void {
   health.recent = ((health.recent << 1) | failed) & ((1 << LAST) - 1)

@@ -5,6 +5,7 @@ import type { Key } from '../catalog/catalog.ts'
 import { type Candidate, resolve } from '../catalog/resolve.ts'
 import { Fault } from '../core/fault.ts'
 import type { ChatRequest } from '../core/request.ts'
+import { isAbsurd } from '../core/usage.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 import type { Gateway } from './gateway.ts'
@@ -23,14 +24,14 @@ export async function countTokens(gateway: Gateway, key: Key, request: ChatReque
   const ask = { name: request.model, kind: 'chat', needs: needsOf(request, tokens) } as const
   const { candidates } = resolve(gateway.catalog, key, ask)
   const first = candidates.find(({ target }) => gateway.breaker.isWell(target))
-  return (first && (await countedBy(gateway, first, request, flight))) ?? tokens
+  return (first && (await countedBy(gateway, first, request, { flight, estimate: tokens }))) ?? tokens
 }
 
 async function countedBy(
   gateway: Gateway,
   candidate: Candidate,
   request: ChatRequest,
-  flight: Flight,
+  { flight, estimate }: { readonly flight: Flight; readonly estimate: number },
 ): Promise<number | undefined> {
   const { provider, endpoint } = upstreamOf(gateway, candidate)
   const { counter } = provider
@@ -41,7 +42,8 @@ async function countedBy(
   flight.onInterrupt(() => call.abort())
   try {
     await send(call, provider)
-    return counter.tokens(await readJson(call))
+    const tokens = counter.tokens(await readJson(call))
+    return isAbsurd(tokens, estimate) ? undefined : tokens
   } catch (error) {
     // Whatever is wrong with the provider, a request would find it out again and tell it; an estimate is an answer.
     if (error instanceof Fault) return undefined

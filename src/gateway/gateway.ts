@@ -22,6 +22,8 @@ export interface Gateway {
   readonly breaker: Breaker
   /** Where conversations stay. It outlives the configuration, too. */
   readonly affinity: Affinity
+  /** From 0 to 1, 1 not in it. */
+  readonly random: () => number
   /** Whether answers say how their model was chosen. */
   readonly explainRoute: boolean
   /** Whether a key that was accepted no longer is. */

@@ -7,6 +7,7 @@ import { Failure } from '../core/error.ts'
 import { Fault } from '../core/fault.ts'
 import type { ImageFigures, ImageRequest } from '../core/image.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
+import { isAbsurd, type Usage } from '../core/usage.ts'
 import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
 import { imagePrice } from '../ledger/price.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
@@ -71,8 +72,6 @@ class ImageWalk {
     try {
       return await this.ask(candidates, excluded, held)
     } catch (error) {
-      // After an error of our own the call may still be under way.
-      this.current?.call.abort()
       const { interrupted } = order.flight
       if (interrupted === undefined) {
         held.settleBehind('refused', undefined, this.report)
@@ -111,7 +110,7 @@ class ImageWalk {
     const { image, trace } = order
     const route = gateway.explainRoute ? new Route() : undefined
     const affords = ({ model }: Candidate) => held.requote(this.quote(model))
-    const asking = { ...order, dueMs, route, affords }
+    const asking = { ...order, dueMs, route, affords, drop: () => this.drop() }
     const { candidate, value } = await attempt(gateway, candidates, asking, (each) => this.make(each))
     const fallbacks = candidates.indexOf(candidate)
     note(trace, candidate, fallbacks)
@@ -120,6 +119,11 @@ class ImageWalk {
     const { text, body } = value
     const answered = { requestedModel: image.model, servedModel: candidate.model.name, fallbacks }
     return { text, body, ...answered, route: route?.text(excluded) }
+  }
+
+  private drop(): void {
+    this.current?.call.abort()
+    this.current = undefined
   }
 
   private async make(candidate: Candidate): Promise<Made> {
@@ -152,16 +156,24 @@ class ImageWalk {
     return {
       model: model.name,
       provider: target.provider,
-      price: model.price && imagePrice(model.price, figures?.usage ?? {}),
+      price: model.price && imagePrice(model.price, this.believed(figures?.usage ?? {})),
       counted: this.count(figures),
       images: figures?.images ?? this.order.image.images,
     }
   }
 
-  private count(figures: ImageFigures | undefined): Counted {
-    const { input, output } = figures?.usage ?? {}
+  /** What a provider's mistake would be counts as not reported. */
+  private believed({ input, output }: Usage): Usage {
     return {
-      usage: { ...figures?.usage, input: input ?? this.estimate.input, output: output ?? this.estimate.output },
+      input: isAbsurd(input, this.estimate.input) ? undefined : input,
+      output: isAbsurd(output, this.estimate.output) ? undefined : output,
+    }
+  }
+
+  private count(figures: ImageFigures | undefined): Counted {
+    const { input, output } = this.believed(figures?.usage ?? {})
+    return {
+      usage: { input: input ?? this.estimate.input, output: output ?? this.estimate.output },
       estimated: input === undefined || output === undefined || figures?.images === undefined,
     }
   }

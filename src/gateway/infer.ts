@@ -106,8 +106,6 @@ class Walk {
     try {
       return request.stream ? await this.stream(candidates, held) : await this.whole(candidates, held)
     } catch (error) {
-      // After an error of our own the call may still be under way.
-      this.current?.call.abort()
       const { interrupted } = order.flight
       if (interrupted === undefined) {
         held.settleBehind('refused', undefined, this.report)
@@ -147,13 +145,19 @@ class Walk {
   ): Promise<Attempted<T> & { readonly fallbacks: number }> {
     const { dueMs, route } = this
     const affords = ({ model }: Candidate) => held.requote(this.quote(model))
-    const answered = await attempt(this.gateway, candidates, { ...this.order, dueMs, route, affords }, ask)
+    const asking = { ...this.order, dueMs, route, affords, drop: () => this.drop() }
+    const answered = await attempt(this.gateway, candidates, asking, ask)
     const { candidate } = answered
     this.gateway.affinity.served(candidate, this.conversation)
     // Where the conversation stayed with a later candidate, those before it in the configuration were passed over, too.
     const fallbacks = Math.max(candidates.indexOf(candidate), this.resolution.candidates.indexOf(candidate))
     note(this.order.trace, candidate, fallbacks)
     return { ...answered, fallbacks }
+  }
+
+  private drop(): void {
+    this.current?.call.abort()
+    this.current = undefined
   }
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
@@ -252,13 +256,15 @@ class Walk {
     if (interrupted !== undefined) throw interruptedFailure(interrupted)
     const call = new UpstreamCall(request, endpoint, stream, this.dueMs)
     const { toolNames } = request
-    this.current = { candidate, upstream, call, toolNames, tally: new Tally(this.inputTokens) }
+    const tally = new Tally(this.inputTokens, this.quote(candidate.model).maxOutputTokens)
+    this.current = { candidate, upstream, call, toolNames, tally }
     await send(call, provider)
     return this.current
   }
 
   private bill({ candidate, tally }: Call, whole: boolean): Bill {
     const { model, target } = candidate
+    if (tally.disbelieved) this.gateway.alarm('a provider reports a usage that cannot be', { ...target })
     return { model: model.name, provider: target.provider, price: model.price, counted: tally.count(whole) }
   }
 

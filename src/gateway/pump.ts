@@ -78,7 +78,7 @@ export class Pump implements EventSink, Ticking {
   private wake: (() => void) | undefined
 
   constructor(
-    private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort' | 'conceal'>,
+    private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
     private readonly toolNames: UpstreamRequest['toolNames'],
     provider: Provider,
     private readonly encoder: StreamEncoder,
@@ -278,7 +278,7 @@ export class Pump implements EventSink, Ticking {
       await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
     }
     this.end({ outcome: outcomeOf(this.interruption, fault), fault, bug })
-    if (!this.isOpen) this.opening.reject(fault === undefined ? error : this.call.conceal(fault))
+    if (!this.isOpen) this.opening.reject(error)
   }
 
   private end(end: StreamEnd): void {

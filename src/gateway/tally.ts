@@ -1,7 +1,8 @@
 /** What one provider's answer has taken so far: its own figures where it gave them, else our count of what came. */
 
 import type { StreamEvent } from '../core/event.ts'
-import { mergeUsage, type Usage } from '../core/usage.ts'
+import { Fault } from '../core/fault.ts'
+import { isAbsurd, mergeUsage, type Usage } from '../core/usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
 
 /** Usage without gaps. */
@@ -11,22 +12,38 @@ export interface Counted {
   readonly estimated: boolean
 }
 
+/** An event holds a token or more, so a provider that keeps to the limit it was given never sends so many times as many. */
+const LIMITS_MAX = 2
+/** Below it a limit means little: providers have least answers of their own. */
+const LIMIT_TOKENS_MIN = 16
+
 export class Tally {
   private reported: Usage = {}
   private readonly output = new OutputCount()
+  /** Events that said something. */
+  private events = 0
+  private readonly eventsMax: number
 
-  /** `inputTokens` is our estimate of the request. */
-  constructor(private readonly inputTokens: number) {}
+  /** `inputTokens` is our estimate of the request, `maxOutputTokens` what the provider may write, where that is limited. */
+  constructor(
+    private readonly inputTokens: number,
+    maxOutputTokens = Number.POSITIVE_INFINITY,
+  ) {
+    this.eventsMax = LIMITS_MAX * Math.max(maxOutputTokens, LIMIT_TOKENS_MIN)
+  }
 
+  /** Throws a `Fault` where the answer has no end: see `checkEnd`. */
   add(event: StreamEvent): void {
     switch (event.type) {
       case 'text':
       case 'refusal':
-        return this.output.addText(event.text)
+        this.output.addText(event.text)
+        return this.checkEnd(1)
       case 'tool-start':
         return this.output.addText(event.name)
       case 'tool-delta':
-        return this.output.addText(event.json)
+        this.output.addText(event.json)
+        return this.checkEnd(1)
       case 'usage':
         this.reported = mergeUsage(this.reported, event.usage)
         return
@@ -35,9 +52,20 @@ export class Tally {
     }
   }
 
-  /** Texts that were copied, as the insides of JSON strings. */
+  /** Texts that were copied, as the insides of JSON strings. Throws as `add` does. */
   addInsides(insides: readonly string[]): void {
     for (const inside of insides) this.output.addInside(inside)
+    this.checkEnd(insides.length)
+  }
+
+  /**
+   * A stream is cut once it is twice as long as its limit, in events and by our own count: a server may send each letter by itself, and
+   * our count may be wrong.
+   */
+  private checkEnd(events: number): void {
+    this.events += events
+    if (this.events > this.eventsMax && this.output.tokens > this.eventsMax)
+      throw new Fault('broken', 'the answer goes on beyond twice its output limit')
   }
 
   /**
@@ -50,19 +78,34 @@ export class Tally {
     const output = believed(this.reported.output, counted)
     const written = output === undefined ? counted : whole ? output : Math.max(output, counted)
     const read = input ?? this.inputTokens
-    const cachedInput = this.reported.cachedInput && Math.min(this.reported.cachedInput, read)
+    const { cachedInput, cacheWrite5m, cacheWrite1h, reasoning } = this.reported
     return {
-      usage: { ...this.reported, cachedInput, input: read, output: written },
+      usage: {
+        input: read,
+        cachedInput: atMost(read, cachedInput),
+        cacheWrite5m: atMost(read, cacheWrite5m),
+        cacheWrite1h: atMost(read, cacheWrite1h),
+        output: written,
+        reasoning: atMost(written, reasoning),
+      },
       estimated: input === undefined || written !== output,
     }
   }
+
+  /** True where the provider reported what no model can have used: a mistake that its operator should hear of. */
+  get disbelieved(): boolean {
+    const { input, output } = this.reported
+    return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.output.tokens)
+  }
 }
 
-/** Beyond ten times our own count and this, a figure is a provider's mistake: hidden instructions and reasoning do not take so much. */
-const UNSEEN_TOKENS_MAX = 1_000_000
+/** A part is no larger than the whole that it is of. */
+function atMost(whole: number, part: number | undefined): number | undefined {
+  return part === undefined ? undefined : Math.min(part, whole)
+}
 
 /** A provider's figure, unless it cannot be: 0 where there was something, or absurdly much. Then it counts as not reported. */
 function believed(reported: number | undefined, counted: number): number | undefined {
   if (reported === undefined || (reported === 0 && counted > 0)) return undefined
-  return reported > 10 * counted + UNSEEN_TOKENS_MAX ? undefined : reported
+  return isAbsurd(reported, counted) ? undefined : reported
 }

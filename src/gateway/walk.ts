@@ -44,7 +44,7 @@ export async function send(call: UpstreamCall, provider: Provider): Promise<void
   if (call.status >= 200 && call.status < 300) return
   const text = await call.errorText()
   if (call.status < 400) throw new Fault('failed', `the provider answered ${call.status}`, { status: call.status })
-  throw call.conceal(provider.fault(call.status, call.headers, text))
+  throw provider.fault(call.status, call.headers, text)
 }
 
 export async function readJson(call: UpstreamCall): Promise<JsonValue> {

@@ -1,6 +1,7 @@
 /** One worker as the supervisor sees it: its process, restarted with back-off, and the questions that are put to it. */
 
 import type { Subprocess } from 'bun'
+import type { TargetRef } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
 import type { Logger } from './log.ts'
 import { type Address, isToSupervisor, type News, type ToSupervisor, type ToWorker } from './messages.ts'
@@ -33,6 +34,10 @@ export interface ChildEvents {
   readonly onEarlyDeath: (how: string, deaths: number) => void
   /** It found out what the other workers should know. */
   readonly onNews: (news: News) => void
+  /** It asks whether it may find out about a target whose rest is over. */
+  readonly onClaim: (target: TargetRef) => boolean
+  /** Its process is gone, however it went. */
+  readonly onGone: () => void
 }
 
 type State = 'down' | 'starting' | 'ready' | 'ending'
@@ -190,6 +195,9 @@ export class Child {
       case 'news':
         this.events.onNews(message.news)
         return
+      case 'claim':
+        this.tell({ type: 'granted', id: message.id, granted: this.events.onClaim(message.target) })
+        return
     }
   }
 
@@ -199,6 +207,7 @@ export class Child {
     this.process = undefined
     this.state = 'down'
     clearTimeout(this.startLimit)
+    this.events.onGone()
     this.prepared?.(this.named('died'))
     for (const id of [...this.statuses.keys()]) this.answer(id, ['is down'])
     if (this.ending) {

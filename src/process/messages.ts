@@ -1,5 +1,6 @@
 /** What the supervisor and its workers tell each other. Both ends are the same version of this program. */
 
+import type { TargetRef } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
 import type { Place } from '../gateway/affinity.ts'
 import type { Rest } from '../gateway/breaker.ts'
@@ -23,6 +24,8 @@ export type ToWorker =
   | { readonly type: 'status'; readonly id: number }
   /** From another worker. */
   | { readonly type: 'news'; readonly news: News }
+  /** Answers a `claim`. */
+  | { readonly type: 'granted'; readonly id: number; readonly granted: boolean }
   | { readonly type: 'drain' }
   /** Ends a drain at once. */
   | { readonly type: 'cut' }
@@ -36,6 +39,8 @@ export type ToSupervisor =
   | { readonly type: 'status'; readonly id: number; readonly reasons: readonly string[] }
   /** For the other workers. */
   | { readonly type: 'news'; readonly news: News }
+  /** May this worker find out whether the target is well again? */
+  | { readonly type: 'claim'; readonly id: number; readonly target: TargetRef }
 
 const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   start: true,
@@ -44,6 +49,7 @@ const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   abort: true,
   status: true,
   news: true,
+  granted: true,
   drain: true,
   cut: true,
 }
@@ -54,6 +60,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   prepared: true,
   status: true,
   news: true,
+  claim: true,
 }
 
 export function isToWorker(message: unknown): message is ToWorker {

@@ -1,6 +1,6 @@
 /** What a worker serves: the parts that follow from a configuration, and what lives on through all configurations. */
 
-import { Catalog } from '../catalog/catalog.ts'
+import { Catalog, type TargetRef } from '../catalog/catalog.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
@@ -55,19 +55,24 @@ export class Service {
   private readonly breaker: Breaker
   private readonly affinity: Affinity
 
-  /** `adapters` are those of the configuration; `spread` takes what the other workers should know. Throws `UnusableConfiguration`. */
+  /**
+   * `adapters` are those of the configuration; `spread` takes what the other workers should know; `claim` says whether this one may find
+   * out about a target whose rest is over, and is absent where there are no others. Throws `UnusableConfiguration`.
+   */
   constructor(
     private config: Config,
     adapters: Adapters,
     private readonly log: Pick<Log, 'logger' | 'request'>,
     private readonly ledger: Ledger,
     spread: (news: News) => void = () => {},
+    claim?: (target: TargetRef) => Promise<boolean>,
   ) {
     this.memory = itemMemory(config, sealerOf(config))
-    this.breaker = new Breaker(undefined, (rest) => {
+    const tell = (rest: Rest) => {
       logRest(log.logger, rest)
       spread({ about: 'rest', rest })
-    })
+    }
+    this.breaker = new Breaker(undefined, tell, claim)
     this.affinity = new Affinity(undefined, (place) => spread({ about: 'place', place }))
     const { memory, breaker, affinity } = this
     const { logger } = log
@@ -157,6 +162,7 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
       routing: config.routing,
       breaker,
       affinity,
+      random: Math.random,
       explainRoute: config.listen.explainHeader,
       report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
       alarm: (message, fields) => logger.error(fields, message),

@@ -4,6 +4,7 @@
  */
 
 import type { Admin } from '../admin/app.ts'
+import type { Figures } from '../admin/metrics.ts'
 import type { Config } from '../config/config.ts'
 import { Breaker } from '../gateway/breaker.ts'
 import { AddressProblem, authority, explain, probe } from './address.ts'
@@ -11,8 +12,9 @@ import { Child } from './child.ts'
 import { type Control, openControl } from './control.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
 import type { Address, News } from './messages.ts'
+import { Probes } from './probes.ts'
 import { needsRestart, swap } from './reload.ts'
-import { remaining } from './targets.ts'
+import { remaining, targetsOf } from './targets.ts'
 
 /** A worker that dies so often before it accepts will not do better the next time. */
 const EARLY_DEATHS_MAX = 3
@@ -64,6 +66,7 @@ class Supervisor {
   private control: Control | undefined
   /** What the workers found out about targets: for new workers, and for those who ask. It decides nothing here. */
   private readonly health = new Breaker()
+  private readonly probes = new Probes(this.health)
   private accepting = false
   private ending = false
   private reloading = false
@@ -127,7 +130,7 @@ class Supervisor {
   private async openAdmin(address: Address): Promise<Admin> {
     const { openAdmin } = await import('../admin/app.ts')
     try {
-      this.admin = openAdmin(address, () => this.reasons())
+      this.admin = openAdmin(address, { reasons: () => this.reasons(), figures: () => this.figures() })
       return this.admin
     } catch (error) {
       throw new StartProblem([`admin: ${explain(address, error)}`])
@@ -162,13 +165,15 @@ class Supervisor {
         }
       },
       onNews: (news) => this.spread(child, news),
+      onClaim: (target) => this.probes.grant(child.worker, target),
+      onGone: () => this.probes.gone(child.worker),
     })
     this.children.push(child)
     child.spawn()
   }
 
   private spread(from: Child, news: News): void {
-    if (news.about === 'rest') this.health.hear(news.rest)
+    if (news.about === 'rest') this.probes.hear(news.rest)
     for (const child of this.children) if (child !== from) child.hear(news)
   }
 
@@ -232,6 +237,17 @@ class Supervisor {
     if (current !== undefined) this.health.keep(remaining(current, loaded.config))
     this.config = loaded.config
     return []
+  }
+
+  private figures(): Figures {
+    const targets = this.config === undefined ? [] : targetsOf(this.config)
+    return {
+      targets: targets.map((target) => ({ target, rest: this.health.restOf(target) })),
+      workers: {
+        configured: this.children.length,
+        ready: this.children.filter(({ state }) => state === 'ready').length,
+      },
+    }
   }
 
   private async reasons(): Promise<readonly string[]> {

@@ -1,6 +1,6 @@
-/** Which targets of one configuration are the same in the next: what is known of their health holds on for these alone. */
+/** The targets of a configuration, and which of them are the same in the next: what is known of their health holds on for these alone. */
 
-import type { TargetRef } from '../catalog/catalog.ts'
+import { type TargetRef, targetKey } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
 
 /**
@@ -18,8 +18,15 @@ export function remaining(current: Config, next: Config): (target: TargetRef) =>
       )
       .map(({ name }) => name),
   )
-  const targets = new Set(
-    next.models.flatMap((model) => model.targets.map((target) => `${target.provider}/${target.model}`)),
-  )
-  return ({ provider, model }) => unchanged.has(provider) && targets.has(`${provider}/${model}`)
+  const targets = byKey(next)
+  return (target) => unchanged.has(target.provider) && targets.has(targetKey(target))
+}
+
+/** Each target once, in the order of the file, whichever models share it. */
+export function targetsOf(config: Config): readonly TargetRef[] {
+  return [...byKey(config).values()]
+}
+
+function byKey(config: Config): ReadonlyMap<string, TargetRef> {
+  return new Map(config.models.flatMap(({ targets }) => targets.map((target) => [targetKey(target), target] as const)))
 }

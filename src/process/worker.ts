@@ -12,6 +12,7 @@ import { isLedgerProblem, openLedger, watchedKeyStore } from './ledger.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
 import { Service, UnusableConfiguration } from './parts.ts'
+import { Claims } from './probes.ts'
 
 /** Never: the edge counts while it reads, and Bun's own 413 has no body and none of our headers (decisions.md 1). */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
@@ -38,6 +39,7 @@ class Worker {
   private draining = false
   /** Counts what was begun and what was given up: the last one alone counts. */
   private preparations = 0
+  private readonly claims = new Claims((id, target) => tell({ type: 'claim', id, target }))
   private stopKeys: () => Promise<void> = () => Promise.resolve()
   private readonly cutNow = Promise.withResolvers<void>()
 
@@ -74,6 +76,8 @@ class Worker {
         return
       case 'news':
         return this.running?.service.hear(message.news)
+      case 'granted':
+        return this.claims.answer(message.id, message.granted)
       case 'drain':
         return this.drain()
       case 'cut':
@@ -86,9 +90,9 @@ class Worker {
     let service: Service
     try {
       const ledger = await openLedger(config)
-      service = new Service(config, await loadAdapters(config), this.log, ledger, (news) =>
-        tell({ type: 'news', news }),
-      )
+      const adapters = await loadAdapters(config)
+      const claim = config.workers === 1 ? undefined : this.claims.ask
+      service = new Service(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
       this.stopKeys = await watchKeys(config, service)
     } catch (error) {
       tell({ type: 'failed', reason: problemOf(error) })

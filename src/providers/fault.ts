@@ -2,6 +2,7 @@
 
 import { Fault, type FaultKind } from '../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../core/json.ts'
+import { rateLimitedMs, retryAfterMs } from './retry-after.ts'
 import { scrub } from './scrub.ts'
 
 /** Codes that a caller may act on and that say nothing about us; others stay inside (decisions.md, Errors). */
@@ -44,7 +45,7 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
   const detail = {
     status,
     code: SHOWN_CODES.has(text.code) ? text.code : kind === 'rejected' ? contextCode(text.message) : undefined,
-    retryAfterMs: retryAfterMs(headers),
+    retryAfterMs: status === 429 ? rateLimitedMs(headers) : retryAfterMs(headers),
   }
   return new Fault(kind, scrub(text.message) || `the provider answered ${status}`, detail)
 }
@@ -90,6 +91,8 @@ function kindOf(status: number, text: ErrorText): FaultKind {
     case 422:
       return OUR_KEY.test(text.message) ? 'credential' : 'rejected'
     case 401:
+    // An account without credit: nobody but the operator can mend that, either.
+    case 402:
     case 403:
       return 'credential'
     case 404:
@@ -127,18 +130,6 @@ function contextCode(message: string): string | undefined {
   return /maximum context length|context window|prompt is too long|too many (?:input )?tokens/i.test(message)
     ? 'context_length_exceeded'
     : undefined
-}
-
-/** `retry-after-ms`, `retry-after` in seconds or as a date; milliseconds, or undefined. */
-export function retryAfterMs(headers: Headers): number | undefined {
-  const ms = Number(headers.get('retry-after-ms') ?? Number.NaN)
-  if (ms >= 0) return ms
-  const after = headers.get('retry-after')
-  if (after === null) return undefined
-  const seconds = Number(after)
-  if (seconds >= 0) return seconds * 1000
-  const dateMs = Date.parse(after)
-  return Number.isNaN(dateMs) ? undefined : Math.max(0, dateMs - Date.now())
 }
 
 function parsed(body: string): JsonValue | undefined {

@@ -140,12 +140,6 @@ export class UpstreamCall implements Ticking {
     this.dueMs = Number.POSITIVE_INFINITY
   }
 
-  /** The fault with a message that may be shown: the provider's words without what is the operator's own, wherever they quote it. */
-  conceal(fault: Fault): Fault {
-    const message = scrub(fault.message, ownWords(this.endpoint))
-    return message === fault.message ? fault : new Fault(fault.kind, message, fault.detail)
-  }
-
   /** Ends the call wherever it is. */
   abort(): void {
     this.close()
@@ -245,6 +239,12 @@ const SPARE_MAX = 1024
 
 /** A provider that does not end its answer this long behind its final marker is left. */
 const RELEASE_MS = 1000
+
+/** The fault with a message that may be shown: the provider's words without what is the operator's own, wherever they quote it. */
+export function conceal(fault: Fault, endpoint: Endpoint): Fault {
+  const message = scrub(fault.message, ownWords(endpoint))
+  return message === fault.message ? fault : new Fault(fault.kind, message, fault.detail)
+}
 
 /** Credentials, hosts and addresses of a provider, and its own headers' values. */
 function ownWords({ apiKey, aws, baseUrl, headers }: Endpoint): readonly string[] {

@@ -1,8 +1,10 @@
 import { expect, test } from 'bun:test'
 import { createAdmin } from '../../src/admin/app.ts'
 
+const figures = () => ({ targets: [], workers: { configured: 1, ready: 1 } })
+
 async function ask(reasons: () => Promise<readonly string[]>, path: string, method = 'GET') {
-  const answer = await createAdmin(reasons).fetch(new Request(`http://localhost${path}`, { method }))
+  const answer = await createAdmin({ reasons, figures }).fetch(new Request(`http://localhost${path}`, { method }))
   return { status: answer.status, type: answer.headers.get('content-type'), body: await answer.json() }
 }
 

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import * as does from '../support/scenarios.ts'
+import type { Scenario } from '../support/upstream.ts'
 import { STREAM, Stage, seen } from './stage.ts'
 
 setDefaultTimeout(30_000)
@@ -23,16 +24,21 @@ let stage: Stage
 
 beforeAll(async () => {
   let begun = 0
-  stage = await Stage.start({
-    endless: (call) => {
-      const stream = begun++
-      const count = (bytes: number) => {
-        taken[stream] = bytes
-      }
-      return does.endless([role], again, count)(call)
-    },
-    finite: does.stream([role, ...finite]),
+  const endless: Scenario = (call) => {
+    const stream = begun++
+    const count = (bytes: number) => {
+      taken[stream] = bytes
+    }
+    return does.endless([role], again, count)(call)
+  }
+  // Without a limit on what they may write: these answers are longer than any model's.
+  const model = (name: string) => ({
+    name,
+    targets: [{ provider: 'p0', model: name }],
+    price: { input: 1, output: 10 },
   })
+  const config = { models: [model('endless'), model('finite')] }
+  stage = await Stage.start({ endless, finite: does.stream([role, ...finite]) }, { config })
 })
 
 afterAll(async () => await stage[Symbol.asyncDispose]())

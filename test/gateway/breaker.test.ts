@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Fault, type FaultDetail, type FaultKind } from '../../src/core/fault.ts'
 import { Breaker, type Permit, type Rest } from '../../src/gateway/breaker.ts'
+import { Probes } from '../../src/process/probes.ts'
 import { property, type Random } from '../support/random.ts'
 
 const A = { provider: 'p', model: 'a' }
@@ -245,6 +246,81 @@ describe('other workers', () => {
     clock.ms += 1000
     one.enter(A)?.release()
     expect(other.enter(A)).toBeDefined()
+  })
+
+  test('where one grants it, one of those that ask in the same instant is the probe', async () => {
+    const clock = new Clock()
+    const breakers: Breaker[] = []
+    const supervisor = new Breaker(clock.now)
+    const probes = new Probes(supervisor)
+    for (const worker of [0, 1, 2]) {
+      const tell = (rest: Rest) => {
+        probes.hear(rest)
+        for (const [other, breaker] of breakers.entries()) if (other !== worker) breaker.hear(rest)
+      }
+      breakers.push(new Breaker(clock.now, tell, (target) => Promise.resolve(probes.grant(worker, target))))
+    }
+    const [one] = breakers
+    if (one === undefined) throw new Error('there is no worker')
+    const permits = () => Promise.all(breakers.map((breaker) => breaker.enter(A) ?? breaker.enterByClaim(A)))
+    const granted = async () => (await permits()).filter((permit) => permit !== undefined)
+    failThrice(one)
+    expect(await granted()).toEqual([])
+    clock.ms += 1000
+    const [probe, ...others] = await granted()
+    expect([probe === undefined, others.length]).toEqual([false, 0])
+    // However long it takes: others look only once it has told, or is gone.
+    clock.ms += 60_000
+    expect(await granted()).toEqual([])
+    probe?.failed(fault('failed'))
+    expect(await granted()).toEqual([])
+    clock.ms += 2000
+    const [second] = await granted()
+    second?.release()
+    const [third] = await granted()
+    third?.succeeded()
+    expect(await granted()).toHaveLength(3)
+  })
+
+  test('a worker that learns while it asks that the target is well needs no leave', async () => {
+    const clock = new Clock()
+    const answer = Promise.withResolvers<boolean>()
+    const breaker = new Breaker(clock.now, undefined, () => answer.promise)
+    failThrice(breaker)
+    const rest = breaker.restOf(A)
+    clock.ms += 1000
+    const asking = breaker.enterByClaim(A)
+    expect(await breaker.enterByClaim(A)).toBeUndefined()
+    if (rest !== undefined) breaker.hear({ ...rest, rests: 0, restMs: 0 })
+    answer.resolve(false)
+    expect(await asking).toBeDefined()
+    expect(breaker.isWell(A)).toBe(true)
+  })
+
+  test('one that learns while it asks of another rest does not ask the target', async () => {
+    const clock = new Clock()
+    const answer = Promise.withResolvers<boolean>()
+    const breaker = new Breaker(clock.now, undefined, () => answer.promise)
+    failThrice(breaker)
+    const rest = breaker.restOf(A)
+    clock.ms += 1000
+    const asking = breaker.enterByClaim(A)
+    if (rest !== undefined) breaker.hear({ ...rest, rests: 2, restMs: 2000 })
+    answer.resolve(true)
+    expect(await asking).toBeUndefined()
+    expect(breaker.restOf(A)).toMatchObject({ restMs: 2000, probing: false })
+  })
+
+  test('say that a target is being probed elsewhere, for as long as they leave it alone', () => {
+    const { clock, one, other } = pair()
+    failThrice(one)
+    clock.ms += 1000
+    const probe = one.enter(A)
+    expect(other.restOf(A)).toMatchObject({ probing: true, restMs: 5000 })
+    clock.ms += 5000
+    expect(other.restOf(A)).toMatchObject({ probing: false, restMs: 0 })
+    probe?.failed(fault('failed'))
+    expect(other.restOf(A)).toMatchObject({ probing: false, restMs: 2000 })
   })
 
   test.each(['well', 'ill'])('that probe at the same time both find it %s', (found) => {

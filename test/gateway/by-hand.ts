@@ -25,10 +25,6 @@ export class HandCall {
     return chunk === undefined ? undefined : bytesOf(chunk)
   }
 
-  conceal(fault: Fault): Fault {
-    return fault
-  }
-
   pause(): void {
     this.done.push('pause')
   }

@@ -16,6 +16,7 @@ beforeAll(async () => {
   upstream = await Upstream.start()
   upstream.on('claude', does.json(200, '{"input_tokens":4711}'))
   upstream.on('claude-odd', does.json(200, '{"input_tokens":"many"}'))
+  upstream.on('claude-absurd', does.json(200, '{"input_tokens":1e12}'))
   upstream.on('claude-down', does.json(500, '{}'))
   upstream.on('gpt', does.json(200, '{"input_tokens":1}'))
   const base_url = upstream.url.replace(/\/v1$/, '')
@@ -24,7 +25,13 @@ beforeAll(async () => {
       a: { dialect: 'anthropic', base_url, api_key: 'x' },
       o: { dialect: 'openai', base_url: upstream.url, api_key: 'x' },
     },
-    models: { claude: ['a/claude'], odd: ['a/claude-odd'], down: ['a/claude-down'], gpt: ['o/gpt'] },
+    models: {
+      claude: ['a/claude'],
+      odd: ['a/claude-odd'],
+      absurd: ['a/claude-absurd'],
+      down: ['a/claude-down'],
+      gpt: ['o/gpt'],
+    },
   })
 })
 
@@ -48,7 +55,7 @@ test('the provider counts where it can, on both prefixes', async () => {
   expect(isObject(sent) && Object.keys(sent)).toEqual(['model', 'system', 'messages'])
 })
 
-test.each(['odd', 'down', 'gpt'])('%s: our estimate', async (model) => {
+test.each(['odd', 'absurd', 'down', 'gpt'])('%s: our estimate', async (model) => {
   const tokens = await count(model)
   expect(tokens).toBeNumber()
   expect(tokens).toBeGreaterThan(4)

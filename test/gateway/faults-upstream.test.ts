@@ -68,6 +68,18 @@ const rows: Readonly<Record<string, Row>> = {
     kind: 'rate_limited',
     retryAfter: /^(?:59|60)$/,
   },
+  '429, a limit that is used up': {
+    does: http(429, '', { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m4s' }),
+    told: limited,
+    kind: 'rate_limited',
+    retryAfter: /^60$/,
+  },
+  // Limits stand on every answer; what is wrong here is something else.
+  '500, a limit that is used up': {
+    does: http(500, '', { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m4s' }),
+    told: failed,
+    kind: 'failed',
+  },
   '500, JSON': { does: http(500, said('x')), told: failed, kind: 'failed' },
   '500, HTML': { does: http(500, '<html>', html), told: failed, kind: 'failed' },
   '500, nothing': { does: http(500, ''), told: failed, kind: 'failed' },
@@ -76,6 +88,7 @@ const rows: Readonly<Record<string, Row>> = {
   '504': { does: http(504, '<html>', html), told: late, kind: 'timeout' },
   '529': { does: http(529, said('x')), told: busy, kind: 'overloaded', retryAfter: /^1$/ },
   '401': { does: http(401, said('wrong key sk-abcdefgh12345678')), told: failed, kind: 'credential' },
+  '402': { does: http(402, said('Insufficient balance')), told: failed, kind: 'credential' },
   '403': { does: http(403, said('not your project')), told: failed, kind: 'credential' },
   '408': { does: http(408, ''), told: late, kind: 'timeout' },
   '409': { does: http(409, ''), told: failed, kind: 'failed' },
@@ -252,6 +265,13 @@ test('a connection that is closed under a request: the POST is not sent twice by
   expect(alone.ledger.wrong).toEqual([])
 })
 
+test('no compression is asked for: what is not compressed can be counted as it comes', async () => {
+  await using plain = await Upstream.start({ m: does.says('Hi') })
+  await using alone = new Serving({ providers: { up: plain.url }, models: { m: ['up/m'] } })
+  for (const [, body] of modes) expect((await send(alone.port, 'm', body)).status).toBe(200)
+  expect(plain.calls.map((call) => call.header('accept-encoding'))).toEqual(['identity', 'identity'])
+})
+
 test('the name of a model comes from the configuration, whatever the provider calls itself', async () => {
   const liar = does.chatFrames(['Hi']).map((frame) => frame.replace('upstream-model', 'evil\\r\\nx-evil: 1'))
   await using lying = await Upstream.start({ m: does.stream(liar) })
@@ -274,7 +294,9 @@ test('a stream that never ends is cut at the hard limit, and settled', async () 
     },
   })
   const provider = { dialect: 'openai', base_url: endless.url, api_key: 'k', total_timeout_ms: 500 }
-  await using alone = new Serving({ providers: { up: provider }, models: { m: ['up/m'] } })
+  // Without a limit on what it may write, which would cut it sooner.
+  const unlimited = { targets: [{ provider: 'up', model: 'm' }], price: { input: 1, output: 10 } }
+  await using alone = new Serving({ providers: { up: provider }, models: { m: unlimited } })
   const answer = await send(alone.port, 'm', { stream: true })
   expect([answer.status, answer.end, answer.text.includes('[DONE]')]).toEqual([200, 'cut', false])
   expect(await alone.lineOf(answer.header('x-request-id'))).toMatchObject({ outcome: 'timed_out', usage: 'estimated' })
@@ -282,7 +304,64 @@ test('a stream that never ends is cut at the hard limit, and settled', async () 
   await (await endless.call()).ended
 })
 
-test('figures that no model can have used are our own count instead', async () => {
+describe('an answer that is longer than twice its output limit', () => {
+  const LIMIT = 40
+  const frames = (text: string, count: number) => does.chatFrames(Array.from({ length: count }, () => text))
+  const asked = (text: string, count: number, body: JsonObject) => async () => {
+    await using upstream = await Upstream.start({ m: does.stream(frames(text, count)) })
+    await using alone = new Serving({ providers: { up: upstream.url }, models: { m: ['up/m'] } })
+    const answer = await send(alone.port, 'm', { stream: true, ...body })
+    const line = await alone.lineOf(answer.header('x-request-id'))
+    expect(alone.ledger.wrong).toEqual([])
+    const words = answer.text.split(JSON.stringify(text)).length - 1
+    return { end: answer.end, words, done: answer.text.includes('[DONE]'), line, call: await upstream.call() }
+  }
+
+  test.each([
+    ['max_tokens', { max_tokens: LIMIT }],
+    ['max_completion_tokens', { max_completion_tokens: LIMIT }],
+  ])('is cut there, and settled: %s', async (_, body) => {
+    const { end, words, done, line, call } = await asked('word', 100 * LIMIT, body)()
+    expect([end, done]).toEqual(['cut', false])
+    expect(words).toBeLessThanOrEqual(2 * LIMIT)
+    expect(line).toMatchObject({ outcome: 'provider_cut', usage: 'estimated' })
+    expect(Number(line['output_tokens'])).toBeGreaterThan(2 * LIMIT)
+    await call.ended
+  })
+
+  test.each([
+    ['just as long', 'word', 2 * LIMIT, { max_tokens: LIMIT }],
+    ['in letters, each an event', 'x', 4 * LIMIT, { max_tokens: LIMIT }],
+    ['in a few long events', 'word '.repeat(200), LIMIT, { max_tokens: LIMIT }],
+    ['with a limit too low to mean much', 'word', 30, { max_tokens: 1 }],
+    ['without a limit of the caller', 'word', 5000, {}],
+  ])('not so where it is %s', async (_, text, count, body) => {
+    const { end, words, done, line } = await asked(text, count, body)()
+    expect([end, words, done]).toEqual(['whole', count, true])
+    expect(line).toMatchObject({ outcome: 'completed', usage: 'provider' })
+  })
+})
+
+test.each([
+  ['input', '"prompt_tokens":1e12,"completion_tokens":2'],
+  ['output', '"prompt_tokens":9,"completion_tokens":5e7'],
+  ['cached input', '"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":5e7}'],
+  [
+    'what was written to a cache',
+    '"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cache_write_tokens":1e12}',
+  ],
+])('an absurd figure costs its caller nothing: %s', async (_, usage) => {
+  const absurd = does.chatFrames(['Hi']).map((frame) => frame.replace(/"usage":\{.*?\}/, `"usage":{${usage}}`))
+  await using lying = await Upstream.start({ m: does.stream(absurd) })
+  await using alone = new Serving({ providers: { up: lying.url }, models: { m: ['up/m'] } })
+  for (const [, body] of modes) {
+    const answer = await send(alone.port, 'm', body)
+    expect(answer.status).toBe(200)
+    expect(Number((await alone.lineOf(answer.header('x-request-id')))['cost_micro_usd'])).toBeLessThan(1000)
+  }
+})
+
+test('figures that no model can have used are our own count instead, and the operator is told', async () => {
   const absurd = does
     .chatFrames(['Hi'])
     .map((frame) => frame.replace(/"usage":\{.*?\}/, '"usage":{"prompt_tokens":1e12,"completion_tokens":1e12}'))
@@ -292,6 +371,8 @@ test('figures that no model can have used are our own count instead', async () =
   const line = await alone.lineOf(answer.header('x-request-id'))
   expect(line).toMatchObject({ usage: 'estimated', outcome: 'completed' })
   expect(Number(line['cost_micro_usd'])).toBeLessThan(1000)
+  const alarms = alone.lines.filter(({ level }) => level === 'error')
+  expect(alarms).toMatchObject([{ msg: 'a provider reports a usage that cannot be', provider: 'up', model: 'm' }])
 })
 
 test('more requests at once than the runtime sends by itself: none waits for another', async () => {

@@ -112,6 +112,8 @@ describe('what is held', () => {
   test.each([
     ['dearer: the difference is asked for, and refused', 20, 5000, false, 1],
     ['longer, as dear: the same', 1, 8000, false, 1],
+    // Limits on tokens know no prices.
+    ['longer, though cheaper: the same', 0.1, 8000, false, 1],
     ['cheaper: nobody is asked', 0.5, 2000, true, 0],
   ])('another candidate that is %s', async (_, times, maxOutputTokens, affordable, asked) => {
     const ledger = new Recorder()

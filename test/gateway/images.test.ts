@@ -41,6 +41,8 @@ interface Stage extends AsyncDisposable {
   readonly book: Book
   readonly upstream: Upstream
   readonly line: RequestLine | undefined
+  /** Called between a provider that broke down and the next. */
+  whenPaused(then: () => void): void
   make(body: object, before?: (interrupt: (why: 'caller_left' | 'drained') => void) => void): Promise<ImageAnswer>
 }
 
@@ -64,12 +66,17 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
   if (key === undefined) throw new Error('no key')
   const routing = { maxAttempts: 3, totalTimeoutMs: 10_000 }
   const ignore = () => undefined
+  let paused: () => void = ignore
   const gateway = {
     catalog,
     upstreams,
     ledger: book,
     routing,
     breaker: new Breaker(),
+    random: () => {
+      paused()
+      return 0
+    },
     affinity: new Affinity(),
     explainRoute: false,
     isRevoked: () => false,
@@ -80,6 +87,9 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
   return {
     book,
     upstream,
+    whenPaused(then) {
+      paused = then
+    },
     get line() {
       return line
     },
@@ -190,8 +200,11 @@ describe('what is held and what is charged', () => {
     expect(stage.book.reservations).toBe(0)
   })
 
-  test('tokens that the provider left out are estimated, never 0', async () => {
-    await using stage = await startStage(byToken, { up: does.json(200, data(2)) })
+  test.each([
+    ['left out', {}],
+    ['cannot have used', { usage: { input_tokens: 1e12, output_tokens: 5e7 } }],
+  ])('tokens that the provider %s are estimated, never 0', async (_, more) => {
+    await using stage = await startStage(byToken, { up: does.json(200, data(2, more)) })
     await stage.make({ ...low, n: 2 })
     const [end] = stage.book.settlements
     expect(end?.amounts.outputTokens).toBe(544)
@@ -258,6 +271,14 @@ describe('interrupted', () => {
       [120_000, 3, why],
     ])
     expect(stage.book.settlements[0]?.estimated).toBe(true)
+  })
+
+  test('between a provider that failed and the next nothing is charged', async () => {
+    await using stage = await startStage({ image: 40_000 }, { first: does.json(500, ''), second: does.silent() })
+    const made = failureOf(stage.make({}, (interrupt) => stage.whenPaused(() => interrupt('caller_left'))))
+    expect((await made).failure).toBe('shutting_down')
+    expect(stage.upstream.calls.map(({ model }) => model)).toEqual(['first'])
+    expect(stage.book.settlements.map((end) => [end.amounts.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
   })
 
   test('before a provider was asked nothing is charged', async () => {

@@ -1,6 +1,6 @@
 /** Who is asked for a request, in which order, and who is not: resting, limits, automatic selection, conversations that stay. */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, spyOn, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
@@ -84,7 +84,7 @@ describe('attempts', () => {
 
   test('pass over a provider in whose words the request cannot be put, as long as there is another', async () => {
     const image = { type: 'image_url', image_url: { url: 'https://pictures.test/a.png' } }
-    await using upstream = await Upstream.start({ a: does.says('a') })
+    await using upstream = await Upstream.start({ a: does.says('a'), b: busy })
     const bedrock = {
       dialect: 'bedrock',
       base_url: upstream.url,
@@ -94,7 +94,8 @@ describe('attempts', () => {
     }
     await using serving = new Serving({
       providers: { up: upstream.url, bedrock },
-      models: { both: ['bedrock/x', 'up/a'], alone: ['bedrock/x'] },
+      models: { both: ['bedrock/x', 'up/a'], alone: ['bedrock/x'], last: ['bedrock/x', 'up/b', 'up/a', 'up/c'] },
+      config: { routing: { max_attempts: 2 } },
     })
     const body = { messages: [{ role: 'user', content: [image] }] }
     const send = (model: string) =>
@@ -103,7 +104,41 @@ describe('attempts', () => {
     const alone = await send('alone')
     expect([alone.status, alone.text.includes('by address')]).toEqual([400, true])
     expect(upstream.calls.map(({ model }) => model)).toEqual(['a'])
+    // It was not asked, so it is none of the two attempts.
+    expect([...told(await send('last')), ...upstream.calls.map(({ model }) => model)]).toEqual([
+      200,
+      '2',
+      'a',
+      'b',
+      'a',
+    ])
     expect(serving.service.rests()).toEqual([])
+  })
+
+  test('that failed are over: nothing of them is left open, or charged to a caller that leaves before the next', async () => {
+    // The longest wait before the next candidate.
+    using _drawn = spyOn(Math, 'random').mockReturnValue(0.999)
+    await using on = await stage({ a: busy, b: does.says('b') }, { m: ['up/a', 'up/b'] })
+    for (let i = 0; i < 2; i++) await on.ask('m')
+    const caller = await Caller.connect(on.serving.port)
+    caller.send(bytes('m'))
+    // The third failure is told: from then on the next is waited for.
+    while (on.serving.news.every(({ about }) => about !== 'rest')) await new Promise(setImmediate)
+    caller.reset()
+    await on.serving.idle()
+    const line = on.serving.lines.findLast(({ msg }) => msg === 'request')
+    expect(line).toMatchObject({ outcome: 'caller_left', attempts: [{ model: 'a', error: 'overloaded' }] })
+    expect(line).not.toHaveProperty('cost_micro_usd')
+    expect(on.asked()).toEqual(['a', 'b', 'a', 'b', 'a'])
+  })
+
+  test.each([
+    ['an error', does.stalls([...does.chatFrames(['Hi']).slice(0, 2), 'data: {"error":{"message":"x"}}\n\n'])],
+    ['nonsense', does.stalls([...does.chatFrames(['Hi']).slice(0, 2), 'data: nonsense\n\n'])],
+  ])('that stream %s to a caller who wants a whole answer are let go', async (_, scenario) => {
+    await using on = await stage({ a: scenario, b: does.says('b') }, { m: ['up/a', 'up/b'] })
+    expect(told(await on.ask('m'))).toEqual([200, '1'])
+    expect((await (await on.upstream.call('a')).aborted).by).toBe('gateway')
   })
 
   test('the caller’s mistake is told at once, and nobody rests for it', async () => {
@@ -259,6 +294,13 @@ describe('resting', () => {
     on.serving.service.hear({ about: 'rest', rest: { ...rest, probing: false } })
     expect(told(await on.ask('m'))).toEqual([200, '1'])
     on.serving.service.hear({ about: 'rest', rest: { ...rest, restMs: 0, rests: 0, probing: false } })
+    expect(told(await on.ask('m'))).toEqual([200, '0'])
+  })
+
+  test('a target that another worker probes has rested as long as it asked: it is asked where there is no other', async () => {
+    await using on = await stage({ a: does.says('a') }, { m: ['up/a'] })
+    const rest = { provider: 'up', model: 'a', restMs: 5000, rests: 1, asked: true, reason: 'rate_limited' } as const
+    on.serving.service.hear({ about: 'rest', rest: { ...rest, probing: true } })
     expect(told(await on.ask('m'))).toEqual([200, '0'])
   })
 })

@@ -95,6 +95,15 @@ const SECRETS = [
 const words = (text: string) => JSON.stringify({ error: { message: text, type: 'invalid_request_error' } })
 const hour = { 'retry-after': '3600' }
 
+/** A credential that looks like nothing at all, wherever an answer may quote it. */
+const own = words('The key provider-key-of-p0 is wrong.')
+const ownSecrets = {
+  'own-in-400': does.json(400, own),
+  'own-in-200': does.json(200, own),
+  'own-in-event': does.stream([`data: ${own}\n\n`]),
+  'own-in-later-event': does.stream([does.chatFrames([])[0] ?? '', `data: ${own}\n\n`]),
+}
+
 let stage: Stage
 
 beforeAll(async () => {
@@ -108,6 +117,7 @@ beforeAll(async () => {
   stage = await Stage.start({
     ...Object.fromEntries(each),
     secrets: does.json(400, words(`No: ${SECRETS.join(' and ')} are wrong.`)),
+    ...ownSecrets,
     'secret-502': does.json(401, words(`Key ${SECRETS[0]} is wrong.`)),
     long: does.json(400, words('long '.repeat(10_000))),
     huge: does.json(400, words('x'.repeat(300_000))),
@@ -207,6 +217,13 @@ test('words are shown without what must not be seen, and not without end', async
   const hidden = await stage.ask('secret-502')
   expect([hidden.status, hidden.text.includes('wrong')]).toEqual([502, false])
   expect((await stage.ask('long')).text.length).toBeLessThan(700)
+})
+
+test.each(Object.keys(ownSecrets))('the provider’s own key is not shown: %s', async (name) => {
+  for (const body of [STREAM, {}]) {
+    const answer = await stage.ask(name, body)
+    expect([answer.status, answer.json()]).toMatchObject([400, { error: { message: 'The key [redacted] is wrong.' } }])
+  }
 })
 
 test('a port that nobody listens on', async () => {

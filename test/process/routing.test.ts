@@ -72,6 +72,9 @@ test('a target that rests in one worker rests in all of them within a second, an
   const rests = async () => (await askControl(join(weir.folder, 'data'), { ask: 'rests' }))?.['rests']
   await until(async () => isArray(await rests()) && JSON.stringify(await rests()) !== '[]')
   const toldMs = performance.now()
+  const metrics = await (await fetch(`${weir.admin}/metrics`)).text()
+  expect(metrics).toContain('\nweir_target_resting{provider="up",model="a"} 1\n')
+  expect(metrics).toContain('\nweir_target_resting{provider="up",model="b"} 0\n')
   // What the supervisor knows the workers have been told by then; the message may still be on its way.
   while (performance.now() - toldMs < 1000) await weir.readyz()
   expect(asked).toBe(1)
@@ -88,6 +91,46 @@ test('a target that rests in one worker rests in all of them within a second, an
     expect((await caller.answer()).header('x-gateway-fallback-count')).toBe('1')
   }
   expect(asked).toBe(1)
+  for (const caller of callers) caller.close()
+})
+
+test('after a rest one request finds out, of all workers together, however many ask in the same instant', async () => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start({ b: does.says('b') })
+  const release = Promise.withResolvers<void>()
+  upstream.on(
+    'a',
+    does.inTurn(does.json(429, '', { 'retry-after': '1' }), async (call) => {
+      await release.promise
+      await does.says('a')(call)
+    }),
+  )
+  const asked = () => upstream.calls.filter(({ model }) => model === 'a').length
+  await using weir = await Weir.ready(config(upstream.url, redis.url))
+  const port = Number(new URL(weir.address).port)
+  const callers = await Promise.all(Array.from({ length: 30 }, () => Caller.connect(port)))
+  const [first] = callers
+  first?.send(request)
+  await first?.answer()
+  const rests = async () => (await askControl(join(weir.folder, 'data'), { ask: 'rests' }))?.['rests']
+  await until(async () => JSON.stringify(await rests()).includes('"restMs":0'))
+  // Stopped, so that all of them find requests when they go on.
+  const workers = await weir.workers()
+  for (const pid of workers) process.kill(pid, 'SIGSTOP')
+  for (const caller of callers) caller.send(request)
+  for (const pid of workers) process.kill(pid, 'SIGCONT')
+  const counts: (string | undefined)[] = []
+  const answers = callers.map(async (caller) => {
+    counts.push((await caller.answer()).header('x-gateway-fallback-count'))
+  })
+  await until(async () => counts.length + asked() - 1 === callers.length)
+  const meanwhile = JSON.stringify(await rests())
+  release.resolve()
+  await Promise.all(answers)
+  expect(asked()).toBe(2)
+  expect(meanwhile).toContain('"probing":true')
+  expect(counts).toEqual([...Array.from({ length: callers.length - 1 }, () => '1'), '0'])
+  await until(async () => JSON.stringify(await rests()) === '[]')
   for (const caller of callers) caller.close()
 })
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { Fault } from '../../src/core/fault.ts'
 import type { Endpoint } from '../../src/providers/provider.ts'
-import { UpstreamCall } from '../../src/providers/upstream.ts'
+import { conceal } from '../../src/providers/upstream.ts'
 
 const endpoint: Endpoint = {
   name: 'p',
@@ -25,13 +25,7 @@ test.each([
   'bob@example.com',
   'my-secret-deployment',
 ])('what a caller is told of a provider never holds %s', (word) => {
-  const call = new UpstreamCall(
-    { url: endpoint.baseUrl, headers: {}, body: '' },
-    endpoint,
-    false,
-    Number.POSITIVE_INFINITY,
-  )
-  const told = call.conceal(new Fault('rejected', `The deployment ${word} says no.`, { status: 400 }))
+  const told = conceal(new Fault('rejected', `The deployment ${word} says no.`, { status: 400 }), endpoint)
   expect(told.message).not.toContain(word)
   expect([told.kind, told.detail.status]).toEqual(['rejected', 400])
 })

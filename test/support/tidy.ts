@@ -57,7 +57,10 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   },
   'admin/': {
     from: ['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/', 'ledger/'],
-    packages: { [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'] },
+    packages: {
+      [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
+      'admin/metrics.ts': ['prom-client'],
+    },
   },
   'config/': {
     from: ['core/'],

@@ -4,16 +4,17 @@ import { isObject, type JsonObject } from '../../core/json.ts'
 import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
 import { CacheMarks } from '../cache-marks.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
-import { CallIds, callInput } from '../tool-calls.ts'
+import { callInput } from '../tool-calls.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
+import { type BlockWriter, contentOf } from '../turn-writer.ts'
 import {
   type Conversation,
   calledNames,
   conversationOf,
+  type EarlierCall,
   offeredTools,
   solid,
   type ToolResult,
-  type Turn,
   withoutTrailingSpace,
 } from '../turns.ts'
 
@@ -66,12 +67,13 @@ function anthropicBody(request: ChatRequest, model: string, names: ToolNames): J
   // In this order, since the marks are counted in it.
   const tools = offered.map((tool) => anthropicTool(tool, structured, names, marks))
   const blocks = system.map((part) => textBlock(part, marks))
+  const contents = contentOf(conversation.turns, new Blocks(names, marks))
   return {
     model,
     max_tokens: request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT,
     ...toolFields(request, tools, conversation, names),
     system: blocks.length > 0 ? blocks : undefined,
-    messages: new Messages(names, marks).of(conversation.turns),
+    messages: conversation.turns.map(({ role }, index) => ({ role, content: contents[index] })),
     stop_sequences: stopSequences(request.stop),
     ...sampling(request),
     output_config: structured ? outputConfig(request) : undefined,
@@ -81,52 +83,37 @@ function anthropicBody(request: ChatRequest, model: string, names: ToolNames): J
   }
 }
 
-/** Turns → messages. One a request: call ids are told apart over all of it. */
-class Messages {
-  private readonly ids = new CallIds()
-
+/** One a request: marks are counted over all of it. */
+class Blocks implements BlockWriter {
   constructor(
     private readonly names: ToolNames,
     private readonly marks: CacheMarks,
   ) {}
 
-  of(turns: readonly Turn[]): JsonObject[] {
-    return turns.map((turn) => ({ role: turn.role, content: this.content(turn) }))
+  part(part: TextPart | ImagePart): readonly JsonObject[] {
+    return [part.type === 'text' ? textBlock(part, this.marks) : imageBlock(part, this.marks)]
   }
 
-  private content(turn: Turn): JsonObject[] {
-    if (turn.role === 'user') {
-      const results = turn.results.map((result) => this.result(result))
-      return [...results, ...turn.parts.map((part) => this.part(part))]
-    }
-    this.ids.turn()
-    const text = turn.parts.map((part) => textBlock(part, this.marks))
-    const calls = turn.calls.map((call) => ({
-      type: 'tool_use',
-      id: this.ids.call(call.callId),
-      name: this.names.sent(call.name),
-      input: callInput(call.json),
-      cache_control: cacheControl(this.marks.next(call.cache)),
-    }))
-    return [...text, ...calls]
-  }
-
-  private part(part: TextPart | ImagePart): JsonObject {
-    return part.type === 'text' ? textBlock(part, this.marks) : imageBlock(part, this.marks)
+  call(call: EarlierCall, id: string): readonly JsonObject[] {
+    const mark = cacheControl(this.marks.next(call.cache))
+    return [
+      { type: 'tool_use', id, name: this.names.sent(call.name), input: callInput(call.json), cache_control: mark },
+    ]
   }
 
   /** One plain text is sent as a string, which every compatible server takes; a result without text has no content at all. */
-  private result(result: ToolResult): JsonObject {
+  result(result: ToolResult, id: string): readonly JsonObject[] {
     const parts = solid(result.parts)
     const [only] = parts
     const plain = parts.length === 1 && only?.cache === undefined ? only?.text : undefined
-    return {
+    const block = {
       type: 'tool_result',
-      tool_use_id: this.ids.result(result.callId),
+      tool_use_id: id,
       content: parts.length === 0 ? undefined : (plain ?? parts.map((part) => textBlock(part, this.marks))),
       is_error: result.isError === true ? true : undefined,
       cache_control: cacheControl(this.marks.next(result.cache)),
     }
+    return [block]
   }
 }
 

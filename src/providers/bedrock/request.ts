@@ -5,8 +5,9 @@ import type { JsonObject } from '../../core/json.ts'
 import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
 import { CacheMarks } from '../cache-marks.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
-import { CallIds, callInput } from '../tool-calls.ts'
+import { callInput } from '../tool-calls.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
+import { type BlockWriter, contentOf } from '../turn-writer.ts'
 import {
   type Conversation,
   conversationOf,
@@ -58,10 +59,11 @@ function bedrockBody(request: ChatRequest, model: string, names: ToolNames): Jso
   // In this order, since the marks are counted in it.
   const toolConfig = offered.length > 0 ? toolConfigOf(request, offered, names, marks) : undefined
   const system = conversation.system.flatMap((part) => marked([{ text: part.text }], marks.next(part.cache)))
+  const contents = contentOf(conversation.turns, new Blocks(names, marks))
   return {
     toolConfig,
     system: system.length > 0 ? system : undefined,
-    messages: new Messages(names, marks).of(conversation.turns),
+    messages: conversation.turns.map(({ role }, index) => ({ role, content: contents[index] })),
     inferenceConfig: inferenceConfig(request, claude),
   }
 }
@@ -95,52 +97,28 @@ function text(words: string, cache: CacheMark | undefined): TextPart {
   return { type: 'text', text: words, cache }
 }
 
-/** Turns → messages. One a request: call ids are told apart over all of it. */
-class Messages {
-  private readonly ids = new CallIds()
-
+/** A mark stands behind what it ends. One a request. */
+class Blocks implements BlockWriter {
   constructor(
     private readonly names: ToolNames,
     private readonly marks: CacheMarks,
   ) {}
 
-  of(turns: readonly Turn[]): JsonObject[] {
-    return turns.map((turn) => ({ role: turn.role, content: this.content(turn) }))
-  }
-
-  private content(turn: Turn): JsonObject[] {
-    if (turn.role === 'user') {
-      const results = turn.results.flatMap((result) => this.result(result))
-      return [...results, ...turn.parts.flatMap((part) => this.part(part))]
-    }
-    this.ids.turn()
-    const parts = turn.parts.flatMap((part) => this.part(part))
-    return [...parts, ...turn.calls.flatMap((call) => this.call(call))]
-  }
-
-  private part(part: TextPart | ImagePart): JsonObject[] {
+  part(part: TextPart | ImagePart): readonly JsonObject[] {
     return marked([part.type === 'text' ? { text: part.text } : imageBlock(part)], this.marks.next(part.cache))
   }
 
-  private call(call: EarlierCall): JsonObject[] {
-    const toolUse = {
-      toolUseId: this.ids.call(call.callId),
-      name: this.names.sent(call.name),
-      input: callInput(call.json),
-    }
+  call(call: EarlierCall, id: string): readonly JsonObject[] {
+    const toolUse = { toolUseId: id, name: this.names.sent(call.name), input: callInput(call.json) }
     return marked([{ toolUse }], this.marks.next(call.cache))
   }
 
   /** A cache point cannot stand inside a result: a mark on its text goes behind it. */
-  private result(result: ToolResult): JsonObject[] {
+  result(result: ToolResult, id: string): readonly JsonObject[] {
     const parts = solid(result.parts)
     const content = parts.length > 0 ? parts.map((part) => ({ text: part.text })) : [{ text: NO_OUTPUT }]
     const inside = parts.map((part) => this.marks.next(part.cache)).findLast((mark) => mark !== undefined)
-    const toolResult = {
-      toolUseId: this.ids.result(result.callId),
-      content,
-      status: result.isError === true ? 'error' : undefined,
-    }
+    const toolResult = { toolUseId: id, content, status: result.isError === true ? 'error' : undefined }
     return marked([{ toolResult }], this.marks.next(result.cache) ?? inside)
   }
 }

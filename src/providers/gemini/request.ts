@@ -3,9 +3,10 @@
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
-import { CallIds, callInput } from '../tool-calls.ts'
+import { callInput } from '../tool-calls.ts'
 import { type NameRule, ToolNames } from '../tool-names.ts'
-import { conversationOf, type EarlierCall, offeredTools, type ToolResult, type Turn } from '../turns.ts'
+import { type BlockWriter, contentOf } from '../turn-writer.ts'
+import { conversationOf, type EarlierCall, offeredTools, type ToolResult } from '../turns.ts'
 import type { Signatures } from './signatures.ts'
 
 /** Dots, colons and dashes may stand in a name, but not first. */
@@ -52,18 +53,18 @@ function resource(model: string): string {
 function geminiBody(request: ChatRequest, model: string, names: ToolNames, signatures: Signatures): JsonObject {
   const { system, turns } = conversationOf(request)
   const tools = declarations(request)
+  const contents = contentOf(turns, new Parts(names, signatures, WANTS_SIGNATURES.test(model)))
   return {
     systemInstruction: system.length > 0 ? { parts: system.map(({ text }) => ({ text })) } : undefined,
     tools: tools.length > 0 ? [{ functionDeclarations: tools.map((tool) => declaration(tool, names)) }] : undefined,
     toolConfig: tools.length > 0 ? toolConfig(request, names) : undefined,
-    contents: new Contents(names, signatures, WANTS_SIGNATURES.test(model)).of(turns),
+    contents: turns.map(({ role }, index) => ({ role: role === 'user' ? 'user' : 'model', parts: contents[index] })),
     generationConfig: generationConfig(request, tools.length > 0),
   }
 }
 
-/** Turns → contents. One a request: results name the function whose call they answer. */
-class Contents {
-  private readonly ids = new CallIds()
+/** One a request: results name the function whose call they answer. */
+class Parts implements BlockWriter {
   /** The function of each call, by the id that was sent. */
   private readonly called = new Map<string, string>()
 
@@ -73,38 +74,27 @@ class Contents {
     private readonly wantsSignatures: boolean,
   ) {}
 
-  of(turns: readonly Turn[]): JsonObject[] {
-    return turns.map((turn) => ({ role: turn.role === 'user' ? 'user' : 'model', parts: this.parts(turn) }))
+  part(part: TextPart | ImagePart): readonly JsonObject[] {
+    return [dataPart(part)]
   }
 
-  private parts(turn: Turn): JsonObject[] {
-    if (turn.role === 'user')
-      return [...turn.results.map((result) => this.response(result)), ...turn.parts.map(dataPart)]
-    this.ids.turn()
-    const text = turn.parts.map((part) => ({ text: part.text }))
-    return [...text, ...turn.calls.map((call, index) => this.call(call, index))]
-  }
-
-  private call({ callId, name, json }: EarlierCall, index: number): JsonObject {
-    const id = this.ids.call(callId)
+  call({ callId, name, json }: EarlierCall, id: string, index: number): readonly JsonObject[] {
     const sent = this.names.sent(name)
     this.called.set(id, sent)
     // Of parallel calls only the first carries a signature.
     const signature = this.signatures.of(callId) ?? (this.wantsSignatures && index === 0 ? NO_SIGNATURE : undefined)
-    return { functionCall: { id, name: sent, args: callInput(json) }, thoughtSignature: signature }
+    return [{ functionCall: { id, name: sent, args: callInput(json) }, thoughtSignature: signature }]
   }
 
-  private response({ callId, parts, isError }: ToolResult): JsonObject {
-    const id = this.ids.result(callId)
+  result({ callId, parts, isError }: ToolResult, id: string): readonly JsonObject[] {
     const text = parts.map((part) => part.text).join('\n')
-    return {
-      functionResponse: {
-        id,
-        // The result of no call is refused there, under whatever name.
-        name: this.called.get(id) ?? this.names.sent(callId),
-        response: isError === true ? { error: text } : { result: text },
-      },
+    const functionResponse = {
+      id,
+      // The result of no call is refused there, under whatever name.
+      name: this.called.get(id) ?? this.names.sent(callId),
+      response: isError === true ? { error: text } : { result: text },
     }
+    return [{ functionResponse }]
   }
 }
 

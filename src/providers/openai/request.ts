@@ -37,15 +37,14 @@ function chatRequest(request: ChatRequest, model: string, address: ProviderAddre
 /** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
 function openaiBody(request: ChatRequest, model: string, names: ToolNames): JsonObject {
   const { sampling, hints } = request
+  const stop = request.stop.filter((text) => text !== '')
   const limit = COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens'
   return {
     model,
     messages: request.messages.map((message) => openaiMessage(message, names)),
-    ...(request.tools.length > 0 ? { tools: request.tools.map((tool) => openaiTool(tool, names)) } : undefined),
-    tool_choice: request.toolChoice === undefined ? undefined : openaiToolChoice(request.toolChoice, names),
-    parallel_tool_calls: request.parallelToolCalls,
+    ...toolFields(request, names),
     [limit]: request.maxOutputTokens,
-    stop: request.stop.length > 0 ? request.stop.slice(0, STOPS_MAX) : undefined,
+    stop: stop.length > 0 ? stop.slice(0, STOPS_MAX) : undefined,
     temperature: sampling.temperature,
     top_p: sampling.topP,
     frequency_penalty: sampling.frequencyPenalty,
@@ -65,6 +64,16 @@ function openaiBody(request: ChatRequest, model: string, names: ToolNames): Json
     prompt_cache_options: hints.promptCacheOptions,
     cache_control: request.cache === undefined ? undefined : openaiMark(request.cache),
     ...(request.stream ? { stream: true, stream_options: { include_usage: true } } : undefined),
+  }
+}
+
+/** What is said of tools is refused where there are none. */
+function toolFields({ tools, toolChoice, parallelToolCalls }: ChatRequest, names: ToolNames): JsonObject {
+  if (tools.length === 0) return {}
+  return {
+    tools: tools.map((tool) => openaiTool(tool, names)),
+    tool_choice: toolChoice === undefined ? undefined : openaiToolChoice(toolChoice, names),
+    parallel_tool_calls: parallelToolCalls,
   }
 }
 
@@ -92,7 +101,8 @@ function openaiMessage(message: Message, names: ToolNames): JsonObject {
             : message.toolCalls.map((call) => ({
                 id: call.callId,
                 type: 'function',
-                function: { name: names.sent(call.name), arguments: call.json },
+                // Some servers parse it, and no text is no JSON.
+                function: { name: names.sent(call.name), arguments: call.json || '{}' },
               })),
       }
   }
@@ -115,9 +125,11 @@ function openaiText(parts: readonly TextPart[], separator: string, behind?: Cach
   return more.length === 0 && only.cache === undefined ? only.text : pieces.map(openaiTextPart)
 }
 
+/** Nothing at all is an empty text: an empty list is refused. */
 function openaiParts(parts: readonly UserPart[]): JsonValue {
   const [only] = parts
-  if (parts.length === 1 && only?.type === 'text' && only.cache === undefined) return only.text
+  if (only === undefined) return ''
+  if (parts.length === 1 && only.type === 'text' && only.cache === undefined) return only.text
   return parts.map(openaiPart)
 }
 

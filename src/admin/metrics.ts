@@ -1,0 +1,55 @@
+/**
+ * The figures of the program as Prometheus text. Nothing is counted here: what stands in the text is looked up when it is asked for. It
+ * names models and providers of the configuration, never a key, an organisation or what was said.
+ */
+
+import { Gauge, Registry } from 'prom-client'
+import type { TargetRef } from '../catalog/catalog.ts'
+import type { Rest } from '../gateway/breaker.ts'
+
+/** What the supervisor knows when it is asked. */
+export interface Figures {
+  /** Every target of the configuration, each once, with its rest where it is not well. */
+  readonly targets: readonly { readonly target: TargetRef; readonly rest: Rest | undefined }[]
+  readonly workers: { readonly configured: number; readonly ready: number }
+}
+
+export class Metrics {
+  private readonly registry = new Registry()
+
+  constructor(figures: () => Figures) {
+    const gauge = (name: string, help: string, labels: readonly string[], collect: (gauge: Gauge) => void) => {
+      new Gauge({
+        name,
+        help,
+        labelNames: labels,
+        registers: [this.registry],
+        collect() {
+          this.reset()
+          collect(this)
+        },
+      })
+    }
+    const ofTargets = (name: string, help: string, value: (rest: Rest | undefined) => number) =>
+      gauge(name, help, ['provider', 'model'], (its) => {
+        for (const { target, rest } of figures().targets)
+          its.set({ provider: target.provider, model: target.model }, value(rest))
+      })
+    ofTargets(
+      'weir_target_resting',
+      '1 while the target is passed over after failures, or has yet to prove that it is well again; else 0.',
+      (rest) => (rest === undefined ? 0 : 1),
+    )
+    ofTargets('weir_target_rest_seconds', 'How much longer the target rests.', (rest) =>
+      rest === undefined || rest.probing ? 0 : rest.restMs / 1000,
+    )
+    ofTargets('weir_target_rests', 'Rests of the target since it last answered.', (rest) => rest?.rests ?? 0)
+    gauge('weir_workers', 'Workers that are configured.', [], (its) => its.set(figures().workers.configured))
+    gauge('weir_workers_ready', 'Workers that accept requests.', [], (its) => its.set(figures().workers.ready))
+  }
+
+  /** The text, and the content type that names its format. */
+  async text(): Promise<{ readonly text: string; readonly type: string }> {
+    return { text: await this.registry.metrics(), type: this.registry.contentType }
+  }
+}

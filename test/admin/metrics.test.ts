@@ -1,0 +1,49 @@
+/** The figures as Prometheus reads them. */
+
+import { expect, test } from 'bun:test'
+import { createAdmin } from '../../src/admin/app.ts'
+import type { Figures } from '../../src/admin/metrics.ts'
+import type { Rest } from '../../src/gateway/breaker.ts'
+
+const A = { provider: 'up', model: 'a' }
+const B = { provider: 'up', model: 'ft:"b"\\1' }
+const rest: Rest = { ...A, restMs: 2500, rests: 2, asked: false, reason: 'failed', probing: false }
+
+/** Every sample by its name and labels. */
+function samples(text: string): Readonly<Record<string, number>> {
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  return Object.fromEntries(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]))
+}
+
+test('each target says whether it rests, and for how long; those of an earlier configuration say nothing', async () => {
+  let figures: Figures = {
+    targets: [
+      { target: A, rest },
+      { target: B, rest: undefined },
+    ],
+    workers: { configured: 2, ready: 1 },
+  }
+  const admin = createAdmin({ reasons: async () => [], figures: () => figures })
+  const scrape = async () => await admin.fetch(new Request('http://localhost/metrics'))
+  const answer = await scrape()
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8'])
+  const [a, b] = ['provider="up",model="a"', 'provider="up",model="ft:\\"b\\"\\\\1"']
+  const text = await answer.text()
+  expect(text).toMatch(/^# HELP weir_target_resting .+\n# TYPE weir_target_resting gauge$/m)
+  expect(samples(text)).toEqual({
+    [`weir_target_resting{${a}}`]: 1,
+    [`weir_target_resting{${b}}`]: 0,
+    [`weir_target_rest_seconds{${a}}`]: 2.5,
+    [`weir_target_rest_seconds{${b}}`]: 0,
+    [`weir_target_rests{${a}}`]: 2,
+    [`weir_target_rests{${b}}`]: 0,
+    weir_workers: 2,
+    weir_workers_ready: 1,
+  })
+  figures = { ...figures, targets: [{ target: A, rest: { ...rest, probing: true } }] }
+  expect(samples(await (await scrape()).text())).toMatchObject({
+    [`weir_target_resting{${a}}`]: 1,
+    [`weir_target_rest_seconds{${a}}`]: 0,
+  })
+  expect(await (await scrape()).text()).not.toContain('ft:')
+})
