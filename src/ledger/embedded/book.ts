@@ -312,18 +312,19 @@ export class MemoryBook implements Book {
   }
 
   private end(reservation: ReservationState, state: RecordEnd, now: number): void {
-    reservation.state = state
     const { endedMs, lostMs } = this.terms
+    const keptMs = state === 'lost' ? lostMs : endedMs
     const { reservations, deadlines } = this.organization(reservation.organization)
+    reservation.state = state
+    reservation.dueMs = now + keptMs
     this.changes.reservation(reservation)
-    if (state !== 'lost' && endedMs === 0) {
-      reservations.delete(reservation.id)
-      deadlines.trim(reservations)
-      this.changes.forgotten(reservation.id)
+    if (keptMs > 0) {
+      deadlines.add(reservation.dueMs, reservation.id)
       return
     }
-    reservation.dueMs = now + (state === 'lost' ? lostMs : endedMs)
-    deadlines.add(reservation.dueMs, reservation.id)
+    reservations.delete(reservation.id)
+    deadlines.trim(reservations)
+    this.changes.forgotten(reservation.id)
   }
 }
 
