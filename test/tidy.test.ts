@@ -31,7 +31,9 @@ function textFiles(): string[] {
   const below = [...OURS, '.ci', 'docs'].flatMap((folder) =>
     existsSync(join(ROOT, folder)) ? filesBelow(folder, '**/*') : [],
   )
-  return [...top, ...below].filter((path) => !path.startsWith('test/fixtures/') && path !== '.git' && !path.startsWith('.git/'))
+  return [...top, ...below].filter(
+    (path) => !path.startsWith('test/fixtures/') && path !== '.git' && !path.startsWith('.git/'),
+  )
 }
 
 const files = OURS.flatMap((folder) => filesBelow(folder, '**/*')).filter((path) => !path.startsWith('test/fixtures/'))
