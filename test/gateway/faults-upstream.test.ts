@@ -178,7 +178,8 @@ beforeAll(async () => {
   })
   const unreachable = {
     refuses: at(`http://127.0.0.1:${await closedPort()}/v1`),
-    nowhere: at('http://provider.invalid/v1'),
+    // A resolver may take its time to say that there is no such name.
+    nowhere: { ...at('http://provider.invalid/v1'), connect_timeout_ms: 10_000, first_byte_timeout_ms: 20_000 },
     'self-signed': at(`https://127.0.0.1:${portOf(tls)}/v1`),
     'plain-behind-tls': at(`https://127.0.0.1:${portOf(plain)}/v1`),
     'silent-behind-tls': at(`https://127.0.0.1:${quiet.port}/v1`),
