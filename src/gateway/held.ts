@@ -142,6 +142,14 @@ export class Held implements AsyncDisposable, Ticking {
     })
   }
 
+  /**
+   * The same for an answer that is there: its caller does not wait for the ledger's store. What it costs is in the trace when this returns;
+   * a ledger that is closed lets what is on its way arrive.
+   */
+  settleBehind(outcome: Outcome, bill: Bill | undefined, report: (error: unknown, requestId: string) => void): void {
+    this.settle(outcome, bill).catch((error) => report(error, this.trace.requestId))
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.handedOver) await this.settle('refused', undefined)
   }

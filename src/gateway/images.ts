@@ -111,7 +111,7 @@ class ImageWalk {
     const fallbacks = candidates.indexOf(candidate)
     note(trace, candidate, fallbacks)
     trace.status = 200
-    await held.settle('completed', this.bill(candidate, value.figures))
+    held.settleBehind('completed', this.bill(candidate, value.figures), gateway.report)
     const { text, body } = value
     const answered = { requestedModel: image.model, servedModel: candidate.model.name, fallbacks }
     return { text, body, ...answered, route: route?.text(excluded) }

@@ -57,8 +57,8 @@ interface Streaming {
 }
 
 /**
- * Answers a request, or throws the `Failure` that its caller is told. A whole answer is settled when this returns; a stream settles
- * itself when it ends, and lands the flight.
+ * Answers a request, or throws the `Failure` that its caller is told. A whole answer is settled, or on its way to the
+ * ledger's store, when this returns; a stream settles itself when it ends, and lands the flight.
  */
 export function infer(gateway: Gateway, order: Order): Promise<Answer> {
   return new Walk(gateway, order).answer()
@@ -151,7 +151,7 @@ class Walk {
     const answered = await this.attempt(candidates, held, (candidate) => this.askWhole(candidate))
     const { value, candidate, fallbacks } = answered
     trace.status = 200
-    await held.settle('completed', this.bill(value.call, true))
+    held.settleBehind('completed', this.bill(value.call, true), this.gateway.report)
     return { kind: 'whole', body: value.body, ...this.answered(candidate, fallbacks) }
   }
 
