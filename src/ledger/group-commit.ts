@@ -1,6 +1,6 @@
 /**
- * Commits what was gathered, together, on a beat: one transaction for all that happened in 20 ms, and at once after a while without
- * any. Owns the beat, and the disk's flush; what is written is its owner's.
+ * Commits what was gathered, together, on a beat: one transaction for all that happened in 20 ms. Owns the beat, and the disk's flush; what is
+ * written is its owner's.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -19,19 +19,23 @@ export interface Gathered {
   failed(): void
 }
 
+/** - `beat` 20 ms after the first that is gathered · `at_once` as soon as the last commit is 20 ms ago: for what somebody else waits for */
+export type Pace = 'beat' | 'at_once'
+
 export class GroupCommit {
   private readonly log: number
   private timer: ReturnType<typeof setTimeout> | undefined
   private syncing = false
-  private committedMs = 0
   private closed = false
   private failure: string | undefined
+  private committedMs = Number.NEGATIVE_INFINITY
 
   /** `path` is the database's own file, which has a write-ahead log. */
   constructor(
     private readonly database: Database,
     path: string,
     private readonly gathered: Gathered,
+    private readonly pace: Pace = 'beat',
   ) {
     this.log = openSync(`${path}-wal`, 'r')
   }
@@ -41,9 +45,10 @@ export class GroupCommit {
     return this.failure
   }
 
-  /** Sees to a commit soon: once 20 ms have passed since the last. So few requests need not wait for more of them. */
+  /** Sees to a commit soon. */
   soon(): void {
-    if (this.timer === undefined) this.later(Math.max(0, this.committedMs + COMMIT_MS - performance.now()))
+    const rested = this.pace === 'beat' ? 0 : performance.now() - this.committedMs
+    this.later(Math.max(0, COMMIT_MS - rested))
   }
 
   /** Commits now. False where the file does not take it. */

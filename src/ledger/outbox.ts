@@ -111,11 +111,13 @@ export class Outbox implements SettlementLog {
     this.writer = new LogWriter(this.database)
     this.lives = new LifeRows(this.database)
     this.statements = prepare(this.database)
-    this.group = new GroupCommit(this.database, path, {
+    const gathered = {
       write: () => this.write(),
       written: () => this.written(),
       failed: () => this.release(),
-    })
+    }
+    // A settlement is sent once it is written: until then its money is held, and others may be refused for it.
+    this.group = new GroupCommit(this.database, path, gathered, 'at_once')
   }
 
   get uncommitted(): number {
