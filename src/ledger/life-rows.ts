@@ -50,10 +50,16 @@ export class LifeRows {
     return query.get(organization)?.life
   }
 
-  /** True where this is the organisation's life, or the first that is known. Inside a transaction. */
-  isIn(organization: string, life: number): boolean {
-    this.database.query('INSERT OR IGNORE INTO life VALUES (?, ?, 1)').run(organization, life)
-    return this.of(organization) === life
+  /** Tells whether a life is its organisation's, or the first that is known. Asked within one transaction, it looks once an organisation. */
+  look(): (organization: string, life: number) => boolean {
+    const seen = new Map<string, number | undefined>()
+    return (organization, life) => {
+      if (!seen.has(organization)) {
+        this.database.query('INSERT OR IGNORE INTO life VALUES (?, ?, 1)').run(organization, life)
+        seen.set(organization, this.of(organization))
+      }
+      return seen.get(organization) === life
+    }
   }
 
   /**

@@ -16,15 +16,19 @@ import { UsageSums } from './usage-sums.ts'
 
 export const OUTBOX_FILE = 'outbox.sqlite'
 
-/** State of an entry: 0 to be sent, 1 taken, 2 given up: nobody can tell whether it was taken, 3 given back with others to a Redis that was emptied. */
+/**
+ * Everything is appended, and what changes is young: a commit touches a handful of pages. A key by the random ids of requests would touch
+ * one a request. State of an entry: 0 to be sent, 1 taken, 2 given up: nobody can tell whether it was taken, 3 given back with others to a Redis that
+ * was emptied.
+ */
 export const OUTBOX_SCHEMA: Schema = {
-  version: 2,
+  version: 3,
   checked: ['outbox'],
   sql: `
     CREATE TABLE outbox (
-      id TEXT PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL
-    ) WITHOUT ROWID;
-    CREATE INDEX outbox_state ON outbox (state, due_ms);
+      number INTEGER PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL
+    );
+    CREATE INDEX outbox_due ON outbox (due_ms) WHERE state = 0;
     CREATE INDEX outbox_taken ON outbox (taken_ms) WHERE taken_ms IS NOT NULL;
     ${LIFE_SQL}
     ${LOG_SQL}`,
@@ -39,6 +43,10 @@ const POSTPONED_MS = 60_000
 /** How long a taken entry is kept, to be sent again where the server lost what it had taken. */
 const TAKEN_KEPT_MS = 900_000
 const FORGOTTEN_AT_ONCE = 1000
+/** Entries whose places are remembered: more than can be on their way. Others of the machine may have sent what this process could not. */
+const PLACES_MOST = 4 * PENDING_MOST
+/** No entry has this number: where a mark comes for one that never reached the file. */
+const NOWHERE = -1
 
 export interface Pending {
   readonly entry: Entry
@@ -47,6 +55,7 @@ export interface Pending {
 }
 
 interface Stored {
+  readonly number: number
   readonly entry: string
   readonly sent_ms: number | null
 }
@@ -99,6 +108,8 @@ export class Outbox implements SettlementLog {
   private readonly group: GroupCommit
   private readonly waiting = new Map<string, Waiting>()
   private readonly marks = new Map<string, Mark>()
+  /** Where an entry that this process is sending stands, from its commit until its end is marked. */
+  private readonly numbers = new Map<string, number>()
   private reopenedSinceMs: number | undefined
 
   /** Throws `LedgerFileError`. */
@@ -158,9 +169,9 @@ export class Outbox implements SettlementLog {
 
   pending(most: number, early = false): readonly Pending[] {
     const query = this.database.query<Stored, [number, number]>(
-      'SELECT entry, sent_ms FROM outbox WHERE state = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?',
+      'SELECT number, entry, sent_ms FROM outbox WHERE state = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?',
     )
-    return query.all(early ? Number.MAX_SAFE_INTEGER : this.now(), most).map(pendingOf)
+    return query.all(early ? Number.MAX_SAFE_INTEGER : this.now(), most).map((stored) => this.pendingOf(stored))
   }
 
   reopen(sinceMs: number): void {
@@ -205,7 +216,24 @@ export class Outbox implements SettlementLog {
     for (const { committed } of this.waiting.values()) committed()
   }
 
+  private pendingOf({ number, entry, sent_ms }: Stored): Pending {
+    const parsed: Entry = JSON.parse(entry)
+    this.place(parsed.closing.id, number)
+    return { entry: parsed, sentMs: sent_ms }
+  }
+
+  /** One whose place was forgotten is sent again, and marked then. */
+  private place(id: string, number: number): void {
+    this.numbers.set(id, number)
+    if (this.numbers.size <= PLACES_MOST) return
+    for (const oldest of this.numbers.keys()) {
+      this.numbers.delete(oldest)
+      return
+    }
+  }
+
   private written(): void {
+    for (const [id, mark] of this.marks) if (mark !== 'sent') this.numbers.delete(id)
     this.release()
     this.waiting.clear()
     this.marks.clear()
@@ -224,11 +252,13 @@ export class Outbox implements SettlementLog {
     const rows = new RowBatch()
     for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent, { usage, rows })
     this.writer.batch(rows)
+    const isIn = this.lives.look()
     for (const [id, mark] of this.marks) {
-      if (mark === 'sent') statements.sent.run(now, id)
-      else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, id)
-      else if (mark === 'given_up') statements.givenUp.run(id)
-      else if (mark.life === 0 || this.lives.isIn(mark.organization, mark.life)) statements.taken.run(now, id)
+      const number = this.numbers.get(id) ?? NOWHERE
+      if (mark === 'sent') statements.sent.run(now, number)
+      else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, number)
+      else if (mark === 'given_up') statements.givenUp.run(number)
+      else if (mark.life === 0 || isIn(mark.organization, mark.life)) statements.taken.run(now, number)
     }
     if (this.reopenedSinceMs !== undefined) {
       // It was taken for certain when it was taken: from then on its doubt counts.
@@ -238,16 +268,14 @@ export class Outbox implements SettlementLog {
     this.writer.dropOld(now)
   }
 
-  /** A settlement that is written down already stays as it was first written. */
   private put(entry: Entry, now: number, isSent: boolean, into: { usage: UsageSums; rows: RowBatch }): void {
     const { account, closing, heldMicroUsd } = entry
-    const { changes } = this.statements.insert.run(
-      closing.id,
+    const { lastInsertRowid } = this.statements.insert.run(
       now + FIRST_WAY_MS,
       isSent ? now : null,
       JSON.stringify(entry),
     )
-    if (changes === 0) return
+    this.place(closing.id, Number(lastInsertRowid))
     const times = { admittedMs: closing.admittedMs, endedMs: now }
     into.rows.add(
       settledRow(closing.id, account, times, closing.settlement, closing.direct ? 'direct' : 'settled', heldMicroUsd),
@@ -259,21 +287,16 @@ export class Outbox implements SettlementLog {
 
 function prepare(database: Database) {
   return {
-    insert: database.query('INSERT OR IGNORE INTO outbox VALUES (?, 0, ?, ?, NULL, ?)'),
-    sent: database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE id = ?'),
-    taken: database.query('UPDATE outbox SET state = 1, taken_ms = ? WHERE id = ?'),
-    postponed: database.query('UPDATE outbox SET due_ms = ? WHERE id = ?'),
-    givenUp: database.query('UPDATE outbox SET state = 2 WHERE id = ?'),
+    insert: database.query('INSERT INTO outbox (state, due_ms, sent_ms, entry) VALUES (0, ?, ?, ?)'),
+    sent: database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE number = ?'),
+    taken: database.query('UPDATE outbox SET state = 1, taken_ms = ? WHERE number = ?'),
+    postponed: database.query('UPDATE outbox SET due_ms = ? WHERE number = ?'),
+    givenUp: database.query('UPDATE outbox SET state = 2 WHERE number = ?'),
     reopen: database.query(
       'UPDATE outbox SET state = 0, due_ms = ?, sent_ms = taken_ms WHERE taken_ms >= ? AND state = 1',
     ),
     forget: database.query(
-      'DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE taken_ms < ? AND state IN (1, 3) LIMIT ?)',
+      'DELETE FROM outbox WHERE number IN (SELECT number FROM outbox WHERE taken_ms < ? AND state IN (1, 3) LIMIT ?)',
     ),
   }
-}
-
-function pendingOf({ entry, sent_ms }: Stored): Pending {
-  const parsed: Entry = JSON.parse(entry)
-  return { entry: parsed, sentMs: sent_ms }
 }

@@ -58,7 +58,20 @@ export const ORGANIZATIONS_KEY = 'weir:organizations'
 
 /** The name of one of an organisation's keys. Braces of an id must not end its hash tag. */
 export function redisKey(organization: string, key: string): string {
-  return `weir:{${encodeURIComponent(organization)}}:${key}`
+  return `${tagOf(organization)}:${key}`
+}
+
+/** Every call has several keys of one organisation, and a gateway few organisations. */
+const tags = new Map<string, string>()
+const TAGS_MAX = 10_000
+
+function tagOf(organization: string): string {
+  const known = tags.get(organization)
+  if (known !== undefined) return known
+  const tag = `weir:{${encodeURIComponent(organization)}}`
+  if (tags.size >= TAGS_MAX) tags.clear()
+  tags.set(organization, tag)
+  return tag
 }
 
 export class RedisBook implements Book {

@@ -52,6 +52,8 @@ export class RedisLedger implements Ledger {
   private readonly cancels = new Map<string, Account>()
   private readonly cancelled = new Map<string, { readonly account: Account; readonly ms: number }>()
   private readonly organizations = new Set<string>()
+  /** A reservation is settled once: the log takes everything that it is given. */
+  private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
   private working: Promise<void> | undefined
   private closed = false
@@ -126,6 +128,8 @@ export class RedisLedger implements Ledger {
 
   /** Resolves once the settlement is in this node's log, and in Redis or on its way there. */
   async settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'> {
+    if (this.settled.has(reservation)) return 'already_settled'
+    this.settled.add(reservation)
     const { account, id, admittedMs, held } = reservation
     const isSent = this.link.isReady
     const closing = { id, settlement: actual, admittedMs, direct: false }
