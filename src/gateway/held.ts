@@ -180,6 +180,7 @@ function isSame(one: Quote, other: Quote): boolean {
     one.inputTokens === other.inputTokens &&
     one.maxOutputTokens === other.maxOutputTokens &&
     one.images === other.images &&
+    one.cached === other.cached &&
     one.atOnce === other.atOnce
   )
 }

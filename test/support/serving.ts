@@ -8,6 +8,7 @@ import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlem
 import type { Adapters } from '../../src/process/adapters.ts'
 import type { News } from '../../src/process/messages.ts'
 import { Service } from '../../src/process/parts.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { configOf, type GatewaySetup } from './gateway.ts'
@@ -52,6 +53,7 @@ export class RecordingLedger implements Ledger {
 /** What the providers of the tests in this process speak. */
 export const adapters: Adapters = new Map([
   ['openai', openai],
+  ['anthropic', anthropic],
   ['bedrock', bedrock],
 ])
 
