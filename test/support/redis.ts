@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { REDIS } from '../ledger/programs.ts'
 import { Caller } from './caller.ts'
-import { closedPort } from './upstream.ts'
+import { lastingPort } from './ports.ts'
 
 export class RedisServer implements AsyncDisposable {
   private constructor(
@@ -17,7 +17,7 @@ export class RedisServer implements AsyncDisposable {
   /** Starts `redis-server` with further options (`['--maxmemory', '1mb']`); resolves once it answers. */
   static async start(options: readonly string[] = [], at?: number): Promise<RedisServer> {
     const folder = await mkdtemp(join(tmpdir(), 'weir-redis-'))
-    const port = at ?? (await closedPort())
+    const port = at ?? (await lastingPort())
     const base = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder]
     const child = Bun.spawn([REDIS, ...base, ...options], { stdout: 'ignore', stderr: 'ignore' })
     const server = new RedisServer(child, folder, port)
