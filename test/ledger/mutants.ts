@@ -122,11 +122,11 @@ export const memoryMutants: readonly Mutant[] = [
   [MEMORY, 'free(known, scopes, known.postedMicroUsd)', 'free(known, scopes, 0)'],
   [MEMORY, 'Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd)', 'reservation.floorMicroUsd'],
   [RESERVATION, "state === 'lost' ? Math.max(postedMicroUsd, floorMicroUsd) : postedMicroUsd", 'postedMicroUsd'],
-  [MEMORY, "'lost', now + this.terms.lostMs", "'lost', now + this.terms.endedMs"],
+  [MEMORY, "now + (state === 'lost' ? lostMs : endedMs)", 'now + endedMs'],
   [MEMORY, 'Math.min(window, admission[i] ?? 0)', 'admission[i] ?? 0'],
   [MEMORY, 'reservation.dueMs > now', 'reservation.dueMs >= now'],
   [MEMORY, 'if (wait <= longest) return', 'if (wait < longest) return'],
-  [RESERVATION, 'if (budget.window !== reservation.windows[i]?.[j]) continue', ''],
+  [RESERVATION, 'budget === undefined || budget.window !== windows?.[j]', 'budget === undefined'],
   [RESERVATION, 'isLive ? -unposted(reservation) : 0', '-unposted(reservation)'],
   [
     RESERVATION,

@@ -318,6 +318,8 @@ export class MemoryBook implements Book {
     reservation.state = state
     const { endedMs, lostMs } = this.terms
     const { reservations, deadlines } = this.organization(reservation.organization)
+    // Before it is told: who is told may keep it as it is then.
+    reservation.dueMs = now + (state === 'lost' ? lostMs : endedMs)
     this.changes.reservation(reservation)
     if (state !== 'lost' && endedMs === 0) {
       reservations.delete(reservation.id)
@@ -325,7 +327,6 @@ export class MemoryBook implements Book {
       this.changes.forgotten(reservation.id)
       return
     }
-    reservation.dueMs = now + (state === 'lost' ? lostMs : endedMs)
     deadlines.add(reservation.dueMs, reservation.id)
   }
 }
