@@ -37,7 +37,7 @@ import {
   type Pair,
   sum,
 } from './reservation.ts'
-import { advance, allowance, check, giveBack, use } from './scope.ts'
+import { advance, allowance, check, giveBack, hasRoom, use } from './scope.ts'
 import { AMOUNT_MAX, barred, copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './state.ts'
 
 /** The one clock of a book, in milliseconds since 1970. It may step; windows roll only while it is trusted. */
@@ -81,11 +81,13 @@ export class MemoryBook implements Book {
     const known = reservations.get(hold.id)
     if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }
     const limits = limitsOf(account)
-    const scopes = this.tried(account, now)
-    if (known !== undefined)
+    if (known !== undefined) {
+      const scopes = this.seen(account, now)
       return { outcome: 'granted', admittedMs: known.admittedMs, allowances: allowances(scopes, limits) }
+    }
     const tokens = sum(hold.amounts.inputTokens, hold.amounts.outputTokens)
     const costMicroUsd = hold.amounts.costMicroUsd
+    const scopes = this.tried(account, now, costMicroUsd)
     const refusal = firstRefusal(scopes, limits, { tokens, costMicroUsd }, now)
     if (refusal !== undefined) return { outcome: 'refused', refusal, allowances: allowances(scopes, limits) }
     // Everything is checked; from here on everything is written.
@@ -184,7 +186,7 @@ export class MemoryBook implements Book {
   figures(account: Account): FiguresOf {
     const now = this.clock.now()
     this.reapUntil(account.organization, now)
-    const [organization, key] = this.tried(account, now)
+    const [organization, key] = this.seen(account, now)
     return { organization: figuresOf(organization), key: figuresOf(key) }
   }
 
@@ -232,13 +234,18 @@ export class MemoryBook implements Book {
     return this.advance(this.both(account.organization, account.key, now), account, now)
   }
 
-  /** The same, as copies to be kept or dropped. Where nothing can refuse, nothing will be dropped. */
-  private tried(account: Account, now: number): Pair<ScopeState> {
-    const both = this.both(account.organization, account.key, now)
-    if (isUnlimited(account.organizationLimits) && isUnlimited(account.keyLimits))
-      return this.advance(both, account, now)
-    const [organization, key] = both
+  /** The same, as copies that are dropped: to look changes nothing. */
+  private seen(account: Account, now: number): Pair<ScopeState> {
+    const [organization, key] = this.both(account.organization, account.key, now)
     return this.advance([copyOf(organization), copyOf(key)], account, now)
+  }
+
+  /** The same, as copies to be kept or dropped. Where nothing can refuse, nothing will be dropped: then they are no copies. */
+  private tried(account: Account, now: number, costMicroUsd: number): Pair<ScopeState> {
+    const both = this.both(account.organization, account.key, now)
+    const isFree = isUnlimited(account.organizationLimits) && isUnlimited(account.keyLimits)
+    const fits = ({ budgets }: ScopeState) => budgets.every((budget) => hasRoom(budget, AMOUNT_MAX, costMicroUsd))
+    return isFree && both.every(fits) ? this.advance(both, account, now) : this.seen(account, now)
   }
 
   private advance(scopes: Pair<ScopeState>, account: Account, now: number): Pair<ScopeState> {
