@@ -83,7 +83,7 @@ async function oldLog(at: string, account: Account, costs: readonly (readonly [c
   const outbox = new Outbox(at, () => now - 3_600_000)
   for (const [i, [cost, daysAgo]] of costs.entries()) {
     const closing = {
-      id: `old-${i}`,
+      id: `old-${account.organization}-${i}`,
       settlement: settlementOf(cost),
       admittedMs: now - daysAgo * DAY_MS,
       direct: false,
@@ -191,6 +191,21 @@ test('days and months begin where they did: yesterday is not in today’s budget
   }
   expect((await usage(server, account.organization)).requests).toBe(3)
   expect(ledger.health().complaint).toBeUndefined()
+  client.disconnect()
+})
+
+test('an organisation whose keys hold something else keeps no other from getting back what is its own', async () => {
+  await using server = await RedisServer.start()
+  const at = directory()
+  // In the order in which they are looked at.
+  const [foreign, sound] = [accountOf({}, {}, 'a-foreign'), accountOf({}, {}, 'b-sound')]
+  for (const account of [foreign, sound]) await oldLog(at, account, [[500, 0]])
+  const client = server.client()
+  const key = redisKey(foreign.organization, 'scopes')
+  await client.set(key, 'not ours')
+  await ledgerOn(server, at)
+  await until(async () => (await figures(client, sound)).organization.total.spent === 500)
+  expect(await client.get(key)).toBe('not ours')
   client.disconnect()
 })
 

@@ -233,6 +233,22 @@ describe('Redis answers, but', () => {
     client.disconnect()
   })
 
+  test('what it cannot take back of one organisation keeps nobody else’s reservations from being taken back', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server)
+    const client = server.client()
+    const [foreign, sound] = [accountOf(), accountOf()]
+    await ledger.settle(await ledger.reserve(sound, holdOf(1)), settlementOf(1))
+    await client.set(redisKey(foreign.organization, 'reservations'), 'not ours')
+    expect(await failureOf(ledger.reserve(foreign, holdOf(100)))).toBe('ledger_unavailable')
+    server.signal('SIGSTOP')
+    expect(await failureOf(ledger.reserve(sound, holdOf(100)))).toBe('ledger_unavailable')
+    server.signal('SIGCONT')
+    await until(async () => (await totals(server, sound)).live === 0)
+    expect(await totals(server, sound)).toEqual({ spent: 1, held: 0, live: 0 })
+    client.disconnect()
+  })
+
   test('may evict: refused at the start', async () => {
     await using server = await RedisServer.start('--maxmemory-policy', 'allkeys-lru')
     expect(ledgerOn(server)).rejects.toThrow(

@@ -252,7 +252,12 @@ export class RedisLedger implements Ledger {
         this.link.breaker.succeeded()
         this.cancels.delete(id)
         this.cancelled.set(id, { account, ms: this.time.now() })
-      } catch {
+      } catch (error) {
+        if (isRefusal(error)) {
+          // Nothing can be reserved under keys that hold something else; the others behind it are not to wait.
+          this.cancels.delete(id)
+          continue
+        }
         // Again on the next beat; until it is acknowledged it stays.
         this.link.breaker.failed()
         return
@@ -286,12 +291,9 @@ export class RedisLedger implements Ledger {
 
   /** Whether Redis has what this node has: it may have been emptied, or set back to before it was given everything. */
   private async compare(): Promise<void> {
-    if (this.restoration === undefined) return
-    try {
-      for (const organization of this.organizations) if (this.link.isReady) await this.restoration.restore(organization)
-    } catch {
-      // Before anything of the organisation is reserved or charged it is looked at again.
-    }
+    const { restoration } = this
+    // Where it cannot be asked now: before anything of the organisation is reserved or charged it is looked at again.
+    if (restoration !== undefined) await this.forAll((organization) => restoration.restore(organization))
   }
 
   private remember(organization: string): void {
@@ -301,12 +303,21 @@ export class RedisLedger implements Ledger {
   }
 
   private async reap(): Promise<void> {
-    try {
-      for (const organization of this.organizations) if (this.link.isReady) await this.link.book.reap(organization)
-    } catch {
-      // What is overdue stays so until the next reservation, or the next beat.
-    }
+    // What is overdue where it cannot be asked now stays so until the next reservation, or the next beat.
+    await this.forAll((organization) => this.link.book.reap(organization))
     await this.compare()
+  }
+
+  /** Does something for each organisation while Redis can be asked; what is wrong with the keys of one keeps no other from its turn. */
+  private async forAll(call: (organization: string) => number | Promise<unknown>): Promise<void> {
+    for (const organization of this.organizations) {
+      if (!this.link.isReady) return
+      try {
+        await call(organization)
+      } catch (error) {
+        if (!isRefusal(error)) return
+      }
+    }
   }
 }
 
