@@ -171,7 +171,7 @@ export const restoreMutants: readonly Mutant[] = [
   [RESTORE, 'if number ~= done + 1 then', 'if number < 1 then'],
   [RESTORE, 'if scope[budget] <= admission[b] then', 'if true then'],
   [RESTORE, 'count(day, key, model, 1, figures)', ''],
-  ['outbox.ts', 'mark.life === 0 || this.lives.isIn(mark.organization, mark.life)', 'true'],
+  ['outbox.ts', 'mark.life === 0 || isIn(mark.organization, mark.life)', 'true'],
   [LIVES, 'if (usage !== undefined) add({ ...usage, ...minusUsage(usage) })', ''],
   [LIVES, 'SET state = 3 WHERE state IN (1, 2)', 'SET state = 3 WHERE state IN (9)'],
   [LIVES, 'SET sent_ms = NULL WHERE state = 0', 'SET sent_ms = NULL WHERE state = 9'],
