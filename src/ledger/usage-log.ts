@@ -48,16 +48,21 @@ export const noUsage: UsageFigures = {
   costMicroUsd: 0,
 }
 
+/** Figures stop growing at the largest number that is exact, as in Redis. */
+function sum(a: number, b: number): number {
+  return Math.min(Number.MAX_SAFE_INTEGER, a + b)
+}
+
 /** The sum of two sets of figures. */
 export function addUsage(a: UsageFigures, b: UsageFigures): UsageFigures {
   return {
-    requests: a.requests + b.requests,
-    estimatedRequests: a.estimatedRequests + b.estimatedRequests,
-    inputTokens: a.inputTokens + b.inputTokens,
-    cachedInputTokens: a.cachedInputTokens + b.cachedInputTokens,
-    outputTokens: a.outputTokens + b.outputTokens,
-    images: a.images + b.images,
-    costMicroUsd: a.costMicroUsd + b.costMicroUsd,
+    requests: sum(a.requests, b.requests),
+    estimatedRequests: sum(a.estimatedRequests, b.estimatedRequests),
+    inputTokens: sum(a.inputTokens, b.inputTokens),
+    cachedInputTokens: sum(a.cachedInputTokens, b.cachedInputTokens),
+    outputTokens: sum(a.outputTokens, b.outputTokens),
+    images: sum(a.images, b.images),
+    costMicroUsd: sum(a.costMicroUsd, b.costMicroUsd),
   }
 }
 
