@@ -65,6 +65,7 @@ const organizations = [
   }),
   organization('both', { requests_per_minute: 100, spend: { day: 0.15 } }, { tokens_per_minute: 1000 }),
   organization('small', { tokens_per_minute: 50 }),
+  organization('alone', { concurrent_requests: 1 }),
   organization('poor', { spend: { day: 0.05 } }),
   organization('free', {}),
 ]
@@ -178,6 +179,13 @@ describe.each(['embedded', 'redis'])('%s', (kind) => {
       (line) => line['outcome'] === 'caller_left' && line['key'] === `k-${id}` && line['provider'] === 'up',
     )
     while ((await say(id)).status === 429) await Bun.sleep(10)
+  })
+
+  test('who has the answer may ask again at once, where only one request may run', async () => {
+    for (let i = 0; i < 30; i++) {
+      const answer = await say('alone', paths[i % 3], 'm', i % 2 === 0 ? {} : { stream: true })
+      expect([i, answer.status]).toEqual([i, 200])
+    }
   })
 
   test('what is left is on every answer where a rate is limited, whatever the answer; nothing where none is', async () => {

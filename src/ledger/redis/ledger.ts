@@ -62,6 +62,8 @@ export class RedisLedger implements Ledger {
   /** A reservation is settled once: the log takes everything that it is given. */
   private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
+  /** Settlements that may not be in Redis yet, by organisation. */
+  private readonly underWay = new Map<string, Set<Promise<unknown>>>()
   private readonly lanes = new Lanes(SETTLING_ABREAST)
   private working: Promise<void> | undefined
   private closed = false
@@ -106,7 +108,15 @@ export class RedisLedger implements Ledger {
     if (!this.link.isFit || !breaker.admits()) return this.without(account, hold, undefined)
     let reply: ReserveReply
     try {
-      reply = await this.restoring(account.organization, () => book.reserve(account, hold))
+      const ask = () => this.restoring(account.organization, () => book.reserve(account, hold))
+      reply = await ask()
+      if (
+        reply.outcome === 'refused' &&
+        reply.refusal.limit !== 'requests' &&
+        (await this.arrived(account.organization))
+      ) {
+        reply = await ask()
+      }
       breaker.succeeded()
     } catch (error) {
       // What one organisation's keys hold is no fault of the server's.
@@ -138,6 +148,31 @@ export class RedisLedger implements Ledger {
   async settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'> {
     if (this.settled.has(reservation)) return 'already_settled'
     this.settled.add(reservation)
+    const { organization } = reservation.account
+    const underWay = this.underWay.get(organization) ?? new Set()
+    this.underWay.set(organization, underWay)
+    const settling = this.write(reservation, actual)
+    underWay.add(settling)
+    try {
+      return await settling
+    } finally {
+      underWay.delete(settling)
+      if (underWay.size === 0) this.underWay.delete(organization)
+    }
+  }
+
+  /**
+   * Waits for the settlements of an organisation that this node has under way; false where there are none. A caller that has its answer may
+   * ask again before what it held is free, and is not to be refused for that.
+   */
+  private async arrived(organization: string): Promise<boolean> {
+    const underWay = this.underWay.get(organization)
+    if (underWay === undefined) return false
+    await Promise.allSettled(underWay)
+    return true
+  }
+
+  private async write(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'> {
     const { account, id, admittedMs, held } = reservation
     const isSent = this.link.isReady
     const closing = { id, settlement: actual, admittedMs, direct: false }
