@@ -9,8 +9,13 @@ import { STREAM, Stage, seen } from './stage.ts'
 setDefaultTimeout(30_000)
 
 const MIB = 1024 * 1024
-/** What the kernel may hold on both ways, and what Bun gathers by itself, for one stream. */
-const TAKEN_BYTES_MAX = 24 * MIB
+/** What the kernel may hold on both ways, at either end, and what Bun gathers by itself, for one stream. */
+const TAKEN_BYTES_MAX = 2 * (socketBytesMax('tcp_wmem') + socketBytesMax('tcp_rmem')) + 4 * MIB
+
+/** How far the kernel lets a socket's buffer grow. */
+function socketBytesMax(name: 'tcp_rmem' | 'tcp_wmem'): number {
+  return Number(readFileSync(`/proc/sys/net/ipv4/${name}`, 'utf8').trim().split(/\s+/)[2])
+}
 const STREAMS = 8
 
 const words = Array.from({ length: 60_000 }, (_, index) => `${index} ${'x'.repeat(250)} `)
