@@ -111,6 +111,8 @@ export class Outbox implements SettlementLog {
   /** Where an entry that this process is sending stands, from its commit until its end is marked. */
   private readonly numbers = new Map<string, number>()
   private reopenedSinceMs: number | undefined
+  /** What was taken long ago goes with the next commit. */
+  private forgets = false
 
   /** Throws `LedgerFileError`. */
   constructor(
@@ -180,7 +182,8 @@ export class Outbox implements SettlementLog {
   }
 
   forget(): void {
-    this.statements.forget.run(this.now() - TAKEN_KEPT_MS, FORGOTTEN_AT_ONCE)
+    this.forgets = true
+    this.group.soon()
   }
 
   /** This log's own id. */
@@ -238,6 +241,7 @@ export class Outbox implements SettlementLog {
     this.waiting.clear()
     this.marks.clear()
     this.reopenedSinceMs = undefined
+    this.forgets = false
   }
 
   private mark(id: string, mark: Mark): void {
@@ -264,6 +268,7 @@ export class Outbox implements SettlementLog {
       // It was taken for certain when it was taken: from then on its doubt counts.
       statements.reopen.run(now, this.reopenedSinceMs)
     }
+    if (this.forgets) statements.forget.run(now - TAKEN_KEPT_MS, FORGOTTEN_AT_ONCE)
     usage.each((place, figures) => this.writer.usage(place, figures))
     this.writer.dropOld(now)
   }

@@ -21,6 +21,7 @@ type Phase = 'connect' | 'first byte' | 'idle' | 'paused' | 'release'
 export class UpstreamCall implements Ticking {
   /** None before the request, and none once the answer was read to its end: then it is another call's. */
   private controller: AbortController | undefined
+  private aborted = false
   private readonly startedMs = performance.now()
   private phase: Phase = 'connect'
   private phaseMs = this.startedMs
@@ -48,6 +49,7 @@ export class UpstreamCall implements Ticking {
   /** Sends the request; resolves with the answer's headers. Throws `Fault` `unreachable`, `timeout` or `broken`. */
   async open(): Promise<void> {
     const { body } = this.request
+    if (this.aborted) throw new Fault('unreachable', 'the request was ended before it was sent')
     ticker.add(this)
     this.controller = spare.pop() ?? new AbortController()
     try {
@@ -143,6 +145,7 @@ export class UpstreamCall implements Ticking {
   /** Ends the call wherever it is. */
   abort(): void {
     this.close()
+    this.aborted = true
     this.controller?.abort()
   }
 

@@ -54,6 +54,17 @@ const realTime: Time = {
  */
 const SETTLING_ABREAST = 4
 
+/** A refused reservation waits so long for settlements under way; they take a commit and a round trip, 25 ms. */
+const ARRIVAL_MS = 100
+/** So long an end waits for them; what is left then is sent from the outbox. */
+const CLOSE_MS = 2000
+
+/** The settlements of one organisation that may not be in Redis yet, and the turns they take. */
+interface UnderWay {
+  readonly settlements: Set<Promise<unknown>>
+  readonly lanes: Lanes
+}
+
 export class RedisLedger implements Ledger {
   /** Reservations to take back; those that were, for a while, as the server may lose that again. */
   private readonly cancels = new Map<string, Account>()
@@ -62,9 +73,10 @@ export class RedisLedger implements Ledger {
   /** A reservation is settled once: the log takes everything that it is given. */
   private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
-  /** Settlements that may not be in Redis yet, by organisation. */
-  private readonly underWay = new Map<string, Set<Promise<unknown>>>()
-  private readonly lanes = new Lanes(SETTLING_ABREAST)
+  /** By organisation, so that none waits for a part of Redis that is slow for another. */
+  private readonly underWay = new Map<string, UnderWay>()
+  /** Why the last beat failed; undefined where it did not. */
+  private trouble: string | undefined
   private working: Promise<void> | undefined
   private closed = false
 
@@ -149,30 +161,43 @@ export class RedisLedger implements Ledger {
     if (this.settled.has(reservation)) return 'already_settled'
     this.settled.add(reservation)
     const { organization } = reservation.account
-    const underWay = this.underWay.get(organization) ?? new Set()
+    const underWay = this.underWay.get(organization) ?? { settlements: new Set(), lanes: new Lanes(SETTLING_ABREAST) }
     this.underWay.set(organization, underWay)
-    const settling = this.write(reservation, actual)
-    underWay.add(settling)
+    const settling = this.write(reservation, actual, underWay.lanes)
+    underWay.settlements.add(settling)
     try {
       return await settling
     } finally {
-      underWay.delete(settling)
-      if (underWay.size === 0) this.underWay.delete(organization)
+      underWay.settlements.delete(settling)
+      if (underWay.settlements.size === 0) this.underWay.delete(organization)
     }
   }
 
   /**
-   * Waits for the settlements of an organisation that this node has under way; false where there are none. A caller that has its answer may
-   * ask again before what it held is free, and is not to be refused for that.
+   * Waits a moment for the settlements of an organisation that this node has under way; false where there are none. A caller that has its
+   * answer may ask again before what it held is free, and is not to be refused for that.
    */
   private async arrived(organization: string): Promise<boolean> {
     const underWay = this.underWay.get(organization)
     if (underWay === undefined) return false
-    await Promise.allSettled(underWay)
+    await Promise.race([Promise.allSettled(underWay.settlements), this.after(ARRIVAL_MS)])
     return true
   }
 
-  private async write(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'> {
+  private after(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const stop = this.time.every(ms, () => {
+        stop()
+        resolve()
+      })
+    })
+  }
+
+  private async write(
+    reservation: Reservation,
+    actual: Settlement,
+    lanes: Lanes,
+  ): Promise<'settled' | 'already_settled'> {
     const { account, id, admittedMs, held } = reservation
     const isSent = this.link.isReady
     const closing = { id, settlement: actual, admittedMs, direct: false }
@@ -180,7 +205,7 @@ export class RedisLedger implements Ledger {
     await this.outbox.add(entry, isSent)
     // Where Redis went away meanwhile, it is in the outbox, and sent from there.
     const send = () => (this.link.isReady ? this.deliver({ entry, sentMs: this.time.now() }) : 'settled')
-    return isSent ? this.lanes.run(send) : 'settled'
+    return isSent ? lanes.run(send) : 'settled'
   }
 
   health(): LedgerHealth {
@@ -190,7 +215,7 @@ export class RedisLedger implements Ledger {
       givenUp > 0 ? `${givenUp} settlements may or may not have been charged; they are in the outbox.` : undefined
     return {
       ready: !full && (this.unreachable === 'allow' || this.link.isReady),
-      complaint: this.outbox.complaint ?? this.link.complaint ?? doubt,
+      complaint: this.outbox.complaint ?? this.link.complaint ?? this.trouble ?? doubt,
       pending: pending + this.outbox.uncommitted,
     }
   }
@@ -201,7 +226,9 @@ export class RedisLedger implements Ledger {
     await this.working
     if (this.link.isReady) {
       this.outbox.commit()
-      await this.replay(this.outbox.pending(REPLAYED_A_BEAT, true))
+      const underWay = [...this.underWay.values()].flatMap(({ settlements }) => [...settlements])
+      await Promise.race([Promise.allSettled(underWay), this.after(CLOSE_MS)])
+      await this.replayAll()
     }
     this.link.close()
     this.outbox.close()
@@ -273,9 +300,30 @@ export class RedisLedger implements Ledger {
 
   private beat(): void {
     if (this.working !== undefined || this.closed || !this.link.isConnected || !this.link.breaker.admits()) return
-    this.working = this.work().finally(() => {
-      this.working = undefined
-    })
+    this.working = this.work()
+      .then(
+        () => {
+          this.trouble = undefined
+        },
+        (error: unknown) => {
+          // A file that is full or busy: the next beat tries again, and `health` tells.
+          this.trouble = error instanceof Error ? error.message : String(error)
+        },
+      )
+      .finally(() => {
+        this.working = undefined
+      })
+  }
+
+  /** All that the outbox holds, as long as Redis takes it. */
+  private async replayAll(): Promise<void> {
+    for (let before = Number.POSITIVE_INFINITY; this.link.isReady; ) {
+      this.outbox.commit()
+      const { pending } = this.outbox.count()
+      if (pending === 0 || pending >= before) return
+      before = pending
+      await this.replay(this.outbox.pending(REPLAYED_A_BEAT, true))
+    }
   }
 
   private async work(): Promise<void> {
