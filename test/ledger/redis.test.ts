@@ -197,6 +197,32 @@ describe('Redis forgets', () => {
   })
 })
 
+describe('many settlements at once', () => {
+  test('an end waits for them: Redis has them all when the ledger is closed', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, directory(), 'refuse')
+    const account = accountOf()
+    const reservations = []
+    for (let i = 0; i < 600; i++) reservations.push(await ledger.reserve(account, holdOf(100)))
+    const settlements = reservations.map((reservation) => ledger.settle(reservation, settlementOf(70)))
+    await ledger.close()
+    expect(await totals(server, account)).toEqual({ spent: 600 * 70, held: 0, live: 0 })
+    await Promise.all(settlements)
+  }, 30_000)
+
+  test('what they still hold refuses nobody who comes right behind them', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server)
+    const account = accountOf({ concurrentRequests: 1 })
+    for (let i = 0; i < 20; i++) {
+      const reservation = await ledger.reserve(account, holdOf(1))
+      ledger.settle(reservation, settlementOf(1)).catch(() => undefined)
+    }
+    expect(await failureOf(ledger.reserve(account, holdOf(1)))).toBe('none')
+    expect(await failureOf(ledger.reserve(account, holdOf(1)))).toBe('rate_limited')
+  })
+})
+
 describe('Redis answers, but', () => {
   test('is full: nothing begins, and what runs is settled', async () => {
     await using server = await RedisServer.start()
