@@ -5,7 +5,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
-import { Failure } from '../../src/core/error.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/outbox.ts'
 import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
@@ -17,6 +16,7 @@ import { dayOf } from '../../src/ledger/window.ts'
 import { openUsageLog } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
+import { failureOf, until } from './seen.ts'
 
 const DAY_MS = 86_400_000
 const open: { close(): Promise<void> }[] = []
@@ -37,23 +37,6 @@ async function ledgerOn(server: RedisServer, at = directory()): Promise<RedisLed
   const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, at, 'refuse')
   open.push(ledger)
   return ledger
-}
-
-async function until(what: () => boolean | Promise<boolean>): Promise<void> {
-  for (let i = 0; i < 1000; i++) {
-    if (await what()) return
-    await Bun.sleep(10)
-  }
-  throw new Error('It never came about.')
-}
-
-async function failureOf(promise: Promise<unknown>): Promise<string> {
-  try {
-    await promise
-  } catch (error) {
-    return error instanceof Failure ? error.failure : String(error)
-  }
-  return 'none'
 }
 
 async function figures(client: Redis, account: Account) {

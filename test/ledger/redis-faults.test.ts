@@ -4,9 +4,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Failure } from '../../src/core/error.ts'
-import type { Account } from '../../src/ledger/ledger.ts'
-import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { redisKey } from '../../src/ledger/redis/book.ts'
 import { RedisUnfitError } from '../../src/ledger/redis/connect.ts'
 import { RedisKeyStore } from '../../src/ledger/redis/keys.ts'
 import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
@@ -15,6 +13,7 @@ import { RedisShelf } from '../../src/ledger/redis/shelf.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 import { Meddler } from './meddler.ts'
 import { RedisServer } from './redis-server.ts'
+import { failureOf, totals, until } from './seen.ts'
 
 /** What a user of Redis needs to be allowed for the ledger. */
 const RIGHTS =
@@ -39,30 +38,6 @@ async function meddler(server: RedisServer): Promise<Meddler> {
   const between = await Meddler.before(server.socket)
   open.push(between)
   return between
-}
-
-async function until(what: () => boolean | Promise<boolean>): Promise<void> {
-  for (let i = 0; i < 1000; i++) {
-    if (await what()) return
-    await Bun.sleep(10)
-  }
-  throw new Error('It never came about.')
-}
-
-async function failureOf(promise: Promise<unknown>): Promise<string> {
-  try {
-    await promise
-  } catch (error) {
-    return error instanceof Failure ? error.failure : String(error)
-  }
-  return 'none'
-}
-
-async function totals(server: RedisServer, account: Account): Promise<{ spent: number; held: number; live: number }> {
-  const client = server.client()
-  const { organization } = await new RedisBook(client, client).figures(account)
-  client.disconnect()
-  return { spent: organization.total.spent, held: organization.total.held, live: organization.live }
 }
 
 test('a black hole: nobody waits long, the connection is given up and made anew, and nothing is charged twice', async () => {

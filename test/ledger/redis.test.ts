@@ -5,13 +5,14 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Failure } from '../../src/core/error.ts'
-import type { Account, Hold } from '../../src/ledger/ledger.ts'
+import type { Hold } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/outbox.ts'
-import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { redisKey } from '../../src/ledger/redis/book.ts'
 import { RedisUnfitError } from '../../src/ledger/redis/connect.ts'
 import { RedisLedger, type WhenUnreachable } from '../../src/ledger/redis/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
+import { failureOf, totals, until } from './seen.ts'
 
 const APPEND = ['--appendonly', 'yes', '--appendfsync', 'always']
 const open: { close(): Promise<void> }[] = []
@@ -37,31 +38,6 @@ afterEach(async () => {
   for (const one of open.splice(0)) await one.close()
   for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
 })
-
-/** Waits for something that a beat brings about: a quarter of a second or two, ten at the most. */
-async function until(what: () => boolean | Promise<boolean>): Promise<void> {
-  for (let i = 0; i < 1000; i++) {
-    if (await what()) return
-    await Bun.sleep(10)
-  }
-  throw new Error('It never came about.')
-}
-
-async function failureOf(promise: Promise<unknown>): Promise<string> {
-  try {
-    await promise
-  } catch (error) {
-    return error instanceof Failure ? error.failure : String(error)
-  }
-  return 'none'
-}
-
-async function totals(server: RedisServer, account: Account): Promise<{ spent: number; held: number; live: number }> {
-  const client = server.client()
-  const { organization } = await new RedisBook(client, client).figures(account)
-  client.disconnect()
-  return { spent: organization.total.spent, held: organization.total.held, live: organization.live }
-}
 
 describe('Redis is away', () => {
   test('at the start: begins without, says so, refuses, and serves once it is there', async () => {

@@ -1,0 +1,34 @@
+/** What the tests of the Redis ledger look at from outside: whether something comes about, how a verb fails, what an organisation has spent. */
+
+import { Failure } from '../../src/core/error.ts'
+import type { Account } from '../../src/ledger/ledger.ts'
+import { RedisBook } from '../../src/ledger/redis/book.ts'
+import type { RedisServer } from './redis-server.ts'
+
+/** Waits for something that a beat brings about: a quarter of a second or two, ten at the most. */
+export async function until(what: () => boolean | Promise<boolean>): Promise<void> {
+  for (let i = 0; i < 1000; i++) {
+    if (await what()) return
+    await Bun.sleep(10)
+  }
+  throw new Error('It never came about.')
+}
+
+export async function failureOf(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise
+  } catch (error) {
+    return error instanceof Failure ? error.failure : String(error)
+  }
+  return 'none'
+}
+
+export async function totals(
+  server: RedisServer,
+  account: Account,
+): Promise<{ readonly spent: number; readonly held: number; readonly live: number }> {
+  const client = server.client()
+  const { organization } = await new RedisBook(client, client).figures(account)
+  client.disconnect()
+  return { spent: organization.total.spent, held: organization.total.held, live: organization.live }
+}
