@@ -10,10 +10,11 @@ import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlem
 import { Outbox, PENDING_MOST, type Pending, type SettlementLog } from '../outbox.ts'
 import { refusalFailure } from '../refusal.ts'
 import { isRefusal, type RedisPlace, wasNeverSent } from './connect.ts'
-import { Lanes } from './lanes.ts'
+import type { Lanes } from './lanes.ts'
 import { type Link, RedisLink } from './link.ts'
 import { EmptiedError, Lives, UNKNOWN_LIFE } from './lives.ts'
 import { Restoration } from './restoration.ts'
+import { UnderWay } from './under-way.ts'
 
 /** What becomes of a request while Redis cannot be asked. */
 export type WhenUnreachable = 'refuse' | 'allow'
@@ -48,22 +49,10 @@ const realTime: Time = {
   },
 }
 
-/**
- * Settlements on their way at once. Redis runs one script after the other, 50 µs each, and a commit lets many go: reservations are not to
- * wait behind all of them.
- */
-const SETTLING_ABREAST = 4
-
 /** A refused reservation waits so long for settlements under way; they take a commit and a round trip, 25 ms. */
 const ARRIVAL_MS = 100
 /** So long an end waits for them; what is left then is sent from the outbox. */
 const CLOSE_MS = 2000
-
-/** The settlements of one organisation that may not be in Redis yet, and the turns they take. */
-interface UnderWay {
-  readonly settlements: Set<Promise<unknown>>
-  readonly lanes: Lanes
-}
 
 export class RedisLedger implements Ledger {
   /** Reservations to take back; those that were, for a while, as the server may lose that again. */
@@ -73,8 +62,7 @@ export class RedisLedger implements Ledger {
   /** A reservation is settled once: the log takes everything that it is given. */
   private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
-  /** By organisation, so that none waits for a part of Redis that is slow for another. */
-  private readonly underWay = new Map<string, UnderWay>()
+  private readonly underWay = new UnderWay()
   /** Why the last beat failed; undefined where it did not. */
   private trouble: string | undefined
   private working: Promise<void> | undefined
@@ -161,16 +149,7 @@ export class RedisLedger implements Ledger {
     if (this.settled.has(reservation)) return 'already_settled'
     this.settled.add(reservation)
     const { organization } = reservation.account
-    const underWay = this.underWay.get(organization) ?? { settlements: new Set(), lanes: new Lanes(SETTLING_ABREAST) }
-    this.underWay.set(organization, underWay)
-    const settling = this.write(reservation, actual, underWay.lanes)
-    underWay.settlements.add(settling)
-    try {
-      return await settling
-    } finally {
-      underWay.settlements.delete(settling)
-      if (underWay.settlements.size === 0) this.underWay.delete(organization)
-    }
+    return await this.underWay.run(organization, (lanes) => this.write(reservation, actual, lanes))
   }
 
   /**
@@ -178,9 +157,9 @@ export class RedisLedger implements Ledger {
    * answer may ask again before what it held is free, and is not to be refused for that.
    */
   private async arrived(organization: string): Promise<boolean> {
-    const underWay = this.underWay.get(organization)
+    const underWay = this.underWay.of(organization)
     if (underWay === undefined) return false
-    await Promise.race([Promise.allSettled(underWay.settlements), this.after(ARRIVAL_MS)])
+    await Promise.race([underWay, this.after(ARRIVAL_MS)])
     return true
   }
 
@@ -226,8 +205,7 @@ export class RedisLedger implements Ledger {
     await this.working
     if (this.link.isReady) {
       this.outbox.commit()
-      const underWay = [...this.underWay.values()].flatMap(({ settlements }) => [...settlements])
-      await Promise.race([Promise.allSettled(underWay), this.after(CLOSE_MS)])
+      await Promise.race([this.underWay.all(), this.after(CLOSE_MS)])
       await this.replayAll()
     }
     this.link.close()
