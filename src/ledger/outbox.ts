@@ -264,13 +264,15 @@ export class Outbox implements SettlementLog {
     for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent, { usage, rows })
     this.writer.batch(rows)
     const isIn = this.lives.look()
+    const taken: number[] = []
     for (const [id, mark] of this.marks) {
       const number = this.numbers.get(id) ?? NOWHERE
       if (mark === 'sent') statements.sent.run(now, number)
       else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, number)
       else if (mark === 'given_up') statements.givenUp.run(number)
-      else if (mark.life === 0 || isIn(mark.organization, mark.life)) statements.taken.run(now, number)
+      else if (mark.life === 0 || isIn(mark.organization, mark.life)) taken.push(number)
     }
+    if (taken.length > 0) statements.taken.run(now, JSON.stringify(taken))
     if (this.reopenedSinceMs !== undefined) {
       // It was taken for certain when it was taken: from then on its doubt counts.
       statements.reopen.run(now, this.reopenedSinceMs)
@@ -304,7 +306,7 @@ function prepare(database: Database) {
     ),
     insert: database.query('INSERT INTO outbox (state, due_ms, sent_ms, entry) VALUES (0, ?, ?, ?)'),
     sent: database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE number = ?'),
-    taken: database.query('UPDATE outbox SET state = 1, taken_ms = ? WHERE number = ?'),
+    taken: database.query('UPDATE outbox SET state = 1, taken_ms = ? WHERE number IN (SELECT value FROM json_each(?))'),
     postponed: database.query('UPDATE outbox SET due_ms = ? WHERE number = ?'),
     givenUp: database.query('UPDATE outbox SET state = 2 WHERE number = ?'),
     reopen: database.query(
