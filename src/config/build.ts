@@ -51,10 +51,11 @@ export function build(file: File, cores: number): Config {
 
 function ledgerOf(ledger: File['ledger']): LedgerConfig {
   if (ledger === undefined || ledger === 'embedded') return { kind: 'embedded' }
-  return { kind: 'redis', redis: redisOf(ledger.redis) }
+  const redis = addressesOf(ledger.redis)
+  return { kind: 'redis', redis: ledger.tls === undefined ? redis : { ...redis, tls: ledger.tls } }
 }
 
-function redisOf(redis: Exclude<NonNullable<File['ledger']>, 'embedded'>['redis']): RedisConfig {
+function addressesOf(redis: Exclude<NonNullable<File['ledger']>, 'embedded'>['redis']): RedisConfig {
   if (typeof redis === 'string') return { kind: 'single', url: redis }
   if ('cluster' in redis) return { kind: 'cluster', nodes: redis.cluster }
   return { kind: 'sentinel', sentinels: redis.sentinels, name: redis.name }
