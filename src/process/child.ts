@@ -32,6 +32,8 @@ export interface ChildEvents {
   readonly onFailed: (reason: string) => void
   /** It died without having become ready; `deaths` in a row. */
   readonly onEarlyDeath: (how: string, deaths: number) => void
+  /** It has looked how many fields the largest organisation has in Redis. */
+  readonly onFields: (fields: number) => void
   /** It found out what the other workers should know. */
   readonly onNews: (news: News) => void
   /** It asks whether it may find out about a target whose rest is over. */
@@ -191,6 +193,9 @@ export class Child {
         return
       case 'status':
         this.answer(message.id, message.reasons)
+        return
+      case 'fields':
+        this.events.onFields(message.fields)
         return
       case 'news':
         this.events.onNews(message.news)

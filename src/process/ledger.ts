@@ -12,6 +12,7 @@ import type { KeyStore } from '../ledger/key-store.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { RedisPlace } from '../ledger/redis/connect.ts'
 import type { WhenUnreachable } from '../ledger/redis/ledger.ts'
+import type { UpkeepOptions } from '../ledger/redis/upkeep.ts'
 import type { Standings } from '../ledger/standings.ts'
 import type { UsageLog } from '../ledger/usage-log.ts'
 
@@ -62,6 +63,14 @@ export async function watchedKeyStore({ ledger, dataDir }: LedgerPlace): Promise
   if (ledger.kind === 'embedded') return new EmbeddedKeyStore(dataDir)
   const { RedisKeyStore } = await import('../ledger/redis/keys.ts')
   return RedisKeyStore.begin(ledger.redis)
+}
+
+/** For one worker of a machine: the embedded ledger needs none. What is returned ends it. */
+export async function beginUpkeep({ ledger }: LedgerPlace, options: UpkeepOptions): Promise<() => void> {
+  if (ledger.kind === 'embedded') return () => {}
+  const { Upkeep } = await import('../ledger/redis/upkeep.ts')
+  const upkeep = Upkeep.begin(ledger.redis, options)
+  return () => upkeep.close()
 }
 
 /** True for an error of the functions above whose message is for the operator. */

@@ -8,7 +8,7 @@ import { loadAdapters } from './adapters.ts'
 import { explain } from './address.ts'
 import { descriptorLimit, isCrowded } from './descriptors.ts'
 import { drain } from './drain.ts'
-import { isLedgerProblem, openLedger, watchedKeyStore } from './ledger.ts'
+import { beginUpkeep, isLedgerProblem, openLedger, watchedKeyStore } from './ledger.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
 import { Service, UnusableConfiguration } from './parts.ts'
@@ -17,6 +17,9 @@ import { Claims } from './probes.ts'
 /** Never: the edge counts while it reads, and Bun's own 413 has no body and none of our headers (decisions.md 1). */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 const CROWD_CHECK_MS = 250
+
+const MANY_FIELDS =
+  'revoke the keys that are not used any more (weir keys list, weir keys revoke): what Redis holds of one goes a day after its last request'
 
 type Start = Extract<ToWorker, { type: 'start' }>
 
@@ -41,6 +44,7 @@ class Worker {
   private preparations = 0
   private readonly claims = new Claims((id, target) => tell({ type: 'claim', id, target }))
   private stopKeys: () => Promise<void> = () => Promise.resolve()
+  private stopUpkeep: () => void = () => {}
   private readonly cutNow = Promise.withResolvers<void>()
 
   constructor(private readonly log: Log) {}
@@ -94,6 +98,8 @@ class Worker {
       const claim = config.workers === 1 ? undefined : this.claims.ask
       service = new Service(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
       this.stopKeys = await watchKeys(config, service)
+      // One of the machine looks after what Redis holds.
+      if (worker === 0) this.stopUpkeep = await this.upkeep(config, service)
     } catch (error) {
       tell({ type: 'failed', reason: problemOf(error) })
       return
@@ -120,6 +126,18 @@ class Worker {
       if (service.state.crowded) this.running?.server.closeIdleConnections()
     }, CROWD_CHECK_MS).unref()
     tell({ type: 'ready' })
+  }
+
+  private upkeep(config: Start['config'], service: Service): Promise<() => void> {
+    return beginUpkeep(config, {
+      isConfigured: (organization, key) => service.isConfigured(organization, key),
+      looked: (sizes) => tell({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
+      alarmed: ({ organization, fields }) =>
+        this.log.logger.warn(
+          { organization, fields, advice: MANY_FIELDS },
+          'an organisation has very many keys in Redis',
+        ),
+    })
   }
 
   private async prepare(config: Start['config']): Promise<void> {
@@ -159,6 +177,7 @@ class Worker {
       })
       if (end === 'cut') this.log.logger.warn({ worker }, 'running requests were cut')
       await this.stopKeys()
+      this.stopUpkeep()
       await service.close()
     }
     await this.log.flush()

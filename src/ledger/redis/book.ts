@@ -168,6 +168,12 @@ export class RedisBook implements Book {
     return { organization: figuresOf(numbers.slice(0, 12)), key: figuresOf(numbers.slice(12)) }
   }
 
+  /** Forgets the figures of a key that nobody can use any more. False where something of it may still come. */
+  async drop(organization: string, key: string): Promise<boolean> {
+    const { outcome } = await this.call(this.other, 'drop', organization, { key })
+    return outcome === 'dropped'
+  }
+
   /** Begins a life where there is none. `done`: how many rows of this node's log are given back to it. */
   async lifeOf(organization: string, node: string): Promise<{ readonly life: number; readonly done: number }> {
     const { numbers } = await this.call(this.other, 'restore', organization, {
