@@ -107,7 +107,12 @@ export class RedisBook implements Book {
         this.lives?.learn(account.organization, at(numbers, 9))
         return { outcome, admittedMs: at(numbers, 0), allowances: allowances(account, numbers.slice(1)) }
       case 'refused':
-        return { outcome, refusal: refusalOf(numbers), allowances: allowances(account, numbers.slice(3)) }
+        return {
+          outcome,
+          refusal: refusalOf(numbers),
+          held: at(numbers, 3) === 1,
+          allowances: allowances(account, numbers.slice(4)),
+        }
       case 'emptied':
         throw new EmptiedError(account.organization)
       case 'ended':
