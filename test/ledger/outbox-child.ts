@@ -8,6 +8,11 @@ import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
 import { RedisLink } from '../../src/ledger/redis/link.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 
+// As the program does: what nobody caught ends it.
+process.on('unhandledRejection', (error) => {
+  console.error(error)
+  process.exit(3)
+})
 const [directory = '', url = '', organization = ''] = process.argv.slice(2)
 const account = { ...accountOf(), organization }
 const link = new RedisLink({ kind: 'single', url })
