@@ -4,7 +4,7 @@
  */
 
 import type { AuditLog } from '../ledger/audit-log.ts'
-import { LedgerFileError } from '../ledger/database.ts'
+import { LedgerFileError, LedgerInUseError } from '../ledger/database.ts'
 import { EmbeddedKeyStore } from '../ledger/embedded/keys.ts'
 import { EmbeddedLedger } from '../ledger/embedded/ledger.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/readings.ts'
@@ -25,9 +25,24 @@ export interface LedgerPlace {
 
 /** For a gateway. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator. */
 export async function openLedger({ ledger, ledgerUnreachable, dataDir }: LedgerPlace): Promise<Ledger> {
-  if (ledger.kind === 'embedded') return EmbeddedLedger.open(dataDir)
+  if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir))
   const { RedisLedger } = await import('../ledger/redis/ledger.ts')
   return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable)
+}
+
+/** How long a start waits for a process that is about to end: what it runs is cut, and that takes 2 s at most. */
+const IN_USE_MS = 3000
+const IN_USE_PAUSE_MS = 20
+
+async function whenFree<T>(open: () => T): Promise<T> {
+  for (const end = performance.now() + IN_USE_MS; ; ) {
+    try {
+      return open()
+    } catch (error) {
+      if (!(error instanceof LedgerInUseError) || performance.now() >= end) throw error
+    }
+    await Bun.sleep(IN_USE_PAUSE_MS)
+  }
 }
 
 /** For `weir usage`, whether or not a gateway runs. Throws as `openLedger`. */

@@ -27,6 +27,8 @@ interface Running {
   readonly worker: number
   readonly server: Server<undefined>
   readonly service: Service
+  /** No other process can open the ledger while this one lives. */
+  readonly ownsLedger: boolean
 }
 
 /** Runs until the supervisor ends it. Called once, in a process that `weir serve` started. */
@@ -40,6 +42,10 @@ export function work(): number {
 class Worker {
   private running: Running | undefined
   private draining = false
+  /** The supervisor is gone. */
+  private isOrphan = false
+  /** A SIGTERM has come. */
+  private isTold = false
   /** Counts what was begun and what was given up: the last one alone counts. */
   private preparations = 0
   private readonly claims = new Claims((id, target) => tell({ type: 'claim', id, target }))
@@ -53,10 +59,13 @@ class Worker {
     process.on('message', (message) => {
       if (isToWorker(message)) this.handle(message)
     })
-    // The supervisor is gone, however it went: nobody would restart, reload or end this process any more.
-    process.on('disconnect', () => this.drain())
+    process.on('disconnect', () => this.orphan())
     // A terminal sends its signals to the whole process group, and so do service managers; the supervisor decides what they mean.
-    process.on('SIGTERM', () => this.drain())
+    process.on('SIGTERM', () => {
+      this.isTold = true
+      if (this.isOrphan) this.cutNow.resolve()
+      this.drain()
+    })
     process.on('SIGINT', () => {})
     process.on('SIGHUP', () => {})
   }
@@ -114,7 +123,7 @@ class Worker {
         maxRequestBodySize: BUN_BODY_BYTES_MAX,
         fetch: service.fetch,
       })
-      this.running = { worker, server, service }
+      this.running = { worker, server, service, ownsLedger: config.ledger.kind === 'embedded' }
     } catch (error) {
       tell({ type: 'failed', reason: explain(address, error) })
       return
@@ -157,6 +166,19 @@ class Worker {
     if (this.running === undefined) return ['is starting']
     if (this.draining) return ['is draining']
     return await this.running.service.reasons()
+  }
+
+  /**
+   * The supervisor is gone, however it went: nobody would restart, reload or end this process any more, and somebody is about to start the
+   * program anew. What runs may finish where that holds nobody up. The embedded ledger has one owner, and a service manager that ends
+   * what was left over waits for it: then it is cut and settled at once.
+   */
+  private orphan(): void {
+    this.isOrphan = true
+    const isInTheWay = this.running?.ownsLedger === true || this.isTold
+    if (isInTheWay) this.cutNow.resolve()
+    this.log.logger.error({ worker: this.running?.worker, cut: isInTheWay }, 'the supervisor is gone')
+    this.drain()
   }
 
   private drain(): void {
