@@ -61,9 +61,11 @@ function retryStrategy(times: number): number {
  */
 class LastingRedis extends Redis {
   private isClosed = false
+  private hasOffered = false
 
   constructor(options: Omit<RedisOptions, 'replyMapping'>) {
     super(options)
+    this.on('error', (error: Error) => this.hear(error))
     this.on('end', () => {
       if (this.isClosed) return
       setTimeout(() => {
@@ -76,6 +78,25 @@ class LastingRedis extends Redis {
   override disconnect(reconnect = false): void {
     this.isClosed ||= !reconnect
     super.disconnect(reconnect)
+  }
+
+  /**
+   * Sentinels often want no password where their master does, and complain of one: they are offered the master's once they ask. What they say to
+   * that stands within another error's words, and is told alone.
+   */
+  private hear({ message }: Error): void {
+    const refusal = /Last error: ((?:NOAUTH|WRONGPASS)\b.*)/.exec(message)?.[1]
+    if (refusal === undefined) return
+    const { username, password } = this.options
+    if (refusal.startsWith('NOAUTH') && !this.hasOffered && password != null) {
+      this.hasOffered = true
+      Object.assign(this.options, {
+        sentinelPassword: password,
+        ...(username == null ? {} : { sentinelUsername: username }),
+      })
+      return
+    }
+    this.emit('error', new Error(refusal))
   }
 }
 
