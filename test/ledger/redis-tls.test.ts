@@ -192,6 +192,25 @@ describe('at run time: as if Redis were down, and why; and well again by itself'
   })
 })
 
+test('no TLS any more, at run time: as if Redis were down, until there is', async () => {
+  const { server, port, url } = await secure('good')
+  await using _ = server
+  const ledger = await openAt({ kind: 'single', url, tls: CA })
+  const account = accountOf()
+  await works(ledger, server)
+  await server.kill()
+  {
+    await using plain = await RedisServer.start('--port', String(port))
+    await until(() => !ledger.health().ready)
+    expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
+    expect(ledger.health().complaint).toContain('Redis is not reached')
+    expect(await totals(plain, account)).toEqual({ spent: 0, held: 0, live: 0 })
+  }
+  await server.start()
+  await until(() => ledger.health().ready)
+  await works(ledger, server)
+})
+
 test('a cluster: every node is behind TLS', async () => {
   const settings = ['--cluster-enabled', 'yes', '--tls-cluster', 'yes', '--cluster-announce-ip', '127.0.0.1']
   const { server, url } = await secure('good', ...settings)
