@@ -203,8 +203,8 @@ describe('an answer of Gemini', () => {
       { type: 'tool-delta', index: 0, json: '{"a":1}' },
       { type: 'tool-start', index: 1, callId: expect.stringMatching(/^call_/), name: 'g' },
       { type: 'tool-delta', index: 1, json: '{}' },
-      { type: 'finish', reason: 'tool-call' },
       { type: 'usage', usage: { input: 12, cachedInput: 4, output: 8, reasoning: 5 } },
+      { type: 'finish', reason: 'tool-call' },
       { type: 'end' },
     ])
   })

@@ -3,12 +3,14 @@
 import type { StreamEvent } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'
 import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import { CallerIds } from '../ids.ts'
 
-/** What every caller and every provider takes as an id (wire.md A0); callers send back what we sent. */
-const LEGAL_ID = /^[A-Za-z0-9_-]{1,64}$/
+/** What some models write for no arguments. */
+const NOTHING = 'null'
 
 interface Call {
   readonly index: number
+  /** As the server says it, also where callers get another. */
   id: string
   name: string
   /** Arguments that came before the call could be opened. */
@@ -22,9 +24,7 @@ interface Call {
 export class Calls {
   private readonly calls: Call[] = []
   private readonly byIndex = new Map<number, Call>()
-  private readonly seen = new Set<string>()
-
-  constructor(private readonly mint: () => string) {}
+  private readonly ids = new CallerIds()
 
   get any(): boolean {
     return this.calls.length > 0
@@ -46,24 +46,28 @@ export class Calls {
     if (call.open) this.flush(call, events)
   }
 
-  /** The calls are whole. A call without arguments gets `{}`; one without a name is none that a caller could run. */
+  /** The calls are whole. A call without arguments, or with `null`, gets `{}`; one without a name is none that a caller could run. */
   finish(events: StreamEvent[]): void {
     for (const call of this.calls) {
       if (call.name === '') throw new Fault('broken', 'a tool call has no name')
       if (!call.open) this.open(call, events)
-      if (call.written === '') call.pending = call.pending === '' ? '{}' : call.pending
-      this.flush(call, events)
+      if (call.written === '' && saysNothing(call.pending)) call.pending = '{}'
+      this.write(call, events)
     }
   }
 
   private open(call: Call, events: StreamEvent[]): void {
     call.open = true
-    if (!LEGAL_ID.test(call.id) || this.seen.has(call.id)) call.id = this.mint()
-    this.seen.add(call.id)
-    events.push({ type: 'tool-start', index: call.index, callId: call.id, name: call.name })
+    events.push({ type: 'tool-start', index: call.index, callId: this.ids.of(call.id), name: call.name })
   }
 
+  /** What may still become `null`, or stay blank, is kept until it is known to be the beginning of something. */
   private flush(call: Call, events: StreamEvent[]): void {
+    if (call.written === '' && NOTHING.startsWith(call.pending.trim())) return
+    this.write(call, events)
+  }
+
+  private write(call: Call, events: StreamEvent[]): void {
     if (call.pending === '') return
     call.written += call.pending
     events.push({ type: 'tool-delta', index: call.index, json: call.pending })
@@ -101,6 +105,10 @@ export class Calls {
     this.calls.push(call)
     return call
   }
+}
+
+function saysNothing(json: string): boolean {
+  return json.trim() === '' || json.trim() === NOTHING
 }
 
 function isWhole(json: string): boolean {
