@@ -10,7 +10,7 @@ import { FarMachine } from '../support/far-machine.ts'
 import { Gateway } from '../support/gateway.ts'
 import { inOwnNetwork } from '../support/own-network.ts'
 import * as does from '../support/scenarios.ts'
-import { Upstream } from '../support/upstream.ts'
+import { type Scenario, Upstream } from '../support/upstream.ts'
 import { chat, STREAM, seen } from './stage.ts'
 
 const LONG = { connect_timeout_ms: 15_000, first_byte_timeout_ms: 15_000, idle_timeout_ms: 15_000 }
@@ -104,5 +104,29 @@ inOwnNetwork(import.meta.path, () => {
     expect(line).toMatchObject({ outcome: 'completed', attempts: [{ provider: 'far', error: 'timeout' }, {}] })
     await until(() => far.socketsOf(workerOf(gateway)) === 0)
     expect(await endings(gateway)).toEqual(['settled', 'settled'])
+  })
+
+  test('only a proxy can reach it: nothing is held against a provider that cannot be reached from here', async () => {
+    const release = Promise.withResolvers<void>()
+    const slow: Scenario = async (call) => {
+      await release.promise
+      await does.says('by the proxy')(call)
+    }
+    await using proxy = await Upstream.start({ well: slow, silent: does.silent() })
+    await using far = await FarMachine.start(FAR)
+    far.vanish()
+    const entry = { dialect: 'openai', base_url: `http://${far.host}:8080/v1`, api_key: 'k', connect_timeout_ms: 200 }
+    await using gateway = await Gateway.start({
+      providers: { far: entry, hasty: { ...entry, first_byte_timeout_ms: 1500 } },
+      models: { well: ['far/well'], silent: ['hasty/silent'] },
+      env: { HTTP_PROXY: `http://127.0.0.1:${proxy.port}` },
+    })
+    await using waiting = await callerOf(gateway, 'well', {})
+    await using late = await callerOf(gateway, 'silent', {})
+    // When this one runs into its deadline, the other is long past that for connecting.
+    expect((await late.answer()).status).toBe(504)
+    release.resolve()
+    const answer = await waiting.answer()
+    expect([answer.status, answer.text.includes('by the proxy')]).toEqual([200, true])
   })
 })
