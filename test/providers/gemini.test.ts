@@ -70,6 +70,12 @@ describe('a request to Gemini', () => {
     })
   })
 
+  test('has no list of stops that say nothing', async () => {
+    expect(await bodyOf({ messages: [user('Hi')], stop: [''] })).toEqual({
+      contents: [{ role: 'user', parts: [{ text: 'Hi' }] }],
+    })
+  })
+
   test('names the function that a result belongs to', async () => {
     const messages = [user('Hi'), calls('x', 'y'), result('y', 'second'), result('x', 'first', true)]
     const body = await bodyOf({ messages })
