@@ -28,6 +28,12 @@ const RUNTIME = {
   BUN_CONFIG_DNS_TIME_TO_LIVE_SECONDS: '5',
 } as const
 
+/**
+ * The C library waits 5 s for a name server before it asks the next, longer than a connection may take: one that is gone would cost every
+ * request. Whatever the operator sets wins.
+ */
+const RESOLVER = { RES_OPTIONS: 'timeout:1 attempts:3' } as const
+
 export interface Orders {
   readonly address: Address
   readonly config: Config
@@ -77,7 +83,7 @@ export class Child {
     this.state = 'starting'
     this.startedAt = performance.now()
     this.process = Bun.spawn(workerCommand(), {
-      env: { ...this.env, ...RUNTIME },
+      env: { ...RESOLVER, ...this.env, ...RUNTIME },
       stdio: ['ignore', 'inherit', 'inherit'],
       ipc: (message) => {
         if (isToSupervisor(message)) this.take(message)

@@ -70,6 +70,16 @@ inOwnNetwork(import.meta.path, () => {
     expect(names.asked).toContain('slow.test')
   })
 
+  test('a first name server that is gone: the second is asked in time', async () => {
+    using silent = await NameServer.silentFirst()
+    using _names = await NameServer.start({ 'good.test': LOOPBACK })
+    await using upstream = await Upstream.start({ m: does.says('Hello') })
+    const deadlines = { connect_timeout_ms: 3000 }
+    await using gateway = await Gateway.start({ providers: { good: entry('good.test', upstream.port, deadlines) } })
+    expect((await send(gateway, 'm')).status).toBe(200)
+    expect(silent.asked).toContain('good.test')
+  })
+
   test('a hundred requests for names that nobody answers hold nobody up', async () => {
     const silent = Array.from({ length: 20 }, (_, n) => `silent-${n}`)
     using names = await NameServer.start({

@@ -17,6 +17,8 @@ const ALL_MS = 150_000
 
 /** Where `/etc/resolv.conf` says that the name server is. */
 const NAME_SERVER = '127.0.0.1'
+const RESOLV_CONF = `nameserver ${NAME_SERVER}\n`
+const SILENT_SERVER = '127.0.0.9'
 
 /** Before the tests run: loopback is up, and names are asked of the test's own name server alone. */
 const PREPARE = `
@@ -35,7 +37,7 @@ const WAYS = [
 export function inOwnNetwork(file: string, tests: () => void): void {
   if (process.env[WITHIN] !== undefined) return tests()
   const folder = mkdtempSync(join(tmpdir(), 'weir-network-'))
-  writeFileSync(join(folder, 'resolv.conf'), `nameserver ${NAME_SERVER}\n`)
+  writeFileSync(join(folder, 'resolv.conf'), RESOLV_CONF)
   writeFileSync(join(folder, 'nsswitch.conf'), 'hosts: files dns\n')
   const way = WAYS.find((words) => Bun.spawnSync(within(words, folder, ['true'])).exitCode === 0)
   if (way === undefined) {
@@ -64,7 +66,7 @@ function within(way: readonly string[], folder: string, program: readonly string
 /** What becomes of a question: an address, after a while or at once; `none` that there is no such name; `never` nothing at all. */
 export type Naming = { readonly address: string; readonly afterMs?: number } | 'none' | 'never'
 
-/** The name server of a network of its own; ends with `using`. Names that it was told nothing of do not exist. */
+/** A name server of a network of its own; ends with `using`. */
 export class NameServer implements Disposable {
   /** The questions so far. */
   readonly asked: string[] = []
@@ -73,13 +75,25 @@ export class NameServer implements Disposable {
 
   private socket: Bun.udp.Socket<'buffer'> | undefined
 
-  private constructor(names: Readonly<Record<string, Naming>>) {
+  private constructor(
+    names: Readonly<Record<string, Naming>>,
+    private readonly otherwise: Naming,
+  ) {
     for (const [name, naming] of Object.entries(names)) this.set(name, naming)
   }
 
+  /** The one that is asked first. Names that it was told nothing of do not exist. */
   static async start(names: Readonly<Record<string, Naming>>): Promise<NameServer> {
-    const server = new NameServer(names)
-    await server.listen()
+    const server = new NameServer(names, 'none')
+    await server.listen(NAME_SERVER)
+    return server
+  }
+
+  /** One more, which is asked before the others and never answers. */
+  static async silentFirst(): Promise<NameServer> {
+    const server = new NameServer({}, 'never')
+    await server.listen(SILENT_SERVER)
+    writeFileSync('/etc/resolv.conf', `nameserver ${SILENT_SERVER}\nnameserver ${NAME_SERVER}\n`)
     return server
   }
 
@@ -95,11 +109,12 @@ export class NameServer implements Disposable {
 
   [Symbol.dispose](): void {
     this.socket?.close()
+    writeFileSync('/etc/resolv.conf', RESOLV_CONF)
   }
 
-  private async listen(): Promise<void> {
+  private async listen(hostname: string): Promise<void> {
     const data = (_: unknown, question: Buffer, port: number, address: string) => this.take(question, port, address)
-    this.socket = await Bun.udpSocket({ hostname: NAME_SERVER, port: 53, socket: { data } })
+    this.socket = await Bun.udpSocket({ hostname, port: 53, socket: { data } })
   }
 
   private take(question: Buffer, port: number, address: string): void {
@@ -107,7 +122,7 @@ export class NameServer implements Disposable {
     this.asked.push(name)
     for (const resolve of this.waiting) resolve()
     this.waiting.clear()
-    const naming = this.names.get(name) ?? 'none'
+    const naming = this.names.get(name) ?? this.otherwise
     if (naming === 'never') return
     const reply = replyTo(question.subarray(0, end), naming === 'none' ? undefined : naming.address, type)
     const send = () => void this.socket?.send(reply, port, address)
