@@ -398,7 +398,7 @@ test('figures that no model can have used are our own count instead, and the ope
 })
 
 test('more requests at once than the runtime sends by itself: none waits for another', async () => {
-  const many = 400
+  const many = 1000
   await using patient = await Upstream.start()
   const all = Promise.withResolvers<void>()
   patient.on('m', async (call) => {

@@ -73,6 +73,39 @@ describe('Chat Completions', () => {
         ],
       },
     ],
+    'one number and one id for all calls': [
+      [
+        chunk(piece(0, 'a', 'f', '{"x"')),
+        chunk(piece(0, 'a', 'f', ':1}')),
+        chunk(piece(0, 'a', 'g', '{"y":2}')),
+        chunk(piece(0, 'a', 'g', '')),
+        end,
+      ],
+      {
+        calls: [
+          ['f', '{"x":1}', 'a'],
+          ['g', '{"y":2}', ''],
+        ],
+      },
+    ],
+    'all of a call once more at the end': [
+      [
+        chunk(piece(0, 'a', 'f', '{"x"')),
+        chunk(piece(0, null, null, ':1}')),
+        chunk(piece(0, 'a', 'f', '{ "x": 1 }')),
+        end,
+      ],
+      { calls: [['f', '{"x":1}', 'a']] },
+    ],
+    'one number and no id for all calls': [
+      [chunk(piece(0, null, 'f', '{"x":1}')), chunk(piece(0, null, 'f', '{"y":2}')), end],
+      {
+        calls: [
+          ['f', '{"x":1}', ''],
+          ['f', '{"y":2}', ''],
+        ],
+      },
+    ],
     'numbers that jump': [
       [chunk(piece(0, 'a', 'f', '{}')), chunk(piece(5, 'b', 'g', '{}')), end],
       {

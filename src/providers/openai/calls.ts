@@ -35,11 +35,15 @@ export class Calls {
     const called = isObject(delta['function']) ? delta['function'] : {}
     const id = stringOf(delta['id']) ?? ''
     const name = stringOf(called['name']) ?? ''
-    const call = this.callOf(delta['index'], id, name)
-    if (call.id === '') call.id = id
-    if (call.name === '') call.name = name
     const written = called['arguments']
     const json = isObject(written) ? JSON.stringify(written) : (stringOf(written) ?? '')
+    const known = this.callOf(delta['index'], id, name)
+    const isAnother = name !== '' && isOver(known, json)
+    // Some servers sum a call up at the end.
+    if (isAnother && id !== '' && known.id === id && known.name === name && isEqual(known.written, json)) return
+    const call = isAnother ? this.another(delta['index']) : known
+    if (call.id === '') call.id = id
+    if (call.name === '') call.name = name
     call.pending += json
     // A call opens once its name is known and its id is, or cannot come any more since its arguments have begun.
     if (!call.open && call.name !== '' && (call.id !== '' || call.pending !== '')) this.open(call, events)
@@ -83,9 +87,7 @@ export class Calls {
         !(id !== '' && name !== '' && known.id !== '' && known.id !== id && !this.isRepeat(known, name))
       )
         return known
-      const call = this.begin()
-      this.byIndex.set(index, call)
-      return call
+      return this.another(index)
     }
     const last = this.calls.at(-1)
     if (last === undefined) return this.begin()
@@ -100,6 +102,12 @@ export class Calls {
     return call.name === name && call.written !== '' && !isWhole(call.written)
   }
 
+  private another(index: unknown): Call {
+    const call = this.begin()
+    if (typeof index === 'number') this.byIndex.set(index, call)
+    return call
+  }
+
   private begin(): Call {
     const call: Call = { index: this.calls.length, id: '', name: '', pending: '', open: false, written: '' }
     this.calls.push(call)
@@ -107,8 +115,17 @@ export class Calls {
   }
 }
 
+/** What comes behind whole arguments is another call's, whatever its number and its id: some servers give all calls the same ones. */
+function isOver(call: Call, json: string): boolean {
+  return json.trim() !== '' && call.written.trimEnd().endsWith('}') && isWhole(call.written)
+}
+
 function saysNothing(json: string): boolean {
   return json.trim() === '' || json.trim() === NOTHING
+}
+
+function isEqual(one: string, other: string): boolean {
+  return isWhole(other) && Bun.deepEquals(JSON.parse(one), JSON.parse(other))
 }
 
 function isWhole(json: string): boolean {
