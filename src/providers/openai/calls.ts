@@ -38,10 +38,11 @@ export class Calls {
     const written = called['arguments']
     const json = isObject(written) ? JSON.stringify(written) : (stringOf(written) ?? '')
     const known = this.callOf(delta['index'], id, name)
-    const isAnother = name !== '' && isOver(known, json)
-    // Some servers sum a call up at the end.
-    if (isAnother && id !== '' && known.id === id && known.name === name && isEqual(known.written, json)) return
-    const call = isAnother ? this.another(delta['index']) : known
+    const isOver = name !== '' && isBehindWhole(known, json)
+    const isSame = id !== '' && known.id === id && known.name === name
+    // Some servers sum a call up at the end. Anything else behind its arguments makes it one that is none, which is refused at the finish.
+    if (isOver && isSame && isEqual(known.written, json)) return
+    const call = isOver && !isSame ? this.another(delta['index']) : known
     if (call.id === '') call.id = id
     if (call.name === '') call.name = name
     call.pending += json
@@ -115,8 +116,8 @@ export class Calls {
   }
 }
 
-/** What comes behind whole arguments is another call's, whatever its number and its id: some servers give all calls the same ones. */
-function isOver(call: Call, json: string): boolean {
+/** Arguments behind whole ones are another call's, whatever its number: some servers give all calls the same, and the same id. */
+function isBehindWhole(call: Call, json: string): boolean {
   return json.trim() !== '' && call.written.trimEnd().endsWith('}') && isWhole(call.written)
 }
 
