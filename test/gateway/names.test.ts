@@ -126,9 +126,7 @@ inOwnNetwork(import.meta.path, () => {
     await before[Symbol.asyncDispose]()
     names.set('moving.test', { address: '127.0.0.2' })
     await using _after = await Upstream.start({ m: does.says('after') }, port, '127.0.0.2')
-    const movedMs = performance.now()
+    // The runtime by itself remembers an address for longer than this test may take.
     expect((await answered(gateway, 'm')).text).toContain('after')
-    // Half of what the runtime would remember an address for by itself.
-    expect(performance.now() - movedMs).toBeLessThan(15_000)
   })
 })
