@@ -70,6 +70,7 @@ export interface ProviderConfig {
     | undefined
   readonly headers: Readonly<Record<string, string>>
   readonly deadlines: {
+    /** Infinite where a proxy makes the connections. */
     readonly connectMs: number
     readonly firstByteMs: { readonly stream: number; readonly whole: number }
     readonly idleMs: number

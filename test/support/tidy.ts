@@ -38,7 +38,11 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   },
   'providers/': {
     from: ['core/', 'wire/'],
-    packages: { [ANYWHERE]: ['node:crypto'], 'providers/bedrock/': ['@smithy/', '@aws-crypto/'] },
+    packages: {
+      [ANYWHERE]: ['node:crypto'],
+      'providers/bedrock/': ['@smithy/', '@aws-crypto/'],
+      'providers/connection.ts': ['node:net', 'node:tls'],
+    },
   },
   'gateway/': {
     from: [
