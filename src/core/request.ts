@@ -26,7 +26,7 @@ export interface ImagePart {
   readonly cache?: CacheMark | undefined
 }
 
-/** A Chat Completions part that only providers of that family understand (`input_audio`, `file` with its data); others leave it out. */
+/** A Chat Completions part that only providers of that family understand (`input_audio`, `file` with its data); others refuse it. */
 export interface NativePart {
   readonly type: 'native'
   readonly json: JsonObject

@@ -97,12 +97,15 @@ describe('attempts', () => {
       models: { both: ['bedrock/x', 'up/a'], alone: ['bedrock/x'], last: ['bedrock/x', 'up/b', 'up/a', 'up/c'] },
       config: { routing: { max_attempts: 2 } },
     })
-    const body = { messages: [{ role: 'user', content: [image] }] }
-    const send = (model: string) =>
-      ask(serving.port, requestBytes('/v1/chat/completions', { key: KEY, body: { model, ...body } }))
+    const send = (model: string, part: unknown = image) => {
+      const body = { model, messages: [{ role: 'user', content: [part] }] }
+      return ask(serving.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
+    }
     expect(told(await send('both'))).toEqual([200, '1'])
     const alone = await send('alone')
     expect([alone.status, alone.text.includes('by address')]).toEqual([400, true])
+    const deaf = await send('alone', { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } })
+    expect([deaf.status, deaf.text.includes('input_audio')]).toEqual([400, true])
     expect(upstream.calls.map(({ model }) => model)).toEqual(['a'])
     // It was not asked, so it is none of the two attempts.
     expect([...told(await send('last')), ...upstream.calls.map(({ model }) => model)]).toEqual([

@@ -24,6 +24,7 @@ function count(counts: JsonObject, name: string): number | undefined {
 conforms({
   name: 'openai',
   provider: openai,
+  takesNative: true,
   target: { endpoint: endpoint(), model: 'gpt-test' },
   reasons: { length: 'length', content_filter: 'content-filter' },
   usage: (counts) => {

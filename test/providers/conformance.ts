@@ -12,7 +12,7 @@ import type { Provider, Target } from '../../src/providers/provider.ts'
 import { property, Random } from '../support/random.ts'
 import { cuts } from '../support/streams.ts'
 import { type Outcome, streamed, whole } from './outcome.ts'
-import { randomRequest } from './requests.ts'
+import { randomRequest, withoutNative } from './requests.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/providers')
 
@@ -55,6 +55,8 @@ export interface Conformant {
   readonly usage: (counts: JsonObject) => Usage
   /** Fixtures that are not for its decoder, each with the reason. */
   readonly skipped?: Readonly<Record<string, string>>
+  /** Whether it takes parts as Chat Completions callers send them that are neither text nor images. Others refuse them. */
+  readonly takesNative?: boolean
   /** Throws where a body breaks a rule that the provider publishes. */
   readonly rules: (body: JsonObject, request: ChatRequest) => void
   /** The part of a body that grows with the conversation. */
@@ -93,7 +95,12 @@ export function conforms(conformant: Conformant): void {
 
   describe(`${name}: requests`, () => {
     property('keep the rules of the provider, and their bytes', 300, async (random) => {
-      const request = randomRequest(random)
+      const made = randomRequest(random)
+      const request = conformant.takesNative === true ? made : withoutNative(made)
+      if (request !== made) {
+        const refused = await Promise.try(() => provider.request(made, conformant.target)).catch((error) => error)
+        expect(refused).toMatchObject({ kind: 'rejected', detail: { unsent: true } })
+      }
       const { body } = await provider.request(request, conformant.target)
       conformant.rules(objectOf(body), request)
       const again = await provider.request(structuredClone(request), conformant.target)
@@ -101,7 +108,7 @@ export function conforms(conformant: Conformant): void {
     })
 
     property('begin with the bytes of the turn before', 100, async (random) => {
-      const later = randomRequest(random, 'unmarked')
+      const later = withoutNative(randomRequest(random, 'unmarked'))
       const earlier = { ...later, messages: later.messages.slice(0, random.between(1, later.messages.length)) }
       // A system message that comes later is hoisted, tools that were called later are named: no prefix then.
       if (later.messages.slice(earlier.messages.length).some(({ role }) => role === 'system')) return

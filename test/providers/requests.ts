@@ -55,6 +55,16 @@ export function plainRequest(more: Partial<ChatRequest> = {}): ChatRequest {
   }
 }
 
+/** The request without the parts that only Chat Completions servers know; itself where it has none. */
+export function withoutNative(request: ChatRequest): ChatRequest {
+  const isNative = (part: UserPart) => part.type === 'native'
+  if (!request.messages.some((message) => message.role === 'user' && message.parts.some(isNative))) return request
+  const messages = request.messages.map((message) =>
+    message.role === 'user' ? { ...message, parts: message.parts.filter((part) => !isNative(part)) } : message,
+  )
+  return { ...request, messages }
+}
+
 class Maker {
   constructor(
     private readonly random: Random,
