@@ -14,6 +14,7 @@ import type {
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './address.ts'
+import { isMistral, mistralBody } from './mistral.ts'
 
 /** More are a 400 (wire.md D1); Messages callers may send any number. */
 const STOPS_MAX = 4
@@ -22,16 +23,22 @@ const STOPS_MAX = 4
 const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
 
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  return chatRequest(request, target.model, openaiAddress(target, '/chat/completions'))
+  const adapt = isMistral(target.endpoint.baseUrl) ? mistralBody : undefined
+  return chatRequest(request, target.model, openaiAddress(target, '/chat/completions'), adapt)
 }
 
 export function azureRequest(request: ChatRequest, target: Target): UpstreamRequest {
   return chatRequest(request, target.model, azureAddress(target, '/chat/completions'))
 }
 
-function chatRequest(request: ChatRequest, model: string, address: ProviderAddress): UpstreamRequest {
+function chatRequest(
+  request: ChatRequest,
+  model: string,
+  address: ProviderAddress,
+  adapt = (body: JsonObject): JsonObject => body,
+): UpstreamRequest {
   const names = new ToolNames(request, NAMES_OF_64)
-  return { ...address, body: JSON.stringify(openaiBody(request, model, names)), toolNames: names.restore }
+  return { ...address, body: JSON.stringify(adapt(openaiBody(request, model, names))), toolNames: names.restore }
 }
 
 /** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
