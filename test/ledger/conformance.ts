@@ -170,13 +170,15 @@ export function conformance(installation: Installation): void {
           'insufficient_quota',
           undefined,
         ])
-        expect(total.message).toBe("The total spend limit of $1.50 for key 'ci' is used up. It does not renew.")
+        expect(total.message).toBe(
+          "This request may cost $0.000001, more than is left of the total spend limit of $1.50 for key 'ci'. The limit does not renew.",
+        )
         const other = { ...account, key: 'other', keyLimits: {} }
         await ledger.reserve(other, holdOf(3_500_000))
         const day = await refused(ledger, other, holdOf(1))
         const midnight = new Date((dayOf(Date.now()) + 1) * 86_400_000).toISOString().slice(0, 19)
         expect(day.message).toBe(
-          `The daily spend limit of $5.00 for organisation '${account.organization}' is used up. It renews at ${midnight}Z.`,
+          `This request may cost $0.000001, more than is left of the daily spend limit of $5.00 for organisation '${account.organization}'. The limit renews at ${midnight}Z.`,
         )
         const large = await refused(ledger, other, holdOf(5_000_001))
         expect(large.message).toContain('This request may cost $5.000001, more than the daily spend limit of $5.00')
