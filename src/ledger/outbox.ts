@@ -142,8 +142,10 @@ export class Outbox implements SettlementLog {
   }
 
   count(): { readonly pending: number; readonly givenUp: number } {
-    const query = this.database.query<{ n: number }, [number]>('SELECT count(*) AS n FROM outbox WHERE state = ?')
-    return { pending: query.get(0)?.n ?? 0, givenUp: query.get(2)?.n ?? 0 }
+    // The states stand in the text: only then the index of what is pending is used.
+    const count = (state: 0 | 2) =>
+      this.database.query<{ n: number }, []>(`SELECT count(*) AS n FROM outbox WHERE state = ${state}`).get()?.n ?? 0
+    return { pending: count(0), givenUp: count(2) }
   }
 
   add(entry: Entry, isSent: boolean): Promise<void> {

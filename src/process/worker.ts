@@ -9,6 +9,7 @@ import { explain } from './address.ts'
 import { descriptorLimit, isCrowded } from './descriptors.ts'
 import { drain } from './drain.ts'
 import { isLedgerProblem, openLedger, watchedKeyStore } from './ledger.ts'
+import { LedgerWatch } from './ledger-watch.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
 import { Service, UnusableConfiguration } from './parts.ts'
@@ -41,6 +42,7 @@ class Worker {
   private preparations = 0
   private readonly claims = new Claims((id, target) => tell({ type: 'claim', id, target }))
   private stopKeys: () => Promise<void> = () => Promise.resolve()
+  private watch: LedgerWatch | undefined
   private readonly cutNow = Promise.withResolvers<void>()
 
   constructor(private readonly log: Log) {}
@@ -94,6 +96,7 @@ class Worker {
       const claim = config.workers === 1 ? undefined : this.claims.ask
       service = new Service(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
       this.stopKeys = await watchKeys(config, service)
+      this.watch = new LedgerWatch(ledger, this.log.logger, worker)
     } catch (error) {
       tell({ type: 'failed', reason: problemOf(error) })
       return
@@ -113,6 +116,7 @@ class Worker {
       tell({ type: 'failed', reason: explain(address, error) })
       return
     }
+    this.watch.start()
     const limit = descriptorLimit()
     setInterval(() => {
       service.state.crowded = isCrowded(limit)
@@ -159,6 +163,7 @@ class Worker {
       })
       if (end === 'cut') this.log.logger.warn({ worker }, 'running requests were cut')
       await this.stopKeys()
+      this.watch?.stop()
       await service.close()
     }
     await this.log.flush()
