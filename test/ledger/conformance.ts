@@ -122,6 +122,17 @@ export function conformance(installation: Installation): void {
       expect(await ledger.settle(reservation, settlementOf(250))).toBe('settled')
     })
 
+    test('what costs nothing passes a budget that is used up, and one that is overdrawn', async () => {
+      const account = accountOf(spend({ day: 100 }), spend({ total: 100 }))
+      const reservation = await ledger.reserve(account, holdOf(100))
+      const free = { ...holdOf(0), floorMicroUsd: 0 }
+      await ledger.settle(await ledger.reserve(account, free), settlementOf(0))
+      expect(await ledger.settle(reservation, settlementOf(250))).toBe('settled')
+      await ledger.settle(await ledger.reserve(account, { ...holdOf(0), floorMicroUsd: 0 }), settlementOf(0))
+      expect((await refused(ledger, account, holdOf(1))).failure).toBe('quota_exhausted')
+      expect((await standings(account)).organization.live).toBe(0)
+    })
+
     describe('refusals', () => {
       test('a rate: which, of whom, and when to come back', async () => {
         const account = accountOf({ requestsPerMinute: 2 })
