@@ -14,7 +14,7 @@ came of it. Exits 1 where a request got neither an answer nor a proper cut, or w
   --faults SHARE   how many of the providers' answers are wrong, from 0 to 1 (default 0.2)
 `
 const KEY = 'soak-key-0123456789abcdef'
-const SAMPLES = 20
+const SAMPLES = 40
 /** After the callers have gone, until what they left behind is counted: the longest deadline of a provider, twice. */
 const SETTLE_MS = 3000
 const MIB = 1024 * 1024
@@ -79,6 +79,8 @@ function configuration(ports: readonly number[]): string {
   const target = (index: number) => ({ provider: `p${index}`, model: `m${index}` })
   const price = { input: 1, output: 10 }
   return JSON.stringify({
+    // Items that are remembered for an hour fill their 64 MiB in the course of this: it would look like a leak, and hide one.
+    responses: { remember_items_seconds: 10 },
     compaction: { keys: [Buffer.alloc(32, 1).toString('base64')] },
     providers: Object.fromEntries(ports.map((port, index) => [`p${index}`, provider(port)])),
     models: [
@@ -146,21 +148,11 @@ function report({ tallied, samples, left, did }: Result): boolean {
   for (const [kind, count] of [...tallied.kinds].sort()) console.log(`  ${kind.padEnd(12)} ${count}`)
   console.log(`  ${tallied.fallbacks} candidates were passed over before the answers`)
   console.log(`  in the log: ${JSON.stringify(left.outcomes)}`)
-  const middle = (from: number, to: number, of: (figures: Figures) => number) => {
-    const values = samples
-      .slice(from, to)
-      .map(of)
-      .sort((one, other) => one - other)
-    return values[Math.floor(values.length / 2)] ?? 0
-  }
-  const [early, late] = [
-    [SAMPLES / 4, SAMPLES / 2],
-    [(3 * SAMPLES) / 4, SAMPLES],
-  ].map(([from = 0, to = 0]) => ({
-    rss: middle(from, to, ({ rss }) => rss),
-    descriptors: middle(from, to, ({ descriptors }) => descriptors),
-  }))
-  const grown = ((late?.rss ?? 0) - (early?.rss ?? 0)) / MIB
+  // What is in flight, a few bombs of 34 MiB with it, comes and goes: what stays is in the least of the samples, too.
+  const leastIn = (quarter: number, of: (figures: Figures) => number) =>
+    Math.min(...samples.slice(((quarter - 1) * SAMPLES) / 4, (quarter * SAMPLES) / 4).map(of))
+  const [earlyMib, lateMib] = [leastIn(2, ({ rss }) => rss) / MIB, leastIn(4, ({ rss }) => rss) / MIB]
+  const [early, late] = [leastIn(2, ({ descriptors }) => descriptors), leastIn(4, ({ descriptors }) => descriptors)]
   const checks: readonly (readonly [string, boolean])[] = [
     [`every request got an answer or a proper cut (${tallied.wrong.length} did not)`, tallied.wrong.length === 0],
     [`no error of the gateway's own (${left.errors.length})`, left.errors.length === 0],
@@ -170,12 +162,12 @@ function report({ tallied, samples, left, did }: Result): boolean {
     ],
     [`requests that still run: ${left.inFlight}`, left.inFlight === 0],
     [
-      `memory: ${grown.toFixed(0)} MiB more in the last quarter than in the second; ${(left.rss / MIB).toFixed(0)} MiB at the end`,
-      grown < Math.max(32, 0.15 * ((early?.rss ?? 0) / MIB)),
+      `memory: ${earlyMib.toFixed(0)} MiB at least in the second quarter, ${lateMib.toFixed(0)} in the last, ${(left.rss / MIB).toFixed(0)} at the end`,
+      lateMib < earlyMib + Math.max(16, 0.1 * earlyMib),
     ],
     [
-      `descriptors: ${early?.descriptors} in the second quarter, ${late?.descriptors} in the last, ${left.descriptors} at the end`,
-      (late?.descriptors ?? 0) < 1.25 * (early?.descriptors ?? 0) + 20,
+      `descriptors: ${early} at least in the second quarter, ${late} in the last, ${left.descriptors} at the end`,
+      late < 1.25 * early + 20,
     ],
   ]
   for (const [words, good] of checks) console.log(`${good ? 'ok  ' : 'BAD '} ${words}`)

@@ -6,8 +6,8 @@
 import type { LedgerHealth } from '../ledger/ledger.ts'
 import type { Logger } from './log.ts'
 
-/** How often it looks: counting what is not settled yet reads a minute of settlements. */
-const LOOK_MS = 5000
+/** How often it looks. */
+const LOOK_MS = 1000
 /** Other words for a trouble that goes on: "connecting" and "reconnecting" take turns in an outage. */
 const REWORDED_MS = 60_000
 

@@ -11,14 +11,28 @@ export interface ItemMemory {
   remember(organization: string, items: readonly JsonObject[]): void
 }
 
+/** Where the bytes of a sealed item lie. */
 interface Kept {
-  readonly sealed: Buffer
-  readonly size: number
+  readonly segment: Segment
+  readonly start: number
+  readonly end: number
   readonly untilMs: number
 }
 
+/** Items that are forgotten together: a buffer for each would take as much again as its bytes, and the collector's time. */
+interface Segment {
+  readonly bytes: Buffer
+  readonly keys: string[]
+  used: number
+  /** When its newest item expires. */
+  untilMs: number
+}
+
 const BYTES_MAX = 64 * 1024 * 1024
-/** What an entry takes besides its bytes and its name: the buffer's and the map's own. */
+const SEGMENT_BYTES = 1024 * 1024
+/** So many segments at least, however little may be kept: the oldest items go then, and not many that are young with them. */
+const SEGMENTS_LEAST = 16
+/** What an item takes besides its bytes and its name: the entry of the map, and of its segment's list. */
 const ENTRY_BYTES = 256
 
 export interface LocalItemMemoryOptions {
@@ -33,8 +47,9 @@ export interface LocalItemMemoryOptions {
 
 /** Remembers in this process, sealed like compaction items, so that no conversation lies in memory as it was said. */
 export class LocalItemMemory implements ItemMemory {
-  /** In the order in which they were added, which is that in which they expire. */
   private readonly kept = new Map<string, Kept>()
+  /** In the order in which they were begun, which is that in which they expire. */
+  private readonly segments: Segment[] = []
   private readonly sealer: Sealer
   private readonly ttlMs: number
   private readonly bytesMax: number
@@ -51,7 +66,7 @@ export class LocalItemMemory implements ItemMemory {
   recall(organization: string, id: string): JsonObject | undefined {
     const kept = this.kept.get(keyOf(organization, id))
     if (kept === undefined || kept.untilMs <= this.nowMs()) return undefined
-    const json = this.sealer.open('item', organization, kept.sealed)
+    const json = this.sealer.open('item', organization, kept.segment.bytes.subarray(kept.start, kept.end))
     if (json === undefined) return undefined
     const item: JsonValue = JSON.parse(json)
     return isObject(item) ? item : undefined
@@ -69,27 +84,46 @@ export class LocalItemMemory implements ItemMemory {
 
   private keep(key: string, organization: string, item: JsonObject, now: number): void {
     const sealed = this.sealer.seal('item', organization, JSON.stringify(item))
-    const size = sealed.length + 2 * key.length + ENTRY_BYTES
-    if (size > this.bytesMax) return
-    this.forget(key)
-    this.makeRoom(size, now)
-    this.kept.set(key, { sealed, size, untilMs: now + this.ttlMs })
-    this.bytes += size
+    const entryBytes = ENTRY_BYTES + key.length
+    if (sealed.length + entryBytes > this.bytesMax) return
+    const segment = this.segmentFor(sealed.length, entryBytes, now)
+    const start = segment.used
+    segment.used += sealed.copy(segment.bytes, start)
+    segment.untilMs = now + this.ttlMs
+    segment.keys.push(key)
+    this.bytes += entryBytes
+    this.kept.set(key, { segment, start, end: segment.used, untilMs: segment.untilMs })
+  }
+
+  /** The newest segment where the bytes fit into it, else a new one. The oldest go where there is no room. */
+  private segmentFor(length: number, entryBytes: number, now: number): Segment {
+    this.makeRoom(entryBytes, now)
+    const newest = this.segments.at(-1)
+    if (newest !== undefined && newest.used + length <= newest.bytes.length) return newest
+    const least = Math.min(SEGMENT_BYTES, Math.floor(this.bytesMax / SEGMENTS_LEAST))
+    const segment = { bytes: Buffer.allocUnsafeSlow(Math.max(length, least)), keys: [], used: 0, untilMs: now }
+    this.makeRoom(segment.bytes.length + entryBytes, now)
+    this.segments.push(segment)
+    this.bytes += segment.bytes.length
+    return segment
   }
 
   /** Forgets what has expired and, from the oldest on, as much as must go for `size` bytes more. */
   private makeRoom(size: number, now: number): void {
-    for (const [key, kept] of this.kept) {
-      if (kept.untilMs > now && this.bytes + size <= this.bytesMax) return
-      this.forget(key)
+    for (let oldest = this.segments[0]; oldest !== undefined; oldest = this.segments[0]) {
+      if (oldest.untilMs > now && this.bytes + size <= this.bytesMax) return
+      this.segments.shift()
+      this.forget(oldest)
     }
   }
 
-  private forget(key: string): void {
-    const kept = this.kept.get(key)
-    if (kept === undefined) return
-    this.kept.delete(key)
-    this.bytes -= kept.size
+  private forget({ bytes, keys }: Segment): void {
+    this.bytes -= bytes.length
+    for (const key of keys) {
+      this.bytes -= ENTRY_BYTES + key.length
+      // What was sent again lies in a younger segment, too.
+      if (this.kept.get(key)?.segment.bytes === bytes) this.kept.delete(key)
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 -- What every verb shares: the clock, how scopes and reservations are stored, and what may happen to them. Stands before each verb's own
 -- text; `embedded/scope.ts` and `embedded/book.ts` are the same, line by line.
 --
--- Numbers: no amount is ever concatenated, formatted with %d or %s, or given to cjson: Lua shortens them to 14 digits. They travel as
+-- Numbers: no amount is ever concatenated, formatted with %d or %s, or encoded by cjson: Lua shortens them to 14 digits. They travel as
 -- arguments of redis.call, in cmsgpack, or through %.0f, all of which are exact to 2^53.
 
 local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

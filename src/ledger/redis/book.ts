@@ -193,24 +193,12 @@ export class RedisBook implements Book {
   }
 
   private accountArguments(account: Account, id: string): Arguments<'cancel'> {
-    const [oRequests, oTokens, oConcurrent, oDay, oMonth, oTotal] = limitArguments(account.organizationLimits)
-    const [kRequests, kTokens, kConcurrent, kDay, kMonth, kTotal] = limitArguments(account.keyLimits)
     return {
       id,
       witness: this.witness(),
       key: account.key,
-      organizationRequests: oRequests,
-      organizationTokens: oTokens,
-      organizationConcurrent: oConcurrent,
-      organizationDay: oDay,
-      organizationMonth: oMonth,
-      organizationTotal: oTotal,
-      keyRequests: kRequests,
-      keyTokens: kTokens,
-      keyConcurrent: kConcurrent,
-      keyDay: kDay,
-      keyMonth: kMonth,
-      keyTotal: kTotal,
+      organizationLimits: limitsArgument(account.organizationLimits),
+      keyLimits: limitsArgument(account.keyLimits),
     }
   }
 
@@ -269,16 +257,17 @@ function readAnswer<Name extends ScriptName>(name: Name, answer: unknown): Answe
   return { outcome, numbers }
 }
 
-function limitArguments(limits: Limits): readonly [number, number, number, number, number, number] {
+/** An organisation's limits are the same object from one configuration to the next, and every call has them. */
+const limitsArguments = new WeakMap<Limits, string>()
+
+function limitsArgument(limits: Limits): string {
+  const known = limitsArguments.get(limits)
+  if (known !== undefined) return known
   const { requestsPerMinute = -1, tokensPerMinute = -1, concurrentRequests = -1, spend } = limits
-  return [
-    requestsPerMinute,
-    tokensPerMinute,
-    concurrentRequests,
-    spend?.day ?? -1,
-    spend?.month ?? -1,
-    spend?.total ?? -1,
-  ]
+  const { day = -1, month = -1, total = -1 } = spend ?? {}
+  const argument = JSON.stringify([requestsPerMinute, tokensPerMinute, concurrentRequests, day, month, total])
+  limitsArguments.set(limits, argument)
+  return argument
 }
 
 function at(numbers: Numbers, index: number): number {

@@ -2,8 +2,7 @@
 -- way is refused.
 --
 -- keys: scopes reservations deadlines audit usage
--- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
---   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal
+-- arguments: id witness key organizationLimits keyLimits
 -- outcomes:
 --   cancelled
 --   ended   (settled or cancelled before)

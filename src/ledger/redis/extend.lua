@@ -2,16 +2,15 @@
 -- the rates have. All amounts are totals, so that a call that comes twice or late changes nothing more.
 --
 -- keys: scopes reservations deadlines audit usage
--- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
---   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal input output cost wantedTokens wantedCost
+-- arguments: id witness key organizationLimits keyLimits input output cost wantedTokens wantedCost
 -- outcomes:
 --   extended
 --   exhausted   (the progress is posted, the lease prolonged; the money did not grow)
 --   ended   (settled, lost or cancelled before)
 --   unknown
 
-local input, output, cost = amount(ARGV[16]), amount(ARGV[17]), amount(ARGV[18])
-local wanted_tokens, wanted_cost = amount(ARGV[19]), amount(ARGV[20])
+local input, output, cost = amount(ARGV[6]), amount(ARGV[7]), amount(ARGV[8])
+local wanted_tokens, wanted_cost = amount(ARGV[9]), amount(ARGV[10])
 
 local reservation = load_reservation(id)
 if not reservation then return { 'unknown' } end

@@ -1,8 +1,7 @@
 -- What an organisation and a key have used, hold and have spent, as of now. Ends first what is overdue; changes nothing else.
 --
 -- keys: scopes reservations deadlines audit usage
--- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
---   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal
+-- arguments: id witness key organizationLimits keyLimits
 -- outcomes:
 --   figures, and as text twelve numbers of the organisation, then of the key: requests tokens live, and window spent held of day, month and total
 

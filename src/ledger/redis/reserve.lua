@@ -2,8 +2,7 @@
 -- before the first write; what is refused consumes nothing.
 --
 -- keys: scopes reservations deadlines audit usage
--- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
---   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal model input output cost floor life
+-- arguments: id witness key organizationLimits keyLimits model input output cost floor life
 -- outcomes:
 --   granted admitted, four rates, life   (the same for a repeated call)
 --   refused scope limit wait, four rates, life   (wait -1: no waiting helps)
@@ -11,10 +10,10 @@
 --   ended   (settled, lost or cancelled before)
 -- A rate is two numbers, what remains and the milliseconds until it is full: the organisation's requests and tokens, then the key's; -1 -1 without a limit.
 
-local model = ARGV[16]
-local input, output, cost, floor_cost = amount(ARGV[17]), amount(ARGV[18]), amount(ARGV[19]), amount(ARGV[20])
+local model = ARGV[6]
+local input, output, cost, floor_cost = amount(ARGV[7]), amount(ARGV[8]), amount(ARGV[9]), amount(ARGV[10])
 local tokens = sum(input, output)
-local known = amount(ARGV[21])
+local known = amount(ARGV[11])
 
 local life = this_life()
 if known ~= 0 and life ~= known then return { 'emptied' } end

@@ -18,23 +18,7 @@ export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usag
 export type ScriptKey = (typeof scriptKeys)[number]
 
 /** What every verb about an account begins with. */
-const ACCOUNT = [
-  'id',
-  'witness',
-  'key',
-  'organizationRequests',
-  'organizationTokens',
-  'organizationConcurrent',
-  'organizationDay',
-  'organizationMonth',
-  'organizationTotal',
-  'keyRequests',
-  'keyTokens',
-  'keyConcurrent',
-  'keyDay',
-  'keyMonth',
-  'keyTotal',
-] as const
+const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits'] as const
 
 interface Script<Argument extends string, Outcome extends string> {
   readonly lua: string

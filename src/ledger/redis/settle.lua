@@ -1,8 +1,8 @@
 -- Frees what is held and makes `spent` what it was really. Never refuses: the tokens are spent. A lost reservation is corrected.
 --
 -- keys: scopes reservations deadlines audit usage
--- arguments: id witness key organizationRequests organizationTokens organizationConcurrent organizationDay organizationMonth
---   organizationTotal keyRequests keyTokens keyConcurrent keyDay keyMonth keyTotal input output cost cached images estimated counted model provider outcome admitted direct life
+-- arguments: id witness key organizationLimits keyLimits input output cost cached images estimated counted model provider outcome
+--   admitted direct life
 -- outcomes:
 --   settled life
 --   already_settled
@@ -10,11 +10,11 @@
 --   emptied   (Redis has lost what it had in the life that the caller knows; nothing is done)
 --   unknown   (only where direct is 0; where it is 1 an unknown one is charged into the windows of its admission)
 
-local input, output, cost = amount(ARGV[16]), amount(ARGV[17]), amount(ARGV[18])
-local cached, images, estimated = amount(ARGV[19]), amount(ARGV[20]), amount(ARGV[21])
-local counted, model, provider, outcome = ARGV[22] == '1', ARGV[23], ARGV[24], ARGV[25]
-local admitted, direct = amount(ARGV[26]), ARGV[27] == '1'
-local known = amount(ARGV[28])
+local input, output, cost = amount(ARGV[6]), amount(ARGV[7]), amount(ARGV[8])
+local cached, images, estimated = amount(ARGV[9]), amount(ARGV[10]), amount(ARGV[11])
+local counted, model, provider, outcome = ARGV[12] == '1', ARGV[13], ARGV[14], ARGV[15]
+local admitted, direct = amount(ARGV[16]), ARGV[17] == '1'
+local known = amount(ARGV[18])
 
 local life = this_life()
 if known ~= 0 and life ~= known then return { 'emptied' } end

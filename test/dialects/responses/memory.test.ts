@@ -145,6 +145,17 @@ describe('in process', () => {
     expect(['a', 'b', 'c'].map((id) => kept.recall('acme', id) !== undefined)).toEqual([false, true, true])
   })
 
+  test('of many small ones the youngest are kept, nearly as many as there is room for', () => {
+    const kept = memory({ bytesMax: 100_000 })
+    const ids = Array.from({ length: 1000 }, (_, n) => `item_${n}`)
+    for (const id of ids) kept.remember('acme', [item(id, 150)])
+    const found = ids.filter((id) => kept.recall('acme', id) !== undefined)
+    expect(found).toEqual(ids.slice(-found.length))
+    const bytes = found.length * (JSON.stringify(item('item_999', 150)).length + 300)
+    expect(bytes).toBeGreaterThan(80_000)
+    expect(bytes).toBeLessThan(110_000)
+  })
+
   test('one that is larger than all of it is not kept, and the others stay', () => {
     const kept = memory({ bytesMax: 10_000 })
     kept.remember('acme', [item('a', 3000), item('b', 20_000)])
