@@ -81,6 +81,19 @@ export class Node {
     this.child = undefined
   }
 
+  /**
+   * SIGKILL for the supervisor alone. Its workers settle what they have, so that no death is noted: nothing may be missing. Another program may
+   * be started at once.
+   */
+  async killSupervisor(): Promise<void> {
+    const { child } = this
+    if (child?.pid === undefined) return
+    const exited = new Promise((resolve) => child.once('exit', resolve))
+    process.kill(child.pid, 'SIGKILL')
+    await exited
+    this.child = undefined
+  }
+
   /** SIGKILL for one worker; the supervisor starts another. */
   killWorker(): void {
     const [worker] = this.workers()

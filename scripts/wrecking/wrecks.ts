@@ -48,6 +48,16 @@ export function gatewayWrecks(nodes: readonly Node[]): readonly Wreck[] {
         await node.start()
       },
     },
+    {
+      name: 'supervisor killed',
+      weight: 1,
+      act: async (random) => {
+        const node = any(random)
+        await node.killSupervisor()
+        await Bun.sleep(random.below(200))
+        await node.start()
+      },
+    },
     { name: 'worker killed', weight: 1, act: async (random) => any(random).killWorker() },
     { name: 'gateway frozen', weight: 1, act: (random) => any(random).freeze(random.between(100, 1500)) },
   ]

@@ -21,7 +21,9 @@ type FileOrganization = File['organizations'][number]
 type FileKey = NonNullable<FileOrganization['keys']>[number]
 type FileLimits = NonNullable<FileOrganization['limits']>
 
-export function build(file: File, cores: number): Config {
+type Env = Readonly<Record<string, string | undefined>>
+
+export function build(file: File, { cores, env }: { readonly cores: number; readonly env: Env }): Config {
   return {
     listen: {
       host: file.listen?.host ?? '127.0.0.1',
@@ -38,7 +40,7 @@ export function build(file: File, cores: number): Config {
     responses: { rememberItemsSeconds: file.responses?.remember_items_seconds ?? 3600 },
     compatibility: { toolResultImages: file.compatibility?.tool_result_images ?? 'refuse' },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
-    providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider)),
+    providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, env)),
     models: file.models.map(modelOf),
     auto: { candidates: file.auto?.candidates ?? [] },
     routing: {
@@ -51,16 +53,17 @@ export function build(file: File, cores: number): Config {
 
 function ledgerOf(ledger: File['ledger']): LedgerConfig {
   if (ledger === undefined || ledger === 'embedded') return { kind: 'embedded' }
-  return { kind: 'redis', redis: redisOf(ledger.redis) }
+  const redis = addressesOf(ledger.redis)
+  return { kind: 'redis', redis: ledger.tls === undefined ? redis : { ...redis, tls: ledger.tls } }
 }
 
-function redisOf(redis: Exclude<NonNullable<File['ledger']>, 'embedded'>['redis']): RedisConfig {
+function addressesOf(redis: Exclude<NonNullable<File['ledger']>, 'embedded'>['redis']): RedisConfig {
   if (typeof redis === 'string') return { kind: 'single', url: redis }
   if ('cluster' in redis) return { kind: 'cluster', nodes: redis.cluster }
   return { kind: 'sentinel', sentinels: redis.sentinels, name: redis.name }
 }
 
-function providerOf(name: string, provider: File['providers'][string]): ProviderConfig {
+function providerOf(name: string, provider: File['providers'][string], env: Env): ProviderConfig {
   const address = provider.base_url ?? defaultBaseUrl(provider.dialect, provider.region ?? '')
   const firstByte = provider.first_byte_timeout_ms
   return {
@@ -72,12 +75,23 @@ function providerOf(name: string, provider: File['providers'][string]): Provider
     aws: awsOf(provider),
     headers: provider.headers ?? {},
     deadlines: {
-      connectMs: provider.connect_timeout_ms ?? 3000,
+      connectMs: isProxied(address, env) ? Number.POSITIVE_INFINITY : (provider.connect_timeout_ms ?? 3000),
       firstByteMs: { stream: firstByte ?? 60_000, whole: firstByte ?? 600_000 },
       idleMs: provider.idle_timeout_ms ?? 60_000,
       totalMs: provider.total_timeout_ms ?? 3_600_000,
     },
   }
+}
+
+/**
+ * Whether requests may go through a proxy of the environment, as the runtime sends them. The connection is the proxy's to make then, and
+ * whether it could be made from here says nothing. Hosts that `NO_PROXY` names do without the deadline, too.
+ */
+function isProxied(address: string, env: Env): boolean {
+  const scheme = new URL(address).protocol === 'https:' ? 'https' : 'http'
+  return [env[`${scheme}_proxy`], env[`${scheme.toUpperCase()}_PROXY`]].some(
+    (proxy) => proxy !== undefined && proxy !== '',
+  )
 }
 
 /** The address where the operator gave none. Azure has none that all could share; the check has asked for it. */

@@ -1,10 +1,12 @@
 /** What the settings of the process itself must be beyond their shape: ports, workers, the ledger, compaction keys, candidates of `auto`. */
 
+import { createSecureContext } from 'node:tls'
 import type { Check } from './check.ts'
 
 export function checkProcess(check: Check): void {
   checkPorts(check)
   checkWorkers(check)
+  checkRedis(check)
   check.file.compaction?.keys?.forEach((key, index) => {
     if (key !== undefined && !isKeyOf32Bytes(key)) {
       check.problems.add(['compaction', 'keys', index], 'must be 32 bytes in base64 (openssl rand -base64 32)')
@@ -29,6 +31,47 @@ function checkWorkers({ file, problems, cores }: Check): void {
   if (workers <= 1) return
   const meaning = written === 'auto' ? `auto means ${cores} on this machine, and more` : 'more'
   problems.add(['workers'], `${meaning} than 1 needs Redis; set ledger: { redis: … } or workers: 1`)
+}
+
+/** Half of a Redis behind TLS would be a Redis without: all addresses have it, or none. */
+function checkRedis({ file, problems }: Check): void {
+  const { ledger } = file
+  if (ledger === undefined || ledger === 'embedded') return
+  const { redis, tls } = ledger
+  const addresses = addressesOf(redis)
+  const secure = addresses.filter((address) => address?.startsWith('rediss://'))
+  if (secure.length > 0 && secure.length < addresses.length) {
+    problems.add(['ledger', 'redis'], 'all addresses must begin with rediss:// or none')
+  }
+  if (tls === undefined) return
+  if (addresses.length > 0 && secure.length === 0) {
+    problems.add(['ledger', 'tls'], 'is for addresses that begin with rediss://')
+  }
+  const { ca, certificate, key } = tls
+  if ((certificate === undefined) !== (key === undefined)) {
+    const [there, missing] = certificate === undefined ? ['key', 'certificate'] : ['certificate', 'key']
+    problems.add(['ledger', 'tls', there], `needs ledger.tls.${missing} beside it`)
+  }
+  if (ca !== undefined && !isUsable({ ca })) problems.add(['ledger', 'tls', 'ca'], 'is no certificate')
+  if (certificate !== undefined && key !== undefined && !isUsable({ cert: certificate, key })) {
+    problems.add(['ledger', 'tls', 'key'], 'is no key of ledger.tls.certificate')
+  }
+}
+
+function addressesOf(redis: Exclude<NonNullable<Check['file']['ledger']>, 'embedded'>['redis']) {
+  if (redis === undefined) return []
+  if (typeof redis === 'string') return [redis]
+  return ('cluster' in redis ? redis.cluster : 'sentinels' in redis ? redis.sentinels : undefined) ?? []
+}
+
+/** Whether TLS takes these. What is wrong with them it says in words of its own, which help nobody. */
+function isUsable(parts: Parameters<typeof createSecureContext>[0]): boolean {
+  try {
+    createSecureContext(parts)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function isKeyOf32Bytes(key: string): boolean {

@@ -33,11 +33,22 @@ export interface Config {
 
 export type LedgerConfig = { readonly kind: 'embedded' } | { readonly kind: 'redis'; readonly redis: RedisConfig }
 
-/** Addresses are `redis://` or `rediss://` URLs and may carry a password. */
-export type RedisConfig =
+/** Addresses are `redis://` or `rediss://` URLs and may carry a password. `tls` is for the latter. */
+export type RedisConfig = RedisAddresses & { readonly tls?: RedisTlsConfig | undefined }
+
+type RedisAddresses =
   | { readonly kind: 'single'; readonly url: string }
   | { readonly kind: 'cluster'; readonly nodes: readonly string[] }
   | { readonly kind: 'sentinel'; readonly sentinels: readonly string[]; readonly name: string }
+
+/** All of it PEM. */
+export interface RedisTlsConfig {
+  /** The authorities that Redis is trusted by; absent: those of the system. */
+  readonly ca?: string | undefined
+  /** What weir shows Redis; both or neither. */
+  readonly certificate?: string | undefined
+  readonly key?: string | undefined
+}
 
 export type ProviderDialect = 'openai' | 'anthropic' | 'gemini' | 'azure' | 'bedrock'
 
@@ -59,6 +70,7 @@ export interface ProviderConfig {
     | undefined
   readonly headers: Readonly<Record<string, string>>
   readonly deadlines: {
+    /** Infinite where a proxy makes the connections. */
     readonly connectMs: number
     readonly firstByteMs: { readonly stream: number; readonly whole: number }
     readonly idleMs: number

@@ -59,3 +59,14 @@ export const dollars = (description: string) =>
 
 export const redisUrl = (description: string) =>
   pattern('^rediss?://[^\\s]+$', 'must be an address that begins with redis:// or rediss://', description)
+
+/** A chain of an authority is a few KB; the bundle of a whole system a few hundred. */
+const PEM_CHARS_MAX = 1024 * 1024
+
+export const pem = (description: string) =>
+  Type.String({
+    pattern: '-----BEGIN [A-Z ]+-----',
+    patternErrorMessage: 'must be PEM (-----BEGIN …), best from a file',
+    maxLength: PEM_CHARS_MAX,
+    description,
+  })

@@ -43,5 +43,5 @@ export function parseConfig(text: string, options: ParseOptions): LoadResult {
   checkModels(check)
   checkOrganizations(check)
   if (!problems.isEmpty || !Value.Check(schema, whole)) return { ok: false, problems: problems.lines }
-  return { ok: true, config: build(whole, options.cores) }
+  return { ok: true, config: build(whole, options) }
 }

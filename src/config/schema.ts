@@ -13,6 +13,7 @@ import {
   object,
   oneOf,
   optional,
+  pem,
   period,
   port,
   redisUrl,
@@ -58,11 +59,23 @@ const sentinel = object(
   { description: 'A Redis master that is found through sentinels' },
 )
 
+const tls = object(
+  {
+    ca: optional(pem('The certificates of the authorities that Redis is trusted by; unless set, those of the system')),
+    certificate: optional(pem('The certificate that weir shows, where Redis asks for one')),
+    key: optional(pem('The key of that certificate')),
+  },
+  { description: 'How a Redis at rediss:// is trusted, and how weir shows who it is; PEM, best from files' },
+)
+
 const ledger = Type.Union(
   [
     Type.Literal('embedded'),
     object(
-      { redis: Type.Union([redisUrl('The address of one Redis'), cluster, sentinel], { description: 'Which Redis' }) },
+      {
+        redis: Type.Union([redisUrl('The address of one Redis'), cluster, sentinel], { description: 'Which Redis' }),
+        tls: optional(tls),
+      },
       { description: 'In Redis: for several workers or nodes' },
     ),
   ],

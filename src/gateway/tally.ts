@@ -40,7 +40,8 @@ export class Tally {
         this.output.addText(event.text)
         return this.checkEnd(1)
       case 'tool-start':
-        return this.output.addText(event.name)
+        this.output.addText(event.name)
+        return this.checkEnd(1)
       case 'tool-delta':
         this.output.addText(event.json)
         return this.checkEnd(1)

@@ -48,8 +48,16 @@ export interface Allowances {
 export type ReserveReply =
   /** `admittedMs` by the book's clock: it decides the windows that the request belongs to. The same for a repeated call. */
   | { readonly outcome: 'granted'; readonly admittedMs: number; readonly allowances: Allowances }
-  /** Nothing was consumed. */
-  | { readonly outcome: 'refused'; readonly refusal: Refusal; readonly allowances: Allowances }
+  /**
+   * Nothing was consumed. `held`: all that refuses is held by requests that run, and may come free whenever one ends; absent where the book
+   * does not say.
+   */
+  | {
+      readonly outcome: 'refused'
+      readonly refusal: Refusal
+      readonly allowances: Allowances
+      readonly held?: boolean | undefined
+    }
   /** The reservation was settled, lost or cancelled before this call came. */
   | { readonly outcome: 'ended' }
 

@@ -20,6 +20,9 @@ export class LedgerFileError extends Error {
   }
 }
 
+/** Another process has it. It may be about to end. */
+export class LedgerInUseError extends LedgerFileError {}
+
 export interface Schema {
   /** Stored in the file; another one is refused. */
   readonly version: number

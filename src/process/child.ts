@@ -15,11 +15,24 @@ const START_MS_MAX = 30_000
 const STATUS_MS_MAX = 1000
 const PREPARE_MS_MAX = 10_000
 
+/** What Bun reads from the environment when a process starts, and at no other time. */
+const RUNTIME = {
+  /** It lets 256 outgoing requests run at once and makes all others wait without a sign. */
+  BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
+  /**
+   * Names are looked up by a pool of threads, one a core: two names that no name server answers held every other look-up up for 10 s. The
+   * requests for one name wait for one look-up together, and threads begin as they are needed, so this is how many names may be silent.
+   */
+  UV_THREADPOOL_SIZE: '256',
+  /** It remembers addresses for 30 s, also those that refuse: so long a provider that moved was not found. That a name is none it forgets. */
+  BUN_CONFIG_DNS_TIME_TO_LIVE_SECONDS: '5',
+} as const
+
 /**
- * Bun lets 256 outgoing requests run at once and makes all others wait without a sign. The limit is read from the environment when the
- * process starts, and at no other time.
+ * The C library waits 5 s for a name server before it asks the next, longer than a connection may take: one that is gone would cost every
+ * request. Whatever the operator sets wins.
  */
-const OUTGOING_REQUESTS = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' } as const
+const RESOLVER = { RES_OPTIONS: 'timeout:1 attempts:3' } as const
 
 export interface Orders {
   readonly address: Address
@@ -32,6 +45,8 @@ export interface ChildEvents {
   readonly onFailed: (reason: string) => void
   /** It died without having become ready; `deaths` in a row. */
   readonly onEarlyDeath: (how: string, deaths: number) => void
+  /** It has looked how many fields the largest organisation has in Redis. */
+  readonly onFields: (fields: number) => void
   /** It found out what the other workers should know. */
   readonly onNews: (news: News) => void
   /** It asks whether it may find out about a target whose rest is over. */
@@ -70,7 +85,7 @@ export class Child {
     this.state = 'starting'
     this.startedAt = performance.now()
     this.process = Bun.spawn(workerCommand(), {
-      env: { ...this.env, ...OUTGOING_REQUESTS },
+      env: { ...RESOLVER, ...this.env, ...RUNTIME },
       stdio: ['ignore', 'inherit', 'inherit'],
       ipc: (message) => {
         if (isToSupervisor(message)) this.take(message)
@@ -191,6 +206,9 @@ export class Child {
         return
       case 'status':
         this.answer(message.id, message.reasons)
+        return
+      case 'fields':
+        this.events.onFields(message.fields)
         return
       case 'news':
         this.events.onNews(message.news)

@@ -4,7 +4,7 @@
  */
 
 import type { AuditLog } from '../ledger/audit-log.ts'
-import { LedgerFileError } from '../ledger/database.ts'
+import { LedgerFileError, LedgerInUseError } from '../ledger/database.ts'
 import { EmbeddedKeyStore } from '../ledger/embedded/keys.ts'
 import { EmbeddedLedger } from '../ledger/embedded/ledger.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/readings.ts'
@@ -12,6 +12,7 @@ import type { KeyStore } from '../ledger/key-store.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { RedisPlace } from '../ledger/redis/connect.ts'
 import type { WhenUnreachable } from '../ledger/redis/ledger.ts'
+import type { UpkeepOptions } from '../ledger/redis/upkeep.ts'
 import type { Standings } from '../ledger/standings.ts'
 import type { UsageLog } from '../ledger/usage-log.ts'
 
@@ -24,9 +25,24 @@ export interface LedgerPlace {
 
 /** For a gateway. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator. */
 export async function openLedger({ ledger, ledgerUnreachable, dataDir }: LedgerPlace): Promise<Ledger> {
-  if (ledger.kind === 'embedded') return EmbeddedLedger.open(dataDir)
+  if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir))
   const { RedisLedger } = await import('../ledger/redis/ledger.ts')
   return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable)
+}
+
+/** How long a start waits for a process that is about to end: what it runs is cut, and that takes 2 s at most. */
+const IN_USE_MS = 3000
+const IN_USE_PAUSE_MS = 20
+
+async function whenFree<T>(open: () => T): Promise<T> {
+  for (const end = performance.now() + IN_USE_MS; ; ) {
+    try {
+      return open()
+    } catch (error) {
+      if (!(error instanceof LedgerInUseError) || performance.now() >= end) throw error
+    }
+    await Bun.sleep(IN_USE_PAUSE_MS)
+  }
 }
 
 /** For `weir usage`, whether or not a gateway runs. Throws as `openLedger`. */
@@ -62,6 +78,14 @@ export async function watchedKeyStore({ ledger, dataDir }: LedgerPlace): Promise
   if (ledger.kind === 'embedded') return new EmbeddedKeyStore(dataDir)
   const { RedisKeyStore } = await import('../ledger/redis/keys.ts')
   return RedisKeyStore.begin(ledger.redis)
+}
+
+/** For one worker of a machine: the embedded ledger needs none. What is returned ends it. */
+export async function beginUpkeep({ ledger }: LedgerPlace, options: UpkeepOptions): Promise<() => void> {
+  if (ledger.kind === 'embedded') return () => {}
+  const { Upkeep } = await import('../ledger/redis/upkeep.ts')
+  const upkeep = Upkeep.begin(ledger.redis, options)
+  return () => upkeep.close()
 }
 
 /** True for an error of the functions above whose message is for the operator. */

@@ -37,6 +37,8 @@ export type ToSupervisor =
   | { readonly type: 'prepared'; readonly problem?: string | undefined }
   /** `reasons`: why it is not ready; none where it is. */
   | { readonly type: 'status'; readonly id: number; readonly reasons: readonly string[] }
+  /** How many fields the largest organisation has in Redis. */
+  | { readonly type: 'fields'; readonly fields: number }
   /** For the other workers. */
   | { readonly type: 'news'; readonly news: News }
   /** May this worker find out whether the target is well again? */
@@ -59,6 +61,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   failed: true,
   prepared: true,
   status: true,
+  fields: true,
   news: true,
   claim: true,
 }

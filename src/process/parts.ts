@@ -121,6 +121,12 @@ export class Service {
     this.stored = { records, ids: new Set(records.map(({ id }) => id)), isRead: true }
   }
 
+  /** Whether the configuration that is served has a key of this id, disabled ones too. */
+  isConfigured(organization: string, key: string): boolean {
+    const found = this.config.organizations.find(({ id }) => id === organization)
+    return found?.keys.some(({ id }) => id === key) ?? false
+  }
+
   /** Which targets are not well. */
   rests(): readonly Rest[] {
     return this.breaker.rests()

@@ -67,6 +67,8 @@ class Supervisor {
   /** What the workers found out about targets: for new workers, and for those who ask. It decides nothing here. */
   private readonly health = new Breaker()
   private readonly probes = new Probes(this.health)
+  /** Of the largest organisation, in Redis; undefined until somebody has looked. */
+  private fields: number | undefined
   private accepting = false
   private ending = false
   private reloading = false
@@ -164,6 +166,9 @@ class Supervisor {
           )
         }
       },
+      onFields: (fields) => {
+        this.fields = fields
+      },
       onNews: (news) => this.spread(child, news),
       onClaim: (target) => this.probes.grant(child.worker, target),
       onGone: () => this.probes.gone(child.worker),
@@ -247,6 +252,7 @@ class Supervisor {
         configured: this.children.length,
         ready: this.children.filter(({ state }) => state === 'ready').length,
       },
+      ledgerFields: this.fields,
     }
   }
 

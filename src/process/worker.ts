@@ -8,7 +8,7 @@ import { loadAdapters } from './adapters.ts'
 import { explain } from './address.ts'
 import { descriptorLimit, isCrowded } from './descriptors.ts'
 import { drain } from './drain.ts'
-import { isLedgerProblem, openLedger, watchedKeyStore } from './ledger.ts'
+import { beginUpkeep, isLedgerProblem, openLedger, watchedKeyStore } from './ledger.ts'
 import { LedgerWatch } from './ledger-watch.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
@@ -19,12 +19,17 @@ import { Claims } from './probes.ts'
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 const CROWD_CHECK_MS = 250
 
+const MANY_FIELDS =
+  'revoke the keys that are not used any more (weir keys list, weir keys revoke): what Redis holds of one goes a day after its last request'
+
 type Start = Extract<ToWorker, { type: 'start' }>
 
 interface Running {
   readonly worker: number
   readonly server: Server<undefined>
   readonly service: Service
+  /** No other process can open the ledger while this one lives. */
+  readonly ownsLedger: boolean
 }
 
 /** Runs until the supervisor ends it. Called once, in a process that `weir serve` started. */
@@ -38,11 +43,16 @@ export function work(): number {
 class Worker {
   private running: Running | undefined
   private draining = false
+  /** The supervisor is gone. */
+  private isOrphan = false
+  /** A SIGTERM has come. */
+  private isTold = false
   /** Counts what was begun and what was given up: the last one alone counts. */
   private preparations = 0
   private readonly claims = new Claims((id, target) => tell({ type: 'claim', id, target }))
   private stopKeys: () => Promise<void> = () => Promise.resolve()
   private watch: LedgerWatch | undefined
+  private stopUpkeep: () => void = () => {}
   private readonly cutNow = Promise.withResolvers<void>()
 
   constructor(private readonly log: Log) {}
@@ -51,10 +61,13 @@ class Worker {
     process.on('message', (message) => {
       if (isToWorker(message)) this.handle(message)
     })
-    // The supervisor is gone, however it went: nobody would restart, reload or end this process any more.
-    process.on('disconnect', () => this.drain())
+    process.on('disconnect', () => this.orphan())
     // A terminal sends its signals to the whole process group, and so do service managers; the supervisor decides what they mean.
-    process.on('SIGTERM', () => this.drain())
+    process.on('SIGTERM', () => {
+      this.isTold = true
+      if (this.isOrphan) this.cutNow.resolve()
+      this.drain()
+    })
     process.on('SIGINT', () => {})
     process.on('SIGHUP', () => {})
   }
@@ -97,6 +110,8 @@ class Worker {
       service = new Service(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
       this.stopKeys = await watchKeys(config, service)
       this.watch = new LedgerWatch(ledger, this.log.logger, worker)
+      // One of the machine looks after what Redis holds.
+      if (worker === 0) this.stopUpkeep = await this.upkeep(config, service)
     } catch (error) {
       tell({ type: 'failed', reason: problemOf(error) })
       return
@@ -111,7 +126,7 @@ class Worker {
         maxRequestBodySize: BUN_BODY_BYTES_MAX,
         fetch: service.fetch,
       })
-      this.running = { worker, server, service }
+      this.running = { worker, server, service, ownsLedger: config.ledger.kind === 'embedded' }
     } catch (error) {
       tell({ type: 'failed', reason: explain(address, error) })
       return
@@ -124,6 +139,18 @@ class Worker {
       if (service.state.crowded) this.running?.server.closeIdleConnections()
     }, CROWD_CHECK_MS).unref()
     tell({ type: 'ready' })
+  }
+
+  private upkeep(config: Start['config'], service: Service): Promise<() => void> {
+    return beginUpkeep(config, {
+      isConfigured: (organization, key) => service.isConfigured(organization, key),
+      looked: (sizes) => tell({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
+      alarmed: ({ organization, fields }) =>
+        this.log.logger.warn(
+          { organization, fields, advice: MANY_FIELDS },
+          'an organisation has very many keys in Redis',
+        ),
+    })
   }
 
   private async prepare(config: Start['config']): Promise<void> {
@@ -145,6 +172,19 @@ class Worker {
     return await this.running.service.reasons()
   }
 
+  /**
+   * The supervisor is gone, however it went: nobody would restart, reload or end this process any more, and somebody is about to start the
+   * program anew. What runs may finish where that holds nobody up. The embedded ledger has one owner, and a service manager that ends
+   * what was left over waits for it: then it is cut and settled at once.
+   */
+  private orphan(): void {
+    this.isOrphan = true
+    const isInTheWay = this.running?.ownsLedger === true || this.isTold
+    if (isInTheWay) this.cutNow.resolve()
+    this.log.logger.error({ worker: this.running?.worker, cut: isInTheWay }, 'the supervisor is gone')
+    this.drain()
+  }
+
   private drain(): void {
     if (this.draining) return
     this.draining = true
@@ -164,6 +204,7 @@ class Worker {
       if (end === 'cut') this.log.logger.warn({ worker }, 'running requests were cut')
       await this.stopKeys()
       this.watch?.stop()
+      this.stopUpkeep()
       await service.close()
     }
     await this.log.flush()

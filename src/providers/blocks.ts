@@ -2,8 +2,9 @@
 
 import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
-import { isObject, type JsonValue, stringOf } from '../core/json.ts'
-import { mintCallId } from './ids.ts'
+import { type JsonValue, stringOf } from '../core/json.ts'
+import { CallerIds } from './ids.ts'
+import { inputJson } from './tool-calls.ts'
 
 interface Call {
   readonly index: number
@@ -15,7 +16,7 @@ interface Call {
 /** One a stream. Calls are numbered from 0 in order of appearance. */
 export class ToolBlocks {
   private readonly open = new Map<number, Call>()
-  private readonly seen = new Set<string>()
+  private readonly ids = new CallerIds()
   private calls = 0
 
   /** True once the answer holds a call. */
@@ -28,16 +29,14 @@ export class ToolBlocks {
     return this.open.has(block)
   }
 
-  /** A block begins that is a call. `input` is an object where a server gives all of it at once. */
+  /** A block begins that is a call. `input` is an object, or its JSON, where a server gives all of it at once. */
   begin(block: number, id: unknown, name: unknown, input: JsonValue | undefined, events: StreamEvent[]): void {
     const tool = stringOf(name) ?? ''
     if (tool === '') throw new Fault('broken', 'a tool call has no name')
-    const given = stringOf(id) ?? ''
-    const callId = given === '' || this.seen.has(given) ? mintCallId() : given
-    this.seen.add(callId)
+    const callId = this.ids.of(stringOf(id) ?? '')
     this.end(block, events)
     const index = this.calls++
-    this.open.set(block, { index, whole: isObject(input) ? JSON.stringify(input) : '{}', written: false })
+    this.open.set(block, { index, whole: inputJson(input), written: false })
     events.push({ type: 'tool-start', index, callId, name: tool })
   }
 

@@ -32,6 +32,7 @@ export interface Endpoint {
 
 /** Milliseconds. `firstByte` and `total` have one value for streams and one for whole answers, which take longer to begin. */
 export interface Deadlines {
+  /** Infinite where a proxy makes the connections. */
   readonly connectMs: number
   readonly firstByteMs: { readonly stream: number; readonly whole: number }
   readonly idleMs: number

@@ -1,6 +1,6 @@
-/** A caller's earlier tool calls as a provider takes them back: their ids, and their arguments as an object. */
+/** A caller's earlier tool calls as a provider takes them back: their ids, and their arguments as an object; and such an object as a caller gets it. */
 
-import { isObject, type JsonObject } from '../core/json.ts'
+import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { fitted, NAMES_OF_64 } from './tool-names.ts'
 
 /**
@@ -59,4 +59,10 @@ export function callInput(json: string): JsonObject {
     // Half a call: kept as text below.
   }
   return isObject(input) ? input : { INVALID_JSON: json }
+}
+
+/** The input of a call that a provider gives whole, as JSON text. Some servers give the text itself; what is neither is no input. */
+export function inputJson(input: JsonValue | undefined): string {
+  if (isObject(input)) return JSON.stringify(input)
+  return typeof input === 'string' && input.trim() !== '' ? input : '{}'
 }

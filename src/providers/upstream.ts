@@ -2,6 +2,7 @@
 
 import { Fault } from '../core/fault.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
+import { canConnect } from './connection.ts'
 import type { Dispatch, Endpoint } from './provider.ts'
 import { scrub } from './scrub.ts'
 
@@ -291,34 +292,6 @@ function streamOf(pieces: readonly Uint8Array[]): ReadableStream<Uint8Array> {
 
 /** A probe that cannot be made proves nothing; the first-byte deadline goes on. */
 function reportAsOpen(): void {}
-
-async function canConnect(url: string, ms: number): Promise<boolean> {
-  const { hostname, port, protocol } = new URL(url)
-  const tls = protocol === 'https:'
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const timer = setTimeout(() => resolve(false), ms)
-  const connecting = Bun.connect({
-    hostname: hostname.replace(/^\[|\]$/g, ''),
-    port: Number(port || (tls ? 443 : 80)),
-    tls,
-    socket: {
-      open: () => (tls ? undefined : resolve(true)),
-      handshake: () => resolve(true),
-      // Refused or reset: the request itself learns so at once, and says it better.
-      connectError: () => resolve(true),
-      error: () => resolve(true),
-      close: () => resolve(true),
-      data: () => undefined,
-    },
-  })
-  connecting.then(
-    (socket) => promise.then(() => socket.terminate()),
-    () => resolve(true),
-  )
-  const can = await promise
-  clearTimeout(timer)
-  return can
-}
 
 function unreachable(error: unknown): Fault {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''

@@ -4,6 +4,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { createHash, randomInt } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,6 +18,7 @@ import { BASE, edited, good, options, parse } from './fixture.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 const EXAMPLE = join(ROOT, 'weir.example.yaml')
+const AUTHORITY = readFileSync(join(import.meta.dir, '../fixtures/tls/authority.crt'), 'utf8')
 const DUMMIES = [
   'OPENAI_API_KEY',
   'ANTHROPIC_API_KEY',
@@ -174,6 +176,10 @@ ${edited(
     [
       '{ redis: { sentinels: ["rediss://a"], name: m } }',
       { kind: 'redis', redis: { kind: 'sentinel', sentinels: ['rediss://a'], name: 'm' } },
+    ],
+    [
+      `{ redis: "rediss://a", tls: { ca: ${JSON.stringify(AUTHORITY)} } }`,
+      { kind: 'redis', redis: { kind: 'single', url: 'rediss://a', tls: { ca: AUTHORITY } } },
     ],
   ])('ledger: %s', (written, ledger) => {
     expect(JSON.parse(JSON.stringify(good(`ledger: ${written}\n${BASE}`).ledger))).toEqual(ledger)

@@ -3,6 +3,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
 
 import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { didYouMean, nearest, pathText } from '../../src/config/problems.ts'
 import { BASE, edited, problems } from './fixture.ts'
 
@@ -12,6 +14,9 @@ const HASH = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
 const CLAUDE_PRICE = 'price: { input: 3, output: 15 }'
 const OPENAI = 'openai: { dialect: openai, api_key: "${OPENAI_API_KEY}" }'
 const ANTHROPIC = 'anthropic: { dialect: anthropic, api_key: x }'
+
+/** A file of the tests as a word of YAML. */
+const pem = (name: string) => JSON.stringify(readFileSync(join(import.meta.dir, '../fixtures/tls', name), 'utf8'))
 
 /** What, the text that is replaced ('' = put before the file), what stands there instead, and the lines. */
 const table: readonly [string, string, string, ...string[]][] = [
@@ -113,7 +118,7 @@ const table: readonly [string, string, string, ...string[]][] = [
   ],
   ['workers of another kind', '', 'workers: many', 'workers: "many" is not one of a whole number, auto'],
   ['workers of 0', '', 'workers: 0', 'workers: must be at least 1'],
-  ['ledger of another kind', '', 'ledger: redis', 'ledger: "redis" is not one of embedded, { redis }'],
+  ['ledger of another kind', '', 'ledger: redis', 'ledger: "redis" is not one of embedded, { redis, tls }'],
   [
     'redis of another scheme',
     '',
@@ -125,6 +130,42 @@ const table: readonly [string, string, string, ...string[]][] = [
     '',
     'ledger: { redis: { sentinels: ["redis://a"] } }',
     'ledger.redis.name: is missing (The name of the master that the sentinels watch)',
+  ],
+  [
+    'redis with TLS in part',
+    '',
+    'ledger: { redis: { cluster: ["rediss://a", "redis://b"] } }',
+    'ledger.redis: all addresses must begin with rediss:// or none',
+  ],
+  [
+    'TLS for a redis without',
+    '',
+    `ledger: { redis: "redis://a", tls: { ca: ${pem('authority.crt')} } }`,
+    'ledger.tls: is for addresses that begin with rediss://',
+  ],
+  [
+    'an authority that is not PEM',
+    '',
+    'ledger: { redis: "rediss://a", tls: { ca: /etc/ca.pem } }',
+    'ledger.tls.ca: must be PEM (-----BEGIN …), best from a file',
+  ],
+  [
+    'an authority that is nonsense',
+    '',
+    'ledger: { redis: "rediss://a", tls: { ca: "-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n" } }',
+    'ledger.tls.ca: is no certificate',
+  ],
+  [
+    'a certificate without its key',
+    '',
+    `ledger: { redis: "rediss://a", tls: { certificate: ${pem('client.crt')} } }`,
+    'ledger.tls.certificate: needs ledger.tls.key beside it',
+  ],
+  [
+    'a key of another certificate',
+    '',
+    `ledger: { redis: "rediss://a", tls: { certificate: ${pem('client.crt')}, key: ${pem('leaf.key')} } }`,
+    'ledger.tls.key: is no key of ledger.tls.certificate',
   ],
   // References to the environment and to files.
   [

@@ -343,6 +343,27 @@ describe('an answer that is longer than twice its output limit', () => {
   })
 })
 
+test('calls without end are no shorter an answer', async () => {
+  await using upstream = await Upstream.start({
+    m: async (call) => {
+      await call.head200()
+      let index = 0
+      const next = () => ({ index, id: `c${index++}`, function: { name: 'look_it_up' } })
+      while (
+        await call.chunk(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { tool_calls: [next()] } }] })}\n\n`)
+      )
+        await new Promise((resolve) => setImmediate(resolve))
+    },
+  })
+  const provider = { dialect: 'openai', base_url: upstream.url, api_key: 'k', total_timeout_ms: 5000 }
+  await using alone = new Serving({ providers: { up: provider }, models: { m: ['up/m'] } })
+  const answer = await send(alone.port, 'm', { stream: true, max_tokens: 40 })
+  expect([answer.status, answer.end]).toEqual([200, 'cut'])
+  expect(await alone.lineOf(answer.header('x-request-id'))).toMatchObject({ outcome: 'provider_cut' })
+  expect(alone.ledger.wrong).toEqual([])
+  await (await upstream.call()).ended
+})
+
 test.each([
   ['input', '"prompt_tokens":1e12,"completion_tokens":2'],
   ['output', '"prompt_tokens":9,"completion_tokens":5e7'],
@@ -377,7 +398,7 @@ test('figures that no model can have used are our own count instead, and the ope
 })
 
 test('more requests at once than the runtime sends by itself: none waits for another', async () => {
-  const many = 400
+  const many = 1000
   await using patient = await Upstream.start()
   const all = Promise.withResolvers<void>()
   patient.on('m', async (call) => {

@@ -8,9 +8,11 @@ import { join } from 'node:path'
 import { LedgerFileError } from '../../src/ledger/database.ts'
 import { SteadyClock } from '../../src/ledger/embedded/clock.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/ledger.ts'
+import { lockDirectory } from '../../src/ledger/embedded/lock.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/readings.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/tables.ts'
 import type { LogRow } from '../../src/ledger/log-rows.ts'
+import { type LedgerPlace, openLedger } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 
 const CHILD = join(import.meta.dir, 'embedded-child.ts')
@@ -100,6 +102,26 @@ describe('the file', () => {
     child.kill('SIGKILL')
     await child.exited
     await EmbeddedLedger.open(at).close()
+  })
+
+  test('a start waits for an owner that is about to end, and not for one that stays', async () => {
+    const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: directory() }
+    const owner = lockDirectory(place.dataDir)
+    const starts = [false, false]
+    const [first, second] = starts.map((_, i) =>
+      openLedger(place).finally(() => {
+        starts[i] = true
+      }),
+    )
+    await Bun.sleep(100)
+    expect(starts).toEqual([false, false])
+    owner.release()
+    const ended = await Promise.allSettled([first, second])
+    const opened = ended.flatMap((one) => (one.status === 'fulfilled' ? (one.value ?? []) : []))
+    const refused = ended.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
+    expect(opened).toHaveLength(1)
+    expect(refused).toEqual([expect.stringContaining(`is in use by another process (pid ${process.pid})`)])
+    for (const one of opened) await one.close()
   })
 
   test('opens after a clean end as it was left, rates too', async () => {

@@ -61,8 +61,10 @@ export interface ModelRefusal {
 
 export type ModelReserve =
   | { readonly outcome: 'granted'; readonly admittedMs: number }
-  | { readonly outcome: 'refused'; readonly refusal: ModelRefusal }
+  | { readonly outcome: 'refused'; readonly refusal: ModelRefusal; readonly held: boolean }
   | { readonly outcome: 'ended' }
+
+type Refused = Extract<ModelReserve, { outcome: 'refused' }>
 
 export class Model {
   readonly entries: Entry[] = []
@@ -81,10 +83,10 @@ export class Model {
       return { outcome: 'granted', admittedMs: known.admitted }
     }
     const tokens = Math.min(MOST, hold.amounts.inputTokens + hold.amounts.outputTokens)
-    const refusal = this.refusal(account, tokens, hold.amounts.costMicroUsd)
-    if (refusal !== undefined) {
+    const refused = this.refusal(account, tokens, hold.amounts.costMicroUsd)
+    if (refused !== undefined) {
       undo()
-      return { outcome: 'refused', refusal }
+      return { outcome: 'refused', ...refused }
     }
     for (const [scope, limits] of this.both(account)) {
       if (limits.requestsPerMinute !== undefined) scope.requests += 1
@@ -311,25 +313,29 @@ export class Model {
     }
   }
 
-  private refusal(account: Account, tokens: number, cost: number): ModelRefusal | undefined {
-    const all: { scope: ScopeName; limit: LimitName; wait: number }[] = []
+  private refusal(account: Account, tokens: number, cost: number): Pick<Refused, 'refusal' | 'held'> | undefined {
+    const all: { scope: ScopeName; limit: LimitName; wait: number; held: boolean }[] = []
     const { now } = this.clock
     for (const [i, [clock, limits]] of this.both(account).entries()) {
       const scope: ScopeName = i === 0 ? 'organization' : 'key'
+      const { live, day, month, total } = this.figuresOf(account, scope, i)
       const rate = (limit: LimitName, used: number, wanted: number, most: number | undefined) => {
         if (most === undefined || used + wanted <= most) return
         all.push({
           scope,
           limit,
           wait: wanted > most ? Number.POSITIVE_INFINITY : ((used + wanted - most) * 60_000) / most,
+          held: limit === 'tokens' && live > 0 && wanted <= most,
         })
       }
       rate('requests', clock.requests, 1, limits.requestsPerMinute)
       rate('tokens', clock.tokens, tokens, limits.tokensPerMinute)
-      const { live, day, month, total } = this.figuresOf(account, scope, i)
       const places = limits.concurrentRequests ?? Number.POSITIVE_INFINITY
       if (live >= places)
-        all.push({ scope, limit: 'concurrent_requests', wait: places === 0 ? Number.POSITIVE_INFINITY : 1000 })
+        all.push({
+          ...{ scope, limit: 'concurrent_requests', wait: places === 0 ? Number.POSITIVE_INFINITY : 1000 },
+          held: places > 0,
+        })
       const spend = (
         limit: LimitName,
         budget: { spent: number; held: number },
@@ -337,7 +343,10 @@ export class Model {
         end: number,
       ) => {
         if (cost === 0 || BigInt(budget.spent) + BigInt(budget.held) + BigInt(cost) <= BigInt(most ?? MOST)) return
-        all.push({ scope, limit, wait: cost > (most ?? MOST) ? Number.POSITIVE_INFINITY : Math.max(1, end - now) })
+        all.push({
+          ...{ scope, limit, wait: cost > (most ?? MOST) ? Number.POSITIVE_INFINITY : Math.max(1, end - now) },
+          held: BigInt(budget.spent) + BigInt(cost) <= BigInt(most ?? MOST),
+        })
       }
       spend('day', day, limits.spend?.day, dayEndMs(clock.day))
       spend('month', month, limits.spend?.month, monthEndMs(clock.month))
@@ -346,11 +355,8 @@ export class Model {
     const longest = Math.max(...all.map(({ wait }) => wait))
     const first = all.find(({ wait }) => wait === longest)
     if (first === undefined) return undefined
-    return {
-      scope: first.scope,
-      limit: first.limit,
-      waitMs: Number.isFinite(longest) ? Math.min(MOST, Math.ceil(longest)) : undefined,
-    }
+    const waitMs = Number.isFinite(longest) ? Math.min(MOST, Math.ceil(longest)) : undefined
+    return { refusal: { scope: first.scope, limit: first.limit, waitMs }, held: all.every(({ held }) => held) }
   }
 
   private withinSpend(account: Account, entry: Entry): boolean {

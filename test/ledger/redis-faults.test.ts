@@ -10,6 +10,7 @@ import { RedisKeyStore } from '../../src/ledger/redis/keys.ts'
 import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
 import { RedisUsageLog } from '../../src/ledger/redis/readings.ts'
 import { RedisShelf } from '../../src/ledger/redis/shelf.ts'
+import { Upkeep } from '../../src/ledger/redis/upkeep.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 import { Meddler } from './meddler.ts'
 import { RedisServer } from './redis-server.ts'
@@ -17,7 +18,7 @@ import { failureOf, totals, until } from './seen.ts'
 
 /** What a user of Redis needs to be allowed for the ledger. */
 const RIGHTS =
-  '+evalsha +eval +time +hget +hmget +hset +hdel +zadd +zrem +zrangebyscore +xadd +xrange +sadd +smembers +hscan +hsetnx +hvals +incr +get +set +info +ping +client +cluster'
+  '+evalsha +eval +time +hget +hmget +hset +hdel +hlen +zadd +zrem +zrangebyscore +xadd +xrange +sadd +smembers +hscan +hsetnx +hvals +incr +get +set +info +ping +client +cluster'
 const open: { close(): Promise<void> }[] = []
 const directories: string[] = []
 
@@ -187,8 +188,13 @@ test('these rights are enough', async () => {
   )
   shelf.put('piece', Buffer.from('x'))
   expect(await shelf.get('piece')).toEqual(Buffer.from('x'))
+  const looked = Promise.withResolvers<void>()
+  const [watched, alarmed] = [{ kind: 'single', url } as const, () => {}]
+  const upkeep = Upkeep.begin(watched, { isConfigured: () => false, looked: () => looked.resolve(), alarmed })
+  await looked.promise
   await Promise.all([keys.close(), usage.close()])
   shelf.close()
+  upkeep.close()
   const denied = await client.call('ACL', 'LOG')
   expect(denied).toEqual([])
   // The README says the same.

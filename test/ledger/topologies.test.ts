@@ -239,6 +239,29 @@ test('a master behind a sentinel', async () => {
   master.client.disconnect()
 }, 30_000)
 
+test('a sentinel that wants the password of its master gets it; another or none is refused in words that say so', async () => {
+  const master = await node()
+  await master.client.config('SET', 'requirepass', 'secret')
+  const port = await lastingPort()
+  const file = join(directory(), 'sentinel.conf')
+  const watch = [`sentinel monitor mymaster 127.0.0.1 ${master.port} 1`, 'sentinel auth-pass mymaster secret']
+  writeFileSync(file, [`port ${port}`, 'bind 127.0.0.1', 'requirepass secret', ...watch, ''].join('\n'))
+  processes.push(Bun.spawn([REDIS, file, '--sentinel'], { stdout: 'ignore', stderr: 'ignore' }))
+  const probe = new Redis(port, { password: 'secret', retryStrategy: () => 20, maxRetriesPerRequest: null })
+  probe.on('error', () => undefined)
+  await probe.ping()
+  probe.disconnect()
+  master.client.disconnect()
+  const place = (password: string): RedisPlace => {
+    return { kind: 'sentinel', sentinels: [`redis://${password}127.0.0.1:${port}`], name: 'mymaster' }
+  }
+  const opened = (redis: RedisPlace) =>
+    openLedger({ ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() })
+  expect(opened(place(''))).rejects.toThrow('Redis wants a password')
+  expect(opened(place(':nope@'))).rejects.toThrow('Redis refuses the user name or the password')
+  await exercise(place(':secret@'))
+}, 30_000)
+
 test('a sentinel’s master dies with what its replica had not got: all of it is charged, once', async () => {
   const master = await node()
   const replica = await node('--replicaof', `127.0.0.1 ${master.port}`, '--repl-diskless-sync-delay', '0')

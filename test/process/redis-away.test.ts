@@ -5,9 +5,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import type { JsonObject } from '../../src/core/json.ts'
 import { newToken } from '../../src/ledger/token.ts'
 import { type Answer, ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { lastingPort } from '../support/ports.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { closedPort, Upstream } from '../support/upstream.ts'
@@ -27,7 +29,12 @@ async function durable(): Promise<readonly string[]> {
   return ['--dir', folder, '--appendonly', 'yes', '--appendfsync', 'always']
 }
 
-function start(upstream: Upstream, url: string, unreachable: 'refuse' | 'allow' = 'refuse'): Promise<Gateway> {
+/** `redis`: its address, or all of `ledger`. */
+function start(
+  upstream: Upstream,
+  redis: string | JsonObject,
+  unreachable: 'refuse' | 'allow' = 'refuse',
+): Promise<Gateway> {
   upstream.on('m', json(200, chatBody('Hello.')))
   return Gateway.start({
     providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
@@ -35,7 +42,7 @@ function start(upstream: Upstream, url: string, unreachable: 'refuse' | 'allow' 
       m: { targets: [{ provider: 'up', model: 'm' }], price: { input: 10_000, output: 10_000 }, max_output_tokens: 4 },
     },
     config: {
-      ledger: { redis: url },
+      ledger: typeof redis === 'string' ? { redis } : redis,
       ledger_unreachable: unreachable,
       organizations: [{ id: 'acme', limits: { spend: { day: 0.5 } }, keys: [{ id: 'k', key: KEY }] }],
     },
@@ -151,8 +158,8 @@ test('away at the start, keys of the store are not taken for wrong: 503 until th
 })
 
 /** What `weir serve` says where it does not start. */
-async function serving(upstream: Upstream, url: string): Promise<string> {
-  const error = await start(upstream, url).then(
+async function serving(upstream: Upstream, redis: string | JsonObject): Promise<string> {
+  const error = await start(upstream, redis).then(
     async (gateway) => gateway[Symbol.asyncDispose]().then(() => new Error('it started')),
     (error: unknown) => error,
   )
@@ -166,6 +173,30 @@ describe('Redis turns weir away', () => {
     expect(await serving(upstream, redis.url)).toBe(
       'weir: Redis may evict keys (maxmemory-policy allkeys-lru), and with them money: set maxmemory-policy noeviction.\n',
     )
+  })
+
+  test('a certificate that has expired is one line; a good one of an authority of our own is trusted', async () => {
+    await using upstream = await Upstream.start()
+    const folder = join(import.meta.dir, '../fixtures/tls')
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the configuration file is written so
+    const ca = '${file:FOLDER/authority.crt}'.replace('FOLDER', folder)
+    const secure = async (name: string) => {
+      const port = await lastingPort()
+      const [crt, key] = [join(folder, `${name}.crt`), join(folder, 'leaf.key')]
+      const files = ['--tls-cert-file', crt, '--tls-key-file', key, '--tls-ca-cert-file', join(folder, 'authority.crt')]
+      const redis = await RedisServer.start(['--tls-port', String(port), '--tls-auth-clients', 'no', ...files])
+      return { redis, ledger: { redis: `rediss://127.0.0.1:${port}`, tls: { ca } } }
+    }
+    const expired = await secure('expired')
+    await using _expired = expired.redis
+    expect(await serving(upstream, expired.ledger)).toBe(
+      'weir: The certificate of Redis has expired (CERT_HAS_EXPIRED).\n',
+    )
+    const good = await secure('good')
+    await using _good = good.redis
+    await using gateway = await start(upstream, good.ledger)
+    expect((await say(gateway)).status).toBe(200)
+    await until(async () => (await requestsTold(gateway)) === 1)
   })
 
   test('a password that is wrong or missing: every command says so, in one line and without waiting', async () => {

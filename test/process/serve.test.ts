@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { type Provider, provider } from './provider.ts'
-import { configuration, lives, until, Weir } from './weir.ts'
+import { configuration, until, Weir } from './weir.ts'
 
 // Several processes are started by each test, on machines that may be busy.
 setDefaultTimeout(30_000)
@@ -191,19 +191,6 @@ test('reloads that are asked for at once end with the newest file', async () => 
     weir.signal('SIGHUP')
   }
   await until(async () => (await weir.models())[0] === 'c')
-})
-
-test('the workers end with a supervisor that is killed; what they stream is finished first', async () => {
-  using upstream = provider()
-  await using weir = await started(upstream)
-  const workers = await weir.workers()
-  expect(workers).toHaveLength(1)
-  const stream = await weir.stream()
-  weir.signal('SIGKILL')
-  await until(() => refused(`${weir.address}/v1/models`))
-  upstream.finish()
-  expect(await stream.rest()).toContain('[DONE]')
-  for (const worker of workers) await until(async () => !(await lives(worker)))
 })
 
 test('SIGTERM before it is ready ends it', async () => {

@@ -39,7 +39,7 @@ async function start(baseUrl: string): Promise<Weir> {
   return await Weir.ready(configuration({ baseUrl, ledger }), ['--workers', String(WORKERS)])
 }
 
-test('several workers share the port, each with the limit of outgoing requests lifted', async () => {
+test('several workers share the port, each with the limits of the runtime lifted', async () => {
   using upstream = provider()
   await using weir = await start(upstream.baseUrl)
   console.log(`ready after ${(await weir.line('ready'))['ms']} ms with ${WORKERS} workers`)
@@ -47,7 +47,9 @@ test('several workers share the port, each with the limit of outgoing requests l
   expect(workers).toHaveLength(WORKERS)
   for (const worker of workers) {
     const environment = await Bun.file(`/proc/${worker}/environ`).text()
-    expect(environment.split('\0')).toContain('BUN_CONFIG_MAX_HTTP_REQUESTS=65336')
+    for (const limit of ['MAX_HTTP_REQUESTS=65336', 'DNS_TIME_TO_LIVE_SECONDS=5'])
+      expect(environment.split('\0')).toContain(`BUN_CONFIG_${limit}`)
+    expect(environment.split('\0')).toContain('UV_THREADPOOL_SIZE=256')
   }
   const answers = await Promise.all(Array.from({ length: 20 }, () => weir.models()))
   for (const models of answers) expect(models).toEqual(['small'])

@@ -70,6 +70,12 @@ describe('a request to Gemini', () => {
     })
   })
 
+  test('has no list of stops that say nothing', async () => {
+    expect(await bodyOf({ messages: [user('Hi')], stop: [''] })).toEqual({
+      contents: [{ role: 'user', parts: [{ text: 'Hi' }] }],
+    })
+  })
+
   test('names the function that a result belongs to', async () => {
     const messages = [user('Hi'), calls('x', 'y'), result('y', 'second'), result('x', 'first', true)]
     const body = await bodyOf({ messages })
@@ -203,8 +209,8 @@ describe('an answer of Gemini', () => {
       { type: 'tool-delta', index: 0, json: '{"a":1}' },
       { type: 'tool-start', index: 1, callId: expect.stringMatching(/^call_/), name: 'g' },
       { type: 'tool-delta', index: 1, json: '{}' },
-      { type: 'finish', reason: 'tool-call' },
       { type: 'usage', usage: { input: 12, cachedInput: 4, output: 8, reasoning: 5 } },
+      { type: 'finish', reason: 'tool-call' },
       { type: 'end' },
     ])
   })

@@ -269,6 +269,8 @@ export function geminiRules(body: JsonObject): void {
       must(isObject(part['response']), 'response is an object', part)
     }
     for (const part of objects(turn['parts'], 'parts')) if ('text' in part) must(isSolid(part['text']), 'text', part)
+    for (const { part } of partsOf(turn, 'inlineData'))
+      must(/^image\/(?:png|jpeg|webp|heic|heif)$/.test(String(part['mimeType'])), 'a media type that is known', part)
   }
   const config = object(body['generationConfig'] ?? {}, 'generationConfig')
   const stops = config['stopSequences']

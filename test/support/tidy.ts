@@ -23,6 +23,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: {
       [ANYWHERE]: ['node:crypto'],
       'ledger/redis/': ['ioredis'],
+      'ledger/redis/tls.ts': ['node:net', 'node:tls'],
       'ledger/embedded/': ['bun:sqlite', 'node:fs', 'node:path'],
       'ledger/outbox.ts': ['bun:sqlite', 'node:path'],
       'ledger/database.ts': ['bun:sqlite', 'node:fs', 'node:path'],
@@ -37,7 +38,11 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   },
   'providers/': {
     from: ['core/', 'wire/'],
-    packages: { [ANYWHERE]: ['node:crypto'], 'providers/bedrock/': ['@smithy/', '@aws-crypto/'] },
+    packages: {
+      [ANYWHERE]: ['node:crypto'],
+      'providers/bedrock/': ['@smithy/', '@aws-crypto/'],
+      'providers/connection.ts': ['node:net', 'node:tls'],
+    },
   },
   'gateway/': {
     from: [
@@ -66,6 +71,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: ['core/'],
     packages: {
       [ANYWHERE]: ['@sinclair/typebox', 'node:fs', 'node:os', 'node:path', 'node:crypto'],
+      'config/check-process.ts': ['node:tls'],
       'config/document.ts': ['yaml'],
     },
   },

@@ -139,11 +139,15 @@ export class Upstream implements AsyncDisposable {
     readonly port: number,
   ) {}
 
-  static async start(scenarios: Readonly<Record<string, Scenario>> = {}, port = 0): Promise<Upstream> {
+  static async start(
+    scenarios: Readonly<Record<string, Scenario>> = {},
+    port = 0,
+    host = '127.0.0.1',
+  ): Promise<Upstream> {
     const server = net.createServer({ noDelay: true })
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
-      server.listen(port, '127.0.0.1', resolve)
+      server.listen(port, host, resolve)
     })
     const upstream = new Upstream(server, portOf(server))
     server.on('connection', (socket) => upstream.accept(socket))

@@ -3,13 +3,13 @@
 import { Database, SQLiteError } from 'bun:sqlite'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { LedgerFileError } from '../database.ts'
+import { LedgerFileError, LedgerInUseError } from '../database.ts'
 
 export interface Lock {
   release(): void
 }
 
-/** Takes the lock, or throws a `LedgerFileError` that names the process that has it. */
+/** Takes the lock. Throws a `LedgerInUseError` that names the process that has it, a `LedgerFileError` where there can be none. */
 export function lockDirectory(directory: string): Lock {
   const path = join(directory, 'ledger.lock')
   let database: Database | undefined
@@ -22,9 +22,9 @@ export function lockDirectory(directory: string): Lock {
     // An open write transaction is the lock. Others may still read who has it.
     database.run('BEGIN IMMEDIATE')
   } catch (error) {
-    const message = refusal(directory, database, error)
+    const problem = refusal(directory, database, error)
     database?.close()
-    throw new LedgerFileError(message, error)
+    throw problem
   }
   const held = database
   return {
@@ -35,11 +35,15 @@ export function lockDirectory(directory: string): Lock {
   }
 }
 
-function refusal(directory: string, database: Database | undefined, error: unknown): string {
+function refusal(directory: string, database: Database | undefined, error: unknown): LedgerFileError {
   if (database === undefined || !(error instanceof SQLiteError) || !error.code?.startsWith('SQLITE_BUSY')) {
-    return `The ledger in ${directory} cannot be locked: ${error instanceof Error ? error.message : String(error)}.`
+    const why = error instanceof Error ? error.message : String(error)
+    return new LedgerFileError(`The ledger in ${directory} cannot be locked: ${why}.`, error)
   }
-  return `The ledger in ${directory} is in use by another process${ownerOf(database)}. An embedded ledger has one owner: for several workers or nodes use Redis.`
+  return new LedgerInUseError(
+    `The ledger in ${directory} is in use by another process${ownerOf(database)}. An embedded ledger has one owner: for several workers or nodes use Redis.`,
+    error,
+  )
 }
 
 function ownerOf(database: Database): string {

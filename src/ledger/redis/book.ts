@@ -107,7 +107,12 @@ export class RedisBook implements Book {
         this.lives?.learn(account.organization, at(numbers, 9))
         return { outcome, admittedMs: at(numbers, 0), allowances: allowances(account, numbers.slice(1)) }
       case 'refused':
-        return { outcome, refusal: refusalOf(numbers), allowances: allowances(account, numbers.slice(3)) }
+        return {
+          outcome,
+          refusal: refusalOf(numbers),
+          held: at(numbers, 3) === 1,
+          allowances: allowances(account, numbers.slice(4)),
+        }
       case 'emptied':
         throw new EmptiedError(account.organization)
       case 'ended':
@@ -166,6 +171,12 @@ export class RedisBook implements Book {
   async figures(account: Account): Promise<FiguresOf> {
     const { numbers } = await this.call(this.other, 'figures', account.organization, this.accountArguments(account, ''))
     return { organization: figuresOf(numbers.slice(0, 12)), key: figuresOf(numbers.slice(12)) }
+  }
+
+  /** Forgets the figures of a key that nobody can use any more. False where something of it may still come. */
+  async drop(organization: string, key: string): Promise<boolean> {
+    const { outcome } = await this.call(this.other, 'drop', organization, { key })
+    return outcome === 'dropped'
   }
 
   /** Begins a life where there is none. `done`: how many rows of this node's log are given back to it. */

@@ -1,14 +1,23 @@
 /** How this program talks to Redis: one place for ioredis' settings, each of which was measured, and for what a server must be. */
 
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import { knock, type RedisTls, tlsOptions, tlsProblem } from './tls.ts'
 
-/** One server, a cluster, or the sentinels of a master: as in the configuration. Addresses are URLs and may carry a password. */
-export type RedisPlace =
+/**
+ * One server, a cluster, or the sentinels of a master: as in the configuration. Addresses are URLs and may carry a password. Where they begin
+ * with `rediss://` everything is behind TLS, sentinels too.
+ */
+export type RedisPlace = Addresses & { readonly tls?: RedisTls | undefined }
+
+type Addresses =
   | { readonly kind: 'single'; readonly url: string }
   | { readonly kind: 'cluster'; readonly nodes: readonly string[] }
   | { readonly kind: 'sentinel'; readonly sentinels: readonly string[]; readonly name: string }
 
+const PORT = 6379
 const SENTINEL_PORT = 26_379
+
+type Secret = Pick<RedisOptions, 'username' | 'password' | 'tls'>
 
 /** A command that takes longer has failed, for us; the server may still execute it, which every script allows for. */
 const COMMAND_TIMEOUT_MS = 250
@@ -52,9 +61,11 @@ function retryStrategy(times: number): number {
  */
 class LastingRedis extends Redis {
   private isClosed = false
+  private hasOffered = false
 
   constructor(options: Omit<RedisOptions, 'replyMapping'>) {
     super(options)
+    this.on('error', (error: Error) => this.hear(error))
     this.on('end', () => {
       if (this.isClosed) return
       setTimeout(() => {
@@ -68,6 +79,25 @@ class LastingRedis extends Redis {
     this.isClosed ||= !reconnect
     super.disconnect(reconnect)
   }
+
+  /**
+   * Sentinels often want no password where their master does, and complain of one: they are offered the master's once they ask. What they say to
+   * that stands within another error's words, and is told alone.
+   */
+  private hear({ message }: Error): void {
+    const refusal = /Last error: ((?:NOAUTH|WRONGPASS)\b.*)/.exec(message)?.[1]
+    if (refusal === undefined) return
+    const { username, password } = this.options
+    if (refusal.startsWith('NOAUTH') && !this.hasOffered && password != null) {
+      this.hasOffered = true
+      Object.assign(this.options, {
+        sentinelPassword: password,
+        ...(username == null ? {} : { sentinelUsername: username }),
+      })
+      return
+    }
+    this.emit('error', new Error(refusal))
+  }
 }
 
 /** Opens a connection. It connects, and connects again, by itself; `name` shows in CLIENT LIST. */
@@ -79,40 +109,61 @@ export function connect(place: RedisPlace, name: string): Redis | Cluster {
 }
 
 function open(place: RedisPlace, name: string): Redis | Cluster {
+  const secret = credentialsOf(addressesOf(place)[0], place.tls)
   switch (place.kind) {
     case 'single':
-      return new Redis(place.url, { ...OPTIONS, retryStrategy, connectionName: name })
+      // What the address says of a user and a database counts; of TLS it could only say that there is some.
+      return new Redis(place.url, { ...OPTIONS, ...secret, retryStrategy, connectionName: name })
     case 'cluster':
-      return openCluster(place.nodes, name)
+      return openCluster(place.nodes, secret, name)
     case 'sentinel':
-      return openSentinel(place.sentinels, place.name, name)
+      return openSentinel(place.sentinels, place.name, secret, name)
   }
 }
 
-function openCluster(nodes: readonly string[], name: string): Cluster {
-  const { enableOfflineQueue, ...redisOptions } = OPTIONS
-  return new Cluster([...nodes], {
-    redisOptions: { ...redisOptions, ...credentialsOf(nodes[0]), connectionName: name },
-    enableOfflineQueue,
-    clusterRetryStrategy: retryStrategy,
-    // How long a failover takes to be noticed, even where nobody asks for those slots; then it is as if down.
-    slotsRefreshTimeout: 1000,
-    slotsRefreshInterval: 5000,
-    retryDelayOnFailover: 100,
-    retryDelayOnClusterDown: 100,
-    retryDelayOnTryAgain: 100,
-    maxRedirections: 4,
-  })
+/** The addresses of the configuration. */
+function addressesOf(place: RedisPlace): readonly string[] {
+  switch (place.kind) {
+    case 'single':
+      return [place.url]
+    case 'cluster':
+      return place.nodes
+    case 'sentinel':
+      return place.sentinels
+  }
 }
 
-function openSentinel(sentinels: readonly string[], master: string, name: string): Redis {
+function hostOf(address: string, port: number): { readonly host: string; readonly port: number } {
+  const url = new URL(address)
+  return { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || port) }
+}
+
+function openCluster(nodes: readonly string[], secret: Secret, name: string): Cluster {
+  const { enableOfflineQueue, ...redisOptions } = OPTIONS
+  return new Cluster(
+    nodes.map((address) => hostOf(address, PORT)),
+    {
+      redisOptions: { ...redisOptions, ...secret, connectionName: name },
+      enableOfflineQueue,
+      clusterRetryStrategy: retryStrategy,
+      // How long a failover takes to be noticed, even where nobody asks for those slots; then it is as if down.
+      slotsRefreshTimeout: 1000,
+      slotsRefreshInterval: 5000,
+      retryDelayOnFailover: 100,
+      retryDelayOnClusterDown: 100,
+      retryDelayOnTryAgain: 100,
+      maxRedirections: 4,
+    },
+  )
+}
+
+function openSentinel(sentinels: readonly string[], master: string, secret: Secret, name: string): Redis {
   return new LastingRedis({
     ...OPTIONS,
-    ...credentialsOf(sentinels[0]),
-    sentinels: sentinels.map((address) => {
-      const url = new URL(address)
-      return { host: url.hostname, port: Number(url.port || SENTINEL_PORT) }
-    }),
+    ...secret,
+    // Without these two it would speak plainly with both, whatever `tls` says.
+    ...(secret.tls === undefined ? {} : { sentinelTLS: secret.tls, enableTLSForSentinelMode: true }),
+    sentinels: sentinels.map((address) => hostOf(address, SENTINEL_PORT)),
     name: master,
     connectionName: name,
     retryStrategy,
@@ -122,13 +173,13 @@ function openSentinel(sentinels: readonly string[], master: string, name: string
 }
 
 /** Every server of a cluster, or behind sentinels, has the same credentials; the first address gives them, and the choice of TLS. */
-function credentialsOf(address: string | undefined): Pick<RedisOptions, 'username' | 'password' | 'tls'> {
-  if (address === undefined) return {}
+function credentialsOf(address: string | undefined, own: RedisTls | undefined): Secret {
+  if (address === undefined || !URL.canParse(address)) return {}
   const { protocol, username, password } = new URL(address)
   return {
     ...(username === '' ? {} : { username: decodeURIComponent(username) }),
     ...(password === '' ? {} : { password: decodeURIComponent(password) }),
-    ...(protocol === 'rediss:' ? { tls: {} } : {}),
+    ...(protocol === 'rediss:' ? { tls: tlsOptions(own) } : {}),
   }
 }
 
@@ -155,7 +206,7 @@ function field(info: string, name: string): string {
   return line?.slice(name.length + 1) ?? ''
 }
 
-/** What an error of credentials or rights means, for the operator: no waiting helps against one. Undefined for any other error. */
+/** What an error of credentials, rights or certificates means, for the operator: no waiting helps against one. Undefined for any other error. */
 export function denialOf(error: unknown): RedisUnfitError | undefined {
   if (!(error instanceof Error)) return undefined
   // A cluster's client says which node failed last, and how, beside its own words.
@@ -172,7 +223,22 @@ export function denialOf(error: unknown): RedisUnfitError | undefined {
   if (/^NOPERM|user executing the script can't run/.test(message)) {
     return new RedisUnfitError(`Redis refuses weir: ${message}.`, error)
   }
-  return undefined
+  const untrusted = tlsProblem('lastNodeError' in error ? error.lastNodeError : error)
+  return untrusted === undefined ? undefined : new RedisUnfitError(untrusted, error)
+}
+
+/**
+ * For a connection that does not come about and says nothing of why: whether a server at one of the addresses speaks TLS where it should not, or
+ * does not where it should. Takes so many milliseconds at most.
+ */
+export async function mistakenTls(place: RedisPlace, ms: number): Promise<RedisUnfitError | undefined> {
+  const standard = place.kind === 'sentinel' ? SENTINEL_PORT : PORT
+  const doors = addressesOf(place)
+    .filter((address) => URL.canParse(address))
+    .map((address) => ({ ...hostOf(address, standard), isSecure: address.startsWith('rediss:') }))
+  const problems = await Promise.all(doors.map((door) => knock(door, place.tls, ms)))
+  const problem = problems.find((one) => one !== undefined)
+  return problem === undefined ? undefined : new RedisUnfitError(problem)
 }
 
 /** True where a command cannot have reached the server: nothing needs to be taken back. */

@@ -8,6 +8,18 @@ import { connected } from './readings.ts'
 const RECORDS = 'weir:{keys}:records'
 const VERSION = 'weir:{keys}:version'
 
+const SCANNED_A_CALL = 500
+
+/** Every key there ever was, some at a time; one may come twice. */
+export async function* scanKeys(client: ReturnType<typeof connect>): AsyncGenerator<readonly KeyRecord[]> {
+  let cursor = '0'
+  do {
+    const [next, words] = await client.hscan(RECORDS, cursor, 'COUNT', SCANNED_A_CALL)
+    cursor = next
+    yield words.flatMap((word, i) => (i % 2 === 0 ? [] : (parseKey(word) ?? [])))
+  } while (cursor !== '0')
+}
+
 /** What a gateway has read last. */
 interface Seen {
   version: number | undefined

@@ -13,6 +13,7 @@ import { isRefusal, type RedisPlace, wasNeverSent } from './connect.ts'
 import type { Lanes } from './lanes.ts'
 import { type Link, RedisLink } from './link.ts'
 import { EmptiedError, Lives, UNKNOWN_LIFE } from './lives.ts'
+import { Patience } from './patience.ts'
 import { Restoration } from './restoration.ts'
 import { UnderWay } from './under-way.ts'
 
@@ -49,8 +50,6 @@ const realTime: Time = {
   },
 }
 
-/** A refused reservation waits so long for settlements under way; they take a commit and a round trip, 25 ms. */
-const ARRIVAL_MS = 100
 /** So long an end waits for them; what is left then is sent from the outbox. */
 const CLOSE_MS = 2000
 
@@ -63,6 +62,7 @@ export class RedisLedger implements Ledger {
   private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
   private readonly underWay = new UnderWay()
+  private readonly patience = new Patience(this.underWay, (ms) => this.after(ms))
   /** Why the last beat failed; undefined where it did not. */
   private trouble: string | undefined
   private working: Promise<void> | undefined
@@ -110,13 +110,7 @@ export class RedisLedger implements Ledger {
     try {
       const ask = () => this.restoring(account.organization, () => book.reserve(account, hold))
       reply = await ask()
-      if (
-        reply.outcome === 'refused' &&
-        reply.refusal.limit !== 'requests' &&
-        (await this.arrived(account.organization))
-      ) {
-        reply = await ask()
-      }
+      if (reply.outcome === 'refused') reply = await this.patience.retry(account, reply, ask)
       breaker.succeeded()
     } catch (error) {
       // What one organisation's keys hold is no fault of the server's.
@@ -150,17 +144,6 @@ export class RedisLedger implements Ledger {
     this.settled.add(reservation)
     const { organization } = reservation.account
     return await this.underWay.run(organization, (lanes) => this.write(reservation, actual, lanes))
-  }
-
-  /**
-   * Waits a moment for the settlements of an organisation that this node has under way; false where there are none. A caller that has its
-   * answer may ask again before what it held is free, and is not to be refused for that.
-   */
-  private async arrived(organization: string): Promise<boolean> {
-    const underWay = this.underWay.of(organization)
-    if (underWay === undefined) return false
-    await Promise.race([underWay, this.after(ARRIVAL_MS)])
-    return true
   }
 
   private after(ms: number): Promise<void> {

@@ -7,7 +7,7 @@ import { Cluster, type Redis } from 'ioredis'
 import type { Book } from '../book.ts'
 import { ORGANIZATIONS_KEY, RedisBook } from './book.ts'
 import { Breaker } from './breaker.ts'
-import { connect, denialOf, inspect, type RedisPlace, RedisUnfitError } from './connect.ts'
+import { connect, denialOf, inspect, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
 import { Lives } from './lives.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
@@ -32,8 +32,10 @@ export interface Link {
   close(): void
 }
 
-/** How long a start waits for Redis before it begins without. */
-const START_WAIT_MS = 1000
+/** How long a start waits for Redis; from then on it also looks for what keeps it from answering, … */
+const START_WAIT_MS = 500
+/** … for so long before it begins without. */
+const START_LOOK_MS = 500
 /** An organisation whose keys are looked at to see whether we may. */
 const PROBED = 'weir'
 
@@ -49,7 +51,10 @@ export class RedisLink implements Link {
   private listener: () => void = () => undefined
   private closedMs: number | undefined
 
-  constructor(place: RedisPlace, lives = new Lives()) {
+  constructor(
+    private readonly place: RedisPlace,
+    lives = new Lives(),
+  ) {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
     this.book = new RedisBook(this.admission, this.other, Date.now, undefined, lives)
@@ -78,6 +83,10 @@ export class RedisLink implements Link {
     this.other.on('error', listen)
     const both = Promise.all([ready(this.admission), ready(this.other)])
     await Promise.race([both, denied, Bun.sleep(START_WAIT_MS)])
+    if (this.other.status !== 'ready') {
+      const mistaken = mistakenTls(this.place, START_LOOK_MS).then((problem) => problem && deny(problem))
+      await Promise.race([both, denied, Promise.all([mistaken, Bun.sleep(START_LOOK_MS)])])
+    }
     this.other.off('error', listen)
     if (this.other.status !== 'ready') return
     await this.inspect()

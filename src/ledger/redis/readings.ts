@@ -7,11 +7,13 @@ import type { LogRow } from '../log-rows.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
-import { connect, denialOf, type RedisPlace, RedisUnfitError } from './connect.ts'
+import { connect, denialOf, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
 
 type Client = ReturnType<typeof connect>
 
 const CONNECT_MS = 3000
+/** The end of that: to find out why. */
+const KNOCK_MS = 500
 const SCANNED_A_CALL = 500
 
 /** Throws `RedisUnfitError` where Redis does not answer in 3 s, or at once where it turns us away. */
@@ -25,7 +27,9 @@ export async function connected(place: RedisPlace): Promise<Client> {
     if (denial !== undefined) reject(denial)
     if (error.message !== '') last = ` (${error.message})`
   })
-  const timer = setTimeout(() => reject(new RedisUnfitError(`Redis does not answer${last}.`)), CONNECT_MS)
+  const timer = setTimeout(async () => {
+    reject((await mistakenTls(place, KNOCK_MS)) ?? new RedisUnfitError(`Redis does not answer${last}.`))
+  }, CONNECT_MS - KNOCK_MS)
   try {
     await ready
     return client

@@ -5,7 +5,7 @@
 -- arguments: id witness key organizationLimits keyLimits model input output cost floor life
 -- outcomes:
 --   granted admitted, four rates, life   (the same for a repeated call)
---   refused scope limit wait, four rates, life   (wait -1: no waiting helps)
+--   refused scope limit wait held, four rates, life   (wait -1: no waiting helps; held 1: requests that run hold what is missing)
 --   emptied   (Redis has lost what it had in the life that the caller knows; nothing is done)
 --   ended   (settled, lost or cancelled before)
 -- A rate is two numbers, what remains and the milliseconds until it is full: the organisation's requests and tokens, then the key's; -1 -1 without a limit.
@@ -43,7 +43,9 @@ if reservation then return with_rates({ 'granted', reservation[ADMITTED] }) end
 
 -- Of all limits that refuse, the one that will do so longest; the first of equals.
 local longest, refused_scope, refused_limit = 0, nil, nil
-local function refuse(s, limit, wait)
+local all_held = true
+local function refuse(s, limit, wait, held)
+  all_held = all_held and held
   if wait <= longest then return end
   longest, refused_scope, refused_limit = wait, s, limit
 end
@@ -51,7 +53,9 @@ end
 local function check_rate(s, i, used, wanted)
   local limit = limits[s][i]
   if limit == NONE or used + wanted <= limit then return end
-  refuse(s, i, wanted > limit and math.huge or (used + wanted - limit) * MINUTE_MS / limit)
+  -- Tokens that were reserved and not taken are given back; a request is a request.
+  local held = i == 2 and wanted <= limit and scopes[s][LIVE] > 0
+  refuse(s, i, wanted > limit and math.huge or (used + wanted - limit) * MINUTE_MS / limit, held)
 end
 
 for s = 1, 2 do
@@ -59,18 +63,19 @@ for s = 1, 2 do
   check_rate(s, 1, scope[REQUESTS], 1)
   check_rate(s, 2, scope[TOKENS], tokens)
   local places = limits[s][3]
-  if places ~= NONE and scope[LIVE] + 1 > places then refuse(s, 3, places < 1 and math.huge or CONCURRENT_WAIT_MS) end
+  if places ~= NONE and scope[LIVE] + 1 > places then refuse(s, 3, places < 1 and math.huge or CONCURRENT_WAIT_MS, places >= 1) end
   local ends = { (scope[DAY] + 1) * DAY_MS, month_start_ms(scope[MONTH] + 1), math.huge }
   for b = 1, 3 do
     local limit = most(limits[s], b)
     if cost > 0 and not has_room(scope, BUDGETS[b], limit, cost) then
-      refuse(s, 3 + b, cost > limit and math.huge or max(1, ends[b] - now))
+      refuse(s, 3 + b, cost > limit and math.huge or max(1, ends[b] - now), cost <= limit - scope[BUDGETS[b] + SPENT])
     end
   end
 end
 
 if refused_scope then
-  return with_rates({ 'refused', refused_scope, refused_limit, longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest))) })
+  local wait = longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest)))
+  return with_rates({ 'refused', refused_scope, refused_limit, wait, all_held and 1 or 0 })
 end
 
 -- Everything is checked; from here on everything is written.

@@ -6,6 +6,7 @@ import account from './account.lua' with { type: 'text' }
 import book from './book.lua' with { type: 'text' }
 import cancel from './cancel.lua' with { type: 'text' }
 import clock from './clock.lua' with { type: 'text' }
+import drop from './drop.lua' with { type: 'text' }
 import extend from './extend.lua' with { type: 'text' }
 import figures from './figures.lua' with { type: 'text' }
 import reap from './reap.lua' with { type: 'text' }
@@ -60,6 +61,7 @@ export const scripts = {
   cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),
   reap: script(reap, [], ['reaped']),
   figures: script(figures, ACCOUNT, ['figures']),
+  drop: script(drop, ['key'], ['dropped', 'kept']),
   restore: script(
     restore,
     [
@@ -122,6 +124,7 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     cancel: program('cancel'),
     reap: program('reap'),
     figures: program('figures'),
+    drop: program('drop'),
     restore: program('restore'),
   }
 }

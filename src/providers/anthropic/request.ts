@@ -3,6 +3,7 @@
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
 import { CacheMarks } from '../cache-marks.ts'
+import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { callInput } from '../tool-calls.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
@@ -131,12 +132,6 @@ function imageBlock(part: ImagePart, marks: CacheMarks): JsonObject {
         : { type: 'base64', media_type: mediaType(source.mediaType), data: source.data },
     cache_control: cacheControl(marks.next(part.cache)),
   }
-}
-
-/** `image/jpg` is a common misspelling that the API refuses. */
-function mediaType(given: string): string {
-  const type = given.toLowerCase()
-  return type === 'image/jpg' ? 'image/jpeg' : type
 }
 
 function cacheControl(mark: CacheMark | undefined): JsonObject | undefined {

@@ -4,6 +4,7 @@ import { Fault } from '../../core/fault.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
 import { CacheMarks } from '../cache-marks.ts'
+import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { callInput } from '../tool-calls.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
@@ -132,8 +133,8 @@ function imageBlock({ source }: ImagePart): JsonObject {
   if (source.type === 'url') {
     throw new Fault('rejected', 'This model takes images as base64 data only, not by address.', { unsent: true })
   }
-  const format = source.mediaType.toLowerCase().replace(/^image\//, '')
-  return { image: { format: format === 'jpg' ? 'jpeg' : format, source: { bytes: source.data } } }
+  const format = mediaType(source.mediaType).replace(/^image\//, '')
+  return { image: { format, source: { bytes: source.data } } }
 }
 
 function toolConfigOf(request: ChatRequest, offered: readonly Tool[], names: ToolNames, marks: CacheMarks): JsonObject {

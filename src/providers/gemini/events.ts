@@ -5,30 +5,34 @@ import { Fault } from '../../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { tokenCount, type Usage } from '../../core/usage.ts'
 import { parseFrame } from '../frame.ts'
-import { mintCallId } from '../ids.ts'
+import { CallerIds, mintCallId } from '../ids.ts'
 import type { StreamDecoder } from '../provider.ts'
+import { inputJson } from '../tool-calls.ts'
 import { geminiError } from './fault.ts'
 import type { Signatures } from './signatures.ts'
 
 /** One a stream. Complete with a finish reason (or a blocked prompt) and the clean end of the bytes: there is no other marker. */
 export class GeminiDecoder implements StreamDecoder {
-  private readonly seen = new Set<string>()
+  private readonly ids = new CallerIds()
   private calls = 0
   private started = false
-  private finished = false
+  /** The reason so far: older models say one with every chunk, so that only the end of the bytes tells that nothing more comes. */
+  private reason: FinishReason | undefined
   private ended = false
 
   constructor(private readonly signatures: Signatures) {}
 
   decode(_event: string, data: string): readonly StreamEvent[] {
-    return this.ended ? [] : this.chunk(parseFrame(data))
+    // Some servers in between add the marker of other APIs.
+    return this.ended || data.trim() === '[DONE]' ? [] : this.chunk(parseFrame(data))
   }
 
   close(): readonly StreamEvent[] {
     if (this.ended) return []
-    if (!this.finished) throw new Fault('cut', 'the stream ended without a finish reason')
+    if (this.reason === undefined) throw new Fault('cut', 'the stream ended without a finish reason')
     this.ended = true
-    return [{ type: 'end' }]
+    const reason = this.reason === 'stop' && this.calls > 0 ? 'tool-call' : this.reason
+    return [{ type: 'finish', reason }, { type: 'end' }]
   }
 
   /** One `GenerateContentResponse`: of a stream, or a whole answer. */
@@ -38,10 +42,10 @@ export class GeminiDecoder implements StreamDecoder {
     if (!this.started) events.push({ type: 'start' })
     this.started = true
     const candidate = firstCandidate(chunk['candidates'])
-    // What comes behind the finish is usage, never content.
-    if (candidate !== undefined && !this.finished) this.candidate(candidate, events)
-    if (candidate === undefined && !this.finished && isBlocked(chunk)) this.finish('content-filter', events)
-    const usage = isObject(chunk['usageMetadata']) ? geminiUsage(chunk['usageMetadata'], this.finished) : undefined
+    if (candidate !== undefined) this.candidate(candidate, events)
+    else if (isBlocked(chunk)) this.finish('content-filter')
+    const finished = this.reason !== undefined
+    const usage = isObject(chunk['usageMetadata']) ? geminiUsage(chunk['usageMetadata'], finished) : undefined
     if (usage !== undefined) events.push({ type: 'usage', usage })
     return events
   }
@@ -51,7 +55,7 @@ export class GeminiDecoder implements StreamDecoder {
     const parts = isArray(content['parts']) ? content['parts'] : []
     for (const part of parts) if (isObject(part)) this.part(part, events)
     const reason = stringOf(candidate['finishReason']) ?? ''
-    if (reason !== '' && reason !== 'FINISH_REASON_UNSPECIFIED') this.finish(finishReason(reason), events)
+    if (reason !== '' && reason !== 'FINISH_REASON_UNSPECIFIED') this.finish(finishReason(reason))
   }
 
   private part(part: JsonObject, events: StreamEvent[]): void {
@@ -65,19 +69,17 @@ export class GeminiDecoder implements StreamDecoder {
   private call(call: JsonObject, signature: JsonValue | undefined, events: StreamEvent[]): void {
     const name = stringOf(call['name']) ?? ''
     if (name === '') throw new Fault('broken', 'a tool call has no name')
-    const given = stringOf(call['id']) ?? ''
     const signed = typeof signature === 'string' && signature !== ''
-    const callId = signed || given === '' || this.seen.has(given) ? mintCallId() : given
-    this.seen.add(callId)
+    const callId = signed ? mintCallId() : this.ids.of(stringOf(call['id']) ?? '')
     if (signed) this.signatures.keep(callId, signature)
     const index = this.calls++
     events.push({ type: 'tool-start', index, callId, name })
-    events.push({ type: 'tool-delta', index, json: isObject(call['args']) ? JSON.stringify(call['args']) : '{}' })
+    events.push({ type: 'tool-delta', index, json: inputJson(call['args']) })
   }
 
-  private finish(reason: FinishReason, events: StreamEvent[]): void {
-    this.finished = true
-    events.push({ type: 'finish', reason: reason === 'stop' && this.calls > 0 ? 'tool-call' : reason })
+  /** A limit or a filter holds, whatever is said behind it. */
+  private finish(reason: FinishReason): void {
+    if (this.reason === undefined || this.reason === 'stop') this.reason = reason
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
+import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { callInput } from '../tool-calls.ts'
 import { type NameRule, ToolNames } from '../tool-names.ts'
@@ -101,7 +102,7 @@ class Parts implements BlockWriter {
 function dataPart(part: TextPart | ImagePart): JsonObject {
   if (part.type === 'text') return { text: part.text }
   const { source } = part
-  if (source.type === 'base64') return { inlineData: { mimeType: source.mediaType, data: source.data } }
+  if (source.type === 'base64') return { inlineData: { mimeType: mediaType(source.mediaType), data: source.data } }
   return { fileData: { mimeType: typeByName(source.url), fileUri: source.url } }
 }
 
@@ -144,11 +145,12 @@ function toolConfig({ toolChoice }: ChatRequest, names: ToolNames): JsonObject |
 
 /** Penalties are left out: most models refuse a request that has them. */
 function generationConfig({ sampling, maxOutputTokens, stop }: ChatRequest, hasTools: boolean): JsonObject | undefined {
+  const stops = stop.filter((text) => text !== '').slice(0, STOPS_MAX)
   const config = {
     maxOutputTokens,
     temperature: sampling.temperature,
     topP: sampling.topP,
-    stopSequences: stop.length > 0 ? stop.filter((text) => text !== '').slice(0, STOPS_MAX) : undefined,
+    stopSequences: stops.length > 0 ? stops : undefined,
     seed: sampling.seed,
     // JSON answers and function calling exclude each other.
     ...(hasTools ? undefined : jsonMode(sampling.responseFormat)),

@@ -3,12 +3,14 @@
 import type { StreamEvent } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'
 import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import { CallerIds } from '../ids.ts'
 
-/** What every caller and every provider takes as an id (wire.md A0); callers send back what we sent. */
-const LEGAL_ID = /^[A-Za-z0-9_-]{1,64}$/
+/** What some models write for no arguments. */
+const NOTHING = 'null'
 
 interface Call {
   readonly index: number
+  /** As the server says it, also where callers get another. */
   id: string
   name: string
   /** Arguments that came before the call could be opened. */
@@ -22,9 +24,7 @@ interface Call {
 export class Calls {
   private readonly calls: Call[] = []
   private readonly byIndex = new Map<number, Call>()
-  private readonly seen = new Set<string>()
-
-  constructor(private readonly mint: () => string) {}
+  private readonly ids = new CallerIds()
 
   get any(): boolean {
     return this.calls.length > 0
@@ -35,35 +35,44 @@ export class Calls {
     const called = isObject(delta['function']) ? delta['function'] : {}
     const id = stringOf(delta['id']) ?? ''
     const name = stringOf(called['name']) ?? ''
-    const call = this.callOf(delta['index'], id, name)
-    if (call.id === '') call.id = id
-    if (call.name === '') call.name = name
     const written = called['arguments']
     const json = isObject(written) ? JSON.stringify(written) : (stringOf(written) ?? '')
+    const known = this.callOf(delta['index'], id, name)
+    const isOver = name !== '' && isBehindWhole(known, json)
+    const isSame = id !== '' && known.id === id && known.name === name
+    // Some servers sum a call up at the end. Anything else behind its arguments makes it one that is none, which is refused at the finish.
+    if (isOver && isSame && isEqual(known.written, json)) return
+    const call = isOver && !isSame ? this.another(delta['index']) : known
+    if (call.id === '') call.id = id
+    if (call.name === '') call.name = name
     call.pending += json
     // A call opens once its name is known and its id is, or cannot come any more since its arguments have begun.
     if (!call.open && call.name !== '' && (call.id !== '' || call.pending !== '')) this.open(call, events)
     if (call.open) this.flush(call, events)
   }
 
-  /** The calls are whole. A call without arguments gets `{}`; one without a name is none that a caller could run. */
+  /** The calls are whole. A call without arguments, or with `null`, gets `{}`; one without a name is none that a caller could run. */
   finish(events: StreamEvent[]): void {
     for (const call of this.calls) {
       if (call.name === '') throw new Fault('broken', 'a tool call has no name')
       if (!call.open) this.open(call, events)
-      if (call.written === '') call.pending = call.pending === '' ? '{}' : call.pending
-      this.flush(call, events)
+      if (call.written === '' && saysNothing(call.pending)) call.pending = '{}'
+      this.write(call, events)
     }
   }
 
   private open(call: Call, events: StreamEvent[]): void {
     call.open = true
-    if (!LEGAL_ID.test(call.id) || this.seen.has(call.id)) call.id = this.mint()
-    this.seen.add(call.id)
-    events.push({ type: 'tool-start', index: call.index, callId: call.id, name: call.name })
+    events.push({ type: 'tool-start', index: call.index, callId: this.ids.of(call.id), name: call.name })
   }
 
+  /** What may still become `null`, or stay blank, is kept until it is known to be the beginning of something. */
   private flush(call: Call, events: StreamEvent[]): void {
+    if (call.written === '' && NOTHING.startsWith(call.pending.trim())) return
+    this.write(call, events)
+  }
+
+  private write(call: Call, events: StreamEvent[]): void {
     if (call.pending === '') return
     call.written += call.pending
     events.push({ type: 'tool-delta', index: call.index, json: call.pending })
@@ -79,9 +88,7 @@ export class Calls {
         !(id !== '' && name !== '' && known.id !== '' && known.id !== id && !this.isRepeat(known, name))
       )
         return known
-      const call = this.begin()
-      this.byIndex.set(index, call)
-      return call
+      return this.another(index)
     }
     const last = this.calls.at(-1)
     if (last === undefined) return this.begin()
@@ -96,11 +103,30 @@ export class Calls {
     return call.name === name && call.written !== '' && !isWhole(call.written)
   }
 
+  private another(index: unknown): Call {
+    const call = this.begin()
+    if (typeof index === 'number') this.byIndex.set(index, call)
+    return call
+  }
+
   private begin(): Call {
     const call: Call = { index: this.calls.length, id: '', name: '', pending: '', open: false, written: '' }
     this.calls.push(call)
     return call
   }
+}
+
+/** Arguments behind whole ones are another call's, whatever its number: some servers give all calls the same, and the same id. */
+function isBehindWhole(call: Call, json: string): boolean {
+  return json.trim() !== '' && call.written.trimEnd().endsWith('}') && isWhole(call.written)
+}
+
+function saysNothing(json: string): boolean {
+  return json.trim() === '' || json.trim() === NOTHING
+}
+
+function isEqual(one: string, other: string): boolean {
+  return isWhole(other) && Bun.deepEquals(JSON.parse(one), JSON.parse(other))
 }
 
 function isWhole(json: string): boolean {

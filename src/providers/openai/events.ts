@@ -5,7 +5,6 @@ import { Fault } from '../../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { tokenCount, type Usage } from '../../core/usage.ts'
 import { faultOfError } from '../fault.ts'
-import { mintCallId } from '../ids.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { Calls } from './calls.ts'
 
@@ -14,9 +13,10 @@ const DONE_CHARS_MAX = 16
 
 /** One a stream. Complete with `[DONE]`, or with a clean end after a finish reason: several servers never send `[DONE]`. */
 export class OpenaiDecoder implements StreamDecoder {
-  private readonly calls = new Calls(mintCallId)
+  private readonly calls = new Calls()
   private started = false
-  private finished = false
+  /** The reason so far: some servers say one with each call, so that only the end of the stream tells that nothing more comes. */
+  private reason: FinishReason | undefined
   private ended = false
 
   decode(event: string, data: string): readonly StreamEvent[] {
@@ -34,9 +34,8 @@ export class OpenaiDecoder implements StreamDecoder {
 
   close(): readonly StreamEvent[] {
     if (this.ended) return []
-    if (!this.finished) throw new Fault('cut', 'the stream ended without a finish reason')
-    this.ended = true
-    return [{ type: 'end' }]
+    if (this.reason === undefined) throw new Fault('cut', 'the stream ended without a finish reason')
+    return this.end()
   }
 
   /** A whole body as a stream of one chunk. */
@@ -48,7 +47,7 @@ export class OpenaiDecoder implements StreamDecoder {
     this.start(events)
     this.usage(body, events)
     this.choice({ ...choice, delta: numberCalls(message), finish_reason: choice['finish_reason'] ?? 'stop' }, events)
-    events.push({ type: 'end' })
+    events.push(...this.end())
     return events
   }
 
@@ -60,20 +59,26 @@ export class OpenaiDecoder implements StreamDecoder {
 
   private done(): readonly StreamEvent[] {
     if (!this.started) throw new Fault('broken', 'the stream ended before it said anything')
+    return this.end()
+  }
+
+  private end(): readonly StreamEvent[] {
     const events: StreamEvent[] = []
-    if (!this.finished) this.finish('stop', events)
+    this.calls.finish(events)
+    const reason = this.reason ?? 'stop'
+    events.push({ type: 'finish', reason: reason === 'stop' && this.calls.any ? 'tool-call' : reason })
     this.ended = true
     events.push({ type: 'end' })
     return events
   }
 
   private choice(choice: JsonObject, events: StreamEvent[]): void {
-    // What comes behind the finish is annotation (Azure) or usage (OpenRouter), never content.
-    if (this.finished) return
     const delta = choice['delta'] ?? choice['message']
     if (isObject(delta)) this.delta(delta, isObject(choice['logprobs']) ? choice['logprobs'] : undefined, events)
     const reason = choice['finish_reason']
-    if (typeof reason === 'string' && reason !== '') this.finish(reason, events)
+    if (typeof reason === 'string' && reason !== '') this.finish(finishReason(reason))
+    // Moonshot's place for it.
+    if (isObject(choice['usage'])) events.push({ type: 'usage', usage: openaiUsage(choice['usage']) })
   }
 
   private delta(delta: JsonObject, logprobs: JsonObject | undefined, events: StreamEvent[]): void {
@@ -87,11 +92,9 @@ export class OpenaiDecoder implements StreamDecoder {
     if (isArray(calls)) for (const call of calls) if (isObject(call)) this.calls.add(call, events)
   }
 
-  private finish(reason: string, events: StreamEvent[]): void {
-    if (reason === 'error') throw new Fault('failed', 'the provider broke the answer off with an error')
-    this.finished = true
-    this.calls.finish(events)
-    events.push({ type: 'finish', reason: finishReason(reason, this.calls.any) })
+  /** A limit or a filter holds, whatever is said behind it. */
+  private finish(reason: FinishReason): void {
+    if (this.reason === undefined || this.reason === 'stop') this.reason = reason
   }
 
   private usage(chunk: JsonObject, events: StreamEvent[]): void {
@@ -111,16 +114,27 @@ export function openaiEvents(body: JsonValue): readonly StreamEvent[] {
   return new OpenaiDecoder().body(body)
 }
 
-/** The provider's word for why it stopped. Where a tool was called, a plain or an unknown word means the call; a limit stays a limit. */
-function finishReason(reason: string, called: boolean): FinishReason {
+/**
+ * The provider's word for why it stopped; an unknown one is a plain stop. Throws where it says that the answer is not whole: an engine that
+ * gave up (OpenRouter and Mistral, vLLM, DeepSeek), or half a call that Gemini's endpoint took out.
+ */
+function finishReason(word: string): FinishReason {
+  const reason = word.toLowerCase()
   switch (reason) {
     case 'length':
     case 'max_tokens':
+    // Mistral's word for a full context window.
+    case 'model_length':
       return 'length'
-    case 'content_filter':
-      return 'content-filter'
+    case 'error':
+    case 'abort':
+      throw new Fault('failed', 'the provider broke the answer off with an error')
+    case 'insufficient_system_resource':
+      throw new Fault('overloaded', 'the provider broke the answer off for want of resources')
     default:
-      return called ? 'tool-call' : 'stop'
+      // Gemini's endpoint puts its own word behind: `content_filter: PROHIBITED_CONTENT`, `function_call_filter: MALFORMED_FUNCTION_CALL`.
+      if (reason.startsWith('function_call_filter')) throw new Fault('broken', `the model broke off with ${word}`)
+      return reason.startsWith('content_filter') ? 'content-filter' : 'stop'
   }
 }
 
@@ -173,4 +187,7 @@ function parse(data: string): JsonObject {
 /** All the ways in which an answer under status 200 says that it is none. */
 function refuseError(event: string, chunk: JsonObject): void {
   if (chunk['error'] || chunk['object'] === 'error' || event === 'error') throw faultOfError(chunk)
+  // Groq's word for why it stopped a stream early.
+  const groq = isObject(chunk['x_groq']) ? chunk['x_groq']['error'] : undefined
+  if (groq) throw faultOfError({ error: groq })
 }

@@ -126,13 +126,16 @@ export class Gateway {
     const log = new SimulatedLog(this.world, this.disk, isAlive)
     this.log = log
     const every = (ms: number, call: () => void) => {
+      let stopped = false
       const again = () => {
-        if (!isAlive()) return
+        if (!isAlive() || stopped) return
         call()
-        this.world.after(ms, again)
+        if (!stopped) this.world.after(ms, again)
       }
       this.world.after(ms, again)
-      return () => undefined
+      return () => {
+        stopped = true
+      }
     }
     this.ledger = new RedisLedger(this.link, log, this.unreachable, { now: () => this.world.nowMs, every })
   }

@@ -1,0 +1,15 @@
+-- Forgets the figures of a key that nobody can use any more: once nothing of it runs, and nothing late can come.
+--
+-- keys: scopes reservations deadlines audit usage
+-- arguments: key
+-- outcomes:
+--   dropped
+--   kept   (it has none, or something of it may still come)
+
+local key = ARGV[1]
+local packed = redis.call('HGET', SCOPES, scope_field(key))
+if not packed then return { 'kept' } end
+local scope = load_scope(packed)
+if scope[LIVE] > 0 or now - scope[AT] < DAY_MS then return { 'kept' } end
+redis.call('HDEL', SCOPES, scope_field(key))
+return { 'dropped' }

@@ -1,0 +1,68 @@
+/**
+ * A second and a third try for a reservation that is refused for nothing but what others hold. A caller that has its answer may ask again before
+ * that answer's settlement is in Redis: it is gathered for up to 20 ms, often by another process than the one that is asked. Owns how long is
+ * waited and by how many; what is refused after that is refused.
+ */
+
+import type { ReserveReply } from '../book.ts'
+import type { Account } from '../ledger.ts'
+import type { UnderWay } from './under-way.ts'
+
+/** So long for the settlements that this process has under way; they take a commit and a round trip, 25 ms. */
+const OWN_MS = 100
+/** Those of other processes cannot be seen: asked again after what they take, and once more after what they take on a busy machine. */
+const OTHERS_MS = [30, 70] as const
+/** Requests that may wait for one limit; beyond it they are refused at once: a flood of them is to cost no more than it does. */
+const WAITING_MOST = 256
+
+type Refused = Extract<ReserveReply, { outcome: 'refused' }>
+
+export class Patience {
+  /** How many wait, by whose limit refuses them. */
+  private readonly waiting = new Map<string, number>()
+
+  constructor(
+    private readonly underWay: UnderWay,
+    /** Resolves after so many milliseconds. */
+    private readonly after: (ms: number) => Promise<void>,
+  ) {}
+
+  /** Asks again where that may help. Nothing was consumed by the refusal, and nothing is by another. */
+  async retry(account: Account, first: Refused, ask: () => Promise<ReserveReply>): Promise<ReserveReply> {
+    if (first.held === false) return first
+    const { scope, limit } = first.refusal
+    const whose = scope === 'key' ? `${account.organization}\0${account.key}` : account.organization
+    const waiting = this.waiting.get(whose) ?? 0
+    if (waiting >= mostFor(account, scope, limit)) return first
+    this.waiting.set(whose, waiting + 1)
+    try {
+      return await this.wait(account.organization, first, ask)
+    } finally {
+      const left = (this.waiting.get(whose) ?? 1) - 1
+      if (left > 0) this.waiting.set(whose, left)
+      else this.waiting.delete(whose)
+    }
+  }
+
+  private async wait(organization: string, first: Refused, ask: () => Promise<ReserveReply>): Promise<ReserveReply> {
+    let reply: ReserveReply = first
+    const own = this.underWay.of(organization)
+    if (own !== undefined) {
+      await Promise.race([own, this.after(OWN_MS)])
+      reply = await ask()
+    }
+    for (const ms of OTHERS_MS) {
+      if (reply.outcome !== 'refused' || reply.held === false) break
+      await this.after(ms)
+      reply = await ask()
+    }
+    return reply
+  }
+}
+
+/** No more places can become free at once than there are. */
+function mostFor(account: Account, scope: Refused['refusal']['scope'], limit: Refused['refusal']['limit']): number {
+  if (limit !== 'concurrent_requests') return WAITING_MOST
+  const { concurrentRequests } = scope === 'key' ? account.keyLimits : account.organizationLimits
+  return Math.min(WAITING_MOST, concurrentRequests ?? WAITING_MOST)
+}

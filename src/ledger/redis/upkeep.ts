@@ -1,0 +1,127 @@
+/**
+ * Keeps an eye on how much Redis holds of each organisation, and lets go of what belongs to keys that were revoked or have expired. Money
+ * is none of its business: what an organisation has spent stays, and so does every key that may still be used.
+ */
+
+import type { KeyRecord } from '../key-store.ts'
+import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
+import { connect, type RedisPlace } from './connect.ts'
+import { scanKeys } from './keys.ts'
+
+type Client = ReturnType<typeof connect>
+
+/** More fields than this are more keys than anybody has on purpose: worth a word to the operator. */
+export const FIELDS_ALARM = 50_000
+/** Fewer are not worth looking through the keys for. */
+const FIELDS_SWEPT = 1000
+const LOOK_MS = 3_600_000
+/** After a look that failed. */
+const RETRY_MS = 5000
+
+/** How many fields an organisation has in Redis: one for each key that was ever used and not let go of, and a few more. */
+export interface Size {
+  readonly organization: string
+  readonly fields: number
+}
+
+export interface UpkeepOptions {
+  /** Whether a key of the configuration has this id: then its figures are not those of the key that was revoked alone. */
+  readonly isConfigured: (organization: string, key: string) => boolean
+  /** Every organisation's size, at each look. */
+  readonly looked: (sizes: readonly Size[]) => void
+  /** An organisation has come to have too many: once, until it was below again. */
+  readonly alarmed: (size: Size) => void
+  readonly now?: () => number
+}
+
+export class Upkeep {
+  private readonly book: RedisBook
+  private readonly alarms = new Set<string>()
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private closed = false
+
+  constructor(
+    private readonly client: Client,
+    private readonly options: UpkeepOptions,
+  ) {
+    this.book = new RedisBook(client, client)
+  }
+
+  /** Looks as soon as Redis is there, and then once an hour. */
+  static begin(place: RedisPlace, options: UpkeepOptions): Upkeep {
+    const client = connect(place, 'weir-upkeep')
+    const upkeep = new Upkeep(client, options)
+    client.once('ready', () => upkeep.later(0))
+    return upkeep
+  }
+
+  close(): void {
+    this.closed = true
+    clearTimeout(this.timer)
+    this.client.disconnect()
+  }
+
+  /** Counts, lets go of what may go where there is much, and raises the alarm over what is left. Throws where Redis cannot be asked. */
+  async look(): Promise<void> {
+    const organizations = (await this.client.smembers(ORGANIZATIONS_KEY)).sort()
+    let sizes = await this.sizes(organizations)
+    if (sizes.some(({ fields }) => fields >= FIELDS_SWEPT)) {
+      await this.sweep(new Set(sizes.filter(({ fields }) => fields >= FIELDS_SWEPT).map((size) => size.organization)))
+      sizes = await this.sizes(organizations)
+    }
+    this.options.looked(sizes)
+    for (const size of sizes) this.judge(size)
+  }
+
+  private judge(size: Size): void {
+    const { organization, fields } = size
+    if (fields < FIELDS_ALARM) this.alarms.delete(organization)
+    else if (!this.alarms.has(organization)) {
+      this.alarms.add(organization)
+      this.options.alarmed(size)
+    }
+  }
+
+  private async sizes(organizations: readonly string[]): Promise<readonly Size[]> {
+    const sizes: Size[] = []
+    for (const organization of organizations) {
+      sizes.push({ organization, fields: await this.client.hlen(redisKey(organization, 'scopes')) })
+    }
+    return sizes
+  }
+
+  /** Most keys that are over have been let go of long ago: of a page of them those are asked about alone that are still there. */
+  private async sweep(organizations: ReadonlySet<string>): Promise<void> {
+    for await (const records of scanKeys(this.client)) {
+      for (const organization of organizations) {
+        const ids = records.filter((one) => one.organization === organization && this.isOver(one)).map(({ id }) => id)
+        if (ids.length === 0) continue
+        const there = await this.client.hmget(redisKey(organization, 'scopes'), ...ids.map(scopeField))
+        for (const [i, id] of ids.entries()) if (there[i] != null) await this.book.drop(organization, id)
+      }
+    }
+  }
+
+  private isOver({ id, organization, revokedMs, expiresAtMs }: KeyRecord): boolean {
+    const now = (this.options.now ?? Date.now)()
+    const isOver = revokedMs !== undefined || (expiresAtMs !== undefined && expiresAtMs <= now)
+    return isOver && !this.options.isConfigured(organization, id)
+  }
+
+  private later(ms: number): void {
+    this.timer = setTimeout(async () => {
+      // Redis is away, or denies it: the next look tries again, and the ledger itself says so.
+      const worked = await this.look().then(
+        () => true,
+        () => false,
+      )
+      if (!this.closed) this.later(worked ? LOOK_MS : RETRY_MS)
+    }, ms)
+    this.timer.unref()
+  }
+}
+
+/** As in `book.lua`. */
+function scopeField(key: string): string {
+  return `k${key}`
+}

@@ -1,0 +1,146 @@
+/** A disk that takes nothing any more, under a node whose ledger is in Redis: no process ends, callers are served, and nothing is lost. */
+
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Outbox } from '../../src/ledger/outbox.ts'
+import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { RedisLink } from '../../src/ledger/redis/link.ts'
+import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { RedisServer } from './redis-server.ts'
+import { totals, until } from './seen.ts'
+
+setDefaultTimeout(60_000)
+
+const CHILD = join(import.meta.dir, 'outbox-child.ts')
+
+interface Told {
+  readonly beats: number
+  readonly ready: boolean
+  readonly complaint?: string
+  readonly pending: number
+}
+
+/** A process of its own, so that its files can be forbidden to take anything: a limit of the kernel's, which needs no rights. */
+class Node {
+  readonly exited: Promise<number>
+  private readonly lines: AsyncIterator<string>
+
+  private constructor(private readonly child: Bun.Subprocess<'pipe', 'pipe', 'inherit'>) {
+    this.exited = child.exited
+    this.lines = linesOf(child.stdout)
+  }
+
+  static start(directory: string, server: RedisServer, organization: string): Node {
+    // What is written beyond the limit fails, as on a full disk; without this the kernel would end the process.
+    const words = ['sh', '-c', 'trap "" XFSZ; exec "$@"', 'sh', process.execPath, CHILD, directory, server.socket]
+    return new Node(Bun.spawn([...words, organization], { stdio: ['pipe', 'pipe', 'inherit'] }))
+  }
+
+  /** Bytes that a file of it may have; what is there stays. */
+  limit(bytes: '0' | 'unlimited'): void {
+    const { exitCode } = Bun.spawnSync(['prlimit', '--pid', String(this.child.pid), `--fsize=${bytes}:unlimited`])
+    if (exitCode !== 0) throw new Error('prlimit (of the package util-linux) is needed, and failed.')
+  }
+
+  async ask(word: 'settle' | 'health'): Promise<Told> {
+    this.child.stdin.write(`${word}\n`)
+    await this.child.stdin.flush()
+    const { done, value } = await this.lines.next()
+    if (done === true) throw new Error(`The node ended with ${await this.exited}.`)
+    return JSON.parse(value)
+  }
+
+  async end(): Promise<number> {
+    this.child.stdin.write('end\n')
+    await this.child.stdin.end()
+    return await this.exited
+  }
+
+  kill(): void {
+    this.child.kill('SIGKILL')
+  }
+}
+
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+}
+
+test('a disk that is full: the beat goes on, requests are served and charged, it is said, and all is written when there is room', async () => {
+  await using server = await RedisServer.start()
+  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  const account = accountOf()
+  // What was taken an hour ago is to go with the next beats: that, too, is a write.
+  const past = new Outbox(directory, () => Date.now() - 3_600_000)
+  for (let i = 0; i < 20; i++) {
+    const closing = { id: `old-${i}`, settlement: settlementOf(1), admittedMs: 1, direct: false }
+    await past.add({ account: accountOf(), closing, heldMicroUsd: 1 }, true)
+    past.taken(closing.id, 'elsewhere', 0)
+  }
+  past.commit()
+  past.close()
+  const node = Node.start(directory, server, account.organization)
+  try {
+    await node.ask('health')
+    node.limit('0')
+    let told = await node.ask('settle')
+    while (told.complaint === undefined) told = await node.ask('health')
+    const before = told.beats
+    while (told.beats < before + 4) told = await node.ask('health')
+    expect(told).toMatchObject({ ready: true, complaint: expect.stringMatching(/disk|full|I\/O/i) })
+    await node.ask('settle')
+    await until(async () => (await totals(server, account)).spent === 20 * 70)
+    node.limit('unlimited')
+    while (told.complaint !== undefined || told.pending > 0) told = await node.ask('health')
+    await node.ask('settle')
+    expect(await node.end()).toBe(0)
+  } finally {
+    node.kill()
+  }
+  expect(await totals(server, account)).toEqual({ spent: 30 * 70, held: 0, live: 0 })
+  // Everything is in the log, once; what had been taken long before is gone.
+  const log = new Outbox(directory)
+  expect(log.count()).toEqual({ pending: 0, givenUp: 0 })
+  log.reopen(0)
+  log.commit()
+  const ids = log.pending(100, true).map(({ entry }) => entry.closing.id)
+  expect([ids.length, new Set(ids).size, ids.filter((id) => id.startsWith('old-'))]).toEqual([30, 30, []])
+  log.close()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+/** A file that cannot be read for a while. */
+class FailingOutbox extends Outbox {
+  failing = false
+
+  override pending(most: number, early?: boolean) {
+    if (this.failing) throw new Error('disk I/O error')
+    return super.pending(most, early)
+  }
+}
+
+test('a beat that fails is told of, and the next one that does not takes it back', async () => {
+  await using server = await RedisServer.start()
+  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  const link = new RedisLink({ kind: 'single', url: server.socket })
+  await link.start()
+  const outbox = new FailingOutbox(directory)
+  const ledger = new RedisLedger(link, outbox, 'refuse')
+  outbox.failing = true
+  await until(() => ledger.health().complaint === 'disk I/O error')
+  const account = accountOf()
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))
+  expect(ledger.health()).toMatchObject({ ready: true, complaint: 'disk I/O error' })
+  outbox.failing = false
+  await until(() => ledger.health().complaint === undefined)
+  expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
+  await ledger.close()
+  rmSync(directory, { recursive: true, force: true })
+})

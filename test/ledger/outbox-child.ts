@@ -1,0 +1,43 @@
+/**
+ * A node whose disk the test fills: argv names the directory and the socket of Redis. A line on stdin is a word of the test's, a line on stdout its
+ * answer: how the ledger is, and how often its beat has come.
+ */
+
+import { Outbox } from '../../src/ledger/outbox.ts'
+import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { RedisLink } from '../../src/ledger/redis/link.ts'
+import { accountOf, holdOf, settlementOf } from './conformance.ts'
+
+// As the program does: what nobody caught ends it.
+process.on('unhandledRejection', (error) => {
+  console.error(error)
+  process.exit(3)
+})
+const [directory = '', url = '', organization = ''] = process.argv.slice(2)
+const account = { ...accountOf(), organization }
+const link = new RedisLink({ kind: 'single', url })
+await link.start()
+let beats = 0
+const time = {
+  now: Date.now,
+  every: (ms: number, call: () => void) => {
+    const timer = setInterval(() => {
+      if (ms === 250) beats += 1
+      call()
+    }, ms)
+    return () => clearInterval(timer)
+  },
+}
+const ledger = new RedisLedger(link, new Outbox(directory), 'refuse', time)
+
+async function settle(): Promise<void> {
+  for (let i = 0; i < 10; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))
+}
+
+for await (const line of console) {
+  if (line === 'settle') await settle()
+  if (line === 'end') break
+  console.log(JSON.stringify({ beats, ...ledger.health() }))
+}
+await ledger.close()
+process.exit(0)

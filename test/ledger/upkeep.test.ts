@@ -1,0 +1,132 @@
+/** What a gateway does about organisations that have very many keys in Redis: lets go of those that are over, and raises the alarm once. */
+
+import { afterEach, expect, test } from 'bun:test'
+import type { Redis } from 'ioredis'
+import type { KeyRecord } from '../../src/ledger/key-store.ts'
+import type { Account } from '../../src/ledger/ledger.ts'
+import { ORGANIZATIONS_KEY, RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { RedisKeyStore } from '../../src/ledger/redis/keys.ts'
+import { FIELDS_ALARM, type Size, Upkeep } from '../../src/ledger/redis/upkeep.ts'
+import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { RedisServer } from './redis-server.ts'
+
+const DAY_MS = 86_400_000
+const open: { close(): unknown }[] = []
+
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+})
+
+/** Fields of keys that nobody knows: nothing is ever done about them. */
+async function fill(client: Redis, organization: string, count: number): Promise<void> {
+  await client.sadd(ORGANIZATIONS_KEY, organization)
+  await client.eval(
+    "for i = 1, ARGV[1] do redis.call('HSET', KEYS[1], 'kunknown' .. i, 'x') end",
+    1,
+    redisKey(organization, 'scopes'),
+    count,
+  )
+}
+
+function upkeepOf(server: RedisServer, configured: readonly string[] = []) {
+  const looked: (readonly Size[])[] = []
+  const alarms: Size[] = []
+  const upkeep = new Upkeep(server.client(), {
+    isConfigured: (_, key) => configured.includes(key),
+    looked: (sizes) => looked.push(sizes),
+    alarmed: (size) => alarms.push(size),
+  })
+  open.push(upkeep)
+  return { upkeep, looked, alarms }
+}
+
+test('the alarm is raised at the limit, of that organisation alone, and once until it was below again', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const { upkeep, looked, alarms } = upkeepOf(server)
+  await upkeep.look()
+  expect([looked, alarms]).toEqual([[[]], []])
+  await fill(client, 'many', FIELDS_ALARM - 1)
+  await fill(client, 'few', 3)
+  await upkeep.look()
+  expect(alarms).toEqual([])
+  await client.hset(redisKey('many', 'scopes'), 'kone-more', 'x')
+  for (let i = 0; i < 3; i++) await upkeep.look()
+  expect(alarms).toEqual([{ organization: 'many', fields: FIELDS_ALARM }])
+  expect(looked.at(-1)).toEqual([
+    { organization: 'few', fields: 3 },
+    { organization: 'many', fields: FIELDS_ALARM },
+  ])
+  await client.hdel(redisKey('many', 'scopes'), 'kone-more')
+  await upkeep.look()
+  await client.hset(redisKey('many', 'scopes'), 'kone-more', 'x')
+  await upkeep.look()
+  expect(alarms).toHaveLength(2)
+  client.disconnect()
+})
+
+/** What is made of a key of an organisation: when it was last used, and whether a request of it runs. */
+async function used(client: Redis, organization: string, key: string, agoMs: number, runs = false): Promise<Account> {
+  const account = { ...accountOf(), organization, key }
+  const at = Date.now() - agoMs
+  const book = new RedisBook(client, client, () => at, `local now = ${at}\n`)
+  const hold = holdOf(100)
+  await book.reserve(account, hold)
+  if (!runs) await book.settle(account, { id: hold.id, settlement: settlementOf(70), admittedMs: at, direct: false })
+  return account
+}
+
+test('keys that were revoked or have expired are let go of a day after their last request; every other stays, and what was spent', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = await RedisKeyStore.open({ kind: 'single', url: server.socket })
+  open.push(store)
+  const organization = 'acme'
+  const record = (id: string, more: Partial<KeyRecord> = {}): KeyRecord => ({
+    ...{ id, organization, sha256: 'ab', shown: 'gwk', createdMs: 1, ...more },
+  })
+  const old = 1.5 * DAY_MS
+  const cases = {
+    revoked: { record: record('revoked', { revokedMs: 1 }), agoMs: old, stays: false },
+    expired: { record: record('expired', { expiresAtMs: 2 }), agoMs: old, stays: false },
+    'in-use': { record: record('in-use'), agoMs: old, stays: true },
+    'not-yet-expired': {
+      record: record('not-yet-expired', { expiresAtMs: Date.now() + DAY_MS }),
+      agoMs: old,
+      stays: true,
+    },
+    'revoked-lately': { record: record('revoked-lately', { revokedMs: 1 }), agoMs: 0.9 * DAY_MS, stays: true },
+    'revoked-and-running': {
+      record: record('revoked-and-running', { revokedMs: 1 }),
+      agoMs: old,
+      stays: true,
+      runs: true,
+    },
+    configured: { record: record('configured', { revokedMs: 1 }), agoMs: old, stays: true },
+    elsewhere: {
+      record: record('elsewhere', { organization: 'other', revokedMs: 1 }),
+      agoMs: old,
+      stays: true,
+    },
+  } as const
+  for (const [key, { record, agoMs, ...more }] of Object.entries(cases)) {
+    await store.create(record)
+    await used(client, organization, key, agoMs, 'runs' in more)
+  }
+  const before = await client.hget(redisKey(organization, 'scopes'), '')
+  const { upkeep } = upkeepOf(server, ['configured'])
+  const kept = async () => {
+    const there = await client.hmget(redisKey(organization, 'scopes'), ...Object.keys(cases).map((key) => `k${key}`))
+    return Object.keys(cases).filter((_, i) => there[i] !== null)
+  }
+  // Where there is little, nobody looks.
+  await client.sadd(ORGANIZATIONS_KEY, organization)
+  await upkeep.look()
+  expect(await kept()).toEqual(Object.keys(cases))
+  await fill(client, organization, 1000)
+  await upkeep.look()
+  expect(await kept()).toEqual(Object.entries(cases).flatMap(([key, { stays }]) => (stays ? [key] : [])))
+  expect(await client.hget(redisKey(organization, 'scopes'), '')).toBe(before)
+  expect(await client.hlen(redisKey(organization, 'scopes'))).toBe(1000 + 6 + 2)
+  client.disconnect()
+})
