@@ -45,7 +45,14 @@ async function metricsOf(figures: AdminParts['figures']): Promise<Metrics> {
 /** Listens on the admin port: alone, so that a second program there is noticed. Throws what `Bun.serve` throws. */
 export function openAdmin(address: { readonly host: string; readonly port: number }, parts: AdminParts): Admin {
   const app = createAdmin(parts)
-  const server = Bun.serve({ hostname: address.host, port: address.port, development: false, fetch: app.fetch })
+  const server = Bun.serve({
+    hostname: address.host,
+    port: address.port,
+    // Said aloud: with `development: false` alone Bun shares the port with whoever else does.
+    reusePort: false,
+    development: false,
+    fetch: app.fetch,
+  })
   return {
     address: { host: address.host, port: server.port ?? address.port },
     stop: () => server.stop(true),

@@ -31,6 +31,9 @@ export function parseFlags(args: readonly string[], help: string, options: Parse
       process.stdout.write(help)
       return { code: exit.done }
     }
+    // An unset variable of a script: nothing of it is a name, a number or a file.
+    const empty = Object.entries<unknown>(values).find(([, value]) => value === '')
+    if (empty !== undefined) throw new Error(missing(`--${empty[0]}`))
     const flags: Record<string, string | boolean | undefined> = {}
     for (const [name, value] of Object.entries(values)) if (!Array.isArray(value)) flags[name] = value
     return { flags }
@@ -43,5 +46,12 @@ export function parseFlags(args: readonly string[], help: string, options: Parse
 /** Node's messages go on to explain how to pass such an argument on; the first sentence says what is wrong. */
 function firstSentence(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
+  // "Option '--by' argument is ambiguous": another flag stands where its value should.
+  const flag = /^Option '(?:-\w, )?(--[\w-]+)[^']*' argument (?:is ambiguous|missing)/.exec(message)?.[1]
+  if (flag !== undefined) return missing(flag)
   return (message.split(/\.\s|\n/)[0] ?? message).replace(/\.$/, '')
+}
+
+function missing(flag: string): string {
+  return `${flag} needs a value`
 }

@@ -1,7 +1,7 @@
 /** This request's reservation: grows while the answer runs, settled once on every way out. */
 
 import type { Ttl } from '../catalog/catalog.ts'
-import { Failure } from '../core/error.ts'
+import { Failure, failures } from '../core/error.ts'
 import type { Price } from '../core/money.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Usage } from '../core/usage.ts'
@@ -53,6 +53,7 @@ export class Held implements AsyncDisposable, Ticking {
   private extendedMs = performance.now()
   private isRevoked: () => boolean = () => false
   private cut: () => void = () => {}
+  private cutFor: string | undefined
 
   private constructor(
     private readonly ledger: Ledger,
@@ -92,6 +93,11 @@ export class Held implements AsyncDisposable, Ticking {
     this.cut = cut
   }
 
+  /** The code of what a stream was last told to end for, for its log line; absent where it never was. */
+  get refusedFor(): string | undefined {
+    return this.cutFor
+  }
+
   /**
    * Another candidate is to be asked, which may be dearer. False where a limit does not allow the difference, or the ledger cannot be
    * asked: then that candidate is not to be. What was held before stays held.
@@ -122,9 +128,16 @@ export class Held implements AsyncDisposable, Ticking {
     this.extendedMs = nowMs
     const used = this.progress()?.usage
     const soFar = used === undefined ? NOTHING : amounts(used.input, used.output, this.quote)
-    if (this.isRevoked()) this.cut()
+    if (this.isRevoked()) this.refuse('unauthenticated')
     const grown = this.ledger.extend(this.reservation, soFar, slice(this.quote, soFar.outputTokens))
-    grown.then((granted) => granted || !cutsOnRefusal(this.reservation.account) || this.cut()).catch(letPass)
+    grown
+      .then((granted) => granted || !cutsOnRefusal(this.reservation.account) || this.refuse('quota_exhausted'))
+      .catch(letPass)
+  }
+
+  private refuse(why: 'unauthenticated' | 'quota_exhausted'): void {
+    this.cutFor ??= failures[why].code ?? undefined
+    this.cut()
   }
 
   /** Ends the reservation with what was really used: nothing, where no provider's answer is to be paid. Later calls change nothing. */

@@ -233,7 +233,7 @@ class Walk {
     } catch (error) {
       this.gateway.report(error, trace.requestId)
     } finally {
-      trace.end(outcome)
+      trace.end(outcome, outcome === 'refused' ? held.refusedFor : undefined)
       flight.land()
     }
   }

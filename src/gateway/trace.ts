@@ -86,8 +86,8 @@ export class Trace {
     this.failure = failure.code ?? failure.failure
   }
 
-  /** Writes the line; only the first call does. */
-  end(outcome: Outcome): void {
+  /** Writes the line; only the first call does. `cutFor` is the code of what ended a stream that had begun well. */
+  end(outcome: Outcome, cutFor?: string): void {
     if (this.written) return
     this.written = true
     const { charged } = this
@@ -112,7 +112,7 @@ export class Trace {
       usage: charged === undefined ? undefined : charged.estimated ? 'estimated' : 'provider',
       cost_micro_usd: charged?.costMicroUsd,
       outcome,
-      error: unseen ? undefined : this.failure,
+      error: unseen ? undefined : (this.failure ?? cutFor),
     })
   }
 

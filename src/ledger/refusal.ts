@@ -75,14 +75,12 @@ function spendWords(
   if (hold.amounts.costMicroUsd > most) {
     return `This request may cost ${dollars(hold.amounts.costMicroUsd)}, more than ${limit}. Waiting does not help.`
   }
-  if (waitMs === undefined) return `${capital(limit)} is used up. It does not renew.`
+  // Running requests hold a part of what is taken, so that none of it need be spent: to say "used up" would often be wrong.
+  const left = `This request may cost ${dollars(hold.amounts.costMicroUsd)}, more than is left of ${limit}`
+  if (waitMs === undefined) return `${left}. The limit does not renew.`
   // Windows end at midnight UTC, whichever clock is a little off.
   const renewsAt = new Date(Math.round((nowMs + waitMs) / DAY_MS) * DAY_MS)
-  return `${capital(limit)} is used up. It renews at ${renewsAt.toISOString().slice(0, 19)}Z.`
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1)
+  return `${left}. The limit renews at ${renewsAt.toISOString().slice(0, 19)}Z.`
 }
 
 /** Micro-dollars as dollars, to the cent or as far as there are digits: `$5.00`, `$0.000125`. */

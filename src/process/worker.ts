@@ -9,6 +9,7 @@ import { explain } from './address.ts'
 import { descriptorLimit, isCrowded } from './descriptors.ts'
 import { drain } from './drain.ts'
 import { beginUpkeep, isLedgerProblem, openLedger, watchedKeyStore } from './ledger.ts'
+import { LedgerWatch } from './ledger-watch.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
 import { Service, UnusableConfiguration } from './parts.ts'
@@ -50,6 +51,7 @@ class Worker {
   private preparations = 0
   private readonly claims = new Claims((id, target) => tell({ type: 'claim', id, target }))
   private stopKeys: () => Promise<void> = () => Promise.resolve()
+  private watch: LedgerWatch | undefined
   private stopUpkeep: () => void = () => {}
   private readonly cutNow = Promise.withResolvers<void>()
 
@@ -107,6 +109,7 @@ class Worker {
       const claim = config.workers === 1 ? undefined : this.claims.ask
       service = new Service(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
       this.stopKeys = await watchKeys(config, service)
+      this.watch = new LedgerWatch(ledger, this.log.logger, worker)
       // One of the machine looks after what Redis holds.
       if (worker === 0) this.stopUpkeep = await this.upkeep(config, service)
     } catch (error) {
@@ -128,6 +131,7 @@ class Worker {
       tell({ type: 'failed', reason: explain(address, error) })
       return
     }
+    this.watch.start()
     const limit = descriptorLimit()
     setInterval(() => {
       service.state.crowded = isCrowded(limit)
@@ -199,6 +203,7 @@ class Worker {
       })
       if (end === 'cut') this.log.logger.warn({ worker }, 'running requests were cut')
       await this.stopKeys()
+      this.watch?.stop()
       this.stopUpkeep()
       await service.close()
     }

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { createAdmin } from '../../src/admin/app.ts'
+import { createAdmin, openAdmin } from '../../src/admin/app.ts'
 
 const figures = () => ({ targets: [], workers: { configured: 1, ready: 1 } })
 
@@ -37,4 +37,14 @@ test('what goes wrong inside is 500 and says nothing of it', async () => {
   const answer = await ask(() => Promise.reject(new Error('inside')), '/readyz')
   expect(answer.status).toBe(500)
   expect(JSON.stringify(answer.body)).not.toContain('inside')
+})
+
+test('the port is its own: a second program is not let in beside it', async () => {
+  const parts = { reasons: well, figures }
+  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, parts)
+  try {
+    expect(() => openAdmin(admin.address, parts)).toThrow(expect.objectContaining({ code: 'EADDRINUSE' }))
+  } finally {
+    await admin.stop()
+  }
 })

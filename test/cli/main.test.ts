@@ -58,6 +58,15 @@ for (const [name, args] of [
   })
 }
 
+test.each([
+  ['--config', ['check', '--config']],
+  ['--by', ['usage', '--by', '--json']],
+  ['--config', ['usage', '--config=']],
+  ['--key', ['explain', '--model', 'm', '--key', '']],
+])('%s without a value, or with an empty one, is named', async (flag, args) => {
+  expect(await weir(...args)).toEqual({ code: 2, stdout: '', stderr: `weir: ${flag} needs a value (see --help)\n` })
+})
+
 test('version is one line', async () => {
   const { code, stdout, stderr } = await weir('version')
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })

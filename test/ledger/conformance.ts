@@ -122,6 +122,17 @@ export function conformance(installation: Installation): void {
       expect(await ledger.settle(reservation, settlementOf(250))).toBe('settled')
     })
 
+    test('what costs nothing passes a budget that is used up, and one that is overdrawn', async () => {
+      const account = accountOf(spend({ day: 100 }), spend({ total: 100 }))
+      const reservation = await ledger.reserve(account, holdOf(100))
+      const free = { ...holdOf(0), floorMicroUsd: 0 }
+      await ledger.settle(await ledger.reserve(account, free), settlementOf(0))
+      expect(await ledger.settle(reservation, settlementOf(250))).toBe('settled')
+      await ledger.settle(await ledger.reserve(account, { ...holdOf(0), floorMicroUsd: 0 }), settlementOf(0))
+      expect((await refused(ledger, account, holdOf(1))).failure).toBe('quota_exhausted')
+      expect((await standings(account)).organization.live).toBe(0)
+    })
+
     describe('refusals', () => {
       test('a rate: which, of whom, and when to come back', async () => {
         const account = accountOf({ requestsPerMinute: 2 })
@@ -170,13 +181,15 @@ export function conformance(installation: Installation): void {
           'insufficient_quota',
           undefined,
         ])
-        expect(total.message).toBe("The total spend limit of $1.50 for key 'ci' is used up. It does not renew.")
+        expect(total.message).toBe(
+          "This request may cost $0.000001, more than is left of the total spend limit of $1.50 for key 'ci'. The limit does not renew.",
+        )
         const other = { ...account, key: 'other', keyLimits: {} }
         await ledger.reserve(other, holdOf(3_500_000))
         const day = await refused(ledger, other, holdOf(1))
         const midnight = new Date((dayOf(Date.now()) + 1) * 86_400_000).toISOString().slice(0, 19)
         expect(day.message).toBe(
-          `The daily spend limit of $5.00 for organisation '${account.organization}' is used up. It renews at ${midnight}Z.`,
+          `This request may cost $0.000001, more than is left of the daily spend limit of $5.00 for organisation '${account.organization}'. The limit renews at ${midnight}Z.`,
         )
         const large = await refused(ledger, other, holdOf(5_000_001))
         expect(large.message).toContain('This request may cost $5.000001, more than the daily spend limit of $5.00')

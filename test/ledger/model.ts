@@ -342,7 +342,7 @@ export class Model {
         most: number | undefined,
         end: number,
       ) => {
-        if (BigInt(budget.spent) + BigInt(budget.held) + BigInt(cost) <= BigInt(most ?? MOST)) return
+        if (cost === 0 || BigInt(budget.spent) + BigInt(budget.held) + BigInt(cost) <= BigInt(most ?? MOST)) return
         all.push({
           ...{ scope, limit, wait: cost > (most ?? MOST) ? Number.POSITIVE_INFINITY : Math.max(1, end - now) },
           held: BigInt(budget.spent) + BigInt(cost) <= BigInt(most ?? MOST),

@@ -61,6 +61,7 @@ export const luaMutants: readonly Mutant[] = [
   [RESERVE, 'if wait <= longest then', 'if wait < longest then'],
   [RESERVE, 'wanted > limit and math.huge', 'wanted >= limit and math.huge'],
   [RESERVE, 'scope[LIVE] + 1 > places', 'scope[LIVE] > places'],
+  [RESERVE, 'if cost > 0 and not has_room', 'if not has_room'],
   [RESERVE, 'max(1, ends[b] - now)', 'ends[b] - now'],
   [
     RESERVE,
@@ -109,6 +110,7 @@ export const memoryMutants: readonly Mutant[] = [
   [SCOPE, 'costMicroUsd <= limit - budget.spent - budget.held', 'costMicroUsd <= limit - budget.spent'],
   [SCOPE, 'costMicroUsd <= limit - budget.spent - budget.held', 'costMicroUsd < limit - budget.spent - budget.held'],
   [SCOPE, 'amount > perMinute ? Number', 'amount >= perMinute ? Number'],
+  [SCOPE, 'if (cost === 0) return', ''],
   [SCOPE, 'scope.live + 1 > places', 'scope.live > places'],
   [SCOPE, 'return Math.max(1, endMs - now)', 'return endMs - now'],
   [SCOPE, 'if (limits.tokensPerMinute !== undefined) scope.tokens += tokens', 'scope.tokens += tokens'],

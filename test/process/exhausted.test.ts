@@ -83,7 +83,7 @@ test.each(['embedded', 'redis'])('%s: growth that is refused, and what is held f
   const broken = await cut.answer()
   expect([broken.status, broken.end, broken.text.includes('[DONE]')]).toEqual([200, 'cut', false])
   const line = await gateway.line((one) => one['key'] === 'k-cut')
-  expect(line).toMatchObject({ outcome: 'refused', usage: 'estimated', streamed: true })
+  expect(line).toMatchObject({ outcome: 'refused', error: 'insufficient_quota', usage: 'estimated', streamed: true })
   const told = await audited(gateway, 'cut')
   expect(told).toMatchObject({ ended: 'settled', outcome: 'refused', cost_micro_usd: line['cost_micro_usd'] })
   expect(Number(told['cost_micro_usd'])).toBeGreaterThan(5_000_000)

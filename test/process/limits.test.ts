@@ -33,15 +33,15 @@ const words: Readonly<Record<string, { readonly says: RegExp; readonly type: str
     type: 'concurrent_requests',
   },
   day: {
-    says: /^The daily spend limit of \$0\.15 for (.+) is used up\. It renews at \d{4}-\d\d-\d\dT00:00:00Z\.$/,
+    says: /^This request may cost \$0\.\d+, more than is left of the daily spend limit of \$0\.15 for (.+)\. The limit renews at \d{4}-\d\d-\d\dT00:00:00Z\.$/,
     type: 'insufficient_quota',
   },
   month: {
-    says: /^The monthly spend limit of \$0\.15 for (.+) is used up\. It renews at \d{4}-\d\d-01T00:00:00Z\.$/,
+    says: /^This request may cost \$0\.\d+, more than is left of the monthly spend limit of \$0\.15 for (.+)\. The limit renews at \d{4}-\d\d-01T00:00:00Z\.$/,
     type: 'insufficient_quota',
   },
   total: {
-    says: /^The total spend limit of \$0\.15 for (.+) is used up\. It does not renew\.$/,
+    says: /^This request may cost \$0\.\d+, more than is left of the total spend limit of \$0\.15 for (.+)\. The limit does not renew\.$/,
     type: 'insufficient_quota',
   },
 }

@@ -141,7 +141,7 @@ describe('keys made while the gateway runs', () => {
       }
       for (const node of nodes) {
         const line = await node.line((one) => one['key'] === 'laptop' && one['streamed'] === true)
-        expect(line).toMatchObject({ status: 200, outcome: 'refused', usage: 'estimated' })
+        expect(line).toMatchObject({ status: 200, outcome: 'refused', error: 'invalid_api_key', usage: 'estimated' })
         expect(Number(line['cost_micro_usd'])).toBeGreaterThan(0)
         expect(Number(line['total_ms'])).toBeLessThan(20_000)
         expect(node.lines.filter((one) => one['key'] === 'phone' && one['streamed'] === true)).toEqual([])

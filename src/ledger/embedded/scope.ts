@@ -59,8 +59,10 @@ export function check(scope: ScopeState, limits: Limits, demand: Demand, now: nu
   if (places !== undefined && scope.live + 1 > places) {
     refuse('concurrent_requests', places < 1 ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS)
   }
-  const [day, month, total] = budgetLimits(limits)
   const cost = demand.costMicroUsd
+  // What costs nothing passes a budget that is overdrawn as it does one that is used up to the last micro-dollar.
+  if (cost === 0) return
+  const [day, month, total] = budgetLimits(limits)
   const budgets = scope.budgets
   if (!hasRoom(budgets[0], day, cost))
     refuse('day', cost > day ? Number.POSITIVE_INFINITY : until(dayEndMs(budgets[0].window), now))

@@ -67,7 +67,7 @@ for s = 1, 2 do
   local ends = { (scope[DAY] + 1) * DAY_MS, month_start_ms(scope[MONTH] + 1), math.huge }
   for b = 1, 3 do
     local limit = most(limits[s], b)
-    if not has_room(scope, BUDGETS[b], limit, cost) then
+    if cost > 0 and not has_room(scope, BUDGETS[b], limit, cost) then
       refuse(s, 3 + b, cost > limit and math.huge or max(1, ends[b] - now), cost <= limit - scope[BUDGETS[b] + SPENT])
     end
   end
