@@ -43,6 +43,8 @@ interface Lasting {
   readonly breaker: Breaker
   readonly affinity: Affinity
   readonly stored: () => Stored
+  /** Whether the configuration that is served has a key of this id that may be used. */
+  readonly serves: (organization: string, key: string) => boolean
 }
 
 /** The inference API of one worker. A reload swaps what it serves; running requests keep what they took. */
@@ -78,7 +80,7 @@ export class Service {
     const { logger } = log
     const stored = () => this.stored
     this.state = {
-      current: buildParts(config, adapters, { ledger, logger, memory, breaker, affinity, stored }),
+      current: buildParts(config, adapters, { ledger, logger, memory, breaker, affinity, stored, serves: this.serves }),
       inFlight: new InFlight(),
       log: (line) => log.request(line),
       draining: false,
@@ -99,7 +101,7 @@ export class Service {
     const same = config.responses.rememberItemsSeconds === this.config.responses.rememberItemsSeconds
     const memory = same ? this.memory : itemMemory(config, sealerOf(config))
     const stored = () => this.stored
-    const lasting = { ledger, logger, memory, breaker, affinity, stored }
+    const lasting = { ledger, logger, memory, breaker, affinity, stored, serves: this.serves }
     this.prepared = { config, memory, parts: buildParts(config, adapters, lasting) }
   }
 
@@ -127,6 +129,11 @@ export class Service {
     return found?.keys.some(({ id }) => id === key) ?? false
   }
 
+  private readonly serves = (organization: string, key: string): boolean => {
+    const found = this.config.organizations.find(({ id }) => id === organization)
+    return found?.keys.some(({ id, disabled }) => id === key && !disabled) ?? false
+  }
+
   /** Which targets are not well. */
   rests(): readonly Rest[] {
     return this.breaker.rests()
@@ -152,10 +159,10 @@ export class Service {
 }
 
 function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeParts {
-  const { ledger, logger, memory, breaker, affinity, stored } = lasting
+  const { ledger, logger, memory, breaker, affinity, stored, serves } = lasting
   const catalog = Catalog.from(config)
   const sealer = sealerOf(config)
-  const keys = new Keys(catalog, stored)
+  const keys = new Keys(catalog, stored, serves)
   return {
     catalog,
     keys,

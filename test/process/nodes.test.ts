@@ -1,6 +1,7 @@
 /** Two nodes on one real Redis: one budget, and keys that both know. And what one node with the embedded ledger shares of that. */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { readFile, writeFile } from 'node:fs/promises'
 import type { JsonObject } from '../../src/core/json.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
@@ -149,6 +150,25 @@ describe('keys made while the gateway runs', () => {
       for (const caller of streams) caller.close()
     },
   )
+})
+
+test('a key of the configuration that a reload takes away or disables ends its streams at their next extension', async () => {
+  await using upstream = await Upstream.start()
+  const keys = ['gone', 'disabled', 'kept'].map((id) => ({ id, key: `key-of-the-one-${id}` }))
+  await using node = await start(upstream, { organizations: [{ id: 'acme', keys }] })
+  const streams = await Promise.all(keys.map(({ key }) => stream(node, key)))
+  const left = keys.slice(1).map((key) => ({ ...key, disabled: key.id === 'disabled' }))
+  const config: JsonObject = JSON.parse(await readFile(node.configFile, 'utf8'))
+  await writeFile(node.configFile, JSON.stringify({ ...config, organizations: [{ id: 'acme', keys: left }] }))
+  node.signal('SIGHUP')
+  const [gone, disabled, kept] = streams
+  expect([(await gone?.answer())?.end, (await disabled?.answer())?.end]).toEqual(['cut', 'cut'])
+  const lines = await Promise.all(
+    ['gone', 'disabled'].map((id) => node.line((one) => one['key'] === id && one['msg'] === 'request')),
+  )
+  for (const line of lines) expect(line).toMatchObject({ outcome: 'refused', error: 'invalid_api_key' })
+  expect(node.lines.filter((one) => one['key'] === 'kept')).toEqual([])
+  kept?.close()
 })
 
 /** A stream that has begun and does not end by itself. */
