@@ -1,21 +1,35 @@
-/** So much at once and no more; the rest waits its turn. */
+/**
+ * So much at once and no more; the rest waits its turn. Where much waits more goes at once: what is begun must end as fast as it comes, or
+ * it would wait longer and longer.
+ */
+
+/** For so many that wait there is a lane more. */
+const WAITING_A_LANE = 8
 
 export class Lanes {
   private taken = 0
   private readonly waiting: (() => void)[] = []
 
-  constructor(private readonly most: number) {}
+  constructor(private readonly least: number) {}
 
   /** Runs a call as soon as a lane is free, in the order of asking. */
   async run<T>(call: () => Promise<T> | T): Promise<T> {
-    if (this.taken < this.most) this.taken += 1
-    else await new Promise<void>((resolve) => this.waiting.push(resolve))
+    await new Promise<void>((resolve) => {
+      this.waiting.push(resolve)
+      this.admit()
+    })
     try {
       return await call()
     } finally {
-      const next = this.waiting.shift()
-      if (next === undefined) this.taken -= 1
-      else next()
+      this.taken -= 1
+      this.admit()
+    }
+  }
+
+  private admit(): void {
+    while (this.waiting.length > 0 && this.taken < Math.max(this.least, this.waiting.length / WAITING_A_LANE)) {
+      this.taken += 1
+      this.waiting.shift()?.()
     }
   }
 }
