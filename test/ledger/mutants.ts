@@ -96,6 +96,7 @@ export const luaMutants: readonly Mutant[] = [
 ]
 
 const MEMORY = 'embedded/book.ts'
+const LIMITS = 'embedded/limits.ts'
 const SCOPE = 'embedded/scope.ts'
 const RESERVATION = 'embedded/reservation.ts'
 
@@ -132,7 +133,7 @@ export const memoryMutants: readonly Mutant[] = [
   [MEMORY, "state === 'lost' ? lostMs : endedMs", 'endedMs'],
   [MEMORY, 'Math.min(window, admission[i] ?? 0)', 'admission[i] ?? 0'],
   [MEMORY, 'reservation.dueMs > now', 'reservation.dueMs >= now'],
-  [MEMORY, 'if (wait <= longest) return', 'if (wait < longest) return'],
+  [LIMITS, 'if (wait <= longest) return', 'if (wait < longest) return'],
   [RESERVATION, ' || budget.window !== windows?.[j]', ''],
   [RESERVATION, 'isLive ? -unposted(reservation) : 0', '-unposted(reservation)'],
   [

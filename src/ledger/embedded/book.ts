@@ -3,19 +3,14 @@
  * `redis/*.lua` are the same verbs, line by line; one law holds both to one model.
  */
 
-import type { Limits } from '../../core/money.ts'
-import { tighter } from '../allowance.ts'
 import {
-  type Allowances,
   type Book,
   type CancelReply,
   type Closing,
   checkAmounts,
   type ExtendReply,
   type FiguresOf,
-  type Refusal,
   type ReserveReply,
-  type ScopeName,
   type SettleReply,
   TERMS,
   type Terms,
@@ -26,6 +21,7 @@ import type { EndKind } from '../log-rows.ts'
 import { minusUsage, type UsageFigures } from '../usage-log.ts'
 import { dayOf, monthOf } from '../window.ts'
 import { Deadlines } from './deadlines.ts'
+import { allowances, firstRefusal, limitsOf } from './limits.ts'
 import {
   correctTokens,
   free,
@@ -37,8 +33,8 @@ import {
   type Pair,
   sum,
 } from './reservation.ts'
-import { advance, allowance, check, giveBack, use } from './scope.ts'
-import { AMOUNT_MAX, barred, copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './state.ts'
+import { advance, giveBack, use } from './scope.ts'
+import { barred, copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './state.ts'
 
 /** The one clock of a book, in milliseconds since 1970. It may step; windows roll only while it is trusted. */
 export interface Clock {
@@ -329,45 +325,3 @@ export class MemoryBook implements Book {
 }
 
 type RecordEnd = 'settled' | 'lost' | 'cancelled'
-
-function limitsOf(account: Account): Pair<Limits> {
-  return [account.organizationLimits, account.keyLimits]
-}
-
-/** Of all limits that refuse, the one that will do so longest; the first of equals. */
-function firstRefusal(
-  scopes: Pair<ScopeState>,
-  limits: Pair<Limits>,
-  demand: { readonly tokens: number; readonly costMicroUsd: number },
-  now: number,
-): Refusal | undefined {
-  let longest = 0
-  let refusal: Refusal | undefined
-  for (const [i, scope] of scopes.entries()) {
-    const name: ScopeName = i === 0 ? 'organization' : 'key'
-    check(scope, limits[i] ?? {}, demand, now, (limit, wait) => {
-      if (wait <= longest) return
-      longest = wait
-      refusal = {
-        scope: name,
-        limit,
-        waitMs: Number.isFinite(wait) ? Math.min(AMOUNT_MAX, Math.ceil(wait)) : undefined,
-      }
-    })
-  }
-  return refusal
-}
-
-function allowances(scopes: Pair<ScopeState>, limits: Pair<Limits>): Allowances {
-  const [organization, key] = scopes
-  return {
-    requests: tighter(
-      allowance(organization.requests, limits[0].requestsPerMinute),
-      allowance(key.requests, limits[1].requestsPerMinute),
-    ),
-    tokens: tighter(
-      allowance(organization.tokens, limits[0].tokensPerMinute),
-      allowance(key.tokens, limits[1].tokensPerMinute),
-    ),
-  }
-}
