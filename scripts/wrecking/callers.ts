@@ -15,8 +15,8 @@ const PATIENCE_MS = 60_000
 const PAUSE_MS = 60
 const REFUSED_PAUSE_MS = 200
 
-/** - `whole` every byte came · `cut` it broke off, or the caller left · `refused` an error came · `none` not even a status came · `wrong` what must never be */
-export type End = 'whole' | 'cut' | 'refused' | 'none' | 'wrong'
+/** - `whole` every byte came · `cut` it broke off, or the caller left · `refused` an error came · `drained` one came since the gateway ended · `none` not even a status came · `wrong` what must never be */
+export type End = 'whole' | 'cut' | 'refused' | 'drained' | 'none' | 'wrong'
 
 export interface Asked {
   readonly mark: string
@@ -69,7 +69,7 @@ async function one(load: Load, random: Random): Promise<Asked> {
     const answer = await caller.answer().finally(() => clearTimeout(late))
     const { status, text } = answer
     const isWhole = answer.end === 'whole' && (status !== 200 || !stream || text.includes(last))
-    const end = endOf(status, isWhole)
+    const end = endOf(status, isWhole, text)
     const what = end === 'wrong' ? `${status} ${answer.end} ${text.slice(-300)}` : ''
     return { ...asked, end, id: answer.header('x-request-id'), status, endedMs: performance.now(), what }
   } catch {
@@ -78,7 +78,8 @@ async function one(load: Load, random: Random): Promise<Asked> {
   }
 }
 
-function endOf(status: number, isWhole: boolean): End {
+function endOf(status: number, isWhole: boolean, text: string): End {
   if (status === 200) return isWhole ? 'whole' : 'cut'
+  if (status === 503 && isWhole && text.includes('shutting down')) return 'drained'
   return isWhole && (status === 429 || status === 503) ? 'refused' : 'wrong'
 }

@@ -43,6 +43,7 @@ export function judgeAnswers(verdict: Verdict, answers: Answers): void {
   judgeWhole(verdict, answers)
   judgeCut(verdict, answers)
   judgeRefused(verdict, answers)
+  judgeDrained(verdict, answers)
   const known = new Set(asked.map(({ id }) => id))
   verdict.check(`${known.size} requests have ids of their own`, known.size > 1)
 }
@@ -87,6 +88,19 @@ function judgeCut(verdict: Verdict, answers: Answers): void {
     `answers that broke off: ${cut.length} = ${cut.length - free.length} charged + ${free.length - unexplained.length} that ended with their gateway + ${unexplained.length}`,
     unexplained.length === 0,
     unexplained.map(({ id, mark }) => `${id} of ${mark} is charged ${answers.chargeOf(id ?? '')}`),
+  )
+}
+
+/** Who was told that the gateway ends, and for whom a provider had been asked by then, is charged something. */
+function judgeDrained(verdict: Verdict, answers: Answers): void {
+  const drained = answers.asked.filter(({ end }) => end === 'drained')
+  const asked = drained.filter(({ mark }) => answers.served.has(mark))
+  const free = asked.filter(({ id }) => (answers.chargeOf(id ?? '') ?? 0) === 0)
+  const unexplained = free.filter((one) => !diedAfter(answers, one, COMMIT_WINDOW_MS))
+  verdict.check(
+    `requests whose gateway ended before they had an answer: ${drained.length}; asked of the provider: ${asked.length} = ${asked.length - free.length} charged + ${free.length - unexplained.length} whose gateway was killed with them + ${unexplained.length}`,
+    unexplained.length === 0,
+    unexplained.map(({ id, mark }) => `${id} of ${mark} is charged nothing`),
   )
 }
 
