@@ -22,11 +22,11 @@ export class Keys {
   /** Keys that came from the store, so that a revoked one is told apart from one of the configuration. */
   private readonly fromStore = new WeakSet<Key>()
 
-  /** `isServed` tells whether the configuration that is served now, a later one perhaps, has a key that may be used. */
+  /** `isServed` tells whether the configuration that is served now, a later one perhaps, has an organisation, and a key that may be used. */
   constructor(
     private readonly catalog: Catalog,
     private readonly stored: () => Stored,
-    private readonly isServed: (organization: string, key: string) => boolean,
+    private readonly isServed: (organization: string, key?: string) => boolean,
   ) {
     this.configured = new KeyRing(catalog.credentials)
   }
@@ -50,7 +50,9 @@ export class Keys {
 
   /** True for a key that was accepted and no longer is: its running streams end at their next extension. */
   isRevoked(key: Key): boolean {
-    return !(this.fromStore.has(key) ? this.stored().ids.has(key.id) : this.isServed(key.organization.id, key.id))
+    const organization = key.organization.id
+    if (!this.fromStore.has(key)) return !this.isServed(organization, key.id)
+    return !this.stored().ids.has(key.id) || !this.isServed(organization)
   }
 
   /** Made anew where the store told something new. Keys of organisations that the configuration does not know are left out. */

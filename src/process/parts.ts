@@ -43,8 +43,8 @@ interface Lasting {
   readonly breaker: Breaker
   readonly affinity: Affinity
   readonly stored: () => Stored
-  /** Whether the configuration that is served has a key of this id that may be used. */
-  readonly serves: (organization: string, key: string) => boolean
+  /** Whether the configuration that is served has an organisation, and where a key is named, one of this id that may be used. */
+  readonly serves: (organization: string, key?: string) => boolean
 }
 
 /** The inference API of one worker. A reload swaps what it serves; running requests keep what they took. */
@@ -129,9 +129,10 @@ export class Service {
     return found?.keys.some(({ id }) => id === key) ?? false
   }
 
-  private readonly serves = (organization: string, key: string): boolean => {
+  private readonly serves = (organization: string, key?: string): boolean => {
     const found = this.config.organizations.find(({ id }) => id === organization)
-    return found?.keys.some(({ id, disabled }) => id === key && !disabled) ?? false
+    if (found === undefined || key === undefined) return found !== undefined
+    return found.keys.some(({ id, disabled }) => id === key && !disabled)
   }
 
   /** Which targets are not well. */

@@ -145,6 +145,7 @@ class Worker {
     return beginUpkeep(config, {
       isConfigured: (organization, key) => service.isConfigured(organization, key),
       looked: (sizes) => tell({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
+      denied: (why) => this.log.logger.warn({ why }, 'what Redis holds of the organisations cannot be looked at'),
       alarmed: ({ organization, fields }) =>
         this.log.logger.warn(
           { organization, fields, advice: MANY_FIELDS },

@@ -124,6 +124,11 @@ class FailingOutbox extends Outbox {
     if (this.failing) throw new Error('disk I/O error')
     return super.pending(most, early)
   }
+
+  override count() {
+    if (this.failing) throw new Error('disk I/O error')
+    return super.count()
+  }
 }
 
 test('a beat that fails is told of, and the next one that does not takes it back', async () => {

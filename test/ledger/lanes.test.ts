@@ -47,6 +47,19 @@ test('where many wait more run at once: what comes in goes out', async () => {
   await Promise.all(all)
 })
 
+test('however many wait, no more run at once than end in time', async () => {
+  const { begun, ends, all } = calls(new Lanes(4), 10_000)
+  await settled()
+  expect(begun).toHaveLength(256)
+  while (begun.length < 10_000) {
+    for (const end of ends.splice(0)) end()
+    await settled()
+    expect(ends.length).toBeLessThanOrEqual(256)
+  }
+  for (const end of ends) end()
+  await Promise.all(all)
+})
+
 test('one that fails makes room, too', async () => {
   const lanes = new Lanes(1)
   await expect(lanes.run(() => Promise.reject(new Error('no')))).rejects.toThrow('no')

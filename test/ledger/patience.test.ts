@@ -123,12 +123,16 @@ describe('a flood of them', () => {
     expect(waits.open).toBe(most)
     for (const reply of replies.slice(most)) expect(await reply).toBe(first)
     expect(asked()).toBe(0)
-    // Another key of the organisation waits for itself.
-    const other = patience.retry({ ...account, organization: 'other' }, first, ask)
+    // Who waits for another limit, or is of another organisation, waits for itself.
+    const { limit, scope } = first.refusal
+    const elsewhere = patience.retry(account, refused(true, limit === 'month' ? 'day' : 'month', scope), ask)
     await Bun.sleep(0)
     expect(waits.open).toBe(most + 1)
+    const other = patience.retry({ ...account, organization: 'other' }, first, ask)
+    await Bun.sleep(0)
+    expect(waits.open).toBe(most + 2)
     while (waits.open > 0) await waits.end()
-    await Promise.all([...replies, other])
+    await Promise.all([...replies, elsewhere, other])
     // They have gone: there is room again.
     const next = Array.from({ length: most }, () => patience.retry(account, first, ask))
     await Bun.sleep(0)

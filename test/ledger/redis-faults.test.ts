@@ -146,6 +146,7 @@ describe('rights', () => {
     ['-info', "Redis refuses weir: NOPERM this user has no permissions to run the 'info' command"],
     ['-evalsha', "Redis refuses weir: NOPERM this user has no permissions to run the 'evalsha' command"],
     ['-zrangebyscore', "can't run this command"],
+    ['-hlen', "Redis refuses weir: NOPERM this user has no permissions to run the 'hlen' command"],
     ['resetkeys', 'Redis refuses weir: NOPERM this user has no permissions to access one of the keys'],
   ])('never given, %s: refused at the start, in words that say so', async (rights, words) => {
     await using server = await RedisServer.start()
@@ -190,7 +191,8 @@ test('these rights are enough', async () => {
   expect(await shelf.get('piece')).toEqual(Buffer.from('x'))
   const looked = Promise.withResolvers<void>()
   const [watched, alarmed] = [{ kind: 'single', url } as const, () => {}]
-  const upkeep = Upkeep.begin(watched, { isConfigured: () => false, looked: () => looked.resolve(), alarmed })
+  const told = { looked: () => looked.resolve(), alarmed, denied: looked.reject }
+  const upkeep = Upkeep.begin(watched, { isConfigured: () => false, ...told })
   await looked.promise
   await Promise.all([keys.close(), usage.close()])
   shelf.close()

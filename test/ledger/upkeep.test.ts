@@ -35,10 +35,39 @@ function upkeepOf(server: RedisServer, configured: readonly string[] = []) {
     isConfigured: (_, key) => configured.includes(key),
     looked: (sizes) => looked.push(sizes),
     alarmed: (size) => alarms.push(size),
+    denied: () => {},
   })
   open.push(upkeep)
   return { upkeep, looked, alarms }
 }
+
+test('something else under the keys of one organisation keeps nobody from looking at the others', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const { upkeep, looked, alarms } = upkeepOf(server)
+  await client.sadd(ORGANIZATIONS_KEY, 'foreign')
+  await client.set(redisKey('foreign', 'scopes'), 'x')
+  await fill(client, 'many', FIELDS_ALARM)
+  await upkeep.look()
+  expect([looked, alarms]).toEqual([
+    [[{ organization: 'many', fields: FIELDS_ALARM }]],
+    [{ organization: 'many', fields: FIELDS_ALARM }],
+  ])
+  client.disconnect()
+})
+
+test('a server that does not let it look is told of', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  await client.sadd(ORGANIZATIONS_KEY, 'acme')
+  await client.call('ACL', 'SETUSER', 'default', '-hlen')
+  client.disconnect()
+  const denied = Promise.withResolvers<string>()
+  const place = { kind: 'single', url: server.socket } as const
+  const none = () => {}
+  open.push(Upkeep.begin(place, { isConfigured: () => false, looked: none, alarmed: none, denied: denied.resolve }))
+  expect(await denied.promise).toContain('hlen')
+})
 
 test('the alarm is raised at the limit, of that organisation alone, and once until it was below again', async () => {
   await using server = await RedisServer.start()

@@ -44,6 +44,10 @@ describe('a request', () => {
     ])
     expect(Object.keys(body).filter((name) => !FIELDS.includes(name))).toEqual([])
     expect(body['random_seed']).toBe(7)
+    const choice = body['tool_choice']
+    expect(isObject(choice) ? choice['type'] : choice).toBeOneOf([undefined, 'auto', 'none', 'required', 'function'])
+    if (request.toolChoice?.mode === 'allowed')
+      expect(body['tools']).toHaveLength(new Set(request.toolChoice.names).size)
     const sentOf = new Map<unknown, unknown>()
     for (const [i, message] of messagesOf(body).entries()) {
       expect(Object.keys(message).filter((name) => !MESSAGE_FIELDS.includes(name))).toEqual([])

@@ -50,6 +50,36 @@ describe('Chat Completions', () => {
       ],
       { calls: one },
     ],
+    'the whole call once more, without its id': [
+      [
+        chunk(piece(0, 'a', 'f', '{"a":')),
+        chunk(piece(0, null, null, '1}')),
+        chunk(piece(0, null, 'f', '{"a":1}')),
+        end,
+      ],
+      { calls: [['f', '{"a":1}', 'a']] },
+    ],
+    'another call of the same name and number, without an id': [
+      [chunk(piece(0, 'a', 'f', '{"a":1}')), chunk(piece(0, null, 'f', '{"a":2}')), end],
+      {
+        calls: [
+          ['f', '{"a":1}', 'a'],
+          ['f', '{"a":2}', ''],
+        ],
+      },
+    ],
+    'the whole text once more behind the finish, as a message': [
+      [
+        chunk({ content: 'Hel' }),
+        chunk({ content: 'lo' }, 'stop'),
+        frame({ choices: [{ index: 0, message: { content: 'Hello' } }] }),
+      ],
+      { text: 'Hello' },
+    ],
+    'a call that never gets a name, and goes on': [
+      Array.from({ length: 80 }, () => chunk(piece(0, 'a', null, ' '.repeat(1024)))),
+      { fault: 'broken' },
+    ],
     'such an id once more behind the arguments': [
       [chunk(piece(0, 'functions.f:0', 'f', '{"a":1}')), chunk(piece(0, 'functions.f:0', 'f', '')), end],
       { calls: one },
@@ -271,4 +301,23 @@ describe('Gemini', () => {
     const [events, wanted] = rows[name] ?? [[], {}]
     expectOutcome(streamed(gemini, bytes(events)), wanted)
   })
+})
+
+test('arguments of nothing but blanks are told as they come, so that they count like any others', () => {
+  const decoder = openai.decoder()
+  const blanks = (count: number) =>
+    decoder.decode(
+      '',
+      JSON.stringify({
+        choices: [
+          {
+            index: 0,
+            delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: ' '.repeat(count) } }] },
+          },
+        ],
+      }),
+    )
+  expect(blanks(10).map(({ type }) => type)).toEqual(['start', 'tool-start'])
+  expect(blanks(100)).toEqual([{ type: 'tool-delta', index: 0, json: ' '.repeat(110) }])
+  expect(blanks(1)).toEqual([{ type: 'tool-delta', index: 0, json: ' ' }])
 })

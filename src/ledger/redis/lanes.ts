@@ -1,10 +1,11 @@
 /**
  * So much at once and no more; the rest waits its turn. Where much waits more goes at once: what is begun must end as fast as it comes, or
- * it would wait longer and longer.
+ * it would wait longer and longer. But never so much that the last of it would time out.
  */
 
 /** For so many that wait there is a lane more. */
 const WAITING_A_LANE = 8
+const LANES_MOST = 256
 
 export class Lanes {
   private taken = 0
@@ -26,8 +27,12 @@ export class Lanes {
     }
   }
 
+  private get open(): number {
+    return Math.max(this.least, Math.min(LANES_MOST, this.waiting.length / WAITING_A_LANE))
+  }
+
   private admit(): void {
-    while (this.waiting.length > 0 && this.taken < Math.max(this.least, this.waiting.length / WAITING_A_LANE)) {
+    while (this.waiting.length > 0 && this.taken < this.open) {
       this.taken += 1
       this.waiting.shift()?.()
     }

@@ -171,14 +171,23 @@ export class RedisLedger implements Ledger {
   }
 
   health(): LedgerHealth {
-    const { pending, givenUp } = this.outbox.count()
+    const { pending, givenUp, unread } = this.counted()
     const full = this.outbox.uncommitted > PENDING_MOST
     const doubt =
       givenUp > 0 ? `${givenUp} settlements may or may not have been charged; they are in the outbox.` : undefined
     return {
       ready: !full && (this.unreachable === 'allow' || this.link.isReady),
-      complaint: this.outbox.complaint ?? this.link.complaint ?? this.trouble ?? doubt,
+      complaint: this.outbox.complaint ?? this.link.complaint ?? this.trouble ?? unread ?? doubt,
       pending: pending + this.outbox.uncommitted,
+    }
+  }
+
+  /** A file that cannot be read now is something to tell of, not to die of. */
+  private counted(): { readonly pending: number; readonly givenUp: number; readonly unread?: string } {
+    try {
+      return this.outbox.count()
+    } catch (error) {
+      return { pending: 0, givenUp: 0, unread: messageOf(error) }
     }
   }
 
@@ -268,7 +277,7 @@ export class RedisLedger implements Ledger {
         },
         (error: unknown) => {
           // A file that is full or busy: the next beat tries again, and `health` tells.
-          this.trouble = error instanceof Error ? error.message : String(error)
+          this.trouble = messageOf(error)
         },
       )
       .finally(() => {
@@ -373,6 +382,10 @@ export class RedisLedger implements Ledger {
       }
     }
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 function unavailable(message: string, cause?: unknown): Failure {

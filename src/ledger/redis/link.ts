@@ -5,7 +5,7 @@
 
 import { Cluster, type Redis } from 'ioredis'
 import type { Book } from '../book.ts'
-import { ORGANIZATIONS_KEY, RedisBook } from './book.ts'
+import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
 import { Breaker } from './breaker.ts'
 import { connect, denialOf, inspect, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
 import { Lives } from './lives.ts'
@@ -91,7 +91,10 @@ export class RedisLink implements Link {
     if (this.other.status !== 'ready') return
     await this.inspect()
     // To end what is overdue changes nothing that would not come about anyway: whether we may is what is asked.
-    if (this.unfit === undefined) await this.book.reap(PROBED).catch((error) => this.judge(error))
+    if (this.unfit === undefined) {
+      const asked = [this.book.reap(PROBED), this.other.hlen(redisKey(PROBED, 'scopes'))]
+      await Promise.all(asked).catch((error) => this.judge(error))
+    }
     if (this.unfit !== undefined) throw this.unfit
   }
 

@@ -18,7 +18,7 @@ const WAITING_MOST = 256
 type Refused = Extract<ReserveReply, { outcome: 'refused' }>
 
 export class Patience {
-  /** How many wait, by whose limit refuses them. */
+  /** How many wait, by the limit that refuses them. */
   private readonly waiting = new Map<string, number>()
 
   constructor(
@@ -31,16 +31,16 @@ export class Patience {
   async retry(account: Account, first: Refused, ask: () => Promise<ReserveReply>): Promise<ReserveReply> {
     if (first.held === false) return first
     const { scope, limit } = first.refusal
-    const whose = scope === 'key' ? `${account.organization}\0${account.key}` : account.organization
-    const waiting = this.waiting.get(whose) ?? 0
+    const which = `${limit}\0${account.organization}${scope === 'key' ? `\0${account.key}` : ''}`
+    const waiting = this.waiting.get(which) ?? 0
     if (waiting >= mostFor(account, scope, limit)) return first
-    this.waiting.set(whose, waiting + 1)
+    this.waiting.set(which, waiting + 1)
     try {
       return await this.wait(account.organization, first, ask)
     } finally {
-      const left = (this.waiting.get(whose) ?? 1) - 1
-      if (left > 0) this.waiting.set(whose, left)
-      else this.waiting.delete(whose)
+      const left = (this.waiting.get(which) ?? 1) - 1
+      if (left > 0) this.waiting.set(which, left)
+      else this.waiting.delete(which)
     }
   }
 

@@ -5,7 +5,7 @@
 
 import type { KeyRecord } from '../key-store.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
-import { connect, type RedisPlace } from './connect.ts'
+import { connect, denialOf, isRefusal, type RedisPlace } from './connect.ts'
 import { scanKeys } from './keys.ts'
 
 type Client = ReturnType<typeof connect>
@@ -31,12 +31,15 @@ export interface UpkeepOptions {
   readonly looked: (sizes: readonly Size[]) => void
   /** An organisation has come to have too many: once, until it was below again. */
   readonly alarmed: (size: Size) => void
+  /** Redis does not let it look: once, until it does again. Where Redis is away the ledger says so, and this does not. */
+  readonly denied: (why: string) => void
   readonly now?: () => number
 }
 
 export class Upkeep {
   private readonly book: RedisBook
   private readonly alarms = new Set<string>()
+  private denial: string | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
   private closed = false
 
@@ -85,7 +88,12 @@ export class Upkeep {
   private async sizes(organizations: readonly string[]): Promise<readonly Size[]> {
     const sizes: Size[] = []
     for (const organization of organizations) {
-      sizes.push({ organization, fields: await this.client.hlen(redisKey(organization, 'scopes')) })
+      try {
+        sizes.push({ organization, fields: await this.client.hlen(redisKey(organization, 'scopes')) })
+      } catch (error) {
+        // Its requests are told of what else is under its keys; the others are looked at all the same.
+        if (!isRefusal(error)) throw error
+      }
     }
     return sizes
   }
@@ -110,12 +118,15 @@ export class Upkeep {
 
   private later(ms: number): void {
     this.timer = setTimeout(async () => {
-      // Redis is away, or denies it: the next look tries again, and the ledger itself says so.
-      const worked = await this.look().then(
-        () => true,
-        () => false,
+      const error = await this.look().then(
+        () => undefined,
+        (thrown: unknown) => thrown,
       )
-      if (!this.closed) this.later(worked ? LOOK_MS : RETRY_MS)
+      const denial = denialOf(error)?.message
+      if (denial !== undefined && denial !== this.denial) this.options.denied(denial)
+      this.denial = denial
+      // Where Redis is away the next look is soon.
+      if (!this.closed) this.later(error === undefined || denial !== undefined ? LOOK_MS : RETRY_MS)
     }, ms)
     this.timer.unref()
   }

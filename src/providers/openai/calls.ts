@@ -7,6 +7,10 @@ import { CallerIds } from '../ids.ts'
 
 /** What some models write for no arguments. */
 const NOTHING = 'null'
+/** Blanks before it: what is longer is told as it comes, and counts. */
+const NOTHING_CHARS_MAX = 64
+/** A call whose name has not come by then gets none. */
+const NAMELESS_CHARS_MAX = 64 * 1024
 
 interface Call {
   readonly index: number
@@ -16,7 +20,7 @@ interface Call {
   /** Arguments that came before the call could be opened. */
   pending: string
   open: boolean
-  /** All arguments so far, kept only where calls cannot be told apart by an index. */
+  /** All arguments so far: whether they are whole tells a call's end from another call's beginning. */
   written: string
 }
 
@@ -40,12 +44,14 @@ export class Calls {
     const known = this.callOf(delta['index'], id, name)
     const isOver = name !== '' && isBehindWhole(known, json)
     const isSame = id !== '' && known.id === id && known.name === name
+    const isUnnamed = id === '' && typeof delta['index'] === 'number' && known.name === name
     // Some servers sum a call up at the end. Anything else behind its arguments makes it one that is none, which is refused at the finish.
-    if (isOver && isSame && isEqual(known.written, json)) return
+    if (isOver && (isSame || isUnnamed) && isEqual(known.written, json)) return
     const call = isOver && !isSame ? this.another(delta['index']) : known
     if (call.id === '') call.id = id
     if (call.name === '') call.name = name
     call.pending += json
+    if (call.name === '' && call.pending.length > NAMELESS_CHARS_MAX) throw nameless()
     // A call opens once its name is known and its id is, or cannot come any more since its arguments have begun.
     if (!call.open && call.name !== '' && (call.id !== '' || call.pending !== '')) this.open(call, events)
     if (call.open) this.flush(call, events)
@@ -54,7 +60,7 @@ export class Calls {
   /** The calls are whole. A call without arguments, or with `null`, gets `{}`; one without a name is none that a caller could run. */
   finish(events: StreamEvent[]): void {
     for (const call of this.calls) {
-      if (call.name === '') throw new Fault('broken', 'a tool call has no name')
+      if (call.name === '') throw nameless()
       if (!call.open) this.open(call, events)
       if (call.written === '' && saysNothing(call.pending)) call.pending = '{}'
       this.write(call, events)
@@ -68,7 +74,8 @@ export class Calls {
 
   /** What may still become `null`, or stay blank, is kept until it is known to be the beginning of something. */
   private flush(call: Call, events: StreamEvent[]): void {
-    if (call.written === '' && NOTHING.startsWith(call.pending.trim())) return
+    const isShort = call.written === '' && call.pending.length <= NOTHING_CHARS_MAX
+    if (isShort && NOTHING.startsWith(call.pending.trim())) return
     this.write(call, events)
   }
 
@@ -119,6 +126,10 @@ export class Calls {
 /** Arguments behind whole ones are another call's, whatever its number: some servers give all calls the same, and the same id. */
 function isBehindWhole(call: Call, json: string): boolean {
   return json.trim() !== '' && call.written.trimEnd().endsWith('}') && isWhole(call.written)
+}
+
+function nameless(): Fault {
+  return new Fault('broken', 'a tool call has no name')
 }
 
 function saysNothing(json: string): boolean {

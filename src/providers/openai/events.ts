@@ -73,7 +73,8 @@ export class OpenaiDecoder implements StreamDecoder {
   }
 
   private choice(choice: JsonObject, events: StreamEvent[]): void {
-    const delta = choice['delta'] ?? choice['message']
+    // Behind a reason a whole message can only say again what was said.
+    const delta = choice['delta'] ?? (this.reason === undefined ? choice['message'] : undefined)
     if (isObject(delta)) this.delta(delta, isObject(choice['logprobs']) ? choice['logprobs'] : undefined, events)
     const reason = choice['finish_reason']
     if (typeof reason === 'string' && reason !== '') this.finish(finishReason(reason))

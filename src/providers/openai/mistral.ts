@@ -37,8 +37,23 @@ export function mistralBody(body: JsonObject): JsonObject {
     messages: messages.map((message, i) =>
       isObject(message) ? mistralMessage(message, i === messages.length - 1) : message,
     ),
+    ...narrowed(body),
     random_seed: body['seed'],
   }
+}
+
+/** A choice among some of the tools is those tools alone, and the choice's own word. */
+function narrowed(body: JsonObject): JsonObject {
+  const { tool_choice: choice, tools } = body
+  const allowed = isObject(choice) ? choice['allowed_tools'] : undefined
+  if (!isObject(allowed) || !isArray(allowed['tools']) || !isArray(tools)) return {}
+  const names = new Set(allowed['tools'].map(nameOf))
+  return { tool_choice: allowed['mode'], tools: tools.filter((tool) => names.has(nameOf(tool))) }
+}
+
+function nameOf(tool: JsonValue): JsonValue | undefined {
+  const called = isObject(tool) ? tool['function'] : undefined
+  return isObject(called) ? called['name'] : undefined
 }
 
 function mistralMessage(message: JsonObject, isLast: boolean): JsonObject {
