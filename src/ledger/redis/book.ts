@@ -32,6 +32,7 @@ import {
   scriptKeys,
   scripts,
 } from './scripts.ts'
+import { Together } from './together.ts'
 
 /** What passes by itself is waited for so often, so long. */
 const PASSING_TRIES = 2
@@ -76,6 +77,7 @@ function tagOf(organization: string): string {
 
 export class RedisBook implements Book {
   private readonly programs: Readonly<Record<ScriptName, Program>>
+  private readonly settlements: Together
 
   /**
    * `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's clock. Reservations and
@@ -89,6 +91,7 @@ export class RedisBook implements Book {
     private readonly lives?: Lives,
   ) {
     this.programs = programs(clockLua)
+    this.settlements = new Together(other)
   }
 
   async reserve(account: Account, hold: Hold): Promise<ReserveReply> {
@@ -226,7 +229,11 @@ export class RedisBook implements Book {
     for (const argument of scripts[name].arguments) words.push(named[argument] ?? '')
     for (let tries = 0; ; tries++) {
       try {
-        return readAnswer(name, await redis.evalsha(sha1, scriptKeys.length, ...words))
+        const answer =
+          name === 'settle'
+            ? this.settlements.evalsha(organization, sha1, scriptKeys.length, words)
+            : redis.evalsha(sha1, scriptKeys.length, ...words)
+        return readAnswer(name, await answer)
       } catch (error) {
         if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
           return readAnswer(name, await redis.eval(lua, scriptKeys.length, ...words))

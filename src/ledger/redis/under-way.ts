@@ -6,8 +6,8 @@
 import { Lanes } from './lanes.ts'
 
 /**
- * Settlements on their way at once. Redis runs one script after the other, 50 µs each, and a commit lets many go: reservations are not to
- * wait behind all of them.
+ * Settlements on their way at once, in one write where they begin together. Redis runs one script after the other, 50 µs each, and a commit
+ * lets many go: reservations are not to wait behind all of them.
  */
 const ABREAST = 4
 
