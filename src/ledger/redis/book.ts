@@ -229,6 +229,7 @@ export class RedisBook implements Book {
     for (const argument of scripts[name].arguments) words.push(named[argument] ?? '')
     for (let tries = 0; ; tries++) {
       try {
+        // A commit lets many settlements go at once; all else comes one by one.
         const answer =
           name === 'settle'
             ? this.settlements.evalsha(organization, sha1, scriptKeys.length, words)

@@ -34,8 +34,8 @@ export class Together {
 
   /** Never rejects: each call has its own answer or error. */
   private async send(calls: readonly Call[]): Promise<void> {
-    const pipeline = this.redis.pipeline(calls.map(({ words }) => ['evalsha', ...words]))
     try {
+      const pipeline = this.redis.pipeline(calls.map(({ words }) => ['evalsha', ...words]))
       const answers = (await pipeline.exec()) ?? []
       for (const [i, { resolve, reject }] of calls.entries()) {
         const [error, answer] = answers[i] ?? [new Error('A pipeline ended without an answer to each of its calls.')]
