@@ -29,6 +29,7 @@ function copy(): string {
     'src/process/ledger.ts',
     'src/ledger',
     'test/ledger',
+    'test/support/seed.ts',
     'test/laws/ledger.test.ts',
     ...SIMULATION,
     'package.json',
