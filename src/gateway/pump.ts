@@ -11,6 +11,7 @@ import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import { type Provider, restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
+import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
 import { CallCheck } from './call-check.ts'
 import { type EventSink, Feed } from './feed.ts'
 import type { Interruption } from './in-flight.ts'
@@ -63,6 +64,8 @@ export class Pump implements EventSink, Ticking {
   private state: State = 'working'
   private isOpen = false
   private content = false
+  /** Something was written to the caller. */
+  private isHeadOut = false
   /** All is encoded; what is missing is somebody to take it. */
   private complete = false
   private firstEventMs: number | undefined
@@ -109,8 +112,17 @@ export class Pump implements EventSink, Ticking {
     if (this.state === 'reading') this.flushIdle()
     const { outcome } = await this.ending.promise
     if (outcome === 'completed') return
-    if (outcome !== 'caller_left') await Bun.sleep(LAST_BYTES_MS)
+    if (outcome !== 'caller_left') {
+      if (!this.isHeadOut) this.flushHead(sink)
+      await Bun.sleep(LAST_BYTES_MS)
+    }
     throw new Error('cut')
+  }
+
+  /** Bun sends the head with the first bytes of the body: a connection that is cut before them reads as one that failed, and is repeated. */
+  private flushHead(sink: ByteSink): void {
+    sink.write(KEEP_ALIVE_COMMENT)
+    void sink.flush(true)
   }
 
   /**
@@ -137,11 +149,21 @@ export class Pump implements EventSink, Ticking {
     const event = restoreToolName(told, this.toolNames)
     this.calls.see(event)
     this.firstEventMs ??= performance.now()
-    if (isContent(event)) this.content = true
+    if (isContent(event) && !this.content) this.begin()
     this.tally.add(event)
     // A figure that the provider left out is our own count, never a made-up 0.
     if (event.type === 'end') this.out += this.encoder.encode({ type: 'usage', usage: this.tally.count(true).usage })
     this.out += this.encoder.encode(event)
+  }
+
+  /**
+   * The first content is about to be encoded. Messages streams begin with the tokens of the input, and some readers (LangChain) look nowhere
+   * else: where the provider has not reported them yet, our estimate stands there until the end of the stream corrects it.
+   */
+  private begin(): void {
+    this.content = true
+    const { output: _, reasoning: __, ...input } = this.tally.count(false).usage
+    this.out += this.encoder.encode({ type: 'usage', usage: input })
   }
 
   texts(insides: readonly string[]): void {
@@ -192,7 +214,8 @@ export class Pump implements EventSink, Ticking {
       if (chunk === undefined) this.feed.close()
       else this.feed.push(chunk)
     } finally {
-      if (this.content && !this.isOpen) this.release()
+      // A finish that a dialect keeps back until the end has written nothing: a provider that breaks off now has failed before the content.
+      if (this.content && this.out !== '' && !this.isOpen) this.release()
     }
   }
 
@@ -225,6 +248,7 @@ export class Pump implements EventSink, Ticking {
   private writeTo(sink: ByteSink): Promise<void> | undefined {
     if (this.interruption !== undefined) return undefined
     sink.write(this.out)
+    this.isHeadOut = true
     this.out = ''
     const flushed = sink.flush(true)
     this.progressMs = performance.now()
@@ -245,6 +269,7 @@ export class Pump implements EventSink, Ticking {
   private flushIdle(): void {
     if (this.sink === undefined || this.interruption !== undefined) return
     this.sink.write(this.out === '' ? this.encoder.keepAlive : this.out)
+    this.isHeadOut = true
     this.out = ''
     this.progressMs = performance.now()
     void this.sink.flush(true)
