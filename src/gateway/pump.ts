@@ -6,6 +6,7 @@
 import { isContent, type StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
+import { Pace, SLICE_BYTES } from '../core/turns.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import { type Provider, restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
@@ -22,13 +23,6 @@ const HOLD_MS = 5000
 const KEEP_ALIVE_MS = 15_000
 /** A caller that takes nothing for this long is cut. */
 const STALL_MS = 120_000
-
-/**
- * Bun gathers up to 768 KiB for one read where the caller is slower than the provider, and takes no smaller reads: there the 256 KiB of
- * decisions.md 4 cannot be kept. Text, encoded text and the socket's copy of it are made of so much at a time, so that a stalled stream
- * does not hold all of it three times over.
- */
-const SLICE_BYTES = 64 * 1024
 
 /**
  * Between the last write and a cut. Bun resets the connection, and with it goes what it gathered in this turn (a flush that has resolved
@@ -79,6 +73,7 @@ export class Pump implements EventSink, Ticking {
   private interruption: Interruption | 'stalled' | 'refused' | undefined
   /** Ends the wait of `woken`, where somebody waits. */
   private wake: (() => void) | undefined
+  private readonly pace = new Pace()
 
   constructor(
     private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
@@ -189,7 +184,7 @@ export class Pump implements EventSink, Ticking {
         this.state = 'reading'
         const chunk = await this.call.read()
         this.state = 'working'
-        if (chunk === undefined || chunk.length <= SLICE_BYTES) this.take(chunk)
+        if (chunk === undefined || this.pace.admits(chunk.length)) this.take(chunk)
         else await this.takeInSlices(chunk)
         const waiting = this.write()
         if (waiting !== undefined) await waiting
@@ -200,9 +195,15 @@ export class Pump implements EventSink, Ticking {
     }
   }
 
+  /**
+   * Bun gathers up to 768 KiB for one read when the caller is slower than the provider, and offers no smaller reads, so one stream can
+   * hold more than 256 KiB. Decoding, encoding and writing a slice at a time keeps a stalled stream from holding all of it three times.
+   */
   private async takeInSlices(chunk: Uint8Array): Promise<void> {
     for (let at = 0; at < chunk.length && !this.feed.ended && this.interruption === undefined; at += SLICE_BYTES) {
-      this.take(chunk.subarray(at, at + SLICE_BYTES))
+      const slice = chunk.subarray(at, at + SLICE_BYTES)
+      await this.pace.turn(slice.length)
+      this.take(slice)
       await this.write()
     }
   }

@@ -15,6 +15,8 @@ import { seen } from './stage.ts'
 const SECOND = 1000
 const [role = '', hello = '', world = '', ...restOf] = does.chatFrames(['Hello', ' world'])
 const KEEP_ALIVE = ': keep-alive\n\n'
+/** What a stream decodes and encodes at a time, about: its frames are as long as ours. */
+const SLICE = 64 * 1024
 
 interface Made {
   readonly call: HandCall
@@ -306,5 +308,42 @@ describe('ways out', () => {
     expect(pump.attach(sink)).rejects.toThrow('cut')
     expect(await pump.ended).toMatchObject({ outcome: 'provider_cut', bug: expect.any(RangeError) })
     expect([sink.ended, call.done]).toEqual([false, ['abort']])
+  })
+})
+
+describe('providers that never pause', () => {
+  test('each turn of the loop encodes a bounded number of bytes, however many streams there are', async () => {
+    const streams = Array.from({ length: 8 }, make)
+    const chunk = hello.repeat(3000)
+    for (const it of streams) {
+      // Reads that are there at once, and a socket that takes all: nothing here ever waits for input or output.
+      it.call.give(role + hello, ...Array.from({ length: 4 }, () => chunk), restOf.join(''))
+      void attached(it)
+    }
+    let written = 0
+    for (const { sink } of streams) {
+      const write = sink.write.bind(sink)
+      sink.write = (text) => {
+        written += text.length
+        return write(text)
+      }
+    }
+    let others = 0
+    let most = 0
+    let running = true
+    const whole = Promise.all(streams.map(({ pump }) => pump.ended)).finally(() => {
+      running = false
+    })
+    for (let before = written; running; before = written) {
+      await new Promise((resolve) => setImmediate(resolve))
+      others++
+      most = Math.max(most, written - before)
+    }
+    for (const end of await whole) expect(end).toMatchObject({ outcome: 'completed' })
+    expect(seen(streams[0]?.sink.text ?? '')).toMatchObject({ text: 'Hello'.repeat(12_001), done: true })
+    expect(chunk.length).toBeGreaterThan(3 * SLICE)
+    // One slice, and what the eight had taken before their first wait.
+    expect(most).toBeLessThan(4 * SLICE)
+    expect(others).toBeGreaterThan(written / (4 * SLICE))
   })
 })
