@@ -10,10 +10,10 @@ import type {
   ModelConfig,
   OrganizationConfig,
   ProviderConfig,
-  ProviderDialect,
   RedisConfig,
 } from './config.ts'
 import { hashOf } from './hash.ts'
+import { defaultBaseUrl } from './provider-dialects.ts'
 import type { File } from './schema.ts'
 import { instant } from './time.ts'
 
@@ -92,22 +92,6 @@ function isProxied(address: string, env: Env): boolean {
   return [env[`${scheme}_proxy`], env[`${scheme.toUpperCase()}_PROXY`]].some(
     (proxy) => proxy !== undefined && proxy !== '',
   )
-}
-
-/** The address where the operator gave none. Azure has none that all could share; the check has asked for it. */
-function defaultBaseUrl(dialect: ProviderDialect, region: string): string {
-  switch (dialect) {
-    case 'openai':
-      return 'https://api.openai.com/v1'
-    case 'anthropic':
-      return 'https://api.anthropic.com'
-    case 'gemini':
-      return 'https://generativelanguage.googleapis.com'
-    case 'bedrock':
-      return `https://bedrock-runtime.${region}.amazonaws.com`
-    case 'azure':
-      return ''
-  }
 }
 
 function awsOf(provider: File['providers'][string]): ProviderConfig['aws'] {

@@ -5,6 +5,7 @@
 
 import type { Limits, Price } from '../core/money.ts'
 import type { AccessRule } from '../core/permission.ts'
+import type { ProviderDialect } from './provider-dialects.ts'
 
 export interface Config {
   readonly listen: { readonly host: string; readonly port: number; readonly explainHeader: boolean }
@@ -49,8 +50,6 @@ export interface RedisTlsConfig {
   readonly certificate?: string | undefined
   readonly key?: string | undefined
 }
-
-export type ProviderDialect = 'openai' | 'anthropic' | 'gemini' | 'azure' | 'bedrock'
 
 /** Fits `Endpoint` of `providers/provider.ts`. */
 export interface ProviderConfig {
