@@ -40,9 +40,7 @@ export class RedisUnfitError extends Error {
 }
 
 const OPTIONS = {
-  // For what a client sends by itself (a cluster's to each of its nodes): without it ioredis never settles a command whose connection broke.
-  // All else has `LoopDeadline`: this is a plain timer, and would call a healthy server slow after our own process stood still.
-  commandTimeout: 10_000,
+  // No `commandTimeout`: it is a plain timer, and calls a healthy server slow after our own process stood still. `limitReplies` has ours.
   // A black hole is left after this long without a byte.
   socketTimeout: 2000,
   connectTimeout: 2000,
@@ -110,7 +108,10 @@ class LastingRedis extends Redis {
 /** Opens a connection. It connects, and connects again, by itself; `name` shows in CLIENT LIST. */
 export function connect(place: RedisPlace, name: string): Redis | Cluster {
   const client = open(place, name)
-  limitReplies(client, place.timeoutMs ?? REPLY_MS)
+  const timeoutMs = place.timeoutMs ?? REPLY_MS
+  limitReplies(client, timeoutMs)
+  // What a cluster's client asks its nodes by itself, and what we ask one of them.
+  if (client instanceof Cluster) client.on('+node', (node: Redis) => limitReplies(node, timeoutMs))
   // Without a listener an error event ends the process. Every command reports its own; what is lasting shows in `health`.
   client.on('error', () => undefined)
   return client
