@@ -46,7 +46,8 @@ async function chaos(asked: NonNullable<ReturnType<typeof flags>>): Promise<bool
   for (const world of worlds) rest.use(world)
   const verdict = new Verdict()
   for (const world of worlds) await report(world, verdict)
-  await rm(folder, { recursive: true, force: true })
+  if (verdict.good) await rm(folder, { recursive: true, force: true })
+  else console.log(`\nThe logs and data directories are in ${folder}`)
   return verdict.good
 }
 

@@ -87,8 +87,9 @@ function unfit(catalog: Catalog, key: Key, { kind, needs }: Ask, asked: Model, o
     ...needs,
     images: needs.images && asked.supports.has('images'),
     tools: needs.tools && asked.supports.has('tools'),
-    // Elsewhere a mark that the model does not honour is dropped.
-    ttls: needs.cache ? needs.ttls : [],
+    // A fallback that does not cache is asked without the marks: an answer without the discount beats none.
+    cache: false,
+    ttls: [],
   })
 }
 

@@ -44,7 +44,7 @@ export const failures = {
   body_timeout: row(408, 'request_timeout', INVALID, INVALID, 'body', { ...STOP_RETRYING, connection: 'close' }),
   too_large: row(413, 'request_too_large', INVALID, 'request_too_large', 'body'),
   unsupported_encoding: row(415, 'unsupported_content_encoding', INVALID, INVALID, 'body'),
-  unsupported_media_type: row(415, 'unsupported_content_type', INVALID, INVALID, 'body'),
+  unsupported_media_type: row(400, 'unsupported_content_type', INVALID, INVALID, 'body'),
 
   unauthenticated: row(401, 'invalid_api_key', INVALID, 'authentication_error', 'request', {
     ...STOP_RETRYING,

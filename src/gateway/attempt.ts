@@ -19,6 +19,8 @@ interface Asking {
   /** False where the limits of the caller do not allow what this candidate may cost: then it is passed over. */
   readonly affords: (candidate: Candidate) => boolean | Promise<boolean>
   readonly route?: Route | undefined
+  /** True where the candidates are those of automatic selection: if all rest, none is asked. */
+  readonly isAutomatic: boolean
   /** The candidate that was asked last has failed: what is still open of it ends, and nothing is charged for it. */
   readonly drop: () => void
 }
@@ -85,6 +87,7 @@ class Attempts<T> {
     const answered = this.made === 0 ? await this.wake(candidates) : undefined
     if (answered !== undefined) return answered
     if (this.unsent !== undefined && this.faults.length === 0) refuseCallersMistake(this.unsent)
+    if (this.asking.isAutomatic && this.made === 0 && this.faults.length === 0) throw allRest(this.rests)
     throw summary(this.faults, this.rests)
   }
 
@@ -94,12 +97,16 @@ class Attempts<T> {
     if (rest !== undefined) this.rests.push(rest)
   }
 
-  /** All of them rest: the one whose rest ends first is asked rather than nobody, unless its provider said not to be. */
+  /**
+   * All of them rest: the one whose rest ends first is asked rather than nobody, unless its provider said not to be. Of automatic selection
+   * only one whose rest is over, and which another request is probing.
+   */
   private async wake(candidates: readonly Candidate[]): Promise<Answered<T> | undefined> {
     const { breaker } = this.gateway
     const resting = candidates.flatMap((candidate) => {
       const rest = breaker.restOf(candidate.target)
-      return rest === undefined || (rest.asked && rest.restMs > 0 && !rest.probing) ? [] : [{ candidate, rest }]
+      if (rest === undefined || (rest.restMs > 0 && this.asking.isAutomatic)) return []
+      return rest.asked && rest.restMs > 0 && !rest.probing ? [] : [{ candidate, rest }]
     })
     resting.sort((one, other) => one.rest.restMs - other.rest.restMs)
     for (const { candidate } of resting) {
@@ -185,6 +192,11 @@ function refuseCallersMistake(fault: Fault): void {
   if (fault.kind === 'rejected')
     throw new Failure('upstream_rejected', fault.message, { code: fault.detail.code, cause: fault })
   if (fault.kind === 'too_large') throw new Failure('upstream_too_large', fault.message, { cause: fault })
+}
+
+function allRest(rests: readonly Rest[]): Failure {
+  const message = 'Every candidate of automatic selection is resting after failures; try again shortly.'
+  return new Failure('overloaded', message, { retryAfterSeconds: retrySeconds([], rests) })
 }
 
 /** One failure for all that was tried or rests: what all have in common, else what the last one that was tried said. */

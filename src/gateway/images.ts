@@ -1,9 +1,8 @@
 /** One request for images, top to bottom: resolve, hold, ask, answer, settle. Providers are asked for whole answers only. */
 
 import { noNeeds } from '../catalog/capability.ts'
-import type { Key, Model } from '../catalog/catalog.ts'
+import { AUTO, type Key, type Model } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
-import { Failure } from '../core/error.ts'
 import { Fault } from '../core/fault.ts'
 import type { ImageFigures, ImageRequest } from '../core/image.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
@@ -66,7 +65,7 @@ class ImageWalk {
     const ask = { name: order.image.model, kind: 'image', needs: noNeeds } as const
     const { candidates, excluded } = resolve(gateway.catalog, order.key, ask)
     const first = candidates[0]
-    if (first === undefined) throw new Failure('overloaded', 'No provider of this model can answer now.')
+    if (first === undefined) throw new Error('a resolution without candidates')
     await using held = await this.hold(first)
     order.flight.onInterrupt(() => this.current?.call.abort())
     try {
@@ -110,7 +109,7 @@ class ImageWalk {
     const { image, trace } = order
     const route = gateway.explainRoute ? new Route() : undefined
     const affords = ({ model }: Candidate) => held.requote(this.quote(model))
-    const asking = { ...order, dueMs, route, affords, drop: () => this.drop() }
+    const asking = { ...order, dueMs, route, affords, isAutomatic: image.model === AUTO, drop: () => this.drop() }
     const { candidate, value } = await attempt(gateway, candidates, asking, (each) => this.make(each))
     const fallbacks = candidates.indexOf(candidate)
     note(trace, candidate, fallbacks)

@@ -1,10 +1,9 @@
 /** One request, top to bottom: resolve, hold, ask, answer, settle. */
 
 import { fit, needsOf, outputLimit } from '../catalog/capability.ts'
-import type { Key, Model, Ttl } from '../catalog/catalog.ts'
+import { AUTO, type Key, type Model, type Ttl } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
-import { Failure } from '../core/error.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -98,7 +97,7 @@ class Walk {
     const { affinity, breaker } = gateway
     const candidates = affinity.order(this.resolution.candidates, this.conversation, (target) => breaker.isWell(target))
     const first = candidates[0]
-    if (first === undefined) throw new Failure('overloaded', 'No provider of this model can answer now.')
+    if (first === undefined) throw new Error('a resolution without candidates')
     // What the model cannot honour is said before anything is held.
     this.fitted(first.model)
     await using held = await this.hold(first.model)
@@ -116,9 +115,14 @@ class Walk {
     }
   }
 
-  /** The request as a model takes it; made once for candidates of the same model. */
+  /** The request as a model takes it; made once for candidates of the same model. Only the model that is asked first is strict about marks. */
   private fitted(model: Model): ChatRequest {
-    if (this.fit?.model !== model) this.fit = { model, request: fit(this.order.exchange.request, model) }
+    if (this.fit?.model !== model) {
+      const { request } = this.order.exchange
+      const isFallback = model !== this.resolution.candidates[0]?.model
+      const lenient = isFallback && request.cacheStrict ? { ...request, cacheStrict: false } : request
+      this.fit = { model, request: fit(lenient, model) }
+    }
     return this.fit.request
   }
 
@@ -145,7 +149,8 @@ class Walk {
   ): Promise<Attempted<T> & { readonly fallbacks: number }> {
     const { dueMs, route } = this
     const affords = ({ model }: Candidate) => held.requote(this.quote(model))
-    const asking = { ...this.order, dueMs, route, affords, drop: () => this.drop() }
+    const isAutomatic = this.order.exchange.request.model === AUTO
+    const asking = { ...this.order, dueMs, route, affords, isAutomatic, drop: () => this.drop() }
     const answered = await attempt(this.gateway, candidates, asking, ask)
     const { candidate } = answered
     this.gateway.affinity.served(candidate, this.conversation)

@@ -135,12 +135,7 @@ function refuseOther(state: EdgeState, request: Request): Response | Promise<Res
     request,
     { family: route?.family ?? familyOf(path), ...(route && { dialect: route.dialect }) },
     () => {
-      if (route === undefined) {
-        throw new Failure(
-          'unknown_path',
-          'There is nothing at this path; the paths of this API are exact and begin with /v1.',
-        )
-      }
+      if (route === undefined) throw new Failure('unknown_path', nothingAt(path))
       if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
         throw new Failure('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
       }
@@ -148,6 +143,12 @@ function refuseOther(state: EdgeState, request: Request): Response | Promise<Res
       throw new Failure('method_not_allowed', message, { headers: { allow: route.method } })
     },
   )
+}
+
+function nothingAt(path: string): string {
+  return path.startsWith('/v1/models/')
+    ? 'Single models cannot be requested: GET /v1/models lists all that this API key may use.'
+    : 'There is nothing at this path; the paths of this API are exact and begin with /v1.'
 }
 
 function familyOf(path: string): ErrorFamily {

@@ -17,15 +17,27 @@ export function authenticate(headers: Headers, keys: Pick<KeyRing, 'find'>, nowM
     throw new Failure('multiple_credentials', `Send exactly one credential, in one authentication header. ${cause}`)
   }
   if (authorization === null && apiKey === null) {
-    throw new Failure(
-      'unauthenticated',
-      "Missing API key: send it as 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'.",
-    )
+    throw unauthenticated(`The request carries no API key. ${SEND_KEY}`)
+  }
+  if (authorization !== null && isBareKey(authorization)) {
+    throw unauthenticated("The Authorization header is without 'Bearer': send 'Authorization: Bearer <API_KEY>'.")
   }
   const token = apiKey ?? bearer(authorization ?? '')
   const key = token === undefined ? undefined : keys.find(token.trim(), nowMs)
-  if (key === undefined) throw new Failure('unauthenticated', 'Invalid API key.')
+  if (key === undefined) throw unauthenticated(SEND_KEY)
   return key
+}
+
+const SEND_KEY = "Send a valid key as 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'."
+
+/** LiteLLM and others recognise the failure by the first sentence, which is OpenAI's. */
+function unauthenticated(hint: string): Failure {
+  return new Failure('unauthenticated', `Incorrect API key provided. ${hint}`)
+}
+
+/** One word, which is not the scheme. Whether it is a key is not looked at, so that the answer tells nothing of it. */
+function isBareKey(value: string): boolean {
+  return /^\S+$/.test(value) && value.toLowerCase() !== 'bearer'
 }
 
 function bearer(value: string): string | undefined {

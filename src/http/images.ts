@@ -1,7 +1,6 @@
 /** `POST /v1/images/generations` and `/v1/images/edits` (inference-api.md 4.6): JSON, or a form for edits. */
 
 import type { Server } from 'bun'
-import { Failure } from '../core/error.ts'
 import type { ImageKind, ImageRequest } from '../core/image.ts'
 import { imagesBody, imagesEvents } from '../dialects/images/answer.ts'
 import { acceptImageForm, acceptImages } from '../dialects/images/request.ts'
@@ -9,7 +8,7 @@ import { makeImages } from '../gateway/images.ts'
 import { boundaryOf, isForm, parseForm } from '../wire/multipart.ts'
 import type { Handled, Visit } from './edge.ts'
 import { answerHeaders, STREAM_HEADERS } from './headers.ts'
-import { receiveBytes } from './inference.ts'
+import { formRefused, receiveBytes } from './inference.ts'
 
 export async function handleImages(visit: Visit, kind: ImageKind, server: Server<undefined>): Promise<Handled> {
   const { request, parts, trace, flight } = visit
@@ -32,6 +31,5 @@ export async function handleImages(visit: Visit, kind: ImageKind, server: Server
 function accept(kind: ImageKind, contentType: string | null, bytes: Uint8Array): ImageRequest {
   if (contentType === null || !isForm(contentType)) return acceptImages(kind, bytes)
   if (kind === 'edits') return acceptImageForm(parseForm(bytes, boundaryOf(contentType)))
-  const message = 'This path takes JSON; multipart/form-data is for POST /v1/images/edits.'
-  throw new Failure('unsupported_media_type', message)
+  throw formRefused()
 }

@@ -9,6 +9,7 @@ import type { Dialect } from '../dialects/dialect.ts'
 import { refuseForbidden } from '../dialects/forbidden.ts'
 import { type Answer, infer } from '../gateway/infer.ts'
 import { parseBody, readBody } from '../wire/body.ts'
+import { isForm } from '../wire/multipart.ts'
 import { admit, type Handled, type Visit } from './edge.ts'
 import { answerHeaders, STREAM_HEADERS } from './headers.ts'
 
@@ -39,10 +40,17 @@ export async function handleInference(visit: Visit, accept: Accept, server: Serv
 /** The steps that every JSON request of the public port has in common, in the order of decisions.md 1. */
 export async function receive(visit: Visit, server: Server<undefined>): Promise<Received> {
   const { key, bytes } = await receiveBytes(visit, server)
+  if (isForm(visit.request.headers.get('content-type'))) throw formRefused()
   const body = parseBody(bytes)
   refuseForbidden(body, visit.family === 'messages' ? 'accepted' : 'forbidden')
   if (typeof body['model'] === 'string') visit.trace.requestedModel = body['model']
   return { key, body }
+}
+
+/** A form's bytes are no JSON, and the parser's complaint about them would not say why. */
+export function formRefused(): Failure {
+  const message = 'This path does not take forms: send JSON. multipart/form-data is for POST /v1/images/edits alone.'
+  return new Failure('unsupported_media_type', message)
 }
 
 /** The steps before the body is looked into: who asks, and all of its bytes. From here on the caller may leave. */

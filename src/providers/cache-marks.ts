@@ -1,6 +1,7 @@
 /** Which cache marks of a request reach a provider that takes four (wire.md D4): Anthropic and Bedrock. */
 
 import type { CacheMark, Tool } from '../core/request.ts'
+import { MarkOrder } from './mark-order.ts'
 import { type Conversation, solid } from './turns.ts'
 
 /** "A maximum of 4 blocks with cache_control may be provided." */
@@ -8,12 +9,11 @@ const MARKS_MAX = 4
 
 /**
  * Hands the marks of one request out in the order in which the provider reads them: tools, system, messages. Of more than four the last
- * four are kept: the last one covers the whole prefix, the ones before it are what the last turn wrote. A mark of 1h behind one of 5m is
- * an error there; it becomes 5m, which costs the caller less than was asked for, never more.
+ * four are kept: the last one covers the whole prefix, the ones before it are what the last turn wrote.
  */
 export class CacheMarks {
   private surplus: number
-  private afterShort = false
+  private readonly order = new MarkOrder()
 
   constructor(tools: readonly Tool[], conversation: Conversation) {
     this.surplus = count(tools, conversation) - MARKS_MAX
@@ -22,9 +22,7 @@ export class CacheMarks {
   /** The mark as it is sent. Called once for every block that can carry one, in order. */
   next(mark: CacheMark | undefined): CacheMark | undefined {
     if (mark === undefined || this.surplus-- > 0) return undefined
-    if (this.afterShort && mark.ttl === '1h') return { ttl: '5m' }
-    this.afterShort ||= mark.ttl !== '1h'
-    return mark
+    return this.order.next(mark)
   }
 }
 

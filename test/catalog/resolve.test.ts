@@ -134,8 +134,13 @@ describe('fallbacks', () => {
     ['images', 'able', { images: true }, ['able', 'small', 'able-too']],
     ['tools', 'able', { tools: true }, ['able', 'blind', 'small', 'able-too']],
     ['room', 'able', { inputTokens: 501 }, ['able', 'blind', 'plain', 'able-too']],
-    ['a strict cache mark', 'able', { cache: true }, ['able', 'able-too']],
-    ['a strict cache mark of 1h', 'able', { cache: true, ttls: ['1h'] }, ['able']],
+    [
+      'a strict cache mark, which they are asked without',
+      'able',
+      { cache: true },
+      ['able', 'blind', 'small', 'plain', 'able-too'],
+    ],
+    ['a strict mark of 1h', 'able', { cache: true, ttls: ['1h'] }, ['able', 'blind', 'small', 'plain', 'able-too']],
     ['a TTL that may be dropped', 'able', { ttls: ['1h'] }, ['able', 'blind', 'small', 'plain', 'able-too']],
     [
       'too much for the one that was asked for: its provider decides',

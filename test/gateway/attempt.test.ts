@@ -36,6 +36,7 @@ async function waited(fault: Fault, random: number, dueMs: number): Promise<numb
     flight: { interrupted: undefined },
     trace: { attempts: [] },
     affords: () => Promise.resolve(true),
+    isAutomatic: false,
     drop: () => {},
   }
   const { value, candidate } = await attempt(gateway, candidates, asking, async ({ target }) => {

@@ -72,6 +72,31 @@ describe('attempts', () => {
     expect(on.asked()).toEqual(['a', 'b', 'a2'])
   })
 
+  test('a fallback that does not cache is asked without the marks of a Responses request', async () => {
+    const explicit = { explicit: true, ttls: ['5m', '1h'] }
+    await using on = await stage(
+      { a: busy, b: does.says('b') },
+      {
+        cached: { targets: targets('a'), fallbacks: ['plain'], price, prompt_cache: explicit },
+        plain: { targets: targets('b'), price },
+      },
+    )
+    const part = (ttl?: string) => ({ type: 'input_text', text: 'hi', cache_control: { type: 'ephemeral', ttl } })
+    const send = (model: string, ttl?: string) => {
+      const body = { model, input: [{ role: 'user', content: [part(ttl)] }] }
+      return ask(on.serving.port, requestBytes('/v1/responses', { key: KEY, body }))
+    }
+    for (const ttl of [undefined, '1h']) {
+      const answer = await send('cached', ttl)
+      expect([...told(answer), answer.header('x-gateway-served-model')]).toEqual([200, '1', 'plain'])
+    }
+    const [first, second] = on.upstream.calls
+    expect(JSON.stringify(first?.json)).toContain('cache_control')
+    expect(JSON.stringify(second?.json)).not.toContain('cache_control')
+    // Asked for by its own name, the same model refuses them.
+    expect((await send('plain')).status).toBe(400)
+  })
+
   test('share one deadline', async () => {
     await using on = await stage(
       { a: does.silent(), b: does.silent(), c: does.says('c') },
@@ -377,6 +402,32 @@ describe('automatic selection', () => {
       '1',
       'small@up=resting, tools@up=answered',
     ])
+  })
+
+  test('all that are left rest: 503 with the shortest wait, and nobody is asked', async () => {
+    const down = { a: does.json(500, ''), b: rateLimited(20_000), c: does.json(500, '') }
+    await using on = await stage(down, models, { ...config, routing: { max_attempts: 1 } })
+    // Three failures in a row each, or the provider's own word.
+    while ((await on.ask('small')).status === 502 && on.serving.service.rests().length < 1) on.asked()
+    expect((await on.ask('tools')).status).toBe(429)
+    while ((await on.ask('all')).status === 502 && on.serving.service.rests().length < 3) on.asked()
+    on.asked()
+    const answer = await on.ask('auto', { max_tokens: 10 })
+    expect([answer.status, answer.json()]).toMatchObject([503, { error: { code: 'overloaded' } }])
+    expect(Number(answer.header('retry-after'))).toBeGreaterThanOrEqual(1)
+    expect(on.asked()).toEqual([])
+    // By its own name a model is asked in spite of its rest, unless its provider said not to.
+    expect((await on.ask('small')).status).toBe(502)
+    expect(on.asked()).toEqual(['a'])
+  })
+
+  test('all that are left were told to rest by their providers: 503 as well, not 429', async () => {
+    const limited = { a: rateLimited(20_000), b: rateLimited(20_000), c: rateLimited(20_000) }
+    await using on = await stage(limited, models, config)
+    expect((await on.ask('auto', { max_tokens: 10 })).status).toBe(429)
+    const answer = await on.ask('auto', { max_tokens: 10 })
+    expect([answer.status, answer.json()]).toMatchObject([503, { error: { code: 'overloaded' } }])
+    expect(Number(answer.header('retry-after'))).toBeGreaterThanOrEqual(15)
   })
 
   test('without explain_header nothing is said', async () => {

@@ -11,6 +11,7 @@ import { Caller } from '../support/caller.ts'
 import { configOf } from '../support/gateway.ts'
 import { Random } from '../support/random.ts'
 import * as does from '../support/scenarios.ts'
+import { SEED } from '../support/seed.ts'
 import { type Call, type Scenario, Upstream } from '../support/upstream.ts'
 import { chat } from './stage.ts'
 
@@ -18,7 +19,6 @@ setDefaultTimeout(60_000)
 
 const CASES = 2000
 const AT_ONCE = 40
-const SEED = Number(process.env['WEIR_SEED'] ?? Date.now() % 1_000_000_000)
 
 class Counting implements Ledger {
   readonly reserved = new Set<string>()

@@ -133,6 +133,19 @@ describe('authentication', () => {
   })
 
   test.each([
+    ['none', [], /no (?:API )?key/i],
+    ['an unknown key', ['Authorization: Bearer unknown-key-0123456789'], /Bearer <API_KEY>/],
+    ['a key without its scheme', [`Authorization: ${KEY}`], /without 'Bearer'/],
+    ['an unknown key without its scheme', ['Authorization: unknown-key-0123456789'], /without 'Bearer'/],
+    ['a scheme without its key', ['Authorization: Bearer'], /Bearer <API_KEY>/],
+  ])('the message for %s begins as other programs map it, and says what to do', async (_, lines, hint) => {
+    const message = String(expectError(await send(fields(...lines)), { status: 401 })['message'])
+    expect(message).toStartWith('Incorrect API key provided.')
+    expect(message).toMatch(hint)
+    expect(message).not.toContain(KEY)
+  })
+
+  test.each([
     ['both', [`Authorization: Bearer ${KEY}`, `x-api-key: ${KEY}`]],
     ['Authorization twice', [`Authorization: Bearer ${KEY}`, `Authorization: Bearer ${KEY}`]],
     ['x-api-key twice', [`x-api-key: ${KEY}`, `X-API-KEY: ${KEY}`]],
@@ -425,6 +438,39 @@ describe('paths and methods', () => {
       error: { type: 'not_found_error' },
       request_id: answer.header('request-id'),
     })
+  })
+
+  test.each(['/v1/models/m', '/v1/models/vendor/m', '/v1/models/'])('%s names the list', async (path) => {
+    for (const method of ['GET', 'DELETE']) {
+      const error = expectError(await send(requestBytes(path, { key: KEY, method })), { status: 404 })
+      expect(error['message']).toContain('GET /v1/models')
+    }
+  })
+
+  test.each([
+    CHAT,
+    '/v1/responses',
+    '/v1/responses/compact',
+    '/v1/messages',
+    '/anthropic/v1/messages',
+    '/v1/messages/count_tokens',
+    '/v1/images/generations',
+  ])('a form at %s is 400 that says so, whatever it holds', async (path) => {
+    const calls = sinceNow()
+    for (const type of ['multipart/form-data; boundary=b', 'Multipart/Form-Data', 'multipart/form-data;x']) {
+      for (const body of [
+        JSON.stringify(BODY),
+        '--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nm\r\n--b--',
+      ]) {
+        const answer = await send(requestBytes(path, { key: KEY, body, fields: { 'content-type': type } }))
+        expect(answer.status).toBe(400)
+        const { error } = JSON.parse(answer.text)
+        expect(error.message).toMatch(/form.*JSON|JSON.*form/)
+      }
+    }
+    expect(calls()).toBe(0)
+    const wrong = requestBytes(path, { key: 'wrong', body: '--b--', fields: { 'content-type': 'multipart/form-data' } })
+    expect((await send(wrong)).status).toBe(401)
   })
 
   test('a query string is ignored', async () => {

@@ -333,7 +333,7 @@ describe('refusals', () => {
     [
       'a form for generations',
       () => post('/v1/images/generations', fields(), { 'content-type': 'multipart/form-data; boundary=b' }),
-      [415, 'unsupported_content_type', null],
+      [400, 'unsupported_content_type', null],
     ],
     [
       'a compressed body',

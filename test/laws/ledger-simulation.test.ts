@@ -9,6 +9,15 @@ import { simulate } from '../ledger/simulation/run.ts'
 
 const REQUESTS = Number(process.env['WEIR_SIMULATED_REQUESTS'] ?? 100_000)
 const A_WORLD = 1000
+/** From so many worlds on every kind of end must have occurred: a few worlds may draw none of a rare kind. */
+const WORLDS_WITH_ALL_KINDS = 20
+/** Worlds that have failed before. */
+const KNOWN_SEEDS = [
+  // A gateway was killed after its full disk had room again, and before the commit of what had been sent unwritten.
+  2_567_428_922,
+]
+
+for (const seed of KNOWN_SEEDS) test(`the world of seed ${seed}`, () => simulate(seed, A_WORLD))
 
 test(`${REQUESTS} requests`, async () => {
   const seed = randomSeed('simulation')
@@ -28,5 +37,6 @@ test(`${REQUESTS} requests`, async () => {
     `${REQUESTS} requests in ${steps} steps:`,
     [...kinds].map(([kind, count]) => `${kind} ${count}`).join(', '),
   )
+  if (REQUESTS < WORLDS_WITH_ALL_KINDS * A_WORLD) return
   for (const kind of ['settled', 'late', 'lost', 'direct', 'cancelled']) expect(kinds.get(kind) ?? 0).toBeGreaterThan(0)
 }, 3_600_000)

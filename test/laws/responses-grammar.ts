@@ -82,8 +82,14 @@ class Grammar {
 
   end(): ResponsesStreamReading {
     if (this.completed === undefined) return fail('the stream ends without response.completed')
-    const output = this.items.flatMap((item) => (item.done === undefined ? [] : [item.done]))
-    return { response: this.completed, output, openAtOnce: this.openAtOnce }
+    return { response: this.completed, output: this.output(), openAtOnce: this.openAtOnce }
+  }
+
+  /** The items as they were done, in the order of a whole answer: the message, then the calls. */
+  private output(): JsonObject[] {
+    const done = this.items.flatMap((item) => (item.done === undefined ? [] : [item.done]))
+    const isMessage = (item: JsonObject) => item['type'] === 'message'
+    return [...done.filter(isMessage), ...done.filter((item) => !isMessage(item))]
   }
 
   private lifecycle(name: string, response: JsonObject, at: number): void {
@@ -108,13 +114,7 @@ class Grammar {
       if (!LIFECYCLE_KEYS.has(key) && !deepEquals(value, response[key])) fail(`${key} changed`)
     }
     if (Object.keys(response).join() !== Object.keys(this.started ?? {}).join()) fail('the order of keys changed')
-    if (
-      !deepEquals(
-        response['output'],
-        this.items.map((item) => item.done),
-      )
-    )
-      fail('output is not what was done')
+    if (!deepEquals(response['output'], this.output())) fail('output is not what was done, the message first')
     this.wholeAnswer(response)
     this.completed = response
   }
@@ -122,6 +122,7 @@ class Grammar {
   private wholeAnswer(response: JsonObject): void {
     const types = this.items.map((item) => item.added['type'])
     if (types.length === 0) fail('no item')
+    if (types.filter((type) => type === 'message').length > 1) fail('more than one message')
     if (this.compaction ? types.join() !== 'compaction' : types.includes('compaction')) fail(`items ${types}`)
     if (types.length > 1 && this.items.some((item) => item.added['type'] === 'message' && item.text === '')) {
       fail('an empty message beside other items')
@@ -160,6 +161,8 @@ class Grammar {
     if (known.step !== 'item done') fail(`done in the step ${known.step}`)
     checkOutputItem(item)
     if (!deepEquals(item, finished(known))) fail('the item is not what its events said')
+    if (this.items.slice(0, this.items.indexOf(known)).some((before) => before.step !== 'done'))
+      fail('done before an earlier item')
     known.done = item
     known.step = 'done'
     this.awaited = undefined

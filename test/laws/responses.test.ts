@@ -50,7 +50,11 @@ property('order and fold: the grammar takes every stream, and it says what the w
   const whole = exchangeOf().answer(completion, SERVED)
   checkCompletedResponse(whole)
   expect(saidBy(whole['output'])).toEqual(saidIn(completion))
-  if (!mixes(events)) expect(saidBy([...reading.output])).toEqual(saidIn(completion))
+  if (!mixes(events)) {
+    const anonymous = (output: JsonValue | undefined) =>
+      isArray(output) ? output.filter(isObject).map(({ id: _, ...item }) => item) : output
+    expect(anonymous(reading.response['output'])).toEqual(anonymous(whole['output']))
+  }
   for (const [key, value] of Object.entries(whole)) {
     if (!['id', 'output', 'completed_at'].includes(key)) expect(reading.response[key]).toEqual(value as never)
   }

@@ -1,11 +1,11 @@
 /** A seeded source of random values for property tests. Prints its seed, so that a failure can be repeated with `WEIR_SEED`. */
 
-/** The seed of `WEIR_SEED` where it is set, else a new one; printed in either case. */
+import { SEED } from '../support/seed.ts'
+
+/** The seed of this run, printed. */
 export function randomSeed(law: string): number {
-  const given = process.env['WEIR_SEED']
-  const seed = given === undefined ? (crypto.getRandomValues(new Uint32Array(1))[0] ?? 1) : Number(given)
-  console.log(`${law}: WEIR_SEED=${seed}`)
-  return seed
+  console.log(`${law}: WEIR_SEED=${SEED}`)
+  return SEED
 }
 
 /** SplitMix32: small, fast, and the same on every machine. */

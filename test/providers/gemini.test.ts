@@ -64,7 +64,7 @@ describe('a request to Gemini', () => {
         maxOutputTokens: 7,
         temperature: 1.5,
         topP: 0.4,
-        stopSequences: ['a', 'b', 'c', 'd', 'e'],
+        stopSequences: ['a', 'b', 'c', 'd', 'e', 'f'],
         seed: 3,
       },
     })

@@ -32,7 +32,7 @@ export function openaiRules(body: JsonObject, request: ChatRequest): void {
     if (limit in body) must(Number.isInteger(body[limit]) && Number(body[limit]) > 0, 'a limit is a number', body)
   if ('stop' in body) {
     const { stop } = body
-    must(isArray(stop) && stop.length > 0 && stop.length <= 4, '1 to 4 stop sequences', stop)
+    must(isArray(stop) && stop.length > 0, 'stop sequences, where there are any', stop)
     must(
       stop.every((text) => typeof text === 'string' && text !== ''),
       'that say something',

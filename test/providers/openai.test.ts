@@ -3,12 +3,13 @@ import type { Completion } from '../../src/core/completion.ts'
 import type { FinishReason } from '../../src/core/event.ts'
 import { Fault } from '../../src/core/fault.ts'
 import type { JsonValue } from '../../src/core/json.ts'
-import type { Message } from '../../src/core/request.ts'
+import type { ChatRequest, Message } from '../../src/core/request.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { decode, fold, textOf } from '../support/decode.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import { Random } from '../support/random.ts'
 import { cuts } from '../support/streams.ts'
+import { objectOf } from './conformance.ts'
 import { endpoint, plainRequest } from './requests.ts'
 
 function sha256(text: string): string {
@@ -63,6 +64,39 @@ describe('a recorded stream gives what its manifest says, wherever it is cut', (
       }
     })
   }
+})
+
+describe('a request', () => {
+  const sent = async (more: Partial<ChatRequest>) =>
+    objectOf((await openai.request(plainRequest(more), { endpoint: endpoint(), model: 'm' })).body)
+  const user = (text: string, ttl?: '5m' | '1h'): Message => ({
+    role: 'user',
+    parts: [{ type: 'text', text, cache: { ttl } }],
+  })
+
+  test('has every stop sequence; a server that takes fewer says so', async () => {
+    const stop = ['a', 'b', 'c', 'd', 'e', 'f']
+    expect((await sent({ stop }))['stop']).toEqual(stop)
+  })
+
+  test('has no cache mark of 1h after one of 5m, in the order in which it is read', async () => {
+    const ttls = async (more: Partial<ChatRequest>) =>
+      [...JSON.stringify(await sent(more)).matchAll(/"type":"ephemeral"(?:,"ttl":"(\w+)")?/g)].map(([, ttl]) => ttl)
+    const tool = { name: 'f', parameters: {}, cache: { ttl: '1h' } } as const
+    const system = { role: 'system', parts: [{ type: 'text', text: 's', cache: { ttl: '1h' } }] } as const
+    // The body has the messages before the tools, which are read first.
+    expect(await ttls({ messages: [user('a', '5m'), user('b', '1h')], tools: [tool] })).toEqual(['5m', '5m', '1h'])
+    expect(await ttls({ messages: [user('a'), user('b', '1h')], tools: [tool] })).toEqual([undefined, '5m', '1h'])
+    expect(await ttls({ messages: [user('a', '5m'), system] })).toEqual(['5m', '1h'])
+    expect(await ttls({ messages: [user('a', '1h'), user('b', '5m')], cache: { ttl: '1h' } })).toEqual([
+      '1h',
+      '5m',
+      '5m',
+    ])
+    const plain: Message = { role: 'user', parts: [{ type: 'text', text: 'x' }] }
+    const short = { ...tool, cache: { ttl: '5m' } } as const
+    expect(await ttls({ messages: [plain, system], tools: [short] })).toEqual(['5m', '5m'])
+  })
 })
 
 /** A provider's whole body with this message. */

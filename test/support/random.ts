@@ -1,6 +1,7 @@
 /** Random cases that can be repeated: every property test names the seed of the case that failed, and `WEIR_SEED` runs that case first. */
 
 import { test } from 'bun:test'
+import { SEED } from './seed.ts'
 
 /** A small generator of good enough quality (sfc32), the same on every machine. */
 export class Random {
@@ -54,17 +55,15 @@ export class Random {
   }
 }
 
-const FIRST_SEED = Number(process.env['WEIR_SEED'] ?? Date.now() % 1_000_000_000)
-
 /** A test of `cases` random cases. A failure says which seed repeats it. */
 export function property(name: string, cases: number, body: (random: Random) => void | Promise<void>): void {
   test(name, async () => {
-    for (let seed = FIRST_SEED; seed < FIRST_SEED + cases; seed++) {
+    for (let seed = SEED; seed < SEED + cases; seed++) {
       try {
         await body(new Random(seed))
       } catch (error) {
         const message = error instanceof Error ? error.message : String(error)
-        throw new Error(`case ${seed - FIRST_SEED} failed; WEIR_SEED=${seed} repeats it\n${message}`, { cause: error })
+        throw new Error(`case ${seed - SEED} failed; WEIR_SEED=${seed} repeats it\n${message}`, { cause: error })
       }
     }
   })

@@ -40,6 +40,9 @@ export function echoOf(body: ResponsesBody, tools: readonly Tool[]): Echo {
   }
 }
 
+/** `response.compaction` is that of `POST /v1/responses/compact` alone: SDKs read its body as another type. */
+export type ResourceObject = 'response' | 'response.compaction'
+
 /** One answer's resource. What does not change between the events that carry it is serialised once. */
 export class Resource {
   readonly id = mintId('resp')
@@ -52,6 +55,7 @@ export class Resource {
   constructor(
     private readonly served: Served,
     echo: Echo,
+    private readonly object: ResourceObject = 'response',
   ) {
     this.before = {
       background: false,
@@ -101,7 +105,7 @@ export class Resource {
   private opening(status: 'in_progress' | 'completed'): JsonObject {
     const { createdAt } = this.served
     const completedAt = status === 'completed' ? Math.max(createdAt, Math.floor(Date.now() / 1000)) : null
-    return { id: this.id, object: 'response', created_at: createdAt, completed_at: completedAt, status }
+    return { id: this.id, object: this.object, created_at: createdAt, completed_at: completedAt, status }
   }
 
   private json(opening: JsonObject, output: string, usage: string): string {

@@ -6,7 +6,7 @@ import { outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
 import { type AcceptedResponses, acceptResponses, type Surroundings } from './request.ts'
-import { Resource } from './resource.ts'
+import { Resource, type ResourceObject } from './resource.ts'
 import { ResponsesEncoder } from './stream.ts'
 
 export interface ResponsesDialect extends Dialect {
@@ -21,7 +21,8 @@ export interface ResponsesDialect extends Dialect {
 export function responses(surroundings: Surroundings): ResponsesDialect {
   const accept = (body: JsonObject, caller: Caller, compact: boolean) => {
     const accepted = acceptResponses(body, caller, surroundings, compact)
-    const exchange = (one: AcceptedResponses) => exchangeOf(one, caller, surroundings)
+    const object = compact ? 'response.compaction' : 'response'
+    const exchange = (one: AcceptedResponses) => exchangeOf(one, caller, surroundings, object)
     return accepted instanceof Promise ? accepted.then(exchange) : exchange(accepted)
   }
   return {
@@ -31,7 +32,12 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
   }
 }
 
-function exchangeOf(accepted: AcceptedResponses, { organization }: Caller, { sealer, memory }: Surroundings): Exchange {
+function exchangeOf(
+  accepted: AcceptedResponses,
+  { organization }: Caller,
+  { sealer, memory }: Surroundings,
+  object: ResourceObject,
+): Exchange {
   const { request, echo, toolbox, compaction } = accepted
   const sent = memory && ((items: readonly JsonObject[]) => memory.remember(organization, items))
   const seal = (summary: string) => {
@@ -44,7 +50,7 @@ function exchangeOf(accepted: AcceptedResponses, { organization }: Caller, { sea
       request,
       answer: (completion, served) => {
         const item = seal(completion.text + (completion.refusal ?? ''))
-        return new Resource(served, echo).completed([item], completion.usage)
+        return new Resource(served, echo, object).completed([item], completion.usage)
       },
       encoder: (served) => new CompactionEncoder(new Resource(served, echo), seal),
     }

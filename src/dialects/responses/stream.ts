@@ -35,8 +35,9 @@ interface OpenCall extends OpenItem {
 }
 
 /**
- * Items come one after another: one is done before the next is added. Only where a provider interleaves its calls does an item stay open
- * beside the next, which every SDK takes; the alternative, holding the later call back, would need a buffer and delay what is known already.
+ * There is one message, and it stays open to the end of the answer: text that a provider sends after a call goes on in it, so that the
+ * stream's output equals that of a whole answer. Items are done in the order in which they were added, because agents build their history
+ * from those events; a call waits for the items before it. Deltas are never held back: every SDK takes several open items at once.
  */
 export class ResponsesEncoder implements StreamEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
@@ -44,10 +45,12 @@ export class ResponsesEncoder implements StreamEncoder {
   private items = 0
   private chars = 0
   private message: OpenItem | undefined
-  /** By the index of their events. */
+  /** By the index of their events, which is the order in which they were added. */
   private readonly calls: OpenCall[] = []
-  /** The items that are done, by their output index. */
-  private readonly output: string[] = []
+  /** The index of the first call that is not done. */
+  private nextCall = 0
+  private messageDone = ''
+  private readonly callsDone: string[] = []
   private usage: Usage = {}
 
   constructor(
@@ -96,33 +99,30 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   private openMessage(): string {
-    const before = this.closeWholeCall()
+    const before = this.closeWholeCalls()
     const item = this.open(mintId('msg'), `"content_index":0,`)
     this.message = item
     const part = `"item_id":"${item.id}","output_index":${item.outputIndex},"content_index":0,"part":${textPartJson('')}`
-    const added = this.itemEvent('added', item, messageItemJson(item.id, 'in_progress', ''))
+    const added = this.itemEvent('added', item.outputIndex, messageItemJson(item.id, 'in_progress', ''))
     return before + added + this.event('response.content_part.added', part)
   }
 
-  private closeMessage(): string {
-    const { message } = this
-    if (message === undefined) return ''
-    this.message = undefined
-    const { id, outputIndex, inside } = message
+  private closeMessage({ id, outputIndex, inside }: OpenItem): string {
     const place = `"item_id":"${id}","output_index":${outputIndex},"content_index":0`
     const part = textPartJson(inside)
+    this.messageDone = messageItemJson(id, 'completed', part)
     return (
       this.event('response.output_text.done', `${place},"text":"${inside}","logprobs":[]`) +
       this.event('response.content_part.done', `${place},"part":${part}`) +
-      this.done(message, messageItemJson(id, 'completed', part))
+      this.itemEvent('done', outputIndex, this.messageDone)
     )
   }
 
   private openCall(index: number, callId: string, own: OwnName): string {
-    const before = this.closeMessage() + this.closeWholeCall()
+    const before = this.closeWholeCalls()
     const call = { ...this.open(mintId('fc'), ''), callId, own, done: false }
     this.calls[index] = call
-    return before + this.itemEvent('added', call, callItemJson(call.id, 'in_progress', '', callId, own))
+    return before + this.itemEvent('added', call.outputIndex, callItemJson(call.id, 'in_progress', '', callId, own))
   }
 
   private argumentsDelta(index: number, json: string): string {
@@ -138,43 +138,64 @@ export class ResponsesEncoder implements StreamEncoder {
     return `${ARGUMENTS_DELTA}${this.sequence++}${call.middle}${inside}"}\n\n`
   }
 
-  private closeCall(call: OpenCall, index: number): string {
+  private closeCall(call: OpenCall): string {
     // A call without arguments is `{}`; what is done must equal the deltas.
-    const before = call.inside === '' ? this.argumentsDelta(index, '{}') : ''
+    const before = call.inside === '' ? this.argumentsDelta(this.nextCall, '{}') : ''
     call.done = true
+    this.nextCall++
     const { id, outputIndex, inside, callId, own } = call
     const place = `"item_id":"${id}","output_index":${outputIndex}`
-    const done = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
+    const arguments_ = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
+    const json = callItemJson(id, 'completed', inside, callId, own)
+    this.callsDone.push(json)
     return (
       before +
-      this.event('response.function_call_arguments.done', done) +
-      this.done(call, callItemJson(id, 'completed', inside, callId, own))
+      this.event('response.function_call_arguments.done', arguments_) +
+      this.itemEvent('done', outputIndex, json)
     )
   }
 
   /**
-   * Closes the latest call where its arguments are whole: providers do not say when they are, but the next item shows that they may be.
-   * Where they are not, its deltas interleave with those of the next item and it stays open until the finish.
+   * Closes the calls whose arguments are whole, up to the first item that is not: providers do not say when arguments are whole, but the
+   * next item shows that they may be. The deltas of a call that is not whole interleave with those of the next item.
    */
-  private closeWholeCall(): string {
-    const index = this.calls.length - 1
-    const call = this.calls[index]
-    return call !== undefined && !call.done && isWhole(call.inside) ? this.closeCall(call, index) : ''
+  private closeWholeCalls(): string {
+    let events = ''
+    for (let call = this.nextOpen(); call !== undefined && isWhole(call.inside); call = this.nextOpen())
+      events += this.closeCall(call)
+    return events
   }
 
-  /** What is still open is done, in the order in which it was added: an open message was added last. An answer without anything is one empty message. */
+  /** The first open item where that is a call; undefined where it is the message, which is open to the end. */
+  private nextOpen(): OpenCall | undefined {
+    const call = this.calls[this.nextCall]
+    const isFirst = this.message === undefined || (call !== undefined && call.outputIndex < this.message.outputIndex)
+    return isFirst ? call : undefined
+  }
+
+  /** Everything is done, in the order in which it was added. An answer without anything is one empty message. */
   private finish(): string {
-    const empty = this.items === 0 ? this.openMessage() : ''
-    const calls = this.calls.map((call, index) => (call.done ? '' : this.closeCall(call, index)))
-    return empty + calls.join('') + this.closeMessage()
+    let events = this.items === 0 ? this.openMessage() : ''
+    const closeCalls = () => {
+      for (let call = this.nextOpen(); call !== undefined; call = this.nextOpen()) events += this.closeCall(call)
+    }
+    closeCalls()
+    const { message } = this
+    if (message === undefined) return events
+    this.message = undefined
+    events += this.closeMessage(message)
+    closeCalls()
+    return events
   }
 
   private complete(): string {
+    // As a whole answer has them: the message, then the calls.
+    const output = this.messageDone === '' ? this.callsDone : [this.messageDone, ...this.callsDone]
     if (this.sent !== undefined) {
-      const items: JsonValue = JSON.parse(`[${this.output.join()}]`)
+      const items: JsonValue = JSON.parse(`[${output.join()}]`)
       if (isArray(items)) this.sent(items.filter(isObject))
     }
-    return this.event('response.completed', `"response":${this.resource.completedJson(this.output, this.usage)}`)
+    return this.event('response.completed', `"response":${this.resource.completedJson(output, this.usage)}`)
   }
 
   private open(id: string, place: string): OpenItem {
@@ -182,13 +203,8 @@ export class ResponsesEncoder implements StreamEncoder {
     return { id, outputIndex, middle: `,"item_id":"${id}","output_index":${outputIndex},${place}"delta":"`, inside: '' }
   }
 
-  private done(item: OpenItem, json: string): string {
-    this.output[item.outputIndex] = json
-    return this.itemEvent('done', item, json)
-  }
-
-  private itemEvent(what: 'added' | 'done', item: OpenItem, json: string): string {
-    return this.event(`response.output_item.${what}`, `"output_index":${item.outputIndex},"item":${json}`)
+  private itemEvent(what: 'added' | 'done', outputIndex: number, json: string): string {
+    return this.event(`response.output_item.${what}`, `"output_index":${outputIndex},"item":${json}`)
   }
 
   private event(name: string, members: string): string {

@@ -12,8 +12,6 @@ import type { Signatures } from './signatures.ts'
 
 /** Dots, colons and dashes may stand in a name, but not first. */
 const NAMES: NameRule = { legal: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, illegal: /[^a-zA-Z0-9_.:-]/g, charsMax: 64 }
-/** More are refused. */
-const STOPS_MAX = 5
 /** Gemini 3 and later refuse a call of the running turn without a signature; earlier models do not ask. */
 const WANTS_SIGNATURES = /gemini-(?:[3-9]|\d\d)/
 /** Documented for calls whose signature is not to be had. */
@@ -145,7 +143,7 @@ function toolConfig({ toolChoice }: ChatRequest, names: ToolNames): JsonObject |
 
 /** Penalties are left out: most models refuse a request that has them. */
 function generationConfig({ sampling, maxOutputTokens, stop }: ChatRequest, hasTools: boolean): JsonObject | undefined {
-  const stops = stop.filter((text) => text !== '').slice(0, STOPS_MAX)
+  const stops = stop.filter((text) => text !== '')
   const config = {
     maxOutputTokens,
     temperature: sampling.temperature,

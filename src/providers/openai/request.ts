@@ -11,13 +11,11 @@ import type {
   ToolChoice,
   UserPart,
 } from '../../core/request.ts'
+import { withMarksInOrder } from '../mark-order.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './address.ts'
 import { isMistral, mistralBody } from './mistral.ts'
-
-/** More are a 400 (wire.md D1); Messages callers may send any number. */
-const STOPS_MAX = 4
 
 /** Models that refuse `max_tokens` and want `max_completion_tokens`; other servers often know the former alone. */
 const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
@@ -38,7 +36,8 @@ function chatRequest(
   adapt = (body: JsonObject): JsonObject => body,
 ): UpstreamRequest {
   const names = new ToolNames(request, NAMES_OF_64)
-  return { ...address, body: JSON.stringify(adapt(openaiBody(request, model, names))), toolNames: names.restore }
+  const body = openaiBody(withMarksInOrder(request), model, names)
+  return { ...address, body: JSON.stringify(adapt(body)), toolNames: names.restore }
 }
 
 /** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
@@ -51,7 +50,7 @@ function openaiBody(request: ChatRequest, model: string, names: ToolNames): Json
     messages: request.messages.map((message) => openaiMessage(message, names)),
     ...toolFields(request, names),
     [limit]: request.maxOutputTokens,
-    stop: stop.length > 0 ? stop.slice(0, STOPS_MAX) : undefined,
+    stop: stop.length > 0 ? stop : undefined,
     temperature: sampling.temperature,
     top_p: sampling.topP,
     frequency_penalty: sampling.frequencyPenalty,

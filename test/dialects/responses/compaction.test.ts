@@ -281,7 +281,8 @@ describe('POST /v1/responses/compact', () => {
     expect(exchange.request.stream).toBe(false)
     expect(exchange.request.messages.map((message) => message.role)).toEqual(['system', 'user', 'user'])
     const answer = answered(exchange, saying('tea'))
-    checkCompletedResponse(answer)
+    expect(answer['object']).toBe('response.compaction')
+    checkCompletedResponse({ ...answer, object: 'response' })
     const { output } = answer as { output: JsonObject[] }
     expect(saidIn(output)[0]).toContain('tea')
   })
@@ -292,6 +293,10 @@ describe('POST /v1/responses/compact', () => {
       return exchange instanceof Promise ? 0 : exchange.request.messages.length
     })
     expect(counts).toEqual([2, 2])
+  })
+
+  test('a trigger on the other path leaves the object a response', () => {
+    expect(answered(accept({ input: [hi, TRIGGER] }), saying('tea'))['object']).toBe('response')
   })
 
   test('errors are those of the other path', () => {

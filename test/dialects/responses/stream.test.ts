@@ -68,19 +68,46 @@ describe('order', () => {
     expect(reading.output[0]?.['arguments']).toBe(json)
   })
 
-  test('text after a call is a new message at the next index', () => {
-    const sse = stream(text('a'), start(0), delta(0, '{}'), text('b'), text('c'))
+  test('text after a call goes on in the message, which stays open to the end; done events keep the order of the items', () => {
+    const sse = stream(text('a'), start(0), delta(0, '{}'), text('b'), start(1), delta(1, '{}'), text('c'))
     const reading = checkResponsesStream(sse)
-    expect(reading.openAtOnce).toBe(1)
-    expect(reading.output.map((item) => item['type'])).toEqual(['message', 'function_call', 'message'])
-    expect(JSON.stringify(reading.output[2])).toContain('"text":"bc"')
+    expect(reading.output.map((item) => item['type'])).toEqual(['message', 'function_call', 'function_call'])
+    expect(JSON.stringify(reading.output[0])).toContain('"text":"abc"')
+    expect(names(sse).filter((name) => name.startsWith('output_item.done'))).toEqual([
+      'output_item.done 0',
+      'output_item.done 1',
+      'output_item.done 2',
+    ])
+  })
+
+  test('a message that follows a call stands before it in the whole answer, and the call was done at once', () => {
+    const sse = stream(start(0), delta(0, '{}'), text('b'), start(1), delta(1, '{}'), text('c'))
+    const reading = checkResponsesStream(sse)
+    expect(reading.output.map((item) => item['type'])).toEqual(['message', 'function_call', 'function_call'])
+    expect(JSON.stringify(reading.output[0])).toContain('"text":"bc"')
+    expect(names(sse).indexOf('output_item.done 0')).toBeLessThan(names(sse).indexOf('output_item.added 1'))
+    expect(names(sse).filter((name) => name.startsWith('output_item.done'))).toEqual([
+      'output_item.done 0',
+      'output_item.done 1',
+      'output_item.done 2',
+    ])
+  })
+
+  test('a call that is whole waits for the one before it', () => {
+    const sse = stream(start(0), delta(0, '{"a"'), start(1), delta(1, '{}'), start(2), delta(0, ':1}'), delta(2, '{}'))
+    checkResponsesStream(sse)
+    expect(names(sse).filter((name) => name.startsWith('output_item.done'))).toEqual([
+      'output_item.done 0',
+      'output_item.done 1',
+      'output_item.done 2',
+    ])
   })
 
   test('text within a call that is not whole', () => {
     const reading = checkResponsesStream(
       stream(start(0), delta(0, '{"a"'), text('b'), delta(0, ':1}'), start(1), delta(1, '{}')),
     )
-    expect(reading.output.map((item) => item['arguments'])).toEqual(['{"a":1}', undefined, '{}'])
+    expect(reading.output.map((item) => item['arguments'])).toEqual([undefined, '{"a":1}', '{}'])
   })
 
   test('an answer that was cut off by the limit within arguments', () => {

@@ -15,6 +15,13 @@ interface Stored {
   takenMs: number
 }
 
+interface Waiting {
+  readonly entry: Entry
+  readonly isSent: boolean
+  readonly done: () => void
+  isReleased: boolean
+}
+
 /** What a restart finds. */
 export class Disk {
   readonly stored = new Map<string, Stored>()
@@ -24,10 +31,7 @@ export class Disk {
 }
 
 export class SimulatedLog implements SettlementLog {
-  private readonly waiting = new Map<
-    string,
-    { readonly entry: Entry; readonly isSent: boolean; readonly done: () => void }
-  >()
+  private readonly waiting = new Map<string, Waiting>()
   private readonly marks: (() => void)[] = []
   private scheduled = false
 
@@ -41,9 +45,9 @@ export class SimulatedLog implements SettlementLog {
     return this.waiting.size
   }
 
-  /** What a kill would lose now. */
-  get unwritten(): ReadonlySet<string> {
-    return new Set(this.waiting.keys())
+  /** What a kill would lose now, and whether a failed commit had already let it go: only then was it sent before it was written. */
+  get unwritten(): ReadonlyMap<string, { readonly isReleased: boolean }> {
+    return this.waiting
   }
 
   get complaint(): string | undefined {
@@ -60,7 +64,7 @@ export class SimulatedLog implements SettlementLog {
 
   add(entry: Entry, isSent: boolean): Promise<void> {
     return new Promise((done) => {
-      this.waiting.set(entry.closing.id, { entry, isSent, done })
+      this.waiting.set(entry.closing.id, { entry, isSent, done, isReleased: false })
       this.soon()
     })
   }
@@ -120,7 +124,10 @@ export class SimulatedLog implements SettlementLog {
   commit(): boolean {
     const waiting = [...this.waiting.values()]
     if (this.disk.isFull) {
-      for (const { done } of waiting) done()
+      for (const one of waiting) {
+        one.isReleased = true
+        one.done()
+      }
       this.soon()
       return false
     }

@@ -22,8 +22,8 @@ export interface Truth {
   /** What it cost, once it ended; undefined where its gateway was killed before. */
   cost: number | undefined
   gatewayDied: boolean
-  /** Its gateway died while its row could not be written. */
-  diskWasFull: boolean
+  /** Its gateway died with a row that a full disk had not taken, and that was sent unwritten for that reason. */
+  sentUnwritten: boolean
 }
 
 export class Gateway {
@@ -61,12 +61,14 @@ export class Gateway {
     this.ledger = undefined
     for (const truth of this.running) truth.gatewayDied = true
     this.running.clear()
-    // While the disk is full settlements are sent before they are written: those rows die with it, too.
+    // A settlement whose commit failed is sent before it is written. Its row dies with the gateway even if the disk has room again
+    // by now and only the next commit is missing.
     const unwritten = this.log?.unwritten
     for (const truth of this.truths) {
-      if (!unwritten?.has(truth.id)) continue
+      const row = unwritten?.get(truth.id)
+      if (row === undefined) continue
       truth.gatewayDied = true
-      truth.diskWasFull = this.disk.isFull
+      truth.sentUnwritten = row.isReleased
     }
     // What it was still taking back dies with it: then the lease ends it.
     for (const { truth, ms } of this.refused.splice(0)) if (ms > this.world.nowMs - LEASE_MS) truth.gatewayDied = true
@@ -86,7 +88,7 @@ export class Gateway {
       called: false,
       cost: undefined,
       gatewayDied: false,
-      diskWasFull: false,
+      sentUnwritten: false,
     }
     this.truths.push(truth)
     this.running.add(truth)

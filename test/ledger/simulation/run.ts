@@ -119,7 +119,7 @@ function checkTruth(truth: Truth, gateway: Gateway, charge: { kind: string; cost
   if (!truth.called && !truth.gatewayDied) expect([truth.id, charge?.costMicroUsd ?? 0]).toEqual([truth.id, 0])
   // Row first: what was settled is in the log, unless that could not be written.
   const isSettled = charge !== undefined && ['settled', 'late', 'direct'].includes(charge.kind)
-  if (isSettled && !truth.diskWasFull) expect([truth.id, gateway.disk.stored.has(truth.id)]).toEqual([truth.id, true])
+  if (isSettled && !truth.sentUnwritten) expect([truth.id, gateway.disk.stored.has(truth.id)]).toEqual([truth.id, true])
   // What a killed gateway left behind is charged its floor at least.
   if (charge?.kind === 'lost') expect(charge.costMicroUsd).toBeGreaterThanOrEqual(30)
 }

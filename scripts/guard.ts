@@ -1,0 +1,134 @@
+/**
+ * Runs a command and leaves none of its descendants running: `bun scripts/guard.ts COMMAND…`. On Linux it makes itself their subreaper, so
+ * that whatever loses its parent becomes its own child, also a process in another session. They are killed when the command ends, when the
+ * guard is sent SIGTERM, SIGINT or SIGHUP, and when the guard's own parent dies. Its exit code is the command's.
+ */
+
+import { dlopen } from 'bun:ffi'
+import { existsSync, readFileSync } from 'node:fs'
+import { constants } from 'node:os'
+
+/** The command finds the guard's process id here: if it is that of its parent, it is guarded. */
+export const GUARD_VARIABLE = 'WEIR_GUARD_PID'
+
+const PR_SET_PDEATHSIG = 1
+const PR_SET_CHILD_SUBREAPER = 36
+const WNOHANG = 1
+/** Orphans that have ended stay zombies until they are waited for, and look alive to whoever probes their id. */
+const REAP_MS = 10
+const LIBRARIES = ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]
+const NAMED_MOST = 10
+
+function openLibrary() {
+  const found = LIBRARIES.find((name) =>
+    ['/lib', '/lib64', '/usr/lib', '/lib/x86_64-linux-gnu', '/lib/aarch64-linux-gnu'].some((folder) =>
+      existsSync(`${folder}/${name}`),
+    ),
+  )
+  return dlopen(found ?? LIBRARIES[0] ?? '', {
+    prctl: { args: ['int', 'u64', 'u64', 'u64', 'u64'], returns: 'int' },
+    waitpid: { args: ['int', 'ptr', 'int'], returns: 'int' },
+  }).symbols
+}
+
+function childrenOf(pid: number): readonly number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
+  } catch {
+    // It has ended.
+    return []
+  }
+}
+
+function descendantsOf(pid: number): readonly number[] {
+  return childrenOf(pid).flatMap((child) => [child, ...descendantsOf(child)])
+}
+
+/** The command line of a process; undefined if it has ended, also if nobody has waited for it yet. */
+function commandOf(pid: number): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim() || undefined
+  } catch {
+    return undefined
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended.
+  }
+}
+
+interface Guard {
+  /** Begins to wait for orphans. The runtime itself waits for the command. */
+  watch(command: number): void
+  /** Kills all descendants; resolves with those that were still running, once none is left. */
+  endAll(): Promise<readonly string[]>
+}
+
+/** Makes this process a guard. Without /proc (not Linux) there is nothing that it could do. */
+function guard(): Guard {
+  if (!existsSync('/proc/self/task')) return { watch: () => undefined, endAll: async () => [] }
+  const { prctl, waitpid } = openLibrary()
+  const parent = process.ppid
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+  prctl(PR_SET_PDEATHSIG, constants.signals.SIGTERM, 0, 0, 0)
+  // It may have died before the line above.
+  if (process.ppid !== parent) process.kill(process.pid, 'SIGTERM')
+  let own: number | undefined
+  let timer: ReturnType<typeof setInterval> | undefined
+  const reap = () => {
+    for (const pid of childrenOf(process.pid)) if (pid !== own) waitpid(pid, null, WNOHANG)
+  }
+  const watch = (command: number) => {
+    own = command
+    timer = setInterval(reap, REAP_MS)
+  }
+  const endAll = async () => {
+    const ended = new Set<string>()
+    for (let left = descendantsOf(process.pid); left.length > 0; left = descendantsOf(process.pid)) {
+      for (const pid of left) {
+        const command = commandOf(pid)
+        if (command !== undefined) ended.add(`${pid} ${command.slice(0, 200)}`)
+        kill(pid)
+      }
+      await Bun.sleep(1)
+      reap()
+    }
+    clearInterval(timer)
+    return [...ended]
+  }
+  return { watch, endAll }
+}
+
+async function run(command: readonly string[]): Promise<number> {
+  const { watch, endAll } = guard()
+  const stopped = Promise.withResolvers<number>()
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    process.on(name, () => stopped.resolve(128 + constants.signals[name]))
+  }
+  const child = Bun.spawn([...command], {
+    stdio: ['inherit', 'inherit', 'inherit'],
+    env: { ...process.env, [GUARD_VARIABLE]: String(process.pid) },
+  })
+  watch(child.pid)
+  const ended = child.exited.then((code) => ({ code, isOver: true }))
+  const { code, isOver } = await Promise.race([ended, stopped.promise.then((code) => ({ code, isOver: false }))])
+  const left = await endAll()
+  if (isOver && left.length > 0) {
+    console.error(`Ended ${left.length} processes that were left running:`)
+    for (const one of left.slice(0, NAMED_MOST)) console.error(`  ${one}`)
+  }
+  return code
+}
+
+if (import.meta.main) {
+  const command = process.argv.slice(2)
+  if (command.length === 0) {
+    console.error('Usage: bun scripts/guard.ts COMMAND…')
+    process.exit(2)
+  }
+  process.exit(await run(command))
+}

@@ -1,0 +1,62 @@
+/** Cache marks in the order in which a provider's API reads them: one of 1h after one of 5m is an error there. */
+
+import type { CacheMark, ChatRequest, Message } from '../core/request.ts'
+
+/** Lowers a mark of 1h after one of 5m to 5m, which costs the caller less than was asked for. See every mark of a request, in order. */
+export class MarkOrder {
+  private afterShort = false
+
+  next(mark: CacheMark): CacheMark {
+    if (this.afterShort && mark.ttl === '1h') return { ...mark, ttl: '5m' }
+    this.afterShort ||= mark.ttl !== '1h'
+    return mark
+  }
+}
+
+/**
+ * The request with its marks in a valid order: tools, system messages wherever they stand, the other messages, the request's own. For
+ * Chat Completions servers that pass marks on to such a provider. The very same object unless it carries a mark of 1h.
+ */
+export function withMarksInOrder(request: ChatRequest): ChatRequest {
+  if (!hasLongMark(request)) return request
+  const order = new MarkOrder()
+  const ordered = <T extends Marked>(item: T): T =>
+    item.cache === undefined ? item : { ...item, cache: order.next(item.cache) }
+  const tools = request.tools.map(ordered)
+  const isSystem = ({ role }: Message) => role === 'system'
+  const system = new Map(request.messages.filter(isSystem).map((message) => [message, remarked(message, ordered)]))
+  const messages = request.messages.map((message) => system.get(message) ?? remarked(message, ordered))
+  return ordered({ ...request, tools, messages })
+}
+
+interface Marked {
+  readonly cache?: CacheMark | undefined
+}
+
+/** Marks on calls are not part of Chat Completions. */
+function remarked(message: Message, ordered: <T extends Marked>(item: T) => T): Message {
+  switch (message.role) {
+    case 'system':
+    case 'assistant':
+      return { ...message, parts: message.parts.map(ordered) }
+    case 'user':
+      return { ...message, parts: message.parts.map((part) => (part.type === 'native' ? part : ordered(part))) }
+    case 'tool': {
+      const parts = message.parts.map(ordered)
+      return ordered({ ...message, parts })
+    }
+  }
+}
+
+function hasLongMark({ cache, tools, messages }: ChatRequest): boolean {
+  const isLong = (item: Marked) => item.cache?.ttl === '1h'
+  return (
+    isLong({ cache }) ||
+    tools.some(isLong) ||
+    messages.some(
+      (message) =>
+        (message.role === 'tool' && isLong(message)) ||
+        message.parts.some((part) => part.type !== 'native' && isLong(part)),
+    )
+  )
+}
