@@ -130,9 +130,11 @@ function limitReplies(client: Redis | Cluster, timeoutMs: number): void {
 type Write = Parameters<Cluster['sendCommand']>[1]
 
 function limited(command: Command): Limited {
+  const { promise } = command
   return {
     get isSettled() {
-      return command.isSettled
+      // A pipeline in a cluster takes its commands up again after a redirection, with a promise and a limit of their own.
+      return command.isSettled || command.promise !== promise
     },
     expire: () => command.reject(new Error(TIMED_OUT)),
   }
