@@ -4,6 +4,9 @@ import type { FinishReason, StreamEvent } from './event.ts'
 import type { JsonValue } from './json.ts'
 import { mergeUsage, type Usage } from './usage.ts'
 
+/** The most tool calls of one conversation, and of one answer. An agent's longest conversation has some hundreds. */
+export const CALLS_MAX = 4096
+
 export interface ToolCall {
   readonly callId: string
   readonly name: string

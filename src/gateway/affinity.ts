@@ -3,10 +3,10 @@
  * prompt cache is warm. It remembers nothing of what was said, only a hash.
  */
 
-import { createHash, type Hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import type { TargetRef } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
-import type { ChatRequest, Message } from '../core/request.ts'
+import type { ChatRequest, UserPart } from '../core/request.ts'
 
 /** Providers drop a prefix that was not used for so long, unless they were asked for more. */
 const WARM_MS = 300_000
@@ -14,6 +14,8 @@ const WARM_MS = 300_000
 const PLACES_MAX = 10_000
 /** Of each text so much is hashed: what tells conversations apart stands at the beginning, and a body may be 10 MiB. */
 const HASHED_CHARS = 16_384
+/** And of so many texts: a system message may be of 60,000. */
+const HASHED_TEXTS_MAX = 4096
 
 /** Where a conversation stays, as it is told to other workers. Without a provider: nowhere in particular any more. */
 export interface Place {
@@ -131,34 +133,36 @@ export class Conversation {
 }
 
 /** The caller's own `prompt_cache_key`, else what stays the same from turn to turn: system texts, tools, the first user message. */
-function prefixOf(organization: string, { hints, messages, tools }: ChatRequest): string {
+function prefixOf(organization: string, request: ChatRequest): string {
   const hash = createHash('sha256')
-  add(hash, organization)
-  if (hints.promptCacheKey !== undefined) {
-    add(hash, hints.promptCacheKey)
-    return hash.digest('base64url')
-  }
-  for (const tool of tools) add(hash, `${tool.name}\n${tool.description ?? ''}`)
-  for (const message of messages) {
-    if (message.role !== 'system' && message.role !== 'user') continue
-    addMessage(hash, message)
-    if (message.role === 'user') break
+  let texts = 0
+  for (const text of beginningOf(organization, request)) {
+    if (++texts > HASHED_TEXTS_MAX) break
+    // With its length, so that no two lists of texts look alike.
+    hash.update(`${text.length}:${text.slice(0, HASHED_CHARS)}`)
   }
   return hash.digest('base64url')
 }
 
-function addMessage(hash: Hash, message: Extract<Message, { role: 'system' | 'user' }>): void {
-  add(hash, message.role)
-  for (const part of message.parts) {
-    if (part.type === 'text') add(hash, part.text)
-    else if (part.type === 'image') add(hash, part.source.type === 'url' ? part.source.url : part.source.data)
-    else add(hash, part.type)
+function* beginningOf(organization: string, { hints, messages, tools }: ChatRequest): Iterable<string> {
+  yield organization
+  if (hints.promptCacheKey !== undefined) {
+    yield hints.promptCacheKey
+    return
+  }
+  for (const tool of tools) yield `${tool.name}\n${tool.description ?? ''}`
+  for (const message of messages) {
+    if (message.role !== 'system' && message.role !== 'user') continue
+    yield message.role
+    for (const part of message.parts) yield textOf(part)
+    if (message.role === 'user') return
   }
 }
 
-/** With its length, so that no two lists of texts look alike. */
-function add(hash: Hash, text: string): void {
-  hash.update(`${text.length}:`).update(text.slice(0, HASHED_CHARS))
+function textOf(part: UserPart): string {
+  if (part.type === 'text') return part.text
+  if (part.type === 'image') return part.source.type === 'url' ? part.source.url : part.source.data
+  return part.type
 }
 
 /** Candidates of one model stand together. */

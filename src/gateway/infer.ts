@@ -8,6 +8,7 @@ import type { StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
+import { Pace, SLICE_BYTES } from '../core/turns.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import { restoreToolName, type Target, type UpstreamRequest } from '../providers/provider.ts'
@@ -303,10 +304,20 @@ async function readStream({ call, upstream }: Call, take: (event: StreamEvent) =
     throw new Error('nothing is copied where every frame is decoded')
   }
   const feed = new Feed(upstream.provider, { event: take, texts }, 'decoded')
+  const pace = new Pace()
   while (!feed.ended) {
     const chunk = await call.read()
     if (chunk === undefined) feed.close()
-    else feed.push(chunk)
+    else if (pace.admits(chunk.length)) feed.push(chunk)
+    else await pushInSlices(feed, chunk, pace)
   }
   void call.release()
+}
+
+async function pushInSlices(feed: Feed, chunk: Uint8Array, pace: Pace): Promise<void> {
+  for (let at = 0; at < chunk.length && !feed.ended; at += SLICE_BYTES) {
+    const slice = chunk.subarray(at, at + SLICE_BYTES)
+    await pace.turn(slice.length)
+    feed.push(slice)
+  }
 }

@@ -3,15 +3,22 @@
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { fitted, NAMES_OF_64 } from './tool-names.ts'
 
+/** Calls that share a caller's id, as they were sent, and which of them the next result answers. */
+interface OpenCalls {
+  readonly sent: string[]
+  next: number
+}
+
 /**
  * The call ids of one request. Providers want `[a-zA-Z0-9_-]`, at most 64, each id once in a conversation; callers bring ids of other
  * providers (a server may number its calls from 0 in every answer). An id that is legal and comes once is sent as it is.
  */
 export class CallIds {
-  /** How often each sent id was wanted. */
-  private readonly wanted = new Map<string, number>()
+  private readonly taken = new Set<string>()
+  /** The number that the next one gets of those ids that are alike up to where a number is put. */
+  private readonly numbers = new Map<string, number>()
   /** Calls of the last assistant turn that have no result yet, by the caller's id. */
-  private readonly open = new Map<string, string[]>()
+  private readonly open = new Map<string, OpenCalls>()
 
   /** A new assistant turn begins: results that come now belong to its calls. */
   turn(): void {
@@ -22,8 +29,8 @@ export class CallIds {
   call(id: string): string {
     const sent = this.unique(fitted(id, NAMES_OF_64))
     const open = this.open.get(id)
-    if (open === undefined) this.open.set(id, [sent])
-    else open.push(sent)
+    if (open === undefined) this.open.set(id, { sent: [sent], next: 0 })
+    else open.sent.push(sent)
     return sent
   }
 
@@ -31,17 +38,22 @@ export class CallIds {
   result(id: string): string {
     const open = this.open.get(id)
     if (open === undefined) return fitted(id, NAMES_OF_64)
-    return (open.length > 1 ? open.shift() : open[0]) ?? fitted(id, NAMES_OF_64)
+    const sent = open.sent[open.next]
+    // The last one stays: whoever answers it once more answers the same call.
+    open.next = Math.min(open.next + 1, open.sent.length - 1)
+    return sent ?? fitted(id, NAMES_OF_64)
   }
 
+  /** Numbers are given out for each beginning, not for each id: thousands of ids may share the characters that stay. */
   private unique(id: string): string {
+    const stem = id.slice(0, NAMES_OF_64.charsMax - 8)
     let sent = id
-    while (this.wanted.has(sent)) {
-      const times = (this.wanted.get(id) ?? 1) + 1
-      this.wanted.set(id, times)
-      sent = `${id.slice(0, NAMES_OF_64.charsMax - 8)}_${times}`
+    while (this.taken.has(sent)) {
+      const number = this.numbers.get(stem) ?? 2
+      this.numbers.set(stem, number + 1)
+      sent = `${stem}_${number}`
     }
-    this.wanted.set(sent, 1)
+    this.taken.add(sent)
     return sent
   }
 }

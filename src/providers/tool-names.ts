@@ -60,7 +60,7 @@ export class ToolNames {
 export function fitted(name: string, rule: NameRule, salted = name): string {
   if (salted === name && rule.legal.test(name)) return name
   const hash = new Bun.CryptoHasher('sha256').update(salted).digest('hex').slice(0, HASH_CHARS)
-  const clean = name.replace(rule.illegal, '_').slice(0, rule.charsMax - HASH_CHARS - 2)
+  const clean = name.slice(0, rule.charsMax - HASH_CHARS - 2).replace(rule.illegal, '_')
   const candidate = `${clean}_${hash}`
   return rule.legal.test(candidate) ? candidate : `_${candidate}`
 }

@@ -72,7 +72,8 @@ export function calledNames(turns: readonly Turn[]): readonly string[] {
 export function offeredTools(request: ChatRequest): readonly Tool[] {
   const choice = request.toolChoice
   if (choice?.mode !== 'allowed') return request.tools
-  return request.tools.filter((tool) => choice.names.includes(tool.name))
+  const names = new Set(choice.names)
+  return request.tools.filter((tool) => names.has(tool.name))
 }
 
 /** Text that is not blank: every provider refuses blocks of white space alone. */

@@ -2,20 +2,10 @@
 
 import { Failure } from '../core/error.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
+import { DEPTH_MAX, shapeProblem, VALUES_MAX } from './json-shape.ts'
 
 /** inference-api.md 8: 10 MiB, counted in bytes of UTF-8. */
 export const BODY_BYTES_MAX = 10 * 1024 * 1024
-/** Deeper nesting than any request needs; `JSON.stringify` and recursive walkers would give way at about 100,000. */
-const DEPTH_MAX = 128
-/**
- * Commas and colons outside strings, one for each element and two for each member. 10 MiB of `{"a":{}}` have 2.3 million and block the
- * loop, and with it every stream, for 110 ms; as many members of one object as this allows take 35. An agent's longest history has some
- * 100,000.
- */
-const VALUES_MAX = 250_000
-
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
 
 /**
  * Reads the body, at most `BODY_BYTES_MAX` bytes of it. A declared length over the cap is refused before a byte is read; an undeclared
@@ -80,40 +70,11 @@ function utf8(bytes: Uint8Array): string {
   }
 }
 
-/** Depth and number of values, from the text alone: a parser would have to build them first. Strings are skipped with native searches. */
+/** Depth and number of values, from the text alone: a parser would have to build them first. */
 function checkShape(text: string): void {
-  let depth = 0
-  let values = 0
-  for (let at = 0; at < text.length; at++) {
-    switch (text.charCodeAt(at)) {
-      case QUOTE:
-        at = closingQuote(text, at)
-        if (at === -1) return
-        break
-      case 0x5b:
-      case 0x7b:
-        if (++depth > DEPTH_MAX) throw malformed(`The request body is nested more than ${DEPTH_MAX} levels deep.`)
-        break
-      case 0x5d:
-      case 0x7d:
-        depth--
-        break
-      case 0x2c:
-      case 0x3a:
-        if (++values > VALUES_MAX) throw malformed(`The request body holds more than ${VALUES_MAX} values.`)
-        break
-    }
-  }
-}
-
-/** Where the string that opens at `open` closes, or -1 where it never does (the parser says so better). */
-function closingQuote(text: string, open: number): number {
-  for (let at = text.indexOf('"', open + 1); at !== -1; at = text.indexOf('"', at + 1)) {
-    let before = at - 1
-    while (text.charCodeAt(before) === BACKSLASH) before--
-    if ((at - before) % 2 === 1) return at
-  }
-  return -1
+  const problem = shapeProblem(text)
+  if (problem === 'deep') throw malformed(`The request body is nested more than ${DEPTH_MAX} levels deep.`)
+  if (problem === 'full') throw malformed(`The request body holds more than ${VALUES_MAX} values.`)
 }
 
 function brokenOff(cause: unknown): never {

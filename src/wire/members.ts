@@ -3,11 +3,16 @@
  * pictures is not held as text, as values and as text again.
  */
 
+import { Failure } from '../core/error.ts'
+
 export interface Member {
   readonly name: string
   /** The name, the colon and the value: a view of the object's bytes. */
   readonly bytes: Uint8Array
 }
+
+/** Many times as many as any provider knows fields. */
+const MEMBERS_MAX = 1024
 
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -19,15 +24,18 @@ const CLOSE = 0x7d
 
 /**
  * The members in order, of a name that comes twice the last alone, as parsers have it. `bytes` must spell a JSON object; whoever calls
- * has parsed it.
+ * has parsed it. Throws `malformed_body` where they are too many.
  */
 export function membersOf(bytes: Uint8Array): readonly Member[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const members = new Map<string, Member>()
   let at = buffer.indexOf(OPEN) + 1
-  for (;;) {
+  for (let count = 0; ; count++) {
     const start = buffer.indexOf(QUOTE, at)
     if (start === -1) break
+    if (count === MEMBERS_MAX) {
+      throw new Failure('malformed_body', `The request body holds more than ${MEMBERS_MAX} fields.`)
+    }
     const nameEnd = closingQuote(buffer, start) + 1
     const end = valueEnd(buffer, nameEnd)
     const name = String(JSON.parse(buffer.toString('utf8', start, nameEnd)))
@@ -64,10 +72,12 @@ function valueEnd(buffer: Buffer, from: number): number {
 }
 
 function closingQuote(buffer: Buffer, open: number): number {
-  for (let at = buffer.indexOf(QUOTE, open + 1); at !== -1; at = buffer.indexOf(QUOTE, at + 1)) {
-    let before = at - 1
-    while (buffer[before] === BACKSLASH) before--
-    if ((at - before) % 2 === 1) return at
+  const quote = buffer.indexOf(QUOTE, open + 1)
+  if (quote !== -1 && buffer[quote - 1] !== BACKSLASH) return quote
+  // Byte by byte where there are escapes: a search for each of many escaped quotes would take 20 times as long.
+  for (let at = open + 1; at < buffer.length; at++) {
+    if (buffer[at] === BACKSLASH) at++
+    else if (buffer[at] === QUOTE) return at
   }
   throw new Error('these bytes spell no JSON object')
 }

@@ -17,6 +17,8 @@ export interface FormPart {
 
 /** Sixteen pictures, a mask and every field there is are forty. */
 const PARTS_MAX = 128
+/** Lines in the content that begin with the boundary and go on otherwise. */
+const OTHER_LINES_MAX = 4096
 /** The header lines of one part. */
 const HEADER_BYTES_MAX = 8 * 1024
 
@@ -45,16 +47,24 @@ export function boundaryOf(contentType: string): string {
 /** All parts in order. What stands before the first boundary and behind the last is skipped. Throws `Failure` `malformed_body`. */
 export function parseForm(bytes: Uint8Array, boundary: string): readonly FormPart[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const delimiter = Buffer.from(`--${boundary}`, 'latin1')
+  const first = Buffer.from(`--${boundary}`, 'latin1')
+  const search = { buffer, first, next: Buffer.concat([Buffer.of(CR, LF), first]) }
   const parts: FormPart[] = []
-  let line = nextDelimiter(buffer, delimiter, 0)
+  let line = nextDelimiter(search, 0)
   while (!line.last) {
     if (parts.length === PARTS_MAX) throw malformed(`it has more than ${PARTS_MAX} parts`)
-    const next = nextDelimiter(buffer, delimiter, line.end)
+    const next = nextDelimiter(search, line.end)
     parts.push(partOf(buffer.subarray(line.end, next.start)))
     line = next
   }
   return parts
+}
+
+interface Search {
+  readonly buffer: Buffer
+  /** The delimiter where a line is known to begin, and behind the end of a line. */
+  readonly first: Buffer
+  readonly next: Buffer
 }
 
 interface DelimiterLine {
@@ -67,15 +77,18 @@ interface DelimiterLine {
 }
 
 /** The next delimiter line at or behind `from`, where a line begins. Throws where the body ends without one. */
-function nextDelimiter(buffer: Buffer, delimiter: Buffer, from: number): DelimiterLine {
-  for (let at = buffer.indexOf(delimiter, from); at !== -1; at = buffer.indexOf(delimiter, at + 1)) {
-    const opens = at === from || (at >= from + 2 && buffer[at - 2] === CR && buffer[at - 1] === LF)
-    if (!opens) continue
-    const start = at === from ? at : at - 2
-    let end = at + delimiter.length
-    if (buffer[end] === DASH && buffer[end + 1] === DASH) return { start, end: end + 2, last: true }
+function nextDelimiter({ buffer, first, next }: Search, from: number): DelimiterLine {
+  const opens = buffer.subarray(from, from + first.length).equals(first)
+  let at = opens ? from : buffer.indexOf(next, from)
+  for (let others = 0; at !== -1; others++) {
+    // A boundary that its own sender finds in the content again and again is none (RFC 2046, 5.1.1).
+    if (others > OTHER_LINES_MAX) throw malformed('its boundary occurs within its parts')
+    const line = at === from && opens ? first : next
+    let end = at + line.length
+    if (buffer[end] === DASH && buffer[end + 1] === DASH) return { start: at, end: end + 2, last: true }
     while (buffer[end] === SPACE || buffer[end] === TAB) end++
-    if (buffer[end] === CR && buffer[end + 1] === LF) return { start, end: end + 2, last: false }
+    if (buffer[end] === CR && buffer[end + 1] === LF) return { start: at, end: end + 2, last: false }
+    at = buffer.indexOf(next, line === first ? from : at + 1)
   }
   throw malformed('it ends before its closing boundary')
 }
@@ -110,11 +123,39 @@ function headersOf(bytes: Buffer): ReadonlyMap<string, string> {
   return headers
 }
 
-/** A parameter of a header value, quoted or not. Browsers write a quote in a name as `%22`, curl as `\"`; both are undone. */
+/** What a parameter begins with: its name and the equals sign, with blanks around it. */
+const PARAMETER = /;[ \t]*([^\s;="]+)[ \t]*=[ \t]*/y
+const QUOTED = /"((?:[^"\\]|\\.)*)"/y
+const BARE = /[^\s;"]+/y
+
+/**
+ * A parameter of a header value, quoted or not. Browsers write a quote in a name as `%22`, curl as `\"`; both are undone. The value is
+ * read from left to right once: a search for the name would begin anew at every place that looks like it.
+ */
 function parameter(value: string, name: string): string | undefined {
-  const found = new RegExp(`;\\s*${name}\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]+))`, 'i').exec(value)
-  if (found === null) return undefined
-  return found[2] ?? (found[1] ?? '').replace(/\\(["\\])/g, '$1').replaceAll('%22', '"')
+  let at = value.indexOf(';')
+  while (at !== -1) {
+    const head = match(PARAMETER, value, at)
+    if (head === undefined) {
+      at = value.indexOf(';', at + 1)
+      continue
+    }
+    const start = at + head[0].length
+    const quoted = match(QUOTED, value, start)
+    const found = quoted ?? match(BARE, value, start)
+    // An open quote: nothing that follows can be told from the text within it.
+    if (found === undefined) return undefined
+    if (head[1]?.toLowerCase() === name) {
+      return quoted === undefined ? found[0] : (found[1] ?? '').replace(/\\(["\\])/g, '$1').replaceAll('%22', '"')
+    }
+    at = value.indexOf(';', start + found[0].length)
+  }
+  return undefined
+}
+
+function match(pattern: RegExp, text: string, at: number): RegExpExecArray | undefined {
+  pattern.lastIndex = at
+  return pattern.exec(text) ?? undefined
 }
 
 /** The text of a field. Throws `malformed_body` for invalid UTF-8. */

@@ -5,6 +5,7 @@ import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '..
 import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../complaint.ts'
+import { RequestLimits } from '../request-limits.ts'
 import { type ChatBody, checkChatBody } from './schema.ts'
 
 export interface AcceptedChat {
@@ -16,13 +17,14 @@ export interface AcceptedChat {
 /** Throws `Failure` with the field at fault. */
 export function acceptChat(body: JsonObject): AcceptedChat {
   const chat = checkChatBody(body)
-  const tools = acceptTools(chat)
+  const limits = new RequestLimits()
+  const tools = acceptTools(chat, limits)
   const request: ChatRequest = {
     model: chat.model,
     stream: chat.stream === true,
-    messages: chat.messages.map((message, index) => acceptMessage(message, `messages[${index}]`)),
+    messages: chat.messages.map((message, index) => acceptMessage(message, `messages[${index}]`, limits)),
     tools,
-    toolChoice: tools.length > 0 ? acceptToolChoice(body['tool_choice']) : undefined,
+    toolChoice: tools.length > 0 ? acceptToolChoice(body['tool_choice'], limits) : undefined,
     parallelToolCalls: tools.length > 0 ? (chat.parallel_tool_calls ?? undefined) : undefined,
     maxOutputTokens: chat.max_completion_tokens ?? chat.max_tokens ?? undefined,
     limitsOutput: false,
@@ -62,7 +64,8 @@ function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
 }
 
 /** Tools of other types than `function` have no counterpart at most providers and are left out. */
-function acceptTools(chat: ChatBody): Tool[] {
+function acceptTools(chat: ChatBody, limits: RequestLimits): Tool[] {
+  limits.tools(chat.tools?.length ?? 0, 'tools')
   const tools: Tool[] = []
   for (const [index, tool] of (chat.tools ?? []).entries()) {
     if (tool.type !== 'function') continue
@@ -80,7 +83,7 @@ function acceptTools(chat: ChatBody): Tool[] {
   return tools
 }
 
-function acceptToolChoice(choice: JsonValue | undefined): ToolChoice | undefined {
+function acceptToolChoice(choice: JsonValue | undefined, limits: RequestLimits): ToolChoice | undefined {
   if (choice === undefined || choice === null) return undefined
   if (choice === 'auto' || choice === 'none' || choice === 'required') return { mode: choice }
   if (isObject(choice) && choice['type'] === 'function') {
@@ -89,18 +92,19 @@ function acceptToolChoice(choice: JsonValue | undefined): ToolChoice | undefined
     return { mode: 'tool', name }
   }
   if (isObject(choice) && choice['type'] === 'allowed_tools')
-    return acceptAllowedTools(objectOf(choice['allowed_tools']))
+    return acceptAllowedTools(objectOf(choice['allowed_tools']), limits)
   throw invalid('tool_choice', "must be 'none', 'auto', 'required', or an object of type 'function' or 'allowed_tools'")
 }
 
-function acceptAllowedTools(allowed: JsonObject | undefined): ToolChoice {
+function acceptAllowedTools(allowed: JsonObject | undefined, limits: RequestLimits): ToolChoice {
   const tools = allowed?.['tools']
   if (!isArray(tools)) throw missing('tool_choice.allowed_tools.tools')
+  limits.tools(tools.length, 'tool_choice.allowed_tools.tools')
   const names = tools.flatMap((tool) => stringOf(objectOf(objectOf(tool)?.['function'])?.['name']) ?? [])
   return { mode: 'allowed', names, required: allowed?.['mode'] === 'required' }
 }
 
-function acceptMessage(message: unknown, path: string): Message {
+function acceptMessage(message: unknown, path: string, limits: RequestLimits): Message {
   if (!isObject(message)) throw invalid(path, 'must be an object')
   const role = message['role']
   switch (role) {
@@ -108,12 +112,13 @@ function acceptMessage(message: unknown, path: string): Message {
     case 'developer':
       return { role: 'system', parts: textParts(message, path) }
     case 'user':
-      return { role: 'user', parts: userParts(message, path) }
+      return { role: 'user', parts: userParts(message, path, limits) }
     case 'assistant':
-      return acceptAssistant(message, path)
+      return acceptAssistant(message, path, limits)
     case 'tool': {
       const callId = message['tool_call_id']
       if (typeof callId !== 'string') throw missing(`${path}.tool_call_id`)
+      limits.result(path)
       return { role: 'tool', callId, parts: textParts(message, path) }
     }
     default:
@@ -122,7 +127,7 @@ function acceptMessage(message: unknown, path: string): Message {
   }
 }
 
-function acceptAssistant(message: JsonObject, path: string): Message {
+function acceptAssistant(message: JsonObject, path: string, limits: RequestLimits): Message {
   const parts = textParts(message, path)
   const calls = message['tool_calls'] ?? []
   if (!isArray(calls)) throw invalid(`${path}.tool_calls`, 'must be an array')
@@ -130,11 +135,12 @@ function acceptAssistant(message: JsonObject, path: string): Message {
     role: 'assistant',
     parts,
     refusal: stringOf(message['refusal']) ?? refusalOf(message['content']),
-    toolCalls: calls.map((call, index) => acceptToolCall(call, `${path}.tool_calls[${index}]`)),
+    toolCalls: calls.map((call, index) => acceptToolCall(call, `${path}.tool_calls[${index}]`, limits)),
   }
 }
 
-function acceptToolCall(call: JsonValue, path: string): ToolCall {
+function acceptToolCall(call: JsonValue, path: string, limits: RequestLimits): ToolCall {
+  limits.call(path)
   if (!isObject(call)) throw invalid(path, 'must be an object')
   const callId = call['id']
   if (typeof callId !== 'string') throw missing(`${path}.id`)
@@ -143,7 +149,9 @@ function acceptToolCall(call: JsonValue, path: string): ToolCall {
   const name = called['name']
   if (typeof name !== 'string') throw missing(`${path}.function.name`)
   const written = called['arguments'] ?? ''
-  return { callId, name, json: (typeof written === 'string' ? written : JSON.stringify(written)) || '{}' }
+  const json = (typeof written === 'string' ? written : JSON.stringify(written)) || '{}'
+  limits.callJson(json, `${path}.function.arguments`)
+  return { callId, name, json }
 }
 
 /**
@@ -165,13 +173,13 @@ function textParts(message: JsonObject, path: string): TextPart[] {
   return markLast(parts, mark)
 }
 
-function userParts(message: JsonObject, path: string): readonly UserPart[] {
+function userParts(message: JsonObject, path: string, limits: RequestLimits): readonly UserPart[] {
   const content = message['content'] ?? ''
   const mark = cacheMark(message, path)
   if (typeof content === 'string') return [{ type: 'text', text: content, cache: mark }]
   if (!isArray(content)) throw invalid(`${path}.content`, 'must be a string or an array of parts')
   return markLast(
-    content.map((part, index) => userPart(part, `${path}.content[${index}]`)),
+    content.map((part, index) => userPart(part, `${path}.content[${index}]`, limits)),
     mark,
   )
 }
@@ -183,12 +191,13 @@ function markLast<T extends UserPart>(parts: readonly T[], mark: ReturnType<type
   return [...parts.slice(0, -1), { ...last, cache: mark }]
 }
 
-function userPart(part: JsonValue, path: string): UserPart {
+function userPart(part: JsonValue, path: string, limits: RequestLimits): UserPart {
   const text = textPart(part, path)
   if (text !== undefined) return text
   if (!isObject(part)) throw invalid(path, 'must be an object')
   switch (part['type']) {
     case 'image_url':
+      limits.image(path)
       return imagePart(part, path)
     case 'input_audio':
       if (!isObject(part['input_audio'])) throw missing(`${path}.input_audio`)
@@ -208,6 +217,8 @@ function textPart(part: JsonValue, path: string): TextPart | undefined {
 }
 
 const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w=.+-]+)*;base64,/
+/** A longer head is none of a picture's, and a search in it would go on to the end of the text. */
+const DATA_URL_HEAD_CHARS_MAX = 1024
 
 function imagePart(part: JsonObject, path: string): ImagePart {
   const image = part['image_url']
@@ -218,7 +229,7 @@ function imagePart(part: JsonObject, path: string): ImagePart {
     detail: detail === 'auto' || detail === 'low' || detail === 'high' ? detail : undefined,
     cache: cacheMark(part, path),
   } as const
-  const inline = DATA_URL.exec(url)
+  const inline = DATA_URL.exec(url.slice(0, DATA_URL_HEAD_CHARS_MAX))
   if (inline !== null) {
     const source = { type: 'base64', mediaType: inline[1] ?? '', data: url.slice(inline[0].length) } as const
     return { type: 'image', source, ...rest }

@@ -11,7 +11,7 @@ const ImagesBody = Type.Object({
   size: nullable(Type.String()),
   quality: nullable(Type.String()),
   stream: nullable(Type.Boolean()),
-  images: nullable(Type.Array(Type.Unknown())),
+  images: nullable(Type.Array(Type.Unknown(), { maxItems: 1024 })),
 })
 
 export type ImagesBody = Static<typeof ImagesBody>

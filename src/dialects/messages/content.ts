@@ -5,6 +5,7 @@ import { isArray, isObject, type JsonObject } from '../../core/json.ts'
 import type { CacheMark, ImagePart, Message, TextPart, UserPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../complaint.ts'
+import type { RequestLimits } from '../request-limits.ts'
 
 /** What becomes of images inside a tool's result: the specification refuses them, some operators pass them on. */
 export type ToolResultImages = 'refuse' | 'pass'
@@ -13,6 +14,12 @@ type Content = string | readonly unknown[]
 type ToolMessage = Extract<Message, { role: 'tool' }>
 type AssistantMessage = Extract<Message, { role: 'assistant' }>
 type AcceptedCall = AssistantMessage['toolCalls'][number]
+
+/** How the content of a user's message is taken. */
+interface UserOptions {
+  readonly toolResultImages: ToolResultImages
+  readonly limits: RequestLimits
+}
 
 /** A tool's result, and the images that were in it. */
 interface Result {
@@ -35,7 +42,7 @@ export function acceptTexts(content: Content, path: string): TextPart[] {
  * A user's message as canonical messages: the results of tools first, in order, because other APIs want them right behind the calls;
  * then what else the user said. Never nothing: a message without text stays a message.
  */
-export function acceptUser(content: Content, path: string, toolResultImages: ToolResultImages): Message[] {
+export function acceptUser(content: Content, path: string, options: UserOptions): Message[] {
   if (typeof content === 'string') return [{ role: 'user', parts: [{ type: 'text', text: content }] }]
   const results: ToolMessage[] = []
   const images: ImagePart[] = []
@@ -48,10 +55,10 @@ export function acceptUser(content: Content, path: string, toolResultImages: Too
         said.push(...acceptText(block, at))
         break
       case 'image':
-        said.push(acceptImage(block, at))
+        said.push(acceptImage(block, at, options.limits))
         break
       case 'tool_result': {
-        const result = acceptResult(block, at, toolResultImages)
+        const result = acceptResult(block, at, options)
         results.push(result.message)
         images.push(...result.images)
         break
@@ -66,7 +73,7 @@ export function acceptUser(content: Content, path: string, toolResultImages: Too
 }
 
 /** An assistant's message. Text that stands behind a call moves before it: other APIs have no order between the two. */
-export function acceptAssistant(content: Content, path: string): AssistantMessage {
+export function acceptAssistant(content: Content, path: string, limits: RequestLimits): AssistantMessage {
   if (typeof content === 'string') return { role: 'assistant', parts: acceptTexts(content, path), toolCalls: [] }
   const parts: TextPart[] = []
   const toolCalls: AcceptedCall[] = []
@@ -74,7 +81,7 @@ export function acceptAssistant(content: Content, path: string): AssistantMessag
     const at = `${path}[${index}]`
     if (!isObject(block)) throw invalid(at, 'must be an object')
     if (block['type'] === 'text') parts.push(...acceptText(block, at))
-    else if (block['type'] === 'tool_use') toolCalls.push(acceptCall(block, at))
+    else if (block['type'] === 'tool_use') toolCalls.push(acceptCall(block, at, limits))
     else throw unsupportedBlock(`${at}.type`)
   }
   return { role: 'assistant', parts, toolCalls }
@@ -90,7 +97,8 @@ function acceptText(block: JsonObject, path: string): TextPart[] {
 const IMAGE_TYPE = /^image\/[\w.+-]+$/
 
 /** Inline images only: nothing is ever fetched, nor is a file of the operator's account named. */
-function acceptImage(block: JsonObject, path: string): ImagePart {
+function acceptImage(block: JsonObject, path: string, limits: RequestLimits): ImagePart {
+  limits.image(path)
   const source = block['source']
   if (!isObject(source)) throw missing(`${path}.source`)
   if (source['type'] !== 'base64') throw unsupportedBlock(`${path}.source.type`)
@@ -101,7 +109,8 @@ function acceptImage(block: JsonObject, path: string): ImagePart {
   return { type: 'image', source: { type: 'base64', mediaType, data }, cache: cacheMark(block, path) }
 }
 
-function acceptCall(block: JsonObject, path: string): AcceptedCall {
+function acceptCall(block: JsonObject, path: string, limits: RequestLimits): AcceptedCall {
+  limits.call(path)
   const { id, name } = block
   if (typeof id !== 'string' || id === '') throw missing(`${path}.id`)
   if (typeof name !== 'string' || name === '') throw missing(`${path}.name`)
@@ -111,12 +120,13 @@ function acceptCall(block: JsonObject, path: string): AcceptedCall {
 }
 
 /** Images leave the result, which has only text at most providers; its cache mark goes with them, since it stands for all that precedes. */
-function acceptResult(block: JsonObject, path: string, toolResultImages: ToolResultImages): Result {
+function acceptResult(block: JsonObject, path: string, options: UserOptions): Result {
+  options.limits.result(path)
   const callId = block['tool_use_id']
   if (typeof callId !== 'string' || callId === '') throw missing(`${path}.tool_use_id`)
   const isError = block['is_error'] === true ? true : undefined
   const cache = cacheMark(block, path)
-  const { texts, images } = acceptResultContent(block, path, toolResultImages)
+  const { texts, images } = acceptResultContent(block, path, options)
   if (images.length === 0) return { message: { role: 'tool', callId, parts: texts, isError, cache }, images }
   return { message: { role: 'tool', callId, parts: texts, isError }, images: markLast(images, cache) }
 }
@@ -124,7 +134,7 @@ function acceptResult(block: JsonObject, path: string, toolResultImages: ToolRes
 function acceptResultContent(
   block: JsonObject,
   path: string,
-  toolResultImages: ToolResultImages,
+  { toolResultImages, limits }: UserOptions,
 ): { readonly texts: TextPart[]; readonly images: ImagePart[] } {
   const content = block['content'] ?? ''
   const at = `${path}.content`
@@ -137,7 +147,7 @@ function acceptResultContent(
     const innerAt = `${at}[${index}]`
     if (!isObject(inner)) throw invalid(innerAt, 'must be an object')
     if (inner['type'] === 'text') texts.push(...acceptText(inner, innerAt))
-    else if (inner['type'] === 'image') images.push(acceptImage(inner, innerAt))
+    else if (inner['type'] === 'image') images.push(acceptImage(inner, innerAt, limits))
     else throw unsupportedBlock(`${innerAt}.type`)
   }
   return { texts, images }

@@ -5,6 +5,7 @@ import { isObject, type JsonObject } from '../../core/json.ts'
 import type { ChatRequest, Message, Tool, ToolChoice } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../complaint.ts'
+import { RequestLimits } from '../request-limits.ts'
 import { acceptAssistant, acceptTexts, acceptUser, type ToolResultImages } from './content.ts'
 import { checkMessagesBody, type MessagesBody } from './schema.ts'
 
@@ -15,12 +16,13 @@ export interface MessagesOptions {
 /** Throws `Failure` with the field at fault. */
 export function acceptMessages(body: JsonObject, options: MessagesOptions): ChatRequest {
   const checked = checkMessagesBody(body)
-  const tools = acceptTools(checked)
+  const limits = new RequestLimits()
+  const tools = acceptTools(checked, limits)
   const choice = tools.length > 0 ? acceptToolChoice(checked.tool_choice) : undefined
   const request: ChatRequest = {
     model: checked.model,
     stream: checked.stream === true,
-    messages: [...acceptSystem(checked), ...acceptHistory(checked, options)],
+    messages: [...acceptSystem(checked), ...acceptHistory(checked, options, limits)],
     tools,
     toolChoice: choice?.toolChoice,
     parallelToolCalls: choice?.parallelToolCalls,
@@ -57,15 +59,18 @@ function acceptSystem(body: MessagesBody): Message[] {
   return parts.length === 0 ? [] : [{ role: 'system', parts }]
 }
 
-function acceptHistory(body: MessagesBody, { toolResultImages }: MessagesOptions): Message[] {
+function acceptHistory(body: MessagesBody, { toolResultImages }: MessagesOptions, limits: RequestLimits): Message[] {
   return body.messages.flatMap(({ role, content }, index) => {
     const path = `messages[${index}].content`
-    return role === 'assistant' ? acceptAssistant(content, path) : acceptUser(content, path, toolResultImages)
+    return role === 'assistant'
+      ? acceptAssistant(content, path, limits)
+      : acceptUser(content, path, { toolResultImages, limits })
   })
 }
 
 /** Tools that Anthropic itself would run (`web_search_20250305`, …) have no counterpart and are left out. */
-function acceptTools(body: MessagesBody): Tool[] {
+function acceptTools(body: MessagesBody, limits: RequestLimits): Tool[] {
+  limits.tools(body.tools?.length ?? 0, 'tools')
   return (body.tools ?? []).flatMap((tool, index) => {
     const path = `tools[${index}]`
     if (!isObject(tool)) throw invalid(path, 'must be an object')

@@ -6,6 +6,7 @@ import type { CacheMark, TextPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../complaint.ts'
 import type { Caller } from '../dialect.ts'
+import type { RequestLimits } from '../request-limits.ts'
 import { openSummary, type Sealer, summaryText } from './compaction.ts'
 import { Conversation } from './conversation.ts'
 import type { ItemMemory } from './memory.ts'
@@ -101,6 +102,7 @@ export interface Reading {
   readonly toolbox: Toolbox
   readonly sealer: Sealer
   readonly caller: Caller
+  readonly limits: RequestLimits
 }
 
 /** Items of types that are not in the specification, `reasoning` among them, are skipped. Throws `Failure` with the field at fault. */
@@ -110,19 +112,24 @@ export function conversationOf(items: readonly Item[], reading: Reading): Conver
   return conversation
 }
 
-function addItem(conversation: Conversation, { type, json, path }: Item, { toolbox, sealer, caller }: Reading): void {
+function addItem(conversation: Conversation, { type, json, path }: Item, reading: Reading): void {
+  const { toolbox, sealer, caller, limits } = reading
   switch (type) {
     case 'message':
       conversation.message(roleOf(json['role']), textParts(json['content'], contentPath(path)))
       break
     case 'function_call': {
+      limits.call(path)
       const callId = required(json, 'call_id', path)
       const namespace = stringOf(json['namespace']) || undefined
       const name = toolbox.sentName({ name: required(json, 'name', path), namespace })
-      conversation.call({ callId, name, json: argumentsOf(json['arguments']) })
+      const written = argumentsOf(json['arguments'])
+      limits.callJson(written, `${path}.arguments`)
+      conversation.call({ callId, name, json: written })
       break
     }
     case 'function_call_output': {
+      limits.result(path)
       const callId = required(json, 'call_id', path)
       conversation.output({ role: 'tool', callId, parts: outputParts(json['output'], `${path}.output`) })
       break
@@ -130,6 +137,7 @@ function addItem(conversation: Conversation, { type, json, path }: Item, { toolb
     // The name that Codex gave the item at first.
     case 'compaction_summary':
     case 'compaction': {
+      limits.compaction(path)
       const summary = openSummary(sealer, caller.organization, json['encrypted_content'])
       if (summary === undefined) throw unreadable(`${path}.encrypted_content`)
       conversation.summary(summaryText(summary))

@@ -4,6 +4,7 @@ import type { JsonObject } from '../../core/json.ts'
 import type { ChatRequest, Message, ToolChoice } from '../../core/request.ts'
 import { invalid } from '../complaint.ts'
 import type { Caller } from '../dialect.ts'
+import { RequestLimits } from '../request-limits.ts'
 import { type Sealer, SUMMARY_INSTRUCTION } from './compaction.ts'
 import { conversationOf, type Item, itemsOf, resolveReferences, toolListsOf } from './input.ts'
 import type { ItemMemory } from './memory.ts'
@@ -59,8 +60,9 @@ function accepted(
   items: readonly Item[],
   { sealer, caller, compaction, stream }: Case,
 ): AcceptedResponses {
-  const toolbox = new Toolbox([{ tools: body.tools, path: 'tools' }, ...toolListsOf(items)])
-  const conversation = conversationOf(items, { toolbox, sealer, caller })
+  const limits = new RequestLimits()
+  const toolbox = new Toolbox([{ tools: body.tools, path: 'tools' }, ...toolListsOf(items)], limits)
+  const conversation = conversationOf(items, { toolbox, sealer, caller, limits })
   if (conversation.isEmpty && !compaction) throw invalid('input', 'holds no item that a model could answer')
   const messages: Message[] = conversation.messages(body.instructions ?? '')
   if (compaction) messages.push({ role: 'user', parts: [{ type: 'text', text: SUMMARY_INSTRUCTION }] })

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
 import type { Tool } from '../../core/request.ts'
 import { invalid, missing } from '../complaint.ts'
+import type { RequestLimits } from '../request-limits.ts'
 
 /** A list of tools in the body, and where it stands: `tools`, `input[0].tools`. */
 export interface ToolList {
@@ -20,7 +21,9 @@ export interface OwnName {
   readonly namespace?: string | undefined
 }
 
-interface FoundTool extends Omit<Tool, 'name'>, OwnName {}
+interface FoundTool extends Omit<Tool, 'name'>, OwnName {
+  readonly path: string
+}
 
 /** What every provider takes as a tool's name. */
 const LEGAL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
@@ -34,10 +37,13 @@ export class Toolbox {
   private readonly owners = new Map<string, OwnName>()
   private readonly sent = new Map<string, string>()
 
-  constructor(lists: readonly ToolList[]) {
+  constructor(lists: readonly ToolList[], limits: RequestLimits) {
     const found = lists.flatMap(({ tools, path }) => functionsOf(tools, path, undefined))
     const named = new Map<string, Tool>()
-    const add = (name: string, { namespace: _, ...tool }: FoundTool) => named.set(name, { ...tool, name })
+    const add = (name: string, { namespace: _, path, ...tool }: FoundTool) => {
+      named.set(name, { ...tool, name })
+      limits.tools(named.size, path)
+    }
     // A later definition takes the place of an earlier one: `additional_tools` items repeat tools as a conversation goes on.
     for (const tool of found) if (tool.namespace === undefined) add(tool.name, tool)
     for (const tool of found) if (tool.namespace !== undefined) add(this.lift(tool.name, tool.namespace, named), tool)
@@ -111,6 +117,7 @@ function functionTool(tool: JsonObject, path: string, namespace: string | undefi
   const { parameters = null, strict } = tool
   if (parameters !== null && !isObject(parameters)) throw invalid(`${path}.parameters`, 'must be an object')
   return {
+    path,
     name: nameOf(tool, path),
     namespace,
     description: stringOf(tool['description']),

@@ -1,0 +1,62 @@
+/** How much one request may hold of what is dear to convert. Each limit is a 400 that names the field that passed it. */
+
+import { CALLS_MAX } from '../core/completion.ts'
+import type { Failure } from '../core/error.ts'
+import { DEPTH_MAX, JsonShape, VALUES_MAX } from '../wire/json-shape.ts'
+import { invalid } from './complaint.ts'
+
+/** Far more than any agent offers; each takes a hash where its name is not legal for a provider. */
+const TOOLS_MAX = 2048
+/** Providers take 100 or fewer. */
+const IMAGES_MAX = 1024
+/** Each is decrypted with a key of its own. A conversation needs one. */
+const COMPACTIONS_MAX = 64
+
+/** One a request. Every method throws a `Failure` where one more is too many; `path` is the field that holds it. */
+export class RequestLimits {
+  private readonly counts = new Map<string, number>()
+  /** Of the JSON inside the strings of a request, which some providers get as values. */
+  private values = 0
+
+  /** `field` holds the tools; `count` is how many they are. */
+  tools(count: number, field: string): void {
+    if (count > TOOLS_MAX) throw tooMany(field, TOOLS_MAX, 'tools')
+  }
+
+  call(path: string): void {
+    this.count('tool calls', CALLS_MAX, path)
+  }
+
+  result(path: string): void {
+    this.count('results of tool calls', CALLS_MAX, path)
+  }
+
+  image(path: string): void {
+    this.count('images', IMAGES_MAX, path)
+  }
+
+  compaction(path: string): void {
+    this.count('compaction items', COMPACTIONS_MAX, path)
+  }
+
+  /** The arguments of a call as JSON text. `path` is the field of that text. */
+  callJson(json: string, path: string): void {
+    const shape = new JsonShape(VALUES_MAX - this.values)
+    shape.add(json)
+    this.values += shape.values
+    if (shape.problem === 'deep') throw invalid(path, `must not be nested more than ${DEPTH_MAX} levels deep`)
+    if (shape.problem === 'full') {
+      throw invalid(path, `the arguments of all tool calls together must not hold more than ${VALUES_MAX} values`)
+    }
+  }
+
+  private count(what: string, most: number, path: string): void {
+    const count = (this.counts.get(what) ?? 0) + 1
+    if (count > most) throw tooMany(path, most, what)
+    this.counts.set(what, count)
+  }
+}
+
+function tooMany(path: string, most: number, what: string): Failure {
+  return invalid(path, `a request must not hold more than ${most} ${what}`)
+}

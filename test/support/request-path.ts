@@ -1,0 +1,187 @@
+/**
+ * The way of one request through this program, without its sockets: a caller's body in, the body for each kind of provider out. What
+ * it takes of the thread is measured step by step, because a request goes to one provider at a time.
+ */
+
+import { fit, needsOf } from '../../src/catalog/capability.ts'
+import { Catalog } from '../../src/catalog/catalog.ts'
+import { resolve } from '../../src/catalog/resolve.ts'
+import { Failure } from '../../src/core/error.ts'
+import { Fault } from '../../src/core/fault.ts'
+import type { ImageKind, ImageRequest } from '../../src/core/image.ts'
+import type { ChatRequest } from '../../src/core/request.ts'
+import { chat } from '../../src/dialects/chat/chat.ts'
+import { type ErrorFamily, errorBody } from '../../src/dialects/errors.ts'
+import { refuseForbidden } from '../../src/dialects/forbidden.ts'
+import { acceptImageForm, acceptImages } from '../../src/dialects/images/request.ts'
+import { messages } from '../../src/dialects/messages/messages.ts'
+import { acceptCount } from '../../src/dialects/messages/request.ts'
+import { Sealer } from '../../src/dialects/responses/compaction.ts'
+import { LocalItemMemory } from '../../src/dialects/responses/memory.ts'
+import { responses } from '../../src/dialects/responses/responses.ts'
+import { Conversation } from '../../src/gateway/affinity.ts'
+import { estimateInput } from '../../src/ledger/estimate.ts'
+import { estimateImages } from '../../src/ledger/image-estimate.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
+import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { openaiImages } from '../../src/providers/openai/images.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import type { Provider, Target } from '../../src/providers/provider.ts'
+import { parseBody } from '../../src/wire/body.ts'
+import { boundaryOf, parseForm } from '../../src/wire/multipart.ts'
+
+/** Where a body is sent. */
+export type Path = 'chat' | 'responses' | 'compact' | 'messages' | 'count' | 'generations' | 'edits' | 'form'
+
+export interface Body {
+  readonly path: Path
+  readonly bytes: Uint8Array
+  /** Of a form. */
+  readonly contentType?: string
+}
+
+/** What became of a request, and what it took. */
+export interface Walked {
+  /** CPU of this thread, in milliseconds, with the dearest of the providers. */
+  readonly ms: number
+  /** That of each step, for those who look for what is slow. */
+  readonly steps: Readonly<Record<string, number>>
+  /** Set where the request was refused, by the service or by every provider's adapter. */
+  readonly failure: Failure | undefined
+}
+
+export const ORGANIZATION = 'acme'
+export const sealer = new Sealer([Buffer.alloc(32, 1).toString('base64')])
+export const memory = new LocalItemMemory({ sealer, ttlSeconds: 3600 })
+
+const MESSAGES = { toolResultImages: 'pass' } as const
+const dialects = { chat, responses: responses({ sealer, memory }), messages: messages(MESSAGES) }
+
+const common = { aliases: [], fallbacks: [], targets: [{ provider: 'p', model: 'claude-sonnet-4-5' }] } as const
+const catalog = Catalog.from({
+  ownedBy: 'weir',
+  models: [
+    {
+      ...{ ...common, name: 'm', defaultOutputTokens: 4096, supports: ['images', 'tools'] },
+      promptCache: { key: true, explicit: true, ttls: ['5m'] },
+    },
+    {
+      ...{ ...common, name: 'i', defaultOutputTokens: 4096, supports: ['image_generation'] },
+      promptCache: { key: false, explicit: false, ttls: [] },
+    },
+  ],
+  organizations: [
+    {
+      ...{ id: ORGANIZATION, rules: [], auto: 'available', limits: {} },
+      keys: [{ id: 'k', sha256: '', auto: 'available', limits: {}, disabled: false }],
+    },
+  ],
+  auto: { candidates: ['m'] },
+})
+
+function target(baseUrl: string): Target {
+  const deadlines = { connectMs: 1000, firstByteMs: { stream: 1000, whole: 1000 }, idleMs: 1000, totalMs: 1000 }
+  const aws = { region: 'eu-west-1', accessKeyId: 'a', secretAccessKey: 'b' }
+  return { endpoint: { name: 'p', baseUrl, aws, headers: {}, deadlines }, model: 'anthropic.claude-sonnet-4-5' }
+}
+
+const providers: Readonly<Record<string, readonly [Provider, Target]>> = {
+  openai: [openai, target('https://provider.test/v1')],
+  mistral: [openai, target('https://api.mistral.ai/v1')],
+  anthropic: [anthropic, target('https://provider.test')],
+  gemini: [gemini, target('https://provider.test')],
+  bedrock: [bedrock, target('https://provider.test')],
+}
+
+/** Every step that a body takes, and what it costs. Throws what is neither a `Failure` nor a `Fault`: a caller would see a 500. */
+export async function walk(body: Body): Promise<Walked> {
+  const clock = new Clock()
+  const family: ErrorFamily = body.path === 'messages' || body.path === 'count' ? 'messages' : 'chat'
+  try {
+    await enter(body, clock)
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    clock.run('error', () => JSON.stringify(errorBody(error, family, 'req_1')))
+    return clock.walked(error)
+  }
+  return clock.walked(undefined)
+}
+
+async function enter({ path, bytes, contentType }: Body, clock: Clock): Promise<void> {
+  if (path === 'form' || path === 'edits' || path === 'generations') {
+    const image = clock.run('accept', () => accepted(path, bytes, contentType ?? ''))
+    clock.run('estimate', () => estimateImages(image))
+    clock.run('provider', () => openaiImages.request(image, target('https://provider.test/v1')))
+    return
+  }
+  const json = clock.run('parse', () => parseBody(bytes))
+  refuseForbidden(json, path === 'messages' || path === 'count' ? 'accepted' : 'forbidden')
+  const caller = { organization: ORGANIZATION }
+  const request = await clock.wait('accept', async () => {
+    if (path === 'count') return acceptCount(json, MESSAGES)
+    if (path === 'compact') return (await dialects.responses.acceptCompact(json, caller)).request
+    return (await dialects[path].accept(json, caller)).request
+  })
+  await send(request, clock)
+}
+
+async function send(request: ChatRequest, clock: Clock): Promise<void> {
+  const [key] = catalog.credentials.map((credential) => credential.key)
+  const [first] = catalog.models
+  if (key === undefined || first === undefined) throw new Error('the catalog has a key and a model')
+  const tokens = clock.run('estimate', () => estimateInput(request))
+  const needs = clock.run('needs', () => needsOf(request, tokens))
+  clock.run('resolve', () => resolve(catalog, key, { name: request.model, kind: 'chat', needs }))
+  clock.run('affinity', () => new Conversation(ORGANIZATION, request).of('m'))
+  const fitted = clock.run('fit', () => fit(request, first))
+  for (const [name, [provider, at]] of Object.entries(providers)) {
+    try {
+      await clock.wait(`provider ${name}`, () => provider.request(fitted, at))
+      if (provider.counter !== undefined)
+        clock.run(`provider ${name} counts`, () => provider.counter?.request(fitted, at))
+    } catch (error) {
+      if (!(error instanceof Fault && error.kind === 'rejected')) throw error
+    }
+  }
+}
+
+function accepted(path: ImageKind | 'form', bytes: Uint8Array, contentType: string): ImageRequest {
+  return path === 'form' ? acceptImageForm(parseForm(bytes, boundaryOf(contentType))) : acceptImages(path, bytes)
+}
+
+/** The CPU time of this thread, in milliseconds. */
+export function threadMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
+
+class Clock {
+  private readonly steps: Record<string, number> = {}
+
+  run<T>(step: string, work: () => T): T {
+    const from = threadMs()
+    try {
+      return work()
+    } finally {
+      this.steps[step] = threadMs() - from
+    }
+  }
+
+  async wait<T>(step: string, work: () => T | Promise<T>): Promise<T> {
+    const from = threadMs()
+    try {
+      return await work()
+    } finally {
+      this.steps[step] = threadMs() - from
+    }
+  }
+
+  walked(failure: Failure | undefined): Walked {
+    const isProvider = (step: string) => step.startsWith('provider')
+    const steps = Object.entries(this.steps)
+    const before = steps.filter(([step]) => !isProvider(step)).map(([, ms]) => ms)
+    const asked = steps.filter(([step]) => isProvider(step)).map(([, ms]) => ms)
+    return { ms: before.reduce((sum, ms) => sum + ms, 0) + Math.max(0, ...asked), steps: this.steps, failure }
+  }
+}
