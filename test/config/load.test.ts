@@ -173,6 +173,10 @@ ${edited(
   test.each([
     ['embedded', { kind: 'embedded' }],
     ['{ redis: "redis://a:1/0" }', { kind: 'redis', redis: { kind: 'single', url: 'redis://a:1/0' } }],
+    [
+      '{ redis: "redis://a:1/0", timeout_ms: 400 }',
+      { kind: 'redis', redis: { kind: 'single', url: 'redis://a:1/0', timeoutMs: 400 } },
+    ],
     ['{ redis: { cluster: ["redis://a"] } }', { kind: 'redis', redis: { kind: 'cluster', nodes: ['redis://a'] } }],
     [
       '{ redis: { sentinels: ["rediss://a"], name: m } }',

@@ -118,7 +118,7 @@ const table: readonly [string, string, string, ...string[]][] = [
   ],
   ['workers of another kind', '', 'workers: many', 'workers: "many" is not one of a whole number, auto'],
   ['workers of 0', '', 'workers: 0', 'workers: must be at least 1'],
-  ['ledger of another kind', '', 'ledger: redis', 'ledger: "redis" is not one of embedded, { redis, tls }'],
+  ['ledger of another kind', '', 'ledger: redis', 'ledger: "redis" is not one of embedded, { redis, tls, timeout_ms }'],
   [
     'redis of another scheme',
     '',
