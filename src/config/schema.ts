@@ -107,6 +107,8 @@ export const schema = object(
       Type.String({
         minLength: 1,
         maxLength: 4096,
+        pattern: '^[^\\x00]*$',
+        patternErrorMessage: 'must be a path',
         description: 'The embedded ledger, and the outbox',
         default: './data',
       }),
