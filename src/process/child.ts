@@ -246,8 +246,14 @@ export class Child {
   }
 }
 
-/** How this program starts itself as a worker: with the script's path from a checkout, without one where it is a compiled binary. */
+/**
+ * Keeps Bun from loading what lies in the working directory: `.env`, the `preload` of bunfig.toml, the `paths` of tsconfig.json. A compiled
+ * binary loads none of them.
+ */
+const ISOLATION = ['--no-env-file', '--config=/dev/null', '--tsconfig-override=/dev/null', '--no-install'] as const
+
+/** How this program starts itself as a worker: with the script's path from a checkout, without one if it is a compiled binary. */
 function workerCommand(): string[] {
   const compiled = import.meta.path.startsWith('/$bunfs/')
-  return compiled ? [process.execPath, 'worker'] : [process.execPath, Bun.main, 'worker']
+  return compiled ? [process.execPath, 'worker'] : [process.execPath, ...ISOLATION, Bun.main, 'worker']
 }
