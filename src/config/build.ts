@@ -57,8 +57,9 @@ export function build(file: File, { cores, env }: { readonly cores: number; read
 
 function ledgerOf(ledger: File['ledger']): LedgerConfig {
   if (ledger === undefined || ledger === 'embedded') return { kind: 'embedded' }
-  const redis = addressesOf(ledger.redis)
-  return { kind: 'redis', redis: ledger.tls === undefined ? redis : { ...redis, tls: ledger.tls } }
+  const { tls, timeout_ms: timeoutMs } = ledger
+  const more = { ...(tls === undefined ? {} : { tls }), ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+  return { kind: 'redis', redis: { ...addressesOf(ledger.redis), ...more } }
 }
 
 function addressesOf(redis: Exclude<NonNullable<File['ledger']>, 'embedded'>['redis']): RedisConfig {

@@ -39,7 +39,11 @@ export interface Config {
 export type LedgerConfig = { readonly kind: 'embedded' } | { readonly kind: 'redis'; readonly redis: RedisConfig }
 
 /** Addresses are `redis://` or `rediss://` URLs and may carry a password. `tls` is for the latter. */
-export type RedisConfig = RedisAddresses & { readonly tls?: RedisTlsConfig | undefined }
+export type RedisConfig = RedisAddresses & {
+  readonly tls?: RedisTlsConfig | undefined
+  /** How long a reply may take; 250 unless set. */
+  readonly timeoutMs?: number | undefined
+}
 
 type RedisAddresses =
   | { readonly kind: 'single'; readonly url: string }

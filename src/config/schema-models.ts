@@ -1,7 +1,19 @@
 /** The part of the file that says which models there are, where they can be had and what they cost. */
 
 import { Type } from '@sinclair/typebox'
-import { count, identifier, modelName, object, oneOf, optional, pattern, period, perMillion, text } from './fields.ts'
+import {
+  count,
+  credential,
+  identifier,
+  modelName,
+  object,
+  oneOf,
+  optional,
+  pattern,
+  period,
+  perMillion,
+  unbroken,
+} from './fields.ts'
 
 const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
 
@@ -24,16 +36,16 @@ export const provider = object(
   {
     dialect: oneOf(['openai', 'anthropic', 'gemini', 'azure', 'bedrock'], 'Which API the provider speaks'),
     base_url: optional(
-      text('Its address, up to and without the path of an endpoint. Needed for azure; the others have a default'),
+      unbroken('Its address, up to and without the path of an endpoint. Needed for azure; the others have a default'),
     ),
-    api_key: optional(text('The credential; absent where it needs none')),
-    api_version: optional(text('azure: the api-version of every request')),
+    api_key: optional(credential('The credential; absent where it needs none')),
+    api_version: optional(unbroken('azure: the api-version of every request')),
     region: optional(
       pattern('^[a-z0-9-]{1,32}$', 'must be the name of a region, such as eu-west-1', 'bedrock: the AWS region'),
     ),
-    access_key_id: optional(text('bedrock: the AWS access key id')),
-    secret_access_key: optional(text('bedrock: the AWS secret access key')),
-    session_token: optional(text('bedrock: the session token of temporary credentials')),
+    access_key_id: optional(credential('bedrock: the AWS access key id')),
+    secret_access_key: optional(credential('bedrock: the AWS secret access key')),
+    session_token: optional(credential('bedrock: the session token of temporary credentials')),
     connect_timeout_ms: optional(period('The longest wait for a connection', 3000)),
     first_byte_timeout_ms: optional(
       period('The longest wait for the head of an answer. Unless set: 60000 for streams and 600000 for whole answers'),

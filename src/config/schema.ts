@@ -99,6 +99,14 @@ const ledger = Type.Union(
       {
         redis: Type.Union([redisUrl('The address of one Redis'), cluster, sentinel], { description: 'Which Redis' }),
         tls: optional(tls),
+        timeout_ms: optional(
+          Type.Integer({
+            minimum: 10,
+            maximum: 10_000,
+            description: 'How long a reply of Redis may take; a reservation is sent once more after that',
+            default: 250,
+          }),
+        ),
       },
       { description: 'In Redis: for several workers or nodes' },
     ),
@@ -123,6 +131,8 @@ export const schema = object(
       Type.String({
         minLength: 1,
         maxLength: 4096,
+        pattern: '^[^\\x00]*$',
+        patternErrorMessage: 'must be a path',
         description: 'The embedded ledger, and the outbox',
         default: './data',
       }),
