@@ -7,7 +7,12 @@ import type { Limits, Price } from '../core/money.ts'
 import type { AccessRule } from '../core/permission.ts'
 
 export interface Config {
-  readonly listen: { readonly host: string; readonly port: number; readonly explainHeader: boolean }
+  readonly listen: {
+    readonly host: string
+    readonly port: number
+    readonly explainHeader: boolean
+    readonly bodyBytes: { readonly organizationBytes: number; readonly workerBytes: number }
+  }
   readonly admin: { readonly host: string; readonly port: number }
   /** `auto` is already the number of cores. */
   readonly workers: number

@@ -269,6 +269,7 @@ class Walk {
     const tally = new Tally(this.inputTokens, this.quote(candidate.model).maxOutputTokens)
     this.current = { candidate, upstream, call, toolNames, tally }
     await send(call, provider)
+    this.order.flight.sent()
     return this.current
   }
 

@@ -26,7 +26,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'unknown key, nothing near',
     '',
     'listen: { zzzzzz: 1 }',
-    'listen.zzzzzz: unknown key; known here: host, port, explain_header',
+    'listen.zzzzzz: unknown key; known here: host, port, explain_header, organization_body_bytes, worker_body_bytes',
   ],
   ['unknown key of a model', 'aliases:', 'alias:', 'models[0].alias: unknown key (did you mean "aliases"?)'],
   [
