@@ -1,7 +1,19 @@
 /** The part of the file that says which models there are, where they can be had and what they cost. */
 
 import { type TSchema, Type } from '@sinclair/typebox'
-import { count, identifier, modelName, object, oneOf, optional, pattern, period, perMillion, text } from './fields.ts'
+import {
+  count,
+  credential,
+  identifier,
+  modelName,
+  object,
+  oneOf,
+  optional,
+  pattern,
+  period,
+  perMillion,
+  unbroken,
+} from './fields.ts'
 import { type DialectField, defaultBaseUrl, PROVIDER_DIALECTS, takersOf } from './provider-dialects.ts'
 
 const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
@@ -28,14 +40,14 @@ const of = (field: DialectField, description: string) => {
 }
 
 const dialectFields = {
-  api_key: optional(text(of('api_key', 'The credential; absent where it needs none, or another is given'))),
-  api_version: optional(text(of('api_version', 'the api-version of every request'))),
+  api_key: optional(credential(of('api_key', 'The credential; absent where it needs none, or another is given'))),
+  api_version: optional(unbroken(of('api_version', 'the api-version of every request'))),
   region: optional(
     pattern('^[a-z0-9-]{1,32}$', 'must be the name of a region, such as eu-west-1', of('region', 'the AWS region')),
   ),
-  access_key_id: optional(text(of('access_key_id', 'the AWS access key id'))),
-  secret_access_key: optional(text(of('secret_access_key', 'the AWS secret access key'))),
-  session_token: optional(text(of('session_token', 'the session token of temporary credentials'))),
+  access_key_id: optional(credential(of('access_key_id', 'the AWS access key id'))),
+  secret_access_key: optional(credential(of('secret_access_key', 'the AWS secret access key'))),
+  session_token: optional(credential(of('session_token', 'the session token of temporary credentials'))),
 } satisfies Readonly<Record<DialectField, TSchema>>
 
 const WITHOUT_ADDRESS = PROVIDER_DIALECTS.filter((dialect) => defaultBaseUrl(dialect, '') === '').join(', ')
@@ -44,7 +56,7 @@ export const provider = object(
   {
     dialect: oneOf(PROVIDER_DIALECTS, 'Which API the provider speaks'),
     base_url: optional(
-      text(
+      unbroken(
         `Its address, up to and without the path of an endpoint. Needed for ${WITHOUT_ADDRESS}; the others have a default`,
       ),
     ),

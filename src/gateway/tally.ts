@@ -74,6 +74,11 @@ export class Tally {
       throw new Fault('broken', 'the answer goes on beyond twice its output limit')
   }
 
+  /** Output tokens so far, by our own count. */
+  get written(): number {
+    return this.output.tokens
+  }
+
   /**
    * The use so far. A provider's figure for the output counts only once the answer is whole: before, it is what it had written when it
    * last reported, and what we received since may be more.
