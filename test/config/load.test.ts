@@ -41,7 +41,12 @@ describe('defaults', () => {
   test('of the process', () => {
     const { providers: _providers, models: _models, organizations: _organizations, ...rest } = good(BASE)
     expect(rest).toEqual({
-      listen: { host: '127.0.0.1', port: 8080, explainHeader: false },
+      listen: {
+        host: '127.0.0.1',
+        port: 8080,
+        explainHeader: false,
+        bodyBytes: { organizationBytes: 64 * 1024 * 1024, workerBytes: 512 * 1024 * 1024 },
+      },
       admin: { host: '127.0.0.1', port: 9090 },
       workers: 1,
       dataDir: './data',

@@ -26,7 +26,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'unknown key, nothing near',
     '',
     'listen: { zzzzzz: 1 }',
-    'listen.zzzzzz: unknown key; known here: host, port, explain_header',
+    'listen.zzzzzz: unknown key; known here: host, port, explain_header, organization_body_bytes, worker_body_bytes',
   ],
   ['unknown key of a model', 'aliases:', 'alias:', 'models[0].alias: unknown key (did you mean "aliases"?)'],
   [
@@ -259,8 +259,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'bedrock',
     ANTHROPIC,
     `${ANTHROPIC}\n  aws: { dialect: bedrock, region: eu-west-1 }`,
-    'providers.aws.access_key_id: is missing; dialect bedrock needs it',
-    'providers.aws.secret_access_key: is missing; dialect bedrock needs it',
+    'providers.aws: has no credential; dialect bedrock needs api_key, or access_key_id and secret_access_key',
   ],
   [
     'field of another dialect',
