@@ -5,9 +5,15 @@
 
 import type { Limits, Price } from '../core/money.ts'
 import type { AccessRule } from '../core/permission.ts'
+import type { ProviderDialect } from './provider-dialects.ts'
 
 export interface Config {
-  readonly listen: { readonly host: string; readonly port: number; readonly explainHeader: boolean }
+  readonly listen: {
+    readonly host: string
+    readonly port: number
+    readonly explainHeader: boolean
+    readonly bodyBytes: { readonly organizationBytes: number; readonly workerBytes: number }
+  }
   readonly admin: { readonly host: string; readonly port: number }
   /** `auto` is already the number of cores. */
   readonly workers: number
@@ -54,8 +60,6 @@ export interface RedisTlsConfig {
   readonly certificate?: string | undefined
   readonly key?: string | undefined
 }
-
-export type ProviderDialect = 'openai' | 'anthropic' | 'gemini' | 'azure' | 'bedrock'
 
 /** Fits `Endpoint` of `providers/provider.ts`. */
 export interface ProviderConfig {

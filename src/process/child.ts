@@ -40,7 +40,8 @@ export interface Orders {
 }
 
 export interface ChildEvents {
-  readonly onReady: () => void
+  /** It accepts on this port. */
+  readonly onReady: (port: number) => void
   /** It cannot start, and says why. */
   readonly onFailed: (reason: string) => void
   /** It died without having become ready; `deaths` in a row. */
@@ -176,6 +177,11 @@ export class Child {
     else this.state = 'ending'
   }
 
+  private listensOn(port: number): void {
+    if (this.orders === undefined) return
+    this.orders = { ...this.orders, address: { ...this.orders.address, port } }
+  }
+
   private named(reason: string): string {
     return `worker ${this.worker} ${reason}`
   }
@@ -196,7 +202,9 @@ export class Child {
         clearTimeout(this.startLimit)
         this.deaths = 0
         if (!this.ending) this.state = 'ready'
-        this.events.onReady()
+        // The one that takes its place shall have the same, also if any port was good enough for this one.
+        this.listensOn(message.port)
+        this.events.onReady(message.port)
         return
       case 'failed':
         this.events.onFailed(message.reason)

@@ -50,7 +50,7 @@ test('a black hole: nobody waits long, the connection is given up and made anew,
   const connections = between.accepted
   between.swallow()
   expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
-  expect(await ledger.extend(running, running.held, running.held)).toBe(true)
+  expect(await failureOf(ledger.extend(running, running.held, running.held))).toBe('ledger_unavailable')
   expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
   await until(() => between.accepted > connections && ledger.health().ready)
   await until(() => ledger.health().pending === 0)

@@ -8,7 +8,7 @@ import { type Closing, type ReserveReply, TERMS } from '../book.ts'
 import type { Entry } from '../entry.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
 import { Outbox, PENDING_MOST, type Pending, type SettlementLog } from '../outbox.ts'
-import { refusalFailure } from '../refusal.ts'
+import { isHeld, refusalFailure } from '../refusal.ts'
 import { isRefusal, type RedisPlace } from './connect.ts'
 import type { Lanes } from './lanes.ts'
 import { type Link, RedisLink } from './link.ts'
@@ -140,14 +140,14 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** While Redis cannot be asked the stream goes on: what it takes is settled in any case. */
+  /** `allow` asks for no room while Redis is out of reach, and so for none of what was reserved then. */
   async extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
-    if (!this.link.isReady) return true
     try {
-      return (await this.link.book.extend(reservation.account, reservation.id, soFar, wanted)) !== 'exhausted'
-    } catch {
-      // The next extension, or the settlement, says it all again: every amount is a total.
-      return true
+      if (!this.link.isReady) throw unavailable('The ledger cannot be reached.')
+      return isHeld(await this.link.book.extend(reservation.account, reservation.id, soFar, wanted))
+    } catch (error) {
+      if (this.unreachable === 'allow') return true
+      throw error instanceof Failure ? error : unavailable('The ledger cannot be reached.', error)
     }
   }
 
