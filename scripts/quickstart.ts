@@ -7,23 +7,25 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import { AddressProblem, probe } from '../src/process/address.ts'
+import { requestLine } from './request-line.ts'
 
-const HELP = `Usage: scripts/quickstart [--once]
+const HELP = `Usage: scripts/quickstart [--once] [--port N]
 
 Starts the gateway and a provider to talk to, and prints what to paste. Ctrl-C stops everything.
 
-  --once  sends one request of each dialect, prints the answers, and stops everything
+  --once    sends one request of each dialect, prints the answers, and stops everything
+  --port N  listens on this port (default: 8080, or a free one if another program has it)
 `
 
 const PORT = 8080
 const ADMIN_PORT = 9090
 const START_MS_MAX = 15_000
 
-/** Where answers come from: the lines of the configuration that name it. */
+/** Where answers come from: the lines of the configuration that name it. Each answers to both names that the README's requests use. */
 interface Source {
   readonly about: string
-  readonly model: string
   readonly lines: readonly string[]
 }
 
@@ -33,13 +35,13 @@ const realProviders: readonly { readonly variable: string; readonly source: Sour
     variable: 'OPENAI_API_KEY',
     source: {
       about: 'OpenAI, with OPENAI_API_KEY',
-      model: 'gpt-5-mini',
       lines: [
         'providers:',
         // biome-ignore lint/suspicious/noTemplateCurlyInString: the configuration reads the variable itself, so the key is not written down.
         '  openai: { dialect: openai, base_url: "https://api.openai.com/v1", api_key: "${OPENAI_API_KEY}" }',
         'models:',
         '  - name: gpt-5-mini',
+        '    aliases: [claude-sonnet]',
         '    targets: [{ provider: openai, model: gpt-5-mini }]',
         '    price: { input: 0.25, cached_input: 0.025, output: 2.00 }',
         '    context_window: 400000',
@@ -52,13 +54,13 @@ const realProviders: readonly { readonly variable: string; readonly source: Sour
     variable: 'ANTHROPIC_API_KEY',
     source: {
       about: 'Anthropic, with ANTHROPIC_API_KEY',
-      model: 'claude-sonnet-4-5',
       lines: [
         'providers:',
         // biome-ignore lint/suspicious/noTemplateCurlyInString: as above.
         '  anthropic: { dialect: anthropic, api_key: "${ANTHROPIC_API_KEY}" }',
         'models:',
-        '  - name: claude-sonnet-4-5',
+        '  - name: claude-sonnet',
+        '    aliases: [gpt-5-mini]',
         '    targets: [{ provider: anthropic, model: claude-sonnet-4-5 }]',
         '    price: { input: 3, cached_input: 0.3, cache_write: 3.75, cache_write_1h: 6, output: 15 }',
         '    context_window: 200000',
@@ -73,19 +75,27 @@ const realProviders: readonly { readonly variable: string; readonly source: Sour
 function simulated(url: string): Source {
   return {
     about: `simulated, on ${url} (set OPENAI_API_KEY or ANTHROPIC_API_KEY to use a real one)`,
-    model: 'simulated',
     lines: [
       'providers:',
       `  simulated: { dialect: openai, base_url: "${url}/v1", api_key: not-needed }`,
       'models:',
-      '  - name: simulated',
-      '    targets: [{ provider: simulated, model: gpt-5-mini }]',
-      '    price: { input: 0.25, cached_input: 0.025, output: 2.00 }',
-      '    context_window: 400000',
-      '    max_output_tokens: 128000',
-      '    supports: [tools]',
+      ...['gpt-5-mini', 'claude-sonnet'].flatMap((name) => [
+        `  - name: ${name}`,
+        `    targets: [{ provider: simulated, model: ${name} }]`,
+        '    price: { input: 0.25, cached_input: 0.025, output: 2.00 }',
+        '    context_window: 400000',
+        '    max_output_tokens: 128000',
+        '    supports: [tools]',
+      ]),
     ],
   }
+}
+
+/** The log line of a gateway that accepts. */
+interface Ready {
+  readonly msg?: string
+  readonly address?: string
+  readonly admin?: string
 }
 
 /** One request of a dialect. A new dialect is a new line or two in `examples`. */
@@ -102,7 +112,8 @@ interface Example {
 const bearer = (key: string) => ['authorization', `Bearer ${key}`] as const
 const apiKey = (key: string) => ['x-api-key', key] as const
 
-function examples(model: string): readonly Example[] {
+function examples(): readonly Example[] {
+  const model = 'gpt-5-mini'
   const messages = [{ role: 'user', content: 'Hello!' }]
   return [
     {
@@ -137,14 +148,14 @@ function examples(model: string): readonly Example[] {
       title: 'Messages',
       path: '/anthropic/v1/messages',
       key: apiKey,
-      body: { model, max_tokens: 1024, messages },
+      body: { model: 'claude-sonnet', max_tokens: 1024, messages },
       whole: (text) => text.includes('"stop_reason":"end_turn"'),
     },
     {
       title: 'Messages, streamed',
       path: '/anthropic/v1/messages',
       key: apiKey,
-      body: { model, max_tokens: 1024, messages, stream: true },
+      body: { model: 'claude-sonnet', max_tokens: 1024, messages, stream: true },
       whole: (text) => text.includes('event: message_stop'),
     },
   ]
@@ -185,7 +196,7 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
   const folder = await fs.mkdtemp(join(tmpdir(), 'weir-quickstart-'))
   cleanups.push(() => fs.rm(folder, { recursive: true, force: true }))
   const lines = [
-    `listen: { host: 127.0.0.1, port: ${freePort(PORT)} }`,
+    `listen: { host: 127.0.0.1, port: ${port ?? freePort(PORT)} }`,
     `admin: { host: 127.0.0.1, port: ${freePort(ADMIN_PORT)} }`,
     `data_dir: ${JSON.stringify(join(folder, 'data'))}`,
     'drain_seconds: 5',
@@ -196,6 +207,7 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
   const file = join(folder, 'weir.yaml')
   await fs.writeFile(file, `${lines.join('\n')}\n`, { mode: 0o600 })
   const gateway = Bun.spawn([process.execPath, join(import.meta.dir, '../src/main.ts'), 'serve', '--config', file], {
+    cwd: folder,
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   cleanups.push(() => {
@@ -205,7 +217,7 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
   return { process: gateway, ...(await readLog(gateway)) }
 }
 
-/** The wanted port where nobody listens on it, else 0: any that is free. */
+/** The wanted port if nobody listens on it, else 0: any that is free. */
 function freePort(wanted: number): number {
   try {
     return probe({ host: '127.0.0.1', port: wanted }).port
@@ -215,7 +227,10 @@ function freePort(wanted: number): number {
   }
 }
 
-/** Resolves at the gateway's "ready"; every later line of its log is shown, unless `--once` shows the answers instead. */
+/**
+ * Resolves at the gateway's "ready". Every later line of its log is shown, on a terminal as a short text, unless `--once` shows the
+ * answers instead.
+ */
 async function readLog(gateway: Gateway['process']): Promise<{ address: string; admin: string }> {
   const { promise, resolve, reject } = Promise.withResolvers<{ address: string; admin: string }>()
   const read = async () => {
@@ -225,9 +240,9 @@ async function readLog(gateway: Gateway['process']): Promise<{ address: string; 
       const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
       rest = lines.pop() ?? ''
       for (const line of lines) {
-        const entry: { msg?: string; address?: string; admin?: string } = JSON.parse(line)
+        const entry: Readonly<Record<string, unknown>> & Ready = JSON.parse(line)
         if (entry.msg === 'ready') resolve({ address: entry.address ?? '', admin: entry.admin ?? '' })
-        else if (!once) console.log(line)
+        else if (!once) console.log(process.stdout.isTTY ? requestLine(entry) : line)
       }
     }
   }
@@ -245,10 +260,14 @@ function curl(gateway: Gateway, key: string, example: Example): string {
 function introduce(gateway: Gateway, key: string, source: Source): void {
   console.log(`address   ${gateway.address}`)
   console.log(`key       ${key}`)
+  console.log('models    gpt-5-mini, claude-sonnet')
   console.log(`provider  ${source.about}`)
   console.log(`admin     ${gateway.admin}/readyz`)
-  for (const example of examples(source.model)) console.log(`\n${example.title}:\n${curl(gateway, key, example)}`)
-  if (!once) console.log('\nCtrl-C stops everything. Below is the log.\n')
+  console.log(`\nIn another terminal, for the README's requests:\nexport WEIR_KEY=${key}`)
+  if (!gateway.address.endsWith(`:${PORT}`))
+    console.log(`(They ask port ${PORT}: put ${gateway.address} in its place.)`)
+  for (const example of examples()) console.log(`\n${example.title}:\n${curl(gateway, key, example)}`)
+  if (!once) console.log('\nCtrl-C stops everything. Below is the log, one line a request.\n')
 }
 
 /** Sends an example and prints the answer. True where it is whole. */
@@ -270,9 +289,9 @@ async function send(gateway: Gateway, key: string, example: Example): Promise<bo
   }
 }
 
-async function sendAll(gateway: Gateway, key: string, source: Source): Promise<number> {
+async function sendAll(gateway: Gateway, key: string): Promise<number> {
   let failed = 0
-  for (const example of examples(source.model)) if (!(await send(gateway, key, example))) failed++
+  for (const example of examples()) if (!(await send(gateway, key, example))) failed++
   console.log(failed === 0 ? '\nAll requests were answered.' : `\n${failed} of the requests failed.`)
   return failed === 0 ? 0 : 1
 }
@@ -280,13 +299,13 @@ async function sendAll(gateway: Gateway, key: string, source: Source): Promise<n
 async function main(): Promise<number> {
   const key = `quickstart-${randomBytes(16).toString('hex')}`
   const stop = Promise.withResolvers<number>()
-  process.on('SIGINT', () => stop.resolve(0))
-  process.on('SIGTERM', () => stop.resolve(0))
+  // SIGHUP: the terminal was closed.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.resolve(0))
   try {
     const source = await startProvider()
     const gateway = await startGateway(source, key)
     introduce(gateway, key, source)
-    if (once) return await Promise.race([stop.promise, sendAll(gateway, key, source)])
+    if (once) return await Promise.race([stop.promise, sendAll(gateway, key)])
     return await Promise.race([stop.promise, gateway.process.exited])
   } catch (error) {
     console.error(error instanceof Error ? error.message : error)
@@ -296,13 +315,36 @@ async function main(): Promise<number> {
   }
 }
 
-const args = process.argv.slice(2)
-const once = args.includes('--once')
-if (args.includes('--help')) {
-  process.stdout.write(HELP)
-} else if (args.some((arg) => arg !== '--once')) {
+interface Flags {
+  readonly help: boolean
+  readonly once: boolean
+  readonly port: number | undefined
+}
+
+/** Undefined if the words are none that there are. */
+function flagsOf(args: readonly string[]): Flags | undefined {
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: { help: { type: 'boolean' }, once: { type: 'boolean' }, port: { type: 'string' } },
+    })
+    const { help = false, once = false, port } = values
+    const isPort = port === undefined || (/^\d{1,5}$/.test(port) && Number(port) <= 65_535)
+    return isPort ? { help, once, port: port === undefined ? undefined : Number(port) } : undefined
+  } catch (error) {
+    // Unknown words; anything else is a bug.
+    if (error instanceof TypeError && 'code' in error) return undefined
+    throw error
+  }
+}
+
+const flags = flagsOf(process.argv.slice(2))
+const { once = false, port } = flags ?? {}
+if (flags === undefined) {
   process.stderr.write(HELP)
   process.exitCode = 2
+} else if (flags.help) {
+  process.stdout.write(HELP)
 } else {
   process.exitCode = await main()
 }

@@ -1,4 +1,4 @@
-#!/usr/bin/env bun
+#!/usr/bin/env -S bun --no-env-file --config=/dev/null --tsconfig-override=/dev/null --no-install
 /** The command line: one line a command. Each command's code is loaded only when it is asked for. */
 
 import { complain, exit } from './cli/command.ts'

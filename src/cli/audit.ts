@@ -86,8 +86,8 @@ function queryOf(flags: Readonly<Record<string, string | boolean | undefined>>, 
   if (json === true && csv === true) return '--json and --csv exclude each other'
   const today = nowMs - (nowMs % DAY_MS)
   const sinceMs = typeof since === 'string' ? instant(since) : request === undefined ? today : 0
-  // What ends in this very millisecond is in it.
-  const untilMs = typeof until === 'string' ? instant(until) : nowMs + DAY_MS
+  // What ends in this very millisecond is in it, and a time to come is no mistake.
+  const untilMs = typeof until === 'string' ? instant(until) : Math.max(nowMs, sinceMs ?? 0) + DAY_MS
   const form = 'a date (2026-11-01) or an RFC 3339 time'
   if (sinceMs === undefined) return `--since must be ${form}, not ${quoted(String(since))}`
   if (untilMs === undefined) return `--until must be ${form}, not ${quoted(String(until))}`

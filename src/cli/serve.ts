@@ -12,7 +12,7 @@ Runs the gateway in the foreground.
   --help         prints this
 
 Signals: SIGTERM and SIGINT drain (running requests finish, for drain_seconds at most; a second signal cuts them),
-SIGHUP checks the configuration and takes it over.
+SIGHUP checks the configuration and takes it over. SIGQUIT, SIGUSR1 and SIGUSR2 are ignored.
 `
 
 export async function serve(args: readonly string[]): Promise<number> {

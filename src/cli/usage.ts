@@ -20,7 +20,7 @@ input tokens include the cached ones; a request counts on the UTC day on which i
   --org ID       of this organisation alone
   --key ID       of this key alone (its id, not the key itself)
   --since DATE   from this UTC day on, as 2026-11-01 (default: the first of this month)
-  --until DATE   up to this UTC day, which is not in it any more (default: tomorrow)
+  --until DATE   up to this UTC day, which is not in it any more (default: tomorrow, or the day after --since)
   --by COLUMN    one row for each model, key, org or day (default: model)
   --json         prints JSON, with cost in micro-dollars
   --csv          prints CSV with the columns of the JSON, without the total
@@ -91,8 +91,9 @@ function questionOf(flags: Readonly<Record<string, string | boolean | undefined>
   if (json === true && csv === true) return '--json and --csv exclude each other'
   const now = new Date(nowMs)
   const sinceDay = dayOfFlag(since, dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)))
-  const untilDay = dayOfFlag(until, dayOf(nowMs) + 1)
   if (sinceDay === undefined) return `--since must be a date (2026-11-01), not ${quoted(String(since))}`
+  // A day to come is a day of which there is nothing yet, and no mistake.
+  const untilDay = dayOfFlag(until, Math.max(dayOf(nowMs), sinceDay) + 1)
   if (untilDay === undefined) return `--until must be a date (2026-12-01), not ${quoted(String(until))}`
   if (untilDay <= sinceDay) {
     return `--until ${dayText(untilDay)} must be after --since ${dayText(sinceDay)}: the day of --until is not in it`

@@ -10,11 +10,11 @@ import type {
   ModelConfig,
   OrganizationConfig,
   ProviderConfig,
-  ProviderDialect,
   RedisConfig,
 } from './config.ts'
 import { hashOf } from './hash.ts'
-import type { File } from './schema.ts'
+import { defaultBaseUrl } from './provider-dialects.ts'
+import { type File, ORGANIZATION_BODY_BYTES, WORKER_BODY_BYTES } from './schema.ts'
 import { instant } from './time.ts'
 
 type FileOrganization = File['organizations'][number]
@@ -29,6 +29,10 @@ export function build(file: File, { cores, env }: { readonly cores: number; read
       host: file.listen?.host ?? '127.0.0.1',
       port: file.listen?.port ?? 8080,
       explainHeader: file.listen?.explain_header ?? false,
+      bodyBytes: {
+        organizationBytes: file.listen?.organization_body_bytes ?? ORGANIZATION_BODY_BYTES,
+        workerBytes: file.listen?.worker_body_bytes ?? WORKER_BODY_BYTES,
+      },
     },
     admin: { host: file.admin?.host ?? '127.0.0.1', port: file.admin?.port ?? 9090 },
     workers: file.workers === 'auto' ? cores : (file.workers ?? 1),
@@ -53,8 +57,9 @@ export function build(file: File, { cores, env }: { readonly cores: number; read
 
 function ledgerOf(ledger: File['ledger']): LedgerConfig {
   if (ledger === undefined || ledger === 'embedded') return { kind: 'embedded' }
-  const redis = addressesOf(ledger.redis)
-  return { kind: 'redis', redis: ledger.tls === undefined ? redis : { ...redis, tls: ledger.tls } }
+  const { tls, timeout_ms: timeoutMs } = ledger
+  const more = { ...(tls === undefined ? {} : { tls }), ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+  return { kind: 'redis', redis: { ...addressesOf(ledger.redis), ...more } }
 }
 
 function addressesOf(redis: Exclude<NonNullable<File['ledger']>, 'embedded'>['redis']): RedisConfig {
@@ -92,22 +97,6 @@ function isProxied(address: string, env: Env): boolean {
   return [env[`${scheme}_proxy`], env[`${scheme.toUpperCase()}_PROXY`]].some(
     (proxy) => proxy !== undefined && proxy !== '',
   )
-}
-
-/** The address where the operator gave none. Azure has none that all could share; the check has asked for it. */
-function defaultBaseUrl(dialect: ProviderDialect, region: string): string {
-  switch (dialect) {
-    case 'openai':
-      return 'https://api.openai.com/v1'
-    case 'anthropic':
-      return 'https://api.anthropic.com'
-    case 'gemini':
-      return 'https://generativelanguage.googleapis.com'
-    case 'bedrock':
-      return `https://bedrock-runtime.${region}.amazonaws.com`
-    case 'azure':
-      return ''
-  }
 }
 
 function awsOf(provider: File['providers'][string]): ProviderConfig['aws'] {

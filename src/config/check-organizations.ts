@@ -8,6 +8,10 @@ import { hashOf, isHash } from './hash.ts'
 import { type Path, pathText } from './problems.ts'
 import type { File } from './schema.ts'
 import { instant } from './time.ts'
+import { isWellKnown, PLACEHOLDER_HASH } from './well-known.ts'
+
+/** Hashes a key that is in a variable. */
+const HASHING = 'printf %s "$KEY" | sha256sum'
 
 type Organization = Loose<File['organizations'][number]>
 type Key = Loose<NonNullable<File['organizations'][number]['keys']>[number]>
@@ -67,9 +71,19 @@ function checkSecret({ problems }: Check, seen: Map<string, string>, key: Key, p
   if (!plain && !hashed) problems.add(path, 'needs sha256 or key')
   const hash = key.key === undefined ? key.sha256?.toLowerCase() : hashOf(key.key)
   if (plain === hashed || hash === undefined || !isHash(hash)) return
+  const field = plain ? 'key' : 'sha256'
+  if (hash === PLACEHOLDER_HASH) {
+    problems.add([...path, field], `is the placeholder of the example; put there what this prints: ${HASHING}`)
+    return
+  }
+  if (isWellKnown(hash)) {
+    const what = plain ? 'is a well-known word' : 'is the SHA-256 of a well-known word, or of nothing'
+    problems.add([...path, field], `${what}; anybody may guess it. Make a key: openssl rand -hex 24`)
+    return
+  }
   const first = seen.get(hash)
   if (first === undefined) seen.set(hash, pathText(path))
-  else problems.add([...path, plain ? 'key' : 'sha256'], `is that of ${first}, too; every key needs its own`)
+  else problems.add([...path, field], `is that of ${first}, too; every key needs its own`)
 }
 
 function checkKey(check: Check, organization: Organization, key: Key, path: Path): void {

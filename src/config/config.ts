@@ -5,9 +5,15 @@
 
 import type { Limits, Price } from '../core/money.ts'
 import type { AccessRule } from '../core/permission.ts'
+import type { ProviderDialect } from './provider-dialects.ts'
 
 export interface Config {
-  readonly listen: { readonly host: string; readonly port: number; readonly explainHeader: boolean }
+  readonly listen: {
+    readonly host: string
+    readonly port: number
+    readonly explainHeader: boolean
+    readonly bodyBytes: { readonly organizationBytes: number; readonly workerBytes: number }
+  }
   readonly admin: { readonly host: string; readonly port: number }
   /** `auto` is already the number of cores. */
   readonly workers: number
@@ -34,7 +40,11 @@ export interface Config {
 export type LedgerConfig = { readonly kind: 'embedded' } | { readonly kind: 'redis'; readonly redis: RedisConfig }
 
 /** Addresses are `redis://` or `rediss://` URLs and may carry a password. `tls` is for the latter. */
-export type RedisConfig = RedisAddresses & { readonly tls?: RedisTlsConfig | undefined }
+export type RedisConfig = RedisAddresses & {
+  readonly tls?: RedisTlsConfig | undefined
+  /** How long a reply may take; 250 unless set. */
+  readonly timeoutMs?: number | undefined
+}
 
 type RedisAddresses =
   | { readonly kind: 'single'; readonly url: string }
@@ -49,8 +59,6 @@ export interface RedisTlsConfig {
   readonly certificate?: string | undefined
   readonly key?: string | undefined
 }
-
-export type ProviderDialect = 'openai' | 'anthropic' | 'gemini' | 'azure' | 'bedrock'
 
 /** Fits `Endpoint` of `providers/provider.ts`. */
 export interface ProviderConfig {

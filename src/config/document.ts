@@ -112,6 +112,7 @@ class Reader {
   private scalar(value: unknown, type: string | undefined, path: Path): JsonValue {
     if (typeof value === 'number' || typeof value === 'boolean') return value
     if (typeof value !== 'string') return null
+    this.checkBraces(value, path)
     if (!value.includes(`\${`)) return value
     this.written.set(pathText(path), value)
     if (type === 'PLAIN' && /^\$\{[^}]*\}$/.test(value)) this.bare.add(pathText(path))
@@ -124,6 +125,20 @@ class Reader {
     })
     if (faults.size > 0) this.problems.add(path, [...faults].join('; '))
     return replaced
+  }
+
+  /**
+   * `$NAME` is how a shell writes it; here it would be taken as the secret itself, which anybody may know. What follows the dollar sign is
+   * shown only if it looks like the name of a variable: else it may be a secret that begins so.
+   */
+  private checkBraces(value: string, path: Path): void {
+    const [, name] = /(?:^|[^A-Za-z0-9$])\$([A-Z_][A-Z0-9_]*)(?![A-Za-z0-9_])/.exec(value) ?? []
+    if (name === undefined && !/^\$[A-Za-z_]\w*$/.test(value)) return
+    const shown = name === undefined ? 'a name behind $' : `$${name}`
+    this.problems.add(
+      path,
+      `${shown} without braces is not replaced; write \${${name ?? 'NAME'}} (a value that does contain it: put it in the environment or in a file)`,
+    )
   }
 
   private lookUp(reference: string): { readonly text: string } | { readonly error: string } {

@@ -24,7 +24,37 @@ export const oneOf = <const T extends string>(words: readonly T[], description: 
     fallback === undefined ? { description } : { description, default: fallback },
   )
 
-export const text = (description: string) => Type.String({ minLength: 1, maxLength: 4096, description })
+/** A line break or a NUL in one of these would end a header, an address or a path early. */
+const NO_CONTROL = '^[^\\x00-\\x1f\\x7f]*$'
+
+export const text = (description: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: 4096,
+    pattern: NO_CONTROL,
+    patternErrorMessage: 'must be one line without control characters',
+    description,
+  })
+
+/** What is sent in a header to prove who asks. */
+export const credential = (description: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: 4096,
+    pattern: '^[\\x21-\\x7e]*$',
+    patternErrorMessage: 'must be printable ASCII characters without spaces or line breaks',
+    description,
+  })
+
+/** An address or a part of one: the parser of addresses leaves line breaks and tabs out without a word. */
+export const unbroken = (description: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: 4096,
+    pattern: '^[^\\s\\x00-\\x1f\\x7f]*$',
+    patternErrorMessage: 'must not contain spaces, line breaks or control characters',
+    description,
+  })
 
 /** `words` is the complaint; editors that know JSON Schema show it, too. */
 export const pattern = (source: string, words: string, description: string) =>
@@ -58,7 +88,11 @@ export const dollars = (description: string) =>
   Type.Number({ minimum: 0, maximum: 1_000_000_000, description: `US dollars: ${description}` })
 
 export const redisUrl = (description: string) =>
-  pattern('^rediss?://[^\\s]+$', 'must be an address that begins with redis:// or rediss://', description)
+  pattern(
+    '^rediss?://[^\\s\\x00-\\x1f\\x7f]+$',
+    'must be an address that begins with redis:// or rediss://',
+    description,
+  )
 
 /** A chain of an authority is a few KB; the bundle of a whole system a few hundred. */
 const PEM_CHARS_MAX = 1024 * 1024

@@ -22,12 +22,36 @@ import {
 import { model, provider } from './schema-models.ts'
 import { organization } from './schema-organizations.ts'
 
+const MIB = 1024 * 1024
+/** The largest body, which must pass alone. */
+const BODY_BYTES_MAX = 10 * MIB
+export const ORGANIZATION_BODY_BYTES = 64 * MIB
+export const WORKER_BODY_BYTES = 512 * MIB
+
 const listen = object(
   {
     host: optional(host('127.0.0.1')),
     port: optional(port('The port of the inference API; 0 = any that is free', 8080)),
     explain_header: optional(
       Type.Boolean({ description: 'Tell in a header of each answer how its model was chosen', default: false }),
+    ),
+    organization_body_bytes: optional(
+      Type.Integer({
+        minimum: BODY_BYTES_MAX,
+        maximum: Number.MAX_SAFE_INTEGER,
+        description: 'Request bodies that one organization may have in flight in one worker; beyond it is a 429',
+        default: ORGANIZATION_BODY_BYTES,
+      }),
+    ),
+    worker_body_bytes: optional(
+      Type.Integer({
+        // One of the largest, four times over, in what is not kept free for small ones.
+        minimum: 5 * BODY_BYTES_MAX,
+        maximum: Number.MAX_SAFE_INTEGER,
+        description:
+          'Memory of one worker for request bodies, each of which takes up to four times its size; beyond it is a 503',
+        default: WORKER_BODY_BYTES,
+      }),
     ),
   },
   { description: 'Where the inference API is served' },
@@ -75,6 +99,14 @@ const ledger = Type.Union(
       {
         redis: Type.Union([redisUrl('The address of one Redis'), cluster, sentinel], { description: 'Which Redis' }),
         tls: optional(tls),
+        timeout_ms: optional(
+          Type.Integer({
+            minimum: 10,
+            maximum: 10_000,
+            description: 'How long a reply of Redis may take; a reservation is sent once more after that',
+            default: 250,
+          }),
+        ),
       },
       { description: 'In Redis: for several workers or nodes' },
     ),
@@ -99,6 +131,8 @@ export const schema = object(
       Type.String({
         minLength: 1,
         maxLength: 4096,
+        pattern: '^[^\\x00]*$',
+        patternErrorMessage: 'must be a path',
         description: 'The embedded ledger, and the outbox',
         default: './data',
       }),

@@ -42,6 +42,7 @@ async function countedBy(
   flight.onInterrupt(() => call.abort())
   try {
     await send(call, provider)
+    flight.sent()
     const tokens = counter.tokens(await readJson(call))
     return isAbsurd(tokens, estimate) ? undefined : tokens
   } catch (error) {

@@ -135,6 +135,7 @@ class ImageWalk {
     const call = new UpstreamCall(request, endpoint, false, this.dueMs)
     this.current = { candidate, call }
     await send(call, provider)
+    this.order.flight.sent()
     const text = await call.text()
     this.order.trace.markFirstByte()
     const body = parseJson(text, call.status)

@@ -1,5 +1,7 @@
 /** The requests that a process is busy with, and what can end one from outside: its caller, or the end of the process. */
 
+import type { BodyShare } from './body-memory.ts'
+
 /** Why a request was ended before its answer was whole. */
 export type Interruption = 'caller_left' | 'drained'
 
@@ -7,6 +9,7 @@ export type Interruption = 'caller_left' | 'drained'
 export class Flight {
   private why: Interruption | undefined
   private stop: ((why: Interruption) => void) | undefined
+  private body: BodyShare | undefined
 
   constructor(private readonly owner: InFlight) {}
 
@@ -20,6 +23,16 @@ export class Flight {
     if (this.why !== undefined) stop(this.why)
   }
 
+  /** The memory of its body, which is given back when it lands. */
+  carry(body: BodyShare): void {
+    this.body = body
+  }
+
+  /** A provider has taken the request. */
+  sent(): void {
+    this.body?.sent()
+  }
+
   interrupt(why: Interruption): void {
     if (this.why !== undefined) return
     this.why = why
@@ -29,6 +42,7 @@ export class Flight {
   /** The request is over: answered or not, and settled. */
   land(): void {
     this.stop = undefined
+    this.body?.release()
     this.owner.land(this)
   }
 }

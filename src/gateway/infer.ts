@@ -8,6 +8,7 @@ import type { StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
+import { Pace, SLICE_BYTES } from '../core/turns.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import { restoreToolName, type Target, type UpstreamRequest } from '../providers/provider.ts'
@@ -167,14 +168,17 @@ class Walk {
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace } = this.order
-    const answered = await this.attempt(candidates, held, (candidate) => this.askWhole(candidate))
+    const answered = await this.attempt(candidates, held, (candidate) => this.askWhole(candidate, held))
     const { value, candidate, fallbacks } = answered
     trace.status = 200
     held.settleBehind('completed', this.bill(value.call, true), this.report)
     return { kind: 'whole', body: value.body, ...this.answered(candidate, fallbacks) }
   }
 
-  private async askWhole(candidate: Candidate): Promise<{ readonly body: JsonObject; readonly call: Call }> {
+  private async askWhole(
+    candidate: Candidate,
+    held: Held,
+  ): Promise<{ readonly body: JsonObject; readonly call: Call }> {
     const call = await this.open(candidate, false)
     const fold = new Fold()
     const check = new CallCheck()
@@ -184,7 +188,7 @@ class Walk {
       call.tally.add(event)
       fold.add(event)
     }
-    if (isStream(call)) await readStream(call, take)
+    if (isStream(call)) await readStream(call, take, () => held.written(call.tally.written))
     else for (const event of call.upstream.provider.events(await readJson(call.call))) take(event)
     const { completion } = fold
     if (completion === undefined) throw new Fault('cut', 'the answer is not whole', { status: call.call.status })
@@ -210,6 +214,7 @@ class Walk {
       () => this.gateway.isRevoked(key),
       () => pump.interrupt('refused'),
     )
+    pump.onWritten((outputTokens) => held.written(outputTokens))
     flight.onInterrupt((why) => pump.interrupt(why))
     void this.settleStream({ pump, call, permit }, held)
     return { kind: 'stream', pump, ...this.answered(candidate, fallbacks) }
@@ -264,13 +269,27 @@ class Walk {
     const tally = new Tally(this.inputTokens, this.quote(candidate.model).maxOutputTokens)
     this.current = { candidate, upstream, call, toolNames, tally }
     await send(call, provider)
+    this.order.flight.sent()
     return this.current
   }
 
   private bill({ candidate, tally }: Call, whole: boolean): Bill {
     const { model, target } = candidate
+    if (whole && tally.reason === 'length' && this.order.exchange.isCompaction) this.warnOfCutSummary(candidate)
     if (tally.disbelieved) this.gateway.alarm('a provider reports a usage that cannot be', { ...target })
     return { model: model.name, provider: target.provider, price: model.price, counted: tally.count(whole) }
+  }
+
+  /** The caller goes on from half a summary and has no way to see it. */
+  private warnOfCutSummary({ model, target }: Candidate): void {
+    const { key, trace } = this.order
+    this.gateway.warn('compaction.truncated', 'the summary of a compaction hit the output limit', {
+      request_id: trace.requestId,
+      organization: key.organization.id,
+      key: key.id,
+      served_model: model.name,
+      provider: target.provider,
+    })
   }
 
   private answered(candidate: Candidate, fallbacks: number): Answered {
@@ -298,15 +317,30 @@ function isStream({ call, upstream }: Call): boolean {
   throw new Fault('broken', `the provider answered with content type '${type.slice(0, 100)}'`, { status: call.status })
 }
 
-async function readStream({ call, upstream }: Call, take: (event: StreamEvent) => void): Promise<void> {
+async function readStream(
+  { call, upstream }: Call,
+  take: (event: StreamEvent) => void,
+  fund: () => Promise<void> | undefined,
+): Promise<void> {
   const texts = () => {
     throw new Error('nothing is copied where every frame is decoded')
   }
   const feed = new Feed(upstream.provider, { event: take, texts }, 'decoded')
+  const pace = new Pace()
   while (!feed.ended) {
     const chunk = await call.read()
     if (chunk === undefined) feed.close()
-    else feed.push(chunk)
+    else if (pace.admits(chunk.length)) feed.push(chunk)
+    else await pushInSlices(feed, chunk, pace)
+    await fund()
   }
   void call.release()
+}
+
+async function pushInSlices(feed: Feed, chunk: Uint8Array, pace: Pace): Promise<void> {
+  for (let at = 0; at < chunk.length && !feed.ended; at += SLICE_BYTES) {
+    const slice = chunk.subarray(at, at + SLICE_BYTES)
+    await pace.turn(slice.length)
+    feed.push(slice)
+  }
 }

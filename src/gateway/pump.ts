@@ -6,10 +6,12 @@
 import { isContent, type StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
+import { Pace, SLICE_BYTES } from '../core/turns.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import { type Provider, restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
+import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
 import { CallCheck } from './call-check.ts'
 import { type EventSink, Feed } from './feed.ts'
 import type { Interruption } from './in-flight.ts'
@@ -21,13 +23,6 @@ const HOLD_MS = 5000
 const KEEP_ALIVE_MS = 15_000
 /** A caller that takes nothing for this long is cut. */
 const STALL_MS = 120_000
-
-/**
- * Bun gathers up to 768 KiB for one read where the caller is slower than the provider, and takes no smaller reads: there the 256 KiB of
- * decisions.md 4 cannot be kept. Text, encoded text and the socket's copy of it are made of so much at a time, so that a stalled stream
- * does not hold all of it three times over.
- */
-const SLICE_BYTES = 64 * 1024
 
 /**
  * Between the last write and a cut. Bun resets the connection, and with it goes what it gathered in this turn (a flush that has resolved
@@ -65,10 +60,14 @@ export class Pump implements EventSink, Ticking {
   private readonly calls = new CallCheck()
   private sink: ByteSink | undefined
   private beforeEnd: (() => void) | undefined
+  /** Told of the output tokens so far; nothing more is read before what it gives back has resolved. */
+  private fund: ((outputTokens: number) => Promise<void> | undefined) | undefined
   private out = ''
   private state: State = 'working'
   private isOpen = false
   private content = false
+  /** Something was written to the caller. */
+  private isHeadOut = false
   /** All is encoded; what is missing is somebody to take it. */
   private complete = false
   private firstEventMs: number | undefined
@@ -76,6 +75,7 @@ export class Pump implements EventSink, Ticking {
   private interruption: Interruption | 'stalled' | 'refused' | undefined
   /** Ends the wait of `woken`, where somebody waits. */
   private wake: (() => void) | undefined
+  private readonly pace = new Pace()
 
   constructor(
     private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
@@ -99,6 +99,11 @@ export class Pump implements EventSink, Ticking {
     return this.ending.promise
   }
 
+  /** From here on somebody follows how much is written. */
+  onWritten(fund: (outputTokens: number) => Promise<void> | undefined): void {
+    this.fund = fund
+  }
+
   /** Feeds a whole answer, where the provider sent one although a stream was asked for. */
   openWhole(events: readonly StreamEvent[]): void {
     for (const event of events) this.event(event)
@@ -114,8 +119,17 @@ export class Pump implements EventSink, Ticking {
     if (this.state === 'reading') this.flushIdle()
     const { outcome } = await this.ending.promise
     if (outcome === 'completed') return
-    if (outcome !== 'caller_left') await Bun.sleep(LAST_BYTES_MS)
+    if (outcome !== 'caller_left') {
+      if (!this.isHeadOut) this.flushHead(sink)
+      await Bun.sleep(LAST_BYTES_MS)
+    }
     throw new Error('cut')
+  }
+
+  /** Bun sends the head with the first bytes of the body: a connection that is cut before them reads as one that failed, and is repeated. */
+  private flushHead(sink: ByteSink): void {
+    sink.write(KEEP_ALIVE_COMMENT)
+    void sink.flush(true)
   }
 
   /**
@@ -142,11 +156,21 @@ export class Pump implements EventSink, Ticking {
     const event = restoreToolName(told, this.toolNames)
     this.calls.see(event)
     this.firstEventMs ??= performance.now()
-    if (isContent(event)) this.content = true
+    if (isContent(event) && !this.content) this.begin()
     this.tally.add(event)
     // A figure that the provider left out is our own count, never a made-up 0.
     if (event.type === 'end') this.out += this.encoder.encode({ type: 'usage', usage: this.tally.count(true).usage })
     this.out += this.encoder.encode(event)
+  }
+
+  /**
+   * The first content is about to be encoded. Messages streams begin with the tokens of the input, and some readers (LangChain) look nowhere
+   * else: where the provider has not reported them yet, our estimate stands there until the end of the stream corrects it.
+   */
+  private begin(): void {
+    this.content = true
+    const { output: _, reasoning: __, ...input } = this.tally.count(false).usage
+    this.out += this.encoder.encode({ type: 'usage', usage: input })
   }
 
   texts(insides: readonly string[]): void {
@@ -167,10 +191,12 @@ export class Pump implements EventSink, Ticking {
         this.state = 'reading'
         const chunk = await this.call.read()
         this.state = 'working'
-        if (chunk === undefined || chunk.length <= SLICE_BYTES) this.take(chunk)
+        if (chunk === undefined || this.pace.admits(chunk.length)) this.take(chunk)
         else await this.takeInSlices(chunk)
         const waiting = this.write()
         if (waiting !== undefined) await waiting
+        const growing = this.fund?.(this.tally.written)
+        if (growing !== undefined) await growing
       }
       await this.finish()
     } catch (error) {
@@ -178,10 +204,17 @@ export class Pump implements EventSink, Ticking {
     }
   }
 
+  /**
+   * Bun gathers up to 768 KiB for one read when the caller is slower than the provider, and offers no smaller reads, so one stream can
+   * hold more than 256 KiB. Decoding, encoding and writing a slice at a time keeps a stalled stream from holding all of it three times.
+   */
   private async takeInSlices(chunk: Uint8Array): Promise<void> {
     for (let at = 0; at < chunk.length && !this.feed.ended && this.interruption === undefined; at += SLICE_BYTES) {
-      this.take(chunk.subarray(at, at + SLICE_BYTES))
+      const slice = chunk.subarray(at, at + SLICE_BYTES)
+      await this.pace.turn(slice.length)
+      this.take(slice)
       await this.write()
+      await this.fund?.(this.tally.written)
     }
   }
 
@@ -191,7 +224,8 @@ export class Pump implements EventSink, Ticking {
       if (chunk === undefined) this.feed.close()
       else this.feed.push(chunk)
     } finally {
-      if (this.content && !this.isOpen) this.release()
+      // A finish that a dialect keeps back until the end has written nothing: a provider that breaks off now has failed before the content.
+      if (this.content && this.out !== '' && !this.isOpen) this.release()
     }
   }
 
@@ -224,6 +258,7 @@ export class Pump implements EventSink, Ticking {
   private writeTo(sink: ByteSink): Promise<void> | undefined {
     if (this.interruption !== undefined) return undefined
     sink.write(this.out)
+    this.isHeadOut = true
     this.out = ''
     const flushed = sink.flush(true)
     this.progressMs = performance.now()
@@ -244,6 +279,7 @@ export class Pump implements EventSink, Ticking {
   private flushIdle(): void {
     if (this.sink === undefined || this.interruption !== undefined) return
     this.sink.write(this.out === '' ? this.encoder.keepAlive : this.out)
+    this.isHeadOut = true
     this.out = ''
     this.progressMs = performance.now()
     void this.sink.flush(true)

@@ -8,6 +8,7 @@ import type { ChatRequest } from '../core/request.ts'
 import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/errors.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
+import type { BodyMemory } from '../gateway/body-memory.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Flight, InFlight } from '../gateway/in-flight.ts'
 import { type RequestLine, Trace } from '../gateway/trace.ts'
@@ -27,6 +28,7 @@ export interface EdgeParts {
 export interface EdgeState {
   current: EdgeParts
   readonly inFlight: InFlight
+  readonly bodies: BodyMemory
   readonly log: (line: RequestLine) => void
   /** New requests are refused: the process ends. */
   draining: boolean
@@ -40,6 +42,7 @@ export interface Visit {
   readonly parts: EdgeParts
   readonly trace: Trace
   readonly flight: Flight
+  readonly bodies: BodyMemory
   readonly family: ErrorFamily
   /** Puts a limit on silence in the place of the one that was lifted; set where it was. Bun takes none once the answer has ended. */
   limitSilence?: () => void
@@ -69,7 +72,8 @@ export async function visit(
   const trace = new Trace(newRequestId(), state.log)
   trace.dialect = about.dialect
   const flight = state.inFlight.take()
-  const it: Visit = { request, parts: state.current, trace, flight, family: about.family }
+  const { current: parts, bodies } = state
+  const it: Visit = { request, parts, trace, flight, bodies, family: about.family }
   try {
     refuseUnlessServing(state)
     const { response, ends } = await handle(it)

@@ -34,6 +34,7 @@ export async function handleInference(visit: Visit, accept: Accept, server: Serv
   const { key, body } = await receive(visit, server)
   const accepted = accept(body, { organization: key.organization.id })
   const exchange = accepted instanceof Promise ? await accepted : accepted
+  trace.ignored = exchange.ignored
   return respond(await infer(parts.gateway, { key, exchange, flight, trace }), visit)
 }
 
@@ -64,7 +65,9 @@ export async function receiveBytes(
   // Silence is ours to bound from here on: Bun would end an upload below 16 KiB/s, and a stream that says nothing, after 10 s.
   server.timeout(request, 0)
   visit.limitSilence = () => server.timeout(request, SILENCE_SECONDS)
-  const reading = readBody(request)
+  const share = visit.bodies.share(key.organization.id)
+  flight.carry(share)
+  const reading = readBody(request, (bytes) => share.take(bytes))
   const isThere = Bun.peek.status(reading) === 'fulfilled'
   const bytes = await (isThere ? reading : ticker.within(bodyMs(request), reading, bodyTimeout))
   request.signal.addEventListener('abort', () => flight.interrupt('caller_left'), { once: true })

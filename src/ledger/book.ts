@@ -37,6 +37,8 @@ export interface Refusal {
   readonly limit: LimitName
   /** How long until that limit alone would let the request pass; undefined where no waiting helps. */
   readonly waitMs: number | undefined
+  /** True if only what running requests hold stands in the way. */
+  readonly held: boolean
 }
 
 /** What is left of the rates, of whichever of the organisation and the key has less. */
@@ -48,15 +50,12 @@ export interface Allowances {
 export type ReserveReply =
   /** `admittedMs` by the book's clock: it decides the windows that the request belongs to. The same for a repeated call. */
   | { readonly outcome: 'granted'; readonly admittedMs: number; readonly allowances: Allowances }
-  /**
-   * Nothing was consumed. `held`: all that refuses is held by requests that run, and may come free whenever one ends; absent where the book
-   * does not say.
-   */
+  /** Nothing was consumed. `held`: all limits that refuse do so only because of what running requests hold, which may come free at any time. */
   | {
       readonly outcome: 'refused'
       readonly refusal: Refusal
       readonly allowances: Allowances
-      readonly held?: boolean | undefined
+      readonly held: boolean
     }
   /** The reservation was settled, lost or cancelled before this call came. */
   | { readonly outcome: 'ended' }

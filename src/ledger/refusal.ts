@@ -1,14 +1,22 @@
-/** A refusal of the book → the failure that the caller sees: which limit, of whom, and when it lets the request pass (decisions.md, Errors). */
+/** What the book refuses → the failure that the caller sees: which limit, of whom, and when it lets the request pass (decisions.md, Errors). */
 
 import { Failure } from '../core/error.ts'
 import type { Limits } from '../core/money.ts'
 import { rateLimitHeaders } from './allowance.ts'
-import type { Allowances, LimitName, Refusal } from './book.ts'
+import type { Allowances, ExtendReply, LimitName, Refusal } from './book.ts'
 import type { Account, Hold } from './ledger.ts'
 
 const DAY_MS = 86_400_000
 /** decisions.md: `retry-after` is 1 to 60 whole seconds. */
 const RETRY_AFTER_MOST = 60
+
+/** Whether an extension has grown. Throws `ledger_unavailable` if there was nothing left to grow: the lease ran out, or the book lost it. */
+export function isHeld(reply: ExtendReply): boolean {
+  if (reply === 'extended' || reply === 'exhausted') return reply === 'extended'
+  throw new Failure('ledger_unavailable', 'The ledger holds nothing for this request any more.', {
+    retryAfterSeconds: 1,
+  })
+}
 
 /** `nowMs` is used to name the moment at which a spend limit renews. */
 export function refusalFailure(
@@ -30,15 +38,29 @@ export function refusalFailure(
       if (refusal.waitMs === undefined) {
         return new Failure('exceeds_limit', tooLarge(refusal.limit, limit, hold), { type: refusal.limit, headers })
       }
-      const retryAfterSeconds = Math.min(RETRY_AFTER_MOST, Math.max(1, Math.ceil(refusal.waitMs / 1000)))
+      const retryAfterSeconds = retrySeconds(refusal.waitMs)
       const message = `Rate limit reached: ${limit}. Try again in ${retryAfterSeconds} s.`
       return new Failure('rate_limited', message, { type: refusal.limit, retryAfterSeconds, headers })
     }
     case 'day':
     case 'month':
-    case 'total':
-      return new Failure('quota_exhausted', spendWords(refusal, refusal.limit, limits, whose, hold, nowMs), { headers })
+    case 'total': {
+      const limit = spendLimit(refusal.limit, limits, whose)
+      if (refusal.held && refusal.waitMs !== undefined) {
+        const retryAfterSeconds = retrySeconds(refusal.waitMs)
+        const cost = dollars(hold.amounts.costMicroUsd)
+        const message =
+          `This request may cost ${cost}, more than running requests leave of ${limit.words}. ` +
+          `Try again in ${retryAfterSeconds} s.`
+        return new Failure('rate_limited', message, { type: 'spend', retryAfterSeconds, headers })
+      }
+      return new Failure('quota_exhausted', spentWords(refusal, limit, hold, nowMs), { headers })
+    }
   }
+}
+
+function retrySeconds(waitMs: number): number {
+  return Math.min(RETRY_AFTER_MOST, Math.max(1, Math.ceil(waitMs / 1000)))
 }
 
 function rateWords(limit: 'requests' | 'tokens' | 'concurrent_requests', limits: Limits, whose: string): string {
@@ -61,22 +83,21 @@ function tooLarge(name: LimitName, limit: string, hold: Hold): string {
   )
 }
 
-function spendWords(
-  { waitMs }: Refusal,
-  window: 'day' | 'month' | 'total',
-  limits: Limits,
-  whose: string,
-  hold: Hold,
-  nowMs: number,
-): string {
-  const most = limits.spend?.[window] ?? 0
+interface SpendLimit {
+  readonly mostMicroUsd: number
+  readonly words: string
+}
+
+function spendLimit(window: 'day' | 'month' | 'total', limits: Limits, whose: string): SpendLimit {
+  const mostMicroUsd = limits.spend?.[window] ?? 0
   const name = { day: 'daily', month: 'monthly', total: 'total' }[window]
-  const limit = `the ${name} spend limit of ${dollars(most)} for ${whose}`
-  if (hold.amounts.costMicroUsd > most) {
-    return `This request may cost ${dollars(hold.amounts.costMicroUsd)}, more than ${limit}. Waiting does not help.`
-  }
-  // Running requests hold a part of what is taken, so that none of it need be spent: to say "used up" would often be wrong.
-  const left = `This request may cost ${dollars(hold.amounts.costMicroUsd)}, more than is left of ${limit}`
+  return { mostMicroUsd, words: `the ${name} spend limit of ${dollars(mostMicroUsd)} for ${whose}` }
+}
+
+function spentWords({ waitMs }: Refusal, limit: SpendLimit, { amounts }: Hold, nowMs: number): string {
+  const cost = `This request may cost ${dollars(amounts.costMicroUsd)}, more than`
+  if (amounts.costMicroUsd > limit.mostMicroUsd) return `${cost} ${limit.words}. Waiting does not help.`
+  const left = `${cost} is left of ${limit.words}`
   if (waitMs === undefined) return `${left}. The limit does not renew.`
   // Windows end at midnight UTC, whichever clock is a little off.
   const renewsAt = new Date(Math.round((nowMs + waitMs) / DAY_MS) * DAY_MS)

@@ -10,7 +10,7 @@ export class AddressProblem extends Error {
 
 /**
  * Claims the address alone for a moment and gives it free. The workers share their port (`reusePort`), and would share it with another
- * weir too without noticing; this claim shares with nobody. A port of 0 becomes one that is free.
+ * weir too without noticing; this claim shares with nobody.
  */
 export function probe(address: Address): Address {
   try {

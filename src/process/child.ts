@@ -40,7 +40,8 @@ export interface Orders {
 }
 
 export interface ChildEvents {
-  readonly onReady: () => void
+  /** It accepts on this port. */
+  readonly onReady: (port: number) => void
   /** It cannot start, and says why. */
   readonly onFailed: (reason: string) => void
   /** It died without having become ready; `deaths` in a row. */
@@ -176,6 +177,11 @@ export class Child {
     else this.state = 'ending'
   }
 
+  private listensOn(port: number): void {
+    if (this.orders === undefined) return
+    this.orders = { ...this.orders, address: { ...this.orders.address, port } }
+  }
+
   private named(reason: string): string {
     return `worker ${this.worker} ${reason}`
   }
@@ -196,7 +202,9 @@ export class Child {
         clearTimeout(this.startLimit)
         this.deaths = 0
         if (!this.ending) this.state = 'ready'
-        this.events.onReady()
+        // The one that takes its place shall have the same, also if any port was good enough for this one.
+        this.listensOn(message.port)
+        this.events.onReady(message.port)
         return
       case 'failed':
         this.events.onFailed(message.reason)
@@ -246,8 +254,14 @@ export class Child {
   }
 }
 
-/** How this program starts itself as a worker: with the script's path from a checkout, without one where it is a compiled binary. */
+/**
+ * Keeps Bun from loading what lies in the working directory: `.env`, the `preload` of bunfig.toml, the `paths` of tsconfig.json. A compiled
+ * binary loads none of them.
+ */
+const ISOLATION = ['--no-env-file', '--config=/dev/null', '--tsconfig-override=/dev/null', '--no-install'] as const
+
+/** How this program starts itself as a worker: with the script's path from a checkout, without one if it is a compiled binary. */
 function workerCommand(): string[] {
   const compiled = import.meta.path.startsWith('/$bunfs/')
-  return compiled ? [process.execPath, 'worker'] : [process.execPath, Bun.main, 'worker']
+  return compiled ? [process.execPath, 'worker'] : [process.execPath, ...ISOLATION, Bun.main, 'worker']
 }

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts'
 import type { Place } from '../gateway/affinity.ts'
 import type { Rest } from '../gateway/breaker.ts'
 
-/** Where the workers accept: decided by the supervisor, so that all of them share one port. */
+/** Where the workers accept: decided by the supervisor, so that all of them share one port. 0: the first worker takes a free one. */
 export interface Address {
   readonly host: string
   readonly port: number
@@ -31,7 +31,7 @@ export type ToWorker =
   | { readonly type: 'cut' }
 
 export type ToSupervisor =
-  | { readonly type: 'ready' }
+  | { readonly type: 'ready'; readonly port: number }
   /** The worker cannot start, and another in its place could not either. */
   | { readonly type: 'failed'; readonly reason: string }
   | { readonly type: 'prepared'; readonly problem?: string | undefined }

@@ -9,6 +9,7 @@ import { Sealer } from '../dialects/responses/compaction.ts'
 import type { ItemMemory } from '../dialects/responses/memory.ts'
 import { responses } from '../dialects/responses/responses.ts'
 import { Affinity } from '../gateway/affinity.ts'
+import { BodyMemory } from '../gateway/body-memory.ts'
 import { Breaker, type Rest } from '../gateway/breaker.ts'
 import type { Upstream } from '../gateway/gateway.ts'
 import { InFlight } from '../gateway/in-flight.ts'
@@ -82,6 +83,7 @@ export class Service {
     this.state = {
       current: buildParts(config, adapters, { ledger, logger, memory, breaker, affinity, stored, serves: this.serves }),
       inFlight: new InFlight(),
+      bodies: new BodyMemory(config.listen.bodyBytes),
       log: (line) => log.request(line),
       draining: false,
       crowded: false,
@@ -180,6 +182,7 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
       explainRoute: config.listen.explainHeader,
       report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
       alarm: (message, fields) => logger.error(fields, message),
+      warn: (event, message, fields) => logger.warn({ event, ...fields }, message),
       isRevoked: (key) => keys.isRevoked(key),
     },
   }

@@ -14,6 +14,7 @@ import { dieOnUncaught, type Log, openLog } from './log.ts'
 import type { Address, News } from './messages.ts'
 import { Probes } from './probes.ts'
 import { needsRestart, swap } from './reload.ts'
+import { ignoreSignals } from './signals.ts'
 import { remaining, targetsOf } from './targets.ts'
 
 /** A worker that dies so often before it accepts will not do better the next time. */
@@ -76,6 +77,8 @@ class Supervisor {
   private readonly ended = Promise.withResolvers<void>()
   /** Settles when every worker accepts, or with what keeps one from it. */
   private readonly started = Promise.withResolvers<void>()
+  /** The port of the first worker that accepts. */
+  private readonly chosenPort = Promise.withResolvers<number>()
 
   constructor(
     private readonly options: SupervisorOptions,
@@ -109,9 +112,9 @@ class Supervisor {
   }
 
   private async start(config: Config): Promise<void> {
-    const address = probe(config.listen)
     while (this.children.length < config.workers) this.spawn()
-    for (const child of this.children) child.start({ address, config })
+    const address = await this.startWorkers(config)
+    if (address === undefined) return
     const admin = await this.openAdmin(config.admin)
     await this.openControl(config.dataDir)
     await Promise.race([this.started.promise, this.ended.promise])
@@ -126,6 +129,25 @@ class Supervisor {
       },
       'ready',
     )
+  }
+
+  /**
+   * Gives the workers their orders. Resolves to the address that they share; undefined if the program ends first. A port of 0 is chosen by
+   * the first worker, which keeps it: a port that was found free here could be taken before a worker has it.
+   */
+  private async startWorkers(config: Config): Promise<Address | undefined> {
+    const [first, ...others] = this.children
+    const address = config.listen.port === 0 ? config.listen : probe(config.listen)
+    first?.start({ address, config })
+    if (address.port !== 0) {
+      for (const child of others) child.start({ address, config })
+      return address
+    }
+    const chosen = await Promise.race([this.chosenPort.promise, this.started.promise, this.ended.promise])
+    if (chosen === undefined) return undefined
+    const shared = { ...address, port: chosen }
+    for (const child of others) child.start({ address: shared, config })
+    return shared
   }
 
   /** Its code is loaded only now: the workers load theirs at the same time. */
@@ -148,7 +170,8 @@ class Supervisor {
 
   private spawn(): void {
     const child = new Child(this.children.length, this.options.env, this.log.logger, {
-      onReady: () => {
+      onReady: (port) => {
+        this.chosenPort.resolve(port)
         for (const rest of this.health.rests()) child.hear({ about: 'rest', rest })
         if (this.children.every((each) => each.state === 'ready')) this.started.resolve()
       },
@@ -183,6 +206,7 @@ class Supervisor {
   }
 
   private onSignals(): void {
+    ignoreSignals()
     process.on('SIGTERM', () => this.end('SIGTERM'))
     process.on('SIGINT', () => this.end('SIGINT'))
     process.on('SIGHUP', () => void this.reload())

@@ -31,13 +31,20 @@ export class UpstreamCall implements Ticking {
   private expired: Fault | undefined
   private probing = false
 
+  private readonly url: string
+  /** Let go as soon as `fetch` has it: the answer may take minutes, and bodies are up to 10 MiB. */
+  private request: Dispatch | undefined
+
   constructor(
-    private readonly request: Dispatch,
+    request: Dispatch,
     private readonly endpoint: Endpoint,
     private readonly stream: boolean,
     /** No answer later than this (`performance.now()`), whatever the provider's own deadlines say. */
     private dueMs: number,
-  ) {}
+  ) {
+    this.url = request.url
+    this.request = request
+  }
 
   get status(): number {
     return this.response?.status ?? 0
@@ -49,21 +56,14 @@ export class UpstreamCall implements Ticking {
 
   /** Sends the request; resolves with the answer's headers. Throws `Fault` `unreachable`, `timeout` or `broken`. */
   async open(): Promise<void> {
-    const { body } = this.request
-    if (this.aborted) throw new Fault('unreachable', 'the request was ended before it was sent')
+    const { request } = this
+    if (this.aborted || request === undefined)
+      throw new Fault('unreachable', 'the request was ended before it was sent')
     ticker.add(this)
     this.controller = spare.pop() ?? new AbortController()
     try {
-      this.response = await fetch(this.request.url, {
-        method: 'POST',
-        // Bun asks for compression by itself; an answer that is not compressed can be counted and copied.
-        headers: { 'accept-encoding': 'identity', ...this.request.headers, ...lengthOf(body) },
-        body: typeof body === 'string' ? body : streamOf(body),
-        redirect: 'manual',
-        // Bun ends a request whose provider says nothing for 5 minutes; whole answers may take longer, and have deadlines of their own.
-        timeout: false,
-        signal: this.controller.signal,
-      })
+      this.request = undefined
+      this.response = await fetched(request, this.controller.signal)
     } catch (error) {
       this.close()
       throw this.expired ?? unreachable(error)
@@ -229,7 +229,7 @@ export class UpstreamCall implements Ticking {
     if (this.probing) return
     this.probing = true
     const { connectMs } = this.endpoint.deadlines
-    canConnect(this.request.url, connectMs / 2).then((can) => {
+    canConnect(this.url, connectMs / 2).then((can) => {
       if (can || this.response !== undefined || this.expired !== undefined) return
       this.expired = new Fault('timeout', `no connection to the provider within ${connectMs} ms`)
       this.abort()
@@ -259,28 +259,44 @@ function ownWords({ apiKey, aws, baseUrl, headers }: Endpoint): readonly string[
 
 /** How much is handed to the socket at a time. */
 const PIECE_BYTES = 64 * 1024
+/** From here on a text is sent in pieces: a stream costs a small request 20 µs. */
+const PIECEMEAL_CHARS_MIN = 256 * 1024
+
+function fetched({ url, headers, body }: Dispatch, signal: AbortSignal): Promise<Response> {
+  const small = typeof body === 'string' && body.length < PIECEMEAL_CHARS_MIN
+  const pieces = typeof body === 'string' ? (small ? [] : [Buffer.from(body)]) : body
+  return fetch(url, {
+    method: 'POST',
+    // Bun asks for compression by itself; an answer that is not compressed can be counted and copied.
+    headers: { 'accept-encoding': 'identity', ...headers, ...(small ? {} : lengthOf(pieces)) },
+    body: small ? body : streamOf(pieces),
+    redirect: 'manual',
+    // Bun ends a request whose provider says nothing for 5 minutes; whole answers may take longer, and have deadlines of their own.
+    timeout: false,
+    signal,
+  })
+}
 
 /** A stream goes out chunked, which not every provider takes, unless its length is said. */
-function lengthOf(body: Dispatch['body']): Readonly<Record<string, string>> {
-  if (typeof body === 'string') return {}
-  return { 'content-length': String(body.reduce((sum, piece) => sum + piece.byteLength, 0)) }
+function lengthOf(pieces: readonly Uint8Array[]): Readonly<Record<string, string>> {
+  return { 'content-length': String(pieces.reduce((sum, piece) => sum + piece.byteLength, 0)) }
 }
 
 /**
- * Pieces as a stream. Bun copies bytes and Blobs that it is given whole: with 10 MiB uploads that is 21 MB a request that waits,
- * against 11 this way.
+ * Pieces as a stream, each let go once it was sent. Bun copies texts, bytes and Blobs that it is given whole, and keeps the copy until
+ * the answer has ended: with 10 MiB uploads that is 21 MB a request that waits, against 11 this way.
  */
 function streamOf(pieces: readonly Uint8Array[]): ReadableStream<Uint8Array> {
-  let index = 0
+  const left = [...pieces].reverse()
   let at = 0
   return new ReadableStream(
     {
       pull(controller) {
-        let piece = pieces[index]
-        while (piece !== undefined && at >= piece.byteLength) {
-          piece = pieces[++index]
+        while (left.length > 0 && at >= (left.at(-1)?.byteLength ?? 0)) {
+          left.pop()
           at = 0
         }
+        const piece = left.at(-1)
         if (piece === undefined) return controller.close()
         controller.enqueue(piece.subarray(at, at + PIECE_BYTES))
         at += PIECE_BYTES

@@ -9,20 +9,23 @@ export const BODY_BYTES_MAX = 10 * 1024 * 1024
 
 /**
  * Reads the body, at most `BODY_BYTES_MAX` bytes of it. A declared length over the cap is refused before a byte is read; an undeclared
- * one as soon as the count passes. Throws `Failure` `too_large`, or `malformed_body` where the caller left half-way.
+ * one as soon as the count passes. `take` reserves memory and throws if there is none: for a declared length before a byte is read, for an
+ * undeclared one as it grows. Throws `Failure` `too_large`, or `malformed_body` if the caller left half-way.
  */
-export function readBody(request: Request): Promise<Uint8Array> {
+export function readBody(request: Request, take: (bytes: number) => void): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
   if (declared !== null) {
-    if (Number(declared) > BODY_BYTES_MAX) throw tooLarge()
+    const length = Number(declared)
+    if (length > BODY_BYTES_MAX) throw tooLarge()
+    take(length)
     const bytes = request.bytes()
     // What came with the head is there at once, and stays so: whoever waits with a clock need not.
     return Bun.peek.status(bytes) === 'fulfilled' ? bytes : bytes.catch(brokenOff)
   }
-  return request.body === null ? Promise.resolve(new Uint8Array(0)) : readCounted(request.body)
+  return request.body === null ? Promise.resolve(new Uint8Array(0)) : readCounted(request.body, take)
 }
 
-async function readCounted(body: ReadableStream<Uint8Array>): Promise<Uint8Array> {
+async function readCounted(body: ReadableStream<Uint8Array>, take: (bytes: number) => void): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let size = 0
   const reader = body.getReader()
@@ -30,10 +33,13 @@ async function readCounted(body: ReadableStream<Uint8Array>): Promise<Uint8Array
     const { value, done } = await reader.read().catch(brokenOff)
     if (done) break
     size += value.byteLength
-    if (size > BODY_BYTES_MAX) {
-      // The rest is left unread; the connection is closed behind the answer.
+    try {
+      if (size > BODY_BYTES_MAX) throw tooLarge()
+      take(value.byteLength)
+    } catch (error) {
+      // The rest is left unread; the connection is closed after the answer.
       reader.cancel().catch(() => undefined)
-      throw tooLarge()
+      throw error
     }
     chunks.push(value)
   }

@@ -138,6 +138,23 @@ test('nothing was used yet: an empty table; of an organisation that does not exi
   expect([code, stderr]).toEqual([0, 'weir: the configuration has no organisation "acne" (did you mean "acme"?)\n'])
 })
 
+test('from a day to come: nothing yet, which is no mistake; nor is it for the audit', async () => {
+  await using world = await World.make()
+  const date = (days: number) => dayText(dayOf(Date.now()) + days)
+  for (const days of [1, 2, 30, 400]) {
+    const { code, stderr, stdout } = await world.weir('usage', '--since', date(days), '--json')
+    expect([code, stderr]).toEqual([0, ''])
+    expect(JSON.parse(stdout)).toMatchObject({
+      since: date(days),
+      until: date(days + 1),
+      rows: [],
+      total: { requests: 0 },
+    })
+    expect(await world.weir('audit', '--since', date(days), '--json')).toEqual({ code: 0, stderr: '', stdout: '' })
+  }
+  expect((await world.weir('usage', '--since', date(2), '--until', date(1))).code).toBe(2)
+})
+
 test('a ledger that cannot be read: one line, 1; explain explains all the same', async () => {
   await using damaged = await World.make()
   await (await damaged.ledger()).close()

@@ -30,7 +30,7 @@ organizations:
     limits: { spend: { day: 50 } }
     keys:
       - { id: ci, key: 0123456789abcdef0 }
-      - { id: app, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 }
+      - { id: app, sha256: ff361e9c224c8a0c4720d375ba4c3f8c2034858b80bb374f8d25203452f2f38c }
 `
 
 export const options: ParseOptions = {

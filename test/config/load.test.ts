@@ -3,7 +3,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
 
 import { describe, expect, test } from 'bun:test'
-import { createHash, randomInt } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,6 +14,7 @@ import { jsonSchema } from '../../src/config/json-schema.ts'
 import { configFile, environment, loadConfig } from '../../src/config/load.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { Endpoint } from '../../src/providers/provider.ts'
+import { SEED } from '../support/seed.ts'
 import { BASE, edited, good, options, parse } from './fixture.ts'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -40,7 +41,12 @@ describe('defaults', () => {
   test('of the process', () => {
     const { providers: _providers, models: _models, organizations: _organizations, ...rest } = good(BASE)
     expect(rest).toEqual({
-      listen: { host: '127.0.0.1', port: 8080, explainHeader: false },
+      listen: {
+        host: '127.0.0.1',
+        port: 8080,
+        explainHeader: false,
+        bodyBytes: { organizationBytes: 64 * 1024 * 1024, workerBytes: 512 * 1024 * 1024 },
+      },
       admin: { host: '127.0.0.1', port: 9090 },
       workers: 1,
       dataDir: './data',
@@ -130,10 +136,10 @@ describe('values', () => {
   })
 
   test('keys are hashes, and no plain key is left', () => {
-    const config = good(edited('9f86', '9F86'))
+    const config = good(edited('ff361e', 'FF361E'))
     const [ci, app] = config.organizations[0]?.keys ?? []
     expect(ci?.sha256).toBe(createHash('sha256').update('0123456789abcdef0').digest('hex'))
-    expect(app?.sha256).toStartWith('9f86d0')
+    expect(app?.sha256).toStartWith('ff361e')
     expect(JSON.stringify(config)).not.toContain('0123456789abcdef0')
   })
 
@@ -172,6 +178,10 @@ ${edited(
   test.each([
     ['embedded', { kind: 'embedded' }],
     ['{ redis: "redis://a:1/0" }', { kind: 'redis', redis: { kind: 'single', url: 'redis://a:1/0' } }],
+    [
+      '{ redis: "redis://a:1/0", timeout_ms: 400 }',
+      { kind: 'redis', redis: { kind: 'single', url: 'redis://a:1/0', timeoutMs: 400 } },
+    ],
     ['{ redis: { cluster: ["redis://a"] } }', { kind: 'redis', redis: { kind: 'cluster', nodes: ['redis://a'] } }],
     [
       '{ redis: { sentinels: ["rediss://a"], name: m } }',
@@ -211,8 +221,16 @@ ${edited(
 })
 
 describe('files', () => {
-  test('the example is good, whole, and without a key', async () => {
-    const loaded = await loadConfig(EXAMPLE, ENV)
+  test('the example lets nobody in until its placeholder is replaced', async () => {
+    expect(await loadConfig(EXAMPLE, ENV)).toEqual({
+      ok: false,
+      problems: [expect.stringMatching(/^organizations\[0\]\.keys\[1\]\.sha256: is the placeholder of the example; /)],
+    })
+  })
+
+  test('the example is good but for its placeholder, whole, and without a key', () => {
+    const text = readFileSync(EXAMPLE, 'utf8').replace('0'.repeat(64), 'ab'.repeat(32))
+    const loaded = parse(text, { env: ENV })
     expect(loaded).toMatchObject({ ok: true })
     if (!loaded.ok) return
     expect(loaded.config.models.map((model) => model.name)).toContain('gpt-image')
@@ -221,7 +239,8 @@ describe('files', () => {
 
   test('the example without its environment names every variable', async () => {
     const loaded = await loadConfig(EXAMPLE, {})
-    expect(loaded.ok ? [] : loaded.problems).toHaveLength(DUMMIES.length)
+    // And its placeholder.
+    expect(loaded.ok ? [] : loaded.problems).toHaveLength(DUMMIES.length + 1)
   })
 
   test('references to files are relative to the configuration, and lose one line end', async () => {
@@ -316,7 +335,7 @@ const SCRAPS = [
 ]
 
 test('random edits never crash the loader: it gives a configuration, or problems of one line each', async () => {
-  const seed = randomInt(2 ** 31)
+  const seed = SEED
   console.log(`seed ${seed}`)
   const draw = draws(seed)
   const whole = await Bun.file(EXAMPLE).text()

@@ -10,7 +10,7 @@ import { BASE, edited, problems } from './fixture.ts'
 
 const GPT = 'targets: [{ provider: openai, model: gpt-1 }]'
 const CI = '{ id: ci, key: 0123456789abcdef0 }'
-const HASH = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
+const HASH = 'ff361e9c224c8a0c4720d375ba4c3f8c2034858b80bb374f8d25203452f2f38c'
 const CLAUDE_PRICE = 'price: { input: 3, output: 15 }'
 const OPENAI = 'openai: { dialect: openai, api_key: "${OPENAI_API_KEY}" }'
 const ANTHROPIC = 'anthropic: { dialect: anthropic, api_key: x }'
@@ -26,7 +26,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'unknown key, nothing near',
     '',
     'listen: { zzzzzz: 1 }',
-    'listen.zzzzzz: unknown key; known here: host, port, explain_header',
+    'listen.zzzzzz: unknown key; known here: host, port, explain_header, organization_body_bytes, worker_body_bytes',
   ],
   ['unknown key of a model', 'aliases:', 'alias:', 'models[0].alias: unknown key (did you mean "aliases"?)'],
   [
@@ -118,7 +118,7 @@ const table: readonly [string, string, string, ...string[]][] = [
   ],
   ['workers of another kind', '', 'workers: many', 'workers: "many" is not one of a whole number, auto'],
   ['workers of 0', '', 'workers: 0', 'workers: must be at least 1'],
-  ['ledger of another kind', '', 'ledger: redis', 'ledger: "redis" is not one of embedded, { redis, tls }'],
+  ['ledger of another kind', '', 'ledger: redis', 'ledger: "redis" is not one of embedded, { redis, tls, timeout_ms }'],
   [
     'redis of another scheme',
     '',
@@ -259,8 +259,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'bedrock',
     ANTHROPIC,
     `${ANTHROPIC}\n  aws: { dialect: bedrock, region: eu-west-1 }`,
-    'providers.aws.access_key_id: is missing; dialect bedrock needs it',
-    'providers.aws.secret_access_key: is missing; dialect bedrock needs it',
+    'providers.aws: has no credential; dialect bedrock needs api_key, or access_key_id and secret_access_key',
   ],
   [
     'field of another dialect',

@@ -56,9 +56,11 @@ describe.each(Object.entries(MAKERS))('%s', (dialect, make) => {
     test('text', async () => {
       const answer = await ask(make('small'), streamed, [new HumanMessage('say hello')])
       expect(answer.text).toBe(HELLO)
-      // It reads the input of a Messages stream from its first event alone, where a provider of this kind has not told it yet.
-      const input_tokens = dialect === 'Messages' && streamed ? 0 : 11
-      expect(answer.usage_metadata).toMatchObject({ input_tokens, output_tokens: 7 })
+      const input_tokens: unknown = JSON.parse(JSON.stringify(answer.usage_metadata ?? {})).input_tokens
+      // It reads the input of a Messages stream from its first event alone, which has our estimate: a provider of this kind reports at the end.
+      if (dialect === 'Messages' && streamed) expect(Number(input_tokens)).toBeWithin(1, 50)
+      else expect(input_tokens).toBe(11)
+      expect(answer.usage_metadata).toMatchObject({ output_tokens: 7 })
     })
 
     test.each([

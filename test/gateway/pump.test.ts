@@ -3,8 +3,10 @@
 import { describe, expect, test } from 'bun:test'
 import { Fault } from '../../src/core/fault.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
+import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { Pump } from '../../src/gateway/pump.ts'
 import { Tally } from '../../src/gateway/tally.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import * as does from '../support/scenarios.ts'
 import { HandCall, HandSink } from './by-hand.ts'
@@ -13,6 +15,8 @@ import { seen } from './stage.ts'
 const SECOND = 1000
 const [role = '', hello = '', world = '', ...restOf] = does.chatFrames(['Hello', ' world'])
 const KEEP_ALIVE = ': keep-alive\n\n'
+/** What a stream decodes and encodes at a time, about: its frames are as long as ours. */
+const SLICE = 64 * 1024
 
 interface Made {
   readonly call: HandCall
@@ -78,6 +82,35 @@ describe('headers', () => {
     expect(it.sink.writes).toEqual([KEEP_ALIVE])
   })
 
+  test.each([
+    ['a fault', (it: Made) => it.call.give(new Fault('cut', 'x'))],
+    ['the end of the process', (it: Made) => it.pump.interrupt('drained')],
+  ])('that are out reach the caller before a cut for %s, though nobody took the stream before it', async (_, leave) => {
+    const it = make()
+    it.call.give(role)
+    await settled()
+    it.pump.tick(later(5))
+    expect(await it.opened).toBe('open')
+    leave(it)
+    await it.pump.ended
+    expect(await attached(it)).toBe('cut')
+    expect([it.sink.text, it.sink.ended]).toEqual([KEEP_ALIVE, false])
+  })
+
+  test('do not go out for a finish that writes nothing yet: its cut is a failure before the content', async () => {
+    const call = new HandCall()
+    const encoder = new ChatEncoder({ model: 'm', createdAt: 1 }, false)
+    const pump = new Pump(call, undefined, anthropic, encoder, new Tally(7))
+    const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`
+    call.give(
+      event('message_start', { message: { usage: { input_tokens: 1, output_tokens: 0 } } }),
+      event('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 0 } }),
+      undefined,
+    )
+    expect(pump.open()).rejects.toMatchObject({ kind: 'cut' })
+    expect(await pump.ended).toMatchObject({ outcome: 'provider_cut' })
+  })
+
   test('do not go out for a role and a fault', async () => {
     const it = make()
     it.call.give(role, new Fault('overloaded', 'x'))
@@ -85,6 +118,39 @@ describe('headers', () => {
     expect(await it.pump.ended).toMatchObject({ outcome: 'provider_cut' })
     expect(it.call.done).toContain('abort')
   })
+})
+
+describe('the tokens of the input, to a caller of Messages', () => {
+  const usages = (text: string) =>
+    [...text.matchAll(/"usage":(\{[^}]*\})/g)].map(([, usage]) => JSON.parse(usage ?? '').input_tokens)
+  const rows: readonly (readonly [string, string, readonly string[], number[]])[] = [
+    ['reported at the end: our estimate, then what is true', 'openai', does.chatFrames(['Hello']), [7, 9]],
+    ['never reported: our estimate', 'openai', does.chatFrames(['Hello'], { usage: false }), [7, 7]],
+    ['reported first', 'anthropic', claudeFrames(11), [11, 11]],
+    ['reported first as 0: our estimate', 'anthropic', claudeFrames(0), [7, 7]],
+  ]
+  test.each(rows)('%s', async (_, dialect, frames, expected) => {
+    const call = new HandCall()
+    const encoder = new MessagesEncoder({ model: 'm', createdAt: 1 })
+    const pump = new Pump(call, undefined, dialect === 'openai' ? openai : anthropic, encoder, new Tally(7))
+    const sink = new HandSink()
+    call.give(...frames, undefined)
+    await pump.open()
+    await pump.attach(sink)
+    expect(usages(sink.text)).toEqual(expected)
+  })
+
+  function claudeFrames(input: number): string[] {
+    const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`
+    return [
+      event('message_start', { message: { usage: { input_tokens: input, output_tokens: 1 } } }),
+      event('content_block_start', { index: 0, content_block: { type: 'text', text: '' } }),
+      event('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'Hello' } }),
+      event('content_block_stop', { index: 0 }),
+      event('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } }),
+      event('message_stop', {}),
+    ]
+  }
 })
 
 describe('keep-alive', () => {
@@ -230,16 +296,54 @@ describe('ways out', () => {
   test('an error of our own is a cut, and is reported', async () => {
     const call = new HandCall()
     class Broken extends ChatEncoder {
-      override encodeTexts(): string {
-        throw new RangeError('a bug')
+      override encodeTexts(insides: readonly string[]): string {
+        if (insides.includes(' world')) throw new RangeError('a bug')
+        return super.encodeTexts(insides)
       }
     }
     const pump = new Pump(call, undefined, openai, new Broken({ model: 'm', createdAt: 1 }, false), new Tally(7))
-    call.give(role, hello)
+    call.give(role, hello, world)
     await pump.open()
     const sink = new HandSink()
     expect(pump.attach(sink)).rejects.toThrow('cut')
     expect(await pump.ended).toMatchObject({ outcome: 'provider_cut', bug: expect.any(RangeError) })
     expect([sink.ended, call.done]).toEqual([false, ['abort']])
+  })
+})
+
+describe('providers that never pause', () => {
+  test('each turn of the loop encodes a bounded number of bytes, however many streams there are', async () => {
+    const streams = Array.from({ length: 8 }, make)
+    const chunk = hello.repeat(3000)
+    for (const it of streams) {
+      // Reads that are there at once, and a socket that takes all: nothing here ever waits for input or output.
+      it.call.give(role + hello, ...Array.from({ length: 4 }, () => chunk), restOf.join(''))
+      void attached(it)
+    }
+    let written = 0
+    for (const { sink } of streams) {
+      const write = sink.write.bind(sink)
+      sink.write = (text) => {
+        written += text.length
+        return write(text)
+      }
+    }
+    let others = 0
+    let most = 0
+    let running = true
+    const whole = Promise.all(streams.map(({ pump }) => pump.ended)).finally(() => {
+      running = false
+    })
+    for (let before = written; running; before = written) {
+      await new Promise((resolve) => setImmediate(resolve))
+      others++
+      most = Math.max(most, written - before)
+    }
+    for (const end of await whole) expect(end).toMatchObject({ outcome: 'completed' })
+    expect(seen(streams[0]?.sink.text ?? '')).toMatchObject({ text: 'Hello'.repeat(12_001), done: true })
+    expect(chunk.length).toBeGreaterThan(3 * SLICE)
+    // One slice, and what the eight had taken before their first wait.
+    expect(most).toBeLessThan(4 * SLICE)
+    expect(others).toBeGreaterThan(written / (4 * SLICE))
   })
 })

@@ -432,6 +432,7 @@ test('an upload is held once: eight at a time, all waiting for the provider', as
   await using big = await Gateway.start({
     providers: { slow: `http://127.0.0.1:${portOf(server)}/v1` },
     models: { painter: { targets: [{ provider: 'slow', model: 'm' }], supports: ['image_generation'] } },
+    config: { listen: { host: '127.0.0.1', port: 0, organization_body_bytes: uploads * 10 * 1024 * 1024 } },
   })
   const file = '--b\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n'
   const content = new Uint8Array(size).fill(0x80)

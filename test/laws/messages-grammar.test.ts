@@ -21,10 +21,12 @@ describe('golden streams', () => {
     expect(reading.usages[1]).toEqual(body.usage)
   })
 
-  test('pings and comments may stand between events, before the first too', () => {
-    const signs = 'event: ping\ndata: {"type":"ping"}\n\n: keep-alive\n\n'
-    const text = golden('text.sse').split('\n\n').slice(0, -1)
-    expect(checkMessagesStream(text.map((event) => `${signs}${event}\n\n`).join('')).blocks).toHaveLength(1)
+  test('pings and comments may stand between events, before the first only comments', () => {
+    const [ping, comment] = ['event: ping\ndata: {"type":"ping"}\n\n', ': keep-alive\n\n']
+    const [first = '', ...others] = golden('text.sse').split('\n\n').slice(0, -1)
+    const rest = others.map((event) => `${ping}${comment}${event}\n\n`).join('')
+    expect(checkMessagesStream(`${comment}${first}\n\n${rest}`).blocks).toHaveLength(1)
+    expect(() => checkMessagesStream(`${ping}${first}\n\n${rest}`)).toThrow(/ping before message_start/)
   })
 })
 

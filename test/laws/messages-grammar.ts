@@ -54,7 +54,7 @@ class Grammar {
   private startUsage: JsonObject = {}
   private finalUsage: JsonObject = {}
   private readonly readers: ReadonlyMap<string, (data: JsonObject) => void> = new Map([
-    ['ping', (data) => keys(data, 'type')],
+    ['ping', (data) => this.ping(data)],
     ['message_start', (data) => this.messageStart(data)],
     ['content_block_start', (data) => this.blockStart(data)],
     ['content_block_delta', (data) => this.blockDelta(data)],
@@ -82,6 +82,11 @@ class Grammar {
   private move(from: readonly State[], to: State, name: string): void {
     if (!from.includes(this.state)) fail(`${name} while the stream is at: ${this.state}`)
     this.state = to
+  }
+
+  private ping(data: JsonObject): void {
+    if (this.state === 'nothing') fail('a ping before message_start')
+    keys(data, 'type')
   }
 
   private messageStart(data: JsonObject): void {

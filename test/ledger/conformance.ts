@@ -122,6 +122,13 @@ export function conformance(installation: Installation): void {
       expect(await ledger.settle(reservation, settlementOf(250))).toBe('settled')
     })
 
+    test('a reservation that has ended grows no more, and says so', async () => {
+      const reservation = await ledger.reserve(accountOf(), holdOf(100))
+      await ledger.settle(reservation, settlementOf(70))
+      const grown = ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 200 })
+      expect(await grown.catch((error) => error.failure)).toBe('ledger_unavailable')
+    })
+
     test('what costs nothing passes a budget that is used up, and one that is overdrawn', async () => {
       const account = accountOf(spend({ day: 100 }), spend({ total: 100 }))
       const reservation = await ledger.reserve(account, holdOf(100))
@@ -174,7 +181,7 @@ export function conformance(installation: Installation): void {
 
       test('a spend limit: which, of whom, and when it renews', async () => {
         const account = accountOf(spend({ day: 5_000_000 }), spend({ total: 1_500_000 }))
-        await ledger.reserve(account, holdOf(1_500_000))
+        await ledger.settle(await ledger.reserve(account, holdOf(1_500_000)), settlementOf(1_500_000))
         const total = await refused(ledger, account, holdOf(1))
         expect([total.failure, total.code, total.detail.retryAfterSeconds]).toEqual([
           'quota_exhausted',
@@ -185,14 +192,39 @@ export function conformance(installation: Installation): void {
           "This request may cost $0.000001, more than is left of the total spend limit of $1.50 for key 'ci'. The limit does not renew.",
         )
         const other = { ...account, key: 'other', keyLimits: {} }
-        await ledger.reserve(other, holdOf(3_500_000))
+        await ledger.settle(await ledger.reserve(other, holdOf(3_500_000)), settlementOf(3_500_000))
         const day = await refused(ledger, other, holdOf(1))
         const midnight = new Date((dayOf(Date.now()) + 1) * 86_400_000).toISOString().slice(0, 19)
         expect(day.message).toBe(
           `This request may cost $0.000001, more than is left of the daily spend limit of $5.00 for organisation '${account.organization}'. The limit renews at ${midnight}Z.`,
         )
         const large = await refused(ledger, other, holdOf(5_000_001))
+        expect(large.failure).toBe('quota_exhausted')
         expect(large.message).toContain('This request may cost $5.000001, more than the daily spend limit of $5.00')
+      })
+
+      test('money that running requests hold: come back in 1 to 10 seconds; what is spent or too dear: not', async () => {
+        const account = accountOf({}, spend({ day: 1_000_000 }))
+        const running = await ledger.reserve(account, holdOf(600_000))
+        const failure = await refused(ledger, account, holdOf(520_000))
+        expect([failure.failure, failure.row.status, failure.code, failure.type]).toEqual([
+          ...['rate_limited', 429],
+          ...['rate_limit_exceeded', 'spend'],
+        ])
+        // A fifth of what is held must come free.
+        expect([failure.detail.retryAfterSeconds, failure.row.headers]).toEqual([2, undefined])
+        expect(failure.message).toBe(
+          "This request may cost $0.52, more than running requests leave of the daily spend limit of $1.00 for key 'ci'. Try again in 2 s.",
+        )
+        expect((await refused(ledger, account, holdOf(1_000_000))).detail.retryAfterSeconds).toBe(10)
+        expect((await refused(ledger, account, holdOf(1_000_001))).failure).toBe('quota_exhausted')
+        await ledger.settle(running, settlementOf(500_000))
+        const spent = await refused(ledger, account, holdOf(500_001))
+        expect([spent.code, spent.type, spent.detail.retryAfterSeconds, spent.row.headers]).toEqual([
+          ...['insufficient_quota', 'insufficient_quota', undefined],
+          { 'x-should-retry': 'false' },
+        ])
+        expect((await ledger.reserve(account, holdOf(500_000))).held.costMicroUsd).toBe(500_000)
       })
     })
 

@@ -2,11 +2,14 @@
 
 import net from 'node:net'
 
+const LIST = '*'.charCodeAt(0)
+
 export class Meddler {
   /** True: what is sent on connections that are open now goes nowhere, and nothing comes back. */
   private readonly swallowed = new Set<net.Socket>()
   private readonly pairs = new Map<net.Socket, net.Socket>()
   private errors: string[] = []
+  private isLate = false
   private connected = 0
 
   private constructor(
@@ -44,6 +47,11 @@ export class Meddler {
     this.errors = [...errors]
   }
 
+  /** The next reply of a script comes after the call that follows it. */
+  delay(): void {
+    this.isLate = true
+  }
+
   get failuresLeft(): number {
     return this.errors.length
   }
@@ -74,7 +82,11 @@ export class Meddler {
       else socket.write(`-${error}\r\n`)
     })
     behind.on('data', (data: Buffer) => {
-      if (!this.swallowed.has(socket)) socket.write(data)
+      // The answer of a script is a list.
+      if (this.isLate && data[0] === LIST) {
+        this.isLate = false
+        socket.once('data', () => socket.write(data))
+      } else if (!this.swallowed.has(socket)) socket.write(data)
     })
   }
 }

@@ -1,6 +1,7 @@
 /**
- * The naive model of the book: it keeps every reservation there ever was, and finds what is spent, held and live by adding them up. Slow and
- * obvious, where the books keep running totals. Shares no code with them but the calendar.
+ * The naive model of the book: it keeps every reservation there ever was, and finds what is spent, held and live by adding them up; what is left
+ * of a rate it finds by replaying all that ever happened to it. Slow and obvious, where the books keep running totals. Shares no code with
+ * them but the calendar.
  */
 
 import type { Limits } from '../../src/core/money.ts'
@@ -17,6 +18,16 @@ import type {
 import type { Account, Amounts, Hold, Settlement } from '../../src/ledger/ledger.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
 import { dayEndMs, dayOf, monthEndMs, monthOf } from '../../src/ledger/window.ts'
+import {
+  type Bucket,
+  emptyBucket,
+  levelOf,
+  type Moment,
+  momentOf,
+  pour,
+  stoodEmptySince,
+  timePasses,
+} from './bucket.ts'
 import type { TestClock } from './subject.ts'
 
 const LEASE_MS = 30_000
@@ -37,6 +48,8 @@ interface Entry {
   readonly input: number
   readonly floor: number
   readonly windows: Windows
+  /** When the buckets of requests and of tokens were charged with it: the organisation's and the key's. */
+  readonly moments: readonly { readonly requests: Moment; readonly tokens: Moment }[]
   tokens: number
   held: number
   posted: Amounts
@@ -46,9 +59,8 @@ interface Entry {
 }
 
 interface ScopeClock {
-  at: number
-  requests: number
-  tokens: number
+  requests: Bucket
+  tokens: Bucket
   day: number
   month: number
 }
@@ -57,6 +69,7 @@ export interface ModelRefusal {
   readonly scope: ScopeName
   readonly limit: LimitName
   readonly waitMs: number | undefined
+  readonly held: boolean
 }
 
 export type ModelReserve =
@@ -88,9 +101,13 @@ export class Model {
       undo()
       return { outcome: 'refused', ...refused }
     }
+    const moments = this.both(account).map(([scope, { requestsPerMinute, tokensPerMinute }]) => ({
+      requests: momentOf(scope.requests, requestsPerMinute),
+      tokens: momentOf(scope.tokens, tokensPerMinute),
+    }))
     for (const [scope, limits] of this.both(account)) {
-      if (limits.requestsPerMinute !== undefined) scope.requests += 1
-      if (limits.tokensPerMinute !== undefined) scope.tokens += tokens
+      scope.requests = pour(scope.requests, 1, limits.requestsPerMinute)
+      scope.tokens = pour(scope.tokens, tokens, limits.tokensPerMinute)
     }
     const entry: Entry = {
       id: hold.id,
@@ -102,6 +119,7 @@ export class Model {
       input: hold.amounts.inputTokens,
       floor: hold.floorMicroUsd,
       windows: this.windows(account),
+      moments,
       tokens,
       held: hold.amounts.costMicroUsd,
       posted: { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 },
@@ -131,11 +149,12 @@ export class Model {
     const taken = Math.max(heldTokens, Math.min(MOST, entry.posted.inputTokens + entry.posted.outputTokens))
     const most = Math.max(taken, Math.min(MOST, wanted.inputTokens + wanted.outputTokens))
     const roomy = this.both(account).every(
-      ([scope, limits]) => scope.tokens + (most - heldTokens) <= (limits.tokensPerMinute ?? Number.POSITIVE_INFINITY),
+      ([scope, limits]) =>
+        levelOf(scope.tokens) + (most - heldTokens) <= (limits.tokensPerMinute ?? Number.POSITIVE_INFINITY),
     )
     entry.tokens = roomy ? most : taken
     for (const [scope, limits] of this.both(account)) {
-      if (limits.tokensPerMinute !== undefined) scope.tokens += entry.tokens - heldTokens
+      scope.tokens = pour(scope.tokens, entry.tokens - heldTokens, limits.tokensPerMinute)
     }
     entry.due = Math.max(entry.due, this.clock.now + LEASE_MS)
     return fits ? 'extended' : 'exhausted'
@@ -172,10 +191,9 @@ export class Model {
     this.pass(account)
     const { inputTokens, outputTokens, costMicroUsd } = entry.posted
     this.correct(account, entry, Math.min(MOST, inputTokens + outputTokens))
-    for (const [scope, limits] of this.both(account)) {
-      if (limits.requestsPerMinute !== undefined) {
-        scope.requests = Math.max(0, scope.requests - Math.min(1, this.undrained(entry, 1, limits.requestsPerMinute)))
-      }
+    for (const [i, [scope, { requestsPerMinute }]] of this.both(account).entries()) {
+      const back = this.back(entry, 1, 0, scope.requests, entry.moments[i]?.requests, requestsPerMinute)
+      scope.requests = pour(scope.requests, -back, requestsPerMinute)
     }
     this.finish(entry, 'cancelled', costMicroUsd, ENDED_MS)
     entry.usage = undefined
@@ -252,7 +270,7 @@ export class Model {
   private blank(account: Account, id: string): Entry {
     const posted = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
     const rest = { admitted: this.clock.now, model: '', input: 0, floor: 0, tokens: 0, held: 0, charged: 0 }
-    return { id, account, state: 'live', due: 0, windows: [[], []], posted, usage: undefined, ...rest }
+    return { id, account, state: 'live', due: 0, windows: [[], []], moments: [], posted, usage: undefined, ...rest }
   }
 
   private finish(entry: Entry, state: 'settled' | 'lost' | 'cancelled', charged: number, life: number): void {
@@ -271,7 +289,8 @@ export class Model {
 
   private scope(name: string): ScopeClock {
     const { now } = this.clock
-    const scope = this.scopes.get(name) ?? { at: now, requests: 0, tokens: 0, day: dayOf(now), month: monthOf(now) }
+    const empty = emptyBucket(now)
+    const scope = this.scopes.get(name) ?? { requests: empty, tokens: empty, day: dayOf(now), month: monthOf(now) }
     this.scopes.set(name, scope)
     return scope
   }
@@ -295,12 +314,8 @@ export class Model {
     const before = names.map((name) => [name, this.scopes.get(name)] as const)
     for (const [name, scope] of before) if (scope !== undefined) this.scopes.set(name, { ...scope })
     for (const [scope, limits] of this.both(account)) {
-      const elapsed = now > scope.at ? now - scope.at : 0
-      const left = (used: number, limit: number | undefined) =>
-        limit === undefined ? 0 : Math.max(0, used - (limit * elapsed) / 60_000)
-      scope.requests = left(scope.requests, limits.requestsPerMinute)
-      scope.tokens = left(scope.tokens, limits.tokensPerMinute)
-      scope.at = now
+      scope.requests = timePasses(scope.requests, now, limits.requestsPerMinute)
+      scope.tokens = timePasses(scope.tokens, now, limits.tokensPerMinute)
       if (Math.abs(now - witness) > 60_000) continue
       scope.day = Math.max(scope.day, dayOf(now))
       scope.month = Math.max(scope.month, monthOf(now))
@@ -328,8 +343,8 @@ export class Model {
           held: limit === 'tokens' && live > 0 && wanted <= most,
         })
       }
-      rate('requests', clock.requests, 1, limits.requestsPerMinute)
-      rate('tokens', clock.tokens, tokens, limits.tokensPerMinute)
+      rate('requests', levelOf(clock.requests), 1, limits.requestsPerMinute)
+      rate('tokens', levelOf(clock.tokens), tokens, limits.tokensPerMinute)
       const places = limits.concurrentRequests ?? Number.POSITIVE_INFINITY
       if (live >= places)
         all.push({
@@ -342,11 +357,13 @@ export class Model {
         most: number | undefined,
         end: number,
       ) => {
-        if (cost === 0 || BigInt(budget.spent) + BigInt(budget.held) + BigInt(cost) <= BigInt(most ?? MOST)) return
-        all.push({
-          ...{ scope, limit, wait: cost > (most ?? MOST) ? Number.POSITIVE_INFINITY : Math.max(1, end - now) },
-          held: BigInt(budget.spent) + BigInt(cost) <= BigInt(most ?? MOST),
-        })
+        const [spent, held, limited] = [BigInt(budget.spent), BigInt(budget.held), BigInt(most ?? MOST)]
+        const missing = spent + held + BigInt(cost) - limited
+        if (cost === 0 || missing <= 0n) return
+        const isHeld = spent + BigInt(cost) <= limited
+        // From a second, if a tenth of what is held must come free, to ten, if all of it must.
+        const wait = isHeld ? Math.max(1000, (10_000 * Number(missing)) / budget.held) : Math.max(1, end - now)
+        all.push({ scope, limit, wait: cost > (most ?? MOST) ? Number.POSITIVE_INFINITY : wait, held: isHeld })
       }
       spend('day', day, limits.spend?.day, dayEndMs(clock.day))
       spend('month', month, limits.spend?.month, monthEndMs(clock.month))
@@ -356,7 +373,8 @@ export class Model {
     const first = all.find(({ wait }) => wait === longest)
     if (first === undefined) return undefined
     const waitMs = Number.isFinite(longest) ? Math.min(MOST, Math.ceil(longest)) : undefined
-    return { refusal: { scope: first.scope, limit: first.limit, waitMs }, held: all.every(({ held }) => held) }
+    const { scope, limit, held } = first
+    return { refusal: { scope, limit, waitMs, held }, held: all.every((one) => one.held) }
   }
 
   private withinSpend(account: Account, entry: Entry): boolean {
@@ -374,21 +392,26 @@ export class Model {
   }
 
   private correct(account: Account, entry: Entry, tokens: number): void {
-    for (const [scope, limits] of this.both(account)) {
-      const limit = limits.tokensPerMinute
-      if (limit === undefined) continue
-      if (tokens >= entry.tokens) scope.tokens += tokens - entry.tokens
-      else
-        scope.tokens = Math.max(
-          0,
-          scope.tokens - Math.min(entry.tokens - tokens, this.undrained(entry, entry.tokens, limit)),
-        )
+    for (const [i, [scope, { tokensPerMinute }]] of this.both(account).entries()) {
+      const back = this.back(entry, entry.tokens, tokens, scope.tokens, entry.moments[i]?.tokens, tokensPerMinute)
+      scope.tokens = pour(scope.tokens, -back, tokensPerMinute)
     }
   }
 
-  private undrained(entry: Entry, charged: number, limit: number): number {
+  /** What comes back of a charge that was made at a moment, now that it is known what was used; negative: what was used beyond it. */
+  private back(
+    entry: Entry,
+    charge: number,
+    used: number,
+    bucket: Bucket,
+    moment: Moment,
+    perMinute: number | undefined,
+  ): number {
+    if (used >= charge) return charge - used
+    if (moment === undefined || perMinute === undefined) return 0
+    if (!stoodEmptySince(bucket, moment)) return charge - used
     const age = Math.max(0, this.clock.now - entry.admitted)
-    return Math.max(0, charged - (limit * age) / 60_000)
+    return Math.min(charge - used, Math.max(0, charge - (perMinute * age) / 60_000))
   }
 
   private figuresOf(account: Account, name: ScopeName, i: number): Figures {
@@ -405,8 +428,8 @@ export class Model {
       return { window, spent: spent > BigInt(MOST) ? MOST : Number(spent), held }
     }
     return {
-      requests: Math.ceil(clock.requests),
-      tokens: Math.ceil(clock.tokens),
+      requests: Math.ceil(levelOf(clock.requests)),
+      tokens: Math.ceil(levelOf(clock.tokens)),
       live: bound.filter(({ state }) => state === 'live').length,
       day: budget(clock.day, 0),
       month: budget(clock.month, 1),

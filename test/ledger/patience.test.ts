@@ -18,12 +18,8 @@ type Refused = Extract<ReserveReply, { outcome: 'refused' }>
 
 const GRANTED: ReserveReply = { outcome: 'granted', admittedMs: 1, allowances: {} }
 
-function refused(
-  held: boolean | undefined,
-  limit: LimitName = 'concurrent_requests',
-  scope: ScopeName = 'key',
-): Refused {
-  return { outcome: 'refused', refusal: { scope, limit, waitMs: 1000 }, allowances: {}, held }
+function refused(held: boolean, limit: LimitName = 'concurrent_requests', scope: ScopeName = 'key'): Refused {
+  return { outcome: 'refused', refusal: { scope, limit, waitMs: 1000, held }, allowances: {}, held }
 }
 
 /** What waits, in the order in which it began to; the test ends each wait. */
@@ -66,13 +62,6 @@ describe('a reservation that is refused', () => {
     const first = refused(false)
     expect(await patience.retry(account, first, ask)).toBe(first)
     expect([asked(), waits.ms]).toEqual([0, []])
-  })
-
-  test('by a book that does not say what for: is', async () => {
-    const { patience, ask, waits } = setting([GRANTED])
-    const reply = patience.retry(account, refused(undefined), ask)
-    await waits.end()
-    expect(await reply).toBe(GRANTED)
   })
 
   test.each([

@@ -50,7 +50,7 @@ test('a black hole: nobody waits long, the connection is given up and made anew,
   const connections = between.accepted
   between.swallow()
   expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
-  expect(await ledger.extend(running, running.held, running.held)).toBe(true)
+  expect(await failureOf(ledger.extend(running, running.held, running.held))).toBe('ledger_unavailable')
   expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
   await until(() => between.accepted > connections && ledger.health().ready)
   await until(() => ledger.health().pending === 0)
@@ -72,6 +72,35 @@ test('a master that was demoted under us: what it refuses to write is written on
   await until(async () => (await failureOf(ledger.reserve(account, holdOf(30)))) === 'none')
   expect(await totals(server, account)).toMatchObject({ spent: 70 })
   client.disconnect()
+}, 30_000)
+
+test('a reply that comes too late: the same reservation is asked for once more, and held once', async () => {
+  await using server = await RedisServer.start()
+  const between = await meddler(server)
+  const ledger = await ledgerAt(between.url)
+  const account = accountOf()
+  await ledger.settle(await ledger.reserve(account, holdOf(10)), settlementOf(1))
+  between.delay()
+  const reservation = await ledger.reserve(account, holdOf(100))
+  expect(await totals(server, account)).toEqual({ spent: 1, held: 100, live: 1 })
+  await ledger.settle(reservation, settlementOf(70))
+  await until(() => ledger.health().pending === 0)
+  expect(await totals(server, account)).toEqual({ spent: 71, held: 0, live: 0 })
+})
+
+test('a frozen Redis: everybody hears of it, what waits its turn too, and nothing stays held', async () => {
+  await using server = await RedisServer.start()
+  const ledger = await ledgerAt(server.socket)
+  const account = accountOf()
+  await ledger.settle(await ledger.reserve(account, holdOf(10)), settlementOf(1))
+  server.signal('SIGSTOP')
+  const asked = Array.from({ length: 1000 }, () => failureOf(ledger.reserve(account, holdOf(1))))
+  expect(new Set(await Promise.all(asked))).toEqual(new Set(['ledger_unavailable']))
+  expect(ledger.health().ready).toBe(false)
+  server.signal('SIGCONT')
+  await until(() => ledger.health().ready)
+  await until(async () => (await totals(server, account)).live === 0)
+  expect(await totals(server, account)).toEqual({ spent: 1, held: 0, live: 0 })
 }, 30_000)
 
 describe.each([

@@ -181,7 +181,7 @@ describe('at run time: as if Redis were down, and why; and well again by itself'
     if (typeof words === 'string') expect(complaint).toBe(words)
     else expect(complaint).toMatch(words)
     expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
-    expect(await ledger.extend(running, running.held, running.held)).toBe(true)
+    expect(await failureOf(ledger.extend(running, running.held, running.held))).toBe('ledger_unavailable')
     expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
     expect(ledger.health().pending).toBe(1)
     await show('good')

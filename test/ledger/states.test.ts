@@ -123,9 +123,9 @@ const edges: readonly [string, Limits, Hold[], Hold, Hold, string, number | unde
     undefined,
   ],
   ['concurrent requests', { concurrentRequests: 2 }, [hold('a')], hold('c'), hold('d'), 'concurrent_requests', 1000],
-  ['a day', spend({ day: 300 }), [hold('a')], hold('c', 200), hold('d', 1), 'day', 15 * 3_600_000],
-  ['a month', spend({ month: 300 }), [hold('a')], hold('c', 200), hold('d', 1), 'month', (9 * 24 + 15) * 3_600_000],
-  ['in total', spend({ total: 300 }), [hold('a')], hold('c', 200), hold('d', 1), 'total', undefined],
+  ['a day', spend({ day: 300 }), [hold('a')], hold('c', 200), hold('d', 1), 'day', 1000],
+  ['a month', spend({ month: 300 }), [hold('a')], hold('c', 200), hold('d', 150), 'month', 5000],
+  ['in total', spend({ total: 300 }), [hold('a')], hold('c', 200), hold('d', 300), 'total', 10_000],
   [
     'nearly the largest there is',
     spend({ total: MOST - 1 }),
@@ -133,7 +133,7 @@ const edges: readonly [string, Limits, Hold[], Hold, Hold, string, number | unde
     hold('c', MOST - 2),
     hold('d', 1),
     'total',
-    undefined,
+    1000,
   ],
   ['more than the whole limit', spend({ day: 300 }), [], hold('c', 300), hold('d', 301), 'day', undefined],
 ]
@@ -186,9 +186,36 @@ for (const subject of subjects()) {
 
     test('of several limits the one that refuses longest is named', async () => {
       const limited = { ...account, organizationLimits: { requestsPerMinute: 1 }, keyLimits: spend({ day: 100 }) }
-      await subject.book.reserve(limited, hold('a'))
-      const reply = await subject.book.reserve(limited, hold('b'))
-      expect(reply).toMatchObject({ refusal: { scope: 'key', limit: 'day' } })
+      await subject.book.reserve(limited, hold('r'))
+      // Ten seconds at most for what a running request holds, a minute for the next request.
+      const held = await subject.book.reserve(limited, hold('b'))
+      expect(held).toMatchObject({ refusal: { scope: 'organization', limit: 'requests' }, held: false })
+      await subject.book.settle(limited, closing(1, false))
+      const spent = await subject.book.reserve(limited, hold('b'))
+      expect(spent).toMatchObject({ refusal: { scope: 'key', limit: 'day' } })
+    })
+
+    test.each([
+      ['day', 15 * 3_600_000],
+      ['month', (9 * 24 + 15) * 3_600_000],
+      ['total', undefined],
+    ] as const)('what is spent of a %s refuses until it renews, what is held for seconds', async (window, renewsMs) => {
+      const limited = { ...account, keyLimits: spend({ [window]: 300 }) }
+      const ask = async (cost: number) => {
+        const reply = await subject.book.reserve(limited, hold('s', cost))
+        return reply.outcome === 'refused' ? [reply.refusal.limit, reply.refusal.waitMs, reply.refusal.held] : reply
+      }
+      await subject.book.reserve(limited, hold('r', 200))
+      // A fifth of what is held must come free, or all of it, or nothing helps.
+      expect(await ask(140)).toEqual([window, 2000, true])
+      expect(await ask(300)).toEqual([window, 10_000, true])
+      expect(await ask(301)).toEqual([window, undefined, false])
+      await subject.book.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 200))
+      expect(await ask(250)).toEqual([window, 10_000, true])
+      expect(await ask(251)).toEqual([window, renewsMs, false])
+      await subject.book.settle(limited, closing(200, false))
+      expect(await ask(101)).toEqual([window, renewsMs, false])
+      expect(await ask(100)).toMatchObject({ outcome: 'granted' })
     })
 
     test('what is left of the rates is told, of whichever scope has less', async () => {
@@ -218,6 +245,51 @@ for (const subject of subjects()) {
       expect(await used()).toBe(0)
       await subject.book.reserve(limited, hold('s', 1, 600))
       expect(await used()).toBe(600)
+    })
+
+    test('what several requests did not use comes back of each, as long as the bucket never stood empty', async () => {
+      const limited = { ...account, organizationLimits: { tokensPerMinute: 600 } }
+      const used = async () => (await subject.book.figures(limited)).organization.tokens
+      for (const one of [hold('r', 1, 100), hold('s', 1, 100), hold('t', 1, 400)])
+        await subject.book.reserve(limited, one)
+      subject.clock.now += 10_000
+      // Of each 15 of 100 were used; the 100 that have drained were taken by whoever holds the rest.
+      await subject.book.settle(limited, closing(1, false))
+      await subject.book.settle(limited, { ...closing(1, false), id: 's' })
+      expect(await used()).toBe(600 - 100 - 85 - 85)
+    })
+
+    test('what could have drained is not handed out after the bucket stood empty', async () => {
+      const limited = { ...account, organizationLimits: { tokensPerMinute: 600 } }
+      const used = async () => (await subject.book.figures(limited)).organization.tokens
+      await subject.book.reserve(limited, hold('r', 1, 100))
+      subject.clock.now += 9000
+      await subject.book.reserve(limited, hold('s', 1, 30))
+      subject.clock.now += 5000
+      await subject.book.reserve(limited, hold('t', 1, 300))
+      await subject.book.settle(limited, closing(1, false))
+      expect(await used()).toBe(300)
+    })
+
+    test('a rate limit that a reload adds is left alone by requests from before it', async () => {
+      const limits = { requestsPerMinute: 3, tokensPerMinute: 600 }
+      for (const scope of ['organizationLimits', 'keyLimits'] as const) {
+        await subject.reset()
+        const limited = { ...account, [scope]: limits }
+        const used = async () => (await subject.book.figures(limited))[scope === 'keyLimits' ? 'key' : 'organization']
+        for (const id of ['r', 's', 't']) await subject.book.reserve(account, hold(id, 1, 10))
+        for (const id of ['u', 'v', 'w']) await subject.book.reserve(limited, hold(id, 1, 200))
+        await subject.book.settle(account, closing(1, false))
+        await subject.book.extend(account, 's', amounts(1, 1, 1), amounts(1, 1, 1))
+        await subject.book.cancel(account, 't')
+        expect(await used()).toMatchObject({ requests: 3, tokens: 600 })
+        // Nor do they take time from it: what passed while only they ran has drained.
+        subject.clock.now += 20_000
+        await subject.book.settle(account, { ...closing(1, false), id: 's' })
+        expect(await used()).toMatchObject({ requests: 2, tokens: 400 })
+        expect((await subject.book.reserve(limited, hold('x', 1, 200))).outcome).toBe('granted')
+        expect((await subject.book.reserve(limited, hold('y', 1, 1))).outcome).toBe('refused')
+      }
     })
 
     test('a limit that is lowered meanwhile leaves no bucket below empty', async () => {

@@ -57,7 +57,7 @@ async function exercise(redis: RedisPlace): Promise<void> {
   for (const account of accounts) {
     const reservation = await ledger.reserve(account, holdOf(600))
     expect(await ledger.reserve(account, holdOf(600)).catch((error) => error instanceof Failure && error.failure)).toBe(
-      'quota_exhausted',
+      'rate_limited',
     )
     expect(await ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 1000 })).toBe(true)
     expect(await ledger.settle(reservation, settlementOf(700))).toBe('settled')

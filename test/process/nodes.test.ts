@@ -82,7 +82,8 @@ describe('one budget', () => {
       const answered = answers.filter(({ status }) => status === 200)
       const refused = answers.filter(({ status }) => status === 429)
       expect(answered.length + refused.length).toBe(300)
-      for (const answer of refused) expect(JSON.parse(answer.text).error.code).toBe('insufficient_quota')
+      // Most are refused while others run, and may come again; the last ones find it spent.
+      for (const answer of refused) expect(JSON.parse(answer.text).error.type).toMatch(/^(spend|insufficient_quota)$/)
       const spent = answered.reduce((sum, answer) => sum + priceOf(answer), 0)
       expect(spent).toBeLessThanOrEqual(LIMIT)
       expect(upstream.calls.length).toBe(answered.length)

@@ -23,10 +23,11 @@ test('nothing else chooses a seed', async () => {
   const found: string[] = []
   for (const folder of ['test', 'scripts']) {
     for await (const path of new Bun.Glob(`${folder}/**/*.ts`).scan(root)) {
+      if (path === 'test/support/seed.test.ts') continue
       const text = await Bun.file(join(root, path)).text()
       if (
         /env(?:\.|\[')WEIR_SEED/.test(text) ||
-        /seed[^\n]*=[^\n]*(?:Date\.now|Math\.random|performance\.now)/i.test(text)
+        /seed[^\n]*=[^\n]*(?:Date\.now|Math\.random|performance\.now|randomInt|getRandomValues)/i.test(text)
       )
         found.push(path)
     }

@@ -6,7 +6,7 @@
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'
 import { mergeUsage, type Usage } from '../../core/usage.ts'
-import { jsonInside, namedEvent } from '../../wire/sse.ts'
+import { jsonInside, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
 import { mintId } from '../ids.ts'
 import { stopReason } from './answer.ts'
@@ -24,6 +24,8 @@ const HELD_BLOCK_CHARACTERS = 256
 
 /** Behind the text of a delta of either kind. */
 const DELTA_CLOSING = '"}}\n\n'
+
+const PING = namedEvent('ping', { type: 'ping' })
 
 interface Call {
   readonly kind: 'call'
@@ -45,7 +47,6 @@ interface HeldText {
  * only on `end`, because Claude Code takes a stream that was cut after `message_delta` for a success.
  */
 export class MessagesEncoder implements StreamEncoder {
-  readonly keepAlive = namedEvent('ping', { type: 'ping' })
   private begun = false
   /** Blocks opened so far; the open one is the last of them. */
   private blocks = 0
@@ -65,6 +66,11 @@ export class MessagesEncoder implements StreamEncoder {
     private readonly served: Served,
     private readonly id: string = mintId('msg'),
   ) {}
+
+  /** A ping once `message_start` was written; an event before it would be the first one of the stream to strict readers. */
+  get keepAlive(): string {
+    return this.begun ? PING : KEEP_ALIVE_COMMENT
+  }
 
   encodeText(inside: string): string {
     if (inside === '') return ''

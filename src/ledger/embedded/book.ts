@@ -31,9 +31,10 @@ import {
   move,
   newReservation,
   type Pair,
+  returnRequest,
   sum,
 } from './reservation.ts'
-import { advance, giveBack, use } from './scope.ts'
+import { advance, use } from './scope.ts'
 import { barred, copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './state.ts'
 
 /** The one clock of a book, in milliseconds since 1970. It may step; windows roll only while it is trusted. */
@@ -82,10 +83,10 @@ export class MemoryBook implements Book {
       return { outcome: 'granted', admittedMs: known.admittedMs, allowances: allowances(scopes, limits) }
     const tokens = sum(hold.amounts.inputTokens, hold.amounts.outputTokens)
     const costMicroUsd = hold.amounts.costMicroUsd
-    const refusal = firstRefusal(scopes, limits, { tokens, costMicroUsd }, now)
-    if (refusal !== undefined) return { outcome: 'refused', refusal, allowances: allowances(scopes, limits) }
+    const refused = firstRefusal(scopes, limits, { tokens, costMicroUsd }, now)
+    if (refused !== undefined) return { outcome: 'refused', ...refused, allowances: allowances(scopes, limits) }
     // Everything is checked; from here on everything is written.
-    const reservation = newReservation(account, hold, tokens, scopes, now, now + this.terms.leaseMs)
+    const reservation = newReservation(account, hold, tokens, scopes, now, now + this.terms.leaseMs, limits)
     for (const [i, scope] of scopes.entries()) {
       use(scope, limits[i] ?? {}, 1, tokens)
       scope.live += 1
@@ -161,9 +162,7 @@ export class MemoryBook implements Book {
     if (known.state === 'lost') this.changes.used(known, known.model, minusUsage(lostUsage(known)))
     free(known, scopes, known.postedMicroUsd)
     correctTokens(known, scopes, limits, sum(known.postedInput, known.postedOutput), now)
-    for (const [i, scope] of scopes.entries()) {
-      scope.requests = giveBack(scope.requests, 1, 1, limits[i]?.requestsPerMinute, Math.max(0, now - known.admittedMs))
-    }
+    returnRequest(known, scopes, limits, now)
     this.keep(scopes)
     this.end(known, 'cancelled', now)
     if (known.postedMicroUsd > 0) {
@@ -288,7 +287,7 @@ export class MemoryBook implements Book {
     const windows = (scope: ScopeState) => scope.budgets.map(({ window }, i) => Math.min(window, admission[i] ?? 0))
     const hold: Hold = { id: closing.id, amounts: settlement.amounts, floorMicroUsd: 0, model: settlement.model }
     const reservation: ReservationState = {
-      ...newReservation(account, hold, 0, scopes, admittedMs, now + this.terms.endedMs),
+      ...newReservation(account, hold, 0, scopes, admittedMs, now + this.terms.endedMs, limitsOf(account)),
       state: 'settled',
       windows: [windows(scopes[0]), windows(scopes[1])],
     }

@@ -3,7 +3,7 @@
 import { Failure } from '../../core/error.ts'
 import { TERMS } from '../book.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
-import { refusalFailure } from '../refusal.ts'
+import { isHeld, refusalFailure } from '../refusal.ts'
 import { type Clock, MemoryBook } from './book.ts'
 import { SteadyClock } from './clock.ts'
 import { Journal, PENDING_MOST } from './journal.ts'
@@ -60,9 +60,8 @@ export class EmbeddedLedger implements Ledger {
     }
   }
 
-  /** A reservation that was lost meanwhile (this process stood still) is not refused: its stream goes on, and its settlement corrects. */
   async extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
-    return this.book.extend(reservation.account, reservation.id, soFar, wanted) !== 'exhausted'
+    return isHeld(this.book.extend(reservation.account, reservation.id, soFar, wanted))
   }
 
   /** Its own reservations are all it is ever asked about, and a lost one is remembered: what the book does not know has been settled. */

@@ -4,8 +4,9 @@ import type { Limits } from '../../core/money.ts'
 import { tighter } from '../allowance.ts'
 import type { Allowances, Refusal, ScopeName } from '../book.ts'
 import type { Account } from '../ledger.ts'
+import { allowance } from './meter.ts'
 import type { Pair } from './reservation.ts'
-import { allowance, check, type Demand } from './scope.ts'
+import { check, type Demand } from './scope.ts'
 import { AMOUNT_MAX, type ScopeState } from './state.ts'
 
 /** The limits of the organisation, then of the key. */
@@ -13,28 +14,29 @@ export function limitsOf(account: Account): Pair<Limits> {
   return [account.organizationLimits, account.keyLimits]
 }
 
-/** Of all limits that refuse, the one that will do so longest; the first of equals. */
+/**
+ * Of all limits that refuse, the one that will do so longest; the first of equals. `held`: all that refuses is held by running requests.
+ */
 export function firstRefusal(
   scopes: Pair<ScopeState>,
   limits: Pair<Limits>,
   demand: Demand,
   now: number,
-): Refusal | undefined {
+): { readonly refusal: Refusal; readonly held: boolean } | undefined {
   let longest = 0
+  let allHeld = true
   let refusal: Refusal | undefined
   for (const [i, scope] of scopes.entries()) {
     const name: ScopeName = i === 0 ? 'organization' : 'key'
-    check(scope, limits[i] ?? {}, demand, now, (limit, wait) => {
-      if (wait <= longest) return
-      longest = wait
-      refusal = {
-        scope: name,
-        limit,
-        waitMs: Number.isFinite(wait) ? Math.min(AMOUNT_MAX, Math.ceil(wait)) : undefined,
-      }
+    check(scope, limits[i] ?? {}, demand, now, ({ limit, waitMs, held }) => {
+      allHeld &&= held
+      if (waitMs <= longest) return
+      longest = waitMs
+      const wait = Number.isFinite(waitMs) ? Math.min(AMOUNT_MAX, Math.ceil(waitMs)) : undefined
+      refusal = { scope: name, limit, waitMs: wait, held }
     })
   }
-  return refusal
+  return refusal && { refusal, held: allHeld }
 }
 
 /** What is left of the rates, of the organisation's and the key's whichever is tighter. */

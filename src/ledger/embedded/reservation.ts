@@ -4,7 +4,8 @@ import type { Limits } from '../../core/money.ts'
 import { usageOfLost } from '../counted.ts'
 import type { Account, Amounts, Hold } from '../ledger.ts'
 import type { UsageFigures } from '../usage-log.ts'
-import { budgetLimits, giveBack, hasRoom, use } from './scope.ts'
+import { correct } from './meter.ts'
+import { budgetLimits, chargedOf, hasRoom, use } from './scope.ts'
 import { AMOUNT_MAX, type ReservationState, type ScopeState } from './state.ts'
 
 /** The organisation's, then the key's. */
@@ -23,6 +24,7 @@ export function newReservation(
   scopes: Pair<ScopeState>,
   now: number,
   dueMs: number,
+  limits: Pair<Limits>,
 ): ReservationState {
   return {
     id: hold.id,
@@ -40,6 +42,7 @@ export function newReservation(
     postedMicroUsd: 0,
     floorMicroUsd: hold.floorMicroUsd,
     windows: [windowsOf(scopes[0]), windowsOf(scopes[1])],
+    charged: [chargedOf(scopes[0], limits[0]), chargedOf(scopes[1], limits[1])],
   }
 }
 
@@ -109,7 +112,7 @@ export function growTokens(
   const taken = Math.max(before, sum(reservation.postedInput, reservation.postedOutput))
   const wanted = Math.max(taken, wantedTokens)
   const fits = scopes.every(
-    (scope, i) => scope.tokens + (wanted - before) <= (limits[i]?.tokensPerMinute ?? Number.POSITIVE_INFINITY),
+    (scope, i) => scope.tokens.used + (wanted - before) <= (limits[i]?.tokensPerMinute ?? Number.POSITIVE_INFINITY),
   )
   reservation.accountedTokens = fits ? wanted : taken
   for (const [i, scope] of scopes.entries()) use(scope, limits[i] ?? {}, 0, reservation.accountedTokens - before)
@@ -123,10 +126,25 @@ export function correctTokens(
   tokens: number,
   now: number,
 ): void {
-  const accounted = reservation.accountedTokens
-  const age = Math.max(0, now - reservation.admittedMs)
+  const amount = reservation.accountedTokens
+  const ageMs = Math.max(0, now - reservation.admittedMs)
   for (const [i, scope] of scopes.entries()) {
-    scope.tokens = giveBack(scope.tokens, accounted - tokens, accounted, limits[i]?.tokensPerMinute, age)
+    const idled = reservation.charged[i]?.tokens
+    correct(scope.tokens, limits[i]?.tokensPerMinute, { amount, ageMs, idled }, tokens)
+  }
+}
+
+/** A request that was not made gives its place in the minute back. */
+export function returnRequest(
+  reservation: ReservationState,
+  scopes: Pair<ScopeState>,
+  limits: Pair<Limits>,
+  now: number,
+): void {
+  const ageMs = Math.max(0, now - reservation.admittedMs)
+  for (const [i, scope] of scopes.entries()) {
+    const idled = reservation.charged[i]?.requests
+    correct(scope.requests, limits[i]?.requestsPerMinute, { amount: 1, ageMs, idled }, 0)
   }
 }
 

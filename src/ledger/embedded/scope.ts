@@ -2,13 +2,16 @@
 
 import type { Limits } from '../../core/money.ts'
 import type { LimitName } from '../book.ts'
-import type { Allowance } from '../ledger.ts'
 import { dayEndMs, dayOf, monthEndMs, monthOf } from '../window.ts'
-import { AMOUNT_MAX, type BudgetState, type ScopeState } from './state.ts'
+import { drain, take, waitMs } from './meter.ts'
+import { AMOUNT_MAX, type BudgetState, type Charged, type ScopeState } from './state.ts'
 
-const MINUTE_MS = 60_000
 /** A place among the concurrent requests frees at no known time; a second is a fair guess. */
 const CONCURRENT_WAIT_MS = 1000
+/** So does money that running requests hold: the larger the share of it that must come free, the longer the wait. */
+const HELD_WAIT_MS_MIN = 1000
+const HELD_WAIT_MS_MAX = 10_000
+const SPEND_LIMITS = ['day', 'month', 'total'] as const
 
 /** What a request asks of a scope. */
 export interface Demand {
@@ -23,22 +26,16 @@ export function budgetLimits(limits: Limits): readonly [number, number, number] 
 }
 
 /**
- * Lets time pass: the rates drain, the windows roll. Where the clock went back nothing drains and no window returns; where it is not
- * `trusted` no window rolls.
+ * Lets time pass: the meters drain, the windows roll. If the clock went back no window returns; while it is not `trusted` no window
+ * rolls.
  */
 export function advance(scope: ScopeState, limits: Limits, now: number, trusted: boolean): void {
-  const elapsed = Math.max(0, now - scope.at)
-  scope.requests = drained(scope.requests, limits.requestsPerMinute, elapsed)
-  scope.tokens = drained(scope.tokens, limits.tokensPerMinute, elapsed)
+  drain(scope.requests, limits.requestsPerMinute, now)
+  drain(scope.tokens, limits.tokensPerMinute, now)
   scope.at = now
   if (!trusted) return
   roll(scope.budgets[0], dayOf(now))
   roll(scope.budgets[1], monthOf(now))
-}
-
-/** What is left of a use after a time, where the limit is `perMinute`. Without a limit nothing is kept. */
-function drained(used: number, perMinute: number | undefined, elapsedMs: number): number {
-  return perMinute === undefined ? 0 : Math.max(0, used - (perMinute * elapsedMs) / MINUTE_MS)
 }
 
 function roll(budget: BudgetState, window: number): void {
@@ -48,38 +45,56 @@ function roll(budget: BudgetState, window: number): void {
   budget.held = 0
 }
 
-/** How long until a limit has room for a demand: 0 where it has, infinite where it never will. */
-export type Wait = (limit: LimitName, waitMs: number) => void
+/** A limit that has no room for a demand. */
+export interface Obstacle {
+  readonly limit: LimitName
+  /** How long until it has room; infinite if it never will. */
+  readonly waitMs: number
+  /** True if only what running requests hold stands in the way: it may come free whenever one ends. */
+  readonly held: boolean
+}
 
 /** Reports every limit of an advanced scope that has no room for a demand, in the order of `limitNames`. */
-export function check(scope: ScopeState, limits: Limits, demand: Demand, now: number, refuse: Wait): void {
-  checkRate('requests', scope.requests, 1, limits.requestsPerMinute, refuse)
-  checkRate('tokens', scope.tokens, demand.tokens, limits.tokensPerMinute, refuse)
-  const places = limits.concurrentRequests
+export function check(
+  scope: ScopeState,
+  limits: Limits,
+  demand: Demand,
+  now: number,
+  refuse: (obstacle: Obstacle) => void,
+): void {
+  const { requestsPerMinute, tokensPerMinute, concurrentRequests: places } = limits
+  const forRequest = waitMs(scope.requests, requestsPerMinute, 1)
+  if (forRequest > 0) refuse({ limit: 'requests', waitMs: forRequest, held: false })
+  const forTokens = waitMs(scope.tokens, tokensPerMinute, demand.tokens)
+  // Tokens that were reserved and not used come back; a request is a request.
+  if (forTokens > 0) {
+    const held = scope.live > 0 && demand.tokens <= (tokensPerMinute ?? 0)
+    refuse({ limit: 'tokens', waitMs: forTokens, held })
+  }
   if (places !== undefined && scope.live + 1 > places) {
-    refuse('concurrent_requests', places < 1 ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS)
+    const isNever = places < 1
+    const wait = isNever ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS
+    refuse({ limit: 'concurrent_requests', waitMs: wait, held: !isNever })
   }
   const cost = demand.costMicroUsd
   // What costs nothing passes a budget that is overdrawn as it does one that is used up to the last micro-dollar.
   if (cost === 0) return
-  const [day, month, total] = budgetLimits(limits)
-  const budgets = scope.budgets
-  if (!hasRoom(budgets[0], day, cost))
-    refuse('day', cost > day ? Number.POSITIVE_INFINITY : until(dayEndMs(budgets[0].window), now))
-  if (!hasRoom(budgets[1], month, cost)) {
-    refuse('month', cost > month ? Number.POSITIVE_INFINITY : until(monthEndMs(budgets[1].window), now))
+  const most = budgetLimits(limits)
+  const [day, month, total] = scope.budgets
+  const ends = [dayEndMs(day.window) - now, monthEndMs(month.window) - now, Number.POSITIVE_INFINITY]
+  for (const [i, budget] of [day, month, total].entries()) {
+    const limit = SPEND_LIMITS[i]
+    if (limit === undefined || hasRoom(budget, most[i] ?? 0, cost)) continue
+    refuse({ limit, ...spendObstacle(budget, most[i] ?? 0, cost, ends[i] ?? 0) })
   }
-  if (!hasRoom(budgets[2], total, cost)) refuse('total', Number.POSITIVE_INFINITY)
 }
 
-/** A window that is over by a clock that is not trusted ends soon. */
-function until(endMs: number, now: number): number {
-  return Math.max(1, endMs - now)
-}
-
-function checkRate(name: LimitName, used: number, amount: number, perMinute: number | undefined, refuse: Wait): void {
-  if (perMinute === undefined || used + amount <= perMinute) return
-  refuse(name, amount > perMinute ? Number.POSITIVE_INFINITY : ((used + amount - perMinute) * MINUTE_MS) / perMinute)
+function spendObstacle(budget: BudgetState, limit: number, cost: number, renewsMs: number): Omit<Obstacle, 'limit'> {
+  if (cost > limit) return { waitMs: Number.POSITIVE_INFINITY, held: false }
+  // A window that is over by a clock that is not trusted ends soon.
+  if (cost > limit - budget.spent) return { waitMs: Math.max(1, renewsMs), held: false }
+  const missing = cost - (limit - budget.spent - budget.held)
+  return { waitMs: Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / budget.held), held: true }
 }
 
 /** Differences only: sums of amounts may leave the exact numbers, these cannot where it matters. */
@@ -87,34 +102,16 @@ export function hasRoom(budget: BudgetState, limit: number, costMicroUsd: number
   return costMicroUsd <= limit - budget.spent - budget.held
 }
 
-/** Charges the rates of an advanced scope. A limit that is not set keeps no account. */
+/** Charges the meters of an advanced scope. */
 export function use(scope: ScopeState, limits: Limits, requests: number, tokens: number): void {
-  if (limits.requestsPerMinute !== undefined) scope.requests += requests
-  if (limits.tokensPerMinute !== undefined) scope.tokens += tokens
+  take(scope.requests, limits.requestsPerMinute, requests)
+  take(scope.tokens, limits.tokensPerMinute, tokens)
 }
 
-/**
- * Gives back to a rate what a reservation did not use, but no more than has not drained away since: what drained has been given to
- * others already, and giving it twice would let a minute exceed its limit. What it used beyond its charge (`unused` is negative then) is added.
- */
-export function giveBack(
-  used: number,
-  unused: number,
-  charged: number,
-  perMinute: number | undefined,
-  ageMs: number,
-): number {
-  if (perMinute === undefined) return used
-  const undrained = Math.max(0, charged - (perMinute * ageMs) / MINUTE_MS)
-  return Math.max(0, used - Math.min(unused, undrained))
-}
-
-/** What is left of a rate of an advanced scope. */
-export function allowance(used: number, limit: number | undefined): Allowance | undefined {
-  if (limit === undefined) return undefined
+/** What a reservation remembers of its charge to an advanced scope. */
+export function chargedOf(scope: ScopeState, limits: Limits): Charged {
   return {
-    limit,
-    remaining: Math.max(0, Math.floor(limit - used)),
-    resetMs: limit > 0 ? Math.min(AMOUNT_MAX, Math.ceil((used * MINUTE_MS) / limit)) : 0,
+    requests: limits.requestsPerMinute === undefined ? undefined : scope.requests.idled,
+    tokens: limits.tokensPerMinute === undefined ? undefined : scope.tokens.idled,
   }
 }

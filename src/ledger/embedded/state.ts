@@ -6,6 +6,15 @@ import { dayOf, monthOf } from '../window.ts'
 /** Amounts stop growing here. Unreached by real money ($9.0 billion); the sums stay exact up to it. */
 export const AMOUNT_MAX = Number.MAX_SAFE_INTEGER
 
+/** One rate limit's bucket; `meter.ts` says what may happen to it. */
+export interface Meter {
+  used: number
+  /** The clock at which it was drained last. */
+  at: number
+  /** How many times it has stood empty: time passed that it could have drained more in. */
+  idled: number
+}
+
 export interface BudgetState {
   window: number
   spent: number
@@ -19,16 +28,22 @@ export interface ScopeState {
   readonly key: string
   /** Of both: its name among all scopes. */
   readonly name: string
-  /** The clock at which `requests` and `tokens` were drained last. */
+  /** The clock at which time last passed for it. */
   at: number
-  requests: number
-  tokens: number
+  readonly requests: Meter
+  readonly tokens: Meter
   live: number
   /** Day, month, total. */
   readonly budgets: readonly [BudgetState, BudgetState, BudgetState]
 }
 
 export type RecordState = 'live' | 'settled' | 'lost' | 'cancelled'
+
+/** How often each meter of a scope had stood empty when it was charged; undefined if it was not, because there was no limit. */
+export interface Charged {
+  readonly requests: number | undefined
+  readonly tokens: number | undefined
+}
 
 /** A reservation. Ended ones keep only what a repetition or a correction needs. */
 export interface ReservationState {
@@ -50,7 +65,11 @@ export interface ReservationState {
   readonly floorMicroUsd: number
   /** The windows it belongs to, of the organisation and of the key. */
   readonly windows: readonly [readonly number[], readonly number[]]
+  /** What its admission charged, of the organisation and of the key. */
+  readonly charged: readonly [Charged, Charged]
 }
+
+export const UNCHARGED: Charged = { requests: undefined, tokens: undefined }
 
 export function scopeName(organization: string, key: string): string {
   return `${organization}\0${key}`
@@ -58,13 +77,14 @@ export function scopeName(organization: string, key: string): string {
 
 export function newScope(organization: string, key: string, now: number): ScopeState {
   const budget = (window: number): BudgetState => ({ window, spent: 0, held: 0 })
+  const meter = (): Meter => ({ used: 0, at: now, idled: 0 })
   return {
     organization,
     key,
     name: scopeName(organization, key),
     at: now,
-    requests: 0,
-    tokens: 0,
+    requests: meter(),
+    tokens: meter(),
     live: 0,
     budgets: [budget(dayOf(now)), budget(monthOf(now)), budget(0)],
   }
@@ -88,6 +108,7 @@ export function barred(id: string, organization: string, key: string, now: numbe
     postedMicroUsd: 0,
     floorMicroUsd: 0,
     windows: [[], []],
+    charged: [UNCHARGED, UNCHARGED],
   }
 }
 
@@ -95,8 +116,8 @@ export function barred(id: string, organization: string, key: string, now: numbe
 export function figuresOf(scope: ScopeState): Figures {
   const copy = ({ window, spent, held }: BudgetState): Budget => ({ window, spent, held })
   return {
-    requests: Math.ceil(scope.requests),
-    tokens: Math.ceil(scope.tokens),
+    requests: Math.ceil(scope.requests.used),
+    tokens: Math.ceil(scope.tokens.used),
     live: scope.live,
     day: copy(scope.budgets[0]),
     month: copy(scope.budgets[1]),
@@ -106,6 +127,15 @@ export function figuresOf(scope: ScopeState): Figures {
 
 /** A copy to work on: a verb that changes nothing leaves the scope as it was. */
 export function copyOf(scope: ScopeState): ScopeState {
-  const [day, month, total] = scope.budgets
-  return { ...scope, budgets: [{ ...day }, { ...month }, { ...total }] }
+  const {
+    requests,
+    tokens,
+    budgets: [day, month, total],
+  } = scope
+  return {
+    ...scope,
+    requests: { ...requests },
+    tokens: { ...tokens },
+    budgets: [{ ...day }, { ...month }, { ...total }],
+  }
 }

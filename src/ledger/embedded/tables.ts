@@ -3,7 +3,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Schema } from '../database.ts'
 import { LOG_SQL } from '../log-rows.ts'
-import { type ReservationState, type ScopeState, scopeName } from './state.ts'
+import { type ReservationState, type ScopeState, scopeName, UNCHARGED } from './state.ts'
 
 export const LEDGER_FILE = 'ledger.sqlite'
 
@@ -96,8 +96,9 @@ export class StateWriter {
 
   scope({ organization, key, at, requests, tokens, live, budgets }: ScopeState): void {
     const [day, month, total] = budgets
+    const rates = [requests.used, tokens.used]
     const spend = [day.window, day.spent, day.held, month.window, month.spent, month.held, total.spent, total.held]
-    this.putScope.run(organization, key, at, requests, tokens, live, ...spend)
+    this.putScope.run(organization, key, at, ...rates, live, ...spend)
   }
 
   /** Lets go of a reservation that has ended. */
@@ -136,8 +137,9 @@ function scopeOf(row: StoredScope): ScopeState {
     key: row.key,
     name: scopeName(row.organization, row.key),
     at: row.at_ms,
-    requests: row.requests,
-    tokens: row.tokens,
+    // In a new process nothing that was charged before can come back.
+    requests: { used: row.requests, at: row.at_ms, idled: 0 },
+    tokens: { used: row.tokens, at: row.at_ms, idled: 0 },
     live: row.live,
     budgets: [
       { window: row.day, spent: row.day_spent, held: row.day_held },
@@ -167,5 +169,6 @@ function liveOf(row: StoredLive): ReservationState {
       [row.organization_day, row.organization_month, 0],
       [row.key_day, row.key_month, 0],
     ],
+    charged: [UNCHARGED, UNCHARGED],
   }
 }

@@ -6,23 +6,29 @@
 
 local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
--- A scope: { version, at, requests, tokens, live, then window, spent and held of day, month and total }.
+-- A scope: { version, at, requests, tokens, live, then window, spent and held of day, month and total, then of the meters of requests and
+-- tokens when each was drained last, and how many times each has stood empty }. The last four are absent in older records.
 -- Beside the scopes, in the same hash: the organisation's life, and how much each node gave back.
 local LIFE, NODE = 'life', 'node '
 local AT, REQUESTS, TOKENS, LIVE = 2, 3, 4, 5
 local DAY, MONTH, TOTAL = 6, 9, 12
+local METERS = { REQUESTS, TOKENS }
+local DRAINED = { [REQUESTS] = 15, [TOKENS] = 16 }
+local IDLED = { [REQUESTS] = 17, [TOKENS] = 18 }
 local BUDGETS = { DAY, MONTH, TOTAL }
 local SPENT, HELD = 1, 2
 
 -- A reservation: { version, state, due, admitted, key, model, input, accounted, held, posted input, posted output, posted cost, floor,
--- then the windows of the organisation's budgets and of the key's }. A settled or cancelled one is cut after `due`.
+-- then the windows of the organisation's budgets and of the key's, then how often their meters of requests and tokens had stood empty when it
+-- was admitted, -1 if there was no limit; absent in older records }. A settled or cancelled one is cut after `due`.
 local STATE, DUE, ADMITTED, KEY, MODEL, INPUT, ACCOUNTED = 2, 3, 4, 5, 6, 7, 8
-local RESERVED, POSTED_INPUT, POSTED_OUTPUT, POSTED, FLOOR, WINDOWS = 9, 10, 11, 12, 13, 13
+local RESERVED, POSTED_INPUT, POSTED_OUTPUT, POSTED, FLOOR, WINDOWS, CHARGED = 9, 10, 11, 12, 13, 13, 19
 local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
 
 -- Limits of one scope as arguments: requests, tokens, concurrent requests, day, month, total; -1 is none.
 local NONE = -1
 local MINUTE_MS, DAY_MS, CONCURRENT_WAIT_MS = 60000, 86400000, 1000
+local HELD_WAIT_MS_MIN, HELD_WAIT_MS_MAX = 1000, 10000
 local REAPED_MAX, AUDIT_MAX = 1000, 100000
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
@@ -87,9 +93,12 @@ local function load_scope(packed)
   if packed then
     local scope = cmsgpack.unpack(packed)
     if scope[1] ~= VERSION then error({ err = 'VERSION of a scope is not known' }) end
+    if #scope < IDLED[TOKENS] then
+      for i, value in ipairs({ scope[AT], scope[AT], 0, 0 }) do scope[TOTAL + HELD + i] = value end
+    end
     return scope
   end
-  return { VERSION, now, 0, 0, 0, day_of(now), 0, 0, month_of(now), 0, 0, 0, 0, 0 }
+  return { VERSION, now, 0, 0, 0, day_of(now), 0, 0, month_of(now), 0, 0, 0, 0, 0, now, now, 0, 0 }
 end
 
 local function load_scopes(key)
@@ -118,10 +127,15 @@ local function bury(id, state)
   save_reservation(id, { VERSION, state, now + ENDED_MS })
 end
 
--- Rates drain; without a limit nothing is kept.
-local function drained(used, per_minute, elapsed)
-  if per_minute == NONE then return 0 end
-  return max(0, used - per_minute * elapsed / MINUTE_MS)
+-- Lets time pass for a meter. Without a limit it is left alone, its clock included: a request from before a reload that added the limit must
+-- not wipe out what was counted since.
+local function drain(scope, meter, per_minute)
+  if per_minute == NONE then return end
+  local elapsed = max(0, now - scope[DRAINED[meter]])
+  scope[DRAINED[meter]] = now
+  local left = scope[meter] - per_minute * elapsed / MINUTE_MS
+  if left < 0 then scope[IDLED[meter]] = scope[IDLED[meter]] + 1 end
+  scope[meter] = max(0, left)
 end
 
 local function roll(scope, budget, window)
@@ -130,9 +144,8 @@ local function roll(scope, budget, window)
 end
 
 local function advance(scope, limits)
-  local elapsed = max(0, now - scope[AT])
-  scope[REQUESTS] = drained(scope[REQUESTS], limits[1], elapsed)
-  scope[TOKENS] = drained(scope[TOKENS], limits[2], elapsed)
+  drain(scope, REQUESTS, limits[1])
+  drain(scope, TOKENS, limits[2])
   scope[AT] = now
   if not trusted then return end
   roll(scope, DAY, day_of(now))
@@ -144,11 +157,26 @@ local function use(scope, limits, requests, tokens)
   if limits[2] ~= NONE then scope[TOKENS] = scope[TOKENS] + tokens end
 end
 
--- What a reservation did not use goes back, but no more than has not drained away since; what it used beyond its charge is added.
-local function give_back(used, unused, charged, per_minute, age)
-  if per_minute == NONE then return used end
-  local undrained = max(0, charged - per_minute * age / MINUTE_MS)
-  return max(0, used - min(unused, undrained))
+-- How often a meter had stood empty when a reservation was admitted; -1 if nothing was charged because there was no limit.
+local function idled_before(scope, limits, i)
+  return limits[i] == NONE and -1 or scope[IDLED[METERS[i]]]
+end
+
+-- Corrects what an admission charged a meter to what was really used. What was not used comes back in full unless the bucket has stood empty
+-- since: everything that drained was charged to somebody. After that only what of the charge cannot have drained yet comes back, because
+-- capacity that went by unused is not handed out later. What was used beyond the charge is added.
+local function correct(reservation, scopes, limits, i, charge, used)
+  local meter, age = METERS[i], max(0, now - reservation[ADMITTED])
+  for s = 1, 2 do
+    local scope, per_minute, before = scopes[s], limits[s][i], reservation[CHARGED + (s - 1) * 2 + i]
+    local back = charge
+    if before == -1 then
+      back = 0
+    elseif before ~= scope[IDLED[meter]] then
+      back = max(0, charge - per_minute * age / MINUTE_MS)
+    end
+    if per_minute ~= NONE then scope[meter] = max(0, scope[meter] - min(charge - used, back)) end
+  end
 end
 
 local function most(limits, i)
@@ -191,10 +219,7 @@ local function free(reservation, scopes, cost)
 end
 
 local function correct_tokens(reservation, scopes, limits, tokens)
-  local accounted, age = reservation[ACCOUNTED], max(0, now - reservation[ADMITTED])
-  for s = 1, 2 do
-    scopes[s][TOKENS] = give_back(scopes[s][TOKENS], accounted - tokens, accounted, limits[s][2], age)
-  end
+  correct(reservation, scopes, limits, 2, reservation[ACCOUNTED], tokens)
 end
 
 -- Usage by day, key and model: seven whole numbers with commas between them.

@@ -113,8 +113,8 @@ export class RedisBook implements Book {
         return {
           outcome,
           refusal: refusalOf(numbers),
-          held: at(numbers, 3) === 1,
-          allowances: allowances(account, numbers.slice(4)),
+          held: at(numbers, 4) === 1,
+          allowances: allowances(account, numbers.slice(5)),
         }
       case 'emptied':
         throw new EmptiedError(account.organization)
@@ -300,7 +300,7 @@ function refusalOf(numbers: Numbers): Refusal {
   const limit = limitNames[at(numbers, 1) - 1]
   const wait = at(numbers, 2)
   if (scope === undefined || limit === undefined) throw new RangeError('A script named no limit that there is.')
-  return { scope, limit, waitMs: wait < 0 ? undefined : wait }
+  return { scope, limit, waitMs: wait < 0 ? undefined : wait, held: at(numbers, 3) === 1 }
 }
 
 /** Requests and tokens of the organisation, then of the key; two numbers each. */

@@ -24,9 +24,7 @@ if reservation[STATE] == IS_LOST then
 end
 free(reservation, scopes, reservation[POSTED])
 correct_tokens(reservation, scopes, limits, sum(reservation[POSTED_INPUT], reservation[POSTED_OUTPUT]))
-for s = 1, 2 do
-  scopes[s][REQUESTS] = give_back(scopes[s][REQUESTS], 1, 1, limits[s][1], max(0, now - reservation[ADMITTED]))
-end
+correct(reservation, scopes, limits, 1, 1, 0)
 save_scopes(key, scopes)
 bury(id, IS_CANCELLED)
 

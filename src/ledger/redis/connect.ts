@@ -1,13 +1,18 @@
 /** How this program talks to Redis: one place for ioredis' settings, each of which was measured, and for what a server must be. */
 
-import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import { Cluster, type Command, Redis, type RedisOptions } from 'ioredis'
+import { type Limited, LoopDeadline } from './loop-deadline.ts'
 import { knock, type RedisTls, tlsOptions, tlsProblem } from './tls.ts'
 
 /**
  * One server, a cluster, or the sentinels of a master: as in the configuration. Addresses are URLs and may carry a password. Where they begin
  * with `rediss://` everything is behind TLS, sentinels too.
  */
-export type RedisPlace = Addresses & { readonly tls?: RedisTls | undefined }
+export type RedisPlace = Addresses & {
+  readonly tls?: RedisTls | undefined
+  /** How long a reply may take, in time that this process' event loop runs; 250 unless set. */
+  readonly timeoutMs?: number | undefined
+}
 
 type Addresses =
   | { readonly kind: 'single'; readonly url: string }
@@ -20,7 +25,8 @@ const SENTINEL_PORT = 26_379
 type Secret = Pick<RedisOptions, 'username' | 'password' | 'tls'>
 
 /** A command that takes longer has failed, for us; the server may still execute it, which every script allows for. */
-const COMMAND_TIMEOUT_MS = 250
+const REPLY_MS = 250
+const TIMED_OUT = 'Command timed out'
 
 /** A connection that ended by itself is opened again after so long. */
 const RECONNECT_MS = 100
@@ -34,8 +40,7 @@ export class RedisUnfitError extends Error {
 }
 
 const OPTIONS = {
-  // Without it a command on a frozen server waits for ever, and one whose connection broke is never answered.
-  commandTimeout: COMMAND_TIMEOUT_MS,
+  // No `commandTimeout`: it is a plain timer, and calls a healthy server slow after our own process stood still. `limitReplies` has ours.
   // A black hole is left after this long without a byte.
   socketTimeout: 2000,
   connectTimeout: 2000,
@@ -103,9 +108,36 @@ class LastingRedis extends Redis {
 /** Opens a connection. It connects, and connects again, by itself; `name` shows in CLIENT LIST. */
 export function connect(place: RedisPlace, name: string): Redis | Cluster {
   const client = open(place, name)
+  const timeoutMs = place.timeoutMs ?? REPLY_MS
+  limitReplies(client, timeoutMs)
+  // What a cluster's client asks its nodes by itself, and what we ask one of them.
+  if (client instanceof Cluster) client.on('+node', (node: Redis) => limitReplies(node, timeoutMs))
   // Without a listener an error event ends the process. Every command reports its own; what is lasting shows in `health`.
   client.on('error', () => undefined)
   return client
+}
+
+/** Rejects each command that is not answered in time. The server may execute it all the same. */
+function limitReplies(client: Redis | Cluster, timeoutMs: number): void {
+  const replies = new LoopDeadline(timeoutMs)
+  const send: Cluster['sendCommand'] = client.sendCommand.bind(client)
+  client.sendCommand = (command: Command, ...rest: [Write?, unknown?]) => {
+    replies.watch(limited(command))
+    return send(command, ...rest)
+  }
+}
+
+type Write = Parameters<Cluster['sendCommand']>[1]
+
+function limited(command: Command): Limited {
+  const { promise } = command
+  return {
+    get isSettled() {
+      // A pipeline in a cluster takes its commands up again after a redirection, with a promise and a limit of their own.
+      return command.isSettled || command.promise !== promise
+    },
+    expire: () => command.reject(new Error(TIMED_OUT)),
+  }
 }
 
 function open(place: RedisPlace, name: string): Redis | Cluster {
@@ -239,6 +271,11 @@ export async function mistakenTls(place: RedisPlace, ms: number): Promise<RedisU
   const problems = await Promise.all(doors.map((door) => knock(door, place.tls, ms)))
   const problem = problems.find((one) => one !== undefined)
   return problem === undefined ? undefined : new RedisUnfitError(problem)
+}
+
+/** True if no reply came in time: nobody knows whether the server executes the command. */
+export function isTimeout(error: unknown): boolean {
+  return error instanceof Error && error.message === TIMED_OUT
 }
 
 /** True where a command cannot have reached the server: nothing needs to be taken back. */

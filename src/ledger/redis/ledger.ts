@@ -8,12 +8,14 @@ import { type Closing, type ReserveReply, TERMS } from '../book.ts'
 import type { Entry } from '../entry.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
 import { Outbox, PENDING_MOST, type Pending, type SettlementLog } from '../outbox.ts'
-import { refusalFailure } from '../refusal.ts'
-import { isRefusal, type RedisPlace, wasNeverSent } from './connect.ts'
+import { isHeld, refusalFailure } from '../refusal.ts'
+import { isRefusal, type RedisPlace } from './connect.ts'
 import type { Lanes } from './lanes.ts'
 import { type Link, RedisLink } from './link.ts'
 import { EmptiedError, Lives, UNKNOWN_LIFE } from './lives.ts'
 import { Patience } from './patience.ts'
+import { ReserveAttempts } from './reserve-attempts.ts'
+import { ReserveQueue, ReserveQueueFullError } from './reserve-queue.ts'
 import { Restoration } from './restoration.ts'
 import { UnderWay } from './under-way.ts'
 
@@ -62,6 +64,7 @@ export class RedisLedger implements Ledger {
   private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
   private readonly underWay = new UnderWay()
+  private readonly queue: ReserveQueue
   private readonly patience = new Patience(this.underWay, (ms) => this.after(ms))
   /** Why the last beat failed; undefined where it did not. */
   private trouble: string | undefined
@@ -76,6 +79,7 @@ export class RedisLedger implements Ledger {
     /** Absent: what Redis loses beyond the last minute is lost. */
     private readonly restoration?: Restoration,
   ) {
+    this.queue = new ReserveQueue(time === realTime ? undefined : time)
     for (const organization of restoration?.organizations() ?? []) this.organizations.add(organization)
     link.onReady(() => this.reconnected())
     this.stops = [time.every(BEAT_MS, () => this.beat()), time.every(REAP_MS, () => this.reap())]
@@ -103,20 +107,24 @@ export class RedisLedger implements Ledger {
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     if (this.isFull()) throw unavailable('The log of requests cannot be written.')
-    const { breaker, book } = this.link
+    const { breaker } = this.link
     this.remember(account.organization)
-    if (!this.link.isFit || !breaker.admits()) return this.without(account, hold, undefined)
+    if (!this.link.isFit || !breaker.admits()) return this.without(account, hold)
+    const attempts = new ReserveAttempts(this.link, this.queue, account, hold)
     let reply: ReserveReply
     try {
-      const ask = () => this.restoring(account.organization, () => book.reserve(account, hold))
+      const ask = () => this.restoring(account.organization, () => attempts.ask())
       reply = await ask()
       if (reply.outcome === 'refused') reply = await this.patience.retry(account, reply, ask)
       breaker.succeeded()
     } catch (error) {
-      // What one organisation's keys hold is no fault of the server's.
-      if (!isRefusal(error)) breaker.failed()
+      // Neither what one organisation's keys hold nor our own queue is a fault of the server.
+      if (!isRefusal(error) && !(error instanceof ReserveQueueFullError)) breaker.failed()
+      if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancelLater(account, hold.id)
       return this.without(account, hold, error)
     }
+    // The call without a reply may come late and find room that was not there.
+    if (attempts.isAnyUnanswered && reply.outcome === 'refused') this.cancelLater(account, hold.id)
     switch (reply.outcome) {
       case 'granted':
         return { id: hold.id, account, held: hold.amounts, admittedMs: reply.admittedMs, ...reply.allowances }
@@ -127,14 +135,14 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** While Redis cannot be asked the stream goes on: what it takes is settled in any case. */
+  /** `allow` asks for no room while Redis is out of reach, and so for none of what was reserved then. */
   async extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
-    if (!this.link.isReady) return true
     try {
-      return (await this.link.book.extend(reservation.account, reservation.id, soFar, wanted)) !== 'exhausted'
-    } catch {
-      // The next extension, or the settlement, says it all again: every amount is a total.
-      return true
+      if (!this.link.isReady) throw unavailable('The ledger cannot be reached.')
+      return isHeld(await this.link.book.extend(reservation.account, reservation.id, soFar, wanted))
+    } catch (error) {
+      if (this.unreachable === 'allow') return true
+      throw error instanceof Failure ? error : unavailable('The ledger cannot be reached.', error)
     }
   }
 
@@ -210,11 +218,14 @@ export class RedisLedger implements Ledger {
     return this.outbox.complaint !== undefined || !this.outbox.commit()
   }
 
-  /** Redis cannot be asked: serve and remember, or refuse and take back what may have been reserved all the same. */
-  private without(account: Account, hold: Hold, error: unknown): Reservation {
+  /** Redis cannot be asked: serve and remember, or refuse. */
+  private without(account: Account, hold: Hold, error?: unknown): Reservation {
     if (this.unreachable === 'allow') return { id: hold.id, account, held: hold.amounts, admittedMs: this.time.now() }
-    if (error !== undefined && !wasNeverSent(error)) this.cancelLater(account, hold.id)
-    throw unavailable('The ledger cannot be reached.', error)
+    const isFull = error instanceof ReserveQueueFullError
+    throw unavailable(
+      isFull ? 'The ledger has more requests than it can answer.' : 'The ledger cannot be reached.',
+      error,
+    )
   }
 
   private cancelLater(account: Account, id: string): void {

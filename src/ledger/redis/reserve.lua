@@ -5,10 +5,11 @@
 -- arguments: id witness key organizationLimits keyLimits model input output cost floor life
 -- outcomes:
 --   granted admitted, four rates, life   (the same for a repeated call)
---   refused scope limit wait held, four rates, life   (wait -1: no waiting helps; held 1: requests that run hold what is missing)
+--   refused scope limit wait held all_held, four rates, life   (wait -1: waiting never helps; all_held is of all limits that refuse)
 --   emptied   (Redis has lost what it had in the life that the caller knows; nothing is done)
 --   ended   (settled, lost or cancelled before)
--- A rate is two numbers, what remains and the milliseconds until it is full: the organisation's requests and tokens, then the key's; -1 -1 without a limit.
+-- `held` is 1 if only what running requests hold stands in the way. A rate is two numbers, what remains and the milliseconds until it is full:
+-- the organisation's requests and tokens, then the key's; -1 -1 without a limit.
 
 local model = ARGV[6]
 local input, output, cost, floor_cost = amount(ARGV[7]), amount(ARGV[8]), amount(ARGV[9]), amount(ARGV[10])
@@ -42,12 +43,12 @@ end
 if reservation then return with_rates({ 'granted', reservation[ADMITTED] }) end
 
 -- Of all limits that refuse, the one that will do so longest; the first of equals.
-local longest, refused_scope, refused_limit = 0, nil, nil
+local longest, refused_scope, refused_limit, refused_held = 0, nil, nil, false
 local all_held = true
 local function refuse(s, limit, wait, held)
   all_held = all_held and held
   if wait <= longest then return end
-  longest, refused_scope, refused_limit = wait, s, limit
+  longest, refused_scope, refused_limit, refused_held = wait, s, limit, held
 end
 
 local function check_rate(s, i, used, wanted)
@@ -58,6 +59,20 @@ local function check_rate(s, i, used, wanted)
   refuse(s, i, wanted > limit and math.huge or (used + wanted - limit) * MINUTE_MS / limit, held)
 end
 
+local function check_spend(s, b, limit, renews)
+  local spent, held = scopes[s][BUDGETS[b] + SPENT], scopes[s][BUDGETS[b] + HELD]
+  if cost == 0 or has_room(scopes[s], BUDGETS[b], limit, cost) then return end
+  if cost > limit then
+    refuse(s, 3 + b, math.huge, false)
+  elseif cost > limit - spent then
+    -- A window that is over by a clock that is not trusted ends soon.
+    refuse(s, 3 + b, max(1, renews), false)
+  else
+    -- The larger the share of what is held that must come free, the longer the wait.
+    refuse(s, 3 + b, max(HELD_WAIT_MS_MIN, HELD_WAIT_MS_MAX * (cost - (limit - spent - held)) / held), true)
+  end
+end
+
 for s = 1, 2 do
   local scope = scopes[s]
   check_rate(s, 1, scope[REQUESTS], 1)
@@ -65,17 +80,12 @@ for s = 1, 2 do
   local places = limits[s][3]
   if places ~= NONE and scope[LIVE] + 1 > places then refuse(s, 3, places < 1 and math.huge or CONCURRENT_WAIT_MS, places >= 1) end
   local ends = { (scope[DAY] + 1) * DAY_MS, month_start_ms(scope[MONTH] + 1), math.huge }
-  for b = 1, 3 do
-    local limit = most(limits[s], b)
-    if cost > 0 and not has_room(scope, BUDGETS[b], limit, cost) then
-      refuse(s, 3 + b, cost > limit and math.huge or max(1, ends[b] - now), cost <= limit - scope[BUDGETS[b] + SPENT])
-    end
-  end
+  for b = 1, 3 do check_spend(s, b, most(limits[s], b), ends[b] - now) end
 end
 
 if refused_scope then
   local wait = longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest)))
-  return with_rates({ 'refused', refused_scope, refused_limit, wait, all_held and 1 or 0 })
+  return with_rates({ 'refused', refused_scope, refused_limit, wait, refused_held and 1 or 0, all_held and 1 or 0 })
 end
 
 -- Everything is checked; from here on everything is written.
@@ -89,5 +99,7 @@ save_scopes(key, scopes)
 save_reservation(id, {
   VERSION, IS_LIVE, now + LEASE_MS, now, key, model, input, tokens, cost, 0, 0, 0, floor_cost,
   scopes[1][DAY], scopes[1][MONTH], scopes[1][TOTAL], scopes[2][DAY], scopes[2][MONTH], scopes[2][TOTAL],
+  idled_before(scopes[1], limits[1], 1), idled_before(scopes[1], limits[1], 2),
+  idled_before(scopes[2], limits[2], 1), idled_before(scopes[2], limits[2], 2),
 })
 return with_rates({ 'granted', now })

@@ -229,8 +229,9 @@ describe('message_start and the end', () => {
   })
 })
 
-test('the sign of life is a ping, before the start too', () => {
+test('the sign of life is a ping once the stream has begun, a comment before', () => {
   const one = encoder()
+  expect(one.keepAlive).toBe(': keep-alive\n\n')
   const stream = one.keepAlive + one.encode(text('a')) + one.keepAlive + encodeAll([finish('stop'), end], one)
   expect(one.keepAlive).toBe('event: ping\ndata: {"type":"ping"}\n\n')
   expect(checkMessagesStream(stream).blocks).toHaveLength(1)

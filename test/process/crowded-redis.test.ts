@@ -1,0 +1,91 @@
+/** Many requests at once over a healthy Redis, on a machine that is busy: whoever has room is served, everybody else hears of the limit. */
+
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { ask, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
+import { json } from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+
+setDefaultTimeout(120_000)
+
+/** Only output has a price, and each answer is as long as its limit: what a request holds is what it costs, ten cents. */
+const PRICE = { input: 0, output: 10_000 }
+const OUTPUT = 10
+const BODY = JSON.stringify({
+  id: 'chatcmpl-up',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hello.' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 9, completion_tokens: OUTPUT, total_tokens: 9 + OUTPUT },
+})
+
+function start(upstream: Upstream, redis: RedisServer, workers: number): Promise<Gateway> {
+  return Gateway.start({
+    providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
+    models: { m: { targets: [{ provider: 'up', model: 'm' }], price: PRICE, max_output_tokens: OUTPUT } },
+    config: {
+      organizations: [{ id: 'acme', limits: { spend: { total: 10 } }, keys: [{ id: 'k', key: KEY }] }],
+      ledger: { redis: redis.url },
+      workers,
+    },
+  })
+}
+
+/** As much as an agent sends: reading so many of them keeps a worker busy for longer than a reply of Redis may take. */
+const TEXT = 'The quick brown fox jumps over the lazy dog. '.repeat(5000)
+
+/** A process that does nothing but keep one core busy. */
+function burner(): AsyncDisposable {
+  const child = Bun.spawn([process.execPath, '-e', 'for (;;) {}'], { stdio: ['ignore', 'ignore', 'ignore'] })
+  return {
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await child.exited
+    },
+  }
+}
+
+/** Stops a gateway and its workers again and again, as a machine does that has more to do than cores: each time for longer than Redis may take. */
+async function starve(gateways: readonly Gateway[], times: number): Promise<void> {
+  const tell = (signal: NodeJS.Signals) => {
+    for (const { pid } of gateways) process.kill(-pid, signal)
+  }
+  for (let i = 0; i < times; i++) {
+    tell('SIGSTOP')
+    await Bun.sleep(STOPPED_MS)
+    tell('SIGCONT')
+    await Bun.sleep(RUNNING_MS)
+  }
+}
+
+const STOPPED_MS = 300
+const RUNNING_MS = 15
+
+test.each([
+  ['one core kept busy', 1, false],
+  ['one core kept busy', 2, false],
+  ['stopped by their machine again and again', 1, true],
+  ['stopped by their machine again and again', 2, true],
+])(
+  '300 requests at once over two nodes, %s, of %i workers: 100 fit the budget and are answered, 200 are refused by it',
+  async (_, workers, starved) => {
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    upstream.on('m', json(200, BODY))
+    await using one = await start(upstream, redis, workers)
+    await using two = await start(upstream, redis, workers)
+    await using _busy = burner()
+    const body = { model: 'm', max_tokens: OUTPUT, messages: [{ role: 'user', content: TEXT }] }
+    const asked = Array.from({ length: 300 }, (_, i) =>
+      ask((i % 2 === 0 ? one : two).port, requestBytes('/v1/chat/completions', { key: KEY, body })),
+    )
+    if (starved) await starve([one, two], 10)
+    const answers = await Promise.all(asked)
+    const statuses = new Map<number, number>()
+    for (const { status } of answers) statuses.set(status, (statuses.get(status) ?? 0) + 1)
+    expect(Object.fromEntries(statuses)).toEqual({ 200: 100, 429: 200 })
+    expect(upstream.calls.length).toBe(100)
+  },
+)
