@@ -42,10 +42,10 @@ export class Tally {
         this.output.addText(event.text)
         return this.checkEnd(1)
       case 'tool-start':
-        this.output.addText(event.name)
+        this.output.addName(event.name)
         return this.checkEnd(1)
       case 'tool-delta':
-        this.output.addText(event.json)
+        this.output.addArguments(event.index, event.json)
         return this.checkEnd(1)
       case 'usage':
         this.reported = mergeUsage(this.reported, event.usage)
@@ -60,7 +60,7 @@ export class Tally {
 
   /** Texts that were copied, as the insides of JSON strings. Throws as `add` does. */
   addInsides(insides: readonly string[]): void {
-    for (const inside of insides) this.output.addInside(inside)
+    this.output.addInsides(insides)
     this.checkEnd(insides.length)
   }
 
