@@ -10,8 +10,8 @@ import type { UsageFigures, UsagePlace, UsageQuery, UsageRow } from './usage-log
 /** How what a request cost became known: the last word on an id counts; earlier ones stay in the trail. */
 export type EndKind = 'settled' | 'late' | 'direct' | 'lost' | 'cancelled' | 'withdrawn'
 
-/** How long single requests are kept; their sums by day are kept for good. */
-const ROWS_KEPT_MS = 90 * 86_400_000
+/** How long single requests are kept unless `audit.keep_days` says otherwise; their sums are kept for good. */
+export const ROWS_KEPT_MS = 90 * 86_400_000
 /** Up to 200 commits a second may come and go for ever; there are 50. */
 const DROP_EVERY_MS = 500
 const DROPPED_AT_ONCE = 100
@@ -149,7 +149,11 @@ export class LogWriter {
   private readonly dropBatches
   private droppedMs = 0
 
-  constructor(database: Database) {
+  /** `keepMs`: how long single requests are kept. */
+  constructor(
+    database: Database,
+    private readonly keepMs: number,
+  ) {
     this.putBatch = database.query('INSERT INTO request_batch (ended_ms, rows) VALUES (?, ?)')
     this.addUsage = database.query(
       `INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -191,7 +195,7 @@ export class LogWriter {
   dropOld(now: number): void {
     if (now - this.droppedMs < DROP_EVERY_MS) return
     this.droppedMs = now
-    this.dropBatches.run(now - ROWS_KEPT_MS, DROPPED_AT_ONCE)
+    this.dropBatches.run(now - this.keepMs, DROPPED_AT_ONCE)
   }
 }
 

@@ -10,7 +10,7 @@ import { openDatabase, type Schema } from './database.ts'
 import { type Entry, usageRowOf } from './entry.ts'
 import { GroupCommit } from './group-commit.ts'
 import { type KnownLife, LIFE_SQL, LifeRows } from './life-rows.ts'
-import { LOG_SQL, LogWriter, RowBatch, settledRow } from './log-rows.ts'
+import { LOG_SQL, LogWriter, ROWS_KEPT_MS, RowBatch, settledRow } from './log-rows.ts'
 import type { UsageRow } from './usage-log.ts'
 import { UsageSums } from './usage-sums.ts'
 
@@ -120,14 +120,15 @@ export class Outbox implements SettlementLog {
   /** What was taken long ago goes with the next commit. */
   private forgets = false
 
-  /** Throws `LedgerFileError`. */
+  /** `keepMs`: how long single requests are kept. Throws `LedgerFileError`. */
   constructor(
     directory: string,
     private readonly now: () => number = Date.now,
+    keepMs = ROWS_KEPT_MS,
   ) {
     const path = join(directory, OUTBOX_FILE)
     this.database = openDatabase(path, OUTBOX_SCHEMA)
-    this.writer = new LogWriter(this.database)
+    this.writer = new LogWriter(this.database, keepMs)
     this.lives = new LifeRows(this.database)
     this.statements = prepare(this.database)
     const gathered = {

@@ -21,13 +21,22 @@ export interface LedgerPlace {
   readonly ledger: { readonly kind: 'embedded' } | { readonly kind: 'redis'; readonly redis: RedisPlace }
   readonly ledgerUnreachable: WhenUnreachable
   readonly dataDir: string
+  /** 90 days unless set. */
+  readonly audit?: { readonly keepDays: number } | undefined
+}
+
+const DAY_MS = 86_400_000
+
+function keepMsOf({ audit }: LedgerPlace): number {
+  return (audit?.keepDays ?? 90) * DAY_MS
 }
 
 /** For a gateway. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator. */
-export async function openLedger({ ledger, ledgerUnreachable, dataDir }: LedgerPlace): Promise<Ledger> {
-  if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir))
+export async function openLedger(place: LedgerPlace): Promise<Ledger> {
+  const { ledger, ledgerUnreachable, dataDir } = place
+  if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir, undefined, keepMsOf(place)))
   const { RedisLedger } = await import('../ledger/redis/ledger.ts')
-  return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable)
+  return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable, keepMsOf(place))
 }
 
 /** How long a start waits for a process that is about to end: what it runs is cut, and that takes 2 s at most. */
@@ -81,10 +90,14 @@ export async function watchedKeyStore({ ledger, dataDir }: LedgerPlace): Promise
 }
 
 /** For one worker of a machine: the embedded ledger needs none. What is returned ends it. */
-export async function beginUpkeep({ ledger }: LedgerPlace, options: UpkeepOptions): Promise<() => void> {
+export async function beginUpkeep(
+  place: LedgerPlace,
+  options: Omit<UpkeepOptions, 'keepAuditMs'>,
+): Promise<() => void> {
+  const { ledger } = place
   if (ledger.kind === 'embedded') return () => {}
   const { Upkeep } = await import('../ledger/redis/upkeep.ts')
-  const upkeep = Upkeep.begin(ledger.redis, options)
+  const upkeep = Upkeep.begin(ledger.redis, { ...options, keepAuditMs: keepMsOf(place) })
   return () => upkeep.close()
 }
 

@@ -182,6 +182,7 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
       explainRoute: config.listen.explainHeader,
       report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
       alarm: (message, fields) => logger.error(fields, message),
+      warn: (event, message, fields) => logger.warn({ event, ...fields }, message),
       isRevoked: (key) => keys.isRevoked(key),
     },
   }

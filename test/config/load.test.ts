@@ -54,6 +54,7 @@ describe('defaults', () => {
       ownedBy: 'weir',
       ledger: { kind: 'embedded' },
       ledgerUnreachable: 'refuse',
+      audit: { keepDays: 90 },
       responses: { rememberItemsSeconds: 3600 },
       compatibility: { toolResultImages: 'refuse' },
       compaction: {},

@@ -33,7 +33,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'odd key on one line',
     '',
     '"a b\\nc": 1',
-    '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, owned_by, ledger, ledger_unreachable, responses, compatibility, compaction, providers, models, auto, routing, organizations',
+    '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, owned_by, ledger, ledger_unreachable, audit, responses, compatibility, compaction, providers, models, auto, routing, organizations',
   ],
   ['word for number', '', 'drain_seconds: soon', 'drain_seconds: must be a whole number'],
   ['fraction for whole number', '', 'drain_seconds: 1.5', 'drain_seconds: must be a whole number'],
@@ -259,8 +259,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'bedrock',
     ANTHROPIC,
     `${ANTHROPIC}\n  aws: { dialect: bedrock, region: eu-west-1 }`,
-    'providers.aws.access_key_id: is missing; dialect bedrock needs it',
-    'providers.aws.secret_access_key: is missing; dialect bedrock needs it',
+    'providers.aws: has no credential; dialect bedrock needs api_key, or access_key_id and secret_access_key',
   ],
   [
     'field of another dialect',

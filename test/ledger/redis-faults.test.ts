@@ -18,7 +18,7 @@ import { failureOf, totals, until } from './seen.ts'
 
 /** What a user of Redis needs to be allowed for the ledger. */
 const RIGHTS =
-  '+evalsha +eval +time +hget +hmget +hset +hdel +hlen +zadd +zrem +zrangebyscore +xadd +xrange +sadd +smembers +hscan +hsetnx +hvals +incr +get +set +info +ping +client +cluster'
+  '+evalsha +eval +time +hget +hmget +hset +hdel +hlen +zadd +zrem +zrangebyscore +xadd +xrange +xlen +xtrim +memory|usage +sadd +smembers +hscan +hsetnx +hvals +incr +get +set +info +ping +client +cluster'
 const open: { close(): Promise<void> }[] = []
 const directories: string[] = []
 
@@ -221,7 +221,7 @@ test('these rights are enough', async () => {
   const looked = Promise.withResolvers<void>()
   const [watched, alarmed] = [{ kind: 'single', url } as const, () => {}]
   const told = { looked: () => looked.resolve(), alarmed, denied: looked.reject }
-  const upkeep = Upkeep.begin(watched, { isConfigured: () => false, ...told })
+  const upkeep = Upkeep.begin(watched, { isConfigured: () => false, keepAuditMs: 1e9, ...told })
   await looked.promise
   await Promise.all([keys.close(), usage.close()])
   shelf.close()

@@ -36,6 +36,7 @@ function upkeepOf(server: RedisServer, configured: readonly string[] = []) {
     looked: (sizes) => looked.push(sizes),
     alarmed: (size) => alarms.push(size),
     denied: () => {},
+    keepAuditMs: 1e9,
   })
   open.push(upkeep)
   return { upkeep, looked, alarms }
@@ -65,7 +66,8 @@ test('a server that does not let it look is told of', async () => {
   const denied = Promise.withResolvers<string>()
   const place = { kind: 'single', url: server.socket } as const
   const none = () => {}
-  open.push(Upkeep.begin(place, { isConfigured: () => false, looked: none, alarmed: none, denied: denied.resolve }))
+  const told = { looked: none, alarmed: none, denied: denied.resolve }
+  open.push(Upkeep.begin(place, { isConfigured: () => false, keepAuditMs: 1e9, ...told }))
   expect(await denied.promise).toContain('hlen')
 })
 

@@ -90,8 +90,13 @@ export class RedisLedger implements Ledger {
    * Opens the outbox of a directory and connects. Begins without Redis where it does not answer yet. Throws `RedisUnfitError` where it
    * answers and cannot be used, `LedgerFileError` where the outbox cannot.
    */
-  static async open(place: RedisPlace, directory: string, unreachable: WhenUnreachable): Promise<RedisLedger> {
-    const outbox = new Outbox(directory)
+  static async open(
+    place: RedisPlace,
+    directory: string,
+    unreachable: WhenUnreachable,
+    keepMs?: number,
+  ): Promise<RedisLedger> {
+    const outbox = new Outbox(directory, Date.now, keepMs)
     const lives = new Lives()
     const link = new RedisLink(place, lives)
     try {
