@@ -8,7 +8,7 @@ import { hashOf, isHash } from './hash.ts'
 import { type Path, pathText } from './problems.ts'
 import type { File } from './schema.ts'
 import { instant } from './time.ts'
-import { isWellKnown, PLACEHOLDER_HASH } from './well-known.ts'
+import { isHashOfWellKnown, isWellKnown, PLACEHOLDER_HASH } from './well-known.ts'
 
 /** Hashes a key that is in a variable. */
 const HASHING = 'printf %s "$KEY" | sha256sum'
@@ -80,7 +80,7 @@ function checkSecret({ problems }: Check, seen: Map<string, string>, key: Key, p
     problems.add([...path, field], `is the placeholder of the example; put there what this prints: ${HASHING}`)
     return
   }
-  if (isWellKnown(hash)) {
+  if (key.key === undefined ? isHashOfWellKnown(hash) : isWellKnown(key.key)) {
     const what = plain ? 'is a well-known word' : 'is the SHA-256 of a well-known word, or of nothing'
     problems.add([...path, field], `${what}; anybody may guess it. Make a key: openssl rand -hex 24`)
     return
