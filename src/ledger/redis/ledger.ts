@@ -69,6 +69,7 @@ export class RedisLedger implements Ledger {
   /** Why the last beat failed; undefined where it did not. */
   private trouble: string | undefined
   private working: Promise<void> | undefined
+  private asking: Promise<boolean> | undefined
   private closed = false
 
   constructor(
@@ -188,11 +189,25 @@ export class RedisLedger implements Ledger {
     const full = this.outbox.uncommitted > PENDING_MOST
     const doubt =
       givenUp > 0 ? `${givenUp} settlements may or may not have been charged; they are in the outbox.` : undefined
+    const { isReady } = this.link
     return {
-      ready: !full && (this.unreachable === 'allow' || this.link.isReady),
+      ready: !full && (this.unreachable === 'allow' || isReady),
+      up: !full && isReady,
       complaint: this.outbox.complaint ?? this.link.complaint ?? this.trouble ?? unread ?? doubt,
       pending: pending + this.outbox.uncommitted,
     }
+  }
+
+  async askHealth(): Promise<LedgerHealth> {
+    // Whoever asks meanwhile waits for the same answer.
+    this.asking ??= this.link.answers().finally(() => {
+      this.asking = undefined
+    })
+    const answers = await this.asking
+    const health = this.health()
+    if (answers) return health
+    const complaint = health.complaint ?? 'Redis does not answer a PING.'
+    return { ...health, ready: health.ready && this.unreachable === 'allow', up: false, complaint }
   }
 
   /** A file that cannot be read now is something to tell of, not to die of. */
