@@ -233,6 +233,8 @@ function reason(key: Key, verdict: Access): string {
       return `the models of key "${key.id}" do not include it`
     case 'price':
       return 'it has no price and a spend limit applies'
+    case 'output limit':
+      return 'it has no max_output_tokens and a strict spend limit applies'
   }
 }
 
