@@ -14,7 +14,6 @@ import { dieOnUncaught, type Log, openLog } from './log.ts'
 import type { Address, News } from './messages.ts'
 import { Probes } from './probes.ts'
 import { needsRestart, swap } from './reload.ts'
-import { ignoreSignals } from './signals.ts'
 import { remaining, targetsOf } from './targets.ts'
 
 /** A worker that dies so often before it accepts will not do better the next time. */
@@ -217,7 +216,6 @@ class Supervisor {
   }
 
   private onSignals(): void {
-    ignoreSignals()
     process.on('SIGTERM', () => this.end('SIGTERM'))
     process.on('SIGINT', () => this.end('SIGINT'))
     process.on('SIGHUP', () => void this.reload())

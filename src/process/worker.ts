@@ -14,7 +14,6 @@ import { dieOnUncaught, type Log, openLog } from './log.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
 import { Service, UnusableConfiguration } from './parts.ts'
 import { Claims } from './probes.ts'
-import { ignoreSignals } from './signals.ts'
 
 /** Never: the edge counts while it reads, and Bun's own 413 has no body and none of our headers (decisions.md 1). */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
@@ -71,7 +70,6 @@ class Worker {
     })
     process.on('SIGINT', () => {})
     process.on('SIGHUP', () => {})
-    ignoreSignals()
   }
 
   /** Nothing here waits, so that no message overtakes an earlier one; only the answers to `status` and `prepare` come later. */
