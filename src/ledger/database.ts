@@ -31,6 +31,8 @@ export interface Schema {
   readonly upgrades?: Readonly<Record<number, string>>
   /** Tables that are read whole at every start, however large the file. */
   readonly checked: readonly string[]
+  /** What files of this version may lack, because it came later: statements that change nothing the second time. */
+  readonly additions?: string
 }
 
 /**
@@ -63,6 +65,7 @@ export function openReadOnly(path: string, schema: Schema): Database | undefined
         database.close()
         return undefined
       }
+      if (schema.additions !== undefined) database.run(schema.additions)
       database.run('PRAGMA query_only = true')
       return database
     })
@@ -109,12 +112,17 @@ function prepare(database: Database, path: string, schema: Schema): void {
   // 16 MB. A checkpoint waits for the disk, 5 ms and more, and the process with it: at a thousand requests a second every 6 s, not every 1.5.
   database.run('PRAGMA wal_autocheckpoint = 4000')
   database.run('PRAGMA foreign_keys = OFF')
-  if (checkVersion(database, path, schema)) return
+  const { additions } = schema
+  if (checkVersion(database, path, schema)) {
+    if (additions !== undefined) database.run(additions)
+    return
+  }
   const make = database.transaction(() => {
     // Workers that start together open the same new file: whoever gets the lock second finds it made.
     const version = versionOf(database)
     if (version === schema.version) return
     database.run(schema.upgrades?.[version] ?? schema.sql)
+    if (additions !== undefined) database.run(additions)
     database.run(`PRAGMA user_version = ${schema.version}`)
   })
   make.immediate()

@@ -69,6 +69,10 @@ class Supervisor {
   private readonly probes = new Probes(this.health)
   /** Of the largest organisation, in Redis; undefined until somebody has looked. */
   private fields: number | undefined
+  /** The workers that find the ledger down. */
+  private readonly withoutLedger = new Set<Child>()
+  /** The answer that everybody who asks now waits for. */
+  private asking: Promise<readonly string[]> | undefined
   private accepting = false
   private ending = false
   private reloading = false
@@ -191,9 +195,16 @@ class Supervisor {
       onFields: (fields) => {
         this.fields = fields
       },
+      onLedger: (up) => {
+        if (up) this.withoutLedger.delete(child)
+        else this.withoutLedger.add(child)
+      },
       onNews: (news) => this.spread(child, news),
       onClaim: (target) => this.probes.grant(child.worker, target),
-      onGone: () => this.probes.gone(child.worker),
+      onGone: () => {
+        this.probes.gone(child.worker)
+        this.withoutLedger.delete(child)
+      },
     })
     this.children.push(child)
     child.spawn()
@@ -274,6 +285,7 @@ class Supervisor {
         configured: this.children.length,
         ready: this.children.filter(({ state }) => state === 'ready').length,
       },
+      ledgerUp: this.withoutLedger.size === 0,
       ledgerFields: this.fields,
     }
   }
@@ -281,6 +293,11 @@ class Supervisor {
   private async reasons(): Promise<readonly string[]> {
     if (this.ending) return ['draining']
     if (!this.accepting) return ['starting']
-    return (await Promise.all(this.children.map((child) => child.status()))).flat()
+    this.asking ??= Promise.all(this.children.map((child) => child.status()))
+      .then((reasons) => reasons.flat())
+      .finally(() => {
+        this.asking = undefined
+      })
+    return await this.asking
   }
 }

@@ -72,6 +72,7 @@ export class RedisLedger implements Ledger {
   private trouble: string | undefined
   private working: Promise<void> | undefined
   private comparing: Promise<void> | undefined
+  private asking: Promise<boolean> | undefined
   private closed = false
 
   constructor(
@@ -190,11 +191,25 @@ export class RedisLedger implements Ledger {
   health(): LedgerHealth {
     const { pending, unread } = this.counted()
     const full = this.outbox.uncommitted > PENDING_MOST
+    const { isReady } = this.link
     return {
-      ready: !full && (this.unreachable === 'allow' || this.link.isReady),
+      ready: !full && (this.unreachable === 'allow' || isReady),
+      up: !full && isReady,
       complaint: this.outbox.complaint ?? this.link.complaint ?? this.trouble ?? unread,
       pending: pending + this.outbox.uncommitted,
     }
+  }
+
+  async askHealth(): Promise<LedgerHealth> {
+    // Whoever asks meanwhile waits for the same answer.
+    this.asking ??= this.link.answers().finally(() => {
+      this.asking = undefined
+    })
+    const answers = await this.asking
+    const health = this.health()
+    if (answers) return health
+    const complaint = health.complaint ?? 'Redis does not answer a PING.'
+    return { ...health, ready: health.ready && this.unreachable === 'allow', up: false, complaint }
   }
 
   /** A file that cannot be read now is something to tell of, not to die of. */

@@ -8,6 +8,7 @@ import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
 import { Breaker } from './breaker.ts'
 import { connect, denialOf, inspect, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
 import { Lives, type RecoverableBook } from './lives.ts'
+import { LoopDeadline } from './loop-deadline.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
 export interface Link {
@@ -26,6 +27,8 @@ export interface Link {
   readonly lostMs: number
   /** Asks whether the server answers again. */
   probe(): Promise<boolean>
+  /** Asks whether the server answers now; decides nothing. */
+  answers(): Promise<boolean>
   /** Calls a listener each time that a connection was made, or a part of a cluster came back or moved. */
   onReady(listener: () => void): void
   /** Notes an organisation for those who read over all. */
@@ -37,6 +40,8 @@ export interface Link {
 const START_WAIT_MS = 500
 /** … for so long before it begins without. */
 const START_LOOK_MS = 500
+/** How long a PING may take, whatever `timeout_ms` allows a command: whoever asks for readiness does not wait long. */
+const PING_MS = 250
 /** An organisation whose keys are looked at to see whether we may. */
 const PROBED = 'weir'
 
@@ -44,6 +49,7 @@ export class RedisLink implements Link {
   readonly book: RedisBook
   readonly lives = new Lives()
   readonly breaker = new Breaker()
+  private readonly pings = new LoopDeadline(PING_MS)
   private readonly admission: Redis | Cluster
   private readonly other: Redis | Cluster
   /** What makes the server unusable though it answers; it is looked at again at each connection. */
@@ -130,6 +136,26 @@ export class RedisLink implements Link {
       this.breaker.failed()
       return false
     }
+  }
+
+  async answers(): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    let isSettled = false
+    const settle = (answers: boolean) => {
+      isSettled = true
+      resolve(answers)
+    }
+    Promise.all([this.admission.ping(), this.other.ping()]).then(
+      () => settle(true),
+      () => settle(false),
+    )
+    this.pings.watch({
+      get isSettled() {
+        return isSettled
+      },
+      expire: () => settle(false),
+    })
+    return await promise
   }
 
   get complaint(): string | undefined {

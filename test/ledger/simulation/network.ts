@@ -68,6 +68,10 @@ export class SimulatedLink implements Link {
     }
   }
 
+  async answers(): Promise<boolean> {
+    return this.isConnected
+  }
+
   onReady(listener: () => void): void {
     this.listener = listener
   }
