@@ -41,6 +41,7 @@ export function build(file: File, { cores, env }: { readonly cores: number; read
     ownedBy: file.owned_by ?? 'weir',
     ledger: ledgerOf(file.ledger),
     ledgerUnreachable: file.ledger_unreachable ?? 'refuse',
+    audit: { keepDays: file.audit?.keep_days ?? 90 },
     responses: { rememberItemsSeconds: file.responses?.remember_items_seconds ?? 3600 },
     compatibility: { toolResultImages: file.compatibility?.tool_result_images ?? 'refuse' },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },

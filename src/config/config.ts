@@ -23,6 +23,7 @@ export interface Config {
   readonly ownedBy: string
   readonly ledger: LedgerConfig
   readonly ledgerUnreachable: 'refuse' | 'allow'
+  readonly audit: { readonly keepDays: number }
   /** 0 = nothing is remembered. */
   readonly responses: { readonly rememberItemsSeconds: number }
   readonly compatibility: { readonly toolResultImages: 'refuse' | 'pass' }

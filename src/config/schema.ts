@@ -157,6 +157,21 @@ export const schema = object(
     ledger_unreachable: optional(
       oneOf(['refuse', 'allow'], 'Without a ledger: refuse (503), or allow and settle on recovery', 'refuse'),
     ),
+    audit: optional(
+      object(
+        {
+          keep_days: optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: 3650,
+              description: 'How long single requests are kept; their sums are kept for good',
+              default: 90,
+            }),
+          ),
+        },
+        { description: 'The audit trail, in the embedded ledger, in Redis and in the outbox' },
+      ),
+    ),
     responses: optional(
       object(
         {

@@ -60,6 +60,7 @@ export class Fold {
         this.ended = true
         return
       case 'start':
+      case 'reasoning':
         return
     }
   }

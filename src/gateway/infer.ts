@@ -1,7 +1,7 @@
 /** One request, top to bottom: resolve, hold, ask, answer, settle. */
 
-import { fit, needsOf, outputLimit } from '../catalog/capability.ts'
-import { AUTO, type Key, type Model, type Ttl } from '../catalog/catalog.ts'
+import { fit, needsOf, outputLimit, strictOutputLimit } from '../catalog/capability.ts'
+import { AUTO, isStrict, type Key, type Model, type Ttl } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
@@ -70,6 +70,7 @@ export function infer(gateway: Gateway, order: Order): Promise<Answer> {
 class Walk {
   private readonly dueMs: number
   private readonly inputTokens: number
+  private readonly isStrict: boolean
   /** For how long the request asks a provider to cache what it sends, at the most. */
   private cached: Ttl | undefined
   /** The call that is under way: what is charged where the caller leaves. */
@@ -84,6 +85,7 @@ class Walk {
     private readonly order: Order,
   ) {
     this.inputTokens = estimateInput(order.exchange.request)
+    this.isStrict = isStrict(order.key)
     this.dueMs = performance.now() + gateway.routing.totalTimeoutMs
     this.conversation = new Conversation(order.key.organization.id, order.exchange.request)
     this.route = gateway.explainRoute ? new Route() : undefined
@@ -125,9 +127,16 @@ class Walk {
       const { request } = this.order.exchange
       const isFallback = model !== this.resolution.candidates[0]?.model
       const lenient = isFallback && request.cacheStrict ? { ...request, cacheStrict: false } : request
-      this.fit = { model, request: fit(lenient, model) }
+      const limited = this.isStrict ? { ...lenient, maxOutputTokens: this.outputLimit(model) } : lenient
+      this.fit = { model, request: fit(limited, model) }
     }
     return this.fit.request
+  }
+
+  /** What is held under a strict limit is what the provider is told: it must not write more by its own default. */
+  private outputLimit(model: Model): number | undefined {
+    const { request } = this.order.exchange
+    return this.isStrict ? strictOutputLimit(model, request, this.inputTokens) : outputLimit(model, request)
   }
 
   private hold(model: Model): Promise<Held> {
@@ -137,11 +146,9 @@ class Walk {
   }
 
   private quote(model: Model): Quote {
-    const { key, exchange } = this.order
-    const maxOutputTokens = outputLimit(model, exchange.request) ?? model.maxOutputTokens
-    const strict = key.limits.spend?.strict === true || key.organization.limits.spend?.strict === true
-    const atOnce = strict && maxOutputTokens !== undefined
-    const cached = strict && model.promptCache.explicit ? this.cached : undefined
+    const maxOutputTokens = this.outputLimit(model) ?? model.maxOutputTokens
+    const atOnce = this.isStrict && maxOutputTokens !== undefined
+    const cached = this.isStrict && model.promptCache.explicit ? this.cached : undefined
     return { model: model.name, inputTokens: this.inputTokens, maxOutputTokens, price: model.price, atOnce, cached }
   }
 

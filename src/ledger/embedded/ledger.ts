@@ -27,12 +27,12 @@ export class EmbeddedLedger implements Ledger {
 
   /**
    * Opens the ledger of a directory. What the last process still held is lost with it: it is charged the greater of its progress and its
-   * floor, at once. Throws `LedgerFileError` where another process has the directory, or the file cannot be used.
+   * floor, at once. `keepMs`: how long single requests are kept. Throws `LedgerFileError` where another process has the directory, or the file cannot be used.
    */
-  static open(directory: string, clock: Clock = new SteadyClock()): EmbeddedLedger {
+  static open(directory: string, clock: Clock = new SteadyClock(), keepMs?: number): EmbeddedLedger {
     const lock = lockDirectory(directory)
     try {
-      const journal = new Journal(directory, () => clock.now())
+      const journal = new Journal(directory, () => clock.now(), keepMs)
       const book = new MemoryBook(clock, journal, { ...TERMS, endedMs: 0 })
       const { scopes, live } = journal.load()
       book.restore(scopes, live)
@@ -73,7 +73,13 @@ export class EmbeddedLedger implements Ledger {
 
   health(): LedgerHealth {
     const { pending, complaint } = this.journal
-    return { ready: pending <= PENDING_MOST, complaint, pending }
+    const up = pending <= PENDING_MOST
+    return { ready: up, up, complaint, pending }
+  }
+
+  /** The store is in this process: what is known is what is so now. */
+  async askHealth(): Promise<LedgerHealth> {
+    return this.health()
   }
 
   async close(): Promise<void> {

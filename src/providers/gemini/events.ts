@@ -1,4 +1,4 @@
-/** Gemini's chunks → canonical events (wire.md E4). Calls come whole, a call does not change the finish reason, thoughts are dropped. */
+/** Gemini's chunks → canonical events (wire.md E4). Calls come whole, a call does not change the finish reason, thoughts are told apart. */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'
@@ -62,7 +62,7 @@ export class GeminiDecoder implements StreamDecoder {
     const call = part['functionCall']
     if (isObject(call)) this.call(call, part['thoughtSignature'], events)
     const text = stringOf(part['text']) ?? ''
-    if (text !== '' && part['thought'] !== true) events.push({ type: 'text', text })
+    if (text !== '') events.push({ type: part['thought'] === true ? 'reasoning' : 'text', text })
   }
 
   /** A call with a signature gets an id of ours: the signature is found again under it, by nobody but who was given it. */

@@ -84,6 +84,8 @@ export class OpenaiDecoder implements StreamDecoder {
   }
 
   private delta(delta: JsonObject, logprobs: JsonObject | undefined, events: StreamEvent[]): void {
+    const thought = thoughtOf(delta)
+    if (thought !== '') events.push({ type: 'reasoning', text: thought })
     const text = textOf(delta['content'])
     if (text !== '' || logprobs !== undefined) {
       events.push(logprobs === undefined ? { type: 'text', text } : { type: 'text', text, logprobs })
@@ -166,6 +168,14 @@ function textOf(content: JsonValue | undefined): string {
   return content
     .map((part) => (isObject(part) && part['type'] === 'text' ? (stringOf(part['text']) ?? '') : ''))
     .join('')
+}
+
+/** What the model thinks: DeepSeek, SGLang and vLLM call it `reasoning_content`, OpenRouter, Groq and newer vLLM `reasoning`; Mistral sends parts. */
+function thoughtOf(delta: JsonObject): string {
+  const thought = stringOf(delta['reasoning_content']) || stringOf(delta['reasoning'])
+  if (thought) return thought
+  const parts = isArray(delta['content']) ? delta['content'].filter(isObject) : []
+  return parts.map((part) => (part['type'] === 'thinking' ? textOf(part['thinking']) : '')).join('')
 }
 
 /** The calls of a whole message are told apart by their place. */
