@@ -5,9 +5,10 @@
 
 import type { AuditLog } from '../ledger/audit-log.ts'
 import { LedgerFileError, LedgerInUseError } from '../ledger/database.ts'
-import { EmbeddedKeyStore } from '../ledger/embedded/keys.ts'
+import { EmbeddedKeys, openEmbeddedKeys } from '../ledger/embedded/keys.ts'
 import { EmbeddedLedger } from '../ledger/embedded/ledger.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/readings.ts'
+import { type FollowerOptions, KeyFollower } from '../ledger/key-follower.ts'
 import type { KeyStore } from '../ledger/key-store.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { RedisPlace } from '../ledger/redis/connect.ts'
@@ -77,16 +78,16 @@ export async function openStandings({ ledger, dataDir }: LedgerPlace): Promise<S
 
 /** For `weir keys`, whether or not a gateway runs. Throws as `openLedger`. */
 export async function openKeyStore({ ledger, dataDir }: LedgerPlace): Promise<KeyStore> {
-  if (ledger.kind === 'embedded') return new EmbeddedKeyStore(dataDir)
-  const { RedisKeyStore } = await import('../ledger/redis/keys.ts')
-  return RedisKeyStore.open(ledger.redis)
+  if (ledger.kind === 'embedded') return openEmbeddedKeys(dataDir)
+  const { openRedisKeys } = await import('../ledger/redis/keys.ts')
+  return openRedisKeys(ledger.redis)
 }
 
-/** For a gateway, which watches it: does not wait for Redis. */
-export async function watchedKeyStore({ ledger, dataDir }: LedgerPlace): Promise<KeyStore> {
-  if (ledger.kind === 'embedded') return new EmbeddedKeyStore(dataDir)
-  const { RedisKeyStore } = await import('../ledger/redis/keys.ts')
-  return RedisKeyStore.begin(ledger.redis)
+/** For a gateway: knows every key of the store once it was started. Does not wait for Redis. */
+export async function keyFollower({ ledger, dataDir }: LedgerPlace, options: FollowerOptions): Promise<KeyFollower> {
+  if (ledger.kind === 'embedded') return new KeyFollower(new EmbeddedKeys(dataDir), options)
+  const { beginRedisKeys } = await import('../ledger/redis/keys.ts')
+  return new KeyFollower(beginRedisKeys(ledger.redis), options)
 }
 
 /** For one worker of a machine: the embedded ledger needs none. What is returned ends it. */

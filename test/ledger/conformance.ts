@@ -294,7 +294,7 @@ export function conformance(installation: Installation): void {
       const reservation = await ledger.reserve(accountOf(), holdOf(1))
       await ledger.settle(reservation, settlementOf(1))
       for (let i = 0; i < 100 && ledger.health().pending > 0; i++) await Bun.sleep(10)
-      expect(ledger.health()).toEqual({ ready: true, complaint: undefined, pending: 0 })
+      expect(ledger.health()).toEqual({ ready: true, up: true, complaint: undefined, pending: 0 })
     })
   })
 }

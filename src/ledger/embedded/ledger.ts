@@ -73,7 +73,13 @@ export class EmbeddedLedger implements Ledger {
 
   health(): LedgerHealth {
     const { pending, complaint } = this.journal
-    return { ready: pending <= PENDING_MOST, complaint, pending }
+    const up = pending <= PENDING_MOST
+    return { ready: up, up, complaint, pending }
+  }
+
+  /** The store is in this process: what is known is what is so now. */
+  async askHealth(): Promise<LedgerHealth> {
+    return this.health()
   }
 
   async close(): Promise<void> {

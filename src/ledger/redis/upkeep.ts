@@ -3,7 +3,7 @@
  * is none of its business: what an organisation has spent stays, and so does every key that may still be used.
  */
 
-import type { KeyRecord } from '../key-store.ts'
+import type { KeyRecord } from '../key-record.ts'
 import { AuditRetention } from './audit-retention.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
 import { connect, denialOf, isRefusal, type RedisPlace } from './connect.ts'
