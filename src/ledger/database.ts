@@ -27,6 +27,8 @@ export interface Schema {
   /** Stored in the file; another one is refused. */
   readonly version: number
   readonly sql: string
+  /** What makes this format of an older one, in one transaction, by the older one's version. */
+  readonly upgrades?: Readonly<Record<number, string>>
   /** Tables that are read whole at every start, however large the file. */
   readonly checked: readonly string[]
   /** What files of this version may lack, because it came later: statements that change nothing the second time. */
@@ -117,8 +119,9 @@ function prepare(database: Database, path: string, schema: Schema): void {
   }
   const make = database.transaction(() => {
     // Workers that start together open the same new file: whoever gets the lock second finds it made.
-    if (checkVersion(database, path, schema)) return
-    database.run(schema.sql)
+    const version = versionOf(database)
+    if (version === schema.version) return
+    database.run(schema.upgrades?.[version] ?? schema.sql)
     if (additions !== undefined) database.run(additions)
     database.run(`PRAGMA user_version = ${schema.version}`)
   })
@@ -142,11 +145,15 @@ function checkWhole(database: Database, path: string, schema: Schema): void {
   }
 }
 
-/** True where the file has the schema, false where it is new. */
+function versionOf(database: Database): number {
+  return database.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version ?? 0
+}
+
+/** True if the file has the schema, false if it is new or of a format that can be upgraded. */
 function checkVersion(database: Database, path: string, schema: Schema): boolean {
-  const version = database.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version ?? 0
+  const version = versionOf(database)
   if (version === schema.version) return true
-  if (version === 0) return false
+  if (version === 0 || schema.upgrades?.[version] !== undefined) return false
   throw new LedgerFileError(
     `${path} was written by another version of weir (format ${version}, this one has ${schema.version}).`,
   )

@@ -218,15 +218,44 @@ interface StoredRow extends Omit<LogRow, 'estimated'> {
 export function readRows(database: Database, sinceMs: number, most: number): readonly LogRow[] {
   return database
     .query<StoredRow, [number, number]>(
-      `SELECT id, organization, key, admitted_ms AS admittedMs, ended_ms AS endedMs, kind, outcome, model, provider,
-         input_tokens AS inputTokens, cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images,
-         cost_micro_usd AS costMicroUsd, overage_micro_usd AS overageMicroUsd, estimated
-       FROM (
+      `SELECT ${ROW} FROM (
          SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY batch DESC, place DESC) AS age
          FROM request WHERE batch_ended_ms >= ?1 AND ended_ms >= ?1
        )
        WHERE age = 1 ORDER BY batch, place LIMIT ?2`,
     )
     .all(sinceMs, most)
-    .map((row) => ({ ...row, estimated: row.estimated === 1 }))
+    .map(rowOf)
+}
+
+const ROW = `id, organization, key, admitted_ms AS admittedMs, ended_ms AS endedMs, kind, outcome, model, provider,
+  input_tokens AS inputTokens, cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images,
+  cost_micro_usd AS costMicroUsd, overage_micro_usd AS overageMicroUsd, estimated`
+
+function rowOf(row: StoredRow): LogRow {
+  return { ...row, estimated: row.estimated === 1 }
+}
+
+/** The last word on each request of an organisation that has one of these ids and ended between two times. */
+export function findRows(
+  database: Database,
+  organization: string,
+  ids: ReadonlySet<string>,
+  [fromMs, toMs]: readonly [number, number],
+): readonly LogRow[] {
+  const batches = database.query<{ number: number; rows: string }, [number, number, string]>(
+    'SELECT number, rows FROM request_batch WHERE ended_ms BETWEEN ? AND ? AND instr(rows, ?) > 0 ORDER BY number',
+  )
+  const found = new Map<string, number>()
+  for (const { number, rows } of batches.iterate(fromMs, toMs, JSON.stringify(organization))) {
+    const parsed: unknown = JSON.parse(rows)
+    for (const row of Array.isArray(parsed) ? parsed : []) {
+      const id: unknown = Array.isArray(row) ? row[0] : undefined
+      if (typeof id === 'string' && ids.has(id)) found.set(id, number)
+    }
+  }
+  const query = database.query<StoredRow, [number, string, string]>(
+    `SELECT ${ROW} FROM request WHERE batch = ? AND id = ? AND organization = ? ORDER BY place DESC LIMIT 1`,
+  )
+  return [...found].flatMap(([id, number]) => query.all(number, id, organization)).map(rowOf)
 }

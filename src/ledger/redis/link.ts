@@ -4,16 +4,17 @@
  */
 
 import { Cluster, type Redis } from 'ioredis'
-import type { Book } from '../book.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
 import { Breaker } from './breaker.ts'
 import { connect, denialOf, inspect, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
-import { Lives } from './lives.ts'
+import { Lives, type RecoverableBook } from './lives.ts'
 import { LoopDeadline } from './loop-deadline.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
 export interface Link {
-  readonly book: Book
+  readonly book: RecoverableBook
+  /** The lives that this node has entered: its book refuses reservations in others. */
+  readonly lives: Lives
   readonly breaker: Breaker
   /** False while the server answers and cannot be used. */
   readonly isFit: boolean
@@ -46,6 +47,7 @@ const PROBED = 'weir'
 
 export class RedisLink implements Link {
   readonly book: RedisBook
+  readonly lives = new Lives()
   readonly breaker = new Breaker()
   private readonly pings = new LoopDeadline(PING_MS)
   private readonly admission: Redis | Cluster
@@ -57,13 +59,10 @@ export class RedisLink implements Link {
   private listener: () => void = () => undefined
   private closedMs: number | undefined
 
-  constructor(
-    private readonly place: RedisPlace,
-    lives = new Lives(),
-  ) {
+  constructor(private readonly place: RedisPlace) {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
-    this.book = new RedisBook(this.admission, this.other, Date.now, undefined, lives)
+    this.book = new RedisBook(this.admission, this.other, Date.now, undefined, this.lives)
     const came = () => this.inspect().then(() => this.connected())
     this.other.on('ready', () => {
       this.denial = undefined

@@ -7,7 +7,7 @@ import type { Account } from '../ledger.ts'
 import type { LogRow } from '../log-rows.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
-import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
+import { ORGANIZATIONS_KEY, RedisBook, redisKey, usageFiguresOf } from './book.ts'
 import { connect, denialOf, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
 
 type Client = ReturnType<typeof connect>
@@ -90,22 +90,7 @@ function isAsked(row: UsageRow, query: UsageQuery): boolean {
 /** A field of the usage hash (day, key and model, with NUL between) and its seven numbers. */
 function usageRow(organization: string, field: string, text: string): UsageRow {
   const [day = '', key = '', model = ''] = field.split('\0')
-  const [requests = 0, estimated = 0, input = 0, cached = 0, output = 0, images = 0, cost = 0] = text
-    .split(',')
-    .map(Number)
-  return {
-    day: Number(day),
-    organization,
-    key,
-    model,
-    requests,
-    estimatedRequests: estimated,
-    inputTokens: input,
-    cachedInputTokens: cached,
-    outputTokens: output,
-    images,
-    costMicroUsd: cost,
-  }
+  return { day: Number(day), organization, key, model, ...usageFiguresOf(text) }
 }
 
 export class RedisAuditLog implements AuditLog {
