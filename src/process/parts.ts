@@ -19,7 +19,7 @@ import type { KeyRecord } from '../ledger/key-store.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Adapters } from './adapters.ts'
 import { compactionKeys } from './compaction-keys.ts'
-import { itemMemory } from './item-memory.ts'
+import { itemMemory, itemMemoryPlace } from './item-memory.ts'
 import { Keys, type Stored } from './keys.ts'
 import { errorFields, type Log, type Logger } from './log.ts'
 import type { News } from './messages.ts'
@@ -99,9 +99,8 @@ export class Service {
   prepare(config: Config, adapters: Adapters): void {
     const { ledger, breaker, affinity } = this
     const { logger } = this.log
-    // What callers may refer back to outlives a reload, unless it is to be remembered for another time.
-    const same = config.responses.rememberItemsSeconds === this.config.responses.rememberItemsSeconds
-    const memory = same ? this.memory : itemMemory(config, sealerOf(config))
+    // What callers may refer back to outlives a reload, unless it is to be remembered elsewhere or for another time.
+    const memory = itemMemoryPlace(config) === itemMemoryPlace(this.config) ? this.memory : itemMemory(config, sealerOf(config))
     const stored = () => this.stored
     const lasting = { ledger, logger, memory, breaker, affinity, stored, serves: this.serves }
     this.prepared = { config, memory, parts: buildParts(config, adapters, lasting) }

@@ -18,7 +18,7 @@ import { failureOf, totals, until } from './seen.ts'
 
 /** What a user of Redis needs to be allowed for the ledger. */
 const RIGHTS =
-  '+evalsha +eval +time +hget +hmget +hset +hdel +hlen +zadd +zrem +zrangebyscore +xadd +xrange +sadd +smembers +hscan +hsetnx +hvals +incr +get +set +info +ping +client +cluster'
+  '+evalsha +eval +time +hget +hmget +hset +hdel +hlen +hstrlen +zadd +zrem +zscore +zrangebyscore +xadd +xrange +sadd +smembers +hscan +hsetnx +hvals +incr +get +set +del +pexpire +info +ping +client +cluster'
 const open: { close(): Promise<void> }[] = []
 const directories: string[] = []
 
@@ -209,15 +209,15 @@ test('these rights are enough', async () => {
   expect(await keys.revoke('k', 2)).toBe('revoked')
   const usage = await RedisUsageLog.open({ kind: 'single', url })
   expect(await usage.read({ sinceDay: 0, untilDay: 1e6 })).toHaveLength(1)
-  const shelf = new RedisShelf({ kind: 'single', url }, 60)
+  const shelf = new RedisShelf({ kind: 'single', url }, { ttlSeconds: 60 })
   await until(() =>
-    shelf.get('piece').then(
+    shelf.get('acme', 'piece').then(
       () => true,
       () => false,
     ),
   )
-  shelf.put('piece', Buffer.from('x'))
-  expect(await shelf.get('piece')).toEqual(Buffer.from('x'))
+  shelf.put('acme', [{ id: 'piece', bytes: Buffer.from('x') }])
+  expect(await shelf.get('acme', 'piece')).toEqual(Buffer.from('x'))
   const looked = Promise.withResolvers<void>()
   const [watched, alarmed] = [{ kind: 'single', url } as const, () => {}]
   const told = { looked: () => looked.resolve(), alarmed, denied: looked.reject }
