@@ -19,16 +19,23 @@ const REAP_MS = 10
 const LIBRARIES = ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]
 const NAMED_MOST = 10
 
+const SYMBOLS = {
+  prctl: { args: ['int', 'u64', 'u64', 'u64', 'u64'], returns: 'int' },
+  waitpid: { args: ['int', 'ptr', 'int'], returns: 'int' },
+} as const
+
+/** Undefined, with a line that says so, if the system lets nobody call its C library: then the command runs without a guard. */
 function openLibrary() {
-  const found = LIBRARIES.find((name) =>
-    ['/lib', '/lib64', '/usr/lib', '/lib/x86_64-linux-gnu', '/lib/aarch64-linux-gnu'].some((folder) =>
-      existsSync(`${folder}/${name}`),
-    ),
-  )
-  return dlopen(found ?? LIBRARIES[0] ?? '', {
-    prctl: { args: ['int', 'u64', 'u64', 'u64', 'u64'], returns: 'int' },
-    waitpid: { args: ['int', 'ptr', 'int'], returns: 'int' },
-  }).symbols
+  const faults: unknown[] = []
+  for (const name of LIBRARIES) {
+    try {
+      return dlopen(name, SYMBOLS).symbols
+    } catch (error) {
+      faults.push(error)
+    }
+  }
+  console.error(`Without a guard (what is left running stays): ${faults.map(String).join('; ')}`)
+  return undefined
 }
 
 function childrenOf(pid: number): readonly number[] {
@@ -70,8 +77,9 @@ interface Guard {
 
 /** Makes this process a guard. Without /proc (not Linux) there is nothing that it could do. */
 function guard(): Guard {
-  if (!existsSync('/proc/self/task')) return { watch: () => undefined, endAll: async () => [] }
-  const { prctl, waitpid } = openLibrary()
+  const library = existsSync('/proc/self/task') ? openLibrary() : undefined
+  if (library === undefined) return { watch: () => undefined, endAll: async () => [] }
+  const { prctl, waitpid } = library
   const parent = process.ppid
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
   prctl(PR_SET_PDEATHSIG, constants.signals.SIGTERM, 0, 0, 0)

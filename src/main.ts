@@ -2,6 +2,7 @@
 /** The command line: one line a command. Each command's code is loaded only when it is asked for. */
 
 import { complain, exit } from './cli/command.ts'
+import { ignoreSignals } from './process/signals.ts'
 
 interface Command {
   readonly about: string
@@ -42,6 +43,7 @@ async function main([name, ...args]: readonly string[]): Promise<number> {
     return exit.done
   }
   const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (name === 'serve') ignoreSignals()
   if (command !== undefined) return command.run(args)
   complain(name === undefined ? 'no command (see weir --help)' : `there is no command "${name}" (see weir --help)`)
   return exit.usage
@@ -53,6 +55,7 @@ async function work(): Promise<number> {
     complain('"worker" is started by "weir serve" alone')
     return exit.usage
   }
+  ignoreSignals()
   const { work } = await import('./process/worker.ts')
   return work()
 }

@@ -76,6 +76,18 @@ describe('the repository', () => {
     expect(textFiles().flatMap((path) => forbiddenWords(path, readFileSync(join(ROOT, path), 'utf8')))).toEqual([])
   })
 
+  test('names no file in its documents that is not there', () => {
+    const paths = /(?<![\w/.-])(?:src|test|scripts|contrib|docs)\/[\w./-]*\w/g
+    const links = /\]\((?!https?:)([^)#]+)/g
+    const missing = ['README.md', 'SECURITY.md', 'CONTRIBUTING.md'].flatMap((document) => {
+      const text = readFileSync(join(ROOT, document), 'utf8')
+      const named = [...text.matchAll(paths)].map(([path]) => path)
+      const linked = [...text.matchAll(links)].map(([, path = '']) => path)
+      return [...named, ...linked].filter((path) => !existsSync(join(ROOT, path))).map((path) => `${document}: ${path}`)
+    })
+    expect(missing).toEqual([])
+  })
+
   test('gives a reason for each dependency', () => {
     const manifest: { dependencies?: object; devDependencies?: object } = JSON.parse(
       readFileSync(join(ROOT, 'package.json'), 'utf8'),

@@ -30,7 +30,11 @@ class CountingLedger implements Ledger {
   }
 
   health(): LedgerHealth {
-    return { ready: true, pending: 0 }
+    return { ready: true, up: true, pending: 0 }
+  }
+
+  async askHealth(): Promise<LedgerHealth> {
+    return this.health()
   }
 
   async close(): Promise<void> {}

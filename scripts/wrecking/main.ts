@@ -12,7 +12,7 @@ const HELP = `usage: scripts/chaos [--seconds N] [--seed N] [--callers N]
 
 Starts a gateway with the embedded ledger, two over a Redis, and one over a Redis Cluster, before a provider that knows what it
 served, and callers in all dialects that leave at random. Meanwhile gateways, supervisors alone, workers and Redis are killed with SIGKILL and
-started again, frozen, Redis is set back to what it was seconds ago, its scripts are flushed, connections are cut, a master of the cluster is
+started again, frozen, Redis is set back to what it was seconds ago, or to its last snapshot, its scripts are flushed, connections are cut, a master of the cluster is
 killed and its replica takes over. Then it waits until all leases have run out, and prints what must be equal, with the figures; at
 last it empties Redis under load, and looks whether the nodes give back what they wrote down. Exits 1 where something is not as it must be.
 

@@ -1,4 +1,4 @@
-/** The Redis of the chaos run: a real server on a fixed port with an append-only file, killed, frozen, emptied of scripts, and set back. */
+/** The Redis of the chaos run: a real server on a fixed port with an append-only file, killed, frozen, emptied of scripts, and set back: by seconds, and to its last snapshot. */
 
 import { cp, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -22,6 +22,7 @@ export class Store {
     await mkdir(folder, { recursive: true })
     const store = new Store(folder, await lastingPort(), settings)
     await store.start()
+    await store.ask('SAVE')
     return store
   }
 
@@ -30,9 +31,9 @@ export class Store {
   }
 
   /** Resolves when it answers. Throws where it ends instead. */
-  async start(): Promise<void> {
+  async start(appendOnly: 'yes' | 'no' = 'yes'): Promise<void> {
     const place = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.folder, '--save', '']
-    const kept = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0']
+    const kept = ['--appendonly', appendOnly, '--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0']
     const words = ['redis-server', ...place, ...kept, ...this.settings]
     const child = Bun.spawn(words, { stdout: 'ignore', stderr: 'ignore' })
     this.child = child
@@ -78,6 +79,20 @@ export class Store {
     await cp(copy, join(this.folder, APPENDED), { recursive: true })
     await rm(copy, { recursive: true, force: true })
     await this.start()
+  }
+
+  /**
+   * What a kill leaves of a server that has no append-only file: its last snapshot. Takes the next one, for the next time. That a server may have
+   * the snapshot alone it is started without the file, and then given one.
+   */
+  async loseSinceSnapshot(): Promise<void> {
+    await this.kill()
+    await rm(join(this.folder, APPENDED), { recursive: true, force: true })
+    await this.start('no')
+    await this.ask('CONFIG', 'SET', 'appendonly', 'yes')
+    const isWritten = (info: string) => info.includes('aof_enabled:1') && info.includes('aof_rewrite_in_progress:0')
+    while (!isWritten(await this.ask('INFO', 'persistence'))) await Bun.sleep(10)
+    await this.ask('SAVE')
   }
 
   /** All is lost, and every connection cut, so that it is noticed at once. */

@@ -84,6 +84,7 @@ export function storeWrecks(store: Store): readonly Wreck[] {
         await store.setBack(copy)
       },
     },
+    { name: 'Redis back at its last snapshot', weight: 2, act: () => store.loseSinceSnapshot() },
     { name: 'scripts flushed', weight: 2, act: () => store.ask('SCRIPT', 'FLUSH') },
     { name: 'connections cut', weight: 2, act: () => store.ask('CLIENT', 'KILL', 'TYPE', 'normal') },
   ]

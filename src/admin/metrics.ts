@@ -12,6 +12,8 @@ export interface Figures {
   /** Every target of the configuration, each once, with its rest where it is not well. */
   readonly targets: readonly { readonly target: TargetRef; readonly rest: Rest | undefined }[]
   readonly workers: { readonly configured: number; readonly ready: number }
+  /** False while a worker finds that the ledger does not take what it is given, or that API keys cannot be read. */
+  readonly ledgerUp: boolean
   /** How many fields the largest organisation has in Redis; absent where there is no Redis, or nobody has looked yet. */
   readonly ledgerFields?: number | undefined
 }
@@ -48,6 +50,9 @@ export class Metrics {
     ofTargets('weir_target_rests', 'Rests of the target since it last answered.', (rest) => rest?.rests ?? 0)
     gauge('weir_workers', 'Workers that are configured.', [], (its) => its.set(figures().workers.configured))
     gauge('weir_workers_ready', 'Workers that accept requests.', [], (its) => its.set(figures().workers.ready))
+    gauge('weir_ledger_up', '1 while the ledger answers and API keys can be read; else 0.', [], (its) =>
+      its.set(figures().ledgerUp ? 1 : 0),
+    )
     gauge(
       'weir_ledger_fields',
       'Fields of the largest organisation in Redis: about one a key. Much above the number of its keys, look for keys that should be revoked.',

@@ -85,6 +85,21 @@ export function outputLimit(
 }
 
 /**
+ * The same where a spend limit is strict: a limit that nobody set is the model's own, as far as the context window has room for it after
+ * the input.
+ */
+export function strictOutputLimit(
+  model: Model,
+  asked: { readonly maxOutputTokens?: number | undefined; readonly limitsOutput: boolean },
+  inputTokens: number,
+): number | undefined {
+  const set = outputLimit(model, asked)
+  if (set !== undefined || model.maxOutputTokens === undefined) return set
+  const room = (model.contextWindow ?? Number.POSITIVE_INFINITY) - inputTokens
+  return room >= 1 ? Math.min(model.maxOutputTokens, room) : model.maxOutputTokens
+}
+
+/**
  * The request as this model takes it: the output limit resolved and lowered, cache keys and marks that the model does not support left
  * out (a mark whose TTL it lacks keeps its place and takes the provider's default). The very same object where nothing changes.
  * Throws `unsupported_cache` where the dialect is strict about marks.

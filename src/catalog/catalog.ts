@@ -120,8 +120,11 @@ export interface KeyData {
 /** How a name was found: `ambiguous` is an alias that two models carry, of which none is guessed. */
 export type Lookup = Model | 'unknown' | 'ambiguous'
 
-/** The verdict of the organisation's and the key's lists, or `price`: the model has none, and a spend limit applies. */
-export type Access = Verdict | { readonly allowed: false; readonly by: 'price' }
+/**
+ * The verdict of the organisation's and the key's lists, or what a spend limit lacks: `price`, the model has none; `output limit`, the spend limit
+ * is strict, and nobody knows how much the model may write at most.
+ */
+export type Access = Verdict | { readonly allowed: false; readonly by: 'price' | 'output limit' }
 
 export class Catalog {
   private readonly byName = new Map<string, Model>()
@@ -175,7 +178,7 @@ export class Catalog {
     return this.organizationById.get(id)
   }
 
-  /** True where the organisation's models, its rules and the key's models all allow it, and a spend limit finds a price. */
+  /** True if the organisation's models, its rules and the key's models all allow it, and a spend limit can tell what it may cost. */
   may(key: Key, model: Model): boolean {
     return this.allowed(key).has(model)
   }
@@ -195,7 +198,15 @@ export class Catalog {
 export function access(key: Key, model: Model): Access {
   const verdict = judge(key.organization, key, model.name)
   const limited = key.limits.spend !== undefined || key.organization.limits.spend !== undefined
-  return verdict.allowed && limited && model.price === undefined ? { allowed: false, by: 'price' } : verdict
+  if (!verdict.allowed || !limited) return verdict
+  if (model.price === undefined) return { allowed: false, by: 'price' }
+  const isOpen = kindOf(model) === 'chat' && model.maxOutputTokens === undefined && (model.price.output ?? 0) > 0
+  return isOpen && isStrict(key) ? { allowed: false, by: 'output limit' } : verdict
+}
+
+/** True if a spend limit of the key or of its organisation holds the worst case from the start. */
+export function isStrict({ limits, organization }: Key): boolean {
+  return limits.spend?.strict === true || organization.limits.spend?.strict === true
 }
 
 export function kindOf(model: Model): ModelKind {

@@ -29,8 +29,8 @@ Lines of one organisation are in the order in which the requests ended.
 
 ended is how the ledger learned of the end: settled; late (settled after its lease had run out); direct (settled though the ledger
 had lost the reservation, or could not be asked for one); lost (nobody settled: the gateway died); cancelled or withdrawn
-(taken back, because it was never sent). The embedded ledger keeps 90 days; Redis the last 100,000 requests of an
-organisation, and each node's outbox.sqlite its own for 90 days.
+(taken back, because it was never sent). Both ledgers and each node's outbox.sqlite keep audit.keep_days (90); Redis at most
+the last 100,000 requests of an organisation, and 1 GiB for all organisations together.
 
 Exit codes: 0 done, 1 the configuration or the ledger cannot be read, 2 wrong usage.
 `

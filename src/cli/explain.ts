@@ -93,13 +93,13 @@ async function askingKey(catalog: Catalog, config: Config, id: string): Promise<
   const configured = catalog.credentials.map(({ key }) => key)
   const known = configured.find((key) => key.id === id)
   if (known !== undefined) return { key: known, isRevoked: false }
-  const records = await withLedger(openKeyStore, config, (store) => store.list())
-  const record = records.find((one) => one.id === id)
+  const [record, others] = await withLedger(openKeyStore, config, async (store) => {
+    const found = await store.get(id)
+    return [found, found === undefined ? await store.someIds() : []] as const
+  })
   if (record === undefined) {
-    return `no key has the id ${quoted(id)}${didYouMean(
-      id,
-      [...configured, ...records].map((key) => key.id),
-    )}`
+    const ids = [...configured.map((key) => key.id), ...others]
+    return `no key has the id ${quoted(id)}${didYouMean(id, ids)}`
   }
   const owner = catalog.organization(record.organization)
   if (owner === undefined) {
@@ -233,6 +233,8 @@ function reason(key: Key, verdict: Access): string {
       return `the models of key "${key.id}" do not include it`
     case 'price':
       return 'it has no price and a spend limit applies'
+    case 'output limit':
+      return 'it has no max_output_tokens and a strict spend limit applies'
   }
 }
 

@@ -5,7 +5,8 @@ import type { Config, KeyConfig } from '../config/config.ts'
 import { IDENTIFIER, IDENTIFIER_WORDS, MODEL_NAME } from '../config/fields.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { instant } from '../config/time.ts'
-import { KEYS_KNOWN_MS, type KeyRecord } from '../ledger/key-store.ts'
+import type { KeyRecord } from '../ledger/key-record.ts'
+import { KEYS_KNOWN_MS } from '../ledger/key-store.ts'
 import { newToken } from '../ledger/token.ts'
 import { openKeyStore } from '../process/ledger.ts'
 import { complain, exit, parseFlags } from './command.ts'
@@ -32,7 +33,7 @@ const CREATE_HELP = `Usage: weir keys create --org ID --id ID [--models GLOB,…
 Makes a key and prints it on standard output, this once: only its hash is stored. Running gateways know it when it is printed.
 
   --org ID       the organisation of the configuration that it belongs to
-  --id ID        its name in logs and reports; never one that another key has or had
+  --id ID        its name in logs and reports; not one of another key, nor of one that ended less than 30 days ago
   --models GLOB,…
                  the models that it may use, with * and ?, of those that its organisation may (default: all of them)
   --expires WHEN from when on it is refused: after 90d, 12h or 30m, or at a date (2027-01-31, from its first moment on,
@@ -42,7 +43,8 @@ ${COMMON}`
 const LIST_HELP = `Usage: weir keys list [--org ID] [--json] [--config FILE]
 
 Lists the keys of the store and those of the configuration, by id. The state is active, expired, revoked, disabled, or
-orphaned: the configuration does not know its organisation any more, and the key is refused.
+orphaned: the configuration does not know its organisation any more, and the key is refused. A key that was revoked or
+has expired is listed for another 30 days; what it spent is kept.
 
   --org ID       those of this organisation alone
   --json         prints {"keys": [{"id", "organization", "source", "shown", "models", "created_at", "expires_at",
@@ -51,7 +53,8 @@ ${COMMON}`
 
 const REVOKE_HELP = `Usage: weir keys revoke --id ID [--config FILE]
 
-Revokes a key that weir keys create made: every worker and every node refuses it within a second. Its id stays taken.
+Revokes a key that weir keys create made: every worker and every node refuses it within a second. Its id stays taken
+for 30 days.
 
   --id ID        the id of the key (not the key itself)
 ${COMMON}`
@@ -101,7 +104,9 @@ async function create(args: readonly string[]): Promise<number> {
   const record = { ...wanted, sha256, shown }
   const isNew = await withLedger(openKeyStore, config, (store) => store.create(record))
   if (!isNew)
-    return failed(`the id ${quoted(wanted.id)} is taken by a key of the store; ids of revoked keys stay taken`)
+    return failed(
+      `the id ${quoted(wanted.id)} is taken by a key of the store; that of a revoked or expired key is free after 30 days`,
+    )
   await Bun.sleep(KEYS_KNOWN_MS)
   process.stdout.write(`${token}\n`)
   complain(`${madeWords(config, record)}; it is shown only this once`)
@@ -269,10 +274,10 @@ async function revoke(args: readonly string[]): Promise<number> {
   if ('code' in read) return read.code
   const { config } = read
   const isConfigured = configuredKey(config, id) !== undefined
-  const { outcome, ids } = await withLedger(openKeyStore, config, async (store) => ({
-    outcome: await store.revoke(id, Date.now()),
-    ids: (await store.list()).map((record) => record.id),
-  }))
+  const { outcome, ids } = await withLedger(openKeyStore, config, async (store) => {
+    const outcome = await store.revoke(id, Date.now())
+    return { outcome, ids: outcome === 'unknown' && !isConfigured ? await store.someIds() : [] }
+  })
   if (outcome === 'unknown') {
     return failed(isConfigured ? ofFile(id) : `no key has the id ${quoted(id)}${didYouMean(id, ids)}`)
   }

@@ -10,10 +10,10 @@ import type {
   ModelConfig,
   OrganizationConfig,
   ProviderConfig,
-  ProviderDialect,
   RedisConfig,
 } from './config.ts'
 import { hashOf } from './hash.ts'
+import { defaultBaseUrl } from './provider-dialects.ts'
 import { type File, ORGANIZATION_BODY_BYTES, WORKER_BODY_BYTES } from './schema.ts'
 import { instant } from './time.ts'
 
@@ -41,7 +41,8 @@ export function build(file: File, { cores, env }: { readonly cores: number; read
     ownedBy: file.owned_by ?? 'weir',
     ledger: ledgerOf(file.ledger),
     ledgerUnreachable: file.ledger_unreachable ?? 'refuse',
-    responses: { rememberItemsSeconds: file.responses?.remember_items_seconds ?? 3600 },
+    audit: { keepDays: file.audit?.keep_days ?? 90 },
+    responses: responsesOf(file.responses),
     compatibility: { toolResultImages: file.compatibility?.tool_result_images ?? 'refuse' },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
     providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, env)),
@@ -53,6 +54,13 @@ export function build(file: File, { cores, env }: { readonly cores: number; read
     },
     organizations: file.organizations.map(organizationOf),
   }
+}
+
+function responsesOf(responses: File['responses']): Config['responses'] {
+  const rememberItemsSeconds = responses?.remember_items_seconds ?? 3600
+  if (responses?.redis === undefined) return { rememberItemsSeconds }
+  const { redis, tls } = responses
+  return { rememberItemsSeconds, redis: { ...addressesOf(redis), ...(tls === undefined ? {} : { tls }) } }
 }
 
 function ledgerOf(ledger: File['ledger']): LedgerConfig {
@@ -97,22 +105,6 @@ function isProxied(address: string, env: Env): boolean {
   return [env[`${scheme}_proxy`], env[`${scheme.toUpperCase()}_PROXY`]].some(
     (proxy) => proxy !== undefined && proxy !== '',
   )
-}
-
-/** The address where the operator gave none. Azure has none that all could share; the check has asked for it. */
-function defaultBaseUrl(dialect: ProviderDialect, region: string): string {
-  switch (dialect) {
-    case 'openai':
-      return 'https://api.openai.com/v1'
-    case 'anthropic':
-      return 'https://api.anthropic.com'
-    case 'gemini':
-      return 'https://generativelanguage.googleapis.com'
-    case 'bedrock':
-      return `https://bedrock-runtime.${region}.amazonaws.com`
-    case 'azure':
-      return ''
-  }
 }
 
 function awsOf(provider: File['providers'][string]): ProviderConfig['aws'] {

@@ -2,17 +2,14 @@
 
 import type { Check } from './check.ts'
 import type { Loose } from './complaints.ts'
-import type { ProviderDialect } from './config.ts'
 import { didYouMean, type Path } from './problems.ts'
+import { PROVIDER_DIALECTS, providerDialects } from './provider-dialects.ts'
 import type { File } from './schema.ts'
 
 export type FileModel = Loose<File['models'][number]>
 
 /** The name that asks for automatic selection. */
 const RESERVED = 'auto'
-
-/** The dialects whose adapters make images. */
-const IMAGE_DIALECTS: ReadonlySet<ProviderDialect> = new Set(['openai', 'azure'])
 
 export function checkModels(check: Check): void {
   checkNames(check)
@@ -67,8 +64,8 @@ function checkTargets({ file, problems, shown }: Check, model: FileModel, path: 
       return
     }
     const dialect = providers[name]?.dialect
-    if (makesImages(model) && dialect !== undefined && !IMAGE_DIALECTS.has(dialect)) {
-      const able = [...IMAGE_DIALECTS].join(' and ')
+    if (makesImages(model) && dialect !== undefined && !providerDialects[dialect].images) {
+      const able = PROVIDER_DIALECTS.filter((other) => providerDialects[other].images).join(' and ')
       problems.add(at, `${shown(at, name)} speaks dialect ${dialect}, which makes no images here; ${able} do`)
     }
   })

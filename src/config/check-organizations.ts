@@ -8,7 +8,7 @@ import { hashOf, isHash } from './hash.ts'
 import { type Path, pathText } from './problems.ts'
 import type { File } from './schema.ts'
 import { instant } from './time.ts'
-import { isWellKnown, PLACEHOLDER_HASH } from './well-known.ts'
+import { isHashOfWellKnown, isWellKnown, PLACEHOLDER_HASH } from './well-known.ts'
 
 /** Hashes a key that is in a variable. */
 const HASHING = 'printf %s "$KEY" | sha256sum'
@@ -59,8 +59,12 @@ function checkRules({ problems }: Check, organization: Organization, path: Path)
 
 /** Without an amount it would limit nothing and still shut out every model without a price. */
 function checkSpend({ problems }: Check, spend: NonNullable<Organization['limits']>['spend'], path: Path): void {
-  if (spend === undefined || ['day', 'month', 'total'].some((window) => Object.hasOwn(spend, window))) return
+  if (spend === undefined || hasAmount(spend)) return
   problems.add(path, 'needs at least one of day, month, total')
+}
+
+function hasAmount(spend: object): boolean {
+  return ['day', 'month', 'total'].some((window) => Object.hasOwn(spend, window))
 }
 
 /** One of the two, and never one that another key has, be it once in plain and once as a hash. */
@@ -76,7 +80,7 @@ function checkSecret({ problems }: Check, seen: Map<string, string>, key: Key, p
     problems.add([...path, field], `is the placeholder of the example; put there what this prints: ${HASHING}`)
     return
   }
-  if (isWellKnown(hash)) {
+  if (key.key === undefined ? isHashOfWellKnown(hash) : isWellKnown(key.key)) {
     const what = plain ? 'is a well-known word' : 'is the SHA-256 of a well-known word, or of nothing'
     problems.add([...path, field], `${what}; anybody may guess it. Make a key: openssl rand -hex 24`)
     return
@@ -111,29 +115,48 @@ function checkAuto({ file, problems }: Check, auto: Organization['auto'], path: 
 }
 
 /**
- * A model without a price and a spend limit must not meet. Asked of the organisation as a key that no rule names would see it, and of
- * each of its keys; the catalog refuses the combination for keys that are made later.
+ * A spend limit must be able to tell what a model may cost: none meets a model without a price, and no strict one a model that may write without
+ * end. The catalog refuses both for keys that are made later.
  */
 function checkPrices({ file, problems }: Check, organization: Organization, owner: Path): void {
-  const access = { models: present(organization.models), rules: rulesOf(organization.rules) }
-  const limited = organization.limits?.spend !== undefined
-  const keys = organization.keys?.filter((key) => key !== undefined) ?? []
   file.models?.forEach((model, index) => {
     const name = model?.name
-    if (name === undefined || model === undefined || Object.hasOwn(model, 'price')) return
-    const path = ['models', index, 'price']
-    const end = 'may use it under a spend limit; give it a price, or exclude it there'
-    const key = keys.find(
-      (one) =>
-        (limited || one.limits?.spend !== undefined) &&
-        judge(access, { id: one.id, models: present(one.models) }, name).allowed,
-    )
-    if (limited && judge(access, {}, name).allowed) {
-      problems.add(path, `is missing, and ${named('organisation', organization.id, owner)} ${end}`)
-    } else if (key !== undefined) {
-      problems.add(path, `is missing, and ${named('key', key.id, owner)} ${end}`)
+    if (name === undefined || model === undefined) return
+    const path = ['models', index]
+    if (!Object.hasOwn(model, 'price')) {
+      const who = reaching(organization, owner, name, (spend) => spend !== undefined)
+      const end = 'may use it under a spend limit; give it a price, or exclude it there'
+      if (who !== undefined) problems.add([...path, 'price'], `is missing, and ${who} ${end}`)
+    } else if (!Object.hasOwn(model, 'max_output_tokens') && (model.price?.output ?? 0) > 0 && !makesImages(model)) {
+      const who = reaching(organization, owner, name, (spend) => spend?.strict === true && hasAmount(spend))
+      const end =
+        'may use it under a strict spend limit, which holds the whole output limit; set it, or exclude the model there'
+      if (who !== undefined) problems.add([...path, 'max_output_tokens'], `is missing, and ${who} ${end}`)
     }
   })
+}
+
+function makesImages(model: Loose<File['models'][number]>): boolean {
+  return model.supports?.includes('image_generation') === true
+}
+
+/** Who may use a model under such a spend limit: the organisation, as a key that no rule names would see it, or the first of its keys. */
+function reaching(
+  organization: Organization,
+  owner: Path,
+  name: string,
+  isSuch: (spend: NonNullable<Organization['limits']>['spend']) => boolean,
+): string | undefined {
+  const access = { models: present(organization.models), rules: rulesOf(organization.rules) }
+  const limited = isSuch(organization.limits?.spend)
+  if (limited && judge(access, {}, name).allowed) return named('organisation', organization.id, owner)
+  const keys = organization.keys?.filter((key) => key !== undefined) ?? []
+  const key = keys.find(
+    (one) =>
+      (limited || isSuch(one.limits?.spend)) &&
+      judge(access, { id: one.id, models: present(one.models) }, name).allowed,
+  )
+  return key && named('key', key.id, owner)
 }
 
 function named(what: string, id: string | undefined, path: Path): string {

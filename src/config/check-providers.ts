@@ -2,31 +2,11 @@
 
 import type { Check } from './check.ts'
 import type { Loose } from './complaints.ts'
-import type { ProviderDialect } from './config.ts'
 import type { Path, Problems } from './problems.ts'
+import { type Credential, DIALECT_FIELDS, type DialectField, providerDialects, takersOf } from './provider-dialects.ts'
 import type { File } from './schema.ts'
 
 type Provider = Loose<File['providers'][string]>
-type Field = keyof Provider & string
-
-/** What each dialect cannot do without. */
-const NEEDED: Readonly<Record<ProviderDialect, readonly Field[]>> = {
-  openai: [],
-  anthropic: [],
-  gemini: [],
-  azure: ['base_url', 'api_version'],
-  bedrock: ['region', 'access_key_id', 'secret_access_key'],
-}
-
-/** What means nothing to the other dialects: there it is most often a mistake in `dialect`. */
-const OWN: Readonly<Record<string, ProviderDialect>> = {
-  api_version: 'azure',
-  region: 'bedrock',
-  access_key_id: 'bedrock',
-  secret_access_key: 'bedrock',
-  session_token: 'bedrock',
-}
-
 /** These carry the message itself and belong to whoever sends it. */
 const FRAMING_HEADERS: ReadonlySet<string> = new Set([
   'host',
@@ -49,16 +29,37 @@ export function checkProviders({ file, problems }: Check): void {
 function checkFields(provider: Provider, path: Path, problems: Problems): void {
   const { dialect } = provider
   if (dialect === undefined) return
-  for (const field of NEEDED[dialect]) {
+  const { needs, takes, credentials } = providerDialects[dialect]
+  for (const field of needs) {
     if (!Object.hasOwn(provider, field)) problems.add([...path, field], `is missing; dialect ${dialect} needs it`)
   }
-  for (const [field, owner] of Object.entries(OWN)) {
-    if (owner !== dialect && Object.hasOwn(provider, field)) {
-      problems.add([...path, field], `is for dialect ${owner}, and this is ${dialect}; take it out`)
-    }
+  for (const field of DIALECT_FIELDS) {
+    if (!Object.hasOwn(provider, field) || takes.includes(field)) continue
+    problems.add([...path, field], `is for dialect ${takersOf(field).join(', ')}, and this is ${dialect}; take it out`)
   }
-  if (dialect === 'bedrock' && Object.hasOwn(provider, 'api_key')) {
-    problems.add([...path, 'api_key'], 'is not for dialect bedrock; give access_key_id and secret_access_key')
+  if (credentials !== undefined) checkCredentials(provider, credentials, path, problems)
+}
+
+/** Exactly one of the credentials that the dialect knows, and all of it. */
+function checkCredentials(
+  provider: Provider,
+  credentials: readonly Credential[],
+  path: Path,
+  problems: Problems,
+): void {
+  const has = (field: DialectField) => Object.hasOwn(provider, field)
+  const choice = credentials.map(({ needs }) => needs.join(' and ')).join(', or ')
+  const given = credentials.map(({ needs, takes }) => ({ needs, fields: [...needs, ...takes].filter(has) }))
+  const [credential, other] = given.filter(({ fields }) => fields.length > 0)
+  if (credential === undefined) {
+    problems.add(path, `has no credential; dialect ${provider.dialect} needs ${choice}`)
+  } else if (other !== undefined) {
+    problems.add(path, `has more than one credential; give either ${choice}`)
+  } else {
+    const { needs, fields } = credential
+    for (const field of needs) {
+      if (!has(field)) problems.add([...path, field], `is missing; ${fields.join(' and ')} needs it`)
+    }
   }
 }
 

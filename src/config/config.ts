@@ -5,6 +5,7 @@
 
 import type { Limits, Price } from '../core/money.ts'
 import type { AccessRule } from '../core/permission.ts'
+import type { ProviderDialect } from './provider-dialects.ts'
 
 export interface Config {
   readonly listen: {
@@ -22,6 +23,7 @@ export interface Config {
   readonly ownedBy: string
   readonly ledger: LedgerConfig
   readonly ledgerUnreachable: 'refuse' | 'allow'
+  readonly audit: { readonly keepDays: number }
   /** 0 = nothing is remembered. */
   readonly responses: {
     readonly rememberItemsSeconds: number
@@ -62,8 +64,6 @@ export interface RedisTlsConfig {
   readonly certificate?: string | undefined
   readonly key?: string | undefined
 }
-
-export type ProviderDialect = 'openai' | 'anthropic' | 'gemini' | 'azure' | 'bedrock'
 
 /** Fits `Endpoint` of `providers/provider.ts`. */
 export interface ProviderConfig {

@@ -1,6 +1,6 @@
 /** The part of the file that says which models there are, where they can be had and what they cost. */
 
-import { Type } from '@sinclair/typebox'
+import { type TSchema, Type } from '@sinclair/typebox'
 import {
   count,
   credential,
@@ -14,6 +14,7 @@ import {
   perMillion,
   unbroken,
 } from './fields.ts'
+import { type DialectField, defaultBaseUrl, PROVIDER_DIALECTS, takersOf } from './provider-dialects.ts'
 
 const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
 
@@ -32,20 +33,34 @@ const headers = Type.Record(
   },
 )
 
+/** Whose field it is, where it is not every dialect's. */
+const of = (field: DialectField, description: string) => {
+  const takers = takersOf(field)
+  return takers.length === PROVIDER_DIALECTS.length ? description : `${takers.join(', ')}: ${description}`
+}
+
+const dialectFields = {
+  api_key: optional(credential(of('api_key', 'The credential; absent where it needs none, or another is given'))),
+  api_version: optional(unbroken(of('api_version', 'the api-version of every request'))),
+  region: optional(
+    pattern('^[a-z0-9-]{1,32}$', 'must be the name of a region, such as eu-west-1', of('region', 'the AWS region')),
+  ),
+  access_key_id: optional(credential(of('access_key_id', 'the AWS access key id'))),
+  secret_access_key: optional(credential(of('secret_access_key', 'the AWS secret access key'))),
+  session_token: optional(credential(of('session_token', 'the session token of temporary credentials'))),
+} satisfies Readonly<Record<DialectField, TSchema>>
+
+const WITHOUT_ADDRESS = PROVIDER_DIALECTS.filter((dialect) => defaultBaseUrl(dialect, '') === '').join(', ')
+
 export const provider = object(
   {
-    dialect: oneOf(['openai', 'anthropic', 'gemini', 'azure', 'bedrock'], 'Which API the provider speaks'),
+    dialect: oneOf(PROVIDER_DIALECTS, 'Which API the provider speaks'),
     base_url: optional(
-      unbroken('Its address, up to and without the path of an endpoint. Needed for azure; the others have a default'),
+      unbroken(
+        `Its address, up to and without the path of an endpoint. Needed for ${WITHOUT_ADDRESS}; the others have a default`,
+      ),
     ),
-    api_key: optional(credential('The credential; absent where it needs none')),
-    api_version: optional(unbroken('azure: the api-version of every request')),
-    region: optional(
-      pattern('^[a-z0-9-]{1,32}$', 'must be the name of a region, such as eu-west-1', 'bedrock: the AWS region'),
-    ),
-    access_key_id: optional(credential('bedrock: the AWS access key id')),
-    secret_access_key: optional(credential('bedrock: the AWS secret access key')),
-    session_token: optional(credential('bedrock: the session token of temporary credentials')),
+    ...dialectFields,
     connect_timeout_ms: optional(period('The longest wait for a connection', 3000)),
     first_byte_timeout_ms: optional(
       period('The longest wait for the head of an answer. Unless set: 60000 for streams and 600000 for whole answers'),

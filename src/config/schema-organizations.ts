@@ -16,7 +16,8 @@ const limits = object(
           total: optional(dollars('the most ever')),
           strict: optional(
             Type.Boolean({
-              description: 'Hold the whole output limit from the start rather than a slice that grows',
+              description:
+                'Hold the whole output limit from the start rather than a slice that grows; models need max_output_tokens',
               default: false,
             }),
           ),

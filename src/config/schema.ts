@@ -92,12 +92,14 @@ const tls = object(
   { description: 'How a Redis at rediss:// is trusted, and how weir shows who it is; PEM, best from files' },
 )
 
+const redis = Type.Union([redisUrl('The address of one Redis'), cluster, sentinel], { description: 'Which Redis' })
+
 const ledger = Type.Union(
   [
     Type.Literal('embedded'),
     object(
       {
-        redis: Type.Union([redisUrl('The address of one Redis'), cluster, sentinel], { description: 'Which Redis' }),
+        redis,
         tls: optional(tls),
         timeout_ms: optional(
           Type.Integer({
@@ -157,6 +159,21 @@ export const schema = object(
     ledger_unreachable: optional(
       oneOf(['refuse', 'allow'], 'Without a ledger: refuse (503), or allow and settle on recovery', 'refuse'),
     ),
+    audit: optional(
+      object(
+        {
+          keep_days: optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: 3650,
+              description: 'How long single requests are kept; their sums are kept for good',
+              default: 90,
+            }),
+          ),
+        },
+        { description: 'The audit trail, in the embedded ledger, in Redis and in the outbox' },
+      ),
+    ),
     responses: optional(
       object(
         {
@@ -168,8 +185,13 @@ export const schema = object(
               default: 3600,
             }),
           ),
+          redis: optional(redis),
+          tls: optional(tls),
         },
-        { description: 'The Responses endpoint' },
+        {
+          description:
+            'The Responses endpoint. With redis, items are kept there, and not in the Redis of the ledger or in process',
+        },
       ),
     ),
     compatibility: optional(

@@ -21,11 +21,22 @@ const WORDS = `
 /** What is put behind a word: nothing, by habit, and what `echo` adds. */
 const ENDINGS = ['', '\n', '\r\n', '!', '1', '12', '123', '1234', '12345', '-1', '-123', '2024', '2025', '2026', '2027']
 
+let words: ReadonlySet<string> | undefined
 let hashes: ReadonlySet<string> | undefined
 
-/** Whether a hash is that of a well-known word, or of nothing at all (a variable that was not set). */
-export function isWellKnown(hash: string): boolean {
-  hashes ??= new Set(['', '\n', ' ', ...WORDS.flatMap(variants)].map(hashOf))
+function allWords(): ReadonlySet<string> {
+  // Nothing at all: what a variable that was not set expands to.
+  words ??= new Set(['', '\n', ' ', ...WORDS.flatMap(variants)])
+  return words
+}
+
+export function isWellKnown(word: string): boolean {
+  return allWords().has(word)
+}
+
+/** Takes some milliseconds at its first call. */
+export function isHashOfWellKnown(hash: string): boolean {
+  hashes ??= new Set(Array.from(allWords(), hashOf))
   return hashes.has(hash)
 }
 

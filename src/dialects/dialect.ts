@@ -29,6 +29,10 @@ export interface Dialect {
 /** One request in its dialect. Holds the dialect's private state (a pending compaction, whether usage was asked for). */
 export interface Exchange {
   readonly request: ChatRequest
+  /** The answer is a summary that takes the place of the conversation. */
+  readonly isCompaction: boolean
+  /** Names of fields that were accepted and have no effect, for the log. */
+  readonly ignored: readonly string[]
   /** The body of a whole answer. */
   answer(completion: Completion, served: Served): JsonObject
   /** The encoder of a streamed answer; one a stream. */

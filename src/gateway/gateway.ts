@@ -32,4 +32,6 @@ export interface Gateway {
   readonly report: (error: unknown, requestId: string) => void
   /** Takes what the operator must know: a provider that rejects our credential. */
   readonly alarm: (message: string, fields: Readonly<Record<string, string>>) => void
+  /** Takes what the operator should look at: a stable name of the event, and what it means. */
+  readonly warn: (event: string, message: string, fields: Readonly<Record<string, string>>) => void
 }

@@ -1,4 +1,4 @@
-/** This request's reservation: grows while the answer runs, settled once on every way out. */
+/** This request's reservation: grows while the answer runs, by time and by what is written; settled once on every way out. */
 
 import type { Ttl } from '../catalog/catalog.ts'
 import { Failure, failures } from '../core/error.ts'
@@ -15,6 +15,11 @@ import type { Charged, Trace } from './trace.ts'
 const SLICE_TOKENS = 4096
 /** The lease is 30 s: two extensions may be lost. */
 const EXTEND_MS = 10_000
+/** When no more than this is left of the output that is held, more is asked for. Also the smallest piece: the end of a budget is had in such. */
+const MARGIN_TOKENS = 1024
+/** A stream that uses up its slice within this time is asked about no more often than so: the next one is twice as large, up to a bound. */
+const QUICK_MS = 1000
+const AHEAD_TOKENS_MAX = 65_536
 
 /** What a request asks to be held. */
 export interface Quote {
@@ -51,6 +56,15 @@ export class Held implements AsyncDisposable, Ticking {
   private settled = false
   private handedOver = false
   private extendedMs = performance.now()
+  /** Up to how much output is held, and from which on more is asked for. */
+  private reach = 0
+  private askAt = 0
+  private aheadTokens = SLICE_TOKENS
+  private growing: Promise<void> | undefined
+  /** Beats during which a provider was at work and nothing of its answer could be seen. */
+  private unseenBeats = 0
+  /** One limit that wants it is enough: which of them refused is not told. */
+  private readonly cutsOnRefusal: boolean
   private isRevoked: () => boolean = () => false
   private cut: () => void = () => {}
   private cutFor: string | undefined
@@ -61,7 +75,11 @@ export class Held implements AsyncDisposable, Ticking {
     private quote: Quote,
     private readonly trace: Trace,
     private readonly progress: () => Counted | undefined,
-  ) {}
+  ) {
+    const { organizationLimits, keyLimits } = reservation.account
+    this.cutsOnRefusal = [organizationLimits, keyLimits].some(({ spend }) => spend?.onExhausted === 'cut')
+    this.holds(slice(quote, 0).outputTokens)
+  }
 
   /** `progress` is the use so far; undefined before a provider was asked. Throws the ledger's `Failure` where a limit does not allow it. */
   static async open(
@@ -106,14 +124,19 @@ export class Held implements AsyncDisposable, Ticking {
     if (isSame(quote, this.quote)) return true
     const [held, wanted] = [slice(this.quote, 0), slice(quote, 0)]
     if (wanted.costMicroUsd > held.costMicroUsd || wanted.outputTokens > held.outputTokens)
-      return this.grow(quote, wanted)
-    this.quote = quote
-    return true
+      return this.fund(quote, wanted)
+    return this.turnTo(quote, wanted)
   }
 
-  private async grow(quote: Quote, wanted: Amounts): Promise<boolean> {
-    if (!(await this.ledger.extend(this.reservation, NOTHING, wanted).catch(refused))) return false
+  private async fund(quote: Quote, wanted: Amounts): Promise<boolean> {
+    const isFunded = await this.ledger.extend(this.reservation, NOTHING, wanted).catch(refused)
+    return isFunded && this.turnTo(quote, wanted)
+  }
+
+  private turnTo(quote: Quote, held: Amounts): true {
     this.quote = quote
+    this.unseenBeats = 0
+    this.holds(held.outputTokens)
     return true
   }
 
@@ -125,14 +148,65 @@ export class Held implements AsyncDisposable, Ticking {
   /** Moves the lease and records the progress, every 10 s. */
   tick(nowMs: number): void {
     if (nowMs - this.extendedMs < EXTEND_MS) return
+    if (this.isRevoked()) this.refuse('unauthenticated')
+    if (this.progress()?.usage.output === 0) this.unseenBeats += 1
+    void this.extend(nowMs, SLICE_TOKENS).then((granted) => granted === false && this.stopGrowing())
+  }
+
+  /**
+   * So much output was written: as it comes near what is held, more is. One extension at a time. What is given back is to be awaited before
+   * more is read: then a stream that is to be cut has used up what is held for it.
+   */
+  written(outputTokens: number): Promise<void> | undefined {
+    if (outputTokens < this.askAt || this.settled) return undefined
+    this.growing ??= this.grow().finally(() => {
+      this.growing = undefined
+    })
+    return this.cutsOnRefusal && outputTokens >= this.reach ? this.growing : undefined
+  }
+
+  private async grow(): Promise<void> {
+    const nowMs = performance.now()
+    const isQuick = nowMs - this.extendedMs < QUICK_MS
+    this.aheadTokens = isQuick ? Math.min(2 * this.aheadTokens, AHEAD_TOKENS_MAX) : SLICE_TOKENS
+    for (const ahead of new Set([this.aheadTokens, SLICE_TOKENS, MARGIN_TOKENS])) {
+      if ((await this.extend(nowMs, ahead)) !== false) return
+    }
+    this.stopGrowing()
+  }
+
+  /** Undefined if the ledger could not be asked: this extension is missed, the next one, or the settlement, says the same and more. */
+  private async extend(nowMs: number, aheadTokens: number): Promise<boolean | undefined> {
     this.extendedMs = nowMs
     const used = this.progress()?.usage
     const soFar = used === undefined ? NOTHING : amounts(used.input, used.output, this.quote)
-    if (this.isRevoked()) this.refuse('unauthenticated')
-    const grown = this.ledger.extend(this.reservation, soFar, slice(this.quote, soFar.outputTokens))
-    grown
-      .then((granted) => granted || !cutsOnRefusal(this.reservation.account) || this.refuse('quota_exhausted'))
-      .catch(letPass)
+    // An answer that cannot be seen before it is whole is taken to be written at a slice a beat.
+    const unseenTokens = soFar.outputTokens === 0 ? this.unseenBeats * SLICE_TOKENS : 0
+    const wanted = slice(this.quote, soFar.outputTokens, unseenTokens + aheadTokens)
+    try {
+      const granted = await this.ledger.extend(this.reservation, soFar, wanted)
+      if (granted) this.holds(wanted.outputTokens)
+      return granted
+    } catch (error) {
+      letPass(error)
+      this.askAt = Number.POSITIVE_INFINITY
+      return undefined
+    }
+  }
+
+  private holds(outputTokens: number): void {
+    this.reach = outputTokens
+    if (outputTokens !== this.quote.maxOutputTokens) this.askAt = outputTokens - MARGIN_TOKENS
+    // A provider may write beyond its limit: a stream that is to be cut is not allowed to beyond its budget.
+    else this.askAt = this.cutsOnRefusal ? outputTokens : Number.POSITIVE_INFINITY
+  }
+
+  /** No limit allows more: what is held may be used up. After that the stream is cut, or goes on and is asked about at the next beat. */
+  private stopGrowing(): void {
+    const written = this.progress()?.usage.output ?? 0
+    if (!this.cutsOnRefusal) this.askAt = Number.POSITIVE_INFINITY
+    else if (written >= this.reach) this.refuse('quota_exhausted')
+    else this.askAt = this.reach
   }
 
   private refuse(why: 'unauthenticated' | 'quota_exhausted'): void {
@@ -171,12 +245,6 @@ export class Held implements AsyncDisposable, Ticking {
   }
 }
 
-/** One limit that wants it is enough: which of them refused is not told. */
-function cutsOnRefusal({ organizationLimits, keyLimits }: Account): boolean {
-  return organizationLimits.spend?.onExhausted === 'cut' || keyLimits.spend?.onExhausted === 'cut'
-}
-
-/** A ledger that cannot be asked now misses this extension; the next one, or the settlement, says the same and more. */
 function letPass(error: unknown): void {
   if (!(error instanceof Failure)) throw error
 }
@@ -199,14 +267,20 @@ function isSame(one: Quote, other: Quote): boolean {
 }
 
 /** The input, and output up to the next slice beyond what is written. */
-function slice(quote: Quote, writtenTokens: number): Amounts {
+function slice(quote: Quote, writtenTokens: number, aheadTokens = SLICE_TOKENS): Amounts {
   const { inputTokens, price, images } = quote
-  const ahead = quote.atOnce === true ? Number.MAX_SAFE_INTEGER : writtenTokens + SLICE_TOKENS
-  const outputTokens = Math.min(quote.maxOutputTokens ?? Number.MAX_SAFE_INTEGER, ahead)
+  const outputTokens = outputUpTo(quote, writtenTokens, aheadTokens)
   if (quote.cached === undefined) return amounts(inputTokens, outputTokens, quote)
   const written = quote.cached === '1h' ? { cacheWrite1h: inputTokens } : { cacheWrite5m: inputTokens }
   const usage = { input: inputTokens, output: outputTokens, ...written }
   return { inputTokens, outputTokens, costMicroUsd: cost(usage, price, images) }
+}
+
+function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: number, aheadTokens: number): number {
+  const limit = maxOutputTokens ?? Number.MAX_SAFE_INTEGER
+  // A provider that writes beyond its limit, or a count of ours that is too high.
+  if (writtenTokens >= limit) return writtenTokens + Math.min(aheadTokens, MARGIN_TOKENS)
+  return Math.min(limit, atOnce === true ? limit : writtenTokens + aheadTokens)
 }
 
 function amounts(inputTokens: number, outputTokens: number, { price, images }: Quote): Amounts {

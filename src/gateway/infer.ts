@@ -1,7 +1,7 @@
 /** One request, top to bottom: resolve, hold, ask, answer, settle. */
 
-import { fit, needsOf, outputLimit } from '../catalog/capability.ts'
-import { AUTO, type Key, type Model, type Ttl } from '../catalog/catalog.ts'
+import { fit, needsOf, outputLimit, strictOutputLimit } from '../catalog/capability.ts'
+import { AUTO, isStrict, type Key, type Model, type Ttl } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
@@ -67,6 +67,7 @@ export function infer(gateway: Gateway, order: Order): Promise<Answer> {
 class Walk {
   private readonly dueMs: number
   private readonly inputTokens: number
+  private readonly isStrict: boolean
   /** For how long the request asks a provider to cache what it sends, at the most. */
   private cached: Ttl | undefined
   /** The call that is under way: what is charged where the caller leaves. */
@@ -81,6 +82,7 @@ class Walk {
     private readonly order: Order,
   ) {
     this.inputTokens = estimateInput(order.exchange.request)
+    this.isStrict = isStrict(order.key)
     this.dueMs = performance.now() + gateway.routing.totalTimeoutMs
     this.conversation = new Conversation(order.key.organization.id, order.exchange.request)
     this.route = gateway.explainRoute ? new Route() : undefined
@@ -122,9 +124,16 @@ class Walk {
       const { request } = this.order.exchange
       const isFallback = model !== this.resolution.candidates[0]?.model
       const lenient = isFallback && request.cacheStrict ? { ...request, cacheStrict: false } : request
-      this.fit = { model, request: fit(lenient, model) }
+      const limited = this.isStrict ? { ...lenient, maxOutputTokens: this.outputLimit(model) } : lenient
+      this.fit = { model, request: fit(limited, model) }
     }
     return this.fit.request
+  }
+
+  /** What is held under a strict limit is what the provider is told: it must not write more by its own default. */
+  private outputLimit(model: Model): number | undefined {
+    const { request } = this.order.exchange
+    return this.isStrict ? strictOutputLimit(model, request, this.inputTokens) : outputLimit(model, request)
   }
 
   private hold(model: Model): Promise<Held> {
@@ -134,11 +143,9 @@ class Walk {
   }
 
   private quote(model: Model): Quote {
-    const { key, exchange } = this.order
-    const maxOutputTokens = outputLimit(model, exchange.request) ?? model.maxOutputTokens
-    const strict = key.limits.spend?.strict === true || key.organization.limits.spend?.strict === true
-    const atOnce = strict && maxOutputTokens !== undefined
-    const cached = strict && model.promptCache.explicit ? this.cached : undefined
+    const maxOutputTokens = this.outputLimit(model) ?? model.maxOutputTokens
+    const atOnce = this.isStrict && maxOutputTokens !== undefined
+    const cached = this.isStrict && model.promptCache.explicit ? this.cached : undefined
     return { model: model.name, inputTokens: this.inputTokens, maxOutputTokens, price: model.price, atOnce, cached }
   }
 
@@ -168,14 +175,17 @@ class Walk {
 
   private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
     const { trace } = this.order
-    const answered = await this.attempt(candidates, held, (candidate) => this.askWhole(candidate))
+    const answered = await this.attempt(candidates, held, (candidate) => this.askWhole(candidate, held))
     const { value, candidate, fallbacks } = answered
     trace.status = 200
     held.settleBehind('completed', this.bill(value.call, true), this.report)
     return { kind: 'whole', body: value.body, ...this.answered(candidate, fallbacks) }
   }
 
-  private async askWhole(candidate: Candidate): Promise<{ readonly body: JsonObject; readonly call: Call }> {
+  private async askWhole(
+    candidate: Candidate,
+    held: Held,
+  ): Promise<{ readonly body: JsonObject; readonly call: Call }> {
     const call = await this.open(candidate, false)
     const fold = new Fold()
     const check = new CallCheck()
@@ -185,7 +195,7 @@ class Walk {
       call.tally.add(event)
       fold.add(event)
     }
-    if (isStream(call)) await readStream(call, take)
+    if (isStream(call)) await readStream(call, take, () => held.written(call.tally.written))
     else for (const event of call.upstream.provider.events(await readJson(call.call))) take(event)
     const { completion } = fold
     if (completion === undefined) throw new Fault('cut', 'the answer is not whole', { status: call.call.status })
@@ -211,6 +221,7 @@ class Walk {
       () => this.gateway.isRevoked(key),
       () => pump.interrupt('refused'),
     )
+    pump.onWritten((outputTokens) => held.written(outputTokens))
     flight.onInterrupt((why) => pump.interrupt(why))
     void this.settleStream({ pump, call, permit }, held)
     return { kind: 'stream', pump, ...this.answered(candidate, fallbacks) }
@@ -271,8 +282,21 @@ class Walk {
 
   private bill({ candidate, tally }: Call, whole: boolean): Bill {
     const { model, target } = candidate
+    if (whole && tally.reason === 'length' && this.order.exchange.isCompaction) this.warnOfCutSummary(candidate)
     if (tally.disbelieved) this.gateway.alarm('a provider reports a usage that cannot be', { ...target })
     return { model: model.name, provider: target.provider, price: model.price, counted: tally.count(whole) }
+  }
+
+  /** The caller goes on from half a summary and has no way to see it. */
+  private warnOfCutSummary({ model, target }: Candidate): void {
+    const { key, trace } = this.order
+    this.gateway.warn('compaction.truncated', 'the summary of a compaction hit the output limit', {
+      request_id: trace.requestId,
+      organization: key.organization.id,
+      key: key.id,
+      served_model: model.name,
+      provider: target.provider,
+    })
   }
 
   private answered(candidate: Candidate, fallbacks: number): Answered {
@@ -300,7 +324,11 @@ function isStream({ call, upstream }: Call): boolean {
   throw new Fault('broken', `the provider answered with content type '${type.slice(0, 100)}'`, { status: call.status })
 }
 
-async function readStream({ call, upstream }: Call, take: (event: StreamEvent) => void): Promise<void> {
+async function readStream(
+  { call, upstream }: Call,
+  take: (event: StreamEvent) => void,
+  fund: () => Promise<void> | undefined,
+): Promise<void> {
   const texts = () => {
     throw new Error('nothing is copied where every frame is decoded')
   }
@@ -311,6 +339,7 @@ async function readStream({ call, upstream }: Call, take: (event: StreamEvent) =
     if (chunk === undefined) feed.close()
     else if (pace.admits(chunk.length)) feed.push(chunk)
     else await pushInSlices(feed, chunk, pace)
+    await fund()
   }
   void call.release()
 }

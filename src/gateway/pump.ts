@@ -60,6 +60,8 @@ export class Pump implements EventSink, Ticking {
   private readonly calls = new CallCheck()
   private sink: ByteSink | undefined
   private beforeEnd: (() => void) | undefined
+  /** Told of the output tokens so far; nothing more is read before what it gives back has resolved. */
+  private fund: ((outputTokens: number) => Promise<void> | undefined) | undefined
   private out = ''
   private state: State = 'working'
   private isOpen = false
@@ -95,6 +97,11 @@ export class Pump implements EventSink, Ticking {
   /** Resolves, and never rejects, once nothing more will be written. */
   get ended(): Promise<StreamEnd> {
     return this.ending.promise
+  }
+
+  /** From here on somebody follows how much is written. */
+  onWritten(fund: (outputTokens: number) => Promise<void> | undefined): void {
+    this.fund = fund
   }
 
   /** Feeds a whole answer, where the provider sent one although a stream was asked for. */
@@ -188,6 +195,8 @@ export class Pump implements EventSink, Ticking {
         else await this.takeInSlices(chunk)
         const waiting = this.write()
         if (waiting !== undefined) await waiting
+        const growing = this.fund?.(this.tally.written)
+        if (growing !== undefined) await growing
       }
       await this.finish()
     } catch (error) {
@@ -205,6 +214,7 @@ export class Pump implements EventSink, Ticking {
       await this.pace.turn(slice.length)
       this.take(slice)
       await this.write()
+      await this.fund?.(this.tally.written)
     }
   }
 

@@ -1,6 +1,6 @@
 /** What one provider's answer has taken so far: its own figures where it gave them, else our count of what came. */
 
-import type { StreamEvent } from '../core/event.ts'
+import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { Fault } from '../core/fault.ts'
 import { isAbsurd, mergeUsage, type Usage } from '../core/usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
@@ -23,6 +23,8 @@ export class Tally {
   /** Events that said something. */
   private events = 0
   private readonly eventsMax: number
+  /** Why the model stopped, once it said so. */
+  reason: FinishReason | undefined
 
   /** `inputTokens` is our estimate of the request, `maxOutputTokens` what the provider may write, where that is limited. */
   constructor(
@@ -40,13 +42,16 @@ export class Tally {
         this.output.addText(event.text)
         return this.checkEnd(1)
       case 'tool-start':
-        this.output.addText(event.name)
+        this.output.addName(event.name)
         return this.checkEnd(1)
       case 'tool-delta':
-        this.output.addText(event.json)
+        this.output.addArguments(event.index, event.json)
         return this.checkEnd(1)
       case 'usage':
         this.reported = mergeUsage(this.reported, event.usage)
+        return
+      case 'finish':
+        this.reason = event.reason
         return
       default:
         return
@@ -55,7 +60,7 @@ export class Tally {
 
   /** Texts that were copied, as the insides of JSON strings. Throws as `add` does. */
   addInsides(insides: readonly string[]): void {
-    for (const inside of insides) this.output.addInside(inside)
+    this.output.addInsides(insides)
     this.checkEnd(insides.length)
   }
 
@@ -67,6 +72,11 @@ export class Tally {
     this.events += events
     if (this.events > this.eventsMax && this.output.tokens > this.eventsMax)
       throw new Fault('broken', 'the answer goes on beyond twice its output limit')
+  }
+
+  /** Output tokens so far, by our own count. */
+  get written(): number {
+    return this.output.tokens
   }
 
   /**

@@ -34,6 +34,8 @@ export interface RequestLine {
   readonly output_tokens?: number | undefined
   readonly usage?: 'provider' | 'estimated' | undefined
   readonly cost_micro_usd?: number | undefined
+  /** Fields that were accepted and have no effect; absent where there are none. */
+  readonly ignored?: readonly string[] | undefined
   readonly outcome: Outcome
   readonly error?: string | undefined
 }
@@ -55,6 +57,7 @@ export class Trace {
   /** `x-ratelimit-*` for whatever the answer is; set once the ledger has admitted the request. */
   limitHeaders: Readonly<Record<string, string>> = {}
   streamed = false
+  ignored: readonly string[] = []
   readonly attempts: AttemptLine[] = []
   private model: string | undefined
   private firstByteMs: number | undefined
@@ -111,6 +114,7 @@ export class Trace {
       output_tokens: charged?.outputTokens,
       usage: charged === undefined ? undefined : charged.estimated ? 'estimated' : 'provider',
       cost_micro_usd: charged?.costMicroUsd,
+      ignored: this.ignored.length > 0 ? this.ignored : undefined,
       outcome,
       error: unseen ? undefined : (this.failure ?? cutFor),
     })

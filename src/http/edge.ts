@@ -5,6 +5,7 @@ import type { KeyRing } from '../catalog/keys.ts'
 import { Failure } from '../core/error.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { ChatRequest } from '../core/request.ts'
+import { newRequestId } from '../core/request-id.ts'
 import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/errors.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
@@ -52,11 +53,6 @@ export interface Visit {
 export interface Handled {
   readonly response: Response
   readonly ends: 'now' | 'later'
-}
-
-/** Unique for ever: it names the request in both logs and is the key of its reservation. */
-export function newRequestId(): string {
-  return `req_${crypto.randomUUID().replaceAll('-', '')}`
 }
 
 /**

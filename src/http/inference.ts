@@ -34,6 +34,7 @@ export async function handleInference(visit: Visit, accept: Accept, server: Serv
   const { key, body } = await receive(visit, server)
   const accepted = accept(body, { organization: key.organization.id })
   const exchange = accepted instanceof Promise ? await accepted : accepted
+  trace.ignored = exchange.ignored
   return respond(await infer(parts.gateway, { key, exchange, flight, trace }), visit)
 }
 

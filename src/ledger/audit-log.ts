@@ -23,6 +23,21 @@ export interface AuditLog {
   close(): Promise<void>
 }
 
+/** When a request that tells the time of its admission may have ended, the likeliest first. */
+export function endsOf(admittedMs: number): readonly { readonly sinceMs: number; readonly untilMs: number }[] {
+  return [
+    { sinceMs: admittedMs - CLOCKS_MS, untilMs: admittedMs + SHORT_MS },
+    { sinceMs: admittedMs - CLOCKS_APART_MS, untilMs: admittedMs + LONGEST_MS },
+  ]
+}
+
+/** The clock of the gateway that made the id is not the one by which a ledger notes ends; usually they agree. */
+const CLOCKS_MS = 2000
+const CLOCKS_APART_MS = 600_000
+const SHORT_MS = 60_000
+/** A request takes a day at most; lost and settled late it may be known an hour later. A disk may have been full for a day. */
+const LONGEST_MS = 50 * 3_600_000
+
 const endKinds: Readonly<Record<EndKind, true>> = {
   settled: true,
   late: true,

@@ -72,6 +72,8 @@ export interface Closing {
   readonly admittedMs: number
   /** True: charge it all the same (the book lost the reservation, or could not be asked for one). False: answer `unknown`. */
   readonly direct: boolean
+  /** The node that sends it, and the life of the organisation that it knows; a book that loses nothing does not look at it. */
+  readonly from?: { readonly node: string; readonly life: number } | undefined
 }
 
 /** One budget: whole micro-dollars within one window. */

@@ -27,8 +27,12 @@ export interface Schema {
   /** Stored in the file; another one is refused. */
   readonly version: number
   readonly sql: string
+  /** What makes this format of an older one, in one transaction, by the older one's version. */
+  readonly upgrades?: Readonly<Record<number, string>>
   /** Tables that are read whole at every start, however large the file. */
   readonly checked: readonly string[]
+  /** What files of this version may lack, because it came later: statements that change nothing the second time. */
+  readonly additions?: string
 }
 
 /**
@@ -61,6 +65,7 @@ export function openReadOnly(path: string, schema: Schema): Database | undefined
         database.close()
         return undefined
       }
+      if (schema.additions !== undefined) database.run(schema.additions)
       database.run('PRAGMA query_only = true')
       return database
     })
@@ -107,11 +112,17 @@ function prepare(database: Database, path: string, schema: Schema): void {
   // 16 MB. A checkpoint waits for the disk, 5 ms and more, and the process with it: at a thousand requests a second every 6 s, not every 1.5.
   database.run('PRAGMA wal_autocheckpoint = 4000')
   database.run('PRAGMA foreign_keys = OFF')
-  if (checkVersion(database, path, schema)) return
+  const { additions } = schema
+  if (checkVersion(database, path, schema)) {
+    if (additions !== undefined) database.run(additions)
+    return
+  }
   const make = database.transaction(() => {
     // Workers that start together open the same new file: whoever gets the lock second finds it made.
-    if (checkVersion(database, path, schema)) return
-    database.run(schema.sql)
+    const version = versionOf(database)
+    if (version === schema.version) return
+    database.run(schema.upgrades?.[version] ?? schema.sql)
+    if (additions !== undefined) database.run(additions)
     database.run(`PRAGMA user_version = ${schema.version}`)
   })
   make.immediate()
@@ -134,11 +145,15 @@ function checkWhole(database: Database, path: string, schema: Schema): void {
   }
 }
 
-/** True where the file has the schema, false where it is new. */
+function versionOf(database: Database): number {
+  return database.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version ?? 0
+}
+
+/** True if the file has the schema, false if it is new or of a format that can be upgraded. */
 function checkVersion(database: Database, path: string, schema: Schema): boolean {
-  const version = database.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version ?? 0
+  const version = versionOf(database)
   if (version === schema.version) return true
-  if (version === 0) return false
+  if (version === 0 || schema.upgrades?.[version] !== undefined) return false
   throw new LedgerFileError(
     `${path} was written by another version of weir (format ${version}, this one has ${schema.version}).`,
   )

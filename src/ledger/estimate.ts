@@ -1,14 +1,12 @@
 /**
  * How many tokens something will take, before a provider has counted it: cheap, and on the safe side within reason. What is held
  * rests on it; what is charged does so only where the provider gave no figure.
- *
- * No tokenizer: each vendor has another, and one that is exact for one of them costs 30 to 100 ns a character. The weights below were
- * fitted to o200k_base on prose, code, JSON, logs and a dozen scripts: within 15 % on all of the first four.
  */
 
-import { isArray, isObject, type JsonValue } from '../core/json.ts'
-import type { ChatRequest, Message, Tool, UserPart } from '../core/request.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import type { ChatRequest, ImagePart, Message, Tool, ToolChoice, UserPart } from '../core/request.ts'
 import { imageTokens, REMOTE_IMAGE_TOKENS } from './image-size.ts'
+import { sampleOf, TextTokens } from './text-tokens.ts'
 
 /** Claude's tokenizer gives a tenth to a fifth more than o200k_base; the rest is the safe side. */
 const SAFETY = 1.15
@@ -16,189 +14,181 @@ const SAFETY = 1.15
 const TOKENS_A_MESSAGE = 4
 /** The wrapping of one tool definition or one call. */
 const TOKENS_A_TOOL = 10
+/** The quotes, colons and commas around a value, and around a name. */
+const TOKENS_A_VALUE = 1
+const TOKENS_A_MEMBER = 1.5
+/** A number of many digits. A short one is as much as its wrapping. */
+const TOKENS_A_LONG_NUMBER = 7
 
-/** Longer texts are sampled: 16 windows of 128 characters, evenly spaced. So no text costs more than about 4 µs. */
-const SAMPLED_FROM = 2048
-const WINDOW = 128
+/** No text but the data of a picture costs less, whatever it looks like: a caller who leaves is charged by the estimate. */
+const BYTES_A_TOKEN_MAX = 16
 
-/** Base64 of a document or of sound: about 3,000 tokens for 100 KB of PDF, 32 a second of 128 kbit/s sound. */
-const FILE_CHARACTERS_A_TOKEN = 44
-const AUDIO_CHARACTERS_A_TOKEN = 660
-/** A string without spaces that is longer than this and is legal base64 is taken for encoded bytes. */
-const ENCODED_FROM = 1024
-
-const OTHER = 0
-const LOWER = 1
-const UPPER = 2
-const DIGIT = 3
-const SPACE = 4
-const INDENT = 5
-const LINE = 6
-const ACCENTED = 7
-const GREEK_CYRILLIC = 8
-const MIDDLE = 9
-const SYMBOL = 10
-const WIDE = 11
-const CLASSES = 12
-
-const ASCII = Uint8Array.from({ length: 128 }, (_, code) => asciiClass(code))
-
-function asciiClass(code: number): number {
-  if (code >= 97 && code <= 122) return LOWER
-  if (code >= 65 && code <= 90) return UPPER
-  if (code >= 48 && code <= 57) return DIGIT
-  if (code === 32 || code === 9) return SPACE
-  return code === 10 || code === 13 ? LINE : OTHER
-}
-
-/** Scripts by code unit: Latin with accents, Greek and Cyrillic, Hebrew to Southeast Asian, symbols, then CJK, Hangul and emoji halves. */
-function otherClass(code: number): number {
-  if (code < 0x250) return ACCENTED
-  if (code < 0x530) return GREEK_CYRILLIC
-  if (code < 0x2000) return MIDDLE
-  return code < 0x2e80 ? SYMBOL : WIDE
-}
-
-/** Tokens for a character of a class (second) that follows one of another (first). */
-const COST = costs()
-
-function costs(): Float64Array {
-  const begins = [0.75, 0.84, 0.95, 0.95, 0, 1, 0.55, 0.6, 0.4, 0.6, 1.1, 1]
-  const goesOn = [0.3, 0.04, 0.4, 0.32, 0, 0, 0, 0.6, 0.4, 0.6, 1.1, 1]
-  const table = new Float64Array(CLASSES * CLASSES)
-  for (let first = 0; first < CLASSES; first++) {
-    for (let second = 0; second < CLASSES; second++) {
-      table[first * CLASSES + second] = (first === second ? goesOn : begins)[second] ?? 0
-    }
-  }
-  table[UPPER * CLASSES + LOWER] = 0.05
-  table[SPACE * CLASSES + DIGIT] = 1.95
-  return table
-}
-
-function scan(text: string, from: number, to: number): number {
-  let tokens = 0
-  let last = SPACE
-  for (let i = from; i < to; i++) {
-    const code = text.charCodeAt(i)
-    let kind = code < 128 ? (ASCII[code] ?? OTHER) : otherClass(code)
-    if (kind === SPACE && i > from && (last === SPACE || last === INDENT)) kind = INDENT
-    tokens += COST[last * CLASSES + kind] ?? 0
-    last = kind
-  }
-  return tokens
-}
-
-/** Tokens of a text, without the safety margin; not rounded. */
-function textTokens(text: string): number {
-  const length = text.length
-  if (length <= SAMPLED_FROM) return scan(text, 0, length)
-  const windows = SAMPLED_FROM / WINDOW
-  let tokens = 0
-  for (let i = 0; i < windows; i++) {
-    const from = Math.floor((i * (length - WINDOW)) / (windows - 1))
-    tokens += scan(text, from, from + WINDOW)
-  }
-  return (tokens * length) / SAMPLED_FROM
-}
-
-/** Tokens of a JSON value as a model reads it. Encoded bytes within it count by their size. */
-function jsonTokens(value: JsonValue | undefined, charactersAToken: number): number {
-  if (typeof value === 'string') {
-    return isEncoded(value) ? value.length / charactersAToken : textTokens(value) + 1
-  }
-  if (isArray(value)) {
-    let tokens = 1
-    for (const item of value) tokens += jsonTokens(item, charactersAToken)
-    return tokens
-  }
-  if (!isObject(value)) return 1.5
-  let tokens = 1
-  for (const key in value)
-    tokens += 1.5 + scan(key, 0, Math.min(key.length, WINDOW)) + jsonTokens(value[key], charactersAToken)
-  return tokens
-}
-
-const BASE64 = /^(?:data:[^,]{0,100},)?[A-Za-z0-9+/_=-]+$/
-
-function isEncoded(text: string): boolean {
-  return text.length >= ENCODED_FROM && BASE64.test(text.slice(0, ENCODED_FROM))
-}
+/** Where native parts hold a document or sound. What is not base64 all over is read as text there, too. */
+const DATA_FIELDS: ReadonlySet<string> = new Set(['file_data', 'data'])
+const BASE64 = /^(?:data:[^,]{0,100},)?[A-Za-z0-9+/_=-]*$/
 
 /** The input tokens of a request: its messages, images by their size in pixels, and its tools. */
 export function estimateInput(request: ChatRequest): number {
-  let tokens = 0
-  let images = 0
-  for (const message of request.messages) {
-    tokens += TOKENS_A_MESSAGE + messageTokens(message)
-    if (message.role === 'user') images += message.parts.reduce((sum, part) => sum + partImageTokens(part), 0)
-  }
-  for (const tool of request.tools) tokens += toolTokens(tool)
-  if (request.sampling.responseFormat !== undefined) {
-    tokens += jsonTokens(request.sampling.responseFormat, FILE_CHARACTERS_A_TOKEN)
-  }
-  return Math.ceil(tokens * SAFETY) + images
+  const estimate = new Estimate()
+  for (const message of request.messages) estimate.message(message)
+  for (const tool of request.tools) estimate.tool(tool)
+  estimate.json(request.sampling.responseFormat)
+  estimate.settings(request)
+  return estimate.total
 }
 
 /** The input tokens of a text alone. */
 export function estimateText(text: string): number {
-  return Math.ceil(textTokens(text) * SAFETY)
+  const estimate = new Estimate()
+  estimate.text(text)
+  return estimate.total
 }
 
-function messageTokens(message: Message): number {
-  let tokens = 0
-  for (const part of message.parts) {
-    if (part.type === 'text') tokens += textTokens(part.text)
-    if (part.type === 'native') tokens += nativeTokens(part)
+/** One a request. */
+class Estimate {
+  private readonly texts = new TextTokens()
+  /** What is not text, and what texts lack up to the least that they cost. */
+  private tokens = 0
+  private images = 0
+
+  get total(): number {
+    return Math.ceil((this.texts.tokens + this.tokens) * SAFETY) + this.images
   }
-  if (message.role !== 'assistant') return tokens
-  if (message.refusal !== undefined) tokens += textTokens(message.refusal)
-  for (const call of message.toolCalls) tokens += TOKENS_A_TOOL + textTokens(call.name) + textTokens(call.json)
-  return tokens
+
+  text(text: string): void {
+    const before = this.texts.tokens
+    this.texts.begin()
+    this.texts.add(text)
+    const counted = this.texts.tokens - before
+    this.tokens += Math.max(0, text.length / BYTES_A_TOKEN_MAX - counted)
+  }
+
+  message(message: Message): void {
+    this.tokens += TOKENS_A_MESSAGE
+    for (const part of message.parts) this.part(part)
+    if (message.role === 'tool') this.unread(message.callId)
+    if (message.role !== 'assistant') return
+    if (message.refusal !== undefined) this.text(message.refusal)
+    for (const call of message.toolCalls) {
+      this.tokens += TOKENS_A_TOOL
+      this.unread(call.callId)
+      this.text(call.name)
+      this.text(call.json)
+    }
+  }
+
+  tool({ name, description, parameters }: Tool): void {
+    this.tokens += TOKENS_A_TOOL
+    this.text(name)
+    if (description !== undefined) this.text(description)
+    this.json(parameters)
+  }
+
+  /** A value as a model reads it. `native`: the bytes of a document or of sound stand in it as base64. */
+  json(value: JsonValue | undefined, native = false): void {
+    if (value === undefined) return
+    this.tokens += TOKENS_A_VALUE
+    if (typeof value === 'string') {
+      this.text(value)
+    } else if (typeof value === 'number') {
+      this.tokens += Number.isInteger(value) && Math.abs(value) < 1000 ? 0 : TOKENS_A_LONG_NUMBER
+    } else if (isArray(value)) {
+      for (const item of value) this.json(item, native)
+    } else if (isObject(value)) {
+      this.members(value, native)
+    }
+  }
+
+  /** What a model does not read as text; a provider takes it all the same. */
+  settings({ stop, hints, sampling, toolChoice }: ChatRequest): void {
+    const { promptCacheOptions, ...words } = hints
+    this.json(promptCacheOptions)
+    for (const text of [...stop, ...Object.values(words), ...namesOf(toolChoice)]) this.unread(text)
+    for (const text of [sampling.reasoningEffort, sampling.verbosity]) this.unread(text)
+    for (const token in sampling.logitBias) this.unread(token)
+  }
+
+  private part(part: UserPart): void {
+    if (part.type === 'text') this.text(part.text)
+    else if (part.type === 'native') this.json(part.json, true)
+    else this.image(part)
+  }
+
+  private image({ source, detail }: ImagePart): void {
+    if (source.type === 'url') {
+      this.images += REMOTE_IMAGE_TOKENS
+      this.unread(source.url)
+    } else {
+      this.images += imageTokens(source.data, detail)
+      this.unread(source.mediaType)
+    }
+  }
+
+  private members(value: JsonObject, native: boolean): void {
+    for (const name in value) {
+      this.tokens += TOKENS_A_MEMBER - TOKENS_A_VALUE
+      this.text(name)
+      const member = value[name]
+      if (native && DATA_FIELDS.has(name) && typeof member === 'string' && isEncoded(member)) this.unread(member)
+      else this.json(member, native)
+    }
+  }
+
+  private unread(text: string | undefined): void {
+    if (text !== undefined) this.tokens += Buffer.byteLength(text) / BYTES_A_TOKEN_MAX
+  }
 }
 
-function nativeTokens(part: Extract<UserPart, { type: 'native' }>): number {
-  return jsonTokens(part.json, 'input_audio' in part.json ? AUDIO_CHARACTERS_A_TOKEN : FILE_CHARACTERS_A_TOKEN)
+function isEncoded(text: string): boolean {
+  return BASE64.test(sampleOf(text))
 }
 
-function partImageTokens(part: UserPart): number {
-  if (part.type !== 'image') return 0
-  return part.source.type === 'url' ? REMOTE_IMAGE_TOKENS : imageTokens(part.source.data, part.detail)
+function namesOf(choice: ToolChoice | undefined): readonly string[] {
+  if (choice?.mode === 'tool') return [choice.name]
+  return choice?.mode === 'allowed' ? choice.names : []
 }
-
-function toolTokens(tool: Tool): number {
-  const description = tool.description === undefined ? 0 : textTokens(tool.description)
-  return TOKENS_A_TOOL + textTokens(tool.name) + description + jsonTokens(tool.parameters, FILE_CHARACTERS_A_TOKEN)
-}
-
-/** Deltas up to this length are classed by one character: a delta is a token or a few. */
-const SHORT_DELTA = 24
 
 /**
- * Counts what a model has written, from the pieces as they come. An unbiased guess, without a margin: it is charged where a stream
- * breaks off before the provider's own figure. A piece of a few characters costs some 5 ns.
+ * Counts what a model has written, from its pieces as they come or from all of it at once: the figures are the same. An unbiased guess,
+ * without a margin: it is charged where a stream breaks off before the provider's own figure.
  */
 export class OutputCount {
-  private narrow = 0
-  private wide = 0
-  private scanned = 0
+  private readonly text = new TextTokens()
+  /** The arguments of each call: those of several may come in turn. */
+  private readonly calls: TextTokens[] = []
+  private callTokens = 0
+  private readonly names = new TextTokens()
 
-  /** A piece of text, of a refusal or of a tool call's arguments or name. */
+  /** A piece of text or of a refusal. */
   addText(text: string): void {
-    const length = text.length
-    if (length > SHORT_DELTA) this.scanned += textTokens(text)
-    else if (length > 0 && text.charCodeAt(length - 1) >= 0x2e80) this.wide += length
-    else this.narrow += length
+    this.text.add(text)
   }
 
-  /** The same piece as the inside of a JSON string, where it was copied and never parsed. */
-  addInside(inside: string): void {
-    if (inside.startsWith('\\u')) this.wide += Math.ceil(inside.length / 6)
-    else this.addText(inside)
+  /** The same for pieces that are the insides of JSON strings, where they were copied and never parsed. */
+  addInsides(insides: readonly string[]): void {
+    const inside = insides.join('')
+    this.text.add(inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside)
+  }
+
+  addName(name: string): void {
+    this.names.begin()
+    this.names.add(name)
+  }
+
+  /** A piece of the arguments of a call. */
+  addArguments(call: number, json: string): void {
+    let count = this.calls[call]
+    if (count === undefined) {
+      count = new TextTokens()
+      this.calls[call] = count
+    }
+    const before = count.tokens
+    count.add(json)
+    this.callTokens += count.tokens - before
   }
 
   /** Whole tokens so far; at least 1 once anything came. */
   get tokens(): number {
-    return Math.ceil(this.narrow / 4 + this.wide * 0.8 + this.scanned)
+    return Math.ceil(this.text.tokens + this.names.tokens + this.callTokens)
   }
 }

@@ -66,7 +66,10 @@ export interface Settlement {
 
 /** How a ledger is, for whoever asks whether this process can serve. */
 export interface LedgerHealth {
+  /** Requests are served. */
   readonly ready: boolean
+  /** Its store takes what it is given. Under `ledger_unreachable: allow` requests are served while it does not. */
+  readonly up: boolean
   /** What is wrong, in words for the operator; absent where nothing is. A ledger may be ready with a complaint. */
   readonly complaint?: string | undefined
   /** Settlements that have not reached their store yet. */
@@ -76,11 +79,17 @@ export interface LedgerHealth {
 export interface Ledger {
   /** Throws `Failure` `rate_limited`, `exceeds_limit` or `quota_exhausted` where a limit does not allow it (nothing is consumed then), `ledger_unavailable` where it cannot be asked. */
   reserve(account: Account, hold: Hold): Promise<Reservation>
-  /** Moves the lease, records the use so far and grows what is held. False where a limit does not allow the growth: the use is recorded all the same. */
+  /**
+   * Moves the lease, records the use so far and grows what is held. False if a limit does not allow the growth: the use is recorded all the same.
+   * Throws `Failure` `ledger_unavailable` if nothing is held any more, or nobody can tell: the reservation was lost, the ledger is out of reach.
+   */
   extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean>
   /** Never refuses: the tokens are already spent. */
   settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'>
+  /** As far as is known without asking. */
   health(): LedgerHealth
+  /** The same, once the store was asked now. */
+  askHealth(): Promise<LedgerHealth>
   /** Lets what is buffered reach its store. After it no verb may be called. */
   close(): Promise<void>
 }

@@ -1,21 +1,65 @@
 /**
- * What an outbox knows of each organisation's life in Redis, and what it has to give back to a new one: the usage that it holds, less the
- * settlements that are still to be sent one by one. Owns the SQL of both.
+ * What an outbox knows of each organisation's life in Redis, and what it has to give back to it: the usage that Redis lacks, less the settlements
+ * that are sent one by one. Owns the SQL of both.
  */
 
 import type { Database } from 'bun:sqlite'
-import { usageRowOf } from './entry.ts'
-import { addUsage, minusUsage, noUsage, type UsageRow } from './usage-log.ts'
+import { type Entry, usageRowOf } from './entry.ts'
+import { type Found, type Logged, type Plan, reconcile } from './reconcile.ts'
+import { addUsage, minusUsage, noUsage, placeName, type UsageFigures, type UsageRow } from './usage-log.ts'
 
+const FIGURE_COLUMNS = `
+  requests INTEGER NOT NULL, estimated_requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
+  cached_input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, images INTEGER NOT NULL, cost_micro_usd INTEGER NOT NULL`
+
+/**
+ * `life.served`: requests in `usage`. `unrecorded`: what an earlier version had given to Redis, which it did not record by node; Redis has it
+ * in its budgets as long as it is in `legacy_life`, or in one that followed without a loss.
+ */
 export const LIFE_SQL = `
   CREATE TABLE node (id TEXT NOT NULL);
-  CREATE TABLE life (organization TEXT PRIMARY KEY, life INTEGER NOT NULL, complete INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE life (
+    organization TEXT PRIMARY KEY, life INTEGER NOT NULL, complete INTEGER NOT NULL, served INTEGER NOT NULL DEFAULT 0,
+    legacy_life INTEGER NOT NULL DEFAULT 0, is_legacy INTEGER NOT NULL DEFAULT 0
+  ) WITHOUT ROWID;
   CREATE TABLE given_back (
-    organization TEXT NOT NULL, number INTEGER NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL,
-    requests INTEGER NOT NULL, estimated_requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
-    cached_input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, images INTEGER NOT NULL, cost_micro_usd INTEGER NOT NULL,
+    organization TEXT NOT NULL, number INTEGER NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_COLUMNS},
     PRIMARY KEY (organization, number)
   ) WITHOUT ROWID;
+  CREATE TABLE unrecorded (
+    organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_COLUMNS},
+    PRIMARY KEY (organization, day, key, model)
+  ) WITHOUT ROWID;
+`
+
+/** From format 4. A settlement that is pending was not given to Redis for certain: it is sent. */
+export const LIFE_FROM_4_SQL = `
+  ALTER TABLE life ADD COLUMN served INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE life ADD COLUMN legacy_life INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE life ADD COLUMN is_legacy INTEGER NOT NULL DEFAULT 0;
+  DELETE FROM given_back;
+  UPDATE life SET legacy_life = life, life = 0, complete = 0;
+  INSERT INTO life (organization, life, complete, served)
+    SELECT organization, 0, 0, sum(requests) FROM usage WHERE true GROUP BY organization
+    ON CONFLICT DO UPDATE SET served = excluded.served;
+  CREATE TABLE unrecorded (
+    organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_COLUMNS},
+    PRIMARY KEY (organization, day, key, model)
+  ) WITHOUT ROWID;
+  INSERT INTO unrecorded
+    SELECT organization, day, key, model, sum(requests), sum(estimated_requests), sum(input_tokens), sum(cached_input_tokens),
+      sum(output_tokens), sum(images), sum(cost_micro_usd)
+    FROM (
+      SELECT organization, day, key, model, requests, estimated_requests, input_tokens, cached_input_tokens, output_tokens, images,
+        cost_micro_usd FROM usage
+      UNION ALL
+      SELECT entry ->> '$.account.organization', (entry ->> '$.closing.admittedMs') / 86400000, entry ->> '$.account.key',
+        entry ->> '$.closing.settlement.model', -1, -(entry ->> '$.closing.settlement.estimated'),
+        -(entry ->> '$.closing.settlement.amounts.inputTokens'), -(entry ->> '$.closing.settlement.cachedInputTokens'),
+        -(entry ->> '$.closing.settlement.amounts.outputTokens'), -(entry ->> '$.closing.settlement.images'),
+        -(entry ->> '$.closing.settlement.amounts.costMicroUsd')
+      FROM outbox WHERE state = 0 AND entry ->> '$.closing.settlement.model' IS NOT NULL
+    ) GROUP BY organization, day, key, model;
 `
 
 const FIGURES = `requests, estimated_requests AS estimatedRequests, input_tokens AS inputTokens,
@@ -24,64 +68,103 @@ const FIGURES = `requests, estimated_requests AS estimatedRequests, input_tokens
 /** An organisation's life as this node knows it. */
 export interface KnownLife {
   readonly organization: string
+  /** 0: none yet. */
   readonly life: number
-  /** False where not all was given back to it yet. */
+  /** False: not all was given back to it yet. */
   readonly complete: boolean
+  readonly legacyLife: number
+}
+
+/** How many requests Redis is to have of this node, and how many of them may still be on their way. */
+export interface Expected {
+  readonly requests: number
+  readonly pending: number
+}
+
+interface StoredLife {
+  readonly life: number
+  readonly complete: number
+  readonly served: number
+  readonly legacyLife: number
+  readonly isLegacy: number
 }
 
 export class LifeRows {
-  /** This log's own id: under it Redis keeps how much of the log was given back. */
+  /** This log's own id: Redis keeps this node's figures under it. */
   readonly node: string
+  private readonly countServed
 
   constructor(private readonly database: Database) {
     database.query('INSERT INTO node SELECT ? WHERE NOT EXISTS (SELECT 1 FROM node)').run(crypto.randomUUID())
     this.node = database.query<{ id: string }, []>('SELECT id FROM node').get()?.id ?? ''
+    this.countServed = database.query(
+      `INSERT INTO life (organization, life, complete, served) VALUES (?, 0, 0, ?)
+       ON CONFLICT DO UPDATE SET served = served + excluded.served`,
+    )
   }
 
   all(): readonly KnownLife[] {
-    return this.database
-      .query<{ organization: string; life: number; complete: number }, []>('SELECT * FROM life')
-      .all()
-      .map((row) => ({ ...row, complete: row.complete === 1 }))
+    const query = this.database.query<StoredLife & { organization: string }, []>(
+      `SELECT organization, ${LIFE} FROM life`,
+    )
+    return query.all().map(({ organization, life, complete, legacyLife }) => {
+      return { organization, life, complete: complete === 1, legacyLife }
+    })
   }
 
-  of(organization: string): number | undefined {
-    const query = this.database.query<{ life: number }, [string]>('SELECT life FROM life WHERE organization = ?')
-    return query.get(organization)?.life
+  of(organization: string): KnownLife {
+    const { life = 0, complete = 0, legacyLife = 0 } = this.stored(organization) ?? {}
+    return { organization, life, complete: complete === 1, legacyLife }
   }
 
-  /** Tells whether a life is its organisation's, or the first that is known. Asked within one transaction, it looks once an organisation. */
+  /** Tells whether a life is its organisation's. Asked within one transaction, it looks once an organisation. */
   look(): (organization: string, life: number) => boolean {
-    const seen = new Map<string, number | undefined>()
+    const seen = new Map<string, number>()
     return (organization, life) => {
-      if (!seen.has(organization)) {
-        this.database.query('INSERT OR IGNORE INTO life VALUES (?, ?, 1)').run(organization, life)
-        seen.set(organization, this.of(organization))
-      }
-      return seen.get(organization) === life
+      const known = seen.get(organization) ?? this.of(organization).life
+      seen.set(organization, known)
+      return known === life
     }
   }
 
+  /** So many more requests are in `usage`. */
+  served(organization: string, requests: number): void {
+    this.countServed.run(organization, requests)
+  }
+
+  expected(organization: string): Expected {
+    const { served = 0, isLegacy = 0 } = this.stored(organization) ?? {}
+    const unrecorded = isLegacy === 1 ? sumOf(this.rows('unrecorded', organization)) : 0
+    const query = this.database.query<{ n: number }, [string]>(
+      'SELECT count(*) AS n FROM outbox WHERE state = 0 AND organization = ?',
+    )
+    return { requests: served - unrecorded, pending: query.get(organization)?.n ?? 0 }
+  }
+
+  /** Every place in which this node served something. */
+  places(organization: string): readonly UsageRow[] {
+    return this.rows('usage', organization)
+  }
+
   /**
-   * Enters a life, and settles once for all what is to be given back to it: all usage but that of settlements that are to be sent. What was
-   * taken in an earlier life is never sent again. The rows in their order; those of an earlier call where the life is entered already. Inside a
-   * transaction.
+   * Enters a life, and settles once for all what is given back to it and what is sent to it one by one. The rows in their order; those of an
+   * earlier call if the life is entered already. `resent`: settlements that the outbox has let go of. Inside a transaction.
    */
-  enter(organization: string, life: number): readonly UsageRow[] {
-    if (this.of(organization) !== life) {
-      const rows = this.held(organization)
-      this.database.query('DELETE FROM given_back WHERE organization = ?').run(organization)
-      const put = this.database.query('INSERT INTO given_back VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
-      for (const [i, row] of rows.entries()) {
-        const figures = [row.requests, row.estimatedRequests, row.inputTokens, row.cachedInputTokens, row.outputTokens]
-        put.run(organization, i + 1, row.day, row.key, row.model, ...figures, row.images, row.costMicroUsd)
-      }
-      const ours = "json_extract(entry, '$.account.organization') = ?"
-      this.database.query(`UPDATE outbox SET state = 3 WHERE state IN (1, 2) AND ${ours}`).run(organization)
-      // In this life none of them was sent yet: there is no doubt about any.
-      this.database.query(`UPDATE outbox SET sent_ms = NULL WHERE state = 0 AND ${ours}`).run(organization)
-      const isNothing = rows.length === 0 ? 1 : 0
-      this.database.query('INSERT OR REPLACE INTO life VALUES (?, ?, ?)').run(organization, life, isNothing)
+  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {
+    const known = this.stored(organization)
+    if (known?.life !== life) {
+      const areEndedCounted = !(found.isLegacy && (known?.life ?? 0) === 0)
+      const served = found.isLegacy
+        ? without(this.rows('usage', organization), this.rows('unrecorded', organization))
+        : this.rows('usage', organization)
+      const logged = this.logged(organization, found.sinceMs, resent)
+      this.keep(organization, reconcile(served, logged, { ...found, areEndedCounted }), logged, found.sinceMs)
+      this.database
+        .query(
+          `INSERT INTO life (organization, life, complete, is_legacy) VALUES (?, ?, 0, ?)
+           ON CONFLICT DO UPDATE SET life = excluded.life, complete = 0, is_legacy = excluded.is_legacy`,
+        )
+        .run(organization, life, found.isLegacy ? 1 : 0)
     }
     const query = this.database.query<UsageRow, [string]>(
       `SELECT organization, day, key, model, ${FIGURES} FROM given_back WHERE organization = ? ORDER BY number`,
@@ -94,23 +177,91 @@ export class LifeRows {
     this.database.query('UPDATE life SET complete = 1 WHERE organization = ? AND life = ?').run(organization, life)
   }
 
-  private held(organization: string): readonly UsageRow[] {
-    const rows = new Map<string, UsageRow>()
-    const add = (row: UsageRow) => {
-      const place = `${row.day}\0${row.key}\0${row.model}`
-      rows.set(place, { ...row, ...addUsage(rows.get(place) ?? noUsage, row) })
-    }
-    const all = this.database.query<UsageRow, [string]>(
-      `SELECT organization, day, key, model, ${FIGURES} FROM usage WHERE organization = ?`,
-    )
-    for (const row of all.all(organization)) add(row)
-    const pending = this.database.query<{ entry: string }, [string]>(
-      "SELECT entry FROM outbox WHERE state = 0 AND json_extract(entry, '$.account.organization') = ?",
-    )
-    for (const { entry } of pending.all(organization)) {
-      const usage = usageRowOf(JSON.parse(entry))
-      if (usage !== undefined) add({ ...usage, ...minusUsage(usage) })
-    }
-    return [...rows.values()].filter(({ requests, costMicroUsd }) => requests !== 0 || costMicroUsd !== 0)
+  private stored(organization: string): StoredLife | undefined {
+    const query = this.database.query<StoredLife, [string]>(`SELECT ${LIFE} FROM life WHERE organization = ?`)
+    return query.get(organization) ?? undefined
   }
+
+  private rows(table: 'usage' | 'unrecorded', organization: string): readonly UsageRow[] {
+    const query = this.database.query<UsageRow, [string]>(
+      `SELECT organization, day, key, model, ${FIGURES} FROM ${table} WHERE organization = ?`,
+    )
+    return query.all(organization)
+  }
+
+  /** What is pending, and what was taken since a time. */
+  private logged(organization: string, sinceMs: number, resent: readonly Entry[]): readonly Kept[] {
+    const query = this.database.query<{ number: number; state: number; entry: string }, Since>(
+      `SELECT number, state, entry FROM outbox WHERE organization = ?1 AND state = 0
+       UNION ALL SELECT number, state, entry FROM outbox WHERE organization = ?1 AND state = 1 AND taken_ms >= ?2`,
+    )
+    const logged = new Map<string, Kept>()
+    for (const entry of resent) {
+      const { id } = entry.closing
+      logged.set(id, { id, isPending: false, usage: usageRowOf(entry), entry, number: undefined })
+    }
+    for (const { number, state, entry: text } of query.all(organization, sinceMs)) {
+      const entry: Entry = JSON.parse(text)
+      const { id } = entry.closing
+      logged.set(id, { id, isPending: state === 0, usage: usageRowOf(entry), entry, number })
+    }
+    return [...logged.values()]
+  }
+
+  private keep(organization: string, plan: Plan, logged: readonly Kept[], sinceMs: number): void {
+    const { resend, absorb, rows } = plan
+    const byId = new Map(logged.map((one) => [one.id, one]))
+    // In this life none of them was sent yet: there is no doubt about any.
+    const again = this.database.query(
+      'UPDATE outbox SET state = 0, sent_ms = NULL, taken_ms = NULL, due_ms = 0 WHERE number = ?',
+    )
+    const put = this.database.query(
+      'INSERT INTO outbox (state, due_ms, sent_ms, organization, entry) VALUES (0, 0, NULL, ?, ?)',
+    )
+    for (const id of resend) {
+      const one = byId.get(id)
+      if (one?.number !== undefined) again.run(one.number)
+      else if (one !== undefined) put.run(organization, JSON.stringify(one.entry))
+    }
+    // Kept for a while, so that nobody who still has its number means another one by it.
+    const gone = this.database.query('UPDATE outbox SET state = 3, taken_ms = ? WHERE number = ?')
+    for (const id of absorb) gone.run(sinceMs, byId.get(id)?.number ?? null)
+    this.database.query('DELETE FROM given_back WHERE organization = ?').run(organization)
+    const give = this.database.query('INSERT INTO given_back VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
+    for (const [i, row] of rows.entries()) {
+      const figures = [row.requests, row.estimatedRequests, row.inputTokens, row.cachedInputTokens, row.outputTokens]
+      give.run(organization, i + 1, row.day, row.key, row.model, ...figures, row.images, row.costMicroUsd)
+    }
+  }
+}
+
+type Since = [organization: string, ms: number]
+
+/** `number`: its place in the outbox, if it is there. */
+interface Kept extends Logged {
+  readonly entry: Entry
+  readonly number: number | undefined
+}
+
+/** What Redis has of this node. */
+export interface FoundOfNode extends Omit<Found, 'areEndedCounted'> {
+  readonly isLegacy: boolean
+  /** What was taken since then may be sent again one by one. */
+  readonly sinceMs: number
+}
+
+const LIFE = 'life, complete, served, legacy_life AS legacyLife, is_legacy AS isLegacy'
+
+function sumOf(rows: readonly UsageRow[]): number {
+  return rows.reduce((sum, { requests }) => sum + requests, 0)
+}
+
+function without(rows: readonly UsageRow[], others: readonly UsageRow[]): readonly UsageRow[] {
+  const left = new Map(rows.map((row) => [placeName(row), row]))
+  for (const other of others) {
+    const row = left.get(placeName(other))
+    const figures: UsageFigures = addUsage(row ?? noUsage, minusUsage(other))
+    left.set(placeName(other), { ...other, ...figures })
+  }
+  return [...left.values()]
 }

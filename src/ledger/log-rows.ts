@@ -10,8 +10,8 @@ import type { UsageFigures, UsagePlace, UsageQuery, UsageRow } from './usage-log
 /** How what a request cost became known: the last word on an id counts; earlier ones stay in the trail. */
 export type EndKind = 'settled' | 'late' | 'direct' | 'lost' | 'cancelled' | 'withdrawn'
 
-/** How long single requests are kept; their sums by day are kept for good. */
-const ROWS_KEPT_MS = 90 * 86_400_000
+/** How long single requests are kept unless `audit.keep_days` says otherwise; their sums are kept for good. */
+export const ROWS_KEPT_MS = 90 * 86_400_000
 /** Up to 200 commits a second may come and go for ever; there are 50. */
 const DROP_EVERY_MS = 500
 const DROPPED_AT_ONCE = 100
@@ -149,7 +149,11 @@ export class LogWriter {
   private readonly dropBatches
   private droppedMs = 0
 
-  constructor(database: Database) {
+  /** `keepMs`: how long single requests are kept. */
+  constructor(
+    database: Database,
+    private readonly keepMs: number,
+  ) {
     this.putBatch = database.query('INSERT INTO request_batch (ended_ms, rows) VALUES (?, ?)')
     this.addUsage = database.query(
       `INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -191,7 +195,7 @@ export class LogWriter {
   dropOld(now: number): void {
     if (now - this.droppedMs < DROP_EVERY_MS) return
     this.droppedMs = now
-    this.dropBatches.run(now - ROWS_KEPT_MS, DROPPED_AT_ONCE)
+    this.dropBatches.run(now - this.keepMs, DROPPED_AT_ONCE)
   }
 }
 
@@ -214,15 +218,44 @@ interface StoredRow extends Omit<LogRow, 'estimated'> {
 export function readRows(database: Database, sinceMs: number, most: number): readonly LogRow[] {
   return database
     .query<StoredRow, [number, number]>(
-      `SELECT id, organization, key, admitted_ms AS admittedMs, ended_ms AS endedMs, kind, outcome, model, provider,
-         input_tokens AS inputTokens, cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images,
-         cost_micro_usd AS costMicroUsd, overage_micro_usd AS overageMicroUsd, estimated
-       FROM (
+      `SELECT ${ROW} FROM (
          SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY batch DESC, place DESC) AS age
          FROM request WHERE batch_ended_ms >= ?1 AND ended_ms >= ?1
        )
        WHERE age = 1 ORDER BY batch, place LIMIT ?2`,
     )
     .all(sinceMs, most)
-    .map((row) => ({ ...row, estimated: row.estimated === 1 }))
+    .map(rowOf)
+}
+
+const ROW = `id, organization, key, admitted_ms AS admittedMs, ended_ms AS endedMs, kind, outcome, model, provider,
+  input_tokens AS inputTokens, cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images,
+  cost_micro_usd AS costMicroUsd, overage_micro_usd AS overageMicroUsd, estimated`
+
+function rowOf(row: StoredRow): LogRow {
+  return { ...row, estimated: row.estimated === 1 }
+}
+
+/** The last word on each request of an organisation that has one of these ids and ended between two times. */
+export function findRows(
+  database: Database,
+  organization: string,
+  ids: ReadonlySet<string>,
+  [fromMs, toMs]: readonly [number, number],
+): readonly LogRow[] {
+  const batches = database.query<{ number: number; rows: string }, [number, number, string]>(
+    'SELECT number, rows FROM request_batch WHERE ended_ms BETWEEN ? AND ? AND instr(rows, ?) > 0 ORDER BY number',
+  )
+  const found = new Map<string, number>()
+  for (const { number, rows } of batches.iterate(fromMs, toMs, JSON.stringify(organization))) {
+    const parsed: unknown = JSON.parse(rows)
+    for (const row of Array.isArray(parsed) ? parsed : []) {
+      const id: unknown = Array.isArray(row) ? row[0] : undefined
+      if (typeof id === 'string' && ids.has(id)) found.set(id, number)
+    }
+  }
+  const query = database.query<StoredRow, [number, string, string]>(
+    `SELECT ${ROW} FROM request WHERE batch = ? AND id = ? AND organization = ? ORDER BY place DESC LIMIT 1`,
+  )
+  return [...found].flatMap(([id, number]) => query.all(number, id, organization)).map(rowOf)
 }

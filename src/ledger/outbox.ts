@@ -9,30 +9,48 @@ import { join } from 'node:path'
 import { openDatabase, type Schema } from './database.ts'
 import { type Entry, usageRowOf } from './entry.ts'
 import { GroupCommit } from './group-commit.ts'
-import { type KnownLife, LIFE_SQL, LifeRows } from './life-rows.ts'
-import { LOG_SQL, LogWriter, RowBatch, settledRow } from './log-rows.ts'
-import type { UsageRow } from './usage-log.ts'
+import type { Settlement } from './ledger.ts'
+import { type Expected, type FoundOfNode, type KnownLife, LIFE_FROM_4_SQL, LIFE_SQL, LifeRows } from './life-rows.ts'
+import { findRows, LOG_SQL, type LogRow, LogWriter, ROWS_KEPT_MS, RowBatch, settledRow } from './log-rows.ts'
+import type { UsagePlace, UsageRow } from './usage-log.ts'
 import { UsageSums } from './usage-sums.ts'
 
 export const OUTBOX_FILE = 'outbox.sqlite'
 
+/** By organisation, so that to look after one costs no more where there are thousands. */
+const INDEX_SQL = `
+  CREATE INDEX outbox_pending_of ON outbox (organization) WHERE state = 0;
+  CREATE INDEX outbox_taken_of ON outbox (organization, taken_ms) WHERE state = 1;`
+const USAGE_INDEX_SQL = 'CREATE INDEX usage_of ON usage (organization);'
+
 /**
  * Everything is appended, and what changes is young: a commit touches a handful of pages. A key by the random ids of requests would touch
- * one a request. State of an entry: 0 to be sent, 1 taken, 2 given up: nobody can tell whether it was taken, 3 given back with others to a Redis that
- * was emptied.
+ * one a request. State of an entry: 0 to be sent, 1 taken, 3 not sent any more: it is in the sums that are given back to a Redis that lost something.
  */
 export const OUTBOX_SCHEMA: Schema = {
-  version: 4,
+  version: 5,
   checked: ['outbox'],
   sql: `
     CREATE TABLE outbox (
-      number INTEGER PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL
+      number INTEGER PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL,
+      organization TEXT NOT NULL DEFAULT ''
     );
     CREATE INDEX outbox_due ON outbox (due_ms) WHERE state = 0;
-    CREATE INDEX outbox_given_up ON outbox (number) WHERE state = 2;
     CREATE INDEX outbox_taken ON outbox (taken_ms) WHERE taken_ms IS NOT NULL;
+    ${INDEX_SQL}
     ${LIFE_SQL}
-    ${LOG_SQL}`,
+    ${LOG_SQL}
+    ${USAGE_INDEX_SQL}`,
+  upgrades: {
+    4: `
+    ${LIFE_FROM_4_SQL}
+    ALTER TABLE outbox ADD COLUMN organization TEXT NOT NULL DEFAULT '';
+    UPDATE outbox SET organization = entry ->> '$.account.organization', state = CASE state WHEN 2 THEN 3 ELSE state END,
+      taken_ms = CASE state WHEN 2 THEN 0 ELSE taken_ms END;
+    DROP INDEX outbox_given_up;
+    ${INDEX_SQL}
+    ${USAGE_INDEX_SQL}`,
+  },
 }
 
 /** Settlements that may wait for their commit; beyond it the ledger takes no new requests. About 10 MB. */
@@ -44,29 +62,33 @@ const POSTPONED_MS = 60_000
 /** How long a taken entry is kept, to be sent again where the server lost what it had taken. */
 const TAKEN_KEPT_MS = 900_000
 const FORGOTTEN_AT_ONCE = 1000
+/** How long after its admission, by the clock of Redis, a request is looked for in the log, and how long before. */
+const LONGEST_REQUEST_MS = 3_600_000
+const CLOCKS_APART_MS = 60_000
 /** Entries whose places are remembered: more than can be on their way. Others of the machine may have sent what this process could not. */
 const PLACES_MOST = 4 * PENDING_MOST
 /** No entry has this number: where a mark comes for one that never reached the file. */
 const NOWHERE = -1
 
+const PENDING_SQL = `SELECT number, entry, sent_ms, (SELECT life FROM life WHERE life.organization = outbox.organization) AS life
+  FROM outbox`
+
 export interface Pending {
   readonly entry: Entry
-  /** When it was first sent; null where it never was. Later than that, `unknown` may mean that it was taken and forgotten. */
-  readonly sentMs: number | null
-}
-
-interface Counts {
-  readonly pending: number
-  readonly givenUp: number
+  /** The life of its organisation in which it is to be sent; 0: none is entered. Sent in another it could be charged twice. */
+  readonly life: number
+  /** If it was, `unknown` may mean that Redis took it and forgot. */
+  readonly wasSent: boolean
 }
 
 interface Stored {
   readonly number: number
   readonly entry: string
   readonly sent_ms: number | null
+  readonly life: number | null
 }
 
-type Mark = Taken | 'sent' | 'given_up' | 'postponed'
+type Mark = Taken | 'sent' | 'postponed'
 
 /** Where and in which life Redis took it. */
 interface Taken {
@@ -82,26 +104,43 @@ interface Waiting {
 
 /** What a node needs of its log; a simulation gives it another one. */
 export interface SettlementLog {
+  /** This log's own id. */
+  readonly node: string
   /** Settlements that are not in the file yet. */
   readonly uncommitted: number
   readonly complaint: string | undefined
-  /** How many are to be sent, and how many were given up. */
-  count(): Counts
+  /** How many are to be sent. */
+  pendingCount(): number
   /** Writes a settlement down. Resolves with the commit that holds it, or at once where commits fail: then memory alone holds it for now. */
   add(entry: Entry, isSent: boolean): Promise<void>
   sent(id: string): void
-  /** Redis took it, in a life of its organisation (0 where it has none). Counts only while that life lasts: else it is sent again. */
+  /** Redis took it, in a life of its organisation. Counts only while that life lasts: else it is sent again. */
   taken(id: string, organization: string, life: number): void
-  givenUp(id: string): void
   postponed(id: string): void
   /** Those that are due to be sent again, the oldest first; all that are not taken where `early`. */
   pending(most: number, early?: boolean): readonly Pending[]
-  /** What was taken since a time is to be sent again: a server that came back may have lost it. With the next commit. */
-  reopen(sinceMs: number): void
+  /** Those of an organisation that a life which was entered lacks, and that are sent again one by one. */
+  resent(organization: string): readonly Pending[]
+  /** A settlement that this process has under way, as it stands now; undefined if it is not to be sent any more. */
+  standing(entry: Entry): Pending | undefined
   /** Lets go of what was taken long ago; for when the server is there, so that none is dropped that it may still turn out to have lost. */
   forget(): void
   /** Commits what is gathered, now. False where the file does not take it. */
   commit(): boolean
+  knownLives(): readonly KnownLife[]
+  lifeOf(organization: string): KnownLife
+  expected(organization: string): Expected
+  /** Every place in which this node served something. */
+  places(organization: string): readonly UsagePlace[]
+  /** What the log of requests holds of requests with these ids, admitted at these times. */
+  find(organization: string, admittedMs: ReadonlyMap<string, number>): readonly Entry[]
+  /**
+   * What is to be given back to a life of an organisation in Redis: settled at its first call, as is what is sent again one by one. `resent` are
+   * settlements that `find` found. Throws where the file does not take it.
+   */
+  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[]
+  /** All of it was given back. */
+  entered(organization: string, life: number): void
   /** The last commit. Throws where it fails. */
   close(): void
 }
@@ -116,18 +155,18 @@ export class Outbox implements SettlementLog {
   private readonly marks = new Map<string, Mark>()
   /** Where an entry that this process is sending stands, from its commit until its end is marked. */
   private readonly numbers = new Map<string, number>()
-  private reopenedSinceMs: number | undefined
   /** What was taken long ago goes with the next commit. */
   private forgets = false
 
-  /** Throws `LedgerFileError`. */
+  /** `keepMs`: how long single requests are kept. Throws `LedgerFileError`. */
   constructor(
     directory: string,
     private readonly now: () => number = Date.now,
+    keepMs = ROWS_KEPT_MS,
   ) {
     const path = join(directory, OUTBOX_FILE)
     this.database = openDatabase(path, OUTBOX_SCHEMA)
-    this.writer = new LogWriter(this.database)
+    this.writer = new LogWriter(this.database, keepMs)
     this.lives = new LifeRows(this.database)
     this.statements = prepare(this.database)
     const gathered = {
@@ -147,10 +186,8 @@ export class Outbox implements SettlementLog {
     return this.group.complaint
   }
 
-  count(): Counts {
-    // The states as they stand in the indexes: with a parameter in their place the whole table would be read, a quarter of an hour of requests.
-    const { pending = 0, givenUp = 0 } = this.statements.count.get() ?? {}
-    return { pending, givenUp }
+  pendingCount(): number {
+    return this.statements.count.get()?.n ?? 0
   }
 
   add(entry: Entry, isSent: boolean): Promise<void> {
@@ -168,24 +205,33 @@ export class Outbox implements SettlementLog {
     this.mark(id, { organization, life })
   }
 
-  givenUp(id: string): void {
-    this.mark(id, 'given_up')
-  }
-
   postponed(id: string): void {
     this.mark(id, 'postponed')
   }
 
   pending(most: number, early = false): readonly Pending[] {
     const query = this.database.query<Stored, [number, number]>(
-      'SELECT number, entry, sent_ms FROM outbox WHERE state = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?',
+      `${PENDING_SQL} WHERE state = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?`,
     )
     return query.all(early ? Number.MAX_SAFE_INTEGER : this.now(), most).map((stored) => this.pendingOf(stored))
   }
 
-  reopen(sinceMs: number): void {
-    this.reopenedSinceMs = Math.min(this.reopenedSinceMs ?? Number.POSITIVE_INFINITY, sinceMs)
-    this.group.soon()
+  resent(organization: string): readonly Pending[] {
+    const query = this.database.query<Stored, [string]>(
+      `${PENDING_SQL} WHERE organization = ? AND state = 0 AND due_ms = 0`,
+    )
+    return query.all(organization).map((stored) => this.pendingOf(stored))
+  }
+
+  standing(entry: Entry): Pending | undefined {
+    const { closing } = entry
+    // What the file does not take is in no sums either.
+    if (this.waiting.has(closing.id)) return { entry, life: 0, wasSent: false }
+    const query = this.database.query<Stored, [number]>(`${PENDING_SQL} WHERE number = ? AND state = 0`)
+    const stored = query.get(this.numbers.get(closing.id) ?? NOWHERE)
+    const pending = stored === null ? undefined : this.pendingOf(stored)
+    // Numbers of entries that are gone come again.
+    return pending?.entry.closing.id === closing.id ? pending : undefined
   }
 
   forget(): void {
@@ -193,7 +239,6 @@ export class Outbox implements SettlementLog {
     this.group.soon()
   }
 
-  /** This log's own id. */
   get node(): string {
     return this.lives.node
   }
@@ -202,14 +247,37 @@ export class Outbox implements SettlementLog {
     return this.lives.all()
   }
 
-  /** What is to be given back to a life of an organisation in Redis: settled at its first call. Throws where the file does not take it. */
-  enter(organization: string, life: number): readonly UsageRow[] {
-    // What this process knows of the life before must be in the file, or come after.
-    if (!this.commit()) throw new Error(`The outbox cannot be written: ${this.complaint}.`)
-    return this.database.transaction(() => this.lives.enter(organization, life)).immediate()
+  lifeOf(organization: string): KnownLife {
+    return this.lives.of(organization)
   }
 
-  /** All of it was given back. */
+  expected(organization: string): Expected {
+    return this.lives.expected(organization)
+  }
+
+  places(organization: string): readonly UsagePlace[] {
+    return this.lives.places(organization)
+  }
+
+  find(organization: string, admittedMs: ReadonlyMap<string, number>): readonly Entry[] {
+    if (admittedMs.size === 0) return []
+    let [first, last] = [Number.POSITIVE_INFINITY, 0]
+    for (const ms of admittedMs.values()) [first, last] = [Math.min(first, ms), Math.max(last, ms)]
+    const span = [first - CLOCKS_APART_MS, last + LONGEST_REQUEST_MS] as const
+    return findRows(this.database, organization, new Set(admittedMs.keys()), span).map(entryOf)
+  }
+
+  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {
+    // What this process knows of the life before must be in the file, or come after.
+    if (!this.commit()) {
+      // An organisation that is new here has nothing to be given back: while the disk is full it is served all the same.
+      const known = this.lifeOf(organization)
+      if (known.life === 0 && known.legacyLife === 0 && this.places(organization).length === 0) return []
+      throw new Error(`The outbox cannot be written: ${this.complaint}.`)
+    }
+    return this.database.transaction(() => this.lives.enter(organization, life, found, resent)).immediate()
+  }
+
   entered(organization: string, life: number): void {
     this.lives.completed(organization, life)
   }
@@ -226,10 +294,10 @@ export class Outbox implements SettlementLog {
     for (const { committed } of this.waiting.values()) committed()
   }
 
-  private pendingOf({ number, entry, sent_ms }: Stored): Pending {
+  private pendingOf({ number, entry, sent_ms, life }: Stored): Pending {
     const parsed: Entry = JSON.parse(entry)
     this.place(parsed.closing.id, number)
-    return { entry: parsed, sentMs: sent_ms }
+    return { entry: parsed, life: life ?? 0, wasSent: sent_ms !== null }
   }
 
   /** One whose place was forgotten is sent again, and marked then. */
@@ -247,7 +315,6 @@ export class Outbox implements SettlementLog {
     this.release()
     this.waiting.clear()
     this.marks.clear()
-    this.reopenedSinceMs = undefined
     this.forgets = false
   }
 
@@ -269,16 +336,14 @@ export class Outbox implements SettlementLog {
       const number = this.numbers.get(id) ?? NOWHERE
       if (mark === 'sent') statements.sent.run(now, number)
       else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, number)
-      else if (mark === 'given_up') statements.givenUp.run(number)
-      else if (mark.life === 0 || isIn(mark.organization, mark.life)) taken.push(number)
+      else if (isIn(mark.organization, mark.life)) taken.push(number)
     }
     if (taken.length > 0) statements.taken.run(now, JSON.stringify(taken))
-    if (this.reopenedSinceMs !== undefined) {
-      // It was taken for certain when it was taken: from then on its doubt counts.
-      statements.reopen.run(now, this.reopenedSinceMs)
-    }
     if (this.forgets) statements.forget.run(now - TAKEN_KEPT_MS, FORGOTTEN_AT_ONCE)
-    usage.each((place, figures) => this.writer.usage(place, figures))
+    usage.each((place, figures) => {
+      this.writer.usage(place, figures)
+      this.lives.served(place.organization, figures.requests)
+    })
     this.writer.dropOld(now)
   }
 
@@ -287,6 +352,7 @@ export class Outbox implements SettlementLog {
     const { lastInsertRowid } = this.statements.insert.run(
       now + FIRST_WAY_MS,
       isSent ? now : null,
+      account.organization,
       JSON.stringify(entry),
     )
     this.place(closing.id, Number(lastInsertRowid))
@@ -301,19 +367,35 @@ export class Outbox implements SettlementLog {
 
 function prepare(database: Database) {
   return {
-    count: database.query<Counts, []>(
-      'SELECT (SELECT count(*) FROM outbox WHERE state = 0) AS pending, (SELECT count(*) FROM outbox WHERE state = 2) AS givenUp',
-    ),
-    insert: database.query('INSERT INTO outbox (state, due_ms, sent_ms, entry) VALUES (0, ?, ?, ?)'),
+    // The state as it stands in the index: with a parameter in its place the whole table would be read, a quarter of an hour of requests.
+    count: database.query<{ n: number }, []>('SELECT count(*) AS n FROM outbox WHERE state = 0'),
+    insert: database.query('INSERT INTO outbox (state, due_ms, sent_ms, organization, entry) VALUES (0, ?, ?, ?, ?)'),
     sent: database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE number = ?'),
-    taken: database.query('UPDATE outbox SET state = 1, taken_ms = ? WHERE number IN (SELECT value FROM json_each(?))'),
-    postponed: database.query('UPDATE outbox SET due_ms = ? WHERE number = ?'),
-    givenUp: database.query('UPDATE outbox SET state = 2 WHERE number = ?'),
-    reopen: database.query(
-      'UPDATE outbox SET state = 0, due_ms = ?, sent_ms = taken_ms WHERE taken_ms >= ? AND state = 1',
+    taken: database.query(
+      'UPDATE outbox SET state = 1, taken_ms = ? WHERE state = 0 AND number IN (SELECT value FROM json_each(?))',
     ),
+    postponed: database.query('UPDATE outbox SET due_ms = ? WHERE number = ?'),
     forget: database.query(
       'DELETE FROM outbox WHERE number IN (SELECT number FROM outbox WHERE taken_ms < ? AND state IN (1, 3) LIMIT ?)',
     ),
+  }
+}
+
+/** What the log holds of a settlement, as it would be sent. */
+function entryOf(row: LogRow): Entry {
+  const { organization, key, id, admittedMs, outcome, model, provider } = row
+  const settlement: Settlement = {
+    amounts: { inputTokens: row.inputTokens, outputTokens: row.outputTokens, costMicroUsd: row.costMicroUsd },
+    cachedInputTokens: row.cachedInputTokens,
+    images: row.images,
+    estimated: row.estimated,
+    outcome: outcome === '' ? 'completed' : outcome,
+    ...(model === '' ? {} : { model }),
+    ...(provider === '' ? {} : { provider }),
+  }
+  return {
+    account: { organization, organizationLimits: {}, key, keyLimits: {} },
+    closing: { id, settlement, admittedMs, direct: false },
+    heldMicroUsd: Math.max(0, row.costMicroUsd - row.overageMicroUsd),
   }
 }

@@ -1,14 +1,22 @@
-/** A refusal of the book → the failure that the caller sees: which limit, of whom, and when it lets the request pass (decisions.md, Errors). */
+/** What the book refuses → the failure that the caller sees: which limit, of whom, and when it lets the request pass (decisions.md, Errors). */
 
 import { Failure } from '../core/error.ts'
 import type { Limits } from '../core/money.ts'
 import { rateLimitHeaders } from './allowance.ts'
-import type { Allowances, LimitName, Refusal } from './book.ts'
+import type { Allowances, ExtendReply, LimitName, Refusal } from './book.ts'
 import type { Account, Hold } from './ledger.ts'
 
 const DAY_MS = 86_400_000
 /** decisions.md: `retry-after` is 1 to 60 whole seconds. */
 const RETRY_AFTER_MOST = 60
+
+/** Whether an extension has grown. Throws `ledger_unavailable` if there was nothing left to grow: the lease ran out, or the book lost it. */
+export function isHeld(reply: ExtendReply): boolean {
+  if (reply === 'extended' || reply === 'exhausted') return reply === 'extended'
+  throw new Failure('ledger_unavailable', 'The ledger holds nothing for this request any more.', {
+    retryAfterSeconds: 1,
+  })
+}
 
 /** `nowMs` is used to name the moment at which a spend limit renews. */
 export function refusalFailure(

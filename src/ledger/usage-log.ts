@@ -24,6 +24,11 @@ export interface UsagePlace {
 
 export type UsageRow = UsagePlace & UsageFigures
 
+/** A name for a place within its organisation. */
+export function placeName({ day, key, model }: UsagePlace): string {
+  return `${day}\0${key}\0${model}`
+}
+
 export interface UsageQuery {
   /** Days of `dayOf`; the first that is in, and the first that is not. */
   readonly sinceDay: number

@@ -1,6 +1,7 @@
 /** The adapter of each provider dialect. One whose packages take long to load is loaded where a configuration names it. */
 
-import type { Config, ProviderDialect } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
+import type { ProviderDialect } from '../config/provider-dialects.ts'
 import { anthropic } from '../providers/anthropic/anthropic.ts'
 import { gemini } from '../providers/gemini/gemini.ts'
 import { azure, openai } from '../providers/openai/openai.ts'

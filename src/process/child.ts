@@ -48,6 +48,8 @@ export interface ChildEvents {
   readonly onEarlyDeath: (how: string, deaths: number) => void
   /** It has looked how many fields the largest organisation has in Redis. */
   readonly onFields: (fields: number) => void
+  /** Whether it finds the ledger up has changed. */
+  readonly onLedger: (up: boolean) => void
   /** It found out what the other workers should know. */
   readonly onNews: (news: News) => void
   /** It asks whether it may find out about a target whose rest is over. */
@@ -217,6 +219,9 @@ export class Child {
         return
       case 'fields':
         this.events.onFields(message.fields)
+        return
+      case 'ledger':
+        this.events.onLedger(message.up)
         return
       case 'news':
         this.events.onNews(message.news)

@@ -9,7 +9,10 @@ import type { RedisShelf } from '../ledger/redis/shelf.ts'
 
 /** What a configuration says of it, so that a reload that changes nothing of it keeps what is remembered. */
 export function itemMemoryPlace({ responses, ledger }: Config): string {
-  return JSON.stringify([responses, ledger.kind === 'redis' && responses.redis === undefined ? ledger.redis : undefined])
+  return JSON.stringify([
+    responses,
+    ledger.kind === 'redis' && responses.redis === undefined ? ledger.redis : undefined,
+  ])
 }
 
 /** Undefined if nothing is to be remembered. `sealer` has the keys that all nodes share. */

@@ -1,31 +1,25 @@
 /** Every key that this process accepts: those of the configuration, and those made by command as the store last told them. */
 
-import { type Catalog, type Credential, type Key, keyOf } from '../catalog/catalog.ts'
-import { KeyRing } from '../catalog/keys.ts'
+import { createHash } from 'node:crypto'
+import { type Catalog, type Key, keyOf } from '../catalog/catalog.ts'
+import { isUsable, KeyRing } from '../catalog/keys.ts'
 import { Failure } from '../core/error.ts'
-import type { KeyRecord } from '../ledger/key-store.ts'
+import type { FollowedKeys } from '../ledger/key-follower.ts'
+import type { KeyRecord } from '../ledger/key-record.ts'
 import { hasForm, isMistyped } from '../ledger/token.ts'
-
-/** What the store told last: outlives configurations, since running requests keep the keys of theirs. */
-export interface Stored {
-  readonly records: readonly KeyRecord[]
-  readonly ids: ReadonlySet<string>
-  /** False until the store was read for the first time: Redis may be away when a gateway starts. */
-  readonly isRead: boolean
-}
 
 /** One a configuration. */
 export class Keys {
   private readonly configured: KeyRing
-  private ring = new KeyRing([])
-  private told: Stored | undefined
+  /** Made when a key of the store is first used. */
+  private readonly made = new WeakMap<KeyRecord, Key>()
   /** Keys that came from the store, so that a revoked one is told apart from one of the configuration. */
   private readonly fromStore = new WeakSet<Key>()
 
   /** `isServed` tells whether the configuration that is served now, a later one perhaps, has an organisation, and a key that may be used. */
   constructor(
     private readonly catalog: Catalog,
-    private readonly stored: () => Stored,
+    private readonly stored: () => FollowedKeys,
     private readonly isServed: (organization: string, key?: string) => boolean,
   ) {
     this.configured = new KeyRing(catalog.credentials)
@@ -38,40 +32,35 @@ export class Keys {
    */
   find(token: string, nowMs: number): Key | undefined {
     const configured = this.configured.find(token, nowMs)
-    if (configured !== undefined || isMistyped(token)) return configured
-    const key = this.storedRing().find(token, nowMs)
-    if (key === undefined && !this.stored().isRead && hasForm(token)) {
+    if (configured !== undefined || !hasForm(token) || isMistyped(token)) return configured
+    const { table, isRead } = this.stored()
+    const record = table.find(createHash('sha256').update(token).digest())
+    if (record === undefined && !isRead) {
       throw new Failure('ledger_unavailable', 'API keys cannot be looked up at the moment; try again.', {
         retryAfterSeconds: 1,
       })
     }
-    return key
+    const key = record && this.keyOf(record)
+    return key !== undefined && isUsable(key, nowMs) ? key : undefined
   }
 
   /** True for a key that was accepted and no longer is: its running streams end at their next extension. */
   isRevoked(key: Key): boolean {
     const organization = key.organization.id
     if (!this.fromStore.has(key)) return !this.isServed(organization, key.id)
-    return !this.stored().ids.has(key.id) || !this.isServed(organization)
+    const record = this.stored().table.get(key.id)
+    return record === undefined || record.revokedMs !== undefined || !this.isServed(organization)
   }
 
-  /** Made anew where the store told something new. Keys of organisations that the configuration does not know are left out. */
-  private storedRing(): KeyRing {
-    const stored = this.stored()
-    if (stored !== this.told) {
-      this.told = stored
-      this.ring = new KeyRing(stored.records.flatMap((record) => this.credentialOf(record)))
-    }
-    return this.ring
-  }
-
-  private credentialOf(record: KeyRecord): readonly Credential[] {
+  /** Undefined for a key of an organisation that the configuration does not know. */
+  private keyOf(record: KeyRecord): Key | undefined {
+    const known = this.made.get(record)
     const organization = this.catalog.organization(record.organization)
-    if (organization === undefined) return []
-    const { id, sha256, models, expiresAtMs } = record
-    const { auto } = organization
-    const key = keyOf(organization, { id, models, auto, limits: {}, expiresAtMs, disabled: false })
+    if (known !== undefined || organization === undefined) return known
+    const { id, models, expiresAtMs } = record
+    const key = keyOf(organization, { id, models, auto: organization.auto, limits: {}, expiresAtMs, disabled: false })
+    this.made.set(record, key)
     this.fromStore.add(key)
-    return [{ sha256, key }]
+    return key
   }
 }

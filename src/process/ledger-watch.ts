@@ -1,28 +1,33 @@
 /**
- * Tells the log when the ledger begins to complain, and when it is well again. Requests that go on meanwhile do not say so: without this
- * a full disk, or an outage under `ledger_unreachable: allow`, would pass unseen.
+ * Logs when the ledger, or the store of the API keys, begins to fail and when it has recovered. Requests that go on meanwhile do not say so:
+ * without this a full disk, or an outage under `ledger_unreachable: allow`, would pass unseen.
  */
 
 import type { LedgerHealth } from '../ledger/ledger.ts'
 import type { Logger } from './log.ts'
 
 /** How often it looks. */
-const LOOK_MS = 1000
-/** Other words for a trouble that goes on: "connecting" and "reconnecting" take turns in an outage. */
+const LOOK_MS = 500
+/** A problem that goes on is logged again in other words at most this often: "connecting" and "reconnecting" take turns in an outage. */
 const REWORDED_MS = 60_000
 
 export class LedgerWatch {
-  private told: string | undefined
-  private toldMs = Number.NEGATIVE_INFINITY
+  /** What was logged last. */
+  private problem: string | undefined
+  private problemMs = Number.NEGATIVE_INFINITY
+  private wasUp: boolean | undefined
   private timer: Timer | undefined
 
   constructor(
     private readonly ledger: { health(): LedgerHealth },
     private readonly logger: Pick<Logger, 'warn' | 'error' | 'info'>,
     private readonly worker: number,
+    /** Called with the first state and with each change. */
+    private readonly changed: (up: boolean) => void,
   ) {}
 
   start(): void {
+    this.look(performance.now())
     this.timer = setInterval(() => this.look(performance.now()), LOOK_MS).unref()
   }
 
@@ -32,15 +37,23 @@ export class LedgerWatch {
   }
 
   look(nowMs: number): void {
-    const { ready, complaint, pending } = this.ledger.health()
-    const problem = complaint ?? (ready ? undefined : 'The ledger does not answer.')
-    if (problem === this.told) return
-    const isReworded = problem !== undefined && this.told !== undefined
-    if (isReworded && nowMs - this.toldMs < REWORDED_MS) return
-    this.told = problem
-    this.toldMs = nowMs
-    const { worker } = this
-    if (problem === undefined) this.logger.info({ worker, pending }, 'ledger is well again')
-    else this.logger[ready ? 'warn' : 'error']({ worker, problem, pending }, 'ledger complains')
+    const health = this.ledger.health()
+    const { up, complaint, pending } = health
+    const problem = complaint ?? (up ? undefined : 'The ledger does not answer.')
+    const isOver = this.problem !== undefined && (problem === undefined || (up && this.wasUp === false))
+    const isNew = problem !== undefined && (this.problem === undefined || up !== this.wasUp)
+    const isReworded = problem !== this.problem && nowMs - this.problemMs >= REWORDED_MS
+    if (up !== this.wasUp) this.changed(up)
+    this.wasUp = up
+    if (isOver) this.logger.info({ event: 'ledger.up', worker: this.worker, pending }, 'ledger recovered')
+    if (problem !== undefined && (isNew || isReworded)) this.report(health, problem)
+    if (!isOver && !isNew && !isReworded) return
+    this.problem = problem
+    this.problemMs = nowMs
+  }
+
+  private report({ ready, up, pending }: LedgerHealth, problem: string): void {
+    const [event, message] = up ? ['ledger.degraded', 'ledger degraded'] : ['ledger.down', 'ledger down']
+    this.logger[ready ? 'warn' : 'error']({ event, worker: this.worker, problem, pending }, message)
   }
 }

@@ -5,9 +5,10 @@
 
 import type { AuditLog } from '../ledger/audit-log.ts'
 import { LedgerFileError, LedgerInUseError } from '../ledger/database.ts'
-import { EmbeddedKeyStore } from '../ledger/embedded/keys.ts'
+import { EmbeddedKeys, openEmbeddedKeys } from '../ledger/embedded/keys.ts'
 import { EmbeddedLedger } from '../ledger/embedded/ledger.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/readings.ts'
+import { type FollowerOptions, KeyFollower } from '../ledger/key-follower.ts'
 import type { KeyStore } from '../ledger/key-store.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { RedisPlace } from '../ledger/redis/connect.ts'
@@ -21,13 +22,22 @@ export interface LedgerPlace {
   readonly ledger: { readonly kind: 'embedded' } | { readonly kind: 'redis'; readonly redis: RedisPlace }
   readonly ledgerUnreachable: WhenUnreachable
   readonly dataDir: string
+  /** 90 days unless set. */
+  readonly audit?: { readonly keepDays: number } | undefined
+}
+
+const DAY_MS = 86_400_000
+
+function keepMsOf({ audit }: LedgerPlace): number {
+  return (audit?.keepDays ?? 90) * DAY_MS
 }
 
 /** For a gateway. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator. */
-export async function openLedger({ ledger, ledgerUnreachable, dataDir }: LedgerPlace): Promise<Ledger> {
-  if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir))
+export async function openLedger(place: LedgerPlace): Promise<Ledger> {
+  const { ledger, ledgerUnreachable, dataDir } = place
+  if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir, undefined, keepMsOf(place)))
   const { RedisLedger } = await import('../ledger/redis/ledger.ts')
-  return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable)
+  return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable, keepMsOf(place))
 }
 
 /** How long a start waits for a process that is about to end: what it runs is cut, and that takes 2 s at most. */
@@ -68,23 +78,27 @@ export async function openStandings({ ledger, dataDir }: LedgerPlace): Promise<S
 
 /** For `weir keys`, whether or not a gateway runs. Throws as `openLedger`. */
 export async function openKeyStore({ ledger, dataDir }: LedgerPlace): Promise<KeyStore> {
-  if (ledger.kind === 'embedded') return new EmbeddedKeyStore(dataDir)
-  const { RedisKeyStore } = await import('../ledger/redis/keys.ts')
-  return RedisKeyStore.open(ledger.redis)
+  if (ledger.kind === 'embedded') return openEmbeddedKeys(dataDir)
+  const { openRedisKeys } = await import('../ledger/redis/keys.ts')
+  return openRedisKeys(ledger.redis)
 }
 
-/** For a gateway, which watches it: does not wait for Redis. */
-export async function watchedKeyStore({ ledger, dataDir }: LedgerPlace): Promise<KeyStore> {
-  if (ledger.kind === 'embedded') return new EmbeddedKeyStore(dataDir)
-  const { RedisKeyStore } = await import('../ledger/redis/keys.ts')
-  return RedisKeyStore.begin(ledger.redis)
+/** For a gateway: knows every key of the store once it was started. Does not wait for Redis. */
+export async function keyFollower({ ledger, dataDir }: LedgerPlace, options: FollowerOptions): Promise<KeyFollower> {
+  if (ledger.kind === 'embedded') return new KeyFollower(new EmbeddedKeys(dataDir), options)
+  const { beginRedisKeys } = await import('../ledger/redis/keys.ts')
+  return new KeyFollower(beginRedisKeys(ledger.redis), options)
 }
 
 /** For one worker of a machine: the embedded ledger needs none. What is returned ends it. */
-export async function beginUpkeep({ ledger }: LedgerPlace, options: UpkeepOptions): Promise<() => void> {
+export async function beginUpkeep(
+  place: LedgerPlace,
+  options: Omit<UpkeepOptions, 'keepAuditMs'>,
+): Promise<() => void> {
+  const { ledger } = place
   if (ledger.kind === 'embedded') return () => {}
   const { Upkeep } = await import('../ledger/redis/upkeep.ts')
-  const upkeep = Upkeep.begin(ledger.redis, options)
+  const upkeep = Upkeep.begin(ledger.redis, { ...options, keepAuditMs: keepMsOf(place) })
   return () => upkeep.close()
 }
 

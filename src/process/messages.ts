@@ -39,6 +39,8 @@ export type ToSupervisor =
   | { readonly type: 'status'; readonly id: number; readonly reasons: readonly string[] }
   /** How many fields the largest organisation has in Redis. */
   | { readonly type: 'fields'; readonly fields: number }
+  /** Whether this worker finds that the ledger takes what it is given. */
+  | { readonly type: 'ledger'; readonly up: boolean }
   /** For the other workers. */
   | { readonly type: 'news'; readonly news: News }
   /** May this worker find out whether the target is well again? */
@@ -62,6 +64,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   prepared: true,
   status: true,
   fields: true,
+  ledger: true,
   news: true,
   claim: true,
 }

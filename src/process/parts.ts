@@ -15,12 +15,13 @@ import type { Upstream } from '../gateway/gateway.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
-import type { KeyRecord } from '../ledger/key-store.ts'
-import type { Ledger } from '../ledger/ledger.ts'
+import type { FollowedKeys } from '../ledger/key-follower.ts'
+import { KeyTable } from '../ledger/key-table.ts'
+import type { Ledger, LedgerHealth } from '../ledger/ledger.ts'
 import type { Adapters } from './adapters.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import { itemMemory, itemMemoryPlace } from './item-memory.ts'
-import { Keys, type Stored } from './keys.ts'
+import { Keys } from './keys.ts'
 import { errorFields, type Log, type Logger } from './log.ts'
 import type { News } from './messages.ts'
 import { remaining } from './targets.ts'
@@ -43,7 +44,7 @@ interface Lasting {
   readonly memory: ItemMemory | undefined
   readonly breaker: Breaker
   readonly affinity: Affinity
-  readonly stored: () => Stored
+  readonly stored: () => FollowedKeys
   /** Whether the configuration that is served has an organisation, and where a key is named, one of this id that may be used. */
   readonly serves: (organization: string, key?: string) => boolean
 }
@@ -54,7 +55,7 @@ export class Service {
   readonly fetch: App['fetch']
   private memory: ItemMemory | undefined
   private prepared: Prepared | undefined
-  private stored: Stored = { records: [], ids: new Set(), isRead: false }
+  private stored: FollowedKeys = { table: new KeyTable(), isRead: false, complaint: undefined }
   private readonly breaker: Breaker
   private readonly affinity: Affinity
 
@@ -100,7 +101,8 @@ export class Service {
     const { ledger, breaker, affinity } = this
     const { logger } = this.log
     // What callers may refer back to outlives a reload, unless it is to be remembered elsewhere or for another time.
-    const memory = itemMemoryPlace(config) === itemMemoryPlace(this.config) ? this.memory : itemMemory(config, sealerOf(config))
+    const memory =
+      itemMemoryPlace(config) === itemMemoryPlace(this.config) ? this.memory : itemMemory(config, sealerOf(config))
     const stored = () => this.stored
     const lasting = { ledger, logger, memory, breaker, affinity, stored, serves: this.serves }
     this.prepared = { config, memory, parts: buildParts(config, adapters, lasting) }
@@ -110,18 +112,20 @@ export class Service {
     if (this.prepared === undefined) return
     this.breaker.keep(remaining(this.config, this.prepared.config))
     this.config = this.prepared.config
+    if (this.memory !== this.prepared.memory) this.memory?.close?.()
     this.memory = this.prepared.memory
     this.state.current = this.prepared.parts
     this.prepared = undefined
   }
 
   abort(): void {
+    if (this.prepared !== undefined && this.prepared.memory !== this.memory) this.prepared.memory?.close?.()
     this.prepared = undefined
   }
 
-  /** The keys of the store that are not revoked, whenever they change. */
-  readonly tellKeys = (records: readonly KeyRecord[]): void => {
-    this.stored = { records, ids: new Set(records.map(({ id }) => id)), isRead: true }
+  /** Accepts the keys of the store, too. */
+  follow(keys: FollowedKeys): void {
+    this.stored = keys
   }
 
   /** Whether the configuration that is served has a key of this id, disabled ones too. */
@@ -147,11 +151,31 @@ export class Service {
     else this.affinity.hear(news.place)
   }
 
-  /** Why it cannot serve; none where it can. */
+  /** How the ledger and the store of the keys are, as far as is known without asking. */
+  health(): LedgerHealth {
+    return this.withKeys(this.ledger.health())
+  }
+
+  /** Why it cannot serve, asked now; none if it can. */
   async reasons(): Promise<readonly string[]> {
-    const { ready, complaint } = this.ledger.health()
-    const crowded = this.state.crowded ? ['is nearly out of file descriptors'] : []
-    return ready ? crowded : [...crowded, complaint ?? 'the ledger does not answer']
+    const health = await this.ledger.askHealth()
+    const { ready, complaint } = this.withKeys(health)
+    const reasons = this.state.crowded ? ['is nearly out of file descriptors'] : []
+    if (!ready) reasons.push(complaint ?? 'the ledger does not answer')
+    else if (!this.stored.isRead && !this.servesWithout(health)) reasons.push('has not read all API keys yet')
+    return reasons
+  }
+
+  private withKeys(health: LedgerHealth): LedgerHealth {
+    const { complaint } = this.stored
+    if (complaint === undefined) return health
+    const ready = health.ready && this.servesWithout(health)
+    return { ...health, ready, up: false, complaint: health.complaint ?? complaint }
+  }
+
+  /** The store is away, and the operator has chosen to serve all the same. */
+  private servesWithout({ up }: LedgerHealth): boolean {
+    return !up && this.config.ledgerUnreachable === 'allow'
   }
 
   /** After the last request: what the ledger still holds back reaches its store. */
@@ -181,6 +205,7 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
       explainRoute: config.listen.explainHeader,
       report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
       alarm: (message, fields) => logger.error(fields, message),
+      warn: (event, message, fields) => logger.warn({ event, ...fields }, message),
       isRevoked: (key) => keys.isRevoked(key),
     },
   }

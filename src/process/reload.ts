@@ -11,6 +11,7 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   workers: (config) => config.workers,
   data_dir: (config) => config.dataDir,
   ledger: (config) => config.ledger,
+  audit: (config) => config.audit,
 }
 
 /** Why `next` cannot take the place of `current` without a restart; none where it can. */

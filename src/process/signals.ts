@@ -3,7 +3,7 @@
 /** SIGQUIT comes with Ctrl-\ to a whole terminal; SIGUSR1 and SIGUSR2 by habit from other servers. */
 const IGNORED = ['SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
 
-/** For the supervisor and for each worker: a handler is not inherited. */
+/** For the supervisor and for each worker, before anything else is loaded: a handler is not inherited. */
 export function ignoreSignals(): void {
   for (const signal of IGNORED) process.on(signal, () => {})
 }

@@ -14,7 +14,6 @@ import { dieOnUncaught, type Log, openLog } from './log.ts'
 import type { Address, News } from './messages.ts'
 import { Probes } from './probes.ts'
 import { needsRestart, swap } from './reload.ts'
-import { ignoreSignals } from './signals.ts'
 import { remaining, targetsOf } from './targets.ts'
 
 /** A worker that dies so often before it accepts will not do better the next time. */
@@ -70,6 +69,10 @@ class Supervisor {
   private readonly probes = new Probes(this.health)
   /** Of the largest organisation, in Redis; undefined until somebody has looked. */
   private fields: number | undefined
+  /** The workers that find the ledger down. */
+  private readonly withoutLedger = new Set<Child>()
+  /** The answer that everybody who asks now waits for. */
+  private asking: Promise<readonly string[]> | undefined
   private accepting = false
   private ending = false
   private reloading = false
@@ -192,9 +195,16 @@ class Supervisor {
       onFields: (fields) => {
         this.fields = fields
       },
+      onLedger: (up) => {
+        if (up) this.withoutLedger.delete(child)
+        else this.withoutLedger.add(child)
+      },
       onNews: (news) => this.spread(child, news),
       onClaim: (target) => this.probes.grant(child.worker, target),
-      onGone: () => this.probes.gone(child.worker),
+      onGone: () => {
+        this.probes.gone(child.worker)
+        this.withoutLedger.delete(child)
+      },
     })
     this.children.push(child)
     child.spawn()
@@ -206,7 +216,6 @@ class Supervisor {
   }
 
   private onSignals(): void {
-    ignoreSignals()
     process.on('SIGTERM', () => this.end('SIGTERM'))
     process.on('SIGINT', () => this.end('SIGINT'))
     process.on('SIGHUP', () => void this.reload())
@@ -276,6 +285,7 @@ class Supervisor {
         configured: this.children.length,
         ready: this.children.filter(({ state }) => state === 'ready').length,
       },
+      ledgerUp: this.withoutLedger.size === 0,
       ledgerFields: this.fields,
     }
   }
@@ -283,6 +293,11 @@ class Supervisor {
   private async reasons(): Promise<readonly string[]> {
     if (this.ending) return ['draining']
     if (!this.accepting) return ['starting']
-    return (await Promise.all(this.children.map((child) => child.status()))).flat()
+    this.asking ??= Promise.all(this.children.map((child) => child.status()))
+      .then((reasons) => reasons.flat())
+      .finally(() => {
+        this.asking = undefined
+      })
+    return await this.asking
   }
 }

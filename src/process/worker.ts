@@ -8,13 +8,12 @@ import { loadAdapters } from './adapters.ts'
 import { explain } from './address.ts'
 import { descriptorLimit, isCrowded } from './descriptors.ts'
 import { drain } from './drain.ts'
-import { beginUpkeep, isLedgerProblem, openLedger, watchedKeyStore } from './ledger.ts'
+import { beginUpkeep, isLedgerProblem, keyFollower, openLedger } from './ledger.ts'
 import { LedgerWatch } from './ledger-watch.ts'
 import { dieOnUncaught, type Log, openLog } from './log.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
 import { Service, UnusableConfiguration } from './parts.ts'
 import { Claims } from './probes.ts'
-import { ignoreSignals } from './signals.ts'
 
 /** Never: the edge counts while it reads, and Bun's own 413 has no body and none of our headers (decisions.md 1). */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
@@ -71,7 +70,6 @@ class Worker {
     })
     process.on('SIGINT', () => {})
     process.on('SIGHUP', () => {})
-    ignoreSignals()
   }
 
   /** Nothing here waits, so that no message overtakes an earlier one; only the answers to `status` and `prepare` come later. */
@@ -110,8 +108,8 @@ class Worker {
       const adapters = await loadAdapters(config)
       const claim = config.workers === 1 ? undefined : this.claims.ask
       service = new Service(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
-      this.stopKeys = await watchKeys(config, service)
-      this.watch = new LedgerWatch(ledger, this.log.logger, worker)
+      this.stopKeys = await this.followKeys(config, service, worker)
+      this.watch = new LedgerWatch(service, this.log.logger, worker, (up) => tell({ type: 'ledger', up }))
       // One of the machine looks after what Redis holds.
       if (worker === 0) this.stopUpkeep = await this.upkeep(config, service)
     } catch (error) {
@@ -141,6 +139,22 @@ class Worker {
       if (service.state.crowded) this.running?.server.closeIdleConnections()
     }, CROWD_CHECK_MS).unref()
     tell({ type: 'ready', port: this.running.server.port ?? address.port })
+  }
+
+  /** Follows the keys that commands create. What is returned ends it. */
+  private async followKeys(config: Start['config'], service: Service, worker: number): Promise<() => Promise<void>> {
+    const { logger } = this.log
+    const follower = await keyFollower(config, {
+      // One of the machine.
+      prunes: worker === 0,
+      pruneFailed: (error) => {
+        const why = error instanceof Error ? error.message : String(error)
+        logger.warn({ event: 'keys.prune_failed', worker, why }, 'records of ended API keys could not be deleted')
+      },
+    })
+    service.follow(follower)
+    await Promise.race([follower.start(), Bun.sleep(KEYS_MS_MAX)])
+    return () => follower.stop()
   }
 
   private upkeep(config: Start['config'], service: Service): Promise<() => void> {
@@ -215,23 +229,8 @@ class Worker {
   }
 }
 
-/** The first look at the keys of the store is waited for, so that none of them is refused at first; a store that is down is not. */
+/** The first reading of the keys is waited for, so that none of them is refused at first; a store that is away or large is not. */
 const KEYS_MS_MAX = 500
-
-/** Follows the keys made by command. What is returned ends it. */
-async function watchKeys(config: Start['config'], service: Service): Promise<() => Promise<void>> {
-  const store = await watchedKeyStore(config)
-  const first = Promise.withResolvers<void>()
-  const stop = store.watch((records) => {
-    service.tellKeys(records)
-    first.resolve()
-  })
-  await Promise.race([first.promise, Bun.sleep(KEYS_MS_MAX)])
-  return () => {
-    stop()
-    return store.close()
-  }
-}
 
 /** The operator's line of a configuration that cannot be served; anything else is a bug, and ends the process. */
 function problemOf(error: unknown): string {

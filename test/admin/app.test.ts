@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createAdmin, openAdmin } from '../../src/admin/app.ts'
 
-const figures = () => ({ targets: [], workers: { configured: 1, ready: 1 } })
+const figures = () => ({ targets: [], workers: { configured: 1, ready: 1 }, ledgerUp: true })
 
 async function ask(reasons: () => Promise<readonly string[]>, path: string, method = 'GET') {
   const answer = await createAdmin({ reasons, figures }).fetch(new Request(`http://localhost${path}`, { method }))

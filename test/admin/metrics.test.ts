@@ -22,6 +22,7 @@ test('each target says whether it rests, and for how long; those of an earlier c
       { target: B, rest: undefined },
     ],
     workers: { configured: 2, ready: 1 },
+    ledgerUp: true,
   }
   const admin = createAdmin({ reasons: async () => [], figures: () => figures })
   const scrape = async () => await admin.fetch(new Request('http://localhost/metrics'))
@@ -39,12 +40,19 @@ test('each target says whether it rests, and for how long; those of an earlier c
     [`weir_target_rests{${b}}`]: 0,
     weir_workers: 2,
     weir_workers_ready: 1,
+    weir_ledger_up: 1,
     weir_ledger_fields: 0,
   })
-  figures = { ...figures, targets: [{ target: A, rest: { ...rest, probing: true } }], ledgerFields: 1234 }
+  figures = {
+    ...figures,
+    targets: [{ target: A, rest: { ...rest, probing: true } }],
+    ledgerUp: false,
+    ledgerFields: 1234,
+  }
   expect(samples(await (await scrape()).text())).toMatchObject({
     [`weir_target_resting{${a}}`]: 1,
     [`weir_target_rest_seconds{${a}}`]: 0,
+    weir_ledger_up: 0,
     weir_ledger_fields: 1234,
   })
   expect(await (await scrape()).text()).not.toContain('ft:')

@@ -122,3 +122,27 @@ test('a model without a price is out of reach where a spend limit applies, also 
   const free = of.model('free')
   expect(free === undefined ? undefined : access(keyOf(of), free)).toEqual({ allowed: false, by: 'price' })
 })
+
+test('a model whose output has no limit is out of reach of a strict spend limit, unless its output costs nothing', () => {
+  const spend = { day: 1, strict: true, onExhausted: 'finish' } as const
+  const models = [
+    model('open'),
+    model('limited', { maxOutputTokens: 8000 }),
+    model('free', { price: { input: 1, output: 0 } }),
+    model('pictures', { supports: ['image_generation'] }),
+  ]
+  const reach = (own: object, whole: object) => {
+    const of = catalog({
+      models,
+      organizations: [organization('o', { limits: whole, keys: [key('k', { limits: own })] })],
+    })
+    return [...of.allowed(keyOf(of))].map((one) => one.name)
+  }
+  expect(reach({ spend: { ...spend, strict: false } }, {})).toEqual(['open', 'limited', 'free', 'pictures'])
+  expect(reach({ spend }, {})).toEqual(['limited', 'free', 'pictures'])
+  expect(reach({}, { spend })).toEqual(['limited', 'free', 'pictures'])
+  const of = catalog({ models, organizations: [organization('o', { limits: { spend } })] })
+  const open = of.model('open')
+  const verdict = { allowed: false, by: 'output limit' } as const
+  expect(open === undefined ? undefined : access(keyOf(of), open)).toEqual(verdict)
+})

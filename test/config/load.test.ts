@@ -54,6 +54,7 @@ describe('defaults', () => {
       ownedBy: 'weir',
       ledger: { kind: 'embedded' },
       ledgerUnreachable: 'refuse',
+      audit: { keepDays: 90 },
       responses: { rememberItemsSeconds: 3600 },
       compatibility: { toolResultImages: 'refuse' },
       compaction: {},
@@ -122,9 +123,9 @@ describe('defaults', () => {
 
 describe('values', () => {
   test('money is whole micro-dollars', () => {
-    const config = good(
-      edited('spend: { day: 50 }', 'spend: { day: 50.25, total: 0.1, strict: true, on_exhausted: cut }'),
-    )
+    const spend = 'spend: { day: 50.25, total: 0.1, strict: true, on_exhausted: cut }'
+    const limited = BASE.replaceAll('    price: { input:', '    max_output_tokens: 8000\n    price: { input:')
+    const config = good(edited('spend: { day: 50 }', spend, limited))
     expect(config.models[0]?.price).toEqual({ input: 250_000, cachedInput: 25_000, output: 2_000_000 })
     expect(config.models[2]?.price).toEqual({ image: 40_000 })
     expect(config.organizations[0]?.limits.spend).toEqual({

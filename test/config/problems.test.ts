@@ -23,6 +23,18 @@ const table: readonly [string, string, string, ...string[]][] = [
   // Shape.
   ['unknown key', '', 'listn: { port: 1 }', 'listn: unknown key (did you mean "listen"?)'],
   [
+    'tls of remembered items without a Redis',
+    '',
+    'responses: { tls: {} }',
+    'responses.tls: needs responses.redis beside it',
+  ],
+  [
+    'half of the servers of remembered items behind TLS',
+    '',
+    'responses: { redis: { cluster: ["redis://a:1", "rediss://b:1"] } }',
+    'responses.redis: all addresses must begin with rediss:// or none',
+  ],
+  [
     'unknown key, nothing near',
     '',
     'listen: { zzzzzz: 1 }',
@@ -33,7 +45,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'odd key on one line',
     '',
     '"a b\\nc": 1',
-    '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, owned_by, ledger, ledger_unreachable, responses, compatibility, compaction, providers, models, auto, routing, organizations',
+    '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, owned_by, ledger, ledger_unreachable, audit, responses, compatibility, compaction, providers, models, auto, routing, organizations',
   ],
   ['word for number', '', 'drain_seconds: soon', 'drain_seconds: must be a whole number'],
   ['fraction for whole number', '', 'drain_seconds: 1.5', 'drain_seconds: must be a whole number'],
@@ -259,8 +271,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'bedrock',
     ANTHROPIC,
     `${ANTHROPIC}\n  aws: { dialect: bedrock, region: eu-west-1 }`,
-    'providers.aws.access_key_id: is missing; dialect bedrock needs it',
-    'providers.aws.secret_access_key: is missing; dialect bedrock needs it',
+    'providers.aws: has no credential; dialect bedrock needs api_key, or access_key_id and secret_access_key',
   ],
   [
     'field of another dialect',
@@ -567,6 +578,25 @@ test('a key of its own under a spend limit needs prices, too, and exclusions cou
   expect(problems(denied)).toEqual([])
   expect(problems(edited('id: ci,', 'id: ci, models: [g*],', limited))).toEqual([])
   expect(problems(edited('keys: [ci]', 'keys: [c]', denied))).toHaveLength(1)
+})
+
+test('a strict spend limit needs to know how much a model may write at most', () => {
+  const end =
+    'may use it under a strict spend limit, which holds the whole output limit; set it, or exclude the model there'
+  const strict = edited('spend: { day: 50 }', 'spend: { day: 50, strict: true }')
+  const who = 'organisation "acme"'
+  const missing = [0, 1].map((i) => `models[${i}].max_output_tokens: is missing, and ${who} ${end}`)
+  expect(problems(strict)).toEqual(missing)
+  // What costs nothing a token of output needs no limit of it.
+  const free = edited(CLAUDE_PRICE, 'price: { input: 3, output: 0 }', strict)
+  expect(problems(free)).toEqual(missing.slice(0, 1))
+  const limited = edited(CLAUDE_PRICE, `max_output_tokens: 8000\n    ${CLAUDE_PRICE}`, strict)
+  expect(problems(limited)).toEqual(missing.slice(0, 1))
+  const ofKey = edited(
+    CI,
+    '{ id: ci, key: 0123456789abcdef0, models: [cl*], limits: { spend: { day: 5, strict: true } } }',
+  )
+  expect(problems(ofKey)).toEqual([`models[1].max_output_tokens: is missing, and key "ci" ${end}`])
 })
 
 test('all problems come at once, whatever their kind, and none hides another', () => {

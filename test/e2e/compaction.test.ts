@@ -83,6 +83,7 @@ async function compacted(gateway: Gateway, way: 'whole' | 'streamed' | 'compact'
       : way === 'streamed'
         ? await client.responses.stream({ ...body, stream: true }).finalResponse()
         : await client.responses.compact({ model: 'small', input: HISTORY })
+  expect<string>(response.object).toBe(way === 'compact' ? 'response.compaction' : 'response')
   const items = response.output
   const [item] = items
   if (items.length !== 1 || item?.type !== 'compaction') throw new Error(`not one item: ${JSON.stringify(items)}`)

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
-import type { ProviderDialect } from '../../src/config/config.ts'
+import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { saidBy } from '../laws/reading.ts'
 import { ask, type End, requestBytes } from '../support/caller.ts'

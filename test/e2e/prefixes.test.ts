@@ -5,7 +5,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { ProviderDialect } from '../../src/config/config.ts'
+import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { type Answer, ask, requestBytes } from '../support/caller.ts'

@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ProviderDialect } from '../../src/config/config.ts'
+import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { saidBy } from '../laws/reading.ts'

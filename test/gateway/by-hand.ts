@@ -6,10 +6,10 @@ import { bytesOf } from '../support/bytes.ts'
 /** A provider's call whose bytes the test gives. */
 export class HandCall {
   readonly done: string[] = []
-  private readonly chunks: (string | undefined | Fault)[] = []
+  private readonly chunks: (string | Uint8Array | undefined | Fault)[] = []
   private wake: () => void = () => {}
 
-  give(...chunks: readonly (string | undefined | Fault)[]): void {
+  give(...chunks: readonly (string | Uint8Array | undefined | Fault)[]): void {
     this.chunks.push(...chunks)
     this.wake()
   }

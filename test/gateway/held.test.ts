@@ -17,6 +17,7 @@ class Recorder implements Ledger {
   readonly extensions: (readonly [soFar: Amounts, wanted: Amounts])[] = []
   readonly settlements: Settlement[] = []
   refusal: Failure | undefined
+  grants: () => boolean = () => false
 
   async reserve(of: Account, hold: Hold): Promise<Reservation> {
     this.holds.push(hold)
@@ -26,7 +27,7 @@ class Recorder implements Ledger {
   async extend(_: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
     this.extensions.push([soFar, wanted])
     if (this.refusal !== undefined) throw this.refusal
-    return false
+    return this.grants()
   }
 
   async settle(_: Reservation, actual: Settlement): Promise<'settled'> {
@@ -35,15 +36,24 @@ class Recorder implements Ledger {
   }
 
   health(): LedgerHealth {
-    return { ready: true, pending: 0 }
+    return { ready: true, up: true, pending: 0 }
+  }
+
+  async askHealth(): Promise<LedgerHealth> {
+    return this.health()
   }
 
   async close(): Promise<void> {}
 }
 
-function open(ledger: Ledger, progress: () => Counted | undefined, maxOutputTokens?: number): Promise<Held> {
+function open(
+  ledger: Ledger,
+  progress: () => Counted | undefined,
+  maxOutputTokens?: number,
+  of: Account = account,
+): Promise<Held> {
   const quote = { model: 'm', inputTokens: 100, maxOutputTokens, price }
-  return Held.open(ledger, account, quote, new Trace('req_1', () => {}), progress)
+  return Held.open(ledger, of, quote, new Trace('req_1', () => {}), progress)
 }
 
 function counted(output: number): Counted {
@@ -87,6 +97,100 @@ describe('what is held', () => {
       [amounts(100, 1000), amounts(100, 5096)],
       [amounts(100, 3000), amounts(100, 6000)],
     ])
+  })
+
+  test('it grows as what is written comes near it, one extension at a time, larger ones for a faster stream', async () => {
+    const ledger = new Recorder()
+    ledger.grants = () => true
+    let output = 0
+    await using held = await open(ledger, () => counted(output))
+    const write = (tokens: number) => {
+      output = tokens
+      return held.written(tokens)
+    }
+    expect([write(3071), ledger.extensions.length]).toEqual([undefined, 0])
+    // Nobody waits for it: of what is held a thousand tokens are left. Meanwhile no other is asked for.
+    expect([write(3072), write(3500), write(9000)]).toEqual([undefined, undefined, undefined])
+    expect(ledger.extensions).toEqual([[amounts(100, 3072), amounts(100, 3072 + 8192)]])
+    await Bun.sleep(0)
+    expect([write(10_239), write(10_240)]).toEqual([undefined, undefined])
+    await Bun.sleep(0)
+    for (const tokens of [25_600, 57_400, 122_000, 187_000]) {
+      write(tokens)
+      await Bun.sleep(0)
+    }
+    const ahead = ledger.extensions.map(([soFar, wanted]) => wanted.outputTokens - soFar.outputTokens)
+    expect(ahead).toEqual([8192, 16_384, 32_768, 65_536, 65_536, 65_536])
+  })
+
+  test('what is refused is asked for in smaller pieces; a stream that goes on is asked about again at the next beat', async () => {
+    const ledger = new Recorder()
+    await using held = await open(ledger, () => counted(3072))
+    held.written(3072)
+    for (let i = 0; i < 10; i++) await Bun.sleep(0)
+    const ahead = ledger.extensions.map(([, wanted]) => wanted.outputTokens - 3072)
+    expect(ahead).toEqual([8192, 4096, 1024])
+    expect([held.written(9000), held.written(90_000), ledger.extensions.length]).toEqual([undefined, undefined, 3])
+    ledger.grants = () => true
+    held.tick(performance.now() + 10 * SECOND)
+    await Bun.sleep(0)
+    held.written(90_000)
+    expect(ledger.extensions.length).toBe(5)
+  })
+
+  test('a stream that is to be cut uses up what is held, waits for what it asks, and is cut when that is refused', async () => {
+    const ledger = new Recorder()
+    let output = 3072
+    const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
+    await using held = await open(ledger, () => counted(output), undefined, { ...account, keyLimits: limits })
+    let cuts = 0
+    const cut = () => {
+      cuts++
+    }
+    held.onRefusal(() => false, cut)
+    held.written(output)
+    for (let i = 0; i < 10; i++) await Bun.sleep(0)
+    // At the beat, too, it goes on while something is left of what is held.
+    held.tick(performance.now() + 10 * SECOND)
+    await Bun.sleep(0)
+    output = 4095
+    expect([held.written(output), cuts, held.refusedFor]).toEqual([undefined, 0, undefined])
+    output = 4096
+    await held.written(output)
+    expect([cuts, held.refusedFor]).toEqual([1, 'insufficient_quota'])
+  })
+
+  test('a provider that writes beyond its limit is followed if its stream is to be cut', async () => {
+    const limits = { spend: { day: 1, strict: true, onExhausted: 'cut' } } as const
+    for (const [onExhausted, asked] of [
+      ['cut', 1],
+      ['finish', 0],
+    ] as const) {
+      const ledger = new Recorder()
+      ledger.grants = () => true
+      const of = { ...account, keyLimits: { spend: { ...limits.spend, onExhausted } } }
+      await using held = await open(ledger, () => counted(500), 500, of)
+      expect([held.written(499), ledger.extensions.length]).toEqual([undefined, 0])
+      await held.written(500)
+      expect(ledger.extensions.length).toBe(asked)
+      if (asked > 0) expect(ledger.extensions[0]?.[1]).toEqual(amounts(100, 1524))
+    }
+  })
+
+  test('an answer that cannot be seen before it is whole grows by a slice a beat, up to its limit', async () => {
+    const ledger = new Recorder()
+    ledger.grants = () => true
+    let progress: Counted | undefined
+    await using held = await open(ledger, () => progress, 10_000)
+    const startMs = performance.now()
+    held.tick(startMs + 10 * SECOND)
+    progress = counted(0)
+    for (const seconds of [20.1, 30.2, 40.3]) held.tick(startMs + seconds * SECOND)
+    expect(ledger.extensions.map(([, wanted]) => wanted.outputTokens)).toEqual([4096, 8192, 10_000, 10_000])
+    // Another candidate begins anew.
+    await held.requote({ model: 'n', inputTokens: 100, maxOutputTokens: 9000, price })
+    held.tick(startMs + 50.4 * SECOND)
+    expect(ledger.extensions.at(-1)?.[1].outputTokens).toBe(8192)
   })
 
   test('the process’s ticker keeps the lease by itself, and lets go when it is settled', async () => {

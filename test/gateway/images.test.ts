@@ -82,6 +82,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
     isRevoked: () => false,
     report: ignore,
     alarm: ignore,
+    warn: ignore,
   }
   let line: RequestLine | undefined
   return {

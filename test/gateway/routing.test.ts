@@ -97,6 +97,29 @@ describe('attempts', () => {
     expect((await send('plain')).status).toBe(400)
   })
 
+  test('go on after a stream that breaks off behind a finish without content, of which a chat caller has seen nothing', async () => {
+    const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`
+    const finished = [
+      event('message_start', { message: { usage: { input_tokens: 1, output_tokens: 0 } } }),
+      event('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 0 } }),
+    ]
+    await using upstream = await Upstream.start({ cut: does.withoutLastChunk(finished), ok: does.says('ok') })
+    await using serving = new Serving({
+      providers: { claude: { dialect: 'anthropic', base_url: `http://127.0.0.1:${upstream.port}` }, up: upstream.url },
+      models: { alone: ['claude/cut'], both: ['claude/cut', 'up/ok'] },
+    })
+    const alone = await ask(serving.port, bytes('alone', { stream: true }))
+    expect([alone.status, alone.end, alone.json()]).toMatchObject([
+      502,
+      'whole',
+      { error: { code: 'upstream_failed' } },
+    ])
+    expect(await serving.lineOf(alone.header('x-request-id'))).not.toHaveProperty('cost_micro_usd')
+    const both = await ask(serving.port, bytes('both', { stream: true }))
+    expect([...told(both), both.end]).toEqual([200, '1', 'whole'])
+    expect(both.text).toContain('"content":"ok"')
+  })
+
   test('share one deadline', async () => {
     await using on = await stage(
       { a: does.silent(), b: does.silent(), c: does.says('c') },

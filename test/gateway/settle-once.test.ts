@@ -42,7 +42,11 @@ class Counting implements Ledger {
   }
 
   health(): LedgerHealth {
-    return { ready: true, pending: 0 }
+    return { ready: true, up: true, pending: 0 }
+  }
+
+  async askHealth(): Promise<LedgerHealth> {
+    return this.health()
   }
 
   async close(): Promise<void> {}

@@ -50,3 +50,33 @@ test.each([
     costMicroUsd: (amounts?.inputTokens ?? 0) * inputPrice + output * price.output,
   })
 })
+
+const chatModel = (more: JsonObject) => ({
+  ...{ targets: [{ provider: 'up', model: 'm' }], price, max_output_tokens: 8000 },
+  ...more,
+})
+
+test.each([
+  ['default', 'loose', {}, {}, undefined, 4096],
+  ['strict: the model’s limit', 'strict', {}, {}, 8000, 8000],
+  ['strict: the caller’s limit', 'strict', {}, { max_tokens: 70 }, 70, 70],
+  ['strict: no more than the context window has room for', 'strict', { context_window: 5000 }, {}, 4994, 4994],
+])(
+  'a caller who names no limit, %s: what is held is what the provider is told',
+  async (_, id, more, body, told, held) => {
+    await using upstream = await Upstream.start({ m: speaks('openai', () => speech('Hello.')) })
+    await using serving = new Serving({
+      providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
+      models: { m: chatModel(more) },
+      config: { organizations: [organization('loose', {}), organization('strict', { strict: true })] },
+    })
+    const request = { model: 'm', messages: [{ role: 'user', content: 'Hi' }], ...body }
+    const answer = await ask(serving.port, requestBytes('/v1/chat/completions', { key: keyOf(id), body: request }))
+    expect(answer.status).toBe(200)
+    const { max_tokens, max_completion_tokens } = upstream.calls[0]?.json ?? {}
+    expect([max_completion_tokens ?? max_tokens, serving.ledger.reserved[0]?.amounts.outputTokens]).toEqual([
+      told,
+      held,
+    ])
+  },
+)

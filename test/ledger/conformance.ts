@@ -122,6 +122,13 @@ export function conformance(installation: Installation): void {
       expect(await ledger.settle(reservation, settlementOf(250))).toBe('settled')
     })
 
+    test('a reservation that has ended grows no more, and says so', async () => {
+      const reservation = await ledger.reserve(accountOf(), holdOf(100))
+      await ledger.settle(reservation, settlementOf(70))
+      const grown = ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 200 })
+      expect(await grown.catch((error) => error.failure)).toBe('ledger_unavailable')
+    })
+
     test('what costs nothing passes a budget that is used up, and one that is overdrawn', async () => {
       const account = accountOf(spend({ day: 100 }), spend({ total: 100 }))
       const reservation = await ledger.reserve(account, holdOf(100))
@@ -287,7 +294,7 @@ export function conformance(installation: Installation): void {
       const reservation = await ledger.reserve(accountOf(), holdOf(1))
       await ledger.settle(reservation, settlementOf(1))
       for (let i = 0; i < 100 && ledger.health().pending > 0; i++) await Bun.sleep(10)
-      expect(ledger.health()).toEqual({ ready: true, complaint: undefined, pending: 0 })
+      expect(ledger.health()).toEqual({ ready: true, up: true, complaint: undefined, pending: 0 })
     })
   })
 }

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 import type { Account } from '../../src/ledger/ledger.ts'
+import type { FoundOfNode } from '../../src/ledger/life-rows.ts'
 import { Outbox } from '../../src/ledger/outbox.ts'
 import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
 import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
@@ -60,10 +61,15 @@ async function serve(ledger: RedisLedger, account: Account, cost: number, model 
   await ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost, model))
 }
 
+/** What a Redis has that was emptied. */
+const NOTHING: FoundOfNode = { figures: new Map(), reservations: new Map(), isLegacy: false, sinceMs: Date.now() }
+
 /** A log as a node leaves it that served for days: everything is taken, none of it a minute ago. */
 async function oldLog(at: string, account: Account, costs: readonly (readonly [cost: number, daysAgo: number])[]) {
   const now = Date.now()
   const outbox = new Outbox(at, () => now - 3_600_000)
+  outbox.enter(account.organization, 7, NOTHING, [])
+  outbox.entered(account.organization, 7)
   for (const [i, [cost, daysAgo]] of costs.entries()) {
     const closing = {
       id: `old-${account.organization}-${i}`,
@@ -105,7 +111,8 @@ describe('FLUSHALL', () => {
     const [first, second] = running
     if (first === undefined || second === undefined) throw new Error('There are two.')
     await client.flushall()
-    expect(await ledger.extend(first, first.held, first.held)).toBe(true)
+    // Nothing is held for it any more: nobody may take that for room.
+    expect(await failureOf(ledger.extend(first, first.held, first.held))).toBe('ledger_unavailable')
     expect(await ledger.settle(first, settlementOf(40))).toBe('settled')
     expect((await figures(client, account)).organization.total).toMatchObject({ spent: 340, held: 0 })
     await client.flushall()
@@ -205,18 +212,19 @@ test('a node that dies while it gives back goes on where it was', async () => {
   // The first forty calls: it dies after ten of them, and nobody told it of the last.
   const outbox = new Outbox(at)
   const book = new RedisBook(client, client)
-  const { life } = await book.lifeOf(account.organization, outbox.node)
-  for (const [i, row] of outbox.enter(account.organization, life).slice(0, 10).entries()) {
-    await book.restore(life, outbox.node, i + 1, row)
+  const { life } = await book.enter(account.organization, { node: outbox.node, life: 7, legacyLife: 0 }, 0)
+  for (const [i, row] of outbox.enter(account.organization, life, NOTHING, []).slice(0, 10).entries()) {
+    const give = (number: number) => book.restore(life, outbox.node, { ...row, number, last: 40 })
+    await give(i + 1)
     // A row that comes twice, or out of turn, changes nothing.
-    await book.restore(life, outbox.node, i + 1, row)
-    await book.restore(life, outbox.node, i + 3, row)
+    await give(i + 1)
+    await give(i + 3)
   }
-  // Until the rest is given back nothing is reserved: the next process knows that it is not.
-  const again = new Lives()
-  new Restoration(book, outbox, again, async () => undefined)
-  const unfinished = new RedisBook(client, client, Date.now, undefined, again)
-  expect(unfinished.reserve(account, holdOf(1))).rejects.toThrow(EmptiedError)
+  // Until the rest is given back no settlement of this node counts.
+  const closing = { id: 'early', settlement: settlementOf(1), admittedMs: Date.now(), direct: true }
+  const early = book.settle(account, { ...closing, from: { node: outbox.node, life } })
+  expect(early).rejects.toThrow(EmptiedError)
+  await early.catch(() => undefined)
   outbox.close()
   const ledger = await ledgerOn(server, at)
   const sum = 40 * 100 + (39 * 40) / 2
@@ -236,14 +244,23 @@ test('what was given back is lost again: it is given back again, once', async ()
   const client = server.client()
   const outbox = new Outbox(at)
   const book = new RedisBook(client, client)
-  await book.lifeOf(account.organization, outbox.node)
+  await book.enter(account.organization, { node: outbox.node, life: 7, legacyLife: 0 }, 0)
   const key = redisKey(account.organization, 'scopes')
-  const dump = await client.dumpBuffer(key)
-  const restoration = new Restoration(book, outbox, new Lives(), async () => undefined)
+  const nodes = redisKey(account.organization, 'nodes')
+  const [scopes, sums] = [await client.dumpBuffer(key), await client.dumpBuffer(nodes)]
+  const restoration = new Restoration(
+    book,
+    outbox,
+    new Lives(),
+    async () => undefined,
+    () => undefined,
+    Date.now(),
+  )
   await restoration.restore(account.organization)
   expect((await figures(client, account)).organization.total.spent).toBe(110)
   // Set back to the moment at which this life had just begun.
-  await client.restore(key, 0, dump, 'REPLACE')
+  await client.restore(key, 0, scopes, 'REPLACE')
+  await client.restore(nodes, 0, sums, 'REPLACE')
   await restoration.restore(account.organization)
   await restoration.restore(account.organization)
   expect((await figures(client, account)).organization.total.spent).toBe(110)
@@ -257,14 +274,14 @@ test('what is pending is not given back with the rest: it is sent', async () => 
   await oldLog(at, account, [[100, 0]])
   const outbox = new Outbox(at)
   const closing = { id: 'pending', settlement: settlementOf(20), admittedMs: Date.now(), direct: false }
-  await outbox.add({ account, closing, heldMicroUsd: 20 }, true)
-  expect(outbox.enter(account.organization, 9)).toMatchObject([
+  await outbox.add({ account, closing, heldMicroUsd: 20 }, false)
+  expect(outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
     { day: dayOf(Date.now()), key: 'ci', model: 'm', requests: 1, costMicroUsd: 100 },
   ])
   // A settlement that was taken in the life before counts as not taken.
   outbox.taken('pending', account.organization, 7)
   outbox.commit()
-  expect(outbox.pending(10, true).map(({ entry, sentMs }) => [entry.closing.id, sentMs])).toEqual([['pending', null]])
+  expect(outbox.pending(10, true)).toMatchObject([{ entry: { closing }, life: 9, wasSent: false }])
   outbox.taken('pending', account.organization, 9)
   outbox.commit()
   expect(outbox.pending(10, true)).toEqual([])

@@ -171,35 +171,51 @@ export const memoryMutants: readonly Mutant[] = [
 ]
 
 const NODE = 'redis/ledger.ts'
+const RESTORATION = 'redis/restoration.ts'
+const RECONCILE = 'reconcile.ts'
 
 export const nodeMutants: readonly Mutant[] = [
-  [NODE, 'if (error !== undefined && !wasNeverSent(error)) this.cancelLater(account, hold.id)', ''],
-  [NODE, 'this.outbox.reopen(since)', ''],
+  [NODE, "if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancelLater(account, hold.id)", ''],
   [NODE, '      this.cancels.set(id, account)\n    }', '    }'],
   [NODE, 'await this.outbox.add(entry, isSent)', 'this.outbox.add(entry, isSent)'],
-  [NODE, 'reply = await settle({ ...closing, direct: true })', "reply = 'settled'"],
-  [NODE, 'else breaker.failed()\n      return', 'else this.outbox.taken(closing.id, organization, life)\n      return'],
+  [NODE, 'if (!wasSent) return await book.settle(account, { ...closing, direct: true, from })', "return 'settled'"],
+  [RESTORATION, 'await this.renew(organization, mine)', 'await this.enter(organization, asked)'],
+  [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
+  [
+    NODE,
+    "else breaker.failed()\n    }\n    return 'settled'",
+    "else this.outbox.taken(closing.id, organization, first.life)\n    }\n    return 'settled'",
+  ],
   [NODE, 'await this.replay(this.outbox.pending(REPLAYED_A_BEAT))', ''],
   [NODE, 'this.cancels.delete(id)\n        this.cancelled', 'this.cancelled'],
   [NODE, 'await this.cancelAll()', 'this.cancels.clear()'],
 ]
 
 const RESTORE = 'redis/restore.lua'
-const RESTORATION = 'redis/restoration.ts'
+const ENTER = 'redis/enter.lua'
 const LIVES = 'life-rows.ts'
 const EMPTIED = "if known ~= 0 and life ~= known then return { 'emptied' } end"
 
 export const restoreMutants: readonly Mutant[] = [
   [RESERVE, EMPTIED, ''],
-  [SETTLE, EMPTIED, ''],
-  [RESTORE, 'if number ~= done + 1 then', 'if number < 1 then'],
+  [SETTLE, "if this_life(known) ~= known or not record then return { 'emptied' } end", ''],
+  [SETTLE, ' or record[NODE_GIVEN] ~= ALL_GIVEN', ''],
+  [SETTLE, 'count_of_node(node, record, day_of(admitted), key, model, figures)', ''],
+  [RESTORE, 'number ~= record[NODE_GIVEN] + 1', 'number < 1'],
   [RESTORE, 'if scope[budget] <= admission[b] then', 'if true then'],
   [RESTORE, 'count(day, key, model, 1, figures)', ''],
-  ['outbox.ts', 'mark.life === 0 || isIn(mark.organization, mark.life)', 'true'],
-  [LIVES, 'if (usage !== undefined) add({ ...usage, ...minusUsage(usage) })', ''],
-  [LIVES, 'SET state = 3 WHERE state IN (1, 2)', 'SET state = 3 WHERE state IN (9)'],
-  [LIVES, 'SET sent_ms = NULL WHERE state = 0', 'SET sent_ms = NULL WHERE state = 9'],
-  [RESTORATION, 'complete ? life : INCOMPLETE_LIFE', 'life'],
-  [RESTORATION, 'if (isNew) await this.register(organization)', ''],
-  [NODE, '    void this.compare()\n', ''],
+  [RESTORE, 'count_of_node(node, record, day, key, model, figures)', ''],
+  [ENTER, 'before < known', 'false'],
+  [ENTER, 'before == ended', 'false'],
+  [ENTER, 'record[NODE_LIFE], record[NODE_GIVEN] = life, 0', 'record[NODE_LIFE] = life'],
+  [LIVES, 'if (one?.number !== undefined) again.run(one.number)', 'if (one?.number !== undefined) continue'],
+  [LIVES, 'for (const id of absorb) gone', 'for (const id of []) gone'],
+  ['outbox.ts', 'else if (isIn(mark.organization, mark.life))', 'else'],
+  [RECONCILE, 'if (state?.isOpen === true) {', 'if (false) {'],
+  [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
+  [NODE, 'this.restoration.doubt(lostMs)', ''],
+  [NODE, 'if (!wasSent) return await', 'return await'],
+  [RESTORATION, 'if (complete) lives.enter(organization, life)', ''],
+  [RESTORATION, 'await this.register(organization)', ''],
+  [NODE, '      await this.resending.get(organization)\n', ''],
 ]

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { type RedisPlace, RedisUnfitError } from '../../src/ledger/redis/connect.ts'
-import { RedisKeyStore } from '../../src/ledger/redis/keys.ts'
+import { openRedisKeys } from '../../src/ledger/redis/keys.ts'
 import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
 import { lastingPort } from '../support/ports.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
@@ -119,7 +119,7 @@ describe('at the start, in one line', () => {
     if (typeof words === 'string') expect(said).toBe(words)
     else expect(said).toMatch(words)
     // A command that reads or makes keys is told the same.
-    expect(RedisKeyStore.open({ kind: 'single', url, tls })).rejects.toThrow(said)
+    expect(openRedisKeys({ kind: 'single', url, tls })).rejects.toThrow(said)
   })
 
   test('no TLS behind rediss://, and TLS behind redis://', async () => {
@@ -181,7 +181,7 @@ describe('at run time: as if Redis were down, and why; and well again by itself'
     if (typeof words === 'string') expect(complaint).toBe(words)
     else expect(complaint).toMatch(words)
     expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
-    expect(await ledger.extend(running, running.held, running.held)).toBe(true)
+    expect(await failureOf(ledger.extend(running, running.held, running.held))).toBe('ledger_unavailable')
     expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
     expect(ledger.health().pending).toBe(1)
     await show('good')

@@ -2,10 +2,10 @@
 
 import { afterEach, expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
-import type { KeyRecord } from '../../src/ledger/key-store.ts'
+import type { KeyRecord } from '../../src/ledger/key-record.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
-import { RedisKeyStore } from '../../src/ledger/redis/keys.ts'
+import { openRedisKeys } from '../../src/ledger/redis/keys.ts'
 import { FIELDS_ALARM, type Size, Upkeep } from '../../src/ledger/redis/upkeep.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
@@ -36,6 +36,7 @@ function upkeepOf(server: RedisServer, configured: readonly string[] = []) {
     looked: (sizes) => looked.push(sizes),
     alarmed: (size) => alarms.push(size),
     denied: () => {},
+    keepAuditMs: 1e9,
   })
   open.push(upkeep)
   return { upkeep, looked, alarms }
@@ -65,7 +66,8 @@ test('a server that does not let it look is told of', async () => {
   const denied = Promise.withResolvers<string>()
   const place = { kind: 'single', url: server.socket } as const
   const none = () => {}
-  open.push(Upkeep.begin(place, { isConfigured: () => false, looked: none, alarmed: none, denied: denied.resolve }))
+  const told = { looked: none, alarmed: none, denied: denied.resolve }
+  open.push(Upkeep.begin(place, { isConfigured: () => false, keepAuditMs: 1e9, ...told }))
   expect(await denied.promise).toContain('hlen')
 })
 
@@ -108,7 +110,7 @@ async function used(client: Redis, organization: string, key: string, agoMs: num
 test('keys that were revoked or have expired are let go of a day after their last request; every other stays, and what was spent', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
-  const store = await RedisKeyStore.open({ kind: 'single', url: server.socket })
+  const store = await openRedisKeys({ kind: 'single', url: server.socket })
   open.push(store)
   const organization = 'acme'
   const record = (id: string, more: Partial<KeyRecord> = {}): KeyRecord => ({

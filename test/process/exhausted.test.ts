@@ -5,7 +5,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { Caller, requestBytes } from '../support/caller.ts'
 import { Gateway } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
-import { chatFrames, rest, waits } from '../support/scenarios.ts'
+import { chatFrames, endless, rest, waits } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(60_000)
@@ -24,21 +24,23 @@ const organization = (id: string, spend: JsonObject) => ({
 async function start(upstream: Upstream, more: JsonObject): Promise<Gateway> {
   return await Gateway.start({
     providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
-    models: { m: { targets: [{ provider: 'up', model: 'm' }], price: PRICE, max_output_tokens: 100_000 } },
+    models: { m: { targets: [{ provider: 'up', model: 'm' }], price: PRICE, max_output_tokens: 1_000_000 } },
     config: {
       organizations: [
         organization('finish', {}),
         organization('cut', { on_exhausted: 'cut' }),
         organization('strict', { strict: true }),
+        organization('fast', { day: 100, on_exhausted: 'cut' }),
       ],
       ...more,
     },
   })
 }
 
-async function send(gateway: Gateway, id: string, maxTokens: number): Promise<Caller> {
+async function send(gateway: Gateway, id: string, maxTokens?: number): Promise<Caller> {
   const caller = await Caller.connect(gateway.port)
-  const body = { model: 'm', stream: true, max_tokens: maxTokens, messages: [{ role: 'user', content: 'Hi' }] }
+  const limit = maxTokens === undefined ? {} : { max_tokens: maxTokens }
+  const body = { model: 'm', stream: true, ...limit, messages: [{ role: 'user', content: 'Hi' }] }
   caller.send(requestBytes('/v1/chat/completions', { key: keyOf(id), body }))
   return caller
 }
@@ -100,4 +102,19 @@ test.each(['embedded', 'redis'])('%s: growth that is refused, and what is held f
   // What was taken is spent, beyond the limit: the next one is refused.
   await using next = await send(gateway, 'finish', 1)
   expect((await next.answer()).status).toBe(429)
+})
+
+test.each(['embedded', 'redis'])('%s: a stream of any speed is cut where its budget ends', async (kind) => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  await using gateway = await start(upstream, kind === 'redis' ? { ledger: { redis: redis.url } } : {})
+  const [role = '', text = ''] = chatFrames(['many different words of an answer '.repeat(4)])
+  upstream.on('m', endless([role], text))
+  await using caller = await send(gateway, 'fast')
+  const answer = await caller.answer()
+  expect([answer.status, answer.end, answer.text.includes('[DONE]')]).toEqual([200, 'cut', false])
+  const line = await gateway.line((one) => one['key'] === 'k-fast')
+  expect(line).toMatchObject({ outcome: 'refused', error: 'insufficient_quota' })
+  // $100 are 100,000 tokens. What is read at once may be beyond what was held, and the last piece that was asked for may not fit.
+  expect(Number(line['cost_micro_usd'])).toBeWithin(95_000_000, 110_000_000)
 })

@@ -48,6 +48,23 @@ test('the folder of this test does run code where nothing keeps Bun from it', as
   await fs.rm(folder, { recursive: true })
 })
 
+test('the environment still runs code in Bun, as SECURITY.md tells: no flag switches that off', async () => {
+  const told = readFileSync(join(ROOT, 'SECURITY.md'), 'utf8')
+  const folder = await evilFolder()
+  const evil = join(folder, 'evil.ts')
+  for (const [name, value] of [
+    ['BUN_OPTIONS', `--preload ${evil}`],
+    ['BUN_INSPECT_PRELOAD', evil],
+  ] as const) {
+    const env = { ...environment(folder), [name]: value }
+    const before = ran(folder).length
+    await Bun.spawn([join(ROOT, 'src/main.ts'), 'version'], { env, stdio: ['ignore', 'ignore', 'ignore'] }).exited
+    expect(ran(folder).length).toBeGreaterThan(before)
+    expect(told).toContain(`\`${name}\``)
+  }
+  await fs.rm(folder, { recursive: true })
+})
+
 for (const program of ['scripts/weir', 'src/main.ts']) {
   test(`${program} takes nothing from its working directory`, async () => {
     const folder = await evilFolder()

@@ -7,41 +7,61 @@ import { LedgerWatch } from '../../src/process/ledger-watch.ts'
 function make() {
   const lines: (readonly [string, object, string])[] = []
   const at = (level: string) => (fields: object, message: string) => lines.push([level, fields, message])
-  const state: { health: LedgerHealth } = { health: { ready: true, pending: 0 } }
+  const state: { health: LedgerHealth } = { health: { ready: true, up: true, pending: 0 } }
   const logger = { info: at('info'), warn: at('warn'), error: at('error') } as never
-  const watch = new LedgerWatch({ health: () => state.health }, logger, 3)
+  const changes: boolean[] = []
+  const watch = new LedgerWatch({ health: () => state.health }, logger, 3, (up) => changes.push(up))
   const look = (health: LedgerHealth, nowMs: number) => {
     state.health = health
     watch.look(nowMs)
     return lines.splice(0)
   }
-  return look
+  return { look, changes }
 }
 
-test('a complaint is said once, and once that it is over; a ledger that is well is not mentioned', () => {
-  const look = make()
-  expect(look({ ready: true, pending: 0 }, 0)).toEqual([])
-  const sick = { ready: true, complaint: 'The disk is full', pending: 7 }
-  expect(look(sick, 1)).toEqual([['warn', { worker: 3, problem: 'The disk is full', pending: 7 }, 'ledger complains']])
-  expect(look({ ...sick, pending: 9 }, 100_000)).toEqual([])
-  expect(look({ ready: true, pending: 1 }, 100_001)).toEqual([
-    ['info', { worker: 3, pending: 1 }, 'ledger is well again'],
-  ])
-  expect(look({ ready: true, pending: 0 }, 200_000)).toEqual([])
+const well = { ready: true, up: true, pending: 0 }
+const recovered = (pending: number) => ['info', { event: 'ledger.up', worker: 3, pending }, 'ledger recovered']
+
+test('a problem is logged once, and once that it is over; a ledger without problems is not mentioned', () => {
+  const { look } = make()
+  expect(look(well, 0)).toEqual([])
+  const full = { ...well, complaint: 'The disk is full', pending: 7 }
+  const fields = { event: 'ledger.degraded', worker: 3, problem: 'The disk is full', pending: 7 }
+  expect(look(full, 1) as unknown).toEqual([['warn', fields, 'ledger degraded']])
+  expect(look({ ...full, pending: 9 }, 100_000)).toEqual([])
+  expect(look({ ...well, pending: 1 }, 100_001) as unknown).toEqual([recovered(1)])
+  expect(look(well, 200_000)).toEqual([])
 })
 
-test('what keeps requests from being served is an error, with words of its own where the ledger has none', () => {
-  const look = make()
-  expect(look({ ready: false, pending: 0 }, 0)).toEqual([
-    ['error', { worker: 3, problem: 'The ledger does not answer.', pending: 0 }, 'ledger complains'],
-  ])
+test('a ledger that cannot be asked is down: an error if requests fail, a warning if they are served without', () => {
+  for (const ready of [false, true]) {
+    const { look, changes } = make()
+    look(well, 0)
+    const fields = { event: 'ledger.down', worker: 3, problem: 'The ledger does not answer.', pending: 0 }
+    const down = { ...well, ready, up: false }
+    expect(look(down, 1) as unknown).toEqual([[ready ? 'warn' : 'error', fields, 'ledger down']])
+    expect(look(down, 2)).toEqual([])
+    expect(look(well, 3) as unknown).toEqual([recovered(0)])
+    expect(changes).toEqual([true, false, true])
+  }
 })
 
-test('other words for a trouble that goes on are said once a minute at most', () => {
-  const look = make()
-  const sick = (complaint: string) => ({ ready: false, complaint, pending: 0 })
-  expect(look(sick('connecting'), 0)).toHaveLength(1)
-  expect(look(sick('reconnecting'), 59_999)).toEqual([])
-  expect(look(sick('reconnecting'), 60_000)).toHaveLength(1)
-  expect(look(sick('connecting'), 60_001)).toEqual([])
+test('what gets worse or better in the midst of a problem is logged at once', () => {
+  const { look } = make()
+  const events = (health: LedgerHealth, nowMs: number) => look(health, nowMs).map(([, fields]) => fields)
+  const doubt = { ...well, complaint: 'doubt' }
+  expect(events(doubt, 0)).toMatchObject([{ event: 'ledger.degraded', problem: 'doubt' }])
+  expect(events({ ...doubt, up: false, ready: false, complaint: 'away' }, 1)).toMatchObject([
+    { event: 'ledger.down', problem: 'away' },
+  ])
+  expect(events(doubt, 2)).toMatchObject([{ event: 'ledger.up' }, { event: 'ledger.degraded', problem: 'doubt' }])
+})
+
+test('a problem that goes on in other words is logged once a minute at most', () => {
+  const { look } = make()
+  const away = (complaint: string) => ({ ready: false, up: false, complaint, pending: 0 })
+  expect(look(away('connecting'), 0)).toHaveLength(1)
+  expect(look(away('reconnecting'), 59_999)).toEqual([])
+  expect(look(away('reconnecting'), 60_000)).toHaveLength(1)
+  expect(look(away('connecting'), 60_001)).toEqual([])
 })

@@ -111,11 +111,11 @@ describe('Redis dies and comes back', () => {
     for (let i = 0; i < 5; i++) expect((await say(gateway)).status).toBe(200)
     expect((await readiness(gateway)).status).toBe(200)
     // Who serves without limits says so: no request does.
-    const complaint = await gateway.line(({ msg }) => msg === 'ledger complains')
+    const complaint = await gateway.line(({ event }) => event === 'ledger.down')
     expect(complaint).toMatchObject({ level: 'warn', worker: 0, problem: expect.stringContaining('Redis') })
     await using _ = await RedisServer.start(options, redis.port)
     await until(async () => (await requestsTold(gateway)) === 6)
-    expect(await gateway.line(({ msg }) => msg === 'ledger is well again')).toMatchObject({ level: 'info', worker: 0 })
+    expect(await gateway.line(({ event }) => event === 'ledger.up')).toMatchObject({ level: 'info', worker: 0 })
     await until(async () => (await say(gateway)).status === 429)
     expect(await requestsTold(gateway)).toBe(upstream.calls.length)
   })

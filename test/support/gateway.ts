@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ProviderDialect } from '../../src/config/config.ts'
+import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
 import { isObject, type JsonObject, stringOf } from '../../src/core/json.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')

@@ -24,7 +24,11 @@ export class UnlimitedLedger implements Ledger {
   }
 
   health(): LedgerHealth {
-    return { ready: true, pending: 0 }
+    return { ready: true, up: true, pending: 0 }
+  }
+
+  async askHealth(): Promise<LedgerHealth> {
+    return this.health()
   }
 
   async close(): Promise<void> {}

@@ -1,7 +1,7 @@
 /** One answer in the words of each provider, streamed and whole: what the five APIs write for the same thing said. */
 
 import { EventStreamCodec } from '@smithy/eventstream-codec'
-import type { ProviderDialect } from '../../src/config/config.ts'
+import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import * as does from './scenarios.ts'
 import type { Call, Scenario } from './upstream.ts'

@@ -1,6 +1,7 @@
 /** The Chat Completions dialect. */
 
 import type { Dialect } from '../dialect.ts'
+import { ignoredFields } from '../ignored-fields.ts'
 import { chatAnswer } from './answer.ts'
 import { acceptChat } from './request.ts'
 import { ChatEncoder } from './stream.ts'
@@ -11,6 +12,8 @@ export const chat: Dialect = {
     const { request, includeUsage } = acceptChat(body)
     return {
       request,
+      isCompaction: false,
+      ignored: ignoredFields('chat', body),
       answer: chatAnswer,
       encoder: (served) => new ChatEncoder(served, includeUsage),
     }

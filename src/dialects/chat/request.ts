@@ -70,7 +70,7 @@ function acceptTools(chat: ChatBody, limits: RequestLimits): Tool[] {
   for (const [index, tool] of (chat.tools ?? []).entries()) {
     if (tool.type !== 'function') continue
     const path = `tools[${index}]`
-    if (tool.function === undefined) throw missing(`${path}.function`)
+    if (tool.function === undefined || tool.function === null) throw missing(`${path}.function`)
     const { name, description, parameters, strict } = tool.function
     tools.push({
       name,

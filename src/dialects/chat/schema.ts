@@ -5,7 +5,7 @@ import { compile, nullable } from '../schema.ts'
 
 const FunctionTool = Type.Object({
   type: Type.String(),
-  function: Type.Optional(
+  function: nullable(
     Type.Object({
       name: Type.String({ minLength: 1 }),
       description: nullable(Type.String()),

@@ -1,6 +1,7 @@
 /** The Messages dialect. */
 
 import type { Dialect } from '../dialect.ts'
+import { ignoredFields } from '../ignored-fields.ts'
 import { messagesAnswer } from './answer.ts'
 import { acceptMessages, type MessagesOptions } from './request.ts'
 import { MessagesEncoder } from './stream.ts'
@@ -11,6 +12,8 @@ export function messages(options: MessagesOptions): Dialect {
     name: 'messages',
     accept: (body) => ({
       request: acceptMessages(body, options),
+      isCompaction: false,
+      ignored: ignoredFields('messages', body),
       answer: messagesAnswer,
       encoder: (served) => new MessagesEncoder(served),
     }),

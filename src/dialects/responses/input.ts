@@ -44,8 +44,9 @@ function typeOf(json: JsonObject, path: string): string {
   const type = json['type'] ?? undefined
   if (typeof type === 'string') return type
   if (type !== undefined) throw invalid(`${path}.type`, 'must be a string')
-  if (json['role'] !== undefined) return 'message'
-  if (typeof json['id'] === 'string' && json['content'] === undefined) return REFERENCE
+  const [role, content] = [json['role'] ?? undefined, json['content'] ?? undefined]
+  if (role !== undefined) return 'message'
+  if (typeof json['id'] === 'string' && content === undefined) return REFERENCE
   throw missing(`${path}.type`)
 }
 

@@ -2,6 +2,7 @@
 
 import type { JsonObject } from '../../core/json.ts'
 import type { Caller, Dialect, Exchange } from '../dialect.ts'
+import { ignoredFields } from '../ignored-fields.ts'
 import { outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
@@ -22,7 +23,12 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
   const accept = (body: JsonObject, caller: Caller, compact: boolean) => {
     const accepted = acceptResponses(body, caller, surroundings, compact)
     const object = compact ? 'response.compaction' : 'response'
-    const exchange = (one: AcceptedResponses) => exchangeOf(one, caller, surroundings, object)
+    const ignored = ignoredFields('responses', body)
+    const exchange = (one: AcceptedResponses) => ({
+      ...exchangeOf(one, caller, surroundings, object),
+      isCompaction: one.compaction,
+      ignored,
+    })
     return accepted instanceof Promise ? accepted.then(exchange) : exchange(accepted)
   }
   return {
@@ -37,7 +43,7 @@ function exchangeOf(
   { organization }: Caller,
   { sealer, memory }: Surroundings,
   object: ResourceObject,
-): Exchange {
+): Pick<Exchange, 'request' | 'answer' | 'encoder'> {
   const { request, echo, toolbox, compaction } = accepted
   const sent = memory && ((items: readonly JsonObject[]) => memory.remember(organization, items))
   const seal = (summary: string) => {

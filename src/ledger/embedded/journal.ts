@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { openDatabase } from '../database.ts'
 import { GroupCommit } from '../group-commit.ts'
 import type { Settlement } from '../ledger.ts'
-import { type EndKind, type LogRow, LogWriter, RowBatch, settledRow } from '../log-rows.ts'
+import { type EndKind, type LogRow, LogWriter, ROWS_KEPT_MS, RowBatch, settledRow } from '../log-rows.ts'
 import type { UsageFigures } from '../usage-log.ts'
 import { UsageSums } from '../usage-sums.ts'
 import { dayOf } from '../window.ts'
@@ -32,14 +32,15 @@ export class Journal implements Changes {
   private readonly usage = new UsageSums()
   private readonly rows = new RowBatch()
 
-  /** `now` is the book's clock. Throws `LedgerFileError`. */
+  /** `now` is the book's clock, `keepMs` how long single requests are kept. Throws `LedgerFileError`. */
   constructor(
     directory: string,
     private readonly now: () => number,
+    keepMs = ROWS_KEPT_MS,
   ) {
     const path = join(directory, LEDGER_FILE)
     this.database = openDatabase(path, LEDGER_SCHEMA)
-    this.writer = new LogWriter(this.database)
+    this.writer = new LogWriter(this.database, keepMs)
     this.state = new StateWriter(this.database)
     this.group = new GroupCommit(this.database, path, {
       write: () => this.write(),

@@ -3,7 +3,7 @@
 import { Failure } from '../../core/error.ts'
 import { TERMS } from '../book.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
-import { refusalFailure } from '../refusal.ts'
+import { isHeld, refusalFailure } from '../refusal.ts'
 import { type Clock, MemoryBook } from './book.ts'
 import { SteadyClock } from './clock.ts'
 import { Journal, PENDING_MOST } from './journal.ts'
@@ -27,12 +27,12 @@ export class EmbeddedLedger implements Ledger {
 
   /**
    * Opens the ledger of a directory. What the last process still held is lost with it: it is charged the greater of its progress and its
-   * floor, at once. Throws `LedgerFileError` where another process has the directory, or the file cannot be used.
+   * floor, at once. `keepMs`: how long single requests are kept. Throws `LedgerFileError` where another process has the directory, or the file cannot be used.
    */
-  static open(directory: string, clock: Clock = new SteadyClock()): EmbeddedLedger {
+  static open(directory: string, clock: Clock = new SteadyClock(), keepMs?: number): EmbeddedLedger {
     const lock = lockDirectory(directory)
     try {
-      const journal = new Journal(directory, () => clock.now())
+      const journal = new Journal(directory, () => clock.now(), keepMs)
       const book = new MemoryBook(clock, journal, { ...TERMS, endedMs: 0 })
       const { scopes, live } = journal.load()
       book.restore(scopes, live)
@@ -60,9 +60,8 @@ export class EmbeddedLedger implements Ledger {
     }
   }
 
-  /** A reservation that was lost meanwhile (this process stood still) is not refused: its stream goes on, and its settlement corrects. */
   async extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
-    return this.book.extend(reservation.account, reservation.id, soFar, wanted) !== 'exhausted'
+    return isHeld(this.book.extend(reservation.account, reservation.id, soFar, wanted))
   }
 
   /** Its own reservations are all it is ever asked about, and a lost one is remembered: what the book does not know has been settled. */
@@ -74,7 +73,13 @@ export class EmbeddedLedger implements Ledger {
 
   health(): LedgerHealth {
     const { pending, complaint } = this.journal
-    return { ready: pending <= PENDING_MOST, complaint, pending }
+    const up = pending <= PENDING_MOST
+    return { ready: up, up, complaint, pending }
+  }
+
+  /** The store is in this process: what is known is what is so now. */
+  async askHealth(): Promise<LedgerHealth> {
+    return this.health()
   }
 
   async close(): Promise<void> {

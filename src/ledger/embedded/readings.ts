@@ -2,14 +2,15 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { AuditLog, AuditQuery } from '../audit-log.ts'
+import { requestTimeMs } from '../../core/request-id.ts'
+import { type AuditLog, type AuditQuery, endsOf } from '../audit-log.ts'
 import type { FiguresOf } from '../book.ts'
 import { openReadOnly } from '../database.ts'
 import type { Account } from '../ledger.ts'
 import { type LogRow, readUsage } from '../log-rows.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
-import { type RowPage, readCorrected, readPage } from './audit-rows.ts'
+import { before, type Commit, type RowPage, readCorrected, readPage } from './audit-rows.ts'
 import { advance } from './scope.ts'
 import { figuresOf, newScope } from './state.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readScope } from './tables.ts'
@@ -42,20 +43,50 @@ export class EmbeddedUsageLog extends Reading implements UsageLog {
 
 export class EmbeddedAuditLog extends Reading implements AuditLog {
   async *read(query: AuditQuery): AsyncGenerator<readonly LogRow[]> {
+    if (query.id !== undefined) {
+      const row = this.find(query, query.id)
+      if (row !== undefined) yield [row]
+      return
+    }
     const corrected = this.from((database) => readCorrected(database, query.sinceMs)) ?? new Set<string>()
-    let after: number | undefined = 0
-    do {
-      const page = this.pageAfter(query, after)
-      const rows = page.rows.filter(({ id, kind }) => kind !== 'lost' || !corrected.has(id))
+    for (const page of this.pages(query)) {
+      const rows = page.filter(({ id, kind }) => kind !== 'lost' || !corrected.has(id))
       if (rows.length > 0) yield rows
-      after = page.last
-    } while (after !== undefined)
+    }
   }
 
-  private pageAfter(query: AuditQuery, after: number): RowPage {
+  /** The last word on one request, looked for where its id says that it may be. */
+  private find(query: AuditQuery, id: string): LogRow | undefined {
+    const admittedMs = requestTimeMs(id)
+    const ends = admittedMs === undefined ? [query] : endsOf(admittedMs)
+    let found: LogRow | undefined
+    for (const { sinceMs, untilMs } of ends) {
+      const narrow = { sinceMs: Math.max(sinceMs, query.sinceMs), untilMs: Math.min(untilMs, query.untilMs) }
+      for (const rows of this.pages({ ...query, ...narrow }, narrow.untilMs + GATHERED_MS)) {
+        found = rows.at(-1) ?? found
+        if (found !== undefined && found.kind !== 'lost') return found
+      }
+    }
+    return found
+  }
+
+  /** `endMs`: no commit that was noted later is looked at. */
+  private *pages(query: AuditQuery, endMs = Number.POSITIVE_INFINITY): Generator<readonly LogRow[]> {
+    for (let after: Commit | undefined = before(query.sinceMs); after !== undefined; ) {
+      const page: RowPage = this.pageAfter(query, after)
+      yield page.rows
+      after = page.last
+      if (after !== undefined && after.endedMs >= endMs) return
+    }
+  }
+
+  private pageAfter(query: AuditQuery, after: Commit): RowPage {
     return this.from((database) => readPage(database, query, after)) ?? { rows: [], last: undefined }
   }
 }
+
+/** A commit is noted under the end of its last row: where the disk was full for a while others ended long before it. */
+const GATHERED_MS = 60_000
 
 export class EmbeddedStandings extends Reading implements Standings {
   constructor(

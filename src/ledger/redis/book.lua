@@ -4,12 +4,12 @@
 -- Numbers: no amount is ever concatenated, formatted with %d or %s, or encoded by cjson: Lua shortens them to 14 digits. They travel as
 -- arguments of redis.call, in cmsgpack, or through %.0f, all of which are exact to 2^53.
 
-local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE, NODES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 
 -- A scope: { version, at, requests, tokens, live, then window, spent and held of day, month and total, then of the meters of requests and
 -- tokens when each was drained last, and how many times each has stood empty }. The last four are absent in older records.
--- Beside the scopes, in the same hash: the organisation's life, and how much each node gave back.
-local LIFE, NODE = 'life', 'node '
+-- Beside the scopes, in the same hash: the organisation's life.
+local LIFE = 'life'
 local AT, REQUESTS, TOKENS, LIVE = 2, 3, 4, 5
 local DAY, MONTH, TOTAL = 6, 9, 12
 local METERS = { REQUESTS, TOKENS }
@@ -24,6 +24,12 @@ local SPENT, HELD = 1, 2
 local STATE, DUE, ADMITTED, KEY, MODEL, INPUT, ACCOUNTED = 2, 3, 4, 5, 6, 7, 8
 local RESERVED, POSTED_INPUT, POSTED_OUTPUT, POSTED, FLOOR, WINDOWS, CHARGED = 9, 10, 11, 12, 13, 13, 19
 local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
+
+-- What Redis has counted of each node, so that the node can compare it with its own log: a record { version, life, given, requests, legacy }
+-- under the node's id, and its figures by day, key and model. `given` counts the rows that the node has given back to this life; a node's
+-- settlements count only after it has given back all. `legacy`: figures of before these records are in the budgets, and not in these figures.
+local NODE_LIFE, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY = 2, 3, 4, 5
+local ALL_GIVEN = -1
 
 -- Limits of one scope as arguments: requests, tokens, concurrent requests, day, month, total; -1 is none.
 local NONE = -1
@@ -79,14 +85,29 @@ local function scope_field(key)
   return 'k' .. key
 end
 
--- When the organisation's figures began. It is lost with them: who knows another life has charges that these lack.
-local function this_life()
-  local life = tonumber(redis.call('HGET', SCOPES, LIFE) or 0)
-  if life == 0 then
-    life = now
-    redis.call('HSET', SCOPES, LIFE, life)
-  end
+-- When the organisation's figures began. It is lost with them: who knows another life has charges that these lack. A new life is later
+-- than every life that the caller knows, also if the clock went back.
+local function begin_life(known)
+  local life = max(now, known + 1)
+  redis.call('HSET', SCOPES, LIFE, life)
   return life
+end
+
+local function this_life(known)
+  local life = tonumber(redis.call('HGET', SCOPES, LIFE) or 0)
+  return life == 0 and begin_life(known) or life
+end
+
+local function load_node(node)
+  local packed = redis.call('HGET', NODES, node)
+  if not packed then return nil end
+  local record = cmsgpack.unpack(packed)
+  if record[1] ~= VERSION then error({ err = 'VERSION of a node is not known' }) end
+  return record
+end
+
+local function save_node(node, record)
+  redis.call('HSET', NODES, node, cmsgpack.pack(record))
 end
 
 local function load_scope(packed)
@@ -222,11 +243,10 @@ local function correct_tokens(reservation, scopes, limits, tokens)
   correct(reservation, scopes, limits, 2, reservation[ACCOUNTED], tokens)
 end
 
--- Usage by day, key and model: seven whole numbers with commas between them.
-local function count(day, key, model, sign, figures)
-  local field = string.format('%.0f', day) .. '\0' .. key .. '\0' .. model
+-- Seven whole numbers with commas between them.
+local function add_figures(hash, field, sign, figures)
   local totals = { 0, 0, 0, 0, 0, 0, 0 }
-  local stored = redis.call('HGET', USAGE, field)
+  local stored = redis.call('HGET', hash, field)
   if stored then
     local i = 0
     for digits in string.gmatch(stored, '%-?%d+') do
@@ -235,7 +255,18 @@ local function count(day, key, model, sign, figures)
     end
   end
   for i = 1, 7 do totals[i] = sum(totals[i], sign * figures[i]) end
-  redis.call('HSET', USAGE, field, string.format('%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', unpack(totals)))
+  redis.call('HSET', hash, field, string.format('%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', unpack(totals)))
+end
+
+-- Usage by day, key and model.
+local function count(day, key, model, sign, figures)
+  add_figures(USAGE, string.format('%.0f', day) .. '\0' .. key .. '\0' .. model, sign, figures)
+end
+
+-- The same, as what one node served; `record` is the node's.
+local function count_of_node(node, record, day, key, model, figures)
+  add_figures(NODES, node .. '\0' .. string.format('%.0f', day) .. '\0' .. key .. '\0' .. model, 1, figures)
+  record[NODE_REQUESTS] = sum(record[NODE_REQUESTS], figures[1])
 end
 
 local function lost_figures(reservation)

@@ -5,7 +5,6 @@ import type { Limits } from '../../core/money.ts'
 import { tighter } from '../allowance.ts'
 import {
   type Allowances,
-  type Book,
   type Budget,
   type CancelReply,
   type Closing,
@@ -20,9 +19,18 @@ import {
   scopeNames,
 } from '../book.ts'
 import type { Account, Allowance, Amounts, Hold } from '../ledger.ts'
-import { noUsage, type UsageRow } from '../usage-log.ts'
+import type { FoundReservation } from '../reconcile.ts'
+import { placeName, type UsageFigures, type UsagePlace } from '../usage-log.ts'
 import { isPassing } from './connect.ts'
-import { EmptiedError, type Lives, UNKNOWN_LIFE } from './lives.ts'
+import {
+  EmptiedError,
+  type Entered,
+  type Lives,
+  type NodeLife,
+  type NumberedRow,
+  type RecoverableBook,
+  UNKNOWN_LIFE,
+} from './lives.ts'
 import {
   type Arguments,
   type OutcomeOf,
@@ -37,6 +45,13 @@ import { Together } from './together.ts'
 /** What passes by itself is waited for so often, so long. */
 const PASSING_TRIES = 2
 const PASSING_MS = 100
+
+/** As in `book.lua`. */
+const ALL_GIVEN = -1
+/** Live and lost. */
+const OPEN_STATES: ReadonlySet<number | undefined> = new Set([1, 3])
+/** Fields of a hash that are read in one call. */
+const READ_A_CALL = 500
 
 /** What an answer holds after its outcome. */
 type Numbers = readonly number[]
@@ -75,13 +90,13 @@ function tagOf(organization: string): string {
   return tag
 }
 
-export class RedisBook implements Book {
+export class RedisBook implements RecoverableBook {
   private readonly programs: Readonly<Record<ScriptName, Program>>
   private readonly settlements: Together
 
   /**
-   * `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's clock. Reservations and
-   * settlements of an organisation whose life in Redis is not the one of `lives` throw `EmptiedError`; without `lives` none does.
+   * `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's clock. A
+   * reservation for an organisation whose life in Redis is not the one of `lives` throws `EmptiedError`.
    */
   constructor(
     private readonly admission: Redis | Cluster,
@@ -107,7 +122,6 @@ export class RedisBook implements Book {
     })
     switch (outcome) {
       case 'granted':
-        this.lives?.learn(account.organization, at(numbers, 9))
         return { outcome, admittedMs: at(numbers, 0), allowances: allowances(account, numbers.slice(1)) }
       case 'refused':
         return {
@@ -137,9 +151,9 @@ export class RedisBook implements Book {
     return answer.outcome
   }
 
-  async settle(account: Account, { id, settlement, admittedMs, direct }: Closing): Promise<SettleReply> {
+  async settle(account: Account, { id, settlement, admittedMs, direct, from }: Closing): Promise<SettleReply> {
     checkAmounts(settlement.amounts)
-    const answer = await this.call(this.other, 'settle', account.organization, {
+    const { outcome } = await this.call(this.other, 'settle', account.organization, {
       ...this.accountArguments(account, id),
       input: settlement.amounts.inputTokens,
       output: settlement.amounts.outputTokens,
@@ -153,11 +167,10 @@ export class RedisBook implements Book {
       outcome: settlement.outcome,
       admitted: admittedMs,
       direct: direct ? 1 : 0,
-      life: this.lives?.of(account.organization) ?? UNKNOWN_LIFE,
+      life: from?.life ?? UNKNOWN_LIFE,
+      node: from?.node ?? '',
     })
-    const { outcome, numbers } = answer
     if (outcome === 'emptied') throw new EmptiedError(account.organization)
-    if (outcome === 'settled') this.lives?.learn(account.organization, at(numbers, 0))
     return outcome
   }
 
@@ -182,28 +195,69 @@ export class RedisBook implements Book {
     return outcome === 'dropped'
   }
 
-  /** Begins a life where there is none. `done`: how many rows of this node's log are given back to it. */
-  async lifeOf(organization: string, node: string): Promise<{ readonly life: number; readonly done: number }> {
-    const { numbers } = await this.call(this.other, 'restore', organization, {
-      ...restoreArguments(noRow(organization)),
-      life: 0,
-      witness: this.witness(),
+  async enter(organization: string, { node, life, legacyLife }: NodeLife, ended: number): Promise<Entered> {
+    const { numbers } = await this.call(this.other, 'enter', organization, {
+      known: Math.max(life, legacyLife),
       node,
-      number: 0,
+      ended,
+      legacy: legacyLife,
     })
-    return { life: at(numbers, 0), done: at(numbers, 1) }
+    const [entered, given, requests, legacy] = [at(numbers, 0), at(numbers, 1), at(numbers, 2), at(numbers, 3)]
+    return { life: entered, given: given === ALL_GIVEN ? 'all' : given, requests, isLegacy: legacy === 1 }
   }
 
-  /** Gives one row of a node's log back, if it is the next. Gives how many are given back then; undefined where this is another life. */
-  async restore(life: number, node: string, number: number, row: UsageRow): Promise<number | undefined> {
+  async figuresOfNode(node: string, places: readonly UsagePlace[]): Promise<ReadonlyMap<string, UsageFigures>> {
+    const found = new Map<string, UsageFigures>()
+    for (let i = 0; i < places.length; i += READ_A_CALL) {
+      const some = places.slice(i, i + READ_A_CALL)
+      const [first] = some
+      if (first === undefined) break
+      const fields = some.map(({ day, key, model }) => [node, day, key, model].join('\0'))
+      const texts = await this.other.hmget(redisKey(first.organization, 'nodes'), ...fields)
+      for (const [j, place] of some.entries()) {
+        const text = texts[j]
+        if (text != null) found.set(placeName(place), usageFiguresOf(text))
+      }
+    }
+    return found
+  }
+
+  async reservations(organization: string): Promise<ReadonlyMap<string, FoundReservation>> {
+    const found = new Map<string, FoundReservation>()
+    let cursor = '0'
+    do {
+      const name = redisKey(organization, 'reservations')
+      const [next, parts] = await this.other.hscanBuffer(name, cursor, 'COUNT', READ_A_CALL)
+      cursor = String(next)
+      for (let i = 0; i + 1 < parts.length; i += 2) {
+        const record = parts[i + 1]
+        if (record !== undefined) found.set(String(parts[i]), reservationOf(record))
+      }
+    } while (cursor !== '0')
+    return found
+  }
+
+  async restore(life: number, node: string, row: NumberedRow): Promise<number | 'all' | undefined> {
     const { outcome, numbers } = await this.call(this.other, 'restore', row.organization, {
-      ...restoreArguments(row),
       life,
       witness: this.witness(),
       node,
-      number,
+      number: row.number,
+      last: row.last,
+      key: row.key,
+      day: row.day,
+      model: row.model,
+      requests: row.requests,
+      estimated: row.estimatedRequests,
+      input: row.inputTokens,
+      cached: row.cachedInputTokens,
+      output: row.outputTokens,
+      images: row.images,
+      cost: row.costMicroUsd,
     })
-    return outcome === 'emptied' ? undefined : at(numbers, 1)
+    if (outcome === 'emptied') return undefined
+    const given = at(numbers, 0)
+    return given === ALL_GIVEN ? 'all' : given
   }
 
   private accountArguments(account: Account, id: string): Arguments<'cancel'> {
@@ -246,23 +300,25 @@ export class RedisBook implements Book {
   }
 }
 
-function restoreArguments(row: UsageRow): Omit<Arguments<'restore'>, 'life' | 'witness' | 'node' | 'number'> {
-  return {
-    key: row.key,
-    day: row.day,
-    model: row.model,
-    requests: row.requests,
-    estimated: row.estimatedRequests,
-    input: row.inputTokens,
-    cached: row.cachedInputTokens,
-    output: row.outputTokens,
-    images: row.images,
-    cost: row.costMicroUsd,
-  }
+/** Usage as the scripts store it: seven whole numbers with commas between them. */
+export function usageFiguresOf(text: string): UsageFigures {
+  const [requests = 0, estimatedRequests = 0, inputTokens = 0, cachedInputTokens = 0, ...rest] = text
+    .split(',')
+    .map(Number)
+  const [outputTokens = 0, images = 0, costMicroUsd = 0] = rest
+  return { requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images, costMicroUsd }
 }
 
-function noRow(organization: string): UsageRow {
-  return { organization, key: '', day: 0, model: '', ...noUsage }
+/**
+ * The beginning of a packed reservation of `book.lua`, in msgpack: a list of version and state, one byte each, then `due` and `admitted`, times of
+ * nine bytes. The list of one that ended is shorter than 16, and its head is one byte; the head of another is three.
+ */
+function reservationOf(record: Buffer): FoundReservation {
+  const head = record[0] === 0xdc ? 3 : 1
+  if (!OPEN_STATES.has(record[head + 1])) return { isOpen: false, admittedMs: 0 }
+  const at = head + 11
+  const admittedMs = record[at] === 0xcb ? record.readDoubleBE(at + 1) : Number(record.readBigUInt64BE(at + 1))
+  return { isOpen: true, admittedMs }
 }
 
 /** Checks an answer against the table. */

@@ -1,6 +1,6 @@
 -- Forgets the figures of a key that nobody can use any more: once nothing of it runs, and nothing late can come.
 --
--- keys: scopes reservations deadlines audit usage
+-- keys: scopes reservations deadlines audit usage nodes
 -- arguments: key
 -- outcomes:
 --   dropped

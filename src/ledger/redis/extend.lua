@@ -1,7 +1,7 @@
 -- Posts progress (held becomes spent), prolongs the lease, and grows what is held: money where every spend limit has room, tokens where
 -- the rates have. All amounts are totals, so that a call that comes twice or late changes nothing more.
 --
--- keys: scopes reservations deadlines audit usage
+-- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits input output cost wantedTokens wantedCost
 -- outcomes:
 --   extended

@@ -1,6 +1,6 @@
 -- What an organisation and a key have used, hold and have spent, as of now. Ends first what is overdue; changes nothing else.
 --
--- keys: scopes reservations deadlines audit usage
+-- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits
 -- outcomes:
 --   figures, and as text twelve numbers of the organisation, then of the key: requests tokens live, and window spent held of day, month and total

@@ -1,123 +1,152 @@
-/** The key store of several machines: one hash in Redis, and a number that changes with it. */
+/**
+ * The key store of several machines, in one slot of a cluster: a hash of all keys, a number that grows with each change, and a sorted set of
+ * the latest changes by that number.
+ */
 
-import { KEY_POLL_MS, type KeyListener, type KeyRecord, type KeyStore, ofOrganization, parseKey } from '../key-store.ts'
-import { connect, type RedisPlace } from './connect.ts'
+import { randomBytes } from 'node:crypto'
+import { type KeyRecord, parseKey } from '../key-record.ts'
+import {
+  CHANGES_A_PAGE,
+  CHANGES_KEPT,
+  type Change,
+  KEYS_A_PAGE,
+  type KeyBackend,
+  type KeyPage,
+  KeyStore,
+  type Replacement,
+  type Version,
+} from '../key-store.ts'
+import { connect, denialOf, isRefusal, type RedisPlace } from './connect.ts'
 import { connected } from './readings.ts'
+import replaceKeys from './replace-keys.lua' with { type: 'text' }
 
-/** One slot of a cluster. */
+type Client = ReturnType<typeof connect>
+
+/** Texts by id. Earlier versions of this program wrote it, and counted up the version, without a log. */
 const RECORDS = 'weir:{keys}:records'
 const VERSION = 'weir:{keys}:version'
+/** `NONCE ID` by the version that the change made. */
+const CHANGES = 'weir:{keys}:changes'
 
-const SCANNED_A_CALL = 500
+/** Revoking a key must be possible on a server that is full. */
+const REPLACE = `#!lua flags=allow-oom\n${replaceKeys}`
 
-/** Every key there ever was, some at a time; one may come twice. */
-export async function* scanKeys(client: ReturnType<typeof connect>): AsyncGenerator<readonly KeyRecord[]> {
-  let cursor = '0'
+/** A command that failed for a moment is repeated until then: each says the same when it is given twice. */
+const PATIENT_MS = 3000
+const PATIENT_PAUSE_MS = 100
+
+/** Every key there is, some at a time; one may come twice. */
+export async function* scanKeys(client: Client): AsyncGenerator<readonly KeyRecord[]> {
+  let cursor: string | undefined
   do {
-    const [next, words] = await client.hscan(RECORDS, cursor, 'COUNT', SCANNED_A_CALL)
-    cursor = next
-    yield words.flatMap((word, i) => (i % 2 === 0 ? [] : (parseKey(word) ?? [])))
-  } while (cursor !== '0')
+    const page = await scan(client, cursor)
+    yield page.texts.flatMap((text) => parseKey(text) ?? [])
+    cursor = page.next
+  } while (cursor !== undefined)
 }
 
-/** What a gateway has read last. */
-interface Seen {
-  version: number | undefined
-  records: readonly KeyRecord[]
+async function scan(client: Client, cursor: string | undefined): Promise<KeyPage> {
+  const [next, words] = await client.hscan(RECORDS, cursor ?? '0', 'COUNT', KEYS_A_PAGE)
+  return { texts: words.filter((_, i) => i % 2 === 1), next: next === '0' ? undefined : next }
 }
 
-export class RedisKeyStore implements KeyStore {
-  private constructor(private readonly client: ReturnType<typeof connect>) {}
+/** For a command. Throws `RedisUnfitError` if Redis does not answer. */
+export async function openRedisKeys(place: RedisPlace): Promise<KeyStore> {
+  return new KeyStore(new RedisKeys(await connected(place), PATIENT_MS))
+}
 
-  /** For a command: throws `RedisUnfitError` where Redis does not answer. */
-  static async open(place: RedisPlace): Promise<RedisKeyStore> {
-    return new RedisKeyStore(await connected(place))
+/** For a gateway, which begins without Redis if it must: the keys come when it does. */
+export function beginRedisKeys(place: RedisPlace): KeyBackend {
+  return new RedisKeys(connect(place, 'weir-keys'), 0)
+}
+
+class RedisKeys implements KeyBackend {
+  readonly isShared = true
+
+  constructor(
+    private readonly client: Client,
+    /** For how long a failed call is repeated. */
+    private readonly patientMs: number,
+  ) {}
+
+  changes(from: number): Promise<{ readonly newest: number; readonly entries: readonly Change[] }> {
+    return this.patiently(async () => {
+      const [newest, words] = await Promise.all([
+        this.client.get(VERSION),
+        this.client.zrangebyscore(CHANGES, from, '+inf', 'WITHSCORES', 'LIMIT', 0, CHANGES_A_PAGE),
+      ])
+      return { newest: Number(newest ?? 0), entries: entriesOf(words) }
+    })
   }
 
-  /** For a gateway, which begins without Redis where it must: the keys come when it does. */
-  static begin(place: RedisPlace): RedisKeyStore {
-    return new RedisKeyStore(connect(place, 'weir-keys'))
+  async head(): Promise<Version> {
+    const newest = Number((await this.client.get(VERSION)) ?? 0)
+    if (newest === 0) return { number: 0, nonce: '' }
+    const logged = await this.logged(newest)
+    if (logged !== undefined) return logged
+    await this.call([])
+    return this.head()
   }
 
-  async create(record: KeyRecord): Promise<boolean> {
-    const created = await this.client.hsetnx(RECORDS, record.id, JSON.stringify(record))
-    await this.client.incr(VERSION)
-    return created === 1
+  texts(ids: readonly string[]): Promise<readonly (string | undefined)[]> {
+    return this.patiently(async () => {
+      const texts = await this.client.hmget(RECORDS, ...ids)
+      return texts.map((text) => text ?? undefined)
+    })
   }
 
-  async list(organization?: string): Promise<readonly KeyRecord[]> {
-    return ofOrganization(await this.all(), organization)
+  page(cursor: string | undefined): Promise<KeyPage> {
+    return this.patiently(() => scan(this.client, cursor))
   }
 
-  async revoke(id: string, nowMs: number): Promise<'revoked' | 'already_revoked' | 'unknown'> {
-    const text = await this.client.hget(RECORDS, id)
-    const record = text === null ? undefined : parseKey(text)
-    if (record === undefined) return 'unknown'
-    if (record.revokedMs !== undefined) return 'already_revoked'
-    const revoked: KeyRecord = { ...record, revokedMs: nowMs }
-    await this.client.hset(RECORDS, id, JSON.stringify(revoked))
-    await this.client.incr(VERSION)
-    return 'revoked'
+  async size(): Promise<number> {
+    return await this.client.hlen(RECORDS)
   }
 
-  watch(listener: KeyListener): () => void {
-    const seen: Seen = { version: undefined, records: [] }
-    let looking = false
-    let ended = false
-    const look = async () => {
-      if (looking) return
-      looking = true
-      try {
-        const changed = await this.look(seen)
-        if (changed && !ended) listener(seen.records.filter(({ revokedMs }) => revokedMs === undefined))
-      } catch {
-        // Redis is away: the keys that were read last stand, and the next look is soon.
-      } finally {
-        looking = false
-      }
-    }
-    look()
-    const timer = setInterval(look, KEY_POLL_MS)
-    timer.unref()
-    return () => {
-      ended = true
-      clearInterval(timer)
-    }
+  replace(replacements: readonly Replacement[]): Promise<readonly string[]> {
+    const words = replacements.flatMap(({ id, before, after }) => [id, before ?? '', after ?? ''])
+    return this.patiently(() => this.call(words))
+  }
+
+  async nowMs(): Promise<number> {
+    const [seconds] = await this.client.time()
+    return Number(seconds) * 1000
   }
 
   async close(): Promise<void> {
     this.client.disconnect()
   }
 
-  /** True where the keys have changed since they were seen. */
-  private async look(seen: Seen): Promise<boolean> {
-    // The number first: what changes between the two is seen again the next time.
-    let version = await this.version()
-    if (version === seen.version) return false
-    // It only ever grows: Redis was emptied, or set back.
-    if (seen.version !== undefined && version < seen.version) version = await this.giveBack(seen.records, seen.version)
-    seen.records = await this.all()
-    seen.version = version
-    return true
+  private async logged(number: number): Promise<Version | undefined> {
+    const words = await this.client.zrangebyscore(CHANGES, number, number, 'WITHSCORES')
+    return entriesOf(words)[0]
   }
 
-  /** Keys that were made are made again, and those that were revoked stay revoked. Every gateway that remembers them does the same. */
-  private async giveBack(records: readonly KeyRecord[], version: number): Promise<number> {
-    for (const record of records) {
-      const text = JSON.stringify(record)
-      if (record.revokedMs === undefined) await this.client.hsetnx(RECORDS, record.id, text)
-      else await this.client.hset(RECORDS, record.id, text)
+  private async call(words: readonly string[]): Promise<readonly string[]> {
+    const nonce = randomBytes(8).toString('hex')
+    const written = await this.client.eval(REPLACE, 3, RECORDS, VERSION, CHANGES, CHANGES_KEPT, nonce, ...words)
+    return Array.isArray(written) ? written.map(String) : []
+  }
+
+  private async patiently<T>(call: () => Promise<T>): Promise<T> {
+    const end = performance.now() + this.patientMs
+    for (;;) {
+      try {
+        return await call()
+      } catch (error) {
+        const isLasting = isRefusal(error) || denialOf(error) !== undefined
+        if (isLasting || performance.now() >= end) throw denialOf(error) ?? error
+      }
+      await Bun.sleep(PATIENT_PAUSE_MS)
     }
-    await this.client.set(VERSION, version + 1)
-    return version + 1
   }
+}
 
-  private async version(): Promise<number> {
-    return Number((await this.client.get(VERSION)) ?? 0)
+function entriesOf(words: readonly string[]): readonly Change[] {
+  const entries: Change[] = []
+  for (let i = 0; i + 1 < words.length; i += 2) {
+    const [nonce = '', id = ''] = (words[i] ?? '').split(' ')
+    entries.push({ number: Number(words[i + 1]), nonce, id })
   }
-
-  private async all(): Promise<readonly KeyRecord[]> {
-    const records = await this.client.hvals(RECORDS)
-    return records.map(parseKey).filter((record) => record !== undefined)
-  }
+  return entries
 }

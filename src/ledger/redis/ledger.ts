@@ -4,15 +4,15 @@
  */
 
 import { Failure } from '../../core/error.ts'
-import { type Closing, type ReserveReply, TERMS } from '../book.ts'
+import type { ReserveReply, SettleReply } from '../book.ts'
 import type { Entry } from '../entry.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
 import { Outbox, PENDING_MOST, type Pending, type SettlementLog } from '../outbox.ts'
-import { refusalFailure } from '../refusal.ts'
+import { isHeld, refusalFailure } from '../refusal.ts'
 import { isRefusal, type RedisPlace } from './connect.ts'
 import type { Lanes } from './lanes.ts'
 import { type Link, RedisLink } from './link.ts'
-import { EmptiedError, Lives, UNKNOWN_LIFE } from './lives.ts'
+import { EmptiedError } from './lives.ts'
 import { Patience } from './patience.ts'
 import { ReserveAttempts } from './reserve-attempts.ts'
 import { ReserveQueue, ReserveQueueFullError } from './reserve-queue.ts'
@@ -27,10 +27,10 @@ const BEAT_MS = 250
 /** Settlements sent again at once, and in one beat. */
 const ABREAST = 32
 const REPLAYED_A_BEAT = 256
-/** After a reconnection, what was taken this long ago is sent again: an append-only file may lose a second, a failover a few. */
+/** After a reconnection, what was taken back this long ago is taken back again: an append-only file may lose a second, a failover a few. */
 const TAIL_MS = 60_000
-/** A settlement that was first sent this long ago may have been taken and forgotten: charging it could charge it twice. */
-const DOUBTED_AFTER_MS = TERMS.endedMs - 60_000
+/** Redis may lose something again while a call is on its way. */
+const TRIES = 3
 /** Reservations to take back; beyond it the oldest is left to its lease, which charges its floor. */
 const CANCELS_MOST = 10_000
 /** How often organisations are reaped that have gone quiet. */
@@ -60,15 +60,19 @@ export class RedisLedger implements Ledger {
   private readonly cancels = new Map<string, Account>()
   private readonly cancelled = new Map<string, { readonly account: Account; readonly ms: number }>()
   private readonly organizations = new Set<string>()
+  private readonly resending = new Map<string, Promise<void>>()
   /** A reservation is settled once: the log takes everything that it is given. */
   private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
+  private readonly restoration: Restoration
   private readonly underWay = new UnderWay()
   private readonly queue: ReserveQueue
   private readonly patience = new Patience(this.underWay, (ms) => this.after(ms))
   /** Why the last beat failed; undefined where it did not. */
   private trouble: string | undefined
   private working: Promise<void> | undefined
+  private comparing: Promise<void> | undefined
+  private asking: Promise<boolean> | undefined
   private closed = false
 
   constructor(
@@ -76,28 +80,32 @@ export class RedisLedger implements Ledger {
     private readonly outbox: SettlementLog,
     private readonly unreachable: WhenUnreachable,
     private readonly time: Time = realTime,
-    /** Absent: what Redis loses beyond the last minute is lost. */
-    private readonly restoration?: Restoration,
   ) {
     this.queue = new ReserveQueue(time === realTime ? undefined : time)
-    for (const organization of restoration?.organizations() ?? []) this.organizations.add(organization)
+    const register = (organization: string) => link.register(organization)
+    const entered = (organization: string) => this.resend(organization)
+    this.restoration = new Restoration(link.book, outbox, link.lives, register, entered, time.now())
+    for (const organization of this.restoration.organizations()) this.organizations.add(organization)
     link.onReady(() => this.reconnected())
     this.stops = [time.every(BEAT_MS, () => this.beat()), time.every(REAP_MS, () => this.reap())]
-    this.reconnected()
+    this.compareDoubted()
   }
 
   /**
    * Opens the outbox of a directory and connects. Begins without Redis where it does not answer yet. Throws `RedisUnfitError` where it
    * answers and cannot be used, `LedgerFileError` where the outbox cannot.
    */
-  static async open(place: RedisPlace, directory: string, unreachable: WhenUnreachable): Promise<RedisLedger> {
-    const outbox = new Outbox(directory)
-    const lives = new Lives()
-    const link = new RedisLink(place, lives)
+  static async open(
+    place: RedisPlace,
+    directory: string,
+    unreachable: WhenUnreachable,
+    keepMs?: number,
+  ): Promise<RedisLedger> {
+    const outbox = new Outbox(directory, Date.now, keepMs)
+    const link = new RedisLink(place)
     try {
       await link.start()
-      const restoration = new Restoration(link.book, outbox, lives, (organization) => link.register(organization))
-      return new RedisLedger(link, outbox, unreachable, realTime, restoration)
+      return new RedisLedger(link, outbox, unreachable)
     } catch (error) {
       link.close()
       outbox.close()
@@ -135,14 +143,14 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** While Redis cannot be asked the stream goes on: what it takes is settled in any case. */
+  /** `allow` asks for no room while Redis is out of reach, and so for none of what was reserved then. */
   async extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
-    if (!this.link.isReady) return true
     try {
-      return (await this.link.book.extend(reservation.account, reservation.id, soFar, wanted)) !== 'exhausted'
-    } catch {
-      // The next extension, or the settlement, says it all again: every amount is a total.
-      return true
+      if (!this.link.isReady) throw unavailable('The ledger cannot be reached.')
+      return isHeld(await this.link.book.extend(reservation.account, reservation.id, soFar, wanted))
+    } catch (error) {
+      if (this.unreachable === 'allow') return true
+      throw error instanceof Failure ? error : unavailable('The ledger cannot be reached.', error)
     }
   }
 
@@ -172,37 +180,51 @@ export class RedisLedger implements Ledger {
     const isSent = this.link.isReady
     const closing = { id, settlement: actual, admittedMs, direct: false }
     const entry: Entry = { account, closing, heldMicroUsd: held.costMicroUsd }
+    // If another life is entered before it is in the file, it is not in what is given back to that life; if after, it may be.
+    const life = this.restoration.lifeOf(account.organization)
     await this.outbox.add(entry, isSent)
     // Where Redis went away meanwhile, it is in the outbox, and sent from there.
-    const send = () => (this.link.isReady ? this.deliver({ entry, sentMs: this.time.now() }) : 'settled')
+    const send = () => (this.link.isReady ? this.deliver({ entry, life, wasSent: false }) : 'settled')
     return isSent ? lanes.run(send) : 'settled'
   }
 
   health(): LedgerHealth {
-    const { pending, givenUp, unread } = this.counted()
+    const { pending, unread } = this.counted()
     const full = this.outbox.uncommitted > PENDING_MOST
-    const doubt =
-      givenUp > 0 ? `${givenUp} settlements may or may not have been charged; they are in the outbox.` : undefined
+    const { isReady } = this.link
     return {
-      ready: !full && (this.unreachable === 'allow' || this.link.isReady),
-      complaint: this.outbox.complaint ?? this.link.complaint ?? this.trouble ?? unread ?? doubt,
+      ready: !full && (this.unreachable === 'allow' || isReady),
+      up: !full && isReady,
+      complaint: this.outbox.complaint ?? this.link.complaint ?? this.trouble ?? unread,
       pending: pending + this.outbox.uncommitted,
     }
   }
 
+  async askHealth(): Promise<LedgerHealth> {
+    // Whoever asks meanwhile waits for the same answer.
+    this.asking ??= this.link.answers().finally(() => {
+      this.asking = undefined
+    })
+    const answers = await this.asking
+    const health = this.health()
+    if (answers) return health
+    const complaint = health.complaint ?? 'Redis does not answer a PING.'
+    return { ...health, ready: health.ready && this.unreachable === 'allow', up: false, complaint }
+  }
+
   /** A file that cannot be read now is something to tell of, not to die of. */
-  private counted(): { readonly pending: number; readonly givenUp: number; readonly unread?: string } {
+  private counted(): { readonly pending: number; readonly unread?: string } {
     try {
-      return this.outbox.count()
+      return { pending: this.outbox.pendingCount() }
     } catch (error) {
-      return { pending: 0, givenUp: 0, unread: messageOf(error) }
+      return { pending: 0, unread: messageOf(error) }
     }
   }
 
   async close(): Promise<void> {
     this.closed = true
     for (const stop of this.stops) stop()
-    await this.working
+    await Promise.all([this.working, this.comparing])
     if (this.link.isReady) {
       this.outbox.commit()
       await Promise.race([this.underWay.all(), this.after(CLOSE_MS)])
@@ -236,50 +258,80 @@ export class RedisLedger implements Ledger {
     this.cancels.set(id, account)
   }
 
-  /** Sends one settlement, and marks it where it was taken. What fails stays in the outbox. */
-  private async deliver({ entry, sentMs }: Pending): Promise<'settled' | 'already_settled'> {
-    const { account, closing } = entry
-    const { book, breaker } = this.link
+  /** Sends one settlement, and marks it if it was taken. What fails stays in the outbox. */
+  private async deliver(first: Pending): Promise<'settled' | 'already_settled'> {
+    const { account, closing } = first.entry
     const { organization } = account
+    const { breaker } = this.link
+    let pending: Pending | undefined = first
     try {
-      let life = UNKNOWN_LIFE
-      const settle = (one: Closing) =>
-        this.restoring(organization, () => {
-          life = this.restoration?.lifeOf(organization) ?? UNKNOWN_LIFE
-          return book.settle(account, one)
-        })
-      let reply = await settle(closing)
-      if (reply === 'unknown') {
-        // Redis has lost the reservation, or never had it. It is charged, unless it may have been charged so long ago that Redis forgot.
-        if (sentMs !== null && this.time.now() - sentMs > DOUBTED_AFTER_MS) {
-          this.outbox.givenUp(closing.id)
-          return 'already_settled'
+      for (let tries = 0; pending !== undefined && tries < TRIES; tries++) {
+        const reply = await this.charge(pending)
+        breaker.succeeded()
+        if (reply !== 'compared') {
+          this.outbox.taken(closing.id, organization, pending.life)
+          // After a comparison another process, or this one, may have sent it already.
+          return tries > 0 || reply === 'settled' ? 'settled' : 'already_settled'
         }
-        reply = await settle({ ...closing, direct: true })
+        // It may be in what was given back meanwhile: then it is not sent any more.
+        const standing = this.outbox.standing(first.entry)
+        pending = standing && { ...standing, life: standing.life || this.restoration.lifeOf(organization) }
       }
-      breaker.succeeded()
-      if (life === UNKNOWN_LIFE) life = this.restoration?.lifeOf(organization) ?? UNKNOWN_LIFE
-      this.outbox.taken(closing.id, organization, life)
-      return reply === 'settled' ? 'settled' : 'already_settled'
     } catch (error) {
       if (isRefusal(error)) this.outbox.postponed(closing.id)
       else breaker.failed()
-      return 'settled'
+    }
+    return 'settled'
+  }
+
+  /** `compared`: nothing was charged, as Redis had lost something. It has all that it lost now, or will have when this one is sent again. */
+  private async charge({ entry, life, wasSent }: Pending): Promise<SettleReply | 'compared'> {
+    const { account, closing } = entry
+    const { organization } = account
+    const { book } = this.link
+    const from = { node: this.outbox.node, life }
+    try {
+      await this.restoration.assure(organization)
+      const reply = await book.settle(account, { ...closing, from })
+      if (reply !== 'unknown') return reply
+      // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and forgotten that.
+      if (!wasSent) return await book.settle(account, { ...closing, direct: true, from })
+      await this.restoration.resolve(organization, life)
+    } catch (error) {
+      if (!(error instanceof EmptiedError)) throw error
+      await this.restoration.restore(organization)
+    }
+    return 'compared'
+  }
+
+  /** Calls Redis; if it turns out to have lost something, gives that back first, and calls again. */
+  private async restoring<T>(organization: string, call: () => Promise<T> | T): Promise<T> {
+    await this.restoration.assure(organization)
+    for (let tries = 1; ; tries++) {
+      await this.resending.get(organization)
+      try {
+        return await call()
+      } catch (error) {
+        if (!(error instanceof EmptiedError) || tries === TRIES) throw error
+        await this.restoration.restore(organization)
+      }
     }
   }
 
-  /** Calls Redis; where it turns out to have been emptied, gives back first what this node holds, and calls again. */
-  private async restoring<T>(organization: string, call: () => Promise<T> | T): Promise<T> {
-    try {
-      return await call()
-    } catch (error) {
-      if (!(error instanceof EmptiedError) || this.restoration === undefined) throw error
-      await this.restoration.restore(organization)
-      return await call()
-    }
+  /** Sends at once what a life lacks that was entered: reservations of the organisation wait for it. */
+  private resend(organization: string): void {
+    const sending = this.replay(this.outbox.resent(organization))
+      .catch((error: unknown) => {
+        this.trouble = messageOf(error)
+      })
+      .finally(() => {
+        if (this.resending.get(organization) === sending) this.resending.delete(organization)
+      })
+    this.resending.set(organization, sending)
   }
 
   private beat(): void {
+    this.compareDoubted()
     if (this.working !== undefined || this.closed || !this.link.isConnected || !this.link.breaker.admits()) return
     this.working = this.work()
       .then(
@@ -300,7 +352,7 @@ export class RedisLedger implements Ledger {
   private async replayAll(): Promise<void> {
     for (let before = Number.POSITIVE_INFINITY; this.link.isReady; ) {
       this.outbox.commit()
-      const { pending } = this.outbox.count()
+      const pending = this.outbox.pendingCount()
       if (pending === 0 || pending >= before) return
       before = pending
       await this.replay(this.outbox.pending(REPLAYED_A_BEAT, true))
@@ -341,7 +393,7 @@ export class RedisLedger implements Ledger {
 
   private async replay(pending: readonly Pending[]): Promise<void> {
     if (pending.length === 0) return
-    for (const { entry, sentMs } of pending) if (sentMs === null) this.outbox.sent(entry.closing.id)
+    for (const { entry, wasSent } of pending) if (!wasSent) this.outbox.sent(entry.closing.id)
     // Written down before it is sent: after a kill it must be known that it may have been taken.
     if (!this.outbox.commit()) return
     for (let i = 0; i < pending.length; i += ABREAST) {
@@ -350,24 +402,26 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** A server that came back may have lost what it had taken last: the outbox sends it again, until it is taken again. */
+  /** A server that came back may have lost what it had taken last. */
   private reconnected(): void {
     if (this.closed) return
-    const since = this.link.lostMs - TAIL_MS
-    this.outbox.reopen(since)
+    const { lostMs } = this.link
+    this.restoration.doubt(lostMs)
     for (const [id, { account, ms }] of this.cancelled) {
-      if (ms < since) continue
+      if (ms < lostMs - TAIL_MS) continue
       this.cancelled.delete(id)
       this.cancels.set(id, account)
     }
-    void this.compare()
+    this.compareDoubted()
   }
 
-  /** Whether Redis has what this node has: it may have been emptied, or set back to before it was given everything. */
-  private async compare(): Promise<void> {
-    const { restoration } = this
-    // Where it cannot be asked now: before anything of the organisation is reserved or charged it is looked at again.
-    if (restoration !== undefined) await this.forAll((organization) => restoration.restore(organization))
+  /** What Redis may have lost is looked for now, on the next beat if it cannot be asked, and before anything of the organisation is reserved. */
+  private compareDoubted(): void {
+    const doubts = this.comparing === undefined && !this.closed ? this.restoration.doubts() : []
+    if (doubts.length === 0 || !this.link.isReady) return
+    this.comparing = this.forAll(doubts, (organization) => this.restoration.assure(organization)).finally(() => {
+      this.comparing = undefined
+    })
   }
 
   private remember(organization: string): void {
@@ -378,13 +432,17 @@ export class RedisLedger implements Ledger {
 
   private async reap(): Promise<void> {
     // What is overdue where it cannot be asked now stays so until the next reservation, or the next beat.
-    await this.forAll((organization) => this.link.book.reap(organization))
-    await this.compare()
+    await this.forAll(this.organizations, (organization) => this.link.book.reap(organization))
+    // Redis may have been emptied or set back without a connection that broke.
+    await this.forAll(this.restoration.organizations(), (organization) => this.restoration.compare(organization))
   }
 
   /** Does something for each organisation while Redis can be asked; what is wrong with the keys of one keeps no other from its turn. */
-  private async forAll(call: (organization: string) => number | Promise<unknown>): Promise<void> {
-    for (const organization of this.organizations) {
+  private async forAll(
+    organizations: Iterable<string>,
+    call: (organization: string) => number | Promise<unknown>,
+  ): Promise<void> {
+    for (const organization of organizations) {
       if (!this.link.isReady) return
       try {
         await call(organization)

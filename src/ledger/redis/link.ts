@@ -4,15 +4,17 @@
  */
 
 import { Cluster, type Redis } from 'ioredis'
-import type { Book } from '../book.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
 import { Breaker } from './breaker.ts'
 import { connect, denialOf, inspect, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
-import { Lives } from './lives.ts'
+import { Lives, type RecoverableBook } from './lives.ts'
+import { LoopDeadline } from './loop-deadline.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
 export interface Link {
-  readonly book: Book
+  readonly book: RecoverableBook
+  /** The lives that this node has entered: its book refuses reservations in others. */
+  readonly lives: Lives
   readonly breaker: Breaker
   /** False while the server answers and cannot be used. */
   readonly isFit: boolean
@@ -25,6 +27,8 @@ export interface Link {
   readonly lostMs: number
   /** Asks whether the server answers again. */
   probe(): Promise<boolean>
+  /** Asks whether the server answers now; decides nothing. */
+  answers(): Promise<boolean>
   /** Calls a listener each time that a connection was made, or a part of a cluster came back or moved. */
   onReady(listener: () => void): void
   /** Notes an organisation for those who read over all. */
@@ -36,12 +40,16 @@ export interface Link {
 const START_WAIT_MS = 500
 /** … for so long before it begins without. */
 const START_LOOK_MS = 500
+/** How long a PING may take, whatever `timeout_ms` allows a command: whoever asks for readiness does not wait long. */
+const PING_MS = 250
 /** An organisation whose keys are looked at to see whether we may. */
 const PROBED = 'weir'
 
 export class RedisLink implements Link {
   readonly book: RedisBook
+  readonly lives = new Lives()
   readonly breaker = new Breaker()
+  private readonly pings = new LoopDeadline(PING_MS)
   private readonly admission: Redis | Cluster
   private readonly other: Redis | Cluster
   /** What makes the server unusable though it answers; it is looked at again at each connection. */
@@ -51,13 +59,10 @@ export class RedisLink implements Link {
   private listener: () => void = () => undefined
   private closedMs: number | undefined
 
-  constructor(
-    private readonly place: RedisPlace,
-    lives = new Lives(),
-  ) {
+  constructor(private readonly place: RedisPlace) {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
-    this.book = new RedisBook(this.admission, this.other, Date.now, undefined, lives)
+    this.book = new RedisBook(this.admission, this.other, Date.now, undefined, this.lives)
     const came = () => this.inspect().then(() => this.connected())
     this.other.on('ready', () => {
       this.denial = undefined
@@ -131,6 +136,26 @@ export class RedisLink implements Link {
       this.breaker.failed()
       return false
     }
+  }
+
+  async answers(): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    let isSettled = false
+    const settle = (answers: boolean) => {
+      isSettled = true
+      resolve(answers)
+    }
+    Promise.all([this.admission.ping(), this.other.ping()]).then(
+      () => settle(true),
+      () => settle(false),
+    )
+    this.pings.watch({
+      get isSettled() {
+        return isSettled
+      },
+      expire: () => settle(false),
+    })
+    return await promise
   }
 
   get complaint(): string | undefined {

@@ -1,30 +1,69 @@
-/** What this node knows of each organisation's life in Redis: when its figures began. Another life means that Redis was emptied meanwhile. */
+/**
+ * What a node and Redis tell each other of an organisation's life in Redis: when its figures began. Another life means that Redis has lost
+ * figures meanwhile.
+ */
 
-/** No life of an organisation is known: whatever Redis has is taken as it is. */
+import type { Book } from '../book.ts'
+import type { FoundReservation } from '../reconcile.ts'
+import type { UsageFigures, UsagePlace, UsageRow } from '../usage-log.ts'
+
+/** No life of an organisation is known: a reservation takes whatever Redis has as it is. */
 export const UNKNOWN_LIFE = 0
 
-/** Redis has lost what it had of an organisation. Nothing was done: what it lost must be given back first. */
+/** Redis has lost what it had of an organisation, or the node has not compared its log with it. Nothing was done. */
 export class EmptiedError extends Error {
   constructor(readonly organization: string) {
-    super(`Redis has lost what it had of the organisation '${organization}'.`)
+    super(`Redis has not got back what this node knows of the organisation '${organization}'.`)
     this.name = 'EmptiedError'
   }
 }
 
+/** What a node knows of an organisation's life. 0: none. */
+export interface NodeLife {
+  readonly node: string
+  readonly life: number
+  /** The life in which this node's settlements were not recorded by node yet: an earlier version wrote them. */
+  readonly legacyLife: number
+}
+
+/** What Redis has of a node in an organisation's life. */
+export interface Entered {
+  readonly life: number
+  /** How many of the rows that Redis lacked the node has given back to this life. */
+  readonly given: number | 'all'
+  /** How many requests of the node are in its figures. */
+  readonly requests: number
+  /** What the node served in its legacy life is in the budgets, and not in the node's figures. */
+  readonly isLegacy: boolean
+}
+
+/** One of `last` rows that a node gives back. Number 0 of 0: there is nothing to give back. */
+export interface NumberedRow extends UsageRow {
+  readonly number: number
+  readonly last: number
+}
+
+/** A book that may lose what it has, and can be given it back. */
+export interface RecoverableBook extends Book {
+  /** Asks what it has of a node. Begins another life if it is in an earlier one than the node knows, or in the one that is to end (0: none). */
+  enter(organization: string, node: NodeLife, ended: number): Promise<Entered>
+  /** The figures that it has of a node, by `placeName`. All places are of one organisation. */
+  figuresOfNode(node: string, places: readonly UsagePlace[]): Promise<ReadonlyMap<string, UsageFigures>>
+  /** Every reservation that it remembers. */
+  reservations(organization: string): Promise<ReadonlyMap<string, FoundReservation>>
+  /** Gives one row back, if it is the next. Gives how many are given back then; undefined if this is another life. */
+  restore(life: number, node: string, row: NumberedRow): Promise<number | 'all' | undefined>
+}
+
+/** The lives that this node has entered: Redis has all of its settlements that are not still to be sent. */
 export class Lives {
-  private readonly known = new Map<string, number>()
+  private readonly entered = new Map<string, number>()
 
   of(organization: string): number {
-    return this.known.get(organization) ?? UNKNOWN_LIFE
+    return this.entered.get(organization) ?? UNKNOWN_LIFE
   }
 
-  /** What Redis said by the way; counts where nothing was known. */
-  learn(organization: string, life: number): void {
-    if (!this.known.has(organization)) this.known.set(organization, life)
-  }
-
-  /** Everything that this node holds of an organisation is in this life. */
-  adopt(organization: string, life: number): void {
-    this.known.set(organization, life)
+  enter(organization: string, life: number): void {
+    this.entered.set(organization, life)
   }
 }

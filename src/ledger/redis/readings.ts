@@ -1,12 +1,13 @@
 /** Reads the ledger in Redis, for a command that runs once: usage, audit trail, standings. Connects when it is opened, and waits for nothing long. */
 
-import { type AuditLog, type AuditQuery, isEndKind, outcomeOf } from '../audit-log.ts'
+import { requestTimeMs } from '../../core/request-id.ts'
+import { type AuditLog, type AuditQuery, endsOf, isEndKind, outcomeOf } from '../audit-log.ts'
 import type { FiguresOf } from '../book.ts'
 import type { Account } from '../ledger.ts'
 import type { LogRow } from '../log-rows.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
-import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
+import { ORGANIZATIONS_KEY, RedisBook, redisKey, usageFiguresOf } from './book.ts'
 import { connect, denialOf, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
 
 type Client = ReturnType<typeof connect>
@@ -15,6 +16,8 @@ const CONNECT_MS = 3000
 /** The end of that: to find out why. */
 const KNOCK_MS = 500
 const SCANNED_A_CALL = 500
+/** Organisations in whose streams one request is looked for at the same time. */
+const ASKED_AT_ONCE = 100
 
 /** Throws `RedisUnfitError` where Redis does not answer in 3 s, or at once where it turns us away. */
 export async function connected(place: RedisPlace): Promise<Client> {
@@ -87,22 +90,7 @@ function isAsked(row: UsageRow, query: UsageQuery): boolean {
 /** A field of the usage hash (day, key and model, with NUL between) and its seven numbers. */
 function usageRow(organization: string, field: string, text: string): UsageRow {
   const [day = '', key = '', model = ''] = field.split('\0')
-  const [requests = 0, estimated = 0, input = 0, cached = 0, output = 0, images = 0, cost = 0] = text
-    .split(',')
-    .map(Number)
-  return {
-    day: Number(day),
-    organization,
-    key,
-    model,
-    requests,
-    estimatedRequests: estimated,
-    inputTokens: input,
-    cachedInputTokens: cached,
-    outputTokens: output,
-    images,
-    costMicroUsd: cost,
-  }
+  return { day: Number(day), organization, key, model, ...usageFiguresOf(text) }
 }
 
 export class RedisAuditLog implements AuditLog {
@@ -113,6 +101,12 @@ export class RedisAuditLog implements AuditLog {
   }
 
   async *read(query: AuditQuery): AsyncGenerator<readonly LogRow[]> {
+    const admittedMs = query.id === undefined ? undefined : requestTimeMs(query.id)
+    if (admittedMs !== undefined) {
+      const row = await this.find(query, admittedMs)
+      if (row !== undefined) yield [row]
+      return
+    }
     for (const organization of await asked(this.client, query.organization)) {
       // What was lost and then settled late, or taken back, has a second entry, which counts.
       const corrected = new Set<string>()
@@ -127,6 +121,31 @@ export class RedisAuditLog implements AuditLog {
 
   async close(): Promise<void> {
     this.client.disconnect()
+  }
+
+  /** The last word on one request, looked for where its id says that it may be: the ids of a stream's entries are times. */
+  private async find(query: AuditQuery, admittedMs: number): Promise<LogRow | undefined> {
+    let organizations = await asked(this.client, query.organization)
+    let found: LogRow | undefined
+    for (const { sinceMs, untilMs } of endsOf(admittedMs)) {
+      const narrow = { sinceMs: Math.max(0, sinceMs, query.sinceMs), untilMs: Math.min(untilMs, query.untilMs) }
+      for (let i = 0; i < organizations.length; i += ASKED_AT_ONCE) {
+        const some = organizations.slice(i, i + ASKED_AT_ONCE)
+        const rows = await Promise.all(some.map((organization) => this.findIn(organization, { ...query, ...narrow })))
+        found = rows.find((row) => row !== undefined) ?? found
+        if (found !== undefined && found.kind !== 'lost') return found
+      }
+      if (found !== undefined) organizations = [found.organization]
+    }
+    return found
+  }
+
+  private async findIn(organization: string, query: AuditQuery): Promise<LogRow | undefined> {
+    let found: LogRow | undefined
+    for await (const rows of this.pages(organization, query.sinceMs, query.untilMs)) {
+      for (const row of rows) if (isWanted(row, query)) found = row
+    }
+    return found
   }
 
   private async *pages(organization: string, sinceMs: number, untilMs: number): AsyncGenerator<readonly LogRow[]> {

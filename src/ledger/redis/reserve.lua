@@ -1,11 +1,11 @@
 -- Holds one request, its tokens, a place among the concurrent ones and its cost, or says which limit refuses it. Every check comes
 -- before the first write; what is refused consumes nothing.
 --
--- keys: scopes reservations deadlines audit usage
+-- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits model input output cost floor life
 -- outcomes:
---   granted admitted, four rates, life   (the same for a repeated call)
---   refused scope limit wait held all_held, four rates, life   (wait -1: waiting never helps; all_held is of all limits that refuse)
+--   granted admitted, four rates   (the same for a repeated call)
+--   refused scope limit wait held all_held, four rates   (wait -1: waiting never helps; all_held is of all limits that refuse)
 --   emptied   (Redis has lost what it had in the life that the caller knows; nothing is done)
 --   ended   (settled, lost or cancelled before)
 -- `held` is 1 if only what running requests hold stands in the way. A rate is two numbers, what remains and the milliseconds until it is full:
@@ -16,7 +16,7 @@ local input, output, cost, floor_cost = amount(ARGV[7]), amount(ARGV[8]), amount
 local tokens = sum(input, output)
 local known = amount(ARGV[11])
 
-local life = this_life()
+local life = this_life(known)
 if known ~= 0 and life ~= known then return { 'emptied' } end
 
 reap()
@@ -36,7 +36,6 @@ local function with_rates(reply)
       reply[#reply + 1] = limit == NONE and -1 or exact(limit > 0 and min(AMOUNT_MAX, ceil(used * MINUTE_MS / limit)) or 0)
     end
   end
-  reply[#reply + 1] = exact(life)
   return reply
 end
 

@@ -1,40 +1,53 @@
 /**
- * Gives back to a Redis that was emptied what this node's log holds, so that no budget begins anew: usage row by usage row, each once, however
- * often it is tried and whoever dies in between. Every node does so for what it served itself.
+ * Gives a Redis that has lost something what this node's log holds and Redis does not: some settlements again one by one, the rest as sums, each once,
+ * however often it is tried and whoever dies in between. Every node does so for what it served itself. It makes no difference whether all was
+ * lost (FLUSHALL), the last minutes (a crash without an append-only file), or what came after a backup.
  */
 
-import type { KnownLife } from '../life-rows.ts'
-import type { UsageRow } from '../usage-log.ts'
-import type { RedisBook } from './book.ts'
-import type { Lives } from './lives.ts'
+import type { FoundOfNode, KnownLife } from '../life-rows.ts'
+import type { SettlementLog } from '../outbox.ts'
+import { noUsage, type UsageRow } from '../usage-log.ts'
+import type { Entered, Lives, RecoverableBook } from './lives.ts'
 
 /** Rows on their way at once. */
 const ABREAST = 64
-/** Redis may be emptied again meanwhile. */
+/** Redis may lose something again meanwhile. */
 const TRIES = 3
-/** No organisation's life: what is known to be incomplete is completed before anything else is done. */
-const INCOMPLETE_LIFE = 1
+/** What was taken so long before is sent again one by one if Redis lost it, so that its trail names each request. */
+const TAIL_MS = 60_000
 
-/** What a node's log knows of lives; `Outbox` is one. */
-export interface RestoringLog {
-  readonly node: string
-  knownLives(): readonly KnownLife[]
-  enter(organization: string, life: number): readonly UsageRow[]
-  entered(organization: string, life: number): void
+type Log = Pick<SettlementLog, 'node' | 'knownLives' | 'lifeOf' | 'expected' | 'places' | 'find' | 'enter' | 'entered'>
+
+/** What Redis said, and what was known before it was asked. */
+interface Asked {
+  readonly known: KnownLife
+  readonly entered: Entered
 }
+
+/** What a comparison is to find out: `likely` a loss that is larger than what is on its way, `certain` any loss. */
+type Certainty = 'likely' | 'certain'
 
 export class Restoration {
   private readonly running = new Map<string, Promise<void>>()
+  /** Redis may have lost something of these: nothing is reserved or charged before they are compared. */
+  private readonly doubted = new Map<string, Certainty>()
+  /** What Redis took before is not among what it lost last, if it lost something. */
+  private sinceMs: number
 
-  /** `register` notes an organisation for those who read over all: that note was lost, too. */
   constructor(
-    private readonly book: RedisBook,
-    private readonly log: RestoringLog,
+    private readonly book: RecoverableBook,
+    private readonly log: Log,
     private readonly lives: Lives,
+    /** Notes an organisation for those who read over all: that note may be lost, too. */
     private readonly register: (organization: string) => Promise<void>,
+    /** Another life of an organisation was entered: what it lacks may be sent to it. */
+    private readonly entered: (organization: string) => void,
+    now: number,
   ) {
+    this.sinceMs = now - TAIL_MS
     for (const { organization, life, complete } of log.knownLives()) {
-      lives.adopt(organization, complete ? life : INCOMPLETE_LIFE)
+      if (complete) lives.enter(organization, life)
+      this.doubted.set(organization, 'likely')
     }
   }
 
@@ -43,47 +56,147 @@ export class Restoration {
     return this.log.knownLives().map(({ organization }) => organization)
   }
 
-  /** The life in which this node is; 0 where none is known. */
+  /** The life that this process knows to be entered; 0: none. */
   lifeOf(organization: string): number {
     return this.lives.of(organization)
   }
 
-  /** Sees to it that Redis has what this node has. Little is done where it has. Throws where Redis cannot be asked. */
+  /** Redis was away since a time. */
+  doubt(lostMs: number): void {
+    this.sinceMs = lostMs - TAIL_MS
+    for (const organization of this.organizations()) this.doubted.set(organization, 'certain')
+  }
+
+  /** Those that are in doubt now. */
+  doubts(): readonly string[] {
+    return [...this.doubted.keys()]
+  }
+
+  /** Compares if there is a doubt. Throws if Redis cannot be asked. */
+  async assure(organization: string): Promise<void> {
+    if (this.doubted.has(organization)) await this.compare(organization)
+  }
+
+  /**
+   * Sees to it that Redis has what this node has. Without a doubt a loss may stay unseen that is no larger than what is on its way at that
+   * moment. Throws if Redis cannot be asked.
+   */
+  compare(organization: string): Promise<void> {
+    return this.once(organization, async () => {
+      const { log } = this
+      const certainty = this.doubted.get(organization)
+      const mine = this.lives.of(organization)
+      const before = log.expected(organization)
+      const asked = await this.ask(organization)
+      const { entered } = asked
+      const after = log.expected(organization)
+      const isQuiet = before.pending === 0 && after.pending === 0 && before.requests === after.requests
+      const isMissing = before.requests - before.pending > entered.requests || (certainty === 'certain' && !isQuiet)
+      // In another life than mine everything was compared when it began: after any loss that I do not know of.
+      if (entered.life === mine && entered.given === 'all' && isMissing) await this.renew(organization, mine)
+      else await this.enter(organization, asked)
+      if (this.doubted.get(organization) === certainty) this.doubted.delete(organization)
+    })
+  }
+
+  /** Gives back to the life that Redis is in. Throws if Redis cannot be asked. */
   restore(organization: string): Promise<void> {
+    return this.once(organization, async () => this.enter(organization, await this.ask(organization)))
+  }
+
+  /** Something that was sent in a life may be missing, or may not: all of it is compared, in another life. Throws if Redis cannot be asked. */
+  resolve(organization: string, life: number): Promise<void> {
+    return this.once(organization, () => this.renew(organization, life))
+  }
+
+  private async renew(organization: string, life: number): Promise<void> {
+    await this.enter(organization, await this.ask(organization, life))
+  }
+
+  /** What Redis has of this node; in another life, if it is still in the one that is to end. */
+  private async ask(organization: string, ended = 0): Promise<Asked> {
+    const known = this.log.lifeOf(organization)
+    const { life, legacyLife } = known
+    return { known, entered: await this.book.enter(organization, { node: this.log.node, life, legacyLife }, ended) }
+  }
+
+  /** One at a time for each organisation: who comes meanwhile waits for that. */
+  private once(organization: string, work: () => Promise<void>): Promise<void> {
     const running = this.running.get(organization)
     if (running !== undefined) return running
-    const work = this.work(organization).finally(() => this.running.delete(organization))
-    this.running.set(organization, work)
-    return work
+    const working = work().finally(() => this.running.delete(organization))
+    this.running.set(organization, working)
+    return working
   }
 
-  private async work(organization: string): Promise<void> {
-    const { book, log, lives } = this
+  private async enter(organization: string, first: Asked): Promise<void> {
+    const { log, lives } = this
+    let asked = first
     for (let tries = 0; tries < TRIES; tries++) {
-      const { life, done } = await book.lifeOf(organization, log.node)
-      const rows = log.enter(organization, life)
-      if (!(await this.give(life, rows, done))) continue
-      const isNew = lives.of(organization) !== life
-      log.entered(organization, life)
-      lives.adopt(organization, life)
-      if (isNew) await this.register(organization)
-      return
+      const { known, entered } = asked
+      const { life, given } = entered
+      const isKnown = log.lifeOf(organization).life === life
+      // Redis was set back within this life; or the log was.
+      const isAstray = (known.life === life && known.complete && given !== 'all') || (!isKnown && given !== 0)
+      if (!isAstray && (await this.give(organization, entered, isKnown))) {
+        const isNew = lives.of(organization) !== life
+        log.entered(organization, life)
+        lives.enter(organization, life)
+        if (!isNew) return
+        this.entered(organization)
+        await this.register(organization)
+        return
+      }
+      asked = await this.ask(organization, isAstray ? life : 0)
     }
-    throw new Error(`Redis is emptied again and again: the organisation '${organization}' is not restored.`)
+    throw new Error(`Redis loses what it has again and again: the organisation '${organization}' is not restored.`)
   }
 
-  /** False where it was emptied on the way. */
-  private async give(life: number, rows: readonly UsageRow[], done: number): Promise<boolean> {
-    for (let given = done; given < rows.length; ) {
+  /** False if Redis is in another life meanwhile. */
+  private async give(organization: string, entered: Entered, isKnown: boolean): Promise<boolean> {
+    const { life, given } = entered
+    if (given === 'all') return true
+    const rows = isKnown ? this.log.enter(organization, life, NOTHING, []) : await this.settle(organization, entered)
+    return await this.giveRows(organization, life, rows, given)
+  }
+
+  /** Nothing of this node is taken in this life before all is given back: what is found now stays as it is. */
+  private async settle(organization: string, { life, isLegacy }: Entered): Promise<readonly UsageRow[]> {
+    const { log, book, sinceMs } = this
+    const [figures, reservations] = await Promise.all([
+      book.figuresOfNode(log.node, log.places(organization)),
+      book.reservations(organization),
+    ])
+    // What is open there may have ended long ago here.
+    const open = [...reservations].filter(([, { isOpen }]) => isOpen)
+    const resent = log.find(organization, new Map(open.map(([id, { admittedMs }]) => [id, admittedMs])))
+    return log.enter(organization, life, { figures, reservations, isLegacy, sinceMs }, resent)
+  }
+
+  private async giveRows(
+    organization: string,
+    life: number,
+    rows: readonly UsageRow[],
+    done: number,
+  ): Promise<boolean> {
+    const last = rows.length
+    const give = (row: UsageRow, number: number) => this.book.restore(life, this.log.node, { ...row, number, last })
+    if (last === 0) return (await give(noRow(organization), 0)) === 'all'
+    for (let given = done; given < last; ) {
       const next = rows.slice(given, given + ABREAST)
-      const replies = await Promise.all(
-        next.map((row, i) => this.book.restore(life, this.log.node, given + i + 1, row)),
-      )
-      const reached = Math.max(given, ...replies.map((reply) => reply ?? 0))
+      const replies = await Promise.all(next.map((row, i) => give(row, given + i + 1)))
       if (replies.includes(undefined)) return false
+      if (replies.includes('all')) return true
+      const reached = Math.max(given, ...replies.map((reply) => (typeof reply === 'number' ? reply : 0)))
       if (reached === given) throw new Error('Redis took no row of the log.')
       given = reached
     }
     return true
   }
+}
+
+const NOTHING: FoundOfNode = { figures: new Map(), reservations: new Map(), isLegacy: false, sinceMs: 0 }
+
+function noRow(organization: string): UsageRow {
+  return { organization, key: '', day: 0, model: '', ...noUsage }
 }

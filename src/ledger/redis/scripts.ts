@@ -7,6 +7,7 @@ import book from './book.lua' with { type: 'text' }
 import cancel from './cancel.lua' with { type: 'text' }
 import clock from './clock.lua' with { type: 'text' }
 import drop from './drop.lua' with { type: 'text' }
+import enter from './enter.lua' with { type: 'text' }
 import extend from './extend.lua' with { type: 'text' }
 import figures from './figures.lua' with { type: 'text' }
 import reap from './reap.lua' with { type: 'text' }
@@ -14,8 +15,8 @@ import reserve from './reserve.lua' with { type: 'text' }
 import restore from './restore.lua' with { type: 'text' }
 import settle from './settle.lua' with { type: 'text' }
 
-/** The same five for every script; all of one organisation lie in one slot of a cluster. */
-export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage'] as const
+/** The same six for every script; all of one organisation lie in one slot of a cluster. */
+export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes'] as const
 export type ScriptKey = (typeof scriptKeys)[number]
 
 /** What every verb about an account begins with. */
@@ -54,7 +55,7 @@ export const scripts = {
         'provider',
         'outcome',
       ] as const),
-      ...(['admitted', 'direct', 'life'] as const),
+      ...(['admitted', 'direct', 'life', 'node'] as const),
     ],
     ['settled', 'already_settled', 'cancelled', 'emptied', 'unknown'],
   ),
@@ -62,10 +63,11 @@ export const scripts = {
   reap: script(reap, [], ['reaped']),
   figures: script(figures, ACCOUNT, ['figures']),
   drop: script(drop, ['key'], ['dropped', 'kept']),
+  enter: script(enter, ['known', 'node', 'ended', 'legacy'], ['entered']),
   restore: script(
     restore,
     [
-      ...(['life', 'witness', 'node', 'number', 'key', 'day', 'model'] as const),
+      ...(['life', 'witness', 'node', 'number', 'last', 'key', 'day', 'model'] as const),
       ...(['requests', 'estimated', 'input', 'cached', 'output', 'images', 'cost'] as const),
     ],
     ['restored', 'emptied'],
@@ -125,6 +127,7 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     reap: program('reap'),
     figures: program('figures'),
     drop: program('drop'),
+    enter: program('enter'),
     restore: program('restore'),
   }
 }

@@ -3,7 +3,8 @@
  * is none of its business: what an organisation has spent stays, and so does every key that may still be used.
  */
 
-import type { KeyRecord } from '../key-store.ts'
+import type { KeyRecord } from '../key-record.ts'
+import { AuditRetention } from './audit-retention.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
 import { connect, denialOf, isRefusal, type RedisPlace } from './connect.ts'
 import { scanKeys } from './keys.ts'
@@ -15,6 +16,7 @@ export const FIELDS_ALARM = 50_000
 /** Fewer are not worth looking through the keys for. */
 const FIELDS_SWEPT = 1000
 const LOOK_MS = 3_600_000
+const TRIM_MS = 60_000
 /** After a look that failed. */
 const RETRY_MS = 5000
 
@@ -34,13 +36,17 @@ export interface UpkeepOptions {
   /** Redis does not let it look: once, until it does again. Where Redis is away the ledger says so, and this does not. */
   readonly denied: (why: string) => void
   readonly now?: () => number
+  /** How long single requests are kept. */
+  readonly keepAuditMs: number
 }
 
 export class Upkeep {
   private readonly book: RedisBook
   private readonly alarms = new Set<string>()
   private denial: string | undefined
+  private readonly retention: AuditRetention
   private timer: ReturnType<typeof setTimeout> | undefined
+  private trimming: ReturnType<typeof setTimeout> | undefined
   private closed = false
 
   constructor(
@@ -48,19 +54,24 @@ export class Upkeep {
     private readonly options: UpkeepOptions,
   ) {
     this.book = new RedisBook(client, client)
+    this.retention = new AuditRetention(client, options.keepAuditMs)
   }
 
   /** Looks as soon as Redis is there, and then once an hour. */
   static begin(place: RedisPlace, options: UpkeepOptions): Upkeep {
     const client = connect(place, 'weir-upkeep')
     const upkeep = new Upkeep(client, options)
-    client.once('ready', () => upkeep.later(0))
+    client.once('ready', () => {
+      upkeep.later(0)
+      upkeep.trimLater(0)
+    })
     return upkeep
   }
 
   close(): void {
     this.closed = true
     clearTimeout(this.timer)
+    clearTimeout(this.trimming)
     this.client.disconnect()
   }
 
@@ -122,13 +133,29 @@ export class Upkeep {
         () => undefined,
         (thrown: unknown) => thrown,
       )
-      const denial = denialOf(error)?.message
-      if (denial !== undefined && denial !== this.denial) this.options.denied(denial)
-      this.denial = denial
+      const denial = this.deny(error)
       // Where Redis is away the next look is soon.
       if (!this.closed) this.later(error === undefined || denial !== undefined ? LOOK_MS : RETRY_MS)
     }, ms)
     this.timer.unref()
+  }
+
+  /** Never at the same time as the one before. */
+  private trimLater(ms: number): void {
+    this.trimming = setTimeout(async () => {
+      // Of a Redis that is away the ledger tells.
+      await this.retention.trim((this.options.now ?? Date.now)()).catch((error: unknown) => this.deny(error))
+      if (!this.closed) this.trimLater(TRIM_MS)
+    }, ms)
+    this.trimming.unref()
+  }
+
+  /** Tells what Redis does not allow, once until it does again. */
+  private deny(error: unknown): string | undefined {
+    const denial = denialOf(error)?.message
+    if (denial !== undefined && denial !== this.denial) this.options.denied(denial)
+    this.denial = denial
+    return denial
   }
 }
 

@@ -1,7 +1,10 @@
 /** One gateway's log: what is committed outlives it, what is gathered does not. May be full for a while. */
 
-import type { Entry } from '../../../src/ledger/entry.ts'
+import { type Entry, usageRowOf } from '../../../src/ledger/entry.ts'
+import type { Expected, FoundOfNode, KnownLife } from '../../../src/ledger/life-rows.ts'
 import type { Pending, SettlementLog } from '../../../src/ledger/outbox.ts'
+import { reconcile } from '../../../src/ledger/reconcile.ts'
+import { addUsage, noUsage, placeName, type UsageRow } from '../../../src/ledger/usage-log.ts'
 import type { World } from './world.ts'
 
 const COMMIT_MS = 20
@@ -9,7 +12,7 @@ const FIRST_WAY_MS = 2000
 
 interface Stored {
   readonly entry: Entry
-  state: 'pending' | 'taken' | 'given_up'
+  state: 'pending' | 'taken' | 'absorbed'
   dueMs: number
   sentMs: number | null
   takenMs: number
@@ -27,7 +30,12 @@ export class Disk {
   readonly stored = new Map<string, Stored>()
   /** Those that are not taken: so that looking them through costs little. */
   readonly open = new Set<string>()
+  life = 0
+  isComplete = false
+  given: readonly UsageRow[] = []
   isFull = false
+
+  constructor(readonly node: string) {}
 }
 
 export class SimulatedLog implements SettlementLog {
@@ -54,12 +62,12 @@ export class SimulatedLog implements SettlementLog {
     return this.disk.isFull ? 'full' : undefined
   }
 
-  count(): { readonly pending: number; readonly givenUp: number } {
-    const states = [...this.disk.open].map((id) => this.disk.stored.get(id)?.state)
-    return {
-      pending: states.filter((state) => state === 'pending').length,
-      givenUp: states.filter((state) => state === 'given_up').length,
-    }
+  get node(): string {
+    return this.disk.node
+  }
+
+  pendingCount(): number {
+    return this.disk.open.size
   }
 
   add(entry: Entry, isSent: boolean): Promise<void> {
@@ -75,17 +83,12 @@ export class SimulatedLog implements SettlementLog {
     })
   }
 
-  taken(id: string): void {
+  taken(id: string, _organization: string, life: number): void {
     this.mark(id, (stored) => {
+      if (stored.state !== 'pending' || this.disk.life !== life) return
       stored.state = 'taken'
       stored.takenMs = this.world.nowMs
       this.disk.open.delete(id)
-    })
-  }
-
-  givenUp(id: string): void {
-    this.mark(id, (stored) => {
-      stored.state = 'given_up'
     })
   }
 
@@ -97,26 +100,79 @@ export class SimulatedLog implements SettlementLog {
 
   pending(most: number, early = false): readonly Pending[] {
     const found: Pending[] = []
-    for (const id of this.disk.open) {
-      const stored = this.disk.stored.get(id)
-      if (stored === undefined || stored.state !== 'pending' || (!early && stored.dueMs > this.world.nowMs)) continue
-      found.push({ entry: stored.entry, sentMs: stored.sentMs })
+    for (const stored of this.openOnes()) {
+      if (!early && stored.dueMs > this.world.nowMs) continue
+      found.push(this.pendingOf(stored))
       if (found.length === most) break
     }
     return found
   }
 
-  reopen(sinceMs: number): void {
-    this.marks.push(() => {
-      for (const [id, stored] of this.disk.stored) {
-        if (stored.state !== 'taken' || stored.takenMs < sinceMs) continue
-        stored.state = 'pending'
-        stored.dueMs = this.world.nowMs
-        stored.sentMs = stored.takenMs
-        this.disk.open.add(id)
-      }
+  resent(): readonly Pending[] {
+    return this.openOnes()
+      .filter(({ dueMs }) => dueMs === 0)
+      .map((stored) => this.pendingOf(stored))
+  }
+
+  standing(entry: Entry): Pending | undefined {
+    if (this.waiting.has(entry.closing.id)) return { entry, life: 0, wasSent: false }
+    const stored = this.disk.stored.get(entry.closing.id)
+    return stored?.state === 'pending' ? this.pendingOf(stored) : undefined
+  }
+
+  knownLives(): readonly KnownLife[] {
+    const organizations = new Set([...this.disk.stored.values()].map(({ entry }) => entry.account.organization))
+    return [...organizations].map((organization) => this.lifeOf(organization))
+  }
+
+  lifeOf(organization: string): KnownLife {
+    return { organization, life: this.disk.life, complete: this.disk.isComplete, legacyLife: 0 }
+  }
+
+  expected(): Expected {
+    return { requests: this.disk.stored.size, pending: this.disk.open.size }
+  }
+
+  places(): readonly UsageRow[] {
+    const rows = new Map<string, UsageRow>()
+    for (const { entry } of this.disk.stored.values()) {
+      const row = usageRowOf(entry)
+      if (row === undefined) continue
+      const name = placeName(row)
+      rows.set(name, { ...row, ...addUsage(rows.get(name) ?? noUsage, row) })
+    }
+    return [...rows.values()]
+  }
+
+  find(_organization: string, admittedMs: ReadonlyMap<string, number>): readonly Entry[] {
+    return [...admittedMs.keys()].flatMap((id) => this.disk.stored.get(id)?.entry ?? [])
+  }
+
+  enter(_organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {
+    const { disk } = this
+    if (!this.commit()) {
+      if (disk.life === 0 && disk.stored.size === 0) return []
+      throw new Error('The disk is full.')
+    }
+    if (disk.life === life) return disk.given
+    const again = new Set(resent.map(({ closing }) => closing.id))
+    const logged = [...disk.stored].flatMap(([id, { entry, state, takenMs }]) => {
+      const isKnown = state === 'pending' || again.has(id) || (state === 'taken' && takenMs >= found.sinceMs)
+      return isKnown ? [{ id, isPending: state === 'pending', usage: usageRowOf(entry) }] : []
     })
-    this.soon()
+    const { resend, absorb, rows } = reconcile(this.places(), logged, { ...found, areEndedCounted: true })
+    for (const id of resend) this.reopen(id)
+    for (const id of absorb) this.absorb(id)
+    disk.life = life
+    disk.isComplete = false
+    disk.given = rows
+    return rows
+  }
+
+  entered(_organization: string, life: number): void {
+    if (this.disk.life !== life || this.disk.isComplete) return
+    if (this.disk.isFull) throw new Error('The disk is full.')
+    this.disk.isComplete = true
   }
 
   forget(): void {}
@@ -152,6 +208,29 @@ export class SimulatedLog implements SettlementLog {
 
   close(): void {
     this.commit()
+  }
+
+  private openOnes(): readonly Stored[] {
+    return [...this.disk.open].flatMap((id) => this.disk.stored.get(id) ?? [])
+  }
+
+  private pendingOf({ entry, sentMs }: Stored): Pending {
+    return { entry, life: this.disk.life, wasSent: sentMs !== null }
+  }
+
+  private reopen(id: string): void {
+    const stored = this.disk.stored.get(id)
+    if (stored === undefined) return
+    stored.state = 'pending'
+    stored.dueMs = 0
+    stored.sentMs = null
+    this.disk.open.add(id)
+  }
+
+  private absorb(id: string): void {
+    const stored = this.disk.stored.get(id)
+    if (stored !== undefined) stored.state = 'absorbed'
+    this.disk.open.delete(id)
   }
 
   private mark(id: string, change: (stored: Stored) => void): void {

@@ -5,7 +5,7 @@ import type { Account, Amounts, Reservation } from '../../../src/ledger/ledger.t
 import { RedisLedger, type WhenUnreachable } from '../../../src/ledger/redis/ledger.ts'
 import { Disk, SimulatedLog } from './disk.ts'
 import { type Faults, SimulatedLink } from './network.ts'
-import type { Server } from './server.ts'
+import { LOST_MOST_MS, type Server } from './server.ts'
 import type { World } from './world.ts'
 
 const EXTEND_MS = 10_000
@@ -27,7 +27,7 @@ export interface Truth {
 }
 
 export class Gateway {
-  readonly disk = new Disk()
+  readonly disk: Disk
   readonly truths: Truth[] = []
   private life = 0
   private ledger: RedisLedger | undefined
@@ -43,6 +43,7 @@ export class Gateway {
     private readonly unreachable: WhenUnreachable,
     private readonly name: string,
   ) {
+    this.disk = new Disk(name)
     this.start()
   }
 
@@ -71,7 +72,8 @@ export class Gateway {
       truth.sentUnwritten = row.isReleased
     }
     // What it was still taking back dies with it: then the lease ends it.
-    for (const { truth, ms } of this.refused.splice(0)) if (ms > this.world.nowMs - LEASE_MS) truth.gatewayDied = true
+    for (const { truth, ms } of this.refused.splice(0))
+      if (ms > this.world.nowMs - LEASE_MS - LOST_MOST_MS) truth.gatewayDied = true
     this.world.after(restartMs, () => this.start())
   }
 
@@ -148,7 +150,7 @@ export class Gateway {
     for (let past = 0; past < total; past += EXTEND_MS) {
       await this.sleep(Math.min(EXTEND_MS, total - past), life)
       const soFar = amountsOf(Math.floor((cost * Math.min(total, past + EXTEND_MS)) / total))
-      ledger.extend(reservation, soFar, amountsOf(soFar.costMicroUsd + 50))
+      ledger.extend(reservation, soFar, amountsOf(soFar.costMicroUsd + 50)).catch(letPass)
     }
   }
 
@@ -159,6 +161,11 @@ export class Gateway {
       })
     })
   }
+}
+
+/** A stream whose extension could not be made goes on. */
+function letPass(error: unknown): void {
+  if (!(error instanceof Failure)) throw error
 }
 
 function amountsOf(costMicroUsd: number): Amounts {

@@ -1,9 +1,9 @@
 /** One gateway's connection: calls are delayed, reordered, doubled and lost on either way, as a network and a client with a time limit do. */
 
-import type { Book } from '../../../src/ledger/book.ts'
 import type { MemoryBook } from '../../../src/ledger/embedded/book.ts'
 import { Breaker } from '../../../src/ledger/redis/breaker.ts'
 import type { Link } from '../../../src/ledger/redis/link.ts'
+import { EmptiedError, Lives, type RecoverableBook } from '../../../src/ledger/redis/lives.ts'
 import type { Server } from './server.ts'
 import type { World } from './world.ts'
 
@@ -19,7 +19,8 @@ export interface Faults {
 }
 
 export class SimulatedLink implements Link {
-  readonly book: Book
+  readonly book: RecoverableBook
+  readonly lives = new Lives()
   readonly breaker: Breaker
   readonly isFit = true
   isConnected = true
@@ -37,10 +38,14 @@ export class SimulatedLink implements Link {
     this.book = {
       reserve: (account, hold) => this.call(() => server.reserve(account, hold)),
       extend: (account, id, soFar, wanted) => this.call((book) => book.extend(account, id, soFar, wanted)),
-      settle: (account, closing) => this.call((book) => book.settle(account, closing)),
+      settle: (account, closing) => this.call(() => server.settle(account, closing)),
       cancel: (account, id) => this.call((book) => book.cancel(account, id)),
       reap: (organization) => this.call((book) => book.reap(organization)),
       figures: (account) => this.call((book) => book.figures(account)),
+      enter: (_organization, node, ended) => this.call(() => server.enter(node, ended)),
+      figuresOfNode: (node, places) => this.call(() => server.figuresOfNode(node, places)),
+      reservations: () => this.call(() => server.known()),
+      restore: (life, node, row) => this.call(() => server.restore(life, node, row)),
     }
   }
 
@@ -61,6 +66,10 @@ export class SimulatedLink implements Link {
       this.breaker.failed()
       return false
     }
+  }
+
+  async answers(): Promise<boolean> {
+    return this.isConnected
   }
 
   onReady(listener: () => void): void {
@@ -133,8 +142,22 @@ export class SimulatedLink implements Link {
       })
       return
     }
-    const reply = this.server.ask(verb)
+    const answer = this.answerOf(verb, resolve, reject)
     if (this.world.random.oneIn(this.faults.replyLost)) return
-    this.world.after(this.world.delay(0.1, 20), () => end(() => resolve(reply)))
+    this.world.after(this.world.delay(0.1, 20), () => end(answer))
+  }
+
+  private answerOf<T>(
+    verb: (book: MemoryBook) => T,
+    resolve: (value: T) => void,
+    reject: (error: Error) => void,
+  ): () => void {
+    try {
+      const reply = this.server.ask(verb)
+      return () => resolve(reply)
+    } catch (error) {
+      if (!(error instanceof EmptiedError)) throw error
+      return () => reject(error)
+    }
   }
 }

@@ -1,11 +1,24 @@
 /** The server that holds the book: it may be down, and when it comes back it may have lost its last second. Keeps what is needed to undo that much. */
 
 import { expect } from 'bun:test'
+import type { Closing, SettleReply } from '../../../src/ledger/book.ts'
+import { usageOf } from '../../../src/ledger/counted.ts'
 import { MemoryBook } from '../../../src/ledger/embedded/book.ts'
 import { charged } from '../../../src/ledger/embedded/reservation.ts'
 import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/state.ts'
 import type { Account, Hold } from '../../../src/ledger/ledger.ts'
 import type { EndKind } from '../../../src/ledger/log-rows.ts'
+import type { FoundReservation } from '../../../src/ledger/reconcile.ts'
+import { EmptiedError, type Entered, type NodeLife, type NumberedRow } from '../../../src/ledger/redis/lives.ts'
+import {
+  addUsage,
+  noUsage,
+  placeName,
+  type UsageFigures,
+  type UsagePlace,
+  type UsageRow,
+} from '../../../src/ledger/usage-log.ts'
+import { dayOf } from '../../../src/ledger/window.ts'
 import type { World } from './world.ts'
 
 export interface Charge {
@@ -15,12 +28,15 @@ export interface Charge {
 }
 
 /** How far back a crash may set it. */
-export const LOST_MOST_MS = 1000
+export const LOST_MOST_MS = 20_000
 
 export class Server {
   isUp = true
   readonly charges: Charge[] = []
   private book: MemoryBook
+  private readonly life = new Map<string, number>()
+  private readonly nodes = new Map<string, Omit<Entered, 'isLegacy'>>()
+  private readonly figures = new Map<string, UsageFigures>()
   private readonly scopes = new Map<string, ScopeState>()
   private readonly reservations = new Map<string, ReservationState>()
   private undo: { readonly ms: number; readonly back: () => void }[] = []
@@ -44,6 +60,69 @@ export class Server {
     expect(organization.live).toBeLessThanOrEqual(concurrentRequests)
     expect(organization.total.spent + organization.total.held).toBeLessThanOrEqual(spend?.total ?? 0)
     return reply
+  }
+
+  /** Settlements of a node count by node, after it has given back to this life what it lacks. */
+  settle(account: Account, closing: Closing): SettleReply {
+    const { from, settlement, admittedMs } = closing
+    if (from === undefined) throw new Error('A node says who it is.')
+    const record = this.nodes.get(from.node)
+    if (this.life.get('') !== from.life || record?.life !== from.life || record.given !== 'all')
+      throw new EmptiedError(account.organization)
+    const reply = this.book.settle(account, closing)
+    const usage = usageOf(settlement)
+    if (reply === 'settled' && usage !== undefined)
+      this.count(from.node, { day: dayOf(admittedMs), ...account, model: settlement.model ?? '', ...usage })
+    return reply
+  }
+
+  enter({ node, life: known }: NodeLife, ended: number): Entered {
+    const before = this.life.get('') ?? 0
+    const isNew = before === 0 || before < known || before === ended
+    const life = isNew ? Math.max(Math.floor(this.world.nowMs), known + 1, ended + 1) : before
+    if (isNew) this.set(this.life, '', life)
+    const record = this.nodes.get(node)
+    const entered = record?.life === life ? record : { life, given: 0, requests: record?.requests ?? 0 }
+    this.set(this.nodes, node, entered)
+    return { ...entered, isLegacy: false }
+  }
+
+  figuresOfNode(node: string, places: readonly UsagePlace[]): ReadonlyMap<string, UsageFigures> {
+    return new Map(
+      places.map((place) => [placeName(place), this.figures.get(`${node} ${placeName(place)}`) ?? noUsage]),
+    )
+  }
+
+  known(): ReadonlyMap<string, FoundReservation> {
+    return new Map(
+      [...this.reservations].map(([id, { state, admittedMs }]) => {
+        return [id, { isOpen: state === 'live' || state === 'lost', admittedMs }]
+      }),
+    )
+  }
+
+  /** Charges a row as one settlement of its day. */
+  restore(life: number, node: string, row: NumberedRow): number | 'all' | undefined {
+    const record = this.nodes.get(node)
+    if (this.life.get('') !== life || record?.life !== life) return undefined
+    if (record.given === 'all' || (row.last > 0 && row.number !== record.given + 1)) return record.given
+    if (row.last > 0) {
+      const settlement = { ...row, amounts: row, estimated: false, outcome: 'completed' } as const
+      const account = { ...row, organizationLimits: {}, keyLimits: {} }
+      const id = `${node} ${life} ${row.number}`
+      this.book.settle(account, { id, settlement, admittedMs: row.day * 86_400_000, direct: true })
+      this.count(node, row)
+    }
+    const given = row.number === row.last ? 'all' : row.number
+    this.set(this.nodes, node, { life, given, requests: this.nodes.get(node)?.requests ?? 0 })
+    return given
+  }
+
+  private count(node: string, row: UsageRow): void {
+    const name = `${node} ${placeName(row)}`
+    this.set(this.figures, name, addUsage(this.figures.get(name) ?? noUsage, row))
+    const record = this.nodes.get(node)
+    if (record !== undefined) this.set(this.nodes, node, { ...record, requests: record.requests + row.requests })
   }
 
   /** Dies, and comes back without what it did last. */

@@ -1,0 +1,118 @@
+/**
+ * Fields of each dialect that callers may send and that have no effect here. Those that would have had one elsewhere are named in the log
+ * line of the request, so that an operator can tell a caller why its setting does nothing.
+ */
+
+import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import type { DialectName } from './dialect.ts'
+
+/** Whether a value that is neither absent nor null would have an effect. */
+type Matters = (value: JsonValue) => boolean
+
+const always: Matters = () => true
+const is =
+  (wanted: JsonValue): Matters =>
+  (value) =>
+    value === wanted
+const isNot =
+  (...defaults: readonly JsonValue[]): Matters =>
+  (value) =>
+    !defaults.includes(value)
+const moreThan =
+  (least: number): Matters =>
+  (value) =>
+    typeof value === 'number' && value > least
+
+/** Text, entries, or members that are not null. */
+const isFilled: Matters = (value) => {
+  if (isArray(value) || typeof value === 'string') return value.length > 0
+  return isObject(value) ? Object.values(value).some((member) => member !== null) : true
+}
+
+/** An object with a member that is none of its defaults; members without one in the list have none. */
+const differsFrom =
+  (defaults: JsonObject): Matters =>
+  (value) =>
+    isObject(value) &&
+    Object.entries(value).some(
+      ([name, member]) => member !== null && member !== defaults[name] && isFilled(member ?? null),
+    )
+
+/** By path: a field, or a member of one. */
+const FIELDS: Readonly<Record<DialectName, Readonly<Record<string, Matters>>>> = {
+  chat: {
+    n: moreThan(1),
+    store: is(true),
+    modalities: (value) => isArray(value) && value.some((kind) => kind !== 'text'),
+    audio: isFilled,
+    prediction: isFilled,
+    web_search_options: always,
+    moderation: isFilled,
+    functions: isFilled,
+    function_call: isNot('auto'),
+  },
+  responses: {
+    reasoning: isFilled,
+    'text.format': differsFrom({ type: 'text' }),
+    'text.verbosity': isNot('medium'),
+    truncation: isNot('disabled'),
+    parallel_tool_calls: is(false),
+    user: isFilled,
+    tool_choice: isNot('auto', 'none', 'required'),
+    previous_response_id: isFilled,
+    conversation: isFilled,
+    background: is(true),
+    prompt: isFilled,
+    include: isFilled,
+    context_management: isFilled,
+    max_tool_calls: always,
+    top_logprobs: moreThan(0),
+    safety_identifier: isFilled,
+    prompt_cache_options: isFilled,
+    stop: isFilled,
+  },
+  messages: {
+    top_k: always,
+    thinking: (value) => isObject(value) && value['type'] !== 'disabled',
+    metadata: isFilled,
+    output_config: differsFrom({ effort: 'high' }),
+    output_format: isFilled,
+    context_management: differsFrom({}),
+    container: isFilled,
+    mcp_servers: isFilled,
+    speed: isNot('standard'),
+    inference_geo: isFilled,
+    thread: isFilled,
+  },
+}
+
+/** The paths of the fields of a body that were accepted and have no effect. A default, or null, asks for nothing and is left out. */
+export function ignoredFields(dialect: DialectName, body: JsonObject): readonly string[] {
+  const found: string[] = []
+  for (const [path, matters] of LISTS[dialect]) {
+    const value = valueAt(body, path)
+    if (value !== undefined && value !== null && matters(value)) found.push(path.join('.'))
+  }
+  return found
+}
+
+type List = readonly (readonly [path: readonly [string, string?], matters: Matters])[]
+
+const LISTS: Readonly<Record<DialectName, List>> = {
+  chat: listOf(FIELDS.chat),
+  responses: listOf(FIELDS.responses),
+  messages: listOf(FIELDS.messages),
+}
+
+function listOf(fields: Readonly<Record<string, Matters>>): List {
+  return Object.entries(fields).map(([path, matters]) => {
+    const [field = '', member] = path.split('.')
+    return [member === undefined ? [field] : [field, member], matters]
+  })
+}
+
+function valueAt(body: JsonObject, [field, member]: readonly [string, string?]): JsonValue | undefined {
+  const value = Object.hasOwn(body, field) ? body[field] : undefined
+  if (member === undefined) return value
+  return isObject(value) && Object.hasOwn(value, member) ? value[member] : undefined
+}

@@ -1,0 +1,316 @@
+/**
+ * Every API key of the store in the memory of one process. As objects, 500,000 keys take several hundred MB that each garbage collection
+ * walks through; here they are bytes in large buffers, some 160 a key, and become objects when they are used.
+ */
+
+import { timingSafeEqual } from 'node:crypto'
+import { isObject } from '../core/json.ts'
+import { endOf, type KeyRecord, keyOfJson } from './key-record.ts'
+
+/** Space is given out in multiples of this many bytes, so that what a changed key leaves is used by another. */
+const UNIT_BYTES = 16
+const CHUNK_BYTES = 1024 * 1024
+const HASH_BYTES = 32
+/** Keys in use that are kept as objects. */
+const DECODED_MAX = 4096
+const NONE = -1
+
+/** Open addressing with linear probing, at most half full. */
+class Index {
+  private places = new Uint32Array(64)
+  private count = 0
+
+  constructor(private readonly hashOf: (slot: number) => number) {}
+
+  add(slot: number): void {
+    if ((this.count + 1) * 2 > this.places.length) this.grow()
+    this.place(slot)
+    this.count++
+  }
+
+  /** The first slot of a hash that fits, or NONE. */
+  find(hash: number, fits: (slot: number) => boolean): number {
+    const mask = this.places.length - 1
+    for (let i = hash & mask; ; i = (i + 1) & mask) {
+      const place = this.places[i] ?? 0
+      if (place === 0) return NONE
+      if (fits(place - 1)) return place - 1
+    }
+  }
+
+  /** Moves those behind it up, so that no gap ends a search too early. */
+  remove(slot: number): void {
+    const { places } = this
+    const mask = places.length - 1
+    let gap = this.hashOf(slot) & mask
+    while (places[gap] !== slot + 1) gap = (gap + 1) & mask
+    for (let i = (gap + 1) & mask; ; i = (i + 1) & mask) {
+      const place = places[i] ?? 0
+      if (place === 0) break
+      const home = this.hashOf(place - 1) & mask
+      if (((i - home) & mask) < ((i - gap) & mask)) continue
+      places[gap] = place
+      gap = i
+    }
+    places[gap] = 0
+    this.count--
+  }
+
+  private place(slot: number): void {
+    const mask = this.places.length - 1
+    let i = this.hashOf(slot) & mask
+    while (this.places[i] !== 0) i = (i + 1) & mask
+    this.places[i] = slot + 1
+  }
+
+  private grow(): void {
+    const old = this.places
+    this.places = new Uint32Array(old.length * 2)
+    for (const place of old) if (place !== 0) this.place(place - 1)
+  }
+}
+
+/** Buffers and the free places in them. */
+class Arena {
+  private readonly chunks: Buffer[] = []
+  /** Where the newest chunk is still unused. */
+  private used = CHUNK_BYTES
+  private readonly free = new Map<number, { readonly chunk: number; readonly offset: number }[]>()
+
+  write(bytes: Uint8Array): { readonly chunk: number; readonly offset: number } {
+    const place = this.take(Math.ceil(bytes.length / UNIT_BYTES))
+    this.chunks[place.chunk]?.set(bytes, place.offset)
+    return place
+  }
+
+  read(chunk: number, offset: number, length: number): Buffer {
+    return this.chunks[chunk]?.subarray(offset, offset + length) ?? Buffer.alloc(0)
+  }
+
+  release(chunk: number, offset: number, length: number): void {
+    const units = Math.ceil(length / UNIT_BYTES)
+    const places = this.free.get(units)
+    if (places === undefined) this.free.set(units, [{ chunk, offset }])
+    else places.push({ chunk, offset })
+  }
+
+  private take(units: number): { readonly chunk: number; readonly offset: number } {
+    const free = this.free.get(units)?.pop()
+    if (free !== undefined) return free
+    const bytes = units * UNIT_BYTES
+    const newest = this.chunks.at(-1)
+    if (newest === undefined || this.used + bytes > newest.length) {
+      this.chunks.push(Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, bytes)))
+      this.used = 0
+    }
+    const place = { chunk: this.chunks.length - 1, offset: this.used }
+    this.used += bytes
+    return place
+  }
+}
+
+/** What is known of each slot beside its bytes: columns that grow together. */
+class Columns {
+  tokenHash = new Uint32Array(64)
+  idHash = new Uint32Array(64)
+  chunk = new Uint32Array(64)
+  offset = new Uint32Array(64)
+  /** 0: the slot is free. */
+  length = new Uint32Array(64)
+  /** When the key is over; `Infinity` if that is not known. */
+  endMs = new Float64Array(64)
+  /** The reading in which the key was seen last. */
+  reading = new Uint32Array(64)
+
+  get size(): number {
+    return this.length.length
+  }
+
+  grow(): void {
+    const doubled = <Column extends Uint32Array | Float64Array>(column: Column, next: Column): Column => {
+      next.set(column)
+      return next
+    }
+    const size = this.size * 2
+    this.tokenHash = doubled(this.tokenHash, new Uint32Array(size))
+    this.idHash = doubled(this.idHash, new Uint32Array(size))
+    this.chunk = doubled(this.chunk, new Uint32Array(size))
+    this.offset = doubled(this.offset, new Uint32Array(size))
+    this.length = doubled(this.length, new Uint32Array(size))
+    this.endMs = doubled(this.endMs, new Float64Array(size))
+    this.reading = doubled(this.reading, new Uint32Array(size))
+  }
+}
+
+export class KeyTable {
+  private readonly columns = new Columns()
+  private readonly arena = new Arena()
+  private readonly byToken = new Index((slot) => this.columns.tokenHash[slot] ?? 0)
+  private readonly byId = new Index((slot) => this.columns.idHash[slot] ?? 0)
+  private readonly freeSlots: number[] = []
+  private slots = 0
+  private reading = 0
+  private readCount = 0
+  private readonly decoded = new Map<number, KeyRecord>()
+
+  get size(): number {
+    return this.slots - this.freeSlots.length
+  }
+
+  /** How many keys were put since the reading began. */
+  get sizeRead(): number {
+    return this.readCount
+  }
+
+  /** The key of a token's SHA-256, unless it is revoked. It is the same object until the key changes, or many others were used. */
+  find(digest: Uint8Array): KeyRecord | undefined {
+    if (digest.length !== HASH_BYTES) return undefined
+    const slot = this.byToken.find(hashOf(digest), (candidate) => {
+      if (!timingSafeEqual(this.bytes(candidate).subarray(0, HASH_BYTES), digest)) return false
+      return this.decode(candidate).revokedMs === undefined
+    })
+    return slot === NONE ? undefined : this.decode(slot)
+  }
+
+  /** The key of an id, revoked ones too. */
+  get(id: string): KeyRecord | undefined {
+    const slot = this.slotOf(id)
+    return slot === NONE ? undefined : this.decode(slot)
+  }
+
+  /** Takes over a key as it is now. */
+  put(record: KeyRecord): void {
+    const bytes = encode(record)
+    const known = this.slotOf(record.id)
+    if (known !== NONE) {
+      if (this.bytes(known).equals(bytes)) {
+        this.stamp(known)
+        return
+      }
+      this.remove(known)
+    }
+    const slot = this.freeSlots.pop() ?? this.slots++
+    const { columns } = this
+    if (slot >= columns.size) columns.grow()
+    const { chunk, offset } = this.arena.write(bytes)
+    columns.chunk[slot] = chunk
+    columns.offset[slot] = offset
+    columns.length[slot] = bytes.length
+    columns.endMs[slot] = endOf(record)
+    columns.tokenHash[slot] = hashOf(bytes.subarray(0, HASH_BYTES))
+    columns.idHash[slot] = hashOf(record.id)
+    columns.reading[slot] = this.reading - 1
+    this.stamp(slot)
+    this.byToken.add(slot)
+    this.byId.add(slot)
+  }
+
+  delete(id: string): void {
+    const slot = this.slotOf(id)
+    if (slot !== NONE) this.remove(slot)
+  }
+
+  /** From now on `unread` knows which keys are put again. */
+  beginReading(): void {
+    this.reading++
+    this.readCount = 0
+  }
+
+  /** The ids that were not put since the reading began. */
+  unread(): readonly string[] {
+    return this.idsOf((slot) => this.columns.reading[slot] !== this.reading, Number.POSITIVE_INFINITY)
+  }
+
+  /** Ids of keys that were over by then, so many at most. */
+  endedBy(ms: number, most: number): readonly string[] {
+    return this.idsOf((slot) => (this.columns.endMs[slot] ?? Number.POSITIVE_INFINITY) <= ms, most)
+  }
+
+  private idsOf(fits: (slot: number) => boolean, most: number): readonly string[] {
+    const ids: string[] = []
+    for (let slot = 0; slot < this.slots && ids.length < most; slot++) {
+      if (this.columns.length[slot] !== 0 && fits(slot)) ids.push(idIn(this.bytes(slot)))
+    }
+    return ids
+  }
+
+  private slotOf(id: string): number {
+    const bytes = Buffer.from(id)
+    return this.byId.find(hashOf(id), (slot) => idBytes(this.bytes(slot)).equals(bytes))
+  }
+
+  private stamp(slot: number): void {
+    if (this.columns.reading[slot] === this.reading) return
+    this.columns.reading[slot] = this.reading
+    this.readCount++
+  }
+
+  private remove(slot: number): void {
+    const { columns } = this
+    this.byToken.remove(slot)
+    this.byId.remove(slot)
+    this.decoded.delete(slot)
+    this.arena.release(columns.chunk[slot] ?? 0, columns.offset[slot] ?? 0, columns.length[slot] ?? 0)
+    if (columns.reading[slot] === this.reading) this.readCount--
+    columns.length[slot] = 0
+    this.freeSlots.push(slot)
+  }
+
+  private bytes(slot: number): Buffer {
+    const { chunk, offset, length } = this.columns
+    return this.arena.read(chunk[slot] ?? 0, offset[slot] ?? 0, length[slot] ?? 0)
+  }
+
+  private decode(slot: number): KeyRecord {
+    const known = this.decoded.get(slot)
+    if (known !== undefined) return known
+    const record = decode(this.bytes(slot))
+    if (this.decoded.size >= DECODED_MAX) {
+      const [oldest] = this.decoded.keys()
+      if (oldest !== undefined) this.decoded.delete(oldest)
+    }
+    this.decoded.set(slot, record)
+    return record
+  }
+}
+
+/*
+ * A key as bytes: the hash of its token, the length of its id, the id, and the rest of the record as JSON.
+ */
+
+const HASH = /^[0-9a-f]{64}$/
+
+function encode(record: KeyRecord): Buffer {
+  const { id, sha256, ...rest } = record
+  // What is no SHA-256 belongs to no token. It is kept as it is, for whoever lists it.
+  const isHash = HASH.test(sha256)
+  const [name, json] = [Buffer.from(id), Buffer.from(JSON.stringify(isHash ? rest : { ...rest, sha256 }))]
+  const bytes = Buffer.alloc(HASH_BYTES + 2 + name.length + json.length)
+  if (isHash) bytes.write(sha256, 'hex')
+  bytes.writeUInt16LE(name.length, HASH_BYTES)
+  name.copy(bytes, HASH_BYTES + 2)
+  json.copy(bytes, HASH_BYTES + 2 + name.length)
+  return bytes
+}
+
+function decode(bytes: Buffer): KeyRecord {
+  const id = idBytes(bytes)
+  const rest: unknown = JSON.parse(bytes.toString('utf8', HASH_BYTES + 2 + id.length))
+  const sha256 = bytes.toString('hex', 0, HASH_BYTES)
+  const record = isObject(rest) ? keyOfJson({ sha256, ...rest, id: id.toString() }) : undefined
+  if (record === undefined) throw new Error('The bytes of a key in memory are damaged.')
+  return record
+}
+
+function idBytes(bytes: Buffer): Buffer {
+  const begin = HASH_BYTES + 2
+  return bytes.subarray(begin, begin + bytes.readUInt16LE(HASH_BYTES))
+}
+
+function idIn(bytes: Buffer): string {
+  return idBytes(bytes).toString()
+}
+
+function hashOf(bytes: string | Uint8Array): number {
+  return Bun.hash.xxHash32(bytes)
+}

@@ -1,0 +1,37 @@
+-- Writes the texts of some API keys, each only if it still has the text that its writer saw, and notes each in the change log.
+--
+-- keys: records, version, changes
+-- arguments: how many entries the log keeps, a nonce, then for each key its id, the text before and the text after; '' stands for none
+-- Without a key it adds an entry that names none. Answers with the ids that were written.
+
+local kept, nonce = tonumber(ARGV[1]), ARGV[2]
+
+-- At most so many are removed for each that is added, so that no call takes long.
+local REMOVED_MAX = 10
+
+local function note(id)
+  local version = redis.call('INCR', KEYS[2])
+  redis.call('ZADD', KEYS[3], version, nonce .. ' ' .. id)
+  local old = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', version - kept, 'LIMIT', 0, REMOVED_MAX)
+  if #old > 0 then
+    redis.call('ZREM', KEYS[3], unpack(old))
+  end
+end
+
+if #ARGV == 2 then
+  note('')
+end
+local written = {}
+for i = 3, #ARGV, 3 do
+  local id, before, after = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  if (redis.call('HGET', KEYS[1], id) or '') == before then
+    if after == '' then
+      redis.call('HDEL', KEYS[1], id)
+    else
+      redis.call('HSET', KEYS[1], id, after)
+    end
+    note(id)
+    written[#written + 1] = id
+  end
+end
+return written

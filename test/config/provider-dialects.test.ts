@@ -1,0 +1,170 @@
+/** What each provider dialect needs and takes: every dialect with every field, its default address, and a request that carries its credential. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseConfig } from '../../src/config/parse.ts'
+import { PROVIDER_DIALECTS, type ProviderDialect, providerDialects } from '../../src/config/provider-dialects.ts'
+import type { JsonObject } from '../../src/core/json.ts'
+import { loadAdapters } from '../../src/process/adapters.ts'
+import { ask, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { says, speaks } from '../support/speech.ts'
+import { Upstream } from '../support/upstream.ts'
+import { options } from './fixture.ts'
+
+setDefaultTimeout(30_000)
+
+/** Valid entries of each dialect, one a credential, with no field that it could do without. */
+const SMALLEST: Readonly<Record<ProviderDialect, readonly JsonObject[]>> = {
+  openai: [{}],
+  anthropic: [{}],
+  gemini: [{}],
+  azure: [{ base_url: 'https://a.test', api_version: '2025-04-01-preview' }],
+  bedrock: [
+    { region: 'eu-west-1', api_key: 'k' },
+    { region: 'eu-west-1', access_key_id: 'i', secret_access_key: 's' },
+  ],
+}
+/** What may be added to each of them, in the same order. */
+const MORE: Readonly<Record<ProviderDialect, readonly (readonly string[])[]>> = {
+  openai: [['api_key', 'base_url']],
+  anthropic: [['api_key', 'base_url']],
+  gemini: [['api_key', 'base_url']],
+  azure: [['api_key']],
+  bedrock: [['base_url'], ['base_url', 'session_token']],
+}
+const VALUES: JsonObject = {
+  base_url: 'https://b.test/v1',
+  api_key: 'k',
+  api_version: '2025-04-01-preview',
+  region: 'eu-west-1',
+  access_key_id: 'i',
+  secret_access_key: 's',
+  session_token: 't',
+}
+const ADDRESSES: Readonly<Record<ProviderDialect, string>> = {
+  openai: 'https://api.openai.com/v1',
+  anthropic: 'https://api.anthropic.com',
+  gemini: 'https://generativelanguage.googleapis.com',
+  azure: 'https://a.test',
+  bedrock: 'https://bedrock-runtime.eu-west-1.amazonaws.com',
+}
+
+function load(dialect: ProviderDialect, entry: JsonObject) {
+  const file = {
+    providers: { p: { dialect, ...entry } },
+    models: [{ name: 'm', targets: [{ provider: 'p', model: 'm' }] }],
+    organizations: [{ id: 'o', keys: [{ id: 'k', key: '0123456789abcdef0' }] }],
+  }
+  return parseConfig(JSON.stringify(file), options)
+}
+
+/** The complaints about an entry, with the paths that they name. */
+function problemsOf(dialect: ProviderDialect, entry: JsonObject): readonly string[] {
+  const loaded = load(dialect, entry)
+  return loaded.ok ? [] : loaded.problems.map((problem) => String(problem))
+}
+
+const cases = PROVIDER_DIALECTS.flatMap((dialect) =>
+  SMALLEST[dialect].map((entry, at) => ({ dialect, entry, more: MORE[dialect][at] ?? [] })),
+)
+
+describe.each(cases)('$dialect: $entry', ({ dialect, entry, more }) => {
+  test('is enough, at its default address', () => {
+    const loaded = load(dialect, entry)
+    expect(problemsOf(dialect, entry)).toEqual([])
+    expect(loaded.ok && loaded.config.providers[0]?.baseUrl).toBe(ADDRESSES[dialect])
+  })
+
+  test.each(Object.keys(VALUES))('%s', (field) => {
+    if (Object.hasOwn(entry, field)) {
+      const { [field]: _, ...without } = entry
+      const problems = problemsOf(dialect, without)
+      expect(problems).toHaveLength(1)
+      expect(problems[0]).toStartWith('providers.p')
+      expect(problems[0]).toContain(field)
+    } else {
+      const problems = problemsOf(dialect, { ...entry, [field]: VALUES[field] ?? '' })
+      expect(problems).toHaveLength(more.includes(field) ? 0 : 1)
+      const second =
+        dialect === 'bedrock' && ['api_key', 'access_key_id', 'secret_access_key', 'session_token'].includes(field)
+      const complaint = second ? 'providers.p: has more than one credential' : `providers.p.${field}: is for dialect`
+      if (!more.includes(field)) expect(problems[0]).toStartWith(complaint)
+    }
+  })
+})
+
+test('half a credential says what is missing', () => {
+  expect(problemsOf('bedrock', { region: 'r', session_token: 't' })).toEqual([
+    'providers.p.access_key_id: is missing; session_token needs it',
+    'providers.p.secret_access_key: is missing; session_token needs it',
+  ])
+})
+
+test('adapters make images where the list says so', async () => {
+  const deadlines = { connectMs: 1, firstByteMs: { stream: 1, whole: 1 }, idleMs: 1, totalMs: 1 }
+  const providers = PROVIDER_DIALECTS.map((dialect) => ({
+    name: dialect,
+    dialect,
+    baseUrl: '',
+    headers: {},
+    deadlines,
+  }))
+  const adapters = await loadAdapters({ providers })
+  for (const dialect of PROVIDER_DIALECTS)
+    expect([dialect, adapters.get(dialect)?.images !== undefined]).toEqual([dialect, providerDialects[dialect].images])
+})
+
+test('the README names every field of every dialect in its row', () => {
+  const readme = readFileSync(join(import.meta.dir, '../../README.md'), 'utf8')
+  for (const dialect of PROVIDER_DIALECTS) {
+    const row = readme.split('\n').find((line) => line.startsWith(`| \`${dialect}\` |`))
+    for (const field of providerDialects[dialect].takes)
+      expect([dialect, row]).toEqual([dialect, expect.stringContaining(`\`${field}\``)])
+  }
+})
+
+describe('a request carries the credential', () => {
+  let upstreams: readonly Upstream[]
+  let gateway: Gateway
+
+  beforeAll(async () => {
+    upstreams = await Promise.all(cases.map(() => Upstream.start()))
+    const providers = cases.map(({ dialect, entry }, at) => {
+      upstreams[at]?.otherwise(speaks(dialect, () => says('Hello')))
+      const key = dialect === 'bedrock' ? {} : { api_key: 'k' }
+      return [`p${at}`, { dialect, ...entry, ...key, base_url: `http://127.0.0.1:${upstreams[at]?.port}` }]
+    })
+    gateway = await Gateway.start({
+      providers: Object.fromEntries(providers),
+      models: Object.fromEntries(cases.map((_, at) => [`m${at}`, [`p${at}/m`]])),
+    })
+  })
+
+  afterAll(async () => {
+    await gateway[Symbol.asyncDispose]()
+    for (const upstream of upstreams) await upstream[Symbol.asyncDispose]()
+  })
+
+  const headers: readonly (readonly [string, RegExp])[] = [
+    ['authorization', /^Bearer k$/],
+    ['x-api-key', /^k$/],
+    ['x-goog-api-key', /^k$/],
+    ['api-key', /^k$/],
+    ['authorization', /^Bearer k$/],
+    ['authorization', /^AWS4-HMAC-SHA256 Credential=i\//],
+  ]
+  test.each(cases.map(({ dialect, entry }, at) => [at, dialect, Object.keys(entry).join()] as const))(
+    '%i: %s with %s',
+    async (at) => {
+      for (const stream of [true, false]) {
+        const body = { model: `m${at}`, messages: [{ role: 'user', content: 'hi' }], stream }
+        const answer = await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
+        expect([answer.status, answer.end]).toEqual([200, 'whole'])
+        const [name = '', value = /^$/] = headers[at] ?? []
+        expect(upstreams[at]?.calls.at(-1)?.header(name)).toMatch(value)
+      }
+    },
+  )
+})

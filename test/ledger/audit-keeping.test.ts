@@ -1,0 +1,63 @@
+/** How long single requests are kept in the files of a gateway: `audit.keep_days`. Their sums stay. */
+
+import { Database } from 'bun:sqlite'
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { EmbeddedLedger } from '../../src/ledger/embedded/ledger.ts'
+import { LEDGER_FILE } from '../../src/ledger/embedded/tables.ts'
+import { OUTBOX_FILE, Outbox } from '../../src/ledger/outbox.ts'
+import { accountOf, holdOf, settlementOf } from './conformance.ts'
+
+const DAY_MS = 86_400_000
+const START_MS = Date.UTC(2026, 10, 1)
+const directories: string[] = []
+
+afterEach(() => {
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+function directoryOf(): string {
+  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(made)
+  return made
+}
+
+/** The days after the first on which the kept requests ended, and how many requests the sums have. */
+function kept(path: string): readonly [days: readonly number[], requests: number] {
+  const database = new Database(path)
+  const days = database.query<{ ended: number }, []>('SELECT ended_ms AS ended FROM request ORDER BY 1').all()
+  const sum = database.query<{ n: number }, []>('SELECT sum(requests) AS n FROM usage').get()
+  database.close()
+  return [days.map(({ ended }) => Math.floor((ended - START_MS) / DAY_MS)), sum?.n ?? 0]
+}
+
+test('in the embedded ledger', async () => {
+  const directory = directoryOf()
+  const account = accountOf()
+  const clock = { ms: START_MS, now: () => clock.ms, trusted: () => true }
+  const ledger = EmbeddedLedger.open(directory, clock, 7 * DAY_MS)
+  for (let day = 0; day < 20; day++) {
+    clock.ms = START_MS + day * DAY_MS
+    await ledger.settle(await ledger.reserve(account, holdOf(10)), settlementOf(3))
+    // A look that follows the commit's.
+    while (ledger.health().pending > 0) await Bun.sleep(5)
+  }
+  await ledger.close()
+  expect(kept(join(directory, LEDGER_FILE))).toEqual([[12, 13, 14, 15, 16, 17, 18, 19], 20])
+})
+
+test('in the outbox', async () => {
+  const directory = directoryOf()
+  const account = accountOf()
+  let now = START_MS
+  const outbox = new Outbox(directory, () => now, 7 * DAY_MS)
+  for (let day = 0; day < 20; day++) {
+    now = START_MS + day * DAY_MS
+    const closing = { id: `r-${day}`, settlement: settlementOf(3), admittedMs: now, direct: false }
+    await outbox.add({ account, closing, heldMicroUsd: 10 }, true)
+  }
+  outbox.close()
+  expect(kept(join(directory, OUTBOX_FILE))).toEqual([[12, 13, 14, 15, 16, 17, 18, 19], 20])
+})

@@ -1,0 +1,319 @@
+/** A Redis that was set back: by a crash without an append-only file, by a backup, by a failover. Each node sends what is missing, exactly, once. */
+
+import { Database } from 'bun:sqlite'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Account, Reservation } from '../../src/ledger/ledger.ts'
+import { Outbox } from '../../src/ledger/outbox.ts'
+import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
+import { openUsageLog } from '../../src/process/ledger.ts'
+import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { Meddler } from './meddler.ts'
+import { Random, randomSeed } from './random.ts'
+import { RedisServer } from './redis-server.ts'
+import { failureOf, until } from './seen.ts'
+
+const open: { close(): Promise<void> }[] = []
+const directories: string[] = []
+
+function directory(): string {
+  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(made)
+  return made
+}
+
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+async function ledgerOn(url: string, at = directory()): Promise<RedisLedger> {
+  const ledger = await RedisLedger.open({ kind: 'single', url }, at, 'refuse')
+  open.push(ledger)
+  return ledger
+}
+
+async function serve(ledger: RedisLedger, account: Account, cost: number): Promise<void> {
+  await ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost))
+}
+
+/** All that this node settled is taken, and was an hour ago: nothing is sent again for being young. */
+async function grownOld(ledger: RedisLedger, at: string): Promise<void> {
+  await until(() => ledger.health().pending === 0)
+  const file = new Database(join(at, 'outbox.sqlite'))
+  file.run('UPDATE outbox SET taken_ms = taken_ms - 3600000, sent_ms = sent_ms - 3600000')
+  file.close()
+}
+
+/** What Redis would find after a kill: its last snapshot. */
+async function snapshot(server: RedisServer): Promise<Buffer> {
+  const client = server.client()
+  await client.save()
+  client.disconnect()
+  return readFileSync(join(server.directory, 'dump.rdb'))
+}
+
+async function setBack(server: RedisServer, snapshot: Buffer): Promise<void> {
+  await server.kill()
+  writeFileSync(join(server.directory, 'dump.rdb'), snapshot)
+  await server.start()
+}
+
+async function spentOf(server: RedisServer, account: Account) {
+  const client = server.client()
+  const { organization, key } = await new RedisBook(client, client).figures(account)
+  client.disconnect()
+  const [days, months] = [organization.day.spent, organization.month.spent]
+  return { spent: organization.total.spent, days, months, key: key.total.spent, held: organization.total.held }
+}
+
+function all(spent: number) {
+  return { spent, days: spent, months: spent, key: spent, held: 0 }
+}
+
+async function usage(server: RedisServer, organization: string): Promise<UsageFigures> {
+  const log = await openUsageLog({
+    ledger: { kind: 'redis', redis: { kind: 'single', url: server.socket } },
+    ledgerUnreachable: 'refuse',
+    dataDir: '',
+  })
+  const rows = await log.read({ sinceDay: 0, untilDay: 1e6, organization })
+  await log.close()
+  return rows.reduce<UsageFigures>(addUsage, noUsage)
+}
+
+describe('a crash without an append-only file', () => {
+  test('the budget is what was spent, before anything more is granted', async () => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const ledger = await ledgerOn(server.socket, at)
+    const account = accountOf(spend({ total: 1000 }))
+    await serve(ledger, account, 100)
+    const saved = await snapshot(server)
+    for (const cost of [200, 300, 350]) await serve(ledger, account, cost)
+    await grownOld(ledger, at)
+    await setBack(server, saved)
+    await until(() => ledger.health().ready)
+    expect(await failureOf(ledger.reserve(account, holdOf(51)))).toBe('quota_exhausted')
+    expect(await spentOf(server, account)).toEqual(all(950))
+    expect(await usage(server, account.organization)).toMatchObject({ requests: 4, inputTokens: 40, costMicroUsd: 950 })
+    await serve(ledger, account, 50)
+    expect(await spentOf(server, account)).toEqual(all(1000))
+  })
+
+  test('a node that was down meanwhile finds out at its start', async () => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const ledger = await ledgerOn(server.socket, at)
+    const account = accountOf()
+    await serve(ledger, account, 100)
+    const saved = await snapshot(server)
+    await serve(ledger, account, 30)
+    await grownOld(ledger, at)
+    await ledger.close()
+    open.pop()
+    await setBack(server, saved)
+    const again = await ledgerOn(server.socket, at)
+    await again.reserve(account, holdOf(1))
+    expect((await spentOf(server, account)).spent).toBe(130)
+  })
+
+  test('what was lost a moment ago is in the trail of Redis under its own ids', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server.socket)
+    const account = accountOf()
+    await serve(ledger, account, 1)
+    const saved = await snapshot(server)
+    for (const cost of [20, 300]) await serve(ledger, account, cost)
+    await until(() => ledger.health().pending === 0)
+    await setBack(server, saved)
+    await until(async () => (await spentOf(server, account)).spent === 321)
+    const client = server.client()
+    const trail = await client.xrange(redisKey(account.organization, 'audit'), '-', '+')
+    expect(trail.map(([, words]) => [words[3], words[25]])).toEqual([
+      ['settled', '1'],
+      ['direct', '20'],
+      ['direct', '300'],
+    ])
+    client.disconnect()
+  })
+})
+
+describe('a backup', () => {
+  test('what was running when it was made, and ended since, is charged once; so is what runs still', async () => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const ledger = await ledgerOn(server.socket, at)
+    const account = accountOf()
+    const ended = await ledger.reserve(account, holdOf(50))
+    const running = await ledger.reserve(account, holdOf(60))
+    await ledger.extend(ended, { ...ended.held, costMicroUsd: 20 }, ended.held)
+    const saved = await snapshot(server)
+    await ledger.settle(ended, settlementOf(45))
+    await serve(ledger, account, 7)
+    await grownOld(ledger, at)
+    await setBack(server, saved)
+    await until(() => ledger.health().ready)
+    await until(async () => (await spentOf(server, account)).spent === 52 && ledger.health().pending === 0)
+    expect(await spentOf(server, account)).toEqual({ ...all(52), held: 60 })
+    await ledger.settle(running, settlementOf(33))
+    await until(async () => (await spentOf(server, account)).held === 0)
+    expect(await spentOf(server, account)).toEqual(all(85))
+  })
+
+  test('an older one than the last loss: all that followed both comes back', async () => {
+    await using server = await RedisServer.start()
+    const [here, there] = [directory(), directory()]
+    const [ledger, other] = [await ledgerOn(server.socket, here), await ledgerOn(server.socket, there)]
+    const account = accountOf()
+    await serve(ledger, account, 1)
+    await serve(other, account, 2)
+    const old = await snapshot(server)
+    await serve(ledger, account, 10)
+    const young = await snapshot(server)
+    for (const saved of [young, old, young, old]) {
+      await serve(ledger, account, 100)
+      await serve(other, account, 200)
+      await grownOld(ledger, here)
+      await grownOld(other, there)
+      await setBack(server, saved)
+      await until(() => ledger.health().ready && other.health().ready)
+    }
+    await until(async () => (await spentOf(server, account)).spent >= 13 + 1200)
+    await serve(ledger, account, 1000)
+    expect(await spentOf(server, account)).toEqual(all(13 + 1200 + 1000))
+  })
+})
+
+test('Redis forgets early what it took, and the connection breaks: nothing is charged twice', async () => {
+  await using server = await RedisServer.start()
+  const ledger = await ledgerOn(server.socket)
+  const account = accountOf()
+  for (const cost of [60_000, 72_000]) await serve(ledger, account, cost)
+  await until(() => ledger.health().pending === 0)
+  const client = server.client()
+  // As its own reaper does if its clock steps ten minutes ahead.
+  await client.del(redisKey(account.organization, 'reservations'), redisKey(account.organization, 'deadlines'))
+  await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+  await until(() => ledger.health().ready && ledger.health().pending === 0)
+  // Whatever is sent again comes before this.
+  await until(async () => (await failureOf(serve(ledger, account, 1))) === 'none')
+  await until(() => ledger.health().pending === 0)
+  expect(await spentOf(server, account)).toEqual(all(132_001))
+  client.disconnect()
+})
+
+describe('a settlement that was sent long ago, and not acknowledged', () => {
+  /** Sent, written down as sent eleven minutes ago, and forgotten by Redis if it was taken. */
+  async function unacknowledged(isTaken: boolean) {
+    const server = await RedisServer.start()
+    const at = directory()
+    const between = await Meddler.before(server.socket)
+    open.push(between)
+    const account = accountOf()
+    const ledger = await ledgerOn(between.url, at)
+    await serve(ledger, account, 5)
+    const reservation: Reservation = await ledger.reserve(account, holdOf(100))
+    await ledger.close()
+    open.pop()
+    const closing = {
+      id: reservation.id,
+      settlement: settlementOf(70),
+      admittedMs: reservation.admittedMs,
+      direct: false,
+    }
+    const outbox = new Outbox(at)
+    await outbox.add({ account, closing, heldMicroUsd: 100 }, true)
+    outbox.close()
+    const client = server.client()
+    const book = new RedisBook(client, client)
+    const file = new Database(join(at, 'outbox.sqlite'))
+    if (isTaken) {
+      const stored = file.query<{ id: string; life: number }, []>('SELECT id, life FROM node, life').get()
+      const from = stored === null ? undefined : { node: stored.id, life: stored.life }
+      expect(await book.settle(account, { ...closing, ...(from === undefined ? {} : { from }) })).toBe('settled')
+    } else await book.cancel(account, reservation.id)
+    await client.del(redisKey(account.organization, 'reservations'), redisKey(account.organization, 'deadlines'))
+    client.disconnect()
+    file.run('UPDATE outbox SET sent_ms = sent_ms - 660000, due_ms = 0 WHERE state = 0')
+    file.close()
+    return { server, at, account }
+  }
+
+  test.each([true, false])('is charged once, and in doubt no more; it was taken: %p', async (isTaken) => {
+    const { server, at, account } = await unacknowledged(isTaken)
+    await using _ = server
+    const ledger = await ledgerOn(server.socket, at)
+    await until(() => ledger.health().pending === 0)
+    expect(ledger.health().complaint).toBeUndefined()
+    await until(async () => (await spentOf(server, account)).spent > 5)
+    expect(await spentOf(server, account)).toEqual(all(75))
+    expect((await usage(server, account.organization)).requests).toBe(2)
+  })
+})
+
+/** Costs of requests that end while Redis is set back, emptied and cut off, on two nodes, one of them of two workers. */
+async function history(seed: number, server: RedisServer): Promise<void> {
+  const random = new Random(seed)
+  const homes = [directory(), directory()] as const
+  const ledgers = [
+    await ledgerOn(server.socket, homes[0]),
+    await ledgerOn(server.socket, homes[0]),
+    await ledgerOn(server.socket, homes[1]),
+  ] as const
+  const account = accountOf()
+  const snapshots = [await snapshot(server)]
+  let cost = 0
+  let ended = 0
+  const one = async (): Promise<void> => {
+    const ledger = random.pick(ledgers)
+    const mine = 1 + random.below(1_000_000)
+    const reservation = await ledger.reserve(account, holdOf(2_000_000)).catch(() => undefined)
+    if (reservation === undefined) return
+    if (random.below(2) === 0) await Bun.sleep(random.below(60))
+    const posted = { ...reservation.held, costMicroUsd: 1 }
+    if (random.below(3) === 0) await ledger.extend(reservation, posted, reservation.held).catch(() => undefined)
+    cost += mine
+    ended += 1
+    await ledger.settle(reservation, settlementOf(mine))
+  }
+  const blow = async (): Promise<void> => {
+    const kind = random.below(10)
+    if (kind < 3) snapshots.push(await snapshot(server))
+    else if (kind < 6) await setBack(server, snapshots[random.below(snapshots.length)] ?? Buffer.alloc(0))
+    else {
+      const client = server.client()
+      if (kind < 8) await client.flushall()
+      if (kind !== 7) await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+      client.disconnect()
+    }
+  }
+  for (let round = 0; round < 12; round++) {
+    const running = Array.from({ length: random.below(8) }, one)
+    if (random.below(2) === 0) await Promise.all(running)
+    if (random.below(4) === 0) for (const [i, at] of homes.entries()) await grownOld(ledgers[i * 2] ?? ledgers[0], at)
+    await blow()
+    await Promise.all(running)
+  }
+  await until(() => ledgers.every((ledger) => ledger.health().ready && ledger.health().pending === 0))
+  await until(async () => {
+    // Each connection that is new is looked at; a request more on each node brings the last of it to light.
+    await one()
+    await Promise.all(ledgers.map((ledger) => until(() => ledger.health().pending === 0)))
+    return (await spentOf(server, account)).spent >= cost
+  })
+  await until(async () => (await spentOf(server, account)).held === 0)
+  expect(await spentOf(server, account)).toEqual(all(cost))
+  expect(await usage(server, account.organization)).toMatchObject({ requests: ended, costMicroUsd: cost })
+  for (const ledger of open.splice(0)) await ledger.close()
+}
+
+test('law: whatever Redis loses, and when, in the end it holds what was served, to the micro-dollar', async () => {
+  const seed = randomSeed('a Redis that loses')
+  await using server = await RedisServer.start()
+  for (let i = 0; i < 4; i++) await history(seed + i, server)
+}, 120_000)
