@@ -89,6 +89,8 @@ class Worker {
       case 'status':
         void this.reasons().then((reasons) => tell({ type: 'status', id: message.id, reasons }))
         return
+      case 'ping':
+        return tell({ type: 'pong' })
       case 'news':
         return this.running?.service.hear(message.news)
       case 'granted':
