@@ -67,16 +67,19 @@ test.each([
   const looked = Promise.withResolvers<void>()
   let warning = 'nothing'
   open.push(
-    Upkeep.begin({ kind: 'single', url: server.socket }, {
-      isConfigured: () => false,
-      keepAuditMs: 1e9,
-      looked: () => looked.resolve(),
-      alarmed: () => {},
-      denied: () => {},
-      undurable: (text) => {
-        warning = text
+    Upkeep.begin(
+      { kind: 'single', url: server.socket },
+      {
+        isConfigured: () => false,
+        keepAuditMs: 1e9,
+        looked: () => looked.resolve(),
+        alarmed: () => {},
+        denied: () => {},
+        undurable: (text) => {
+          warning = text
+        },
       },
-    }),
+    ),
   )
   await looked.promise
   // The question was sent behind those of the look, and is answered behind them.
