@@ -7,7 +7,7 @@ import type { Usage } from './usage.ts'
 export type FinishReason = 'stop' | 'length' | 'tool-call' | 'content-filter'
 
 /**
- * Order law: start (text | refusal | tool-start tool-delta*)* finish usage? end. `usage` may come earlier and repeatedly; the last wins.
+ * Order law: start (text | refusal | reasoning | tool-start tool-delta*)* finish usage? end. `usage` may come earlier and repeatedly; the last wins.
  *
  * - `index` of tool events counts the calls of this answer from 0 in order of appearance, without holes. Deltas of several calls may interleave.
  * - `tool-start` comes once a call, with its whole name and an id that is legal for callers. The deltas of a call concatenate to
@@ -19,6 +19,8 @@ export type StreamEvent =
   | { readonly type: 'start' }
   | { readonly type: 'text'; readonly text: string; readonly logprobs?: JsonValue | undefined }
   | { readonly type: 'refusal'; readonly text: string }
+  /** What the model thinks: no caller sees it, and it is charged like what it says. */
+  | { readonly type: 'reasoning'; readonly text: string }
   | { readonly type: 'tool-start'; readonly index: number; readonly callId: string; readonly name: string }
   | { readonly type: 'tool-delta'; readonly index: number; readonly json: string }
   | { readonly type: 'finish'; readonly reason: FinishReason }
@@ -27,5 +29,5 @@ export type StreamEvent =
 
 /** True for what a caller would see as content: the first of these opens the answer (decisions.md, Streams). */
 export function isContent(event: StreamEvent): boolean {
-  return event.type !== 'start' && event.type !== 'usage'
+  return event.type !== 'start' && event.type !== 'usage' && event.type !== 'reasoning'
 }

@@ -20,6 +20,8 @@ const LIMIT_TOKENS_MIN = 16
 export class Tally {
   private reported: Usage = {}
   private readonly output = new OutputCount()
+  /** What the model thought. Apart, because some servers do not hold it to the output limit, which `checkEnd` judges by. */
+  private readonly thought = new OutputCount()
   /** Events that said something. */
   private events = 0
   private readonly eventsMax: number
@@ -41,6 +43,9 @@ export class Tally {
       case 'refusal':
         this.output.addText(event.text)
         return this.checkEnd(1)
+      case 'reasoning':
+        this.thought.addText(event.text)
+        return
       case 'tool-start':
         this.output.addName(event.name)
         return this.checkEnd(1)
@@ -84,7 +89,7 @@ export class Tally {
    * last reported, and what we received since may be more.
    */
   count(whole: boolean): Counted {
-    const counted = this.output.tokens
+    const counted = this.counted
     const input = believed(this.reported.input, this.inputTokens)
     const output = believed(this.reported.output, counted)
     const written = output === undefined ? counted : whole ? output : Math.max(output, counted)
@@ -103,10 +108,14 @@ export class Tally {
     }
   }
 
+  private get counted(): number {
+    return this.output.tokens + this.thought.tokens
+  }
+
   /** True where the provider reported what no model can have used: a mistake that its operator should hear of. */
   get disbelieved(): boolean {
     const { input, output } = this.reported
-    return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.output.tokens)
+    return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.counted)
   }
 }
 

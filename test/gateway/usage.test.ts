@@ -69,6 +69,20 @@ function reporting(reports: readonly JsonValue[]): Scenario {
   }
 }
 
+const THOUGHT = 'I ponder '.repeat(150)
+const thought = (field: string) =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta: { [field]: THOUGHT } }] })}\n\n`
+const usageChunk = (usage: JsonValue) => `data: ${JSON.stringify({ choices: [], usage })}\n\n`
+
+/** Thinks before it answers, and reports no usage. */
+function thinking(field: string): Scenario {
+  return (call) => {
+    if (call.json['stream'] === true) return does.stream([role, thought(field), hello, finish, done])(call)
+    const message = { role: 'assistant', content: 'Hello there', [field]: THOUGHT }
+    return does.json(200, JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'stop' }] }))(call)
+  }
+}
+
 let stage: Stage
 
 beforeAll(async () => {
@@ -79,6 +93,11 @@ beforeAll(async () => {
   stage = await Stage.start({
     ...Object.fromEntries(rows.map(({ name, reports }) => [name, reporting(reports)] as const)),
     ...Object.fromEntries(cutting),
+    ...Object.fromEntries(
+      ['reasoning_content', 'reasoning'].map((field) => [`thinks-${field}`, thinking(field)] as const),
+    ),
+    'thinks-and-reports': does.stream([role, thought('reasoning'), hello, finish, usageChunk(report(11, 320)), done]),
+    'thinks-cut': does.stalls([role, thought('reasoning'), hello]),
     'grows-cut': does.stalls([
       role,
       `data: ${JSON.stringify({ choices: [], usage: report(11, 1) })}\n\n`,
@@ -128,6 +147,34 @@ describe('a stream that breaks off', () => {
     expect(line).toMatchObject({ usage: 'estimated', input_tokens: 11 })
     // Rounded once: the count is that of the whole text, wherever its pieces were cut.
     expect(line['output_tokens']).toBe(2 * OWN.output - 1)
+  })
+})
+
+describe('what a model thinks is not shown, and is charged', () => {
+  test.each(['reasoning_content', 'reasoning'])('%s of a provider that reports nothing', async (field) => {
+    for (const stream of [true, false]) {
+      const answer = await stage.ask(`thinks-${field}`, { stream })
+      expect([answer.status, answer.text.includes('Hello there'), answer.text.includes('ponder')]).toEqual([
+        200,
+        true,
+        false,
+      ])
+      const line = await stage.lineOf(answer)
+      expect(line).toMatchObject({ usage: 'estimated', outcome: 'completed' })
+      // 300 words of thought, and the answer's.
+      expect(Number(line['output_tokens'])).toBeWithin(250, 900)
+    }
+  })
+
+  test('a report of the provider counts instead', async () => {
+    const answer = await stage.ask('thinks-and-reports', STREAM)
+    expect(await stage.lineOf(answer)).toMatchObject({ usage: 'provider', output_tokens: 320 })
+  })
+
+  test('a stream that breaks off after its thoughts', async () => {
+    const line = await stage.lineOf(await cutAfter('thinks-cut', 1))
+    expect(line).toMatchObject({ outcome: 'provider_cut', usage: 'estimated' })
+    expect(Number(line['output_tokens'])).toBeWithin(250, 900)
   })
 })
 

@@ -136,6 +136,14 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
     expect(saidBy(dialect, false, body)).toEqual(said)
   })
 
+  test('what the model thought comes out apart, to be counted', () => {
+    const said = whole.steps
+      .flatMap((step) => (!isTexts(step) && step.type === 'reasoning' ? [step.text] : []))
+      .join('')
+    expect(said).toBe(wanted.reasoning ?? '')
+    for (const dialect of DIALECTS) if (said !== '') expect(written(dialect, whole)).not.toContain(said)
+  })
+
   test('splice', () => {
     const decoded = read(provider, [bytes], 'decoded')
     expect(allWritten(whole) === allWritten(decoded)).toBe(true)

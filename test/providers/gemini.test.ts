@@ -204,6 +204,7 @@ describe('an answer of Gemini', () => {
     })
     expect(events).toEqual([
       { type: 'start' },
+      { type: 'reasoning', text: 'thinking' },
       { type: 'text', text: 'Hi' },
       { type: 'tool-start', index: 0, callId: 'fc1', name: 'f' },
       { type: 'tool-delta', index: 0, json: '{"a":1}' },

@@ -102,6 +102,7 @@ export function checkOrder(events: readonly StreamEvent[], whole: boolean): void
         break
       case 'text':
       case 'refusal':
+      case 'reasoning':
         if (event.text === '') refuse('an empty text', event)
         break
       case 'finish':

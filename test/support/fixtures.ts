@@ -17,6 +17,8 @@ export interface Wanted {
   readonly usage?: Readonly<Record<string, number>>
   readonly chat_usage?: Readonly<Record<string, number>>
   readonly refusal?: string
+  /** What the model thought, where the provider showed it. */
+  readonly reasoning?: string
   /** False: no whole answer, to be cut or to be given to the next candidate. */
   readonly terminal: boolean
 }

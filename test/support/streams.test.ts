@@ -7,11 +7,12 @@ import { property, Random } from './random.ts'
 import { chatProviderBytes, cuts, foldOf, randomEvents } from './streams.ts'
 
 /** The order law of `core/event.ts`, as an expression over one letter an event. */
-const ORDER = /^s(?:[txrdu])*f(?:u)*e$/
+const ORDER = /^s(?:[txhrdu])*f(?:u)*e$/
 const LETTER = {
   start: 's',
   text: 't',
   refusal: 'x',
+  reasoning: 'h',
   'tool-start': 'r',
   'tool-delta': 'd',
   usage: 'u',

@@ -51,6 +51,7 @@ export class ChatEncoder implements StreamEncoder {
   encode(event: StreamEvent): string {
     switch (event.type) {
       case 'start':
+      case 'reasoning':
         return ''
       case 'text':
         return event.logprobs === undefined

@@ -90,6 +90,7 @@ export class MessagesEncoder implements StreamEncoder {
   encode(event: StreamEvent): string {
     switch (event.type) {
       case 'start':
+      case 'reasoning':
         return ''
       case 'text':
       case 'refusal':

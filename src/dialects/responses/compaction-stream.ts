@@ -47,6 +47,7 @@ export class CompactionEncoder implements StreamEncoder {
         return ''
       case 'end':
         return this.complete()
+      case 'reasoning':
       case 'tool-start':
       case 'tool-delta':
       case 'finish':

@@ -77,6 +77,8 @@ export class ResponsesEncoder implements StreamEncoder {
         return this.openCall(event.index, event.callId, this.toolbox.ownName(event.name))
       case 'tool-delta':
         return this.argumentsDelta(event.index, event.json)
+      case 'reasoning':
+        return ''
       case 'usage':
         this.usage = mergeUsage(this.usage, event.usage)
         return ''

@@ -93,6 +93,7 @@ export class AnthropicDecoder implements StreamDecoder {
     const block = isObject(chunk['content_block']) ? chunk['content_block'] : {}
     this.start(events)
     if (block['type'] === 'text') this.text(block['text'], events)
+    if (block['type'] === 'thinking') this.thought(block['thinking'], events)
     if (block['type'] === 'tool_use')
       this.tools.begin(blockIndex(chunk), block['id'], block['name'], block['input'], events)
   }
@@ -101,6 +102,7 @@ export class AnthropicDecoder implements StreamDecoder {
     const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
     this.start(events)
     if (delta['type'] === 'text_delta') this.text(delta['text'], events)
+    if (delta['type'] === 'thinking_delta') this.thought(delta['thinking'], events)
     if (delta['type'] === 'input_json_delta') this.pieceOfInput(blockIndex(chunk), delta['partial_json'], events)
   }
 
@@ -111,6 +113,10 @@ export class AnthropicDecoder implements StreamDecoder {
 
   private text(text: unknown, events: StreamEvent[]): void {
     if (typeof text === 'string' && text !== '') events.push({ type: 'text', text })
+  }
+
+  private thought(text: unknown, events: StreamEvent[]): void {
+    if (typeof text === 'string' && text !== '') events.push({ type: 'reasoning', text })
   }
 
   private messageDelta(chunk: JsonObject, events: StreamEvent[]): void {

@@ -1,4 +1,4 @@
-/** ConverseStream's events → canonical events (wire.md E5). Text blocks have no start, usage comes behind the stop, reasoning is dropped. */
+/** ConverseStream's events → canonical events (wire.md E5). Text blocks have no start, usage comes behind the stop, reasoning is told apart. */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'
@@ -92,12 +92,15 @@ export class BedrockDecoder implements StreamDecoder {
     this.start(events)
     const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
     this.text(delta['text'], events)
+    this.thought(delta['reasoningContent'], events)
     const tool = delta['toolUse']
     if (isObject(tool)) this.tools.delta(blockIndex(chunk), stringOf(tool['input']) ?? '', events)
   }
 
   private wholeBlock(index: number, block: JsonObject, events: StreamEvent[]): void {
     this.text(block['text'], events)
+    const reasoning = isObject(block['reasoningContent']) ? block['reasoningContent'] : {}
+    this.thought(reasoning['reasoningText'], events)
     const tool = block['toolUse']
     if (!isObject(tool)) return
     this.tools.begin(index, tool['toolUseId'], tool['name'], tool['input'], events)
@@ -106,6 +109,11 @@ export class BedrockDecoder implements StreamDecoder {
 
   private text(text: unknown, events: StreamEvent[]): void {
     if (typeof text === 'string' && text !== '') events.push({ type: 'text', text })
+  }
+
+  private thought(reasoning: JsonValue | undefined, events: StreamEvent[]): void {
+    const text = isObject(reasoning) ? stringOf(reasoning['text']) : undefined
+    if (text !== undefined && text !== '') events.push({ type: 'reasoning', text })
   }
 
   private finish(reason: string, events: StreamEvent[]): void {

@@ -1,11 +1,11 @@
-/** Gemini's chunks → canonical events (wire.md E4). Calls come whole, a call does not change the finish reason, thoughts are dropped. */
+/** Gemini's chunks → canonical events (wire.md E4). Calls come whole, a call does not change the finish reason, thoughts are told apart. */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { tokenCount, type Usage } from '../../core/usage.ts'
 import { parseFrame } from '../frame.ts'
-import { CallerIds, mintCallId } from '../ids.ts'
+import { CallerIds } from '../ids.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { inputJson } from '../tool-calls.ts'
 import { geminiError } from './fault.ts'
@@ -62,7 +62,7 @@ export class GeminiDecoder implements StreamDecoder {
     const call = part['functionCall']
     if (isObject(call)) this.call(call, part['thoughtSignature'], events)
     const text = stringOf(part['text']) ?? ''
-    if (text !== '' && part['thought'] !== true) events.push({ type: 'text', text })
+    if (text !== '') events.push({ type: part['thought'] === true ? 'reasoning' : 'text', text })
   }
 
   /** A call with a signature gets an id of ours: the signature is found again under it, by nobody but who was given it. */
@@ -70,7 +70,7 @@ export class GeminiDecoder implements StreamDecoder {
     const name = stringOf(call['name']) ?? ''
     if (name === '') throw new Fault('broken', 'a tool call has no name')
     const signed = typeof signature === 'string' && signature !== ''
-    const callId = signed ? mintCallId() : this.ids.of(stringOf(call['id']) ?? '')
+    const callId = this.ids.of(signed ? '' : (stringOf(call['id']) ?? ''))
     if (signed) this.signatures.keep(callId, signature)
     const index = this.calls++
     events.push({ type: 'tool-start', index, callId, name })
@@ -90,7 +90,7 @@ export function geminiEvents(body: JsonValue, signatures: Signatures): readonly 
   const events: StreamEvent[] = []
   for (const chunk of chunks) {
     if (!isObject(chunk)) throw new Fault('broken', 'the answer is not a JSON object')
-    events.push(...decoder.chunk(chunk))
+    for (const event of decoder.chunk(chunk)) events.push(event)
   }
   try {
     events.push(...decoder.close())
