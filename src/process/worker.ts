@@ -163,6 +163,7 @@ class Worker {
     return beginUpkeep(config, {
       isConfigured: (organization, key) => service.isConfigured(organization, key),
       looked: (sizes) => tell({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
+      undurable: (warning) => this.log.logger.warn({ event: 'ledger.undurable', warning }, 'ledger not durable'),
       denied: (why) => this.log.logger.warn({ why }, 'what Redis holds of the organisations cannot be looked at'),
       alarmed: ({ organization, fields }) =>
         this.log.logger.warn(
