@@ -18,6 +18,8 @@ export interface Completion {
   readonly text: string
   /** Absent where the model did not refuse in so many words. */
   readonly refusal?: string | undefined
+  /** Both in the order in which they came; absent unless there are both. */
+  readonly mixed?: string | undefined
   readonly toolCalls: readonly ToolCall[]
   readonly reason: FinishReason
   readonly usage: Usage
@@ -25,10 +27,16 @@ export interface Completion {
   readonly logprobs?: readonly JsonValue[] | undefined
 }
 
+/** Everything that the model said, for dialects in which a refusal is text: as a stream of the same answer says it. */
+export function spokenText({ text, refusal = '', mixed }: Completion): string {
+  return mixed ?? text + refusal
+}
+
 /** Gathers events into a `Completion`. One a request; `completion` is there once `end` was added. */
 export class Fold {
   private readonly text: string[] = []
   private readonly refusal: string[] = []
+  private readonly spoken: string[] = []
   private readonly calls: { callId: string; name: string; json: string[] }[] = []
   private readonly logprobs: JsonValue[] = []
   private reason: FinishReason = 'stop'
@@ -39,10 +47,12 @@ export class Fold {
     switch (event.type) {
       case 'text':
         this.text.push(event.text)
+        this.spoken.push(event.text)
         if (event.logprobs !== undefined) this.logprobs.push(event.logprobs)
         return
       case 'refusal':
         this.refusal.push(event.text)
+        this.spoken.push(event.text)
         return
       case 'tool-start':
         this.calls[event.index] = { callId: event.callId, name: event.name, json: [] }
@@ -71,6 +81,7 @@ export class Fold {
     return {
       text: this.text.join(''),
       refusal: this.refusal.length > 0 ? this.refusal.join('') : undefined,
+      mixed: this.refusal.length > 0 && this.text.length > 0 ? this.spoken.join('') : undefined,
       toolCalls: this.calls.map((call) => ({ callId: call.callId, name: call.name, json: call.json.join('') || '{}' })),
       reason: this.reason,
       usage: this.usage,

@@ -279,7 +279,7 @@ function slice(quote: Quote, writtenTokens: number, aheadTokens = SLICE_TOKENS):
 function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: number, aheadTokens: number): number {
   const limit = maxOutputTokens ?? Number.MAX_SAFE_INTEGER
   // A provider that writes beyond its limit, or a count of ours that is too high.
-  if (writtenTokens >= limit) return writtenTokens + Math.min(aheadTokens, MARGIN_TOKENS)
+  if (writtenTokens > 0 && writtenTokens >= limit) return writtenTokens + Math.min(aheadTokens, MARGIN_TOKENS)
   return Math.min(limit, atOnce === true ? limit : writtenTokens + aheadTokens)
 }
 

@@ -27,6 +27,9 @@ import { Tally } from './tally.ts'
 import type { Trace } from './trace.ts'
 import { type Answered, accountOf, interruptedFailure, note, readJson, send, upstreamOf } from './walk.ts'
 
+/** Of a whole answer with the probabilities of its tokens. */
+const LOGPROB_VALUES_MAX = 4_000_000
+
 /** A request on its way: who asks, what, and how it can be ended from outside. */
 export interface Order {
   readonly key: Key
@@ -113,7 +116,7 @@ class Walk {
         held.settleBehind('refused', undefined, this.report)
         throw error
       }
-      this.leave(held, interrupted)
+      await this.leave(held, interrupted)
       throw interruptedFailure(interrupted)
     }
   }
@@ -168,6 +171,11 @@ class Walk {
     return { ...answered, fallbacks }
   }
 
+  /** Twenty alternatives with their bytes for each of some thousand tokens are millions of values; nothing else that is asked for is. */
+  private get valuesMax(): number | undefined {
+    return this.order.exchange.request.sampling.logprobs === true ? LOGPROB_VALUES_MAX : undefined
+  }
+
   private drop(): void {
     this.current?.call.abort()
     this.current = undefined
@@ -196,7 +204,7 @@ class Walk {
       fold.add(event)
     }
     if (isStream(call)) await readStream(call, take, () => held.written(call.tally.written))
-    else for (const event of call.upstream.provider.events(await readJson(call.call))) take(event)
+    else for (const event of call.upstream.provider.events(await readJson(call.call, this.valuesMax))) take(event)
     const { completion } = fold
     if (completion === undefined) throw new Fault('cut', 'the answer is not whole', { status: call.call.status })
     this.order.trace.markFirstByte()
@@ -233,7 +241,7 @@ class Walk {
     const { provider } = call.upstream
     const pump = new Pump(call.call, call.toolNames, provider, encoder, call.tally)
     if (isStream(call)) await pump.open()
-    else pump.openWhole(provider.events(await readJson(call.call)))
+    else pump.openWhole(provider.events(await readJson(call.call, this.valuesMax)))
     return { pump, call }
   }
 
@@ -255,11 +263,12 @@ class Walk {
     }
   }
 
-  /** The caller left, or the process ends, before there was an answer: what a provider was asked is charged all the same. */
-  private leave(held: Held, why: Interruption): void {
+  /** The caller left, or the process ends, before there was an answer: what a provider was sent is charged all the same. */
+  private async leave(held: Held, why: Interruption): Promise<void> {
     const { current } = this
     if (current !== undefined) note(this.order.trace, current.candidate, undefined)
-    held.settleBehind(why, current && this.bill(current, false), this.report)
+    const isSent = current !== undefined && (await current.call.wasSent())
+    held.settleBehind(why, isSent ? this.bill(current, false) : undefined, this.report)
   }
 
   /** Sends the request to a candidate; throws a `Fault` where it answers with an error. */

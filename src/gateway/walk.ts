@@ -8,6 +8,7 @@ import type { JsonValue } from '../core/json.ts'
 import type { Account } from '../ledger/ledger.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
+import { shapeProblem, VALUES_MAX } from '../wire/json-shape.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import type { Interruption } from './in-flight.ts'
 import type { Trace } from './trace.ts'
@@ -47,12 +48,16 @@ export async function send(call: UpstreamCall, provider: Provider): Promise<void
   throw provider.fault(call.status, call.headers, text)
 }
 
-export async function readJson(call: UpstreamCall): Promise<JsonValue> {
-  return parseJson(await call.text(), call.status)
+/** `valuesMax`: see `parseJson`. */
+export async function readJson(call: UpstreamCall, valuesMax?: number): Promise<JsonValue> {
+  return parseJson(await call.text(), call.status, valuesMax)
 }
 
-/** Throws a `Fault` for what is not JSON. `status` is the provider's. */
-export function parseJson(text: string, status: number): JsonValue {
+/** Throws a `Fault` for what is not JSON, is too deep, or holds more values than that. `status` is the provider's. */
+export function parseJson(text: string, status: number, valuesMax: number = VALUES_MAX): JsonValue {
+  if (shapeProblem(text, valuesMax) !== undefined) {
+    throw new Fault('broken', 'the answer is nested too deep, or holds too many values', { status })
+  }
   try {
     const body: JsonValue = JSON.parse(text)
     return body

@@ -19,8 +19,10 @@ import { KeyTable } from './key-table.ts'
 const FIRST_POLL_MS = 20
 /** Without a reading for so long the keys are out of date: a revoked one may still be accepted. */
 const STALE_MS = 2000
-/** A process that stood still for longer than this cannot blame the store. */
-const TRY_MS_MAX = 300
+/** A look that failed counts for no more than this: our own process may have stood still meanwhile. */
+const TRY_MS_MAX = 1000
+/** Between two looks, however long one took. */
+const PAUSE_MS_MIN = 20
 /** While all keys are read, changes are looked at this often. */
 const CATCH_UP_MS = 200
 const PAGE_TRIES = 3
@@ -29,6 +31,7 @@ const PAGE_PAUSE_MS = 100
 const READINGS_MAX = 3
 /** Records given back or dropped in one call. */
 const WRITTEN_A_CALL = 100
+const CAUGHT_UP_AFTER = 1000
 const PRUNE_MS = 3_600_000
 
 export interface FollowerOptions {
@@ -54,6 +57,10 @@ export class KeyFollower implements FollowedKeys {
   /** For how long no reading has succeeded. */
   private missedMs = 0
   private trouble = ''
+  private caughtUpMs = 0
+  /** False if changes were missed while all keys were read. */
+  private isWhole = true
+  private written = 0
   private prunedMs = Number.NEGATIVE_INFINITY
   private pauseMs = FIRST_POLL_MS
   private readonly firstRead = Promise.withResolvers<void>()
@@ -96,15 +103,18 @@ export class KeyFollower implements FollowedKeys {
       return undefined
     } catch (error) {
       // The keys that were read last stand, and the next look is soon.
-      this.missedMs += Math.min(performance.now() - begun, TRY_MS_MAX) + this.pauseMs
+      this.missedMs += Math.max(Math.min(performance.now() - begun, TRY_MS_MAX), this.pauseMs)
       this.trouble = error instanceof Error ? error.message : String(error)
       return error
     }
   }
 
   private async run(): Promise<void> {
+    let begun = performance.now()
     while (!this.isEnded) {
-      await this.pause(this.pauseMs)
+      // Commands that wait until every gateway has looked rely on this interval.
+      await this.pause(Math.max(PAUSE_MS_MIN, this.pauseMs - (performance.now() - begun)))
+      begun = performance.now()
       this.pauseMs = this.isRead ? KEY_POLL_MS : Math.min(this.pauseMs * 2, KEY_POLL_MS)
       if (!this.isEnded) await this.update()
     }
@@ -128,6 +138,7 @@ export class KeyFollower implements FollowedKeys {
       if (added === undefined) return false
       await this.take(added)
       this.missedMs = 0
+      this.caughtUpMs = performance.now()
       if (entries.length < CHANGES_A_PAGE) return true
     }
   }
@@ -160,35 +171,33 @@ export class KeyFollower implements FollowedKeys {
   private async readOnce(isLast: boolean): Promise<boolean> {
     this.seen = await this.backend.head()
     this.table.beginReading()
-    let isWhole = true
-    const catchUp = async () => {
-      if (await this.catchUp()) return
-      isWhole = false
-      this.seen = await this.backend.head()
-    }
+    this.isWhole = true
     let foreign = 0
-    let lookedMs = performance.now()
     let cursor: string | undefined
     do {
       const page = await this.page(cursor)
       foreign += await this.takePage(page.texts)
       cursor = page.next
-      if (performance.now() - lookedMs >= CATCH_UP_MS) {
-        await catchUp()
-        lookedMs = performance.now()
-      }
-      // Pages may come at once, and requests wait meanwhile.
-      await turn()
+      await this.keepUp()
     } while (cursor !== undefined && !this.isEnded)
     if (this.isEnded) return true
     // A cursor that another server was given is good for nothing: what it passed over shows in the number.
     const size = await this.backend.size()
-    await catchUp()
-    if (!isWhole || (this.table.sizeRead + foreign < size && !isLast)) return false
+    await this.keepUp(0)
+    if (!this.isWhole || (this.table.sizeRead + foreign < size && !isLast)) return false
     await this.settleUnread()
+    if (!this.isWhole) return false
     this.isRead = true
     this.firstRead.resolve()
     return true
+  }
+
+  /** In the midst of long work: takes over what has changed, if that was not done lately, and lets requests have their turn. */
+  private async keepUp(afterMs = CATCH_UP_MS): Promise<void> {
+    await turn()
+    if (performance.now() - this.caughtUpMs < afterMs || (await this.catchUp())) return
+    this.isWhole = false
+    this.seen = await this.backend.head()
   }
 
   private async page(cursor: string | undefined) {
@@ -258,7 +267,9 @@ export class KeyFollower implements FollowedKeys {
   private async write(replacements: readonly Replacement[]): Promise<void> {
     for (let i = 0; i < replacements.length; i += WRITTEN_A_CALL) {
       await this.backend.replace(replacements.slice(i, i + WRITTEN_A_CALL))
-      await turn()
+      this.written += WRITTEN_A_CALL
+      // Other machines write as much: the log must hold it until all have read it.
+      await this.keepUp(this.written % CAUGHT_UP_AFTER === 0 ? 0 : CATCH_UP_MS)
     }
   }
 

@@ -216,20 +216,20 @@ export class KeyTable {
     this.readCount = 0
   }
 
-  /** The ids that were not put since the reading began. */
-  unread(): readonly string[] {
-    return this.idsOf((slot) => this.columns.reading[slot] !== this.reading, Number.POSITIVE_INFINITY)
+  /** The ids that were not put since the reading began. Keys may be put and deleted before the next one is asked for. */
+  *unread(): Generator<string> {
+    for (let slot = 0; slot < this.slots; slot++) {
+      const { length, reading } = this.columns
+      if (length[slot] !== 0 && reading[slot] !== this.reading) yield idIn(this.bytes(slot))
+    }
   }
 
   /** Ids of keys that were over by then, so many at most. */
   endedBy(ms: number, most: number): readonly string[] {
-    return this.idsOf((slot) => (this.columns.endMs[slot] ?? Number.POSITIVE_INFINITY) <= ms, most)
-  }
-
-  private idsOf(fits: (slot: number) => boolean, most: number): readonly string[] {
+    const { length, endMs } = this.columns
     const ids: string[] = []
     for (let slot = 0; slot < this.slots && ids.length < most; slot++) {
-      if (this.columns.length[slot] !== 0 && fits(slot)) ids.push(idIn(this.bytes(slot)))
+      if (length[slot] !== 0 && (endMs[slot] ?? Number.POSITIVE_INFINITY) <= ms) ids.push(idIn(this.bytes(slot)))
     }
     return ids
   }

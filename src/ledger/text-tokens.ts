@@ -107,6 +107,8 @@ const VOWEL = Uint8Array.from({ length: 128 }, (_, code) => ('aeiouy'.includes(S
 const ALIKE_MAX = [4, 3] as const
 const WORD_MAX = 9
 const BEYOND_WORDS = 0.3
+/** A letter that is the same as the one before it: a run of one letter is few tokens, however long. */
+const SAME_LETTER = 0.18
 /** A blank of another kind than the one before it, and a line end: vendors' tokens are runs of the same. */
 const OTHER_BLANK = 0.5
 
@@ -176,7 +178,9 @@ export class TextTokens {
       const code = text.charCodeAt(at)
       let kind = KIND[code] ?? OTHER
       if (kind === LOWER) {
-        if (last === LOWER) {
+        if (code === before) {
+          tokens += SAME_LETTER
+        } else if (last === LOWER) {
           alike = VOWEL[code] === VOWEL[before] ? alike + 1 : 1
           tokens += LETTER[code] ?? 0
           if (++word > WORD_MAX || alike > (ALIKE_MAX[VOWEL[code] ?? 0] ?? 0)) tokens += BEYOND_WORDS

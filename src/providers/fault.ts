@@ -2,6 +2,7 @@
 
 import { Fault, type FaultKind } from '../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../core/json.ts'
+import { shapeProblem } from '../wire/json-shape.ts'
 import { rateLimitedMs, retryAfterMs } from './retry-after.ts'
 import { scrub } from './scrub.ts'
 
@@ -40,7 +41,7 @@ const NO_WORDS: ErrorText = { message: '', type: '', code: '', ofContent: false 
 
 /** An answer with an error status. `body` may be JSON of any known shape, HTML or nothing. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
-  const text = errorText(parsed(body))
+  const text = errorText(errorJson(body))
   const kind = status === 404 && text.ofContent ? 'rejected' : kindOf(status, text)
   const detail = {
     status,
@@ -132,7 +133,9 @@ function contextCode(message: string): string | undefined {
     : undefined
 }
 
-function parsed(body: string): JsonValue | undefined {
+/** The JSON of an error's body; undefined where it is none, or is deeper than any error. */
+export function errorJson(body: string): JsonValue | undefined {
+  if (shapeProblem(body) !== undefined) return undefined
   try {
     const value: JsonValue = JSON.parse(body)
     return value

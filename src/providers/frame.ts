@@ -2,9 +2,16 @@
 
 import { Fault } from '../core/fault.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
+import { shapeProblem } from '../wire/json-shape.ts'
+
+/** What is shorter cannot be so deep or so full that it would do harm, and nearly every frame is. */
+const SCANNED_FROM = 4096
 
 /** Throws `Fault` `broken` for everything that is not a JSON object. */
 export function parseFrame(data: string): JsonObject {
+  if (data.length >= SCANNED_FROM && shapeProblem(data) !== undefined) {
+    throw new Fault('broken', 'an event of the stream is nested too deep, or holds too many values')
+  }
   let value: unknown
   try {
     value = JSON.parse(data)

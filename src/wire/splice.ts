@@ -21,6 +21,9 @@ const VERBATIM = /^(?:[^"\\\u0000-\u001f\u0085\u2028\u2029\ud800-\udfff]|[\ud800
 /** A longer text with special characters is decoded: the pattern's backtracking must not grow with what a provider sends. */
 const VERBATIM_CHARS_MAX = 4096
 
+/** How much of a text is looked at first; each next stretch is twice as long. */
+const STRETCH_CHARS = 4096
+
 /** Stands for the text when a learnt frame is put to the proof; no frame of a provider holds it. */
 const PROBE = 'weir\u00b7probe'
 
@@ -47,16 +50,24 @@ export class Splice {
    * begins that must be cut and decoded.
    */
   run(text: string, from: number, sink: (insides: readonly string[]) => void): number {
-    if (!this.learnt || !text.startsWith(this.lead, from)) return from
-    const pieces = text.slice(from + this.lead.length).split(this.seam)
-    const last = pieces.pop() ?? ''
-    const end = last.indexOf(this.tail)
-    if (end !== -1) pieces.push(last.slice(0, end))
-    const insides = verbatimOnly(pieces)
-    if (insides.length === 0) return from
-    sink(insides)
-    const around = insides.length * (this.lead.length + this.tail.length)
-    return insides.reduce((at, inside) => at + inside.length, from + around)
+    if (!this.learnt) return from
+    let at = from
+    // A stretch at a time: where frames are alike only now and then, each of them would cost a look at all that is left.
+    for (let chars = STRETCH_CHARS; text.startsWith(this.lead, at); chars *= 2) {
+      const start = at + this.lead.length
+      const stretch = text.slice(start, start + chars)
+      const pieces = stretch.split(this.seam)
+      const last = pieces.pop() ?? ''
+      const end = last.indexOf(this.tail)
+      if (end !== -1) pieces.push(last.slice(0, end))
+      const insides = verbatimOnly(pieces)
+      if (insides.length > 0) sink(insides)
+      const around = insides.length * (this.lead.length + this.tail.length)
+      at = insides.reduce((sum, inside) => sum + inside.length, at + around)
+      const isCut = insides.length === pieces.length && start + chars < text.length
+      if (!isCut) break
+    }
+    return at
   }
 
   /** The inside of the JSON string of the frame's text, or undefined where the frame must be decoded. */

@@ -287,3 +287,37 @@ test('what is pending is not given back with the rest: it is sent', async () => 
   expect(outbox.pending(10, true)).toEqual([])
   outbox.close()
 })
+
+/** Everything that Redis has, and what puts it there again: as a replica that lagged behind when it took over. */
+async function snapshot(client: Redis): Promise<() => Promise<void>> {
+  const names = await client.keys('*')
+  const dumps = await Promise.all(names.map(async (name) => [name, await client.dumpBuffer(name)] as const))
+  return async () => {
+    const all = client.multi().flushall()
+    for (const [name, dump] of dumps) if (dump !== null) all.restore(name, 0, dump)
+    await all.exec()
+    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+  }
+}
+
+test('an older life that comes back after it was emptied and given back: what it lacks is given back, too', async () => {
+  await using server = await RedisServer.start()
+  const ledger = await ledgerOn(server)
+  const client = server.client()
+  const account = accountOf()
+  await serve(ledger, account, 300)
+  await client.flushall()
+  await serve(ledger, account, 10)
+  const setBack = await snapshot(client)
+  await serve(ledger, account, 20)
+  await client.flushall()
+  await serve(ledger, account, 40)
+  expect((await figures(client, account)).organization.total).toMatchObject({ spent: 370, held: 0 })
+  await setBack()
+  await until(() => ledger.health().ready && ledger.health().pending === 0)
+  await serve(ledger, account, 1)
+  await until(() => ledger.health().pending === 0)
+  expect((await figures(client, account)).organization.total).toMatchObject({ spent: 371, held: 0 })
+  expect(await usage(server)).toMatchObject({ requests: 5, costMicroUsd: 371 })
+  client.disconnect()
+})

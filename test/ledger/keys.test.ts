@@ -11,9 +11,10 @@ import { EmbeddedKeys } from '../../src/ledger/embedded/keys.ts'
 import type { KeyFollower } from '../../src/ledger/key-follower.ts'
 import { KEY_KEPT_MS, type KeyRecord } from '../../src/ledger/key-record.ts'
 import { CHANGES_KEPT, type KeyBackend, type KeyStore } from '../../src/ledger/key-store.ts'
-import { beginRedisKeys } from '../../src/ledger/redis/keys.ts'
+import { beginRedisKeys, openRedisKeys } from '../../src/ledger/redis/keys.ts'
 import { isMistyped, newToken } from '../../src/ledger/token.ts'
 import { keyFollower, type LedgerPlace, openKeyStore } from '../../src/process/ledger.ts'
+import { Meddler } from './meddler.ts'
 import { RedisServer } from './redis-server.ts'
 import { until } from './seen.ts'
 
@@ -271,6 +272,21 @@ describe.each(places)('the %s key store', (name, place) => {
         await gateway.sees('early', false)
         expect(isAccepted(gateway.keys, 'new')).toBe(true)
       }))
+
+    test('a command whose connection breaks before the reply comes has done its work, and says so', async () => {
+      const between = await Meddler.before(server?.socket ?? '')
+      const store = await openRedisKeys({ kind: 'single', url: between.url })
+      const one = record('broken-off')
+      between.breakAfter(/eval/i)
+      expect(await store.create(one)).toBe(true)
+      expect(await store.create(record('broken-off'))).toBe(false)
+      between.breakAfter(/eval/i)
+      expect(await store.revoke('broken-off', Date.now())).toBe('revoked')
+      between.breakAfter(/hscan/i)
+      expect((await store.list()).find(({ id }) => id === 'broken-off')).toMatchObject({ sha256: one.sha256 })
+      await store.close()
+      await between.close()
+    })
 
     test('something else among the records keeps no key from being read', () =>
       withClient(async (client) => {

@@ -10,6 +10,9 @@ export class Meddler {
   private readonly pairs = new Map<net.Socket, net.Socket>()
   private errors: string[] = []
   private isLate = false
+  private breaking: RegExp | undefined
+  /** The server has their last command; its reply ends them. */
+  private readonly broken = new Set<net.Socket>()
   private connected = 0
 
   private constructor(
@@ -52,6 +55,11 @@ export class Meddler {
     this.isLate = true
   }
 
+  /** The connection breaks when the server has executed the next command like this, before its reply gets through. */
+  breakAfter(command: RegExp): void {
+    this.breaking = command
+  }
+
   get failuresLeft(): number {
     return this.errors.length
   }
@@ -76,12 +84,20 @@ export class Meddler {
     behind.on('close', () => socket.destroy())
     socket.on('data', (data: Buffer) => {
       if (this.swallowed.has(socket)) return
+      if (this.breaking?.test(data.toString('latin1')) === true) {
+        this.breaking = undefined
+        this.broken.add(socket)
+      }
       // A test sends one command after the other: a piece of the stream is one command.
       const error = /\bevalsha\b/i.test(data.toString('latin1')) ? this.errors.shift() : undefined
       if (error === undefined) behind.write(data)
       else socket.write(`-${error}\r\n`)
     })
     behind.on('data', (data: Buffer) => {
+      if (this.broken.delete(socket)) {
+        socket.destroy()
+        return
+      }
       // The answer of a script is a list.
       if (this.isLate && data[0] === LIST) {
         this.isLate = false

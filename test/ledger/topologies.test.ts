@@ -6,9 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { Failure } from '../../src/core/error.ts'
+import { KeyFollower } from '../../src/ledger/key-follower.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/book.ts'
 import type { RedisPlace } from '../../src/ledger/redis/connect.ts'
+import { beginRedisKeys, openRedisKeys } from '../../src/ledger/redis/keys.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
 import { lastingPort } from '../support/ports.ts'
@@ -104,6 +106,23 @@ test('a cluster of three masters', async () => {
     expect(await client.dbsize()).toBeGreaterThan(0)
     client.disconnect()
   }
+}, 30_000)
+
+test('API keys in a cluster: created, followed and revoked', async () => {
+  const nodes = await cluster()
+  const place = placeOf(nodes)
+  const store = await openRedisKeys(place)
+  const follower = new KeyFollower(beginRedisKeys(place), { prunes: true, pruneFailed: () => {} })
+  const record = (id: string) => ({ id, organization: 'acme', sha256: 'ab'.repeat(32), shown: 'gwk_x', createdMs: 1 })
+  expect(await store.create(record('early'))).toBe(true)
+  await follower.start()
+  expect(follower.table.get('early')).toMatchObject(record('early'))
+  expect(await store.create(record('late'))).toBe(true)
+  await until(() => follower.table.get('late') !== undefined)
+  expect(await store.revoke('early', Date.now())).toBe('revoked')
+  await until(() => follower.table.get('early')?.revokedMs !== undefined)
+  await Promise.all([store.close(), follower.stop()])
+  for (const { client } of nodes) client.disconnect()
 }, 30_000)
 
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {

@@ -1,6 +1,6 @@
 /** A whole answer → the body of Messages (inference-api.md 2.2, wire.md A4.2). */
 
-import type { Completion, ToolCall } from '../../core/completion.ts'
+import { type Completion, spokenText, type ToolCall } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
@@ -11,7 +11,7 @@ import { messagesUsage } from './usage.ts'
 /** Text, then calls. Throws a `Fault` where a call's arguments are no JSON object: such an answer cannot be said in this dialect. */
 export function messagesAnswer(completion: Completion, served: Served): JsonObject {
   const calls = completion.toolCalls.flatMap((call) => toolUse(call, completion.reason))
-  const text = completion.text + (completion.refusal ?? '')
+  const text = spokenText(completion)
   const content = text === '' && calls.length > 0 ? calls : [{ type: 'text', text }, ...calls]
   return {
     id: mintId('msg'),

@@ -1,6 +1,6 @@
 /** A whole answer → the body of Responses (wire.md A3.2). */
 
-import type { Completion } from '../../core/completion.ts'
+import { type Completion, spokenText } from '../../core/completion.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { mintId } from '../ids.ts'
 import { callItem, messageItem } from './items.ts'
@@ -11,7 +11,7 @@ import type { Toolbox } from './tools.ts'
  * is text: parts of other types are not in the specification. The reason that the model stopped for has no place in a Responses body.
  */
 export function outputItems(completion: Completion, toolbox: Toolbox): JsonObject[] {
-  const text = completion.text + (completion.refusal ?? '')
+  const text = spokenText(completion)
   const calls = completion.toolCalls.map((call) => callItem(mintId('fc'), call, toolbox.ownName(call.name)))
   return text === '' && calls.length > 0 ? calls : [messageItem(mintId('msg'), text), ...calls]
 }

@@ -1,5 +1,6 @@
 /** The Responses dialect, and the compaction endpoint that comes with it. */
 
+import { spokenText } from '../../core/completion.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Caller, Dialect, Exchange } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
@@ -55,7 +56,7 @@ function exchangeOf(
     return {
       request,
       answer: (completion, served) => {
-        const item = seal(completion.text + (completion.refusal ?? ''))
+        const item = seal(spokenText(completion))
         return new Resource(served, echo, object).completed([item], completion.usage)
       },
       encoder: (served) => new CompactionEncoder(new Resource(served, echo), seal),

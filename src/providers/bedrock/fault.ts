@@ -2,7 +2,7 @@
 
 import { Fault, type FaultKind } from '../../core/fault.ts'
 import { isObject, type JsonValue, stringOf } from '../../core/json.ts'
-import { errorText, faultOf } from '../fault.ts'
+import { errorJson, errorText, faultOf } from '../fault.ts'
 import { scrub } from '../scrub.ts'
 
 /** An answer with an error status. The type wins over the status: an expired token is a 400 here and a 403 there. */
@@ -78,12 +78,6 @@ function words(body: string): {
   readonly message: string
   readonly json: { readonly [key: string]: JsonValue | undefined }
 } {
-  let value: JsonValue
-  try {
-    value = JSON.parse(body)
-  } catch {
-    // HTML of a proxy, or nothing: the status and the type say all there is.
-    return { message: '', json: {} }
-  }
+  const value = errorJson(body)
   return { message: errorText(value).message, json: isObject(value) ? value : {} }
 }

@@ -5,7 +5,7 @@ import { Fault } from '../../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { tokenCount, type Usage } from '../../core/usage.ts'
 import { parseFrame } from '../frame.ts'
-import { CallerIds, mintCallId } from '../ids.ts'
+import { CallerIds } from '../ids.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { inputJson } from '../tool-calls.ts'
 import { geminiError } from './fault.ts'
@@ -70,7 +70,7 @@ export class GeminiDecoder implements StreamDecoder {
     const name = stringOf(call['name']) ?? ''
     if (name === '') throw new Fault('broken', 'a tool call has no name')
     const signed = typeof signature === 'string' && signature !== ''
-    const callId = signed ? mintCallId() : this.ids.of(stringOf(call['id']) ?? '')
+    const callId = this.ids.of(signed ? '' : (stringOf(call['id']) ?? ''))
     if (signed) this.signatures.keep(callId, signature)
     const index = this.calls++
     events.push({ type: 'tool-start', index, callId, name })
@@ -90,7 +90,7 @@ export function geminiEvents(body: JsonValue, signatures: Signatures): readonly 
   const events: StreamEvent[] = []
   for (const chunk of chunks) {
     if (!isObject(chunk)) throw new Fault('broken', 'the answer is not a JSON object')
-    events.push(...decoder.chunk(chunk))
+    for (const event of decoder.chunk(chunk)) events.push(event)
   }
   try {
     events.push(...decoder.close())

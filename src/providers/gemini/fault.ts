@@ -1,8 +1,8 @@
 /** Gemini's errors, where they differ from what their status says: a bad key is a 400, and how long to wait stands in the body. */
 
 import { Fault } from '../../core/fault.ts'
-import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
-import { faultOf, faultOfError } from '../fault.ts'
+import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import { errorJson, faultOf, faultOfError } from '../fault.ts'
 
 export function geminiFault(status: number, headers: Headers, body: string): Fault {
   return refined(faultOf(status, headers, body), errorIn(body))
@@ -47,13 +47,7 @@ function details(error: JsonObject): readonly JsonObject[] {
 
 /** The error object of a body; without `alt=sse` it stands in an array. */
 function errorIn(body: string): JsonObject {
-  let value: JsonValue
-  try {
-    value = JSON.parse(body)
-  } catch {
-    // HTML of a proxy, or nothing: the status says all there is.
-    return {}
-  }
+  const value = errorJson(body)
   const outer = isArray(value) ? value[0] : value
   return isObject(outer) && isObject(outer['error']) ? outer['error'] : {}
 }

@@ -1,8 +1,10 @@
 /** The tool calls of one answer, gathered from the deltas of servers that agree on little but their names (wire.md E1). */
 
+import { CALLS_MAX } from '../../core/completion.ts'
 import type { StreamEvent } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'
 import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import { JsonShape } from '../../wire/json-shape.ts'
 import { CallerIds } from '../ids.ts'
 
 /** What some models write for no arguments. */
@@ -21,12 +23,13 @@ interface Call {
   pending: string
   open: boolean
   /** All arguments so far: whether they are whole tells a call's end from another call's beginning. */
-  written: string
+  readonly written: Written
 }
 
 /** Calls are numbered in order of appearance, whatever the server's own numbers. The first id and the first name that are not empty hold. */
 export class Calls {
   private readonly calls: Call[] = []
+  private readonly byId = new Map<string, Call>()
   private readonly byIndex = new Map<number, Call>()
   private readonly ids = new CallerIds()
 
@@ -42,13 +45,14 @@ export class Calls {
     const written = called['arguments']
     const json = isObject(written) ? JSON.stringify(written) : (stringOf(written) ?? '')
     const known = this.callOf(delta['index'], id, name)
-    const isOver = name !== '' && isBehindWhole(known, json)
+    // Arguments behind whole ones are another call's, whatever its number: some servers give all calls the same, and the same id.
+    const isOver = name !== '' && json.trim() !== '' && known.written.isWhole
     const isSame = id !== '' && known.id === id && known.name === name
     const isUnnamed = id === '' && typeof delta['index'] === 'number' && known.name === name
     // Some servers sum a call up at the end. Anything else behind its arguments makes it one that is none, which is refused at the finish.
-    if (isOver && (isSame || isUnnamed) && isEqual(known.written, json)) return
+    if (isOver && (isSame || isUnnamed) && known.written.equals(json)) return
     const call = isOver && !isSame ? this.another(delta['index']) : known
-    if (call.id === '') call.id = id
+    if (call.id === '') this.name(call, id)
     if (call.name === '') call.name = name
     call.pending += json
     if (call.name === '' && call.pending.length > NAMELESS_CHARS_MAX) throw nameless()
@@ -62,7 +66,7 @@ export class Calls {
     for (const call of this.calls) {
       if (call.name === '') throw nameless()
       if (!call.open) this.open(call, events)
-      if (call.written === '' && saysNothing(call.pending)) call.pending = '{}'
+      if (call.written.isEmpty && saysNothing(call.pending)) call.pending = '{}'
       this.write(call, events)
     }
   }
@@ -74,14 +78,14 @@ export class Calls {
 
   /** What may still become `null`, or stay blank, is kept until it is known to be the beginning of something. */
   private flush(call: Call, events: StreamEvent[]): void {
-    const isShort = call.written === '' && call.pending.length <= NOTHING_CHARS_MAX
+    const isShort = call.written.isEmpty && call.pending.length <= NOTHING_CHARS_MAX
     if (isShort && NOTHING.startsWith(call.pending.trim())) return
     this.write(call, events)
   }
 
   private write(call: Call, events: StreamEvent[]): void {
     if (call.pending === '') return
-    call.written += call.pending
+    call.written.add(call.pending)
     events.push({ type: 'tool-delta', index: call.index, json: call.pending })
     call.pending = ''
   }
@@ -99,15 +103,19 @@ export class Calls {
     }
     const last = this.calls.at(-1)
     if (last === undefined) return this.begin()
-    if (id !== '')
-      return this.calls.find((call) => call.id === id) ?? (last.id === '' && name === '' ? last : this.begin())
-    if (name !== '' && (name !== last.name || isWhole(last.written))) return last.name === '' ? last : this.begin()
+    if (id !== '') return this.byId.get(id) ?? (last.id === '' && name === '' ? last : this.begin())
+    if (name !== '' && (name !== last.name || last.written.isWhole)) return last.name === '' ? last : this.begin()
     return last
   }
 
   /** A header that is sent again with a fresh id while the arguments are still under way belongs to the same call. */
   private isRepeat(call: Call, name: string): boolean {
-    return call.name === name && call.written !== '' && !isWhole(call.written)
+    return call.name === name && !call.written.isEmpty && !call.written.isWhole
+  }
+
+  private name(call: Call, id: string): void {
+    call.id = id
+    if (!this.byId.has(id)) this.byId.set(id, call)
   }
 
   private another(index: unknown): Call {
@@ -117,15 +125,12 @@ export class Calls {
   }
 
   private begin(): Call {
-    const call: Call = { index: this.calls.length, id: '', name: '', pending: '', open: false, written: '' }
+    if (this.calls.length === CALLS_MAX) throw new Fault('broken', `the answer holds more than ${CALLS_MAX} tool calls`)
+    const { length: index } = this.calls
+    const call: Call = { index, id: '', name: '', pending: '', open: false, written: new Written() }
     this.calls.push(call)
     return call
   }
-}
-
-/** Arguments behind whole ones are another call's, whatever its number: some servers give all calls the same, and the same id. */
-function isBehindWhole(call: Call, json: string): boolean {
-  return json.trim() !== '' && call.written.trimEnd().endsWith('}') && isWhole(call.written)
 }
 
 function nameless(): Fault {
@@ -136,15 +141,50 @@ function saysNothing(json: string): boolean {
   return json.trim() === '' || json.trim() === NOTHING
 }
 
-function isEqual(one: string, other: string): boolean {
-  return isWhole(other) && Bun.deepEquals(JSON.parse(one), JSON.parse(other))
+/** Arguments as they come. They are parsed once, when their last bracket closes: with every piece it would be all of them each time. */
+class Written {
+  private json = ''
+  private readonly shape = new JsonShape()
+  /** Something but blanks has come. */
+  private begun = false
+  /** Once the text was closed: its value, or undefined where it is no object. */
+  private closed: { value: JsonObject | undefined } | undefined
+
+  get isEmpty(): boolean {
+    return this.json === ''
+  }
+
+  /** True for a whole JSON object with nothing but blanks around it. */
+  get isWhole(): boolean {
+    return this.closed?.value !== undefined
+  }
+
+  add(piece: string): void {
+    this.json += piece
+    if (this.closed !== undefined) {
+      if (piece.trim() !== '') this.closed.value = undefined
+      return
+    }
+    this.begun ||= piece.trim() !== ''
+    this.shape.add(piece)
+    // What is too deep or too full is refused before it matters where it ends.
+    if (this.shape.isClosed && this.shape.problem === undefined && this.begun) {
+      this.closed = { value: objectOf(this.json) }
+    }
+  }
+
+  equals(json: string): boolean {
+    const value = this.closed?.value
+    return value !== undefined && Bun.deepEquals(value, objectOf(json))
+  }
 }
 
-function isWhole(json: string): boolean {
+function objectOf(json: string): JsonObject | undefined {
   try {
-    return isObject(JSON.parse(json))
+    const value: unknown = JSON.parse(json)
+    return isObject(value) ? value : undefined
   } catch {
     // Not yet: half of a call's arguments is not JSON.
-    return false
+    return undefined
   }
 }

@@ -5,6 +5,7 @@ import { Fault } from '../../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { tokenCount, type Usage } from '../../core/usage.ts'
 import { faultOfError } from '../fault.ts'
+import { parseFrame } from '../frame.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { Calls } from './calls.ts'
 
@@ -22,7 +23,7 @@ export class OpenaiDecoder implements StreamDecoder {
   decode(event: string, data: string): readonly StreamEvent[] {
     if (this.ended) return []
     if (data.length < DONE_CHARS_MAX && data.trim() === '[DONE]') return this.done()
-    const chunk = parse(data)
+    const chunk = parseFrame(data)
     refuseError(event, chunk)
     const events: StreamEvent[] = []
     this.start(events)
@@ -47,7 +48,7 @@ export class OpenaiDecoder implements StreamDecoder {
     this.start(events)
     this.usage(body, events)
     this.choice({ ...choice, delta: numberCalls(message), finish_reason: choice['finish_reason'] ?? 'stop' }, events)
-    events.push(...this.end())
+    for (const event of this.end()) events.push(event)
     return events
   }
 
@@ -182,17 +183,6 @@ function numberCalls(message: JsonObject): JsonObject {
   const calls = message['tool_calls']
   if (!isArray(calls)) return message
   return { ...message, tool_calls: calls.map((call, index) => (isObject(call) ? { ...call, index } : call)) }
-}
-
-function parse(data: string): JsonObject {
-  let chunk: unknown
-  try {
-    chunk = JSON.parse(data)
-  } catch (cause) {
-    throw new Fault('broken', 'an event of the stream is not JSON', { cause })
-  }
-  if (!isObject(chunk)) throw new Fault('broken', 'an event of the stream is not a JSON object')
-  return chunk
 }
 
 /** All the ways in which an answer under status 200 says that it is none. */

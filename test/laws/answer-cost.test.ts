@@ -1,0 +1,312 @@
+/**
+ * No answer holds other requests up, whatever a provider sends: deep or many values, many calls, many blocks. It is read in a time in
+ * proportion to its size, and ends as an answer or as a fault of the provider's, never as an error of ours.
+ */
+
+import { describe, setDefaultTimeout, test } from 'bun:test'
+import { Fold } from '../../src/core/completion.ts'
+import type { StreamEvent } from '../../src/core/event.ts'
+import { Fault } from '../../src/core/fault.ts'
+import { chatAnswer } from '../../src/dialects/chat/answer.ts'
+import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
+import type { StreamEncoder } from '../../src/dialects/dialect.ts'
+import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
+import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
+import { CallCheck } from '../../src/gateway/call-check.ts'
+import { Feed } from '../../src/gateway/feed.ts'
+import { Tally } from '../../src/gateway/tally.ts'
+import { parseJson } from '../../src/gateway/walk.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import type { Provider } from '../../src/providers/provider.ts'
+import { threadMs } from '../support/request-path.ts'
+
+setDefaultTimeout(60_000)
+
+const LARGE = 4 * 1024 * 1024
+const MS_MAX = 500
+const GROWTH_MAX = 7
+const NOISE_MS = 25
+const TRIES = 4
+const SLICE = 64 * 1024
+const served = { model: 'm', createdAt: 1 }
+
+type Make = (bytes: number) => string
+
+interface Hostile {
+  readonly name: string
+  readonly provider: Provider
+  readonly whole?: Make
+  readonly stream?: Make
+}
+
+const times = (unit: string, bytes: number) => unit.repeat(Math.ceil(bytes / unit.length))
+const each = (bytes: number, unit: (index: number) => string, between = '') =>
+  Array.from({ length: Math.ceil(bytes / (unit(99_999).length + between.length)) }, (_, index) => unit(index)).join(
+    between,
+  )
+/** Values of about that many characters. */
+const VALUES: Readonly<Record<string, Make>> = {
+  'lists within lists': (bytes) => `{"a":${'['.repeat(bytes / 2)}${']'.repeat(bytes / 2)}}`,
+  'objects within objects': (bytes) => `${'{"a":'.repeat(bytes / 6)}1${'}'.repeat(bytes / 6)}`,
+  'many values': (bytes) => `{"a":[${times('1,', bytes)}1]}`,
+  'many objects': (bytes) => `{"a":[${times('{"a":{}},', bytes)}1]}`,
+  'one long text': (bytes) => `{"a":"${times('word ', bytes)}"}`,
+  'one text of escapes': (bytes) => `{"a":"${times('\\"', bytes)}"}`,
+}
+const frame = (value: string) => `data: ${value}\n\n`
+const delta = (value: string) => frame(`{"choices":[{"index":0,"delta":${value}}]}`)
+const chatCall = (index: number | undefined, id: string, name: string, json: string) =>
+  `{${index === undefined ? '' : `"index":${index},`}"id":"${id}","function":{"name":"${name}","arguments":${JSON.stringify(json)}}}`
+const chatEnd = `${frame('{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}')}data: [DONE]\n\n`
+const anthropicFrame = (type: string, more: string) => `event: ${type}\ndata: {"type":"${type}",${more}}\n\n`
+const anthropicStart = anthropicFrame('message_start', '"message":{}')
+const anthropicEnd =
+  anthropicFrame('message_delta', '"delta":{"stop_reason":"tool_use"}') + anthropicFrame('message_stop', '"a":1')
+const candidate = (parts: string, finish = '') => `{"candidates":[{"content":{"parts":[${parts}]}${finish}}]}`
+/** A value in frames that are no longer than a frame may be. */
+const inPieces = (json: string, piece: (text: string) => string) =>
+  Array.from({ length: Math.ceil(json.length / 10_000) }, (_, at) =>
+    piece(json.slice(at * 10_000, (at + 1) * 10_000)),
+  ).join('')
+
+const hostile: Hostile[] = []
+for (const [name, value] of Object.entries(VALUES)) {
+  hostile.push(
+    {
+      name: `openai: arguments of ${name}`,
+      provider: openai,
+      whole: (bytes) => `{"choices":[{"message":{"tool_calls":[${chatCall(undefined, 'a', 'f', value(bytes))}]}}]}`,
+      stream: (bytes) =>
+        delta(`{"tool_calls":[${chatCall(0, 'a', 'f', '')}]}`) +
+        inPieces(value(bytes), (text) =>
+          delta(`{"tool_calls":[{"index":0,"function":{"arguments":${JSON.stringify(text)}}}]}`),
+        ) +
+        chatEnd,
+    },
+    {
+      name: `openai: arguments as an object of ${name}`,
+      provider: openai,
+      whole: (bytes) =>
+        `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":${value(bytes)}}}]}}]}`,
+      stream: (bytes) =>
+        delta(
+          `{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":${value(Math.min(bytes, 900_000))}}}]}`,
+        ) + chatEnd,
+    },
+    {
+      name: `openai: an error of ${name}`,
+      provider: openai,
+      whole: (bytes) => `{"error":{"detail":${value(bytes)}}}`,
+      stream: (bytes) => frame(`{"error":{"detail":${value(Math.min(bytes, 900_000))}}}`),
+    },
+    {
+      name: `anthropic: input of ${name}`,
+      provider: anthropic,
+      whole: (bytes) =>
+        `{"content":[{"type":"tool_use","id":"a","name":"f","input":${value(bytes)}}],"stop_reason":"tool_use"}`,
+      stream: (bytes) =>
+        anthropicStart +
+        anthropicFrame('content_block_start', '"index":0,"content_block":{"type":"tool_use","id":"a","name":"f"}') +
+        inPieces(value(bytes), (text) =>
+          anthropicFrame(
+            'content_block_delta',
+            `"index":0,"delta":{"type":"input_json_delta","partial_json":${JSON.stringify(text)}}`,
+          ),
+        ) +
+        anthropicEnd,
+    },
+    {
+      name: `anthropic: input of ${name} in the start of a block`,
+      provider: anthropic,
+      stream: (bytes) =>
+        anthropicStart +
+        anthropicFrame(
+          'content_block_start',
+          `"index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":${value(Math.min(bytes, 900_000))}}`,
+        ) +
+        anthropicEnd,
+    },
+    {
+      name: `gemini: arguments of ${name}`,
+      provider: gemini,
+      whole: (bytes) => candidate(`{"functionCall":{"name":"f","args":${value(bytes)}}}`, ',"finishReason":"STOP"'),
+      stream: (bytes) =>
+        frame(
+          candidate(
+            `{"functionCall":{"name":"f","args":${value(Math.min(bytes, 900_000))}}}`,
+            ',"finishReason":"STOP"',
+          ),
+        ),
+    },
+  )
+}
+hostile.push(
+  {
+    name: 'openai: many calls',
+    provider: openai,
+    whole: (bytes) =>
+      `{"choices":[{"message":{"tool_calls":[${each(bytes, (i) => chatCall(undefined, `a${i}`, 'f', '{}'), ',')}]}}]}`,
+    stream: (bytes) => each(bytes, (i) => delta(`{"tool_calls":[${chatCall(i, `a${i}`, 'f', '{}')}]}`)) + chatEnd,
+  },
+  {
+    name: 'openai: calls that are told apart by their ids alone',
+    provider: openai,
+    stream: (bytes) =>
+      each(bytes, (i) => delta(`{"tool_calls":[${chatCall(undefined, `a${i % 4000}`, 'f', '{}')}]}`)) + chatEnd,
+  },
+  {
+    name: 'openai: a name with each piece of the arguments',
+    provider: openai,
+    stream: (bytes) =>
+      delta(`{"tool_calls":[${chatCall(0, 'a', 'f', '{"a":[')}]}`) +
+      each(bytes, () => delta(`{"tool_calls":[${chatCall(0, 'a', 'f', '{},{}')}]}`)) +
+      chatEnd,
+  },
+  {
+    name: 'openai: a call that is summed up again and again',
+    provider: openai,
+    stream: (bytes) =>
+      inPieces(`{"a":"${'x'.repeat(bytes / 2)}"}`, (text) => delta(`{"tool_calls":[${chatCall(0, 'a', 'f', text)}]}`)) +
+      each(bytes / 2, () => delta(`{"tool_calls":[${chatCall(0, 'a', 'f', '{}')}]}`)) +
+      chatEnd,
+  },
+  {
+    name: 'openai: blanks as arguments',
+    provider: openai,
+    stream: (bytes) => each(bytes, () => delta(`{"tool_calls":[${chatCall(0, 'a', 'f', '  ')}]}`)) + chatEnd,
+  },
+  {
+    name: 'openai: fresh ids for one call',
+    provider: openai,
+    stream: (bytes) =>
+      delta(`{"tool_calls":[${chatCall(0, 'a', 'f', '{"a":"')}]}`) +
+      each(bytes, (i) => delta(`{"tool_calls":[${chatCall(0, `b${i}`, 'f', 'xxxxxx}')}]}`)) +
+      chatEnd,
+  },
+  {
+    name: 'openai: texts that can and texts that cannot be copied in turn',
+    provider: openai,
+    stream: (bytes) =>
+      each(bytes, (i) => delta(`{"content":"${i % 2 ? 'word' : '\\u00e9'}"}`)) + chatEnd.replace('tool_calls', 'stop'),
+  },
+  {
+    name: 'openai: texts of escapes',
+    provider: openai,
+    stream: (bytes) => each(bytes, () => delta('{"content":"\\u4e16\\u754c"}')) + chatEnd.replace('tool_calls', 'stop'),
+  },
+  {
+    name: 'anthropic: many blocks',
+    provider: anthropic,
+    whole: (bytes) => `{"content":[${each(bytes, () => '{"type":"text","text":"a"}', ',')}],"stop_reason":"end_turn"}`,
+    stream: (bytes) =>
+      anthropicStart +
+      each(bytes, (i) =>
+        anthropicFrame(
+          'content_block_start',
+          `"index":${i},"content_block":{"type":"tool_use","id":"a${i}","name":"f"}`,
+        ),
+      ) +
+      anthropicEnd,
+  },
+  {
+    name: 'anthropic: many calls',
+    provider: anthropic,
+    whole: (bytes) =>
+      `{"content":[${each(bytes, () => '{"type":"tool_use","id":"a","name":"f","input":{}}', ',')}],"stop_reason":"tool_use"}`,
+  },
+  {
+    name: 'gemini: many parts',
+    provider: gemini,
+    whole: (bytes) =>
+      candidate(
+        each(bytes, () => '{"text":"a"}', ','),
+        ',"finishReason":"STOP"',
+      ),
+    stream: (bytes) =>
+      each(bytes, () => frame(candidate('{"text":"a"},{"functionCall":{"name":"f"}}'))) +
+      frame(candidate('', ',"finishReason":"STOP"')),
+  },
+  {
+    name: 'gemini: many signed calls',
+    provider: gemini,
+    whole: (bytes) =>
+      candidate(
+        each(bytes, () => '{"functionCall":{"name":"f"},"thoughtSignature":"a"}', ','),
+        ',"finishReason":"STOP"',
+      ),
+  },
+  { name: 'empty lines', provider: openai, stream: (bytes) => '\n'.repeat(bytes) },
+  { name: 'empty data', provider: openai, stream: (bytes) => times('data:\n', bytes) },
+  { name: 'comments', provider: openai, stream: (bytes) => times(':\r', bytes) },
+)
+
+describe('what an answer takes', () => {
+  for (const { name, provider, whole, stream } of hostile) {
+    if (whole !== undefined) test(`${name}, whole`, () => law((bytes) => readWhole(provider, whole(bytes))))
+    if (stream === undefined) continue
+    for (const dialect of ['chat', 'messages'] as const)
+      test(`${name}, streamed to ${dialect}`, () => law((bytes) => readStream(provider, stream(bytes), dialect)))
+  }
+})
+
+function law(prepare: (bytes: number) => () => void): void {
+  const small = best(prepare(LARGE / 4), NOISE_MS)
+  const allowed = Math.min(MS_MAX, GROWTH_MAX * Math.max(small, NOISE_MS))
+  const large = best(prepare(LARGE), allowed)
+  if (large > allowed) throw new Error(`${Math.round(large)} ms after ${Math.round(small)} ms for a quarter of it`)
+}
+
+/** The least of several, unless one is little enough. */
+function best(read: () => void, enough: number): number {
+  let least = Number.POSITIVE_INFINITY
+  for (let tries = 0; tries < TRIES && least > enough; tries++) {
+    const from = threadMs()
+    try {
+      read()
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+    }
+    least = Math.min(least, threadMs() - from)
+  }
+  return least
+}
+
+function readWhole(provider: Provider, text: string): () => void {
+  return () => {
+    const [fold, check, tally] = [new Fold(), new CallCheck(), new Tally(1)]
+    for (const event of provider.events(parseJson(text, 200))) {
+      check.see(event)
+      tally.add(event)
+      fold.add(event)
+    }
+    const { completion } = fold
+    if (completion === undefined) throw new Error('the events have no end')
+    JSON.stringify(chatAnswer(completion, served))
+    JSON.stringify(messagesAnswer(completion, served))
+  }
+}
+
+function readStream(provider: Provider, text: string, dialect: 'chat' | 'messages'): () => void {
+  const bytes = Buffer.from(text)
+  return () => {
+    const encoder: StreamEncoder = dialect === 'chat' ? new ChatEncoder(served, true) : new MessagesEncoder(served)
+    const [check, tally] = [new CallCheck(), new Tally(1)]
+    let written = 0
+    const feed = new Feed(provider, {
+      event(event: StreamEvent) {
+        check.see(event)
+        tally.add(event)
+        written += encoder.encode(event).length
+      },
+      texts(insides) {
+        tally.addInsides(insides)
+        written += encoder.encodeTexts(insides).length
+      },
+    })
+    for (let at = 0; at < bytes.length && !feed.ended; at += SLICE) feed.push(bytes.subarray(at, at + SLICE))
+    if (!feed.ended) feed.close()
+    if (written < 0) throw new Error('nothing was written')
+  }
+}
