@@ -164,7 +164,7 @@ export class SimulatedLog implements SettlementLog {
       const isKnown = state === 'pending' || again.has(id) || (state === 'taken' && takenMs >= found.sinceMs)
       return isKnown ? [{ id, isPending: state === 'pending', usage: usageRowOf(entry) }] : []
     })
-    const { resend, absorb, rows } = reconcile(this.places(), logged, { ...found, areEndedCounted: true })
+    const { resend, absorb, rows } = reconcile(this.places(), logged, found)
     for (const id of resend) this.reopen(id)
     for (const id of absorb) this.absorb(id)
     disk.life = life
