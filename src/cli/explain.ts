@@ -121,7 +121,11 @@ async function figuresOf(config: Config, key: Key): Promise<FiguresOf | undefine
     keyLimits: key.limits,
   }
   try {
-    return await withLedger(openStandings, config, (standings) => standings.read(account))
+    return await withLedger(openStandings, config, async (standings) => {
+      const warning = await standings.warning()
+      if (warning !== undefined) complain(warning)
+      return await standings.read(account)
+    })
   } catch (error) {
     if (!(error instanceof LedgerProblem)) throw error
     complain(error.message)

@@ -42,8 +42,11 @@ export function build(file: File, { cores, env }: { readonly cores: number; read
     ledger: ledgerOf(file.ledger),
     ledgerUnreachable: file.ledger_unreachable ?? 'refuse',
     audit: { keepDays: file.audit?.keep_days ?? 90 },
-    responses: { rememberItemsSeconds: file.responses?.remember_items_seconds ?? 3600 },
-    compatibility: { toolResultImages: file.compatibility?.tool_result_images ?? 'refuse' },
+    responses: responsesOf(file.responses),
+    compatibility: {
+      toolResultImages: file.compatibility?.tool_result_images ?? 'refuse',
+      imageUrls: file.compatibility?.image_urls ?? 'public',
+    },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
     providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, env)),
     models: file.models.map(modelOf),
@@ -54,6 +57,13 @@ export function build(file: File, { cores, env }: { readonly cores: number; read
     },
     organizations: file.organizations.map(organizationOf),
   }
+}
+
+function responsesOf(responses: File['responses']): Config['responses'] {
+  const rememberItemsSeconds = responses?.remember_items_seconds ?? 3600
+  if (responses?.redis === undefined) return { rememberItemsSeconds }
+  const { redis, tls } = responses
+  return { rememberItemsSeconds, redis: { ...addressesOf(redis), ...(tls === undefined ? {} : { tls }) } }
 }
 
 function ledgerOf(ledger: File['ledger']): LedgerConfig {

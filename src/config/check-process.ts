@@ -33,32 +33,39 @@ function checkWorkers({ file, problems, cores }: Check): void {
   problems.add(['workers'], `${meaning} than 1 needs Redis; set ledger: { redis: … } or workers: 1`)
 }
 
+function checkRedis(check: Check): void {
+  const { ledger, responses } = check.file
+  if (ledger !== undefined && ledger !== 'embedded') checkPlace(check, 'ledger', ledger)
+  if (responses?.tls !== undefined && responses.redis === undefined) {
+    check.problems.add(['responses', 'tls'], 'needs responses.redis beside it')
+  } else if (responses?.redis !== undefined) checkPlace(check, 'responses', responses)
+}
+
+type Place = Pick<Exclude<NonNullable<Check['file']['ledger']>, 'embedded'>, 'redis' | 'tls'>
+
 /** Half of a Redis behind TLS would be a Redis without: all addresses have it, or none. */
-function checkRedis({ file, problems }: Check): void {
-  const { ledger } = file
-  if (ledger === undefined || ledger === 'embedded') return
-  const { redis, tls } = ledger
+function checkPlace({ problems }: Check, group: 'ledger' | 'responses', { redis, tls }: Place): void {
   const addresses = addressesOf(redis)
   const secure = addresses.filter((address) => address?.startsWith('rediss://'))
   if (secure.length > 0 && secure.length < addresses.length) {
-    problems.add(['ledger', 'redis'], 'all addresses must begin with rediss:// or none')
+    problems.add([group, 'redis'], 'all addresses must begin with rediss:// or none')
   }
   if (tls === undefined) return
   if (addresses.length > 0 && secure.length === 0) {
-    problems.add(['ledger', 'tls'], 'is for addresses that begin with rediss://')
+    problems.add([group, 'tls'], 'is for addresses that begin with rediss://')
   }
   const { ca, certificate, key } = tls
   if ((certificate === undefined) !== (key === undefined)) {
     const [there, missing] = certificate === undefined ? ['key', 'certificate'] : ['certificate', 'key']
-    problems.add(['ledger', 'tls', there], `needs ledger.tls.${missing} beside it`)
+    problems.add([group, 'tls', there], `needs ${group}.tls.${missing} beside it`)
   }
-  if (ca !== undefined && !isUsable({ ca })) problems.add(['ledger', 'tls', 'ca'], 'is no certificate')
+  if (ca !== undefined && !isUsable({ ca })) problems.add([group, 'tls', 'ca'], 'is no certificate')
   if (certificate !== undefined && key !== undefined && !isUsable({ cert: certificate, key })) {
-    problems.add(['ledger', 'tls', 'key'], 'is no key of ledger.tls.certificate')
+    problems.add([group, 'tls', 'key'], `is no key of ${group}.tls.certificate`)
   }
 }
 
-function addressesOf(redis: Exclude<NonNullable<Check['file']['ledger']>, 'embedded'>['redis']) {
+function addressesOf(redis: Place['redis']) {
   if (redis === undefined) return []
   if (typeof redis === 'string') return [redis]
   return ('cluster' in redis ? redis.cluster : 'sentinels' in redis ? redis.sentinels : undefined) ?? []

@@ -25,8 +25,12 @@ export interface Config {
   readonly ledgerUnreachable: 'refuse' | 'allow'
   readonly audit: { readonly keepDays: number }
   /** 0 = nothing is remembered. */
-  readonly responses: { readonly rememberItemsSeconds: number }
-  readonly compatibility: { readonly toolResultImages: 'refuse' | 'pass' }
+  readonly responses: {
+    readonly rememberItemsSeconds: number
+    /** Where items are remembered; absent: in the ledger's Redis, else in process. */
+    readonly redis?: RedisConfig | undefined
+  }
+  readonly compatibility: { readonly toolResultImages: 'refuse' | 'pass'; readonly imageUrls: 'public' | 'any' }
   /** 32 bytes each, base64; the first seals, all open. Absent: made once and kept in `dataDir`. */
   readonly compaction: { readonly keys?: readonly string[] | undefined }
   readonly providers: readonly ProviderConfig[]

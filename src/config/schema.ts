@@ -92,12 +92,14 @@ const tls = object(
   { description: 'How a Redis at rediss:// is trusted, and how weir shows who it is; PEM, best from files' },
 )
 
+const redis = Type.Union([redisUrl('The address of one Redis'), cluster, sentinel], { description: 'Which Redis' })
+
 const ledger = Type.Union(
   [
     Type.Literal('embedded'),
     object(
       {
-        redis: Type.Union([redisUrl('The address of one Redis'), cluster, sentinel], { description: 'Which Redis' }),
+        redis,
         tls: optional(tls),
         timeout_ms: optional(
           Type.Integer({
@@ -183,13 +185,25 @@ export const schema = object(
               default: 3600,
             }),
           ),
+          redis: optional(redis),
+          tls: optional(tls),
         },
-        { description: 'The Responses endpoint' },
+        {
+          description:
+            'The Responses endpoint. With redis, items are kept there, and not in the Redis of the ledger or in process',
+        },
       ),
     ),
     compatibility: optional(
       object(
         {
+          image_urls: optional(
+            oneOf(
+              ['public', 'any'],
+              'Addresses of images that providers are given: https to public hosts, or any, http and private hosts too',
+              'public',
+            ),
+          ),
           tool_result_images: optional(
             oneOf(
               ['refuse', 'pass'],

@@ -175,7 +175,7 @@ export class Held implements AsyncDisposable, Ticking {
     this.stopGrowing()
   }
 
-  /** Undefined if the ledger could not be asked: this extension is missed, the next one, or the settlement, says the same and more. */
+  /** Undefined if the ledger could not be asked. It is asked again a slice later: that call, or the settlement, says the same and more. */
   private async extend(nowMs: number, aheadTokens: number): Promise<boolean | undefined> {
     this.extendedMs = nowMs
     const used = this.progress()?.usage
@@ -189,7 +189,7 @@ export class Held implements AsyncDisposable, Ticking {
       return granted
     } catch (error) {
       letPass(error)
-      this.askAt = Number.POSITIVE_INFINITY
+      this.askAt = soFar.outputTokens + aheadTokens
       return undefined
     }
   }
@@ -279,7 +279,7 @@ function slice(quote: Quote, writtenTokens: number, aheadTokens = SLICE_TOKENS):
 function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: number, aheadTokens: number): number {
   const limit = maxOutputTokens ?? Number.MAX_SAFE_INTEGER
   // A provider that writes beyond its limit, or a count of ours that is too high.
-  if (writtenTokens >= limit) return writtenTokens + Math.min(aheadTokens, MARGIN_TOKENS)
+  if (writtenTokens > 0 && writtenTokens >= limit) return writtenTokens + Math.min(aheadTokens, MARGIN_TOKENS)
   return Math.min(limit, atOnce === true ? limit : writtenTokens + aheadTokens)
 }
 

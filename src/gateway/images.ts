@@ -13,7 +13,7 @@ import { UpstreamCall } from '../providers/upstream.ts'
 import { attempt } from './attempt.ts'
 import type { Gateway } from './gateway.ts'
 import { type Bill, Held, type Quote } from './held.ts'
-import type { Flight } from './in-flight.ts'
+import type { Flight, Interruption } from './in-flight.ts'
 import { Route } from './route.ts'
 import type { Counted } from './tally.ts'
 import type { Trace } from './trace.ts'
@@ -76,10 +76,17 @@ class ImageWalk {
         held.settleBehind('refused', undefined, this.report)
         throw error
       }
-      if (this.current !== undefined) note(order.trace, this.current.candidate, undefined)
-      held.settleBehind(interrupted, this.current && this.bill(this.current.candidate, undefined), this.report)
+      await this.leave(held, interrupted)
       throw interruptedFailure(interrupted)
     }
+  }
+
+  /** The caller left, or the process ends, before there was an answer: what a provider was sent is charged all the same. */
+  private async leave(held: Held, why: Interruption): Promise<void> {
+    const { current } = this
+    if (current !== undefined) note(this.order.trace, current.candidate, undefined)
+    const isSent = current !== undefined && (await current.call.wasSent())
+    held.settleBehind(why, isSent ? this.bill(current.candidate, undefined) : undefined, this.report)
   }
 
   private hold({ model }: Candidate): Promise<Held> {
@@ -129,7 +136,9 @@ class ImageWalk {
     const { provider, endpoint } = upstreamOf(this.gateway, candidate)
     const { images } = provider
     if (images === undefined) throw new Fault('failed', 'the dialect of this provider makes no images')
-    const request = images.request(this.order.image, { endpoint, model: candidate.target.model })
+    const made = images.request(this.order.image, { endpoint, model: candidate.target.model })
+    // In pieces it is known whether any of them left, and an image is dear.
+    const request = { ...made, body: typeof made.body === 'string' ? [Buffer.from(made.body)] : made.body }
     const { interrupted } = this.order.flight
     if (interrupted !== undefined) throw interruptedFailure(interrupted)
     const call = new UpstreamCall(request, endpoint, false, this.dueMs)

@@ -116,7 +116,7 @@ class Walk {
         held.settleBehind('refused', undefined, this.report)
         throw error
       }
-      this.leave(held, interrupted)
+      await this.leave(held, interrupted)
       throw interruptedFailure(interrupted)
     }
   }
@@ -263,11 +263,12 @@ class Walk {
     }
   }
 
-  /** The caller left, or the process ends, before there was an answer: what a provider was asked is charged all the same. */
-  private leave(held: Held, why: Interruption): void {
+  /** The caller left, or the process ends, before there was an answer: what a provider was sent is charged all the same. */
+  private async leave(held: Held, why: Interruption): Promise<void> {
     const { current } = this
     if (current !== undefined) note(this.order.trace, current.candidate, undefined)
-    held.settleBehind(why, current && this.bill(current, false), this.report)
+    const isSent = current !== undefined && (await current.call.wasSent())
+    held.settleBehind(why, isSent ? this.bill(current, false) : undefined, this.report)
   }
 
   /** Sends the request to a candidate; throws a `Fault` where it answers with an error. */

@@ -14,6 +14,8 @@ export interface Counted {
 
 /** An event holds a token or more, so a provider that keeps to the limit it was given never sends so many times as many. */
 const LIMITS_MAX = 2
+/** Our own count may be more than twice a tokenizer's: it takes the alphabet for nine tokens, which some know as one. */
+const COUNTED_LIMITS_MAX = 4
 /** Below it a limit means little: providers have least answers of their own. */
 const LIMIT_TOKENS_MIN = 16
 
@@ -25,6 +27,7 @@ export class Tally {
   /** Events that said something. */
   private events = 0
   private readonly eventsMax: number
+  private readonly tokensMax: number
   /** Why the model stopped, once it said so. */
   reason: FinishReason | undefined
 
@@ -33,7 +36,9 @@ export class Tally {
     private readonly inputTokens: number,
     maxOutputTokens = Number.POSITIVE_INFINITY,
   ) {
-    this.eventsMax = LIMITS_MAX * Math.max(maxOutputTokens, LIMIT_TOKENS_MIN)
+    const limit = Math.max(maxOutputTokens, LIMIT_TOKENS_MIN)
+    this.eventsMax = LIMITS_MAX * limit
+    this.tokensMax = COUNTED_LIMITS_MAX * limit
   }
 
   /** Throws a `Fault` where the answer has no end: see `checkEnd`. */
@@ -70,13 +75,13 @@ export class Tally {
   }
 
   /**
-   * A stream is cut once it is twice as long as its limit, in events and by our own count: a server may send each letter by itself, and
-   * our count may be wrong.
+   * A stream is cut once it is twice as long as its limit in events, and four times by our own count: a server may send each letter by
+   * itself, and our count may be wrong.
    */
   private checkEnd(events: number): void {
     this.events += events
-    if (this.events > this.eventsMax && this.output.tokens > this.eventsMax)
-      throw new Fault('broken', 'the answer goes on beyond twice its output limit')
+    if (this.events > this.eventsMax && this.output.tokens > this.tokensMax)
+      throw new Fault('broken', 'the answer goes on far beyond its output limit')
   }
 
   /** Output tokens so far, by our own count. */

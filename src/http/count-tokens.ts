@@ -9,8 +9,8 @@ import { receive } from './inference.ts'
 export async function handleCountTokens(visit: Visit, server: Server<undefined>): Promise<Handled> {
   const { parts, trace, flight } = visit
   const { key, body } = await receive(visit, server)
-  const tokens = await countTokens(parts.gateway, key, parts.acceptCount(body), flight)
+  const tokens = await countTokens(parts.gateway, { key, request: parts.acceptCount(body), flight, trace })
   trace.status = 200
-  const headers = { 'content-type': 'application/json', ...idHeaders(trace.requestId) }
+  const headers = { 'content-type': 'application/json', ...trace.limitHeaders, ...idHeaders(trace.requestId) }
   return { response: new Response(JSON.stringify({ input_tokens: tokens }), { headers }), ends: 'now' }
 }

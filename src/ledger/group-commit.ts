@@ -26,6 +26,8 @@ export class GroupCommit {
   private readonly log: number
   private timer: ReturnType<typeof setTimeout> | undefined
   private syncing = false
+  /** A commit came while the disk was flushing: that flush may not hold it. */
+  private isUnsynced = false
   private closed = false
   private failure: string | undefined
   private committedMs = Number.NEGATIVE_INFINITY
@@ -36,6 +38,7 @@ export class GroupCommit {
     path: string,
     private readonly gathered: Gathered,
     private readonly pace: Pace = 'beat',
+    private readonly flush: (file: number, done: (error: Error | null) => void) => void = fdatasync,
   ) {
     this.log = openSync(`${path}-wal`, 'r')
   }
@@ -87,12 +90,14 @@ export class GroupCommit {
 
   /** Makes the commit outlast the machine, too, off this thread: a slow disk must not hold a stream up. */
   private sync(): void {
+    this.isUnsynced = this.syncing
     if (this.syncing) return
     this.syncing = true
-    fdatasync(this.log, (error) => {
+    this.flush(this.log, (error) => {
       this.syncing = false
       if (error !== null) this.failure = error.message
       if (this.closed) closeSync(this.log)
+      else if (this.isUnsynced) this.sync()
     })
   }
 }

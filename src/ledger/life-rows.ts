@@ -141,6 +141,23 @@ export class LifeRows {
     return { requests: served - unrecorded, pending: query.get(organization)?.n ?? 0 }
   }
 
+  /** Of every organisation; one query for all of them. */
+  allExpected(): ReadonlyMap<string, Expected> {
+    const pending = this.database.query<{ organization: string; n: number }, []>(
+      'SELECT organization, count(*) AS n FROM outbox WHERE state = 0 GROUP BY organization',
+    )
+    const counts = new Map(pending.all().map(({ organization, n }) => [organization, n]))
+    const all = this.database.query<{ organization: string; served: number; isLegacy: number }, []>(
+      'SELECT organization, served, is_legacy AS isLegacy FROM life',
+    )
+    return new Map(
+      all.all().map(({ organization, served, isLegacy }) => {
+        const expected = { requests: served, pending: counts.get(organization) ?? 0 }
+        return [organization, isLegacy === 1 ? this.expected(organization) : expected]
+      }),
+    )
+  }
+
   /** Every place in which this node served something. */
   places(organization: string): readonly UsageRow[] {
     return this.rows('usage', organization)
@@ -153,12 +170,12 @@ export class LifeRows {
   enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {
     const known = this.stored(organization)
     if (known?.life !== life) {
-      const areEndedCounted = !(found.isLegacy && (known?.life ?? 0) === 0)
+      if (found.isLegacy && (known?.life ?? 0) === 0) this.leaveEnded(organization, found)
       const served = found.isLegacy
         ? without(this.rows('usage', organization), this.rows('unrecorded', organization))
         : this.rows('usage', organization)
       const logged = this.logged(organization, found.sinceMs, resent)
-      this.keep(organization, reconcile(served, logged, { ...found, areEndedCounted }), logged, found.sinceMs)
+      this.keep(organization, reconcile(served, logged, found), logged, found.sinceMs)
       this.database
         .query(
           `INSERT INTO life (organization, life, complete, is_legacy) VALUES (?, ?, 0, ?)
@@ -174,7 +191,9 @@ export class LifeRows {
 
   /** All was given back. */
   completed(organization: string, life: number): void {
-    this.database.query('UPDATE life SET complete = 1 WHERE organization = ? AND life = ?').run(organization, life)
+    this.database
+      .query('UPDATE life SET complete = 1 WHERE organization = ? AND life = ? AND complete = 0')
+      .run(organization, life)
   }
 
   private stored(organization: string): StoredLife | undefined {
@@ -208,6 +227,28 @@ export class LifeRows {
     return [...logged.values()]
   }
 
+  /** What was still pending when an earlier version ended, and what that version had given to Redis all the same. */
+  private leaveEnded(organization: string, { reservations, sinceMs }: FoundOfNode): void {
+    const add = this.database.query(
+      `INSERT INTO unrecorded VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
+         estimated_requests = estimated_requests + excluded.estimated_requests,
+         input_tokens = input_tokens + excluded.input_tokens,
+         cached_input_tokens = cached_input_tokens + excluded.cached_input_tokens,
+         output_tokens = output_tokens + excluded.output_tokens, images = images + excluded.images,
+         cost_micro_usd = cost_micro_usd + excluded.cost_micro_usd`,
+    )
+    const gone = this.database.query(GONE_SQL)
+    for (const { id, isPending, number, usage } of this.logged(organization, Number.MAX_SAFE_INTEGER, [])) {
+      if (!isPending || number === undefined || reservations.get(id)?.isOpen !== false) continue
+      gone.run(sinceMs, number)
+      if (usage === undefined) continue
+      const { day, key, model, requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens } = usage
+      const figures = [requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens]
+      add.run(organization, day, key, model, ...figures, usage.images, usage.costMicroUsd)
+    }
+  }
+
   private keep(organization: string, plan: Plan, logged: readonly Kept[], sinceMs: number): void {
     const { resend, absorb, rows } = plan
     const byId = new Map(logged.map((one) => [one.id, one]))
@@ -224,7 +265,7 @@ export class LifeRows {
       else if (one !== undefined) put.run(organization, JSON.stringify(one.entry))
     }
     // Kept for a while, so that nobody who still has its number means another one by it.
-    const gone = this.database.query('UPDATE outbox SET state = 3, taken_ms = ? WHERE number = ?')
+    const gone = this.database.query(GONE_SQL)
     for (const id of absorb) gone.run(sinceMs, byId.get(id)?.number ?? null)
     this.database.query('DELETE FROM given_back WHERE organization = ?').run(organization)
     const give = this.database.query('INSERT INTO given_back VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
@@ -235,6 +276,9 @@ export class LifeRows {
   }
 }
 
+/** Settlements that are not sent any more. */
+const GONE_SQL = 'UPDATE outbox SET state = 3, taken_ms = ? WHERE number = ?'
+
 type Since = [organization: string, ms: number]
 
 /** `number`: its place in the outbox, if it is there. */
@@ -244,7 +288,7 @@ interface Kept extends Logged {
 }
 
 /** What Redis has of this node. */
-export interface FoundOfNode extends Omit<Found, 'areEndedCounted'> {
+export interface FoundOfNode extends Found {
   readonly isLegacy: boolean
   /** What was taken since then may be sent again one by one. */
   readonly sinceMs: number

@@ -28,8 +28,6 @@ export interface Found {
   readonly figures: ReadonlyMap<string, UsageFigures>
   /** By id, of any node. */
   readonly reservations: ReadonlyMap<string, FoundReservation>
-  /** False: an earlier version settled those that ended; they are in the budgets, and not in the figures. */
-  readonly areEndedCounted: boolean
 }
 
 export interface Plan {
@@ -64,10 +62,7 @@ export function reconcile(served: readonly UsageRow[], logged: readonly Logged[]
       const others = doubtful.get(name)
       if (others === undefined) doubtful.set(name, [one])
       else others.push(one)
-    } else if (one.isPending) {
-      absorb.push(one.id)
-      if (!found.areEndedCounted && one.usage !== undefined) take(missing, one.usage)
-    }
+    } else if (one.isPending) absorb.push(one.id)
   }
   for (const [name, some] of doubtful) {
     const row = missing.get(name)

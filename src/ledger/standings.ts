@@ -8,6 +8,8 @@ import { dayEndMs, monthEndMs } from './window.ts'
 export interface Standings {
   /** As of now. Limits are taken from the account; what is used, held and spent from the ledger. */
   read(account: Account): Promise<FiguresOf>
+  /** What the operator should know of how the ledger keeps its figures; undefined if there is nothing to say. */
+  warning(): Promise<string | undefined>
   close(): Promise<void>
 }
 

@@ -20,7 +20,7 @@ import { KeyTable } from '../ledger/key-table.ts'
 import type { Ledger, LedgerHealth } from '../ledger/ledger.ts'
 import type { Adapters } from './adapters.ts'
 import { compactionKeys } from './compaction-keys.ts'
-import { itemMemory } from './item-memory.ts'
+import { itemMemory, itemMemoryPlace } from './item-memory.ts'
 import { Keys } from './keys.ts'
 import { errorFields, type Log, type Logger } from './log.ts'
 import type { News } from './messages.ts'
@@ -100,9 +100,9 @@ export class Service {
   prepare(config: Config, adapters: Adapters): void {
     const { ledger, breaker, affinity } = this
     const { logger } = this.log
-    // What callers may refer back to outlives a reload, unless it is to be remembered for another time.
-    const same = config.responses.rememberItemsSeconds === this.config.responses.rememberItemsSeconds
-    const memory = same ? this.memory : itemMemory(config, sealerOf(config))
+    // What callers may refer back to outlives a reload, unless it is to be remembered elsewhere or for another time.
+    const memory =
+      itemMemoryPlace(config) === itemMemoryPlace(this.config) ? this.memory : itemMemory(config, sealerOf(config))
     const stored = () => this.stored
     const lasting = { ledger, logger, memory, breaker, affinity, stored, serves: this.serves }
     this.prepared = { config, memory, parts: buildParts(config, adapters, lasting) }
@@ -112,12 +112,14 @@ export class Service {
     if (this.prepared === undefined) return
     this.breaker.keep(remaining(this.config, this.prepared.config))
     this.config = this.prepared.config
+    if (this.memory !== this.prepared.memory) this.memory?.close?.()
     this.memory = this.prepared.memory
     this.state.current = this.prepared.parts
     this.prepared = undefined
   }
 
   abort(): void {
+    if (this.prepared !== undefined && this.prepared.memory !== this.memory) this.prepared.memory?.close?.()
     this.prepared = undefined
   }
 
@@ -190,7 +192,12 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
   return {
     catalog,
     keys,
-    dialects: { chat, messages: messages(config.compatibility), responses: responses({ sealer, memory }) },
+    dialects: {
+      chat: chat(config.compatibility),
+      messages: messages(config.compatibility),
+      responses: responses({ sealer, memory }),
+    },
+    imageUrls: config.compatibility.imageUrls,
     acceptCount: (body) => acceptCount(body, config.compatibility),
     gateway: {
       catalog,

@@ -89,6 +89,8 @@ class Worker {
       case 'status':
         void this.reasons().then((reasons) => tell({ type: 'status', id: message.id, reasons }))
         return
+      case 'ping':
+        return tell({ type: 'pong' })
       case 'news':
         return this.running?.service.hear(message.news)
       case 'granted':
@@ -104,7 +106,7 @@ class Worker {
     if (config.workers === 1) this.log.alone()
     let service: Service
     try {
-      const ledger = await openLedger(config)
+      const ledger = await openLedger(config, worker === 0)
       const adapters = await loadAdapters(config)
       const claim = config.workers === 1 ? undefined : this.claims.ask
       service = new Service(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
@@ -161,6 +163,7 @@ class Worker {
     return beginUpkeep(config, {
       isConfigured: (organization, key) => service.isConfigured(organization, key),
       looked: (sizes) => tell({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
+      undurable: (warning) => this.log.logger.warn({ event: 'ledger.undurable', warning }, 'ledger not durable'),
       denied: (why) => this.log.logger.warn({ why }, 'what Redis holds of the organisations cannot be looked at'),
       alarmed: ({ organization, fields }) =>
         this.log.logger.warn(

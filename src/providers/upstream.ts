@@ -32,6 +32,8 @@ export class UpstreamCall implements Ticking {
   private probing = false
 
   private readonly url: string
+  /** Whether a byte of it may have left; undefined while nobody can tell: `fetch` asks for pieces once it is connected, and hides it of a text. */
+  private sent: boolean | undefined = false
   /** Let go as soon as `fetch` has it: the answer may take minutes, and bodies are up to 10 MiB. */
   private request: Dispatch | undefined
 
@@ -63,11 +65,17 @@ export class UpstreamCall implements Ticking {
     this.controller = spare.pop() ?? new AbortController()
     try {
       this.request = undefined
-      this.response = await fetched(request, this.controller.signal)
+      if (isSmall(request.body)) this.sent = undefined
+      this.response = await fetched(request, this.controller.signal, () => {
+        this.sent = true
+      })
     } catch (error) {
       this.close()
+      if (neverConnected(error)) this.sent = false
       throw this.expired ?? unreachable(error)
     }
+    this.sent = true
+    heardMs.set(this.endpoint.baseUrl, performance.now())
     this.enter('first byte')
   }
 
@@ -141,6 +149,18 @@ export class UpstreamCall implements Ticking {
   /** The search for an answer is over: from here on only the provider's own deadlines hold. */
   found(): void {
     this.dueMs = Number.POSITIVE_INFINITY
+  }
+
+  /**
+   * False if the provider cannot have seen anything of the request. Of a small text that was broken off before an answer only another connection
+   * can tell: if none can be made, the request's never was. A provider that answered lately may have got it on a connection that was kept.
+   */
+  wasSent(): boolean | Promise<boolean> {
+    if (this.sent !== undefined) return this.sent
+    const { baseUrl, deadlines } = this.endpoint
+    const sinceMs = performance.now() - (heardMs.get(baseUrl) ?? Number.NEGATIVE_INFINITY)
+    if (sinceMs < KEPT_MS || !Number.isFinite(deadlines.connectMs)) return true
+    return canConnect(this.url, Math.min(deadlines.connectMs / 2, CONNECTABLE_MS))
   }
 
   /** Ends the call wherever it is. */
@@ -241,6 +261,13 @@ export class UpstreamCall implements Ticking {
 const spare: AbortController[] = []
 const SPARE_MAX = 1024
 
+/** When each provider last began to answer, by its address. */
+const heardMs = new Map<string, number>()
+/** Longer than connections are kept between requests. */
+const KEPT_MS = 600_000
+/** The longest wait for a connection that only tells whether there was one. */
+const CONNECTABLE_MS = 1000
+
 /** A provider that does not end its answer this long behind its final marker is left. */
 const RELEASE_MS = 1000
 
@@ -262,14 +289,19 @@ const PIECE_BYTES = 64 * 1024
 /** From here on a text is sent in pieces: a stream costs a small request 20 µs. */
 const PIECEMEAL_CHARS_MIN = 256 * 1024
 
-function fetched({ url, headers, body }: Dispatch, signal: AbortSignal): Promise<Response> {
-  const small = typeof body === 'string' && body.length < PIECEMEAL_CHARS_MIN
+function isSmall(body: Dispatch['body']): body is string {
+  return typeof body === 'string' && body.length < PIECEMEAL_CHARS_MIN
+}
+
+/** `leaves` is called when the first piece is about to leave; never for a small text. */
+function fetched({ url, headers, body }: Dispatch, signal: AbortSignal, leaves: () => void): Promise<Response> {
+  const small = isSmall(body)
   const pieces = typeof body === 'string' ? (small ? [] : [Buffer.from(body)]) : body
   return fetch(url, {
     method: 'POST',
     // Bun asks for compression by itself; an answer that is not compressed can be counted and copied.
     headers: { 'accept-encoding': 'identity', ...headers, ...(small ? {} : lengthOf(pieces)) },
-    body: small ? body : streamOf(pieces),
+    body: small ? body : streamOf(pieces, leaves),
     redirect: 'manual',
     // Bun ends a request whose provider says nothing for 5 minutes; whole answers may take longer, and have deadlines of their own.
     timeout: false,
@@ -286,12 +318,13 @@ function lengthOf(pieces: readonly Uint8Array[]): Readonly<Record<string, string
  * Pieces as a stream, each let go once it was sent. Bun copies texts, bytes and Blobs that it is given whole, and keeps the copy until
  * the answer has ended: with 10 MiB uploads that is 21 MB a request that waits, against 11 this way.
  */
-function streamOf(pieces: readonly Uint8Array[]): ReadableStream<Uint8Array> {
+function streamOf(pieces: readonly Uint8Array[], leaves: () => void): ReadableStream<Uint8Array> {
   const left = [...pieces].reverse()
   let at = 0
   return new ReadableStream(
     {
       pull(controller) {
+        leaves()
         while (left.length > 0 && at >= (left.at(-1)?.byteLength ?? 0)) {
           left.pop()
           at = 0
@@ -309,8 +342,17 @@ function streamOf(pieces: readonly Uint8Array[]): ReadableStream<Uint8Array> {
 /** A probe that cannot be made proves nothing; the first-byte deadline goes on. */
 function reportAsOpen(): void {}
 
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
+}
+
+/** True if no connection was made: refused, no such host, or a certificate that is not trusted. */
+function neverConnected(error: unknown): boolean {
+  return /CONN_?REFUSED|FailedToOpenSocket|NOTFOUND|EAI_AGAIN|CERT|ALTNAME/i.test(codeOf(error))
+}
+
 function unreachable(error: unknown): Fault {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const code = codeOf(error)
   const kind = /InvalidHTTPResponse|Malformed_HTTP|HPE_|InvalidContentLength/.test(code) ? 'broken' : 'unreachable'
   return new Fault(kind, kind === 'broken' ? 'the provider did not answer in HTTP' : 'the provider cannot be reached', {
     cause: error,

@@ -23,6 +23,18 @@ const table: readonly [string, string, string, ...string[]][] = [
   // Shape.
   ['unknown key', '', 'listn: { port: 1 }', 'listn: unknown key (did you mean "listen"?)'],
   [
+    'tls of remembered items without a Redis',
+    '',
+    'responses: { tls: {} }',
+    'responses.tls: needs responses.redis beside it',
+  ],
+  [
+    'half of the servers of remembered items behind TLS',
+    '',
+    'responses: { redis: { cluster: ["redis://a:1", "rediss://b:1"] } }',
+    'responses.redis: all addresses must begin with rediss:// or none',
+  ],
+  [
     'unknown key, nothing near',
     '',
     'listen: { zzzzzz: 1 }',

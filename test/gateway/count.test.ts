@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { isObject } from '../../src/core/json.ts'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { textOf } from '../support/bytes.ts'
-import { ask, requestBytes } from '../support/caller.ts'
+import { ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
 import * as does from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 
@@ -77,4 +78,67 @@ test('Gemini counts under a path of its own, and wants to know the model twice',
   })
   expect(gemini.counter?.tokens({ totalTokens: 815 })).toBe(815)
   expect(gemini.counter?.tokens({ totalTokens: -1 })).toBeUndefined()
+})
+
+describe('limits', () => {
+  const keyOf = (id: string) => `key-of-${id}-0123456789`
+  const organization = (id: string, limits: JsonObject) => ({ id, limits, keys: [{ id, key: keyOf(id) }] })
+
+  test.each(['embedded', 'redis'])(
+    '%s: requests and concurrent requests apply, tokens and spend do not',
+    async (kind) => {
+      await using redis = await RedisServer.start()
+      await using own = await Upstream.start({
+        m: does.json(200, '{"input_tokens":4711}'),
+        slow: does.silent(),
+      })
+      const model = (name: string) => ({
+        targets: [{ provider: 'a', model: name }],
+        price: { input: 1000, output: 1000 },
+        max_output_tokens: 10,
+      })
+      await using limited = await Gateway.start({
+        providers: { a: { dialect: 'anthropic', base_url: own.url.replace(/\/v1$/, ''), api_key: 'x' } },
+        models: { m: model('m'), slow: model('slow') },
+        config: {
+          organizations: [
+            organization('two', { requests_per_minute: 2 }),
+            organization('one', { concurrent_requests: 1 }),
+            organization('poor', { tokens_per_minute: 1, spend: { total: 0.000001 }, requests_per_minute: 100 }),
+          ],
+          ...(kind === 'redis' ? { ledger: { redis: redis.url } } : {}),
+        },
+      })
+      const messages = [{ role: 'user', content: 'Hello!' }]
+      const bytes = (id: string, name: string) =>
+        requestBytes('/v1/messages/count_tokens', { key: keyOf(id), body: { model: name, messages } })
+      const counted = async (id: string, name = 'm') => {
+        const answer = await ask(limited.port, bytes(id, name))
+        return { ...answer, body: JSON.parse(answer.text), left: answer.header('x-ratelimit-remaining-requests') }
+      }
+
+      const answers = [await counted('two'), await counted('two'), await counted('two')]
+      expect(answers.map(({ status, left }) => [status, left])).toEqual([
+        [200, '1'],
+        [200, '0'],
+        [429, '0'],
+      ])
+      expect(answers.map(({ body }) => body.input_tokens ?? body.error.type)).toEqual([4711, 4711, 'rate_limit_error'])
+      expect(Number(answers[2]?.header('retry-after'))).toBeWithin(1, 61)
+      // What a model error refuses takes no place in the minute, as with any other request.
+      expect((await counted('two', 'none')).status).toBe(404)
+
+      await using slow = await Caller.connect(limited.port)
+      slow.send(bytes('one', 'slow'))
+      await own.call('slow', 0)
+      expect((await counted('one')).status).toBe(429)
+      slow.close()
+      while ((await counted('one')).status === 429) await Bun.sleep(10)
+
+      expect([(await counted('poor')).status, (await counted('poor')).status]).toEqual([200, 200])
+      // It costs nothing and is no request for an answer: no usage is counted.
+      const { stdout } = await limited.run('usage', '--json')
+      expect(JSON.parse(stdout).total).toMatchObject({ requests: 0, input_tokens: 0, cost_micro_usd: 0 })
+    },
+  )
 })

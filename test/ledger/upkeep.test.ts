@@ -6,6 +6,7 @@ import type { KeyRecord } from '../../src/ledger/key-record.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
 import { openRedisKeys } from '../../src/ledger/redis/keys.ts'
+import { RedisStandings } from '../../src/ledger/redis/readings.ts'
 import { FIELDS_ALARM, type Size, Upkeep } from '../../src/ledger/redis/upkeep.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
@@ -36,6 +37,7 @@ function upkeepOf(server: RedisServer, configured: readonly string[] = []) {
     looked: (sizes) => looked.push(sizes),
     alarmed: (size) => alarms.push(size),
     denied: () => {},
+    undurable: () => {},
     keepAuditMs: 1e9,
   })
   open.push(upkeep)
@@ -57,6 +59,36 @@ test('something else under the keys of one organisation keeps nobody from lookin
   client.disconnect()
 })
 
+test.each([
+  ['no', 'aof_enabled:0'],
+  ['yes', 'nothing'],
+])('appendonly %s: the operator is told of %s', async (appendOnly, words) => {
+  await using server = await RedisServer.start('--appendonly', appendOnly)
+  const looked = Promise.withResolvers<void>()
+  let warning = 'nothing'
+  open.push(
+    Upkeep.begin(
+      { kind: 'single', url: server.socket },
+      {
+        isConfigured: () => false,
+        keepAuditMs: 1e9,
+        looked: () => looked.resolve(),
+        alarmed: () => {},
+        denied: () => {},
+        undurable: (text) => {
+          warning = text
+        },
+      },
+    ),
+  )
+  await looked.promise
+  // The question was sent behind those of the look, and is answered behind them.
+  const standings = await RedisStandings.open({ kind: 'single', url: server.socket })
+  expect((await standings.warning()) ?? 'nothing').toContain(words)
+  expect(warning).toContain(words)
+  await standings.close()
+})
+
 test('a server that does not let it look is told of', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
@@ -66,7 +98,7 @@ test('a server that does not let it look is told of', async () => {
   const denied = Promise.withResolvers<string>()
   const place = { kind: 'single', url: server.socket } as const
   const none = () => {}
-  const told = { looked: none, alarmed: none, denied: denied.resolve }
+  const told = { looked: none, alarmed: none, undurable: none, denied: denied.resolve }
   open.push(Upkeep.begin(place, { isConfigured: () => false, keepAuditMs: 1e9, ...told }))
   expect(await denied.promise).toContain('hlen')
 })

@@ -1,4 +1,5 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import { Redis } from 'ioredis'
 import { textOf } from '../support/bytes.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
@@ -33,4 +34,33 @@ test('with Redis every worker knows the items that another one sent', async () =
     { role: 'user', content: 'x' },
   ])
   expect([unknown.status, unknown.text]).toEqual([400, expect.stringContaining('store')])
+})
+
+test('responses.redis: gateways with embedded ledgers share what they sent, and only that is in this Redis', async () => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  upstream.on('m', json(200, chatBody('The word is plum.')))
+  const setup = {
+    providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
+    models: { m: ['up/m'] },
+    config: { responses: { redis: redis.url }, compaction: { keys: [Buffer.alloc(32, 7).toString('base64')] } },
+  }
+  await using one = await Gateway.start(setup)
+  await using other = await Gateway.start(setup)
+  const post = async (port: number, input: unknown) => {
+    const body = JSON.stringify({ model: 'm', input })
+    return await ask(port, requestBytes('/v1/responses', { key: KEY, body }))
+  }
+  const client = new Redis(redis.url)
+  let keys: string[] = []
+  let reference: unknown
+  // An item is sent to Redis after the answer, and not at all before the gateway is connected.
+  while (keys.length < 2) {
+    reference = { type: 'item_reference', id: JSON.parse((await post(one.port, 'Say a word.')).text).output[0].id }
+    keys = await client.keys('*')
+  }
+  client.disconnect()
+  expect(keys.filter((key) => !key.startsWith('weir:items:'))).toEqual([])
+  expect((await post(other.port, [reference, { role: 'user', content: 'Again.' }])).status).toBe(200)
+  expect(textOf(upstream.calls.at(-1)?.body ?? new Uint8Array())).toContain('The word is plum.')
 })

@@ -111,4 +111,6 @@ export class EmbeddedStandings extends Reading implements Standings {
     if (whole === undefined || key === undefined) throw new RangeError('An account has two scopes.')
     return { organization: whole, key }
   }
+
+  async warning(): Promise<undefined> {}
 }

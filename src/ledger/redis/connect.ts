@@ -233,6 +233,19 @@ export async function inspect(client: Redis | Cluster): Promise<void> {
   }
 }
 
+/** What the operator should know of how the servers keep what they took; undefined if there is nothing to say. */
+export async function durabilityWarning(client: Redis | Cluster): Promise<string | undefined> {
+  const nodes = client instanceof Cluster ? client.nodes('master') : [client]
+  for (const node of nodes) {
+    if (field(await node.info('persistence'), 'aof_enabled') !== '0') continue
+    return (
+      'Redis keeps no append-only file (aof_enabled:0): if it is killed it loses what it took since its last snapshot, and has it again ' +
+      'only after every gateway has sent it. Set `appendonly yes` in Redis.'
+    )
+  }
+  return undefined
+}
+
 function field(info: string, name: string): string {
   const line = info.split('\r\n').find((candidate) => candidate.startsWith(`${name}:`))
   return line?.slice(name.length + 1) ?? ''

@@ -8,7 +8,7 @@ import type { LogRow } from '../log-rows.ts'
 import type { Standings } from '../standings.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey, usageFiguresOf } from './book.ts'
-import { connect, denialOf, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
+import { connect, denialOf, durabilityWarning, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
 
 type Client = ReturnType<typeof connect>
 
@@ -207,6 +207,10 @@ export class RedisStandings implements Standings {
 
   async read(account: Account): Promise<FiguresOf> {
     return this.book.figures(account)
+  }
+
+  warning(): Promise<string | undefined> {
+    return durabilityWarning(this.client)
   }
 
   async close(): Promise<void> {

@@ -6,7 +6,7 @@
 import type { KeyRecord } from '../key-record.ts'
 import { AuditRetention } from './audit-retention.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
-import { connect, denialOf, isRefusal, type RedisPlace } from './connect.ts'
+import { connect, denialOf, durabilityWarning, isRefusal, type RedisPlace } from './connect.ts'
 import { scanKeys } from './keys.ts'
 
 type Client = ReturnType<typeof connect>
@@ -35,6 +35,8 @@ export interface UpkeepOptions {
   readonly alarmed: (size: Size) => void
   /** Redis does not let it look: once, until it does again. Where Redis is away the ledger says so, and this does not. */
   readonly denied: (why: string) => void
+  /** Redis may lose more than a second if it is killed: at the first connection. */
+  readonly undurable: (warning: string) => void
   readonly now?: () => number
   /** How long single requests are kept. */
   readonly keepAuditMs: number
@@ -64,8 +66,15 @@ export class Upkeep {
     client.once('ready', () => {
       upkeep.later(0)
       upkeep.trimLater(0)
+      // If it may not ask, `denied` is told so.
+      upkeep.warn().catch(() => undefined)
     })
     return upkeep
+  }
+
+  private async warn(): Promise<void> {
+    const warning = await durabilityWarning(this.client)
+    if (warning !== undefined) this.options.undurable(warning)
   }
 
   close(): void {

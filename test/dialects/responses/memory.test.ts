@@ -7,6 +7,7 @@ import type { JsonObject } from '../../../src/core/json.ts'
 import { type ItemMemory, LocalItemMemory } from '../../../src/dialects/responses/memory.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
+import { property } from '../../support/random.ts'
 import { accept, answered, CALLER, failureOf, SERVED, saying, sealer, streamed } from './setting.ts'
 
 const ref = (id: unknown): JsonObject => ({ type: 'item_reference', id: id as string })
@@ -180,4 +181,47 @@ describe('in process', () => {
     expect(kept.recall('acme', 'a')).toEqual(item('a', 3000))
     expect(kept.recall('acme', 'b')).toBeDefined()
   })
+
+  test('an organization that fills the memory takes nothing from one that holds no more than an even share', () => {
+    const kept = memory({ bytesMax: 200_000 })
+    const ids = Array.from({ length: 8 }, (_, n) => `mine_${n}`)
+    kept.remember(
+      'quiet',
+      ids.map((id) => item(id, 3000)),
+    )
+    for (let n = 0; n < 1000; n++) kept.remember(`loud${n % 3}`, [item(`theirs_${n}`, 3000)])
+    expect(ids.filter((id) => kept.recall('quiet', id) === undefined)).toEqual([])
+    expect(kept.recall('loud0', 'theirs_999')).toBeDefined()
+  })
+})
+
+property('remembered items: bounded, and nobody below an even share forgets for another', 60, (random) => {
+  const bytesMax = random.between(20_000, 400_000)
+  let nowMs = 0
+  const kept = new LocalItemMemory({ sealer, ttlSeconds: 60, bytesMax, nowMs: () => nowMs })
+  const organizations = Array.from({ length: random.between(1, 6) }, (_, n) => `org${n}`)
+  const sizes = new Map<string, number>()
+  const alive = new Map<string, string[]>()
+  for (let step = 0; step < 300; step++) {
+    // All of it within the time that items live: nothing is lost by expiring.
+    nowMs += random.below(150)
+    const organization = random.pick(['org0', ...organizations])
+    const id = `item_${step}`
+    const length = random.below(random.chance(0.1) ? Math.floor(bytesMax / 4) : 3000)
+    sizes.set(id, length + 450)
+    kept.remember(organization, [{ id, text: 'x'.repeat(length) }])
+    if (kept.recall(organization, id) !== undefined) {
+      alive.set(organization, [...(alive.get(organization) ?? []), id])
+    }
+    expect(kept.heldBytes).toBeLessThanOrEqual(bytesMax)
+    for (const [owner, items] of alive) {
+      const still = items.filter((one) => kept.recall(owner, one) !== undefined)
+      const lost = items.length - still.length
+      // Besides its items an organization holds what is unused of its segments: of the newest, a sixteenth of all at most.
+      const heldBefore = items.reduce((sum, one) => sum + (sizes.get(one) ?? 0), 0)
+      if (owner !== organization && lost > 0)
+        expect(heldBefore * 2 + 6144 + bytesMax / 16).toBeGreaterThan(bytesMax / organizations.length)
+      alive.set(owner, still)
+    }
+  }
 })

@@ -133,6 +133,10 @@ export class SimulatedLog implements SettlementLog {
     return { requests: this.disk.stored.size, pending: this.disk.open.size }
   }
 
+  allExpected(): ReadonlyMap<string, Expected> {
+    return new Map(this.knownLives().map(({ organization }) => [organization, this.expected()]))
+  }
+
   places(): readonly UsageRow[] {
     const rows = new Map<string, UsageRow>()
     for (const { entry } of this.disk.stored.values()) {
@@ -160,7 +164,7 @@ export class SimulatedLog implements SettlementLog {
       const isKnown = state === 'pending' || again.has(id) || (state === 'taken' && takenMs >= found.sinceMs)
       return isKnown ? [{ id, isPending: state === 'pending', usage: usageRowOf(entry) }] : []
     })
-    const { resend, absorb, rows } = reconcile(this.places(), logged, { ...found, areEndedCounted: true })
+    const { resend, absorb, rows } = reconcile(this.places(), logged, found)
     for (const id of resend) this.reopen(id)
     for (const id of absorb) this.absorb(id)
     disk.life = life

@@ -1,0 +1,108 @@
+/** A call that is broken off before its request could leave costs nothing: the provider has seen none of it. */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import net from 'node:net'
+import type { JsonObject } from '../../src/core/json.ts'
+import { Caller, requestBytes } from '../support/caller.ts'
+import { KEY } from '../support/gateway.ts'
+import * as does from '../support/scenarios.ts'
+import { Serving } from '../support/serving.ts'
+import { Upstream } from '../support/upstream.ts'
+
+/** A provider that takes connections and never shakes hands: nothing can be sent through TLS. */
+class Deaf {
+  private readonly accepted = Promise.withResolvers<void>()
+  private readonly sockets = new Set<net.Socket>()
+  private readonly server = net.createServer((socket) => {
+    this.sockets.add(socket.on('error', () => undefined))
+    this.accepted.resolve()
+  })
+
+  static async start(): Promise<Deaf> {
+    const deaf = new Deaf()
+    await new Promise<void>((resolve) => deaf.server.listen(0, '127.0.0.1', resolve))
+    return deaf
+  }
+
+  get url(): string {
+    const address = this.server.address()
+    if (address === null || typeof address === 'string') throw new Error('It does not listen on a port.')
+    return `https://127.0.0.1:${address.port}/v1`
+  }
+
+  /** Resolves once somebody has connected. */
+  get asked(): Promise<void> {
+    return this.accepted.promise
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.sockets) socket.destroy()
+    await new Promise<void>((resolve) => this.server.close(() => resolve()))
+  }
+}
+
+const chat = { messages: [{ role: 'user', content: 'hi' }] }
+const image = { prompt: 'A weir', n: 2, size: '1024x1024' }
+
+const cases: readonly (readonly [string, string, JsonObject])[] = [
+  ['a stream', '/v1/chat/completions', { ...chat, stream: true }],
+  ['a whole answer', '/v1/chat/completions', chat],
+  ['images', '/v1/images/generations', image],
+]
+
+let upstream: Upstream
+
+beforeAll(async () => {
+  upstream = await Upstream.start({ m: does.silent() })
+})
+afterAll(async () => await upstream[Symbol.asyncDispose]())
+
+function serving(baseUrl: string, path: string): Serving {
+  const isImage = path.includes('images')
+  return new Serving({
+    providers: { up: { dialect: 'openai', base_url: baseUrl, api_key: 'x', connect_timeout_ms: 400 } },
+    models: {
+      m: {
+        targets: [{ provider: 'up', model: 'm' }],
+        ...(isImage
+          ? { price: { image: 0.04 }, supports: ['image_generation'] }
+          : { price: { input: 1000, output: 1000 } }),
+      },
+    },
+  })
+}
+
+async function leave(
+  weir: Serving,
+  path: string,
+  body: JsonObject,
+  asked: () => Promise<unknown>,
+): Promise<JsonObject> {
+  await using caller = await Caller.connect(weir.port)
+  caller.send(requestBytes(path, { key: KEY, body: { model: 'm', ...body } }))
+  await asked()
+  caller.reset()
+  await weir.idle()
+  const line = weir.lines.find((one) => one['msg'] === 'request')
+  expect(line).toMatchObject({ outcome: 'caller_left', status: 499, provider: 'up' })
+  expect(weir.ledger.wrong).toEqual([])
+  return line ?? {}
+}
+
+test.each(cases)('%s: nothing left, nothing is charged', async (_, path, body) => {
+  await using deaf = await Deaf.start()
+  await using weir = serving(deaf.url, path)
+  const line = await leave(weir, path, body, () => deaf.asked)
+  for (const name of ['cost_micro_usd', 'usage']) expect(line).not.toHaveProperty(name)
+  const [settled] = [...weir.ledger.settled.values()].flat()
+  expect(settled).toMatchObject({ amounts: { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }, images: 0 })
+  expect(settled?.model).toBeUndefined()
+})
+
+test.each(cases)('%s: sent and not answered, it is charged', async (_, path, body) => {
+  const before = upstream.calls.length
+  await using weir = serving(upstream.url, path)
+  const line = await leave(weir, path, body, () => upstream.call('m', before))
+  expect(line['cost_micro_usd']).toBeGreaterThan(0)
+  expect([...weir.ledger.settled.values()].flat()[0]?.model).toBe('m')
+})

@@ -1,0 +1,104 @@
+/** An outbox of format 4, and a Redis that an earlier version wrote, which did not record figures by node: nothing is lost, and nothing is taken for a loss. */
+
+import { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Account } from '../../src/ledger/ledger.ts'
+import { LOG_SQL } from '../../src/ledger/log-rows.ts'
+import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { dayOf } from '../../src/ledger/window.ts'
+import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { RedisServer } from './redis-server.ts'
+import { failureOf, totals, until } from './seen.ts'
+
+const FORMAT_4 = `
+  CREATE TABLE outbox (
+    number INTEGER PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL
+  );
+  CREATE INDEX outbox_due ON outbox (due_ms) WHERE state = 0;
+  CREATE INDEX outbox_given_up ON outbox (number) WHERE state = 2;
+  CREATE INDEX outbox_taken ON outbox (taken_ms) WHERE taken_ms IS NOT NULL;
+  CREATE TABLE node (id TEXT NOT NULL);
+  CREATE TABLE life (organization TEXT PRIMARY KEY, life INTEGER NOT NULL, complete INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE given_back (
+    organization TEXT NOT NULL, number INTEGER NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL,
+    requests INTEGER NOT NULL, estimated_requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
+    cached_input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, images INTEGER NOT NULL, cost_micro_usd INTEGER NOT NULL,
+    PRIMARY KEY (organization, number)
+  ) WITHOUT ROWID;
+  ${LOG_SQL}
+  PRAGMA user_version = 4;
+`
+
+/** A node that has served 100 that Redis took, 30 that it took without an acknowledgement, 20 that it never got, and 7 in doubt, not charged. */
+async function earlier(server: RedisServer, at: string, account: Account): Promise<void> {
+  const client = server.client()
+  const book = new RedisBook(client, client)
+  const file = new Database(join(at, 'outbox.sqlite'), { create: true, strict: true })
+  file.run('PRAGMA journal_mode = WAL')
+  file.run(FORMAT_4)
+  const now = Date.now()
+  const put = file.query('INSERT INTO outbox (state, due_ms, sent_ms, taken_ms, entry) VALUES (?, 0, ?, ?, ?)')
+  for (const [cost, state, isTaken] of [
+    [100, 1, true],
+    [30, 0, true],
+    [20, 0, false],
+    [7, 2, false],
+  ] as const) {
+    const hold = holdOf(cost)
+    await book.reserve(account, hold)
+    const closing = { id: hold.id, settlement: settlementOf(cost), admittedMs: now, direct: false }
+    if (isTaken) await book.settle(account, closing)
+    else if (state === 2) await book.cancel(account, hold.id)
+    put.run(state, now, state === 1 ? now : null, JSON.stringify({ account, closing, heldMicroUsd: cost }))
+  }
+  const life = Number(await client.hget(redisKey(account.organization, 'scopes'), 'life'))
+  file.query('INSERT INTO life VALUES (?, ?, 1)').run(account.organization, life)
+  const usage = file.query('INSERT INTO usage VALUES (?, ?, ?, ?, 4, 0, 40, 16, 20, 0, 157)')
+  usage.run(dayOf(now), account.organization, account.key, 'm')
+  file.close()
+  client.disconnect()
+}
+
+async function serve(ledger: RedisLedger, account: Account, cost: number): Promise<void> {
+  await until(async () => {
+    const settled = async () => ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost))
+    return (await failureOf(settled())) === 'none'
+  })
+  await until(() => ledger.health().pending === 0)
+}
+
+test('what an earlier version gave to Redis is not given again, what follows is compared, and all comes back after a total loss', async () => {
+  await using server = await RedisServer.start()
+  const at = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  const account = accountOf()
+  await earlier(server, at, account)
+  const client = server.client()
+  await client.save()
+  const before = readFileSync(join(server.directory, 'dump.rdb'))
+  const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, at, 'refuse')
+  await until(() => ledger.health().pending === 0)
+  await serve(ledger, account, 1000)
+  const sum = { spent: 1150, held: 0, live: 0 }
+  expect(await totals(server, account)).toEqual(sum)
+  // To after the upgrade, and to before it.
+  await client.save()
+  const after = readFileSync(join(server.directory, 'dump.rdb'))
+  await serve(ledger, account, 50_000)
+  for (const snapshot of [after, before]) {
+    await server.kill()
+    writeFileSync(join(server.directory, 'dump.rdb'), snapshot)
+    await server.start()
+    await serve(ledger, account, 1)
+  }
+  expect(await totals(server, account)).toEqual({ ...sum, spent: 51_152 })
+  await client.flushall()
+  await serve(ledger, account, 1)
+  expect(await totals(server, account)).toEqual({ ...sum, spent: 51_153 + 7 })
+  client.disconnect()
+  await ledger.close()
+  rmSync(at, { recursive: true, force: true })
+})
