@@ -9,6 +9,7 @@ import { Breaker } from './breaker.ts'
 import { connect, denialOf, inspect, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
 import { Lives, type RecoverableBook } from './lives.ts'
 import { LoopDeadline } from './loop-deadline.ts'
+import { type Surveyed, survey } from './survey.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
 export interface Link {
@@ -31,6 +32,8 @@ export interface Link {
   answers(): Promise<boolean>
   /** Calls a listener each time that a connection was made, or a part of a cluster came back or moved. */
   onReady(listener: () => void): void
+  /** How organisations stand, and what Redis has of a node in each. Changes nothing. */
+  survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]>
   /** Notes an organisation for those who read over all. */
   register(organization: string): Promise<void>
   close(): void
@@ -105,6 +108,10 @@ export class RedisLink implements Link {
 
   onReady(listener: () => void): void {
     this.listener = listener
+  }
+
+  survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]> {
+    return survey(this.other, organizations, node)
   }
 
   async register(organization: string): Promise<void> {
