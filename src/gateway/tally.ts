@@ -14,6 +14,8 @@ export interface Counted {
 
 /** An event holds a token or more, so a provider that keeps to the limit it was given never sends so many times as many. */
 const LIMITS_MAX = 2
+/** Our own count may be more than twice a tokenizer's: it takes the alphabet for nine tokens, which some know as one. */
+const COUNTED_LIMITS_MAX = 4
 /** Below it a limit means little: providers have least answers of their own. */
 const LIMIT_TOKENS_MIN = 16
 
@@ -25,6 +27,7 @@ export class Tally {
   /** Events that said something. */
   private events = 0
   private readonly eventsMax: number
+  private readonly tokensMax: number
   /** Why the model stopped, once it said so. */
   reason: FinishReason | undefined
 
@@ -33,7 +36,9 @@ export class Tally {
     private readonly inputTokens: number,
     maxOutputTokens = Number.POSITIVE_INFINITY,
   ) {
-    this.eventsMax = LIMITS_MAX * Math.max(maxOutputTokens, LIMIT_TOKENS_MIN)
+    const limit = Math.max(maxOutputTokens, LIMIT_TOKENS_MIN)
+    this.eventsMax = LIMITS_MAX * limit
+    this.tokensMax = COUNTED_LIMITS_MAX * limit
   }
 
   /** Throws a `Fault` where the answer has no end: see `checkEnd`. */
@@ -70,18 +75,18 @@ export class Tally {
   }
 
   /**
-   * A stream is cut once it is twice as long as its limit, in events and by our own count: a server may send each letter by itself, and
-   * our count may be wrong.
+   * A stream is cut once it is twice as long as its limit in events, and four times by our own count: a server may send each letter by
+   * itself, and our count may be wrong.
    */
   private checkEnd(events: number): void {
     this.events += events
-    if (this.events > this.eventsMax && this.output.tokens > this.eventsMax)
-      throw new Fault('broken', 'the answer goes on beyond twice its output limit')
+    if (this.events > this.eventsMax && this.output.tokens > this.tokensMax)
+      throw new Fault('broken', 'the answer goes on far beyond its output limit')
   }
 
-  /** Output tokens so far, by our own count. */
+  /** Output tokens so far, by our own count: what the model said and what it thought. */
   get written(): number {
-    return this.output.tokens
+    return this.output.tokens + this.thought.tokens
   }
 
   /**
@@ -89,7 +94,7 @@ export class Tally {
    * last reported, and what we received since may be more.
    */
   count(whole: boolean): Counted {
-    const counted = this.counted
+    const counted = this.written
     const input = believed(this.reported.input, this.inputTokens)
     const output = believed(this.reported.output, counted)
     const written = output === undefined ? counted : whole ? output : Math.max(output, counted)
@@ -108,14 +113,10 @@ export class Tally {
     }
   }
 
-  private get counted(): number {
-    return this.output.tokens + this.thought.tokens
-  }
-
   /** True where the provider reported what no model can have used: a mistake that its operator should hear of. */
   get disbelieved(): boolean {
     const { input, output } = this.reported
-    return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.counted)
+    return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.written)
   }
 }
 

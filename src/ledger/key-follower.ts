@@ -170,6 +170,7 @@ export class KeyFollower implements FollowedKeys {
   /** False if it has to be done again: more has changed meanwhile than the log keeps, or keys are missing. */
   private async readOnce(isLast: boolean): Promise<boolean> {
     this.seen = await this.backend.head()
+    this.table.expect(await this.backend.size())
     this.table.beginReading()
     this.isWhole = true
     let foreign = 0

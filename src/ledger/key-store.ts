@@ -60,7 +60,7 @@ export interface KeyBackend {
   texts(ids: readonly string[]): Promise<readonly (string | undefined)[]>
   /** Some of all keys; without a cursor, the first. */
   page(cursor: string | undefined): Promise<KeyPage>
-  /** How many keys it has at least; 0 if pages are never incomplete. */
+  /** How many keys it has at least; 0 if that takes long to count and its pages are never incomplete. */
   size(): Promise<number>
   /** Each of them alone is atomic, with its entry in the log. Resolves to the ids of those that were written. */
   replace(replacements: readonly Replacement[]): Promise<readonly string[]>

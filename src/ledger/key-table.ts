@@ -23,9 +23,16 @@ class Index {
   constructor(private readonly hashOf: (slot: number) => number) {}
 
   add(slot: number): void {
-    if ((this.count + 1) * 2 > this.places.length) this.grow()
+    this.expect(this.count + 1)
     this.place(slot)
     this.count++
+  }
+
+  expect(count: number): void {
+    if (count * 2 <= this.places.length) return
+    const old = this.places
+    this.places = new Uint32Array(powerOfTwo(count * 2))
+    for (const place of old) if (place !== 0) this.place(place - 1)
   }
 
   /** The first slot of a hash that fits, or NONE. */
@@ -61,12 +68,6 @@ class Index {
     let i = this.hashOf(slot) & mask
     while (this.places[i] !== 0) i = (i + 1) & mask
     this.places[i] = slot + 1
-  }
-
-  private grow(): void {
-    const old = this.places
-    this.places = new Uint32Array(old.length * 2)
-    for (const place of old) if (place !== 0) this.place(place - 1)
   }
 }
 
@@ -122,23 +123,20 @@ class Columns {
   /** The reading in which the key was seen last. */
   reading = new Uint32Array(64)
 
-  get size(): number {
-    return this.length.length
-  }
-
-  grow(): void {
-    const doubled = <Column extends Uint32Array | Float64Array>(column: Column, next: Column): Column => {
+  expect(count: number): void {
+    if (count <= this.length.length) return
+    const size = powerOfTwo(count)
+    const grown = <Column extends Uint32Array | Float64Array>(column: Column, next: Column): Column => {
       next.set(column)
       return next
     }
-    const size = this.size * 2
-    this.tokenHash = doubled(this.tokenHash, new Uint32Array(size))
-    this.idHash = doubled(this.idHash, new Uint32Array(size))
-    this.chunk = doubled(this.chunk, new Uint32Array(size))
-    this.offset = doubled(this.offset, new Uint32Array(size))
-    this.length = doubled(this.length, new Uint32Array(size))
-    this.endMs = doubled(this.endMs, new Float64Array(size))
-    this.reading = doubled(this.reading, new Uint32Array(size))
+    this.tokenHash = grown(this.tokenHash, new Uint32Array(size))
+    this.idHash = grown(this.idHash, new Uint32Array(size))
+    this.chunk = grown(this.chunk, new Uint32Array(size))
+    this.offset = grown(this.offset, new Uint32Array(size))
+    this.length = grown(this.length, new Uint32Array(size))
+    this.endMs = grown(this.endMs, new Float64Array(size))
+    this.reading = grown(this.reading, new Uint32Array(size))
   }
 }
 
@@ -160,6 +158,13 @@ export class KeyTable {
   /** How many keys were put since the reading began. */
   get sizeRead(): number {
     return this.readCount
+  }
+
+  /** Makes room at once: to grow while there are hundreds of thousands takes long. */
+  expect(count: number): void {
+    this.columns.expect(count)
+    this.byToken.expect(count)
+    this.byId.expect(count)
   }
 
   /** The key of a token's SHA-256, unless it is revoked. It is the same object until the key changes, or many others were used. */
@@ -191,7 +196,7 @@ export class KeyTable {
     }
     const slot = this.freeSlots.pop() ?? this.slots++
     const { columns } = this
-    if (slot >= columns.size) columns.grow()
+    columns.expect(slot + 1)
     const { chunk, offset } = this.arena.write(bytes)
     columns.chunk[slot] = chunk
     columns.offset[slot] = offset
@@ -309,6 +314,10 @@ function idBytes(bytes: Buffer): Buffer {
 
 function idIn(bytes: Buffer): string {
   return idBytes(bytes).toString()
+}
+
+function powerOfTwo(least: number): number {
+  return 2 ** Math.ceil(Math.log2(least))
 }
 
 function hashOf(bytes: string | Uint8Array): number {

@@ -141,6 +141,23 @@ export class LifeRows {
     return { requests: served - unrecorded, pending: query.get(organization)?.n ?? 0 }
   }
 
+  /** Of every organisation; one query for all of them. */
+  allExpected(): ReadonlyMap<string, Expected> {
+    const pending = this.database.query<{ organization: string; n: number }, []>(
+      'SELECT organization, count(*) AS n FROM outbox WHERE state = 0 GROUP BY organization',
+    )
+    const counts = new Map(pending.all().map(({ organization, n }) => [organization, n]))
+    const all = this.database.query<{ organization: string; served: number; isLegacy: number }, []>(
+      'SELECT organization, served, is_legacy AS isLegacy FROM life',
+    )
+    return new Map(
+      all.all().map(({ organization, served, isLegacy }) => {
+        const expected = { requests: served, pending: counts.get(organization) ?? 0 }
+        return [organization, isLegacy === 1 ? this.expected(organization) : expected]
+      }),
+    )
+  }
+
   /** Every place in which this node served something. */
   places(organization: string): readonly UsageRow[] {
     return this.rows('usage', organization)
@@ -174,7 +191,9 @@ export class LifeRows {
 
   /** All was given back. */
   completed(organization: string, life: number): void {
-    this.database.query('UPDATE life SET complete = 1 WHERE organization = ? AND life = ?').run(organization, life)
+    this.database
+      .query('UPDATE life SET complete = 1 WHERE organization = ? AND life = ? AND complete = 0')
+      .run(organization, life)
   }
 
   private stored(organization: string): StoredLife | undefined {

@@ -3,6 +3,7 @@
 import type { Subprocess } from 'bun'
 import type { TargetRef } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
+import { Heartbeat } from './heartbeat.ts'
 import type { Logger } from './log.ts'
 import { type Address, isToSupervisor, type News, type ToSupervisor, type ToWorker } from './messages.ts'
 
@@ -75,6 +76,10 @@ export class Child {
   private readonly statuses = new Map<number, (reasons: readonly string[]) => void>()
   private prepared: ((problem: string | undefined) => void) | undefined
   private readonly gone = Promise.withResolvers<void>()
+  private readonly heartbeat = new Heartbeat({
+    ask: () => this.tell({ type: 'ping' }),
+    lost: (silentMs) => this.giveUp(silentMs),
+  })
 
   constructor(
     readonly worker: number,
@@ -199,11 +204,14 @@ export class Child {
   }
 
   private take(message: ToSupervisor): void {
+    this.heartbeat.heard()
     switch (message.type) {
       case 'ready':
         clearTimeout(this.startLimit)
         this.deaths = 0
         if (!this.ending) this.state = 'ready'
+        // A worker that is looked at in a debugger stands still for as long as its reader likes.
+        if (this.env['BUN_INSPECT'] === undefined) this.heartbeat.start()
         // The one that takes its place shall have the same, also if any port was good enough for this one.
         this.listensOn(message.port)
         this.events.onReady(message.port)
@@ -216,6 +224,8 @@ export class Child {
         return
       case 'status':
         this.answer(message.id, message.reasons)
+        return
+      case 'pong':
         return
       case 'fields':
         this.events.onFields(message.fields)
@@ -232,12 +242,23 @@ export class Child {
     }
   }
 
+  /** Its loop stands still: no order reaches it, and no signal but this one. */
+  private giveUp(silentMs: number): void {
+    const { process, worker } = this
+    this.logger.error(
+      { event: 'worker.stuck', worker, pid: process?.pid, silent_ms: silentMs },
+      'worker does not answer',
+    )
+    process?.kill('SIGKILL')
+  }
+
   private exited(code: number | null, signal: NodeJS.Signals | number | null): void {
     const pid = this.process?.pid
     const wasReady = this.state === 'ready'
     this.process = undefined
     this.state = 'down'
     clearTimeout(this.startLimit)
+    this.heartbeat.stop()
     this.events.onGone()
     this.prepared?.(this.named('died'))
     for (const id of [...this.statuses.keys()]) this.answer(id, ['is down'])

@@ -32,12 +32,12 @@ function keepMsOf({ audit }: LedgerPlace): number {
   return (audit?.keepDays ?? 90) * DAY_MS
 }
 
-/** For a gateway. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator. */
-export async function openLedger(place: LedgerPlace): Promise<Ledger> {
+/** For a gateway; `isKeeper`: for the one process of a machine that looks after what all share. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator. */
+export async function openLedger(place: LedgerPlace, isKeeper = true): Promise<Ledger> {
   const { ledger, ledgerUnreachable, dataDir } = place
   if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir, undefined, keepMsOf(place)))
   const { RedisLedger } = await import('../ledger/redis/ledger.ts')
-  return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable, keepMsOf(place))
+  return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable, { keepMs: keepMsOf(place), isKeeper })
 }
 
 /** How long a start waits for a process that is about to end: what it runs is cut, and that takes 2 s at most. */

@@ -22,6 +22,8 @@ export type ToWorker =
   | { readonly type: 'commit' }
   | { readonly type: 'abort' }
   | { readonly type: 'status'; readonly id: number }
+  /** Does it still answer? */
+  | { readonly type: 'ping' }
   /** From another worker. */
   | { readonly type: 'news'; readonly news: News }
   /** Answers a `claim`. */
@@ -37,6 +39,8 @@ export type ToSupervisor =
   | { readonly type: 'prepared'; readonly problem?: string | undefined }
   /** `reasons`: why it is not ready; none where it is. */
   | { readonly type: 'status'; readonly id: number; readonly reasons: readonly string[] }
+  /** Answers a `ping`. */
+  | { readonly type: 'pong' }
   /** How many fields the largest organisation has in Redis. */
   | { readonly type: 'fields'; readonly fields: number }
   /** Whether this worker finds that the ledger takes what it is given. */
@@ -52,6 +56,7 @@ const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   commit: true,
   abort: true,
   status: true,
+  ping: true,
   news: true,
   granted: true,
   drain: true,
@@ -63,6 +68,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   failed: true,
   prepared: true,
   status: true,
+  pong: true,
   fields: true,
   ledger: true,
   news: true,

@@ -90,7 +90,10 @@ test.each([
     const sha256 = hashOf(i)
     return { id: `key-${i}`, organization: 'acme', sha256, shown: 'gwk_x', createdMs: i }
   })
-  for (const record of records) table.put(record)
+  for (const [i, record] of records.entries()) {
+    table.put(record)
+    if (i === 20_000) table.expect(40_000)
+  }
   for (const { id } of records.filter((_, i) => i % 3 === 0)) table.delete(id)
   const found = records.filter(({ sha256 }) => table.find(Buffer.from(sha256, 'hex')) !== undefined)
   expect(table.size).toBe(33_333)

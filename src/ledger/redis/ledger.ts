@@ -13,6 +13,7 @@ import { isRefusal, type RedisPlace } from './connect.ts'
 import type { Lanes } from './lanes.ts'
 import { type Link, RedisLink } from './link.ts'
 import { EmptiedError } from './lives.ts'
+import { OrganizationSweep } from './organization-sweep.ts'
 import { Patience } from './patience.ts'
 import { ReserveAttempts } from './reserve-attempts.ts'
 import { ReserveQueue, ReserveQueueFullError } from './reserve-queue.ts'
@@ -33,14 +34,21 @@ const TAIL_MS = 60_000
 const TRIES = 3
 /** Reservations to take back; beyond it the oldest is left to its lease, which charges its floor. */
 const CANCELS_MOST = 10_000
-/** How often organisations are reaped that have gone quiet. */
-const REAP_MS = 30_000
+/** How often all organisations are looked through. */
+const SWEEP_MS = 30_000
 
 /** The clock of this machine, and beats on it; a simulation gives another one. */
 export interface Time {
   now(): number
   /** Calls a function again and again; what is returned ends it. */
   every(ms: number, call: () => void): () => void
+}
+
+interface Keeping {
+  /** How long single requests are kept in the outbox. */
+  readonly keepMs?: number
+  /** False for all but one of the processes that share the outbox. */
+  readonly isKeeper?: boolean
 }
 
 const realTime: Time = {
@@ -80,6 +88,8 @@ export class RedisLedger implements Ledger {
     private readonly outbox: SettlementLog,
     private readonly unreachable: WhenUnreachable,
     private readonly time: Time = realTime,
+    /** Looks through all organisations, for all processes that share the outbox. */
+    isKeeper = true,
   ) {
     this.queue = new ReserveQueue(time === realTime ? undefined : time)
     const register = (organization: string) => link.register(organization)
@@ -87,7 +97,11 @@ export class RedisLedger implements Ledger {
     this.restoration = new Restoration(link.book, outbox, link.lives, register, entered, time.now())
     for (const organization of this.restoration.organizations()) this.organizations.add(organization)
     link.onReady(() => this.reconnected())
-    this.stops = [time.every(BEAT_MS, () => this.beat()), time.every(REAP_MS, () => this.reap())]
+    const sweep = new OrganizationSweep(link, outbox, this.restoration)
+    this.stops = [
+      time.every(BEAT_MS, () => this.beat()),
+      ...(isKeeper ? [time.every(SWEEP_MS, () => sweep.run(this.organizations).catch(() => undefined))] : []),
+    ]
     this.compareDoubted()
   }
 
@@ -99,13 +113,13 @@ export class RedisLedger implements Ledger {
     place: RedisPlace,
     directory: string,
     unreachable: WhenUnreachable,
-    keepMs?: number,
+    { keepMs, isKeeper }: Keeping = {},
   ): Promise<RedisLedger> {
     const outbox = new Outbox(directory, Date.now, keepMs)
     const link = new RedisLink(place, outbox)
     try {
       await link.start()
-      return new RedisLedger(link, outbox, unreachable)
+      return new RedisLedger(link, outbox, unreachable, realTime, isKeeper)
     } catch (error) {
       link.close()
       outbox.close()
@@ -428,13 +442,6 @@ export class RedisLedger implements Ledger {
     if (this.organizations.has(organization)) return
     this.organizations.add(organization)
     this.link.register(organization).catch(() => this.organizations.delete(organization))
-  }
-
-  private async reap(): Promise<void> {
-    // What is overdue where it cannot be asked now stays so until the next reservation, or the next beat.
-    await this.forAll(this.organizations, (organization) => this.link.book.reap(organization))
-    // Redis may have been emptied or set back without a connection that broke.
-    await this.forAll(this.restoration.organizations(), (organization) => this.restoration.compare(organization))
   }
 
   /** Does something for each organisation while Redis can be asked; what is wrong with the keys of one keeps no other from its turn. */

@@ -10,6 +10,7 @@ import { connect, denialOf, inspect, mistakenTls, type RedisPlace, RedisUnfitErr
 import { Lives, type RecoverableBook } from './lives.ts'
 import { LoopDeadline } from './loop-deadline.ts'
 import { type NodeHome, NodeLease } from './node-lease.ts'
+import { type Surveyed, survey } from './survey.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
 export interface Link {
@@ -32,6 +33,8 @@ export interface Link {
   answers(): Promise<boolean>
   /** Calls a listener each time that a connection was made, or a part of a cluster came back or moved. */
   onReady(listener: () => void): void
+  /** How organisations stand, and what Redis has of a node in each. Changes nothing. */
+  survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]>
   /** Notes an organisation for those who read over all. */
   register(organization: string): Promise<void>
   close(): void
@@ -114,6 +117,10 @@ export class RedisLink implements Link {
 
   onReady(listener: () => void): void {
     this.listener = listener
+  }
+
+  survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]> {
+    return survey(this.other, organizations, node)
   }
 
   async register(organization: string): Promise<void> {

@@ -4,10 +4,11 @@
  * lost (FLUSHALL), the last minutes (a crash without an append-only file), or what came after a backup.
  */
 
-import type { FoundOfNode, KnownLife } from '../life-rows.ts'
+import type { Expected, FoundOfNode, KnownLife } from '../life-rows.ts'
 import type { SettlementLog } from '../outbox.ts'
 import { noUsage, type UsageRow } from '../usage-log.ts'
 import type { Entered, Lives, RecoverableBook } from './lives.ts'
+import type { Surveyed } from './survey.ts'
 
 /** Rows on their way at once. */
 const ABREAST = 64
@@ -97,6 +98,12 @@ export class Restoration {
       else await this.enter(organization, asked)
       if (this.doubted.get(organization) === certainty) this.doubted.delete(organization)
     })
+  }
+
+  /** True if nothing is missing, as far as can be told without asking more. `expected` was known before Redis was asked. */
+  agrees({ organization, life, isWhole, requests }: Surveyed, expected: Expected): boolean {
+    if (this.doubted.has(organization) || !isWhole || life !== this.lives.of(organization)) return false
+    return expected.requests - expected.pending <= requests
   }
 
   /** Gives back to the life that Redis is in. Throws if Redis cannot be asked. */

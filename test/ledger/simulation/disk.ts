@@ -133,6 +133,10 @@ export class SimulatedLog implements SettlementLog {
     return { requests: this.disk.stored.size, pending: this.disk.open.size }
   }
 
+  allExpected(): ReadonlyMap<string, Expected> {
+    return new Map(this.knownLives().map(({ organization }) => [organization, this.expected()]))
+  }
+
   places(): readonly UsageRow[] {
     const rows = new Map<string, UsageRow>()
     for (const { entry } of this.disk.stored.values()) {

@@ -4,6 +4,7 @@ import type { MemoryBook } from '../../../src/ledger/embedded/book.ts'
 import { Breaker } from '../../../src/ledger/redis/breaker.ts'
 import type { Link } from '../../../src/ledger/redis/link.ts'
 import { EmptiedError, Lives, type RecoverableBook } from '../../../src/ledger/redis/lives.ts'
+import type { Surveyed } from '../../../src/ledger/redis/survey.ts'
 import type { Server } from './server.ts'
 import type { World } from './world.ts'
 
@@ -70,6 +71,10 @@ export class SimulatedLink implements Link {
 
   async answers(): Promise<boolean> {
     return this.isConnected
+  }
+
+  survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]> {
+    return this.call(() => organizations.map((organization) => this.server.survey(organization, node)))
   }
 
   onReady(listener: () => void): void {

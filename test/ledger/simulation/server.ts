@@ -10,6 +10,7 @@ import type { Account, Hold } from '../../../src/ledger/ledger.ts'
 import type { EndKind } from '../../../src/ledger/log-rows.ts'
 import type { FoundReservation } from '../../../src/ledger/reconcile.ts'
 import { EmptiedError, type Entered, type NodeLife, type NumberedRow } from '../../../src/ledger/redis/lives.ts'
+import type { Surveyed } from '../../../src/ledger/redis/survey.ts'
 import {
   addUsage,
   noUsage,
@@ -85,6 +86,13 @@ export class Server {
     const entered = record?.life === life ? record : { life, given: 0, requests: record?.requests ?? 0 }
     this.set(this.nodes, node, entered)
     return { ...entered, isLegacy: false }
+  }
+
+  survey(organization: string, node: string): Surveyed {
+    const life = this.life.get('') ?? 0
+    const record = this.nodes.get(node)
+    const [isWhole, requests] = record?.life === life ? [record.given === 'all', record.requests] : [false, 0]
+    return { organization, isOverdue: true, life, isWhole, requests }
   }
 
   figuresOfNode(node: string, places: readonly UsagePlace[]): ReadonlyMap<string, UsageFigures> {

@@ -1,0 +1,33 @@
+-- Looks at many organisations in one call and changes nothing: whether something of each is overdue, and how far a node's figures are.
+--
+-- keys: for each organisation scopes deadlines nodes
+-- arguments: node
+-- Answers four texts for each: overdue life given requests (given: as `enter` answers it; -2: Redis has nothing of the node in this life, or what is
+-- stored cannot be read)
+
+local UNREAD = -2
+local node = ARGV[1]
+local reply = {}
+
+-- What is wrong with the keys of one organisation is no reason to look at no other.
+local function read(...)
+  local value = redis.pcall(...)
+  return not (type(value) == 'table' and value.err) and value or nil
+end
+
+local function text(value)
+  reply[#reply + 1] = string.format('%.0f', value)
+end
+
+for i = 1, #KEYS, 3 do
+  local due = read('ZRANGEBYSCORE', KEYS[i + 1], '-inf', now, 'LIMIT', 0, 1)
+  local life = tonumber(read('HGET', KEYS[i], 'life') or 0)
+  local packed = read('HGET', KEYS[i + 2], node)
+  local record = packed and cmsgpack.unpack(packed) or {}
+  local isIn = record[1] == VERSION and record[NODE_LIFE] == life
+  text((not due or #due > 0) and 1 or 0)
+  text(life)
+  text(isIn and record[NODE_GIVEN] or UNREAD)
+  text(isIn and record[NODE_REQUESTS] or 0)
+end
+return reply

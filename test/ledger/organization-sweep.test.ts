@@ -1,0 +1,115 @@
+/** Looking through all organisations: what it costs if all is well with them, and what it finds if not. */
+
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Redis } from 'ioredis'
+import { OUTBOX_FILE, Outbox } from '../../src/ledger/outbox.ts'
+import { redisKey } from '../../src/ledger/redis/book.ts'
+import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { RedisLink } from '../../src/ledger/redis/link.ts'
+import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { RedisServer } from './redis-server.ts'
+import { totals, until } from './seen.ts'
+
+const ORGANIZATIONS = 300
+const SWEEP_MS = 30_000
+const directories: string[] = []
+
+afterEach(() => {
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+/** A ledger whose beats the test calls. */
+async function setting(server: RedisServer, isKeeper = true) {
+  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(directory)
+  const link = new RedisLink({ kind: 'single', url: server.socket })
+  await link.start()
+  const beats = new Map<number, () => unknown>()
+  const time = {
+    now: Date.now,
+    every: (ms: number, call: () => unknown) => {
+      beats.set(ms, call)
+      return () => void beats.delete(ms)
+    },
+  }
+  const ledger = new RedisLedger(link, new Outbox(directory), 'refuse', time, isKeeper)
+  return { ledger, beats, outbox: join(directory, OUTBOX_FILE) }
+}
+
+/** Scripts and other commands that Redis has run. */
+async function commands(client: Redis): Promise<number> {
+  return Number(/total_commands_processed:(\d+)/.exec(await client.info('stats'))?.[1])
+}
+
+const accounts = Array.from({ length: ORGANIZATIONS }, (_, i) => accountOf(spend({ total: 1e9 }), {}, `many-${i}`))
+
+async function serveAll(ledger: RedisLedger): Promise<void> {
+  await Promise.all(
+    accounts.map(async (account) => ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))),
+  )
+  await until(() => ledger.health().pending === 0)
+}
+
+test('all is well: one call for a hundred organisations, and nothing is written', async () => {
+  await using server = await RedisServer.start()
+  const { ledger, beats, outbox } = await setting(server)
+  await serveAll(ledger)
+  const client = server.client()
+  // Whatever was still to be written is.
+  await until(async () => {
+    const { mtimeMs } = statSync(`${outbox}-wal`)
+    await Bun.sleep(100)
+    return statSync(`${outbox}-wal`).mtimeMs === mtimeMs
+  })
+  const [before, file] = [await commands(client), statSync(`${outbox}-wal`).mtimeMs]
+  await beats.get(SWEEP_MS)?.()
+  // A script counts its commands, too: three for each organisation, and one for its clock.
+  expect((await commands(client)) - before).toBeLessThan(3.1 * ORGANIZATIONS + 10)
+  const calls = /cmdstat_evalsha:calls=(\d+)/
+  const scripts = async () => Number(calls.exec(await client.info('commandstats'))?.[1])
+  const ran = await scripts()
+  await beats.get(SWEEP_MS)?.()
+  expect((await scripts()) - ran).toBe(ORGANIZATIONS / 100)
+  // The beat of four a second writes nothing either.
+  for (let i = 0; i < 10; i++) await beats.get(250)?.()
+  await Bun.sleep(50)
+  expect(statSync(`${outbox}-wal`).mtimeMs).toBe(file)
+  client.disconnect()
+  await ledger.close()
+})
+
+test('what is overdue is ended, what Redis has lost is given back, whatever is wrong with others', async () => {
+  await using server = await RedisServer.start()
+  const { ledger, beats } = await setting(server)
+  await serveAll(ledger)
+  const client = server.client()
+  const [foreign, lost, set, overdue] = accounts
+  if (foreign === undefined || lost === undefined || set === undefined || overdue === undefined) throw new Error()
+  await client.set(redisKey(foreign.organization, 'scopes'), 'not ours')
+  const before = await client.dumpBuffer(redisKey(set.organization, 'scopes'))
+  const nodes = await client.dumpBuffer(redisKey(set.organization, 'nodes'))
+  await ledger.settle(await ledger.reserve(set, holdOf(100)), settlementOf(30))
+  await until(() => ledger.health().pending === 0)
+  await client.restore(redisKey(set.organization, 'scopes'), 0, before, 'REPLACE')
+  await client.restore(redisKey(set.organization, 'nodes'), 0, nodes, 'REPLACE')
+  for (const key of await client.keys(`${redisKey(lost.organization, '')}*`)) await client.del(key)
+  const running = await ledger.reserve(overdue, holdOf(100))
+  await client.zadd(redisKey(overdue.organization, 'deadlines'), 1, running.id)
+  await beats.get(SWEEP_MS)?.()
+  await until(async () => (await totals(server, lost)).spent === 70)
+  await until(async () => (await totals(server, set)).spent === 100)
+  expect(await client.zscore(redisKey(overdue.organization, 'deadlines'), running.id)).not.toBe('1')
+  expect(await client.get(redisKey(foreign.organization, 'scopes'))).toBe('not ours')
+  client.disconnect()
+  await ledger.close()
+})
+
+test('only one process of a machine does it', async () => {
+  await using server = await RedisServer.start()
+  const { ledger, beats } = await setting(server, false)
+  expect(beats.has(SWEEP_MS)).toBe(false)
+  await ledger.close()
+})
