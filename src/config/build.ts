@@ -43,7 +43,10 @@ export function build(file: File, { cores, env }: { readonly cores: number; read
     ledgerUnreachable: file.ledger_unreachable ?? 'refuse',
     audit: { keepDays: file.audit?.keep_days ?? 90 },
     responses: responsesOf(file.responses),
-    compatibility: { toolResultImages: file.compatibility?.tool_result_images ?? 'refuse' },
+    compatibility: {
+      toolResultImages: file.compatibility?.tool_result_images ?? 'refuse',
+      imageUrls: file.compatibility?.image_urls ?? 'public',
+    },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
     providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, env)),
     models: file.models.map(modelOf),

@@ -30,7 +30,7 @@ export interface Config {
     /** Where items are remembered; absent: in the ledger's Redis, else in process. */
     readonly redis?: RedisConfig | undefined
   }
-  readonly compatibility: { readonly toolResultImages: 'refuse' | 'pass' }
+  readonly compatibility: { readonly toolResultImages: 'refuse' | 'pass'; readonly imageUrls: 'public' | 'any' }
   /** 32 bytes each, base64; the first seals, all open. Absent: made once and kept in `dataDir`. */
   readonly compaction: { readonly keys?: readonly string[] | undefined }
   readonly providers: readonly ProviderConfig[]

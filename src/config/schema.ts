@@ -197,6 +197,13 @@ export const schema = object(
     compatibility: optional(
       object(
         {
+          image_urls: optional(
+            oneOf(
+              ['public', 'any'],
+              'Addresses of images that providers are given: https to public hosts, or any, http and private hosts too',
+              'public',
+            ),
+          ),
           tool_result_images: optional(
             oneOf(
               ['refuse', 'pass'],

@@ -175,7 +175,7 @@ export class Held implements AsyncDisposable, Ticking {
     this.stopGrowing()
   }
 
-  /** Undefined if the ledger could not be asked: this extension is missed, the next one, or the settlement, says the same and more. */
+  /** Undefined if the ledger could not be asked. It is asked again a slice later: that call, or the settlement, says the same and more. */
   private async extend(nowMs: number, aheadTokens: number): Promise<boolean | undefined> {
     this.extendedMs = nowMs
     const used = this.progress()?.usage
@@ -189,7 +189,7 @@ export class Held implements AsyncDisposable, Ticking {
       return granted
     } catch (error) {
       letPass(error)
-      this.askAt = Number.POSITIVE_INFINITY
+      this.askAt = soFar.outputTokens + aheadTokens
       return undefined
     }
   }

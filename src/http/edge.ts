@@ -8,6 +8,7 @@ import type { ChatRequest } from '../core/request.ts'
 import { newRequestId } from '../core/request-id.ts'
 import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/errors.ts'
+import type { ImageUrls } from '../dialects/image-url.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
 import type { BodyMemory } from '../gateway/body-memory.ts'
 import type { Gateway } from '../gateway/gateway.ts'
@@ -22,6 +23,8 @@ export interface EdgeParts {
   readonly catalog: Catalog
   readonly keys: Pick<KeyRing, 'find'>
   readonly dialects: Readonly<Record<DialectName, Dialect>> & { readonly responses: ResponsesDialect }
+  /** Which addresses of pictures are passed on to providers. */
+  readonly imageUrls: ImageUrls
   /** Converts a request of which only the tokens are to be counted. */
   readonly acceptCount: (body: JsonObject) => ChatRequest
 }

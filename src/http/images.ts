@@ -2,6 +2,7 @@
 
 import type { Server } from 'bun'
 import type { ImageKind, ImageRequest } from '../core/image.ts'
+import type { ImageUrls } from '../dialects/image-url.ts'
 import { imagesBody, imagesEvents } from '../dialects/images/answer.ts'
 import { acceptImageForm, acceptImages } from '../dialects/images/request.ts'
 import { makeImages } from '../gateway/images.ts'
@@ -13,7 +14,7 @@ import { formRefused, receiveBytes } from './inference.ts'
 export async function handleImages(visit: Visit, kind: ImageKind, server: Server<undefined>): Promise<Handled> {
   const { request, parts, trace, flight } = visit
   const { key, bytes } = await receiveBytes(visit, server)
-  const image = accept(kind, request.headers.get('content-type'), bytes)
+  const image = accept(kind, request.headers.get('content-type'), bytes, parts.imageUrls)
   trace.requestedModel = image.model
   const answer = await makeImages(parts.gateway, { key, image, flight, trace })
   const made = { text: answer.text, body: answer.body, model: answer.servedModel }
@@ -28,8 +29,8 @@ export async function handleImages(visit: Visit, kind: ImageKind, server: Server
 }
 
 /** A form is for edits, whose files SDKs send so; everything else is read as JSON, whatever its type says (decisions.md 1). */
-function accept(kind: ImageKind, contentType: string | null, bytes: Uint8Array): ImageRequest {
-  if (contentType === null || !isForm(contentType)) return acceptImages(kind, bytes)
-  if (kind === 'edits') return acceptImageForm(parseForm(bytes, boundaryOf(contentType)))
+function accept(kind: ImageKind, contentType: string | null, bytes: Uint8Array, imageUrls: ImageUrls): ImageRequest {
+  if (contentType === null || !isForm(contentType)) return acceptImages(kind, bytes, imageUrls)
+  if (kind === 'edits') return acceptImageForm(parseForm(bytes, boundaryOf(contentType)), imageUrls)
   throw formRefused()
 }

@@ -192,7 +192,12 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
   return {
     catalog,
     keys,
-    dialects: { chat, messages: messages(config.compatibility), responses: responses({ sealer, memory }) },
+    dialects: {
+      chat: chat(config.compatibility),
+      messages: messages(config.compatibility),
+      responses: responses({ sealer, memory }),
+    },
+    imageUrls: config.compatibility.imageUrls,
     acceptCount: (body) => acceptCount(body, config.compatibility),
     gateway: {
       catalog,

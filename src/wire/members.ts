@@ -16,6 +16,7 @@ const MEMBERS_MAX = 1024
 
 const QUOTE = 0x22
 const COMMA = 0x2c
+const COLON = 0x3a
 const BACKSLASH = 0x5c
 const OPEN_LIST = 0x5b
 const CLOSE_LIST = 0x5d
@@ -80,6 +81,17 @@ function closingQuote(buffer: Buffer, open: number): number {
     else if (buffer[at] === QUOTE) return at
   }
   throw new Error('these bytes spell no JSON object')
+}
+
+/** How many names of objects stand in these bytes, which must spell JSON or a member of it: colons outside of strings. */
+export function countNames(bytes: Uint8Array): number {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  let names = 0
+  for (let at = 0; at < buffer.length; at++) {
+    if (buffer[at] === QUOTE) at = closingQuote(buffer, at)
+    else if (buffer[at] === COLON) names++
+  }
+  return names
 }
 
 /** An object of these members, behind a first one. */

@@ -56,7 +56,7 @@ describe('defaults', () => {
       ledgerUnreachable: 'refuse',
       audit: { keepDays: 90 },
       responses: { rememberItemsSeconds: 3600 },
-      compatibility: { toolResultImages: 'refuse' },
+      compatibility: { toolResultImages: 'refuse', imageUrls: 'public' },
       compaction: {},
       auto: { candidates: ['gpt', 'claude'] },
       routing: { maxAttempts: 3, totalTimeoutMs: 600_000 },

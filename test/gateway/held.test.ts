@@ -160,6 +160,30 @@ describe('what is held', () => {
     expect([cuts, held.refusedFor]).toEqual([1, 'insufficient_quota'])
   })
 
+  test('a ledger that could not be asked is asked again a slice later, and nobody waits for it', async () => {
+    const ledger = new Recorder()
+    let output = 3072
+    const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
+    await using held = await open(ledger, () => counted(output), undefined, { ...account, keyLimits: limits })
+    let cuts = 0
+    held.onRefusal(
+      () => false,
+      () => {
+        cuts++
+      },
+    )
+    ledger.refusal = new Failure('ledger_unavailable', 'gone')
+    held.written(output)
+    await Bun.sleep(0)
+    output = 3072 + 8191
+    expect([held.written(output), ledger.extensions.length]).toEqual([undefined, 1])
+    ledger.refusal = undefined
+    ledger.grants = () => true
+    output += 1
+    await held.written(output)
+    expect([ledger.extensions.length, cuts]).toEqual([2, 0])
+  })
+
   test('a provider that writes beyond its limit is followed if its stream is to be cut', async () => {
     const limits = { spend: { day: 1, strict: true, onExhausted: 'cut' } } as const
     for (const [onExhausted, asked] of [

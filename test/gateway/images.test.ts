@@ -98,6 +98,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
       const image = acceptImages(
         'generations',
         bytesOf(JSON.stringify({ model: 'painter', prompt: 'a weir', ...body })),
+        'public',
       )
       const trace = new Trace('req_1', (written) => {
         line = written

@@ -220,7 +220,7 @@ function changed(value: JsonValue, [head, ...rest]: Path, to: null | undefined):
 }
 
 const DIALECTS: readonly (readonly [string, JsonObject, (body: JsonObject) => unknown])[] = [
-  ['chat', CHAT, (body) => requestOf(chat.accept(body, { organization: 'o' }))],
+  ['chat', CHAT, (body) => requestOf(chat({ imageUrls: 'public' }).accept(body, { organization: 'o' }))],
   [
     'messages',
     MESSAGES,
@@ -232,7 +232,7 @@ const DIALECTS: readonly (readonly [string, JsonObject, (body: JsonObject) => un
     IMAGES,
     (body) => {
       const { body: sent, ...image } = JSON.parse(
-        JSON.stringify(acceptImages('generations', Buffer.from(JSON.stringify(body)))),
+        JSON.stringify(acceptImages('generations', Buffer.from(JSON.stringify(body)), 'public')),
       )
       return { image, sent }
     },

@@ -10,7 +10,7 @@ import type { Account, Settlement } from '../../src/ledger/ledger.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
 import { START_MS, type Subject, subjects } from '../ledger/subject.ts'
 
-const DEMANDS = Number(process.env['WEIR_LAW_DEMANDS'] ?? 6)
+const DEMANDS = Number(process.env['WEIR_LAW_DEMANDS'] ?? 12)
 /** A waiting caller asks this often. */
 const POLL_MS = 200
 const MINUTE_MS = 60_000

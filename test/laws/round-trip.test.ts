@@ -48,7 +48,7 @@ const bodyOf = (exchange: Exchange, events: readonly StreamEvent[]): JsonObject 
 const objects = (value: unknown) => (isArray(value) ? value.filter(isObject) : [])
 
 const chatKeeper: Keeper = {
-  dialect: chat,
+  dialect: chat({ imageUrls: 'public' }),
   body: (history) => ({
     model: 'm',
     messages: history,

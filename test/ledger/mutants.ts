@@ -94,7 +94,7 @@ export const luaMutants: readonly Mutant[] = [
   [SETTLE, 'correct_tokens(reservation, scopes, limits, sum(input, output))', ''],
   [SETTLE, 'min(scopes[s][BUDGETS[b]], admission[b])', 'admission[b]'],
   [SETTLE, 'min(scopes[s][BUDGETS[b]], admission[b])', 'scopes[s][BUDGETS[b]]'],
-  [SETTLE, 'if counted then count', 'count'],
+  [SETTLE, 'if counted then\n', 'if true then\n'],
   [SETTLE, 'bury(id, IS_SETTLED)', ''],
   [SETTLE, 'admitted, held = reservation[ADMITTED], reservation[RESERVED]', 'held = reservation[RESERVED]'],
   [CANCEL, 'bury(id, IS_CANCELLED)\n  return', 'return'],

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { Failure } from '../../src/core/error.ts'
 import type { Hold } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/outbox.ts'
-import { redisKey } from '../../src/ledger/redis/book.ts'
+import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
 import { RedisUnfitError } from '../../src/ledger/redis/connect.ts'
 import { RedisLedger, type WhenUnreachable } from '../../src/ledger/redis/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
@@ -287,4 +287,37 @@ describe('many at once', () => {
     expect(sum).toBe(Math.floor(1_000_003 / 7000) * 7000)
     expect(await totals(server, account)).toEqual({ spent: sum, held: 0, live: 0 })
   })
+})
+
+test('records of the version before, which knew nothing of when a bucket stood empty, go on', async () => {
+  await using server = await RedisServer.start()
+  const ledger = await ledgerOn(server)
+  const account = accountOf({ requestsPerMinute: 10, tokensPerMinute: 1000, ...spend({ day: 1000 }) })
+  const reservation = await ledger.reserve(account, holdOf(100, 600))
+  const client = server.client()
+  const shorten = `
+    for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+      local packed = redis.call('HGET', KEYS[1], field)
+      if not tonumber(packed) then
+        local record, short = cmsgpack.unpack(packed), {}
+        for i = 1, tonumber(ARGV[1]) do short[i] = record[i] end
+        redis.call('HSET', KEYS[1], field, cmsgpack.pack(short))
+      end
+    end`
+  await client.eval(shorten, 1, redisKey(account.organization, 'scopes'), 14)
+  await client.eval(shorten, 1, redisKey(account.organization, 'reservations'), 19)
+  const book = new RedisBook(client, client)
+  const before = (await book.figures(account)).organization
+  expect([before.requests, before.live, before.day.held]).toEqual([1, 1, 100])
+  expect(before.tokens).toBeWithin(400, 601)
+  expect(await ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 150 })).toBe(true)
+  expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+  await until(async () => (await totals(server, account)).live === 0)
+  const { organization } = await book.figures(account)
+  expect([organization.day.spent, organization.day.held]).toEqual([70, 0])
+  // As that version would have: the tokens that were not used are back but for those that drained since.
+  expect(organization.tokens).toBeWithin(0, 101)
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(30))
+  expect((await book.figures(account)).organization.requests).toBe(2)
+  client.disconnect()
 })

@@ -56,7 +56,11 @@ export const sealer = new Sealer([Buffer.alloc(32, 1).toString('base64')])
 export const memory = new LocalItemMemory({ sealer, ttlSeconds: 3600 })
 
 const MESSAGES = { toolResultImages: 'pass' } as const
-const dialects = { chat, responses: responses({ sealer, memory }), messages: messages(MESSAGES) }
+const dialects = {
+  chat: chat({ imageUrls: 'public' }),
+  responses: responses({ sealer, memory }),
+  messages: messages(MESSAGES),
+}
 
 const common = { aliases: [], fallbacks: [], targets: [{ provider: 'p', model: 'claude-sonnet-4-5' }] } as const
 const catalog = Catalog.from({
@@ -147,7 +151,9 @@ async function send(request: ChatRequest, clock: Clock): Promise<void> {
 }
 
 function accepted(path: ImageKind | 'form', bytes: Uint8Array, contentType: string): ImageRequest {
-  return path === 'form' ? acceptImageForm(parseForm(bytes, boundaryOf(contentType))) : acceptImages(path, bytes)
+  return path === 'form'
+    ? acceptImageForm(parseForm(bytes, boundaryOf(contentType)), 'public')
+    : acceptImages(path, bytes, 'public')
 }
 
 /** The CPU time of this thread, in milliseconds. */

@@ -2,20 +2,24 @@
 
 import type { Dialect } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
+import type { ImageUrls } from '../image-url.ts'
 import { chatAnswer } from './answer.ts'
 import { acceptChat } from './request.ts'
 import { ChatEncoder } from './stream.ts'
 
-export const chat: Dialect = {
-  name: 'chat',
-  accept(body) {
-    const { request, includeUsage } = acceptChat(body)
-    return {
-      request,
-      isCompaction: false,
-      ignored: ignoredFields('chat', body),
-      answer: chatAnswer,
-      encoder: (served) => new ChatEncoder(served, includeUsage),
-    }
-  },
+/** `imageUrls` is the operator's: which addresses of pictures are passed on. */
+export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect {
+  return {
+    name: 'chat',
+    accept(body) {
+      const { request, includeUsage } = acceptChat(body, imageUrls)
+      return {
+        request,
+        isCompaction: false,
+        ignored: ignoredFields('chat', body),
+        answer: chatAnswer,
+        encoder: (served) => new ChatEncoder(served, includeUsage),
+      }
+    },
+  }
 }

@@ -5,6 +5,7 @@ import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '..
 import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../complaint.ts'
+import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { type ChatBody, checkChatBody } from './schema.ts'
 
@@ -14,15 +15,23 @@ export interface AcceptedChat {
   readonly includeUsage: boolean
 }
 
+/** What the reading of a message needs besides the message. */
+interface Reading {
+  readonly limits: RequestLimits
+  readonly imageUrls: ImageUrls
+}
+
 /** Throws `Failure` with the field at fault. */
-export function acceptChat(body: JsonObject): AcceptedChat {
+export function acceptChat(body: JsonObject, imageUrls: ImageUrls): AcceptedChat {
   const chat = checkChatBody(body)
   const limits = new RequestLimits()
   const tools = acceptTools(chat, limits)
   const request: ChatRequest = {
     model: chat.model,
     stream: chat.stream === true,
-    messages: chat.messages.map((message, index) => acceptMessage(message, `messages[${index}]`, limits)),
+    messages: chat.messages.map((message, index) =>
+      acceptMessage(message, `messages[${index}]`, { limits, imageUrls }),
+    ),
     tools,
     toolChoice: tools.length > 0 ? acceptToolChoice(body['tool_choice'], limits) : undefined,
     parallelToolCalls: tools.length > 0 ? (chat.parallel_tool_calls ?? undefined) : undefined,
@@ -104,7 +113,8 @@ function acceptAllowedTools(allowed: JsonObject | undefined, limits: RequestLimi
   return { mode: 'allowed', names, required: allowed?.['mode'] === 'required' }
 }
 
-function acceptMessage(message: unknown, path: string, limits: RequestLimits): Message {
+function acceptMessage(message: unknown, path: string, reading: Reading): Message {
+  const { limits } = reading
   if (!isObject(message)) throw invalid(path, 'must be an object')
   const role = message['role']
   switch (role) {
@@ -112,7 +122,7 @@ function acceptMessage(message: unknown, path: string, limits: RequestLimits): M
     case 'developer':
       return { role: 'system', parts: textParts(message, path) }
     case 'user':
-      return { role: 'user', parts: userParts(message, path, limits) }
+      return { role: 'user', parts: userParts(message, path, reading) }
     case 'assistant':
       return acceptAssistant(message, path, limits)
     case 'tool': {
@@ -173,13 +183,13 @@ function textParts(message: JsonObject, path: string): TextPart[] {
   return markLast(parts, mark)
 }
 
-function userParts(message: JsonObject, path: string, limits: RequestLimits): readonly UserPart[] {
+function userParts(message: JsonObject, path: string, reading: Reading): readonly UserPart[] {
   const content = message['content'] ?? ''
   const mark = cacheMark(message, path)
   if (typeof content === 'string') return [{ type: 'text', text: content, cache: mark }]
   if (!isArray(content)) throw invalid(`${path}.content`, 'must be a string or an array of parts')
   return markLast(
-    content.map((part, index) => userPart(part, `${path}.content[${index}]`, limits)),
+    content.map((part, index) => userPart(part, `${path}.content[${index}]`, reading)),
     mark,
   )
 }
@@ -191,19 +201,19 @@ function markLast<T extends UserPart>(parts: readonly T[], mark: ReturnType<type
   return [...parts.slice(0, -1), { ...last, cache: mark }]
 }
 
-function userPart(part: JsonValue, path: string, limits: RequestLimits): UserPart {
+function userPart(part: JsonValue, path: string, { limits, imageUrls }: Reading): UserPart {
   const text = textPart(part, path)
   if (text !== undefined) return text
   if (!isObject(part)) throw invalid(path, 'must be an object')
   switch (part['type']) {
     case 'image_url':
       limits.image(path)
-      return imagePart(part, path)
+      return imagePart(part, path, imageUrls)
     case 'input_audio':
       if (!isObject(part['input_audio'])) throw missing(`${path}.input_audio`)
       return { type: 'native', json: { type: 'input_audio', input_audio: part['input_audio'] } }
     case 'file':
-      return filePart(part, path)
+      return filePart(part, path, imageUrls)
     default:
       throw invalid(`${path}.type`, "must be one of 'text', 'image_url', 'input_audio' and 'file'")
   }
@@ -220,7 +230,7 @@ const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w=.+-]+)*;base64,/
 /** A longer head is none of a picture's, and a search in it would go on to the end of the text. */
 const DATA_URL_HEAD_CHARS_MAX = 1024
 
-function imagePart(part: JsonObject, path: string): ImagePart {
+function imagePart(part: JsonObject, path: string, imageUrls: ImageUrls): ImagePart {
   const image = part['image_url']
   const url = typeof image === 'string' ? image : stringOf(objectOf(image)?.['url'])
   if (url === undefined) throw missing(`${path}.image_url.url`)
@@ -234,15 +244,17 @@ function imagePart(part: JsonObject, path: string): ImagePart {
     const source = { type: 'base64', mediaType: inline[1] ?? '', data: url.slice(inline[0].length) } as const
     return { type: 'image', source, ...rest }
   }
-  if (!/^https?:\/\//i.test(url)) throw invalid(`${path}.image_url.url`, 'must be an https URL or a base64 data URL')
+  checkImageUrl(url, `${path}.image_url.url`, imageUrls)
   return { type: 'image', source: { type: 'url', url }, ...rest }
 }
 
 /** Only inline files: an id would name a file of the operator's own account with the provider. */
-function filePart(part: JsonObject, path: string): UserPart {
+function filePart(part: JsonObject, path: string, imageUrls: ImageUrls): UserPart {
   const file = objectOf(part['file'])
   const data = stringOf(file?.['file_data'])
   if (data === undefined) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
+  // Some servers fetch an address that stands here.
+  if (isAddress(data)) checkImageUrl(data, `${path}.file.file_data`, imageUrls)
   const name = stringOf(file?.['filename'])
   return {
     type: 'native',

@@ -6,14 +6,17 @@ import { parseBody } from '../../wire/body.ts'
 import { type Member, membersOf, writeMembers } from '../../wire/members.ts'
 import { type FormPart, formText, mintBoundary, writeForm } from '../../wire/multipart.ts'
 import { refuseForbidden, refuseForbiddenNames } from '../forbidden.ts'
+import type { ImageUrls } from '../image-url.ts'
+import { checkField, checkMember } from './inputs.ts'
 import { checkImagesBody, GENERATION_FIELDS, type ImagesBody, STREAM_FIELDS } from './schema.ts'
 
 /** The bytes of a JSON body. Throws `Failure` with the field at fault. */
-export function acceptImages(kind: ImageKind, bytes: Uint8Array): ImageRequest {
+export function acceptImages(kind: ImageKind, bytes: Uint8Array, imageUrls: ImageUrls): ImageRequest {
   const body = parseBody(bytes)
   refuseForbidden(body, 'forbidden')
   const checked = checkImagesBody(body)
   const sent = membersOf(bytes).filter(({ name }) => body[name] !== null && isSent(kind, name))
+  for (const member of sent) checkMember(member, body[member.name], imageUrls)
   return requestOf(kind, checked, checked.images?.length ?? 0, jsonWriter(sent))
 }
 
@@ -28,13 +31,14 @@ function isSent(kind: ImageKind, name: string): boolean {
 }
 
 /** The form of an edit. Its files stay where they are: the body for a provider is made of views of them. */
-export function acceptImageForm(parts: readonly FormPart[]): ImageRequest {
+export function acceptImageForm(parts: readonly FormPart[], imageUrls: ImageUrls): ImageRequest {
   // SDKs flatten objects: `metadata[a]` is a part of `metadata`.
   const names = parts.map(({ name }) => name.replace(/\[.*$/s, ''))
   refuseForbiddenNames([...new Set(names)], 'forbidden')
   const checked = checkImagesBody(fieldsOf(parts))
   const inputs = parts.filter(({ name }) => name === 'image' || name.startsWith('image[')).length
   const sent = parts.filter(({ name }) => isSent('edits', name))
+  for (const part of sent) checkField(part, imageUrls)
   const write = (model: string): ImageBody => {
     const boundary = mintBoundary()
     const pieces = writeForm([{ name: 'model', content: Buffer.from(model) }, ...sent], boundary)

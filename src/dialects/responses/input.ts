@@ -189,18 +189,20 @@ function argumentsOf(value: JsonValue | undefined): string {
 
 /**
  * A string, or parts of which only text counts: images and all others are ignored (inference-api.md 2.6). The mark of a part that is
- * ignored moves to the one before it, since it stands for all that precedes.
+ * ignored moves to the one before it, since it stands for all that precedes; where there is none, to the one after it.
  */
 function textParts(content: JsonValue | undefined, path: string): TextPart[] {
   if (content === undefined || content === null) return []
   if (typeof content === 'string') return [{ type: 'text', text: content }]
   if (!isArray(content)) throw invalid(path, 'must be a string or an array of parts')
   const parts: TextPart[] = []
+  let first: CacheMark | undefined
   for (const [index, part] of content.entries()) {
     const { text, cache } = partOf(part, `${path}[${index}]`)
     const last = parts.at(-1)
-    if (text !== '') parts.push({ type: 'text', text, cache })
-    else if (last !== undefined && cache !== undefined) parts[parts.length - 1] = { ...last, cache }
+    if (text !== '') parts.push({ type: 'text', text, cache: last === undefined ? (cache ?? first) : cache })
+    else if (last === undefined) first = cache ?? first
+    else if (cache !== undefined) parts[parts.length - 1] = { ...last, cache }
   }
   return parts
 }

@@ -7,7 +7,8 @@ import { acceptImages as acceptBytes, acceptImageForm } from '../../../src/diale
 import type { FormPart } from '../../../src/wire/multipart.ts'
 import { bytesOf, joined, textOf } from '../../support/bytes.ts'
 
-const acceptImages = (kind: 'generations' | 'edits', body: object) => acceptBytes(kind, bytesOf(JSON.stringify(body)))
+const acceptImages = (kind: 'generations' | 'edits', body: object) =>
+  acceptBytes(kind, bytesOf(JSON.stringify(body)), 'public')
 const base = { model: 'painter', prompt: 'a weir' }
 
 function refusal(run: () => unknown): readonly [string, string | undefined] {
@@ -82,7 +83,7 @@ describe('JSON', () => {
 
   test('what goes on is sent from where it stands', () => {
     const bytes = bytesOf(JSON.stringify({ ...base, images: [{ image_url: 'data:,' }] }))
-    const { content } = acceptBytes('edits', bytes).body('upstream')
+    const { content } = acceptBytes('edits', bytes, 'public').body('upstream')
     expect(content.filter(({ buffer }) => buffer === bytes.buffer).map(textOf)).toEqual([
       '"prompt":"a weir"',
       '"images":[{"image_url":"data:,"}]',
@@ -119,7 +120,7 @@ describe('JSON', () => {
 describe('a form', () => {
   test('goes on part by part, with the provider’s model name in place of the caller’s', async () => {
     const fields = { ...base, n: '2', size: 'auto', stream: 'true', partial_images: '1', input_fidelity: 'high' }
-    const request = acceptImageForm(form(fields, 'image[]', 'image[]', 'mask'))
+    const request = acceptImageForm(form(fields, 'image[]', 'image[]', 'mask'), 'public')
     expect(await sentForm(request)).toEqual([
       ['model', 'upstream'],
       ['prompt', 'a weir'],
@@ -134,14 +135,14 @@ describe('a form', () => {
   })
 
   test('of two models the last counts, and one is sent', async () => {
-    const request = acceptImageForm([...form({ ...base, model: 'first' }), ...form({ model: 'second' })])
+    const request = acceptImageForm([...form({ ...base, model: 'first' }), ...form({ model: 'second' })], 'public')
     expect(request.model).toBe('second')
     expect((await sentForm(request)).filter(([name]) => name === 'model')).toEqual([['model', 'upstream']])
   })
 
   test('files are sent from where they are', () => {
     const parts = form(base, 'image')
-    const { content } = acceptImageForm(parts).body('upstream')
+    const { content } = acceptImageForm(parts, 'public').body('upstream')
     const file = parts.at(-1)?.content
     expect(content.some((piece) => piece === file)).toBe(true)
   })
@@ -157,12 +158,12 @@ describe('a form', () => {
     ['a forbidden object, as SDKs flatten it', { ...base, 'metadata[a]': '1' }, 'forbidden_field', 'metadata'],
   ]
   test.each(refused)('%s is refused', (_, fields, failure, param) => {
-    expect(refusal(() => acceptImageForm(form(fields)))).toEqual([failure, param])
+    expect(refusal(() => acceptImageForm(form(fields), 'public'))).toEqual([failure, param])
   })
 
   test('every forbidden field is named, each once', () => {
     const fields = { ...base, api_key: '1', 'metadata[a]': '1', 'metadata[b]': '2' }
-    expect(() => acceptImageForm(form(fields))).toThrow("Forbidden fields: 'api_key', 'metadata'.")
+    expect(() => acceptImageForm(form(fields), 'public')).toThrow("Forbidden fields: 'api_key', 'metadata'.")
   })
 })
 

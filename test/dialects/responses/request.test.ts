@@ -285,6 +285,21 @@ describe('cache marks', () => {
     ])
   })
 
+  test('that of an image before all text moves to the text after it', () => {
+    const cache_control = { type: 'ephemeral', ttl: '1h' }
+    const content = [
+      { type: 'input_image', image_url: 'x', cache_control },
+      { type: 'input_text', text: 'a' },
+      { type: 'input_text', text: 'b' },
+    ]
+    const cache = { ttl: '1h', path: 'input[0].content[0].cache_control' }
+    const [message] = messagesOf([{ role: 'user', content }])
+    expect(message?.parts).toMatchObject([
+      { text: 'a', cache },
+      { text: 'b', cache: undefined },
+    ])
+  })
+
   test('a part that is ignored has its mark checked all the same', () => {
     const image = { type: 'input_image', image_url: 'x', cache_control: { type: 'never' } }
     const input = [{ role: 'user', content: [{ type: 'input_text', text: 'a' }, image] }]

@@ -1,0 +1,51 @@
+/**
+ * The pictures of an edit that are no uploads. The fields go on to the provider as they came, so whatever names a place is looked for
+ * everywhere in them: an id would name a file of the operator's own account, and an address is fetched by the provider.
+ */
+
+import { isArray, isObject, type JsonValue } from '../../core/json.ts'
+import { countNames, type Member } from '../../wire/members.ts'
+import { type FormPart, formText } from '../../wire/multipart.ts'
+import { invalid } from '../complaint.ts'
+import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
+
+/** What the model reads as text, addresses in it too. */
+const WORDS: ReadonlySet<string> = new Set(['prompt', 'user'])
+const FILE_ID = /(?:^|[[.])file_ids?\]?(?:\[\d*\])?$/
+
+/** One member of a JSON body and its value. Throws `Failure` with the field at fault. */
+export function checkMember({ name, bytes }: Member, value: JsonValue | undefined, allowed: ImageUrls): void {
+  if (value === undefined || WORDS.has(name)) return
+  // Of a name that comes twice we see the last; the provider, which is sent all of it, may see the first.
+  if (countNames(bytes) !== 1 + namesIn(value)) throw invalid(name, 'holds an object with a name that comes twice')
+  check(value, name, allowed)
+}
+
+function namesIn(value: JsonValue): number {
+  if (isArray(value)) return value.reduce<number>((sum, each) => sum + namesIn(each), 0)
+  if (!isObject(value)) return 0
+  return Object.values(value).reduce<number>((sum, each) => sum + 1 + (each === undefined ? 0 : namesIn(each)), 0)
+}
+
+function check(value: JsonValue, path: string, allowed: ImageUrls): void {
+  if (typeof value === 'string') {
+    if (FILE_ID.test(path)) throw byId(path)
+    if (isAddress(value)) checkImageUrl(value, path, allowed)
+  } else if (isArray(value)) {
+    for (const [index, each] of value.entries()) check(each, `${path}[${index}]`, allowed)
+  } else if (isObject(value)) {
+    for (const [name, each] of Object.entries(value)) if (each !== undefined) check(each, `${path}.${name}`, allowed)
+  }
+}
+
+/** One part of a form that is no file; SDKs flatten objects: `images[0][file_id]`. Throws `Failure` with the field at fault. */
+export function checkField({ name, filename, content }: FormPart, allowed: ImageUrls): void {
+  if (filename !== undefined || WORDS.has(name)) return
+  if (FILE_ID.test(name)) throw byId(name)
+  if (isAddress(Buffer.from(content.subarray(0, 64)).toString('latin1')))
+    checkImageUrl(formText(content), name, allowed)
+}
+
+function byId(path: string) {
+  return invalid(path, 'files by id are not supported; send the picture')
+}
