@@ -197,7 +197,7 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
   cleanups.push(() => fs.rm(folder, { recursive: true, force: true }))
   const lines = [
     `listen: { host: 127.0.0.1, port: ${port ?? freePort(PORT)} }`,
-    `admin: { host: 127.0.0.1, port: ${freePort(ADMIN_PORT)} }`,
+    `admin: { host: 127.0.0.1, port: ${port === ADMIN_PORT ? 0 : freePort(ADMIN_PORT)} }`,
     `data_dir: ${JSON.stringify(join(folder, 'data'))}`,
     'drain_seconds: 5',
     'ledger: embedded',

@@ -5,7 +5,7 @@ import { didYouMean, quoted } from '../config/problems.ts'
 import { instant } from '../config/time.ts'
 import { dollars } from '../ledger/refusal.ts'
 import { addUsage, groupUsage, noUsage, type UsageBy, type UsageFigures } from '../ledger/usage-log.ts'
-import { dayOf, dayText } from '../ledger/window.ts'
+import { dayOf, dayText, firstKeptDay, foldedDay } from '../ledger/window.ts'
 import { openUsageLog } from '../process/ledger.ts'
 import { complain, exit, parseFlags } from './command.ts'
 import { csvLine } from './csv.ts'
@@ -15,7 +15,8 @@ import { table } from './table.ts'
 const HELP = `Usage: weir usage [--org ID] [--key ID] [--since DATE] [--until DATE] [--by model|key|org|day] [--json|--csv] [--config FILE]
 
 Prints requests, tokens and spend from the ledger. Requests that were refused or never reached a provider are not in it;
-input tokens include the cached ones; a request counts on the UTC day on which it was admitted.
+input tokens include the cached ones; a request counts on the UTC day on which it was admitted. Days that are more than 400 days
+past are folded into their month, which counts on its first day: a range that begins or ends within such a month has all of it or none.
 
   --org ID       of this organisation alone
   --key ID       of this key alone (its id, not the key itself)
@@ -73,6 +74,7 @@ export async function usage(args: readonly string[]): Promise<number> {
   if ('code' in read) return read.code
   return untilProblem(async () => {
     const rows = await withLedger(openUsageLog, read.config, (log) => log.read(question))
+    for (const remark of foldedRemarks(question, dayOf(Date.now()))) complain(remark)
     if (rows.length === 0) for (const remark of remarks(read.config, question)) complain(remark)
     const groups = Array.from(groupUsage(rows, columns[question.by]), ([name, figures]) => ({
       name: typeof name === 'number' ? dayText(name) : name,
@@ -126,6 +128,15 @@ function remarks(config: Config, { organization, key }: Question): readonly stri
   return [
     ...unknown('organisation', organization, organizations),
     ...(didYouMean(key ?? '', keys) === '' ? [] : unknown('key', key, keys)),
+  ]
+}
+
+/** A month that is kept as a whole cannot be divided. */
+function foldedRemarks({ sinceDay, untilDay }: Question, today: number): readonly string[] {
+  if ([sinceDay, untilDay].every((day) => foldedDay(day, today) === day)) return []
+  const kept = dayText(firstKeptDay(today))
+  return [
+    `usage before ${kept} is kept by month and counts on the first day of its month; this range begins or ends within a month`,
   ]
 }
 

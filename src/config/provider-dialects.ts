@@ -1,10 +1,10 @@
 /**
- * What each provider dialect needs and takes: the one list that the schema, the checks, the defaults and the adapters are made from. A dialect
- * that is added here is missing nowhere, because their types demand it.
+ * What each provider dialect needs and takes: the one list that the schema, the checks, the defaults and the adapters are made from. Their types
+ * require an entry for every dialect of this list.
  */
 
 interface Row {
-  /** The address unless the operator gives one, with `{region}` in it; absent where every account has its own. */
+  /** The default address, with a placeholder `{region}`; absent if every account has its own. */
   readonly baseUrl?: string
   /** Fields that it cannot do without. */
   readonly needs: readonly string[]
@@ -12,7 +12,7 @@ interface Row {
   readonly takes: readonly string[]
   /** Whether its adapter makes images. */
   readonly images: boolean
-  /** Credentials of which it needs exactly one. Absent where `api_key` is the only one, which some servers do without. */
+  /** Credentials of which it needs exactly one. Absent if `api_key` is the only one, which some servers do not need. */
   readonly credentials?: readonly { readonly needs: readonly string[]; readonly takes: readonly string[] }[]
 }
 
@@ -69,7 +69,7 @@ export function takersOf(field: string): readonly ProviderDialect[] {
   return PROVIDER_DIALECTS.filter((dialect) => providerDialects[dialect].takes.some((taken) => taken === field))
 }
 
-/** The address of a dialect where the operator gave none; empty where there is no default. */
+/** The default address of a dialect; empty if it has none. */
 export function defaultBaseUrl(dialect: ProviderDialect, region: string): string {
   return (providerDialects[dialect].baseUrl ?? '').replace('{region}', region)
 }

@@ -33,7 +33,7 @@ const headers = Type.Record(
   },
 )
 
-/** Whose field it is, where it is not every dialect's. */
+/** The description, prefixed with the dialects that take the field unless all do. */
 const of = (field: DialectField, description: string) => {
   const takers = takersOf(field)
   return takers.length === PROVIDER_DIALECTS.length ? description : `${takers.join(', ')}: ${description}`

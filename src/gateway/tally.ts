@@ -84,9 +84,9 @@ export class Tally {
       throw new Fault('broken', 'the answer goes on far beyond its output limit')
   }
 
-  /** Output tokens so far, by our own count. */
+  /** Output tokens so far, by our own count: what the model said and what it thought. */
   get written(): number {
-    return this.output.tokens
+    return this.output.tokens + this.thought.tokens
   }
 
   /**
@@ -94,7 +94,7 @@ export class Tally {
    * last reported, and what we received since may be more.
    */
   count(whole: boolean): Counted {
-    const counted = this.counted
+    const counted = this.written
     const input = believed(this.reported.input, this.inputTokens)
     const output = believed(this.reported.output, counted)
     const written = output === undefined ? counted : whole ? output : Math.max(output, counted)
@@ -113,14 +113,10 @@ export class Tally {
     }
   }
 
-  private get counted(): number {
-    return this.output.tokens + this.thought.tokens
-  }
-
   /** True where the provider reported what no model can have used: a mistake that its operator should hear of. */
   get disbelieved(): boolean {
     const { input, output } = this.reported
-    return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.counted)
+    return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.written)
   }
 }
 

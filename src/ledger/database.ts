@@ -1,7 +1,7 @@
 /** Opens the ledger's SQLite files: the settings that make a commit survive what it must, and clear words where a file cannot be used. */
 
 import { Database, SQLiteError } from 'bun:sqlite'
-import { mkdirSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /** Files up to this are read whole when they are opened; of larger ones only the tables named by the caller. */
@@ -11,6 +11,8 @@ const BUSY_MS = 2000
 /** How long an opening waits for other processes that open the same new file, and the most between two tries. */
 const OPENING_MS = 10_000
 const PAUSE_MS = 10
+/** Where Linux names the boot of the machine. */
+const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 
 /** A ledger file that cannot be used. `message` is for the operator, whole. */
 export class LedgerFileError extends Error {
@@ -70,6 +72,12 @@ export function openReadOnly(path: string, schema: Schema): Database | undefined
       return database
     })
   })
+}
+
+/** A name for the place of a file: another on every machine, and for every copy. */
+export function placeOf(path: string): string {
+  const { dev, ino } = statSync(path)
+  return `${existsSync(BOOT_ID) ? readFileSync(BOOT_ID, 'utf8').trim() : ''} ${dev} ${ino}`
 }
 
 function orClosed<T>(database: Database, action: () => T): T {

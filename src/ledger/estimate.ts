@@ -27,6 +27,8 @@ const BYTES_A_TOKEN_MAX = 16
 const DATA_FIELDS: ReadonlySet<string> = new Set(['file_data', 'data'])
 const BASE64 = /^(?:data:[^,]{0,100},)?[A-Za-z0-9+/_=-]*$/
 
+const IMAGE_TYPE = /^image\//i
+
 /** The input tokens of a request: its messages, images by their size in pixels, and its tools. */
 export function estimateInput(request: ChatRequest): number {
   const estimate = new Estimate()
@@ -119,7 +121,9 @@ class Estimate {
       this.images += REMOTE_IMAGE_TOKENS
       this.unread(source.url)
     } else {
-      this.images += imageTokens(source.data, detail)
+      // Some providers take documents in the place of pictures, and read all of them.
+      if (IMAGE_TYPE.test(source.mediaType)) this.images += imageTokens(source.data, detail)
+      else this.unread(source.data)
       this.unread(source.mediaType)
     }
   }

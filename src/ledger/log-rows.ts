@@ -6,6 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Outcome, Settlement } from './ledger.ts'
 import type { UsageFigures, UsagePlace, UsageQuery, UsageRow } from './usage-log.ts'
+import { dayOf, firstKeptDay, foldedDay } from './window.ts'
 
 /** How what a request cost became known: the last word on an id counts; earlier ones stay in the trail. */
 export type EndKind = 'settled' | 'late' | 'direct' | 'lost' | 'cancelled' | 'withdrawn'
@@ -15,6 +16,10 @@ export const ROWS_KEPT_MS = 90 * 86_400_000
 /** Up to 200 commits a second may come and go for ever; there are 50. */
 const DROP_EVERY_MS = 500
 const DROPPED_AT_ONCE = 100
+const HOUR_MS = 3_600_000
+
+const FIGURES = `requests, estimated_requests AS estimatedRequests, input_tokens AS inputTokens,
+  cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images, cost_micro_usd AS costMicroUsd`
 
 export interface LogRow {
   readonly id: string
@@ -147,7 +152,13 @@ export class LogWriter {
   private readonly putBatch
   private readonly addUsage
   private readonly dropBatches
+  private readonly oldDay
+  private readonly rowsOf
+  private readonly dropUsage
   private droppedMs = 0
+  private foldedMs = 0
+  /** Days before it are folded. */
+  private foldedTo = -1
 
   /** `keepMs`: how long single requests are kept. */
   constructor(
@@ -164,6 +175,13 @@ export class LogWriter {
          output_tokens = output_tokens + excluded.output_tokens, images = images + excluded.images,
          cost_micro_usd = cost_micro_usd + excluded.cost_micro_usd`,
     )
+    this.oldDay = database.query<{ day: number }, [number, number]>(
+      'SELECT day FROM usage WHERE day >= ? AND day < ? ORDER BY day LIMIT 1',
+    )
+    this.rowsOf = database.query<UsageRow, [number, number]>(
+      `SELECT day, organization, key, model, ${FIGURES} FROM usage WHERE day = ? LIMIT ?`,
+    )
+    this.dropUsage = database.query('DELETE FROM usage WHERE day = ? AND organization = ? AND key = ? AND model = ?')
     this.dropBatches = database.query(
       'DELETE FROM request_batch WHERE number IN (SELECT number FROM request_batch WHERE ended_ms < ? ORDER BY ended_ms LIMIT ?)',
     )
@@ -191,6 +209,30 @@ export class LogWriter {
     )
   }
 
+  /** Folds a few rows of usage that is long past into their months, now and then. Rows stand under the first day of their month then. */
+  foldOld(now: number): void {
+    if (now - this.foldedMs < DROP_EVERY_MS) return
+    this.foldedMs = now
+    const today = dayOf(now)
+    const row = this.oldDay.get(this.foldedTo, firstKeptDay(today))
+    if (row === null) {
+      // All of it; look again in an hour.
+      this.foldedMs = now + HOUR_MS
+      this.foldedTo = -1
+      return
+    }
+    const month = foldedDay(row.day, today)
+    if (month === row.day) {
+      this.foldedTo = row.day + 1
+      return
+    }
+    const rows = this.rowsOf.all(row.day, DROPPED_AT_ONCE)
+    for (const one of rows) {
+      this.usage({ ...one, day: month }, one)
+      this.dropUsage.run(one.day, one.organization, one.key, one.model)
+    }
+  }
+
   /** Lets go of a few of the commits whose rows are kept no longer, now and then: so every commit stays short. */
   dropOld(now: number): void {
     if (now - this.droppedMs < DROP_EVERY_MS) return
@@ -203,8 +245,7 @@ export class LogWriter {
 export function readUsage(database: Database, query: UsageQuery): readonly UsageRow[] {
   return database
     .query<UsageRow, [number, number, string | null, string | null]>(
-      `SELECT day, organization, key, model, requests, estimated_requests AS estimatedRequests, input_tokens AS inputTokens,
-         cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images, cost_micro_usd AS costMicroUsd
+      `SELECT day, organization, key, model, ${FIGURES}
        FROM usage WHERE day >= ?1 AND day < ?2 AND (?3 IS NULL OR organization = ?3) AND (?4 IS NULL OR key = ?4) AND requests <> 0`,
     )
     .all(query.sinceDay, query.untilDay, query.organization ?? null, query.key ?? null)

@@ -6,7 +6,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { openDatabase, type Schema } from './database.ts'
+import { openDatabase, placeOf, type Schema } from './database.ts'
 import { type Entry, usageRowOf } from './entry.ts'
 import { GroupCommit } from './group-commit.ts'
 import type { Settlement } from './ledger.ts'
@@ -148,6 +148,8 @@ export interface SettlementLog {
 }
 
 export class Outbox implements SettlementLog {
+  /** Where the file is: no copy of it is there, too. */
+  readonly home: string
   private readonly database: Database
   private readonly writer: LogWriter
   private readonly lives: LifeRows
@@ -168,6 +170,7 @@ export class Outbox implements SettlementLog {
   ) {
     const path = join(directory, OUTBOX_FILE)
     this.database = openDatabase(path, OUTBOX_SCHEMA)
+    this.home = placeOf(path)
     this.writer = new LogWriter(this.database, keepMs)
     this.lives = new LifeRows(this.database)
     this.statements = prepare(this.database)

@@ -23,6 +23,21 @@ export function monthEndMs(month: number): number {
   return Date.UTC(1970, month + 1, 1)
 }
 
+/** Usage by day is kept for so many days; what is older by month. */
+const DAYS_KEPT = 400
+
+/** The day under which usage of a day is kept: its own, or the first of its month if that month ended more than 400 days before today. */
+export function foldedDay(day: number, today: number): number {
+  const month = monthOf(day * DAY_MS)
+  const isPast = monthEndMs(month) <= (today - DAYS_KEPT) * DAY_MS
+  return isPast ? dayOf(monthEndMs(month - 1)) : day
+}
+
+/** The first day that is kept by itself. */
+export function firstKeptDay(today: number): number {
+  return dayOf(monthEndMs(monthOf((today - DAYS_KEPT) * DAY_MS) - 1))
+}
+
 /** `2026-11-21` of a day of `dayOf`. */
 export function dayText(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10)

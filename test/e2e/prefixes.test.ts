@@ -106,7 +106,7 @@ function bodyOf(dialect: DialectName, model: string, number: number): JsonObject
   return { ...common, max_tokens: 4096, messages: [{ role: 'user', content }] }
 }
 
-/** Throws where the answer is none of the three that are allowed. */
+/** Throws if the answer is none of the three that are allowed. */
 function check(dialect: DialectName, answer: Answer): void {
   if (answer.status >= 400) {
     expect(answer.end).toBe('whole')

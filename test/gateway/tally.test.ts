@@ -31,5 +31,7 @@ describe('an answer of 300 tokens', () => {
     for (let at = 0; at < 5000; at++) tally.add({ type: 'reasoning', text: 'word ' })
     for (let at = 0; at < 300; at++) tally.add({ type: 'text', text: 'word ' })
     expect(tally.count(true).usage.output).toBeGreaterThan(4000)
+    // What is held for the request grows with it.
+    expect(tally.written).toBe(tally.count(true).usage.output)
   })
 })

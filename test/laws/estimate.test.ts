@@ -243,6 +243,12 @@ const PLACES: readonly ((text: string) => ChatRequest)[] = [
         { role: 'user', parts: [{ type: 'image', source: { type: 'base64', mediaType: text, data: 'AAAA' } }] },
       ],
     }),
+  (text) =>
+    request({
+      messages: [
+        { role: 'user', parts: [{ type: 'image', source: { type: 'base64', mediaType: 'text/plain', data: text } }] },
+      ],
+    }),
   (text) => request({ stop: [text] }),
   (text) => request({ hints: { user: text } }),
   (text) => request({ hints: { promptCacheKey: text } }),

@@ -42,7 +42,7 @@ const ENCODERS: readonly (readonly [name: string, make: () => StreamEncoder, end
 
 /** Random beginnings of each stream, besides those at the ends of its events. */
 const BEGINNINGS = 25
-/** Longer streams are broken off behind some of their events. */
+/** Longer streams are broken off after some of their events. */
 const EVENTS_MAX = 40
 
 /** How it ends for a caller who takes the stream once it was opened. */
@@ -69,7 +69,7 @@ async function outcome(provider: Provider, encoder: StreamEncoder, bytes: Uint8A
   return { kind, text: sink.text }
 }
 
-/** After events, whose ends are found by their bytes; where the framing is another, after every few bytes of the last part. */
+/** After events, whose ends are found by their bytes; with another framing, after every few bytes of the last part. */
 function places({ bytes }: { readonly bytes: Uint8Array }, random: Random): readonly number[] {
   const text = Buffer.from(bytes).toString('latin1')
   const ends = [...text.matchAll(/\r\n\r\n|\n\n|\r\r/g)].map((found) => found.index + found[0].length)

@@ -2,7 +2,7 @@
 
 import { Database } from 'bun:sqlite'
 import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Account, Reservation } from '../../src/ledger/ledger.ts'
@@ -254,6 +254,49 @@ describe('a settlement that was sent long ago, and not acknowledged', () => {
     expect(await spentOf(server, account)).toEqual(all(75))
     expect((await usage(server, account.organization)).requests).toBe(2)
   })
+})
+
+describe('two gateways on copies of one data_dir', () => {
+  test('the second is refused at its start, in words that say what to do; one that moved is not', async () => {
+    await using server = await RedisServer.start()
+    const [at, copy] = [directory(), directory()]
+    const account = accountOf()
+    const first = await ledgerOn(server.socket, at)
+    await serve(first, account, 10)
+    await first.close()
+    open.pop()
+    cpSync(at, copy, { recursive: true })
+    const client = server.client()
+    const isFree = async () => (await client.keys('weir:node:*')).length === 0
+    await until(isFree)
+    const moved = await ledgerOn(server.socket, copy)
+    await serve(moved, account, 10)
+    const opening = RedisLedger.open({ kind: 'single', url: server.socket }, at, 'refuse')
+    expect(opening).rejects.toThrow('Another gateway uses a copy of this data_dir')
+    await opening.catch(() => undefined)
+    expect((await spentOf(server, account)).spent).toBe(20)
+    client.disconnect()
+  }, 30_000)
+
+  test('the second begins while Redis is away: it serves nothing, and says why', async () => {
+    await using server = await RedisServer.start()
+    const [at, copy] = [directory(), directory()]
+    const first = await ledgerOn(server.socket, at)
+    const account = accountOf()
+    await serve(first, account, 10)
+    new Database(join(at, 'outbox.sqlite')).run('PRAGMA wal_checkpoint')
+    cpSync(at, copy, { recursive: true })
+    await server.kill()
+    const second = await ledgerOn(server.socket, copy)
+    await server.start()
+    const isCopy = ({ health }: { health: string | undefined }) => health?.includes('Another gateway uses a copy of')
+    const both = () => [first, second].map((ledger) => ({ ledger, health: ledger.health().complaint }))
+    await until(() => both().some(isCopy) && both().some(({ health }) => health === undefined))
+    const [ill, well] = [both().find(isCopy)?.ledger, both().find((one) => !isCopy(one))?.ledger]
+    if (ill === undefined || well === undefined) throw new Error('One of the two serves.')
+    expect(await failureOf(ill.reserve(account, holdOf(1)))).toBe('ledger_unavailable')
+    expect(await failureOf(well.reserve(account, holdOf(1)))).toBe('none')
+  }, 30_000)
 })
 
 /** Costs of requests that end while Redis is set back, emptied and cut off, on two nodes, one of them of two workers. */

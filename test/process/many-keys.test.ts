@@ -39,6 +39,7 @@ async function statusOf(node: Gateway, key: string): Promise<number> {
   for (;;) {
     const { status } = await ask(node.port, requestBytes('/v1/chat/completions', { key, body }))
     if (status !== 503) return status
+    await Bun.sleep(20)
   }
 }
 

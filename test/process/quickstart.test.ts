@@ -42,7 +42,7 @@ test(
   async () => {
     const folder = await clone()
     try {
-      const env = { ...process.env, PATH: pathWithoutBun(), OPENAI_API_KEY: '' }
+      const env = { ...process.env, PATH: pathWithoutBun(), OPENAI_API_KEY: '', ANTHROPIC_API_KEY: '' }
       const { code, stdout, stderr } = await run([join(folder, 'scripts/quickstart'), '--once'], tmpdir(), env)
       expect({ code, stderr }).toEqual({
         code: 0,
@@ -157,7 +157,7 @@ test('the line of a refused request names its error, any other line is its messa
 
 test('scripts/quickstart says how to reach it, shows the log, and stops all that it started', async () => {
   const started = Bun.spawn([process.execPath, join(ROOT, 'scripts/quickstart.ts')], {
-    env: { ...process.env, OPENAI_API_KEY: '' },
+    env: { ...process.env, OPENAI_API_KEY: '', ANTHROPIC_API_KEY: '' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let shown = ''

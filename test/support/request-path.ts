@@ -6,7 +6,9 @@
 import { fit, needsOf } from '../../src/catalog/capability.ts'
 import { Catalog } from '../../src/catalog/catalog.ts'
 import { resolve } from '../../src/catalog/resolve.ts'
+import type { Completion } from '../../src/core/completion.ts'
 import { Failure } from '../../src/core/error.ts'
+import type { StreamEvent } from '../../src/core/event.ts'
 import { Fault } from '../../src/core/fault.ts'
 import type { ImageKind, ImageRequest } from '../../src/core/image.ts'
 import type { ChatRequest } from '../../src/core/request.ts'
@@ -54,6 +56,15 @@ export interface Walked {
 export const ORGANIZATION = 'acme'
 export const sealer = new Sealer([Buffer.alloc(32, 1).toString('base64')])
 export const memory = new LocalItemMemory({ sealer, ttlSeconds: 3600 })
+
+const SERVED = { model: 'm', createdAt: 1 }
+const COMPLETION: Completion = { text: 'Hello', toolCalls: [], reason: 'stop', usage: {} }
+const EVENTS: readonly StreamEvent[] = [
+  { type: 'start' },
+  { type: 'text', text: 'Hello' },
+  { type: 'finish', reason: 'stop' },
+  { type: 'end' },
+]
 
 const MESSAGES = { toolResultImages: 'pass' } as const
 const dialects = {
@@ -122,12 +133,18 @@ async function enter({ path, bytes, contentType }: Body, clock: Clock): Promise<
   const json = clock.run('parse', () => parseBody(bytes))
   refuseForbidden(json, path === 'messages' || path === 'count' ? 'accepted' : 'forbidden')
   const caller = { organization: ORGANIZATION }
-  const request = await clock.wait('accept', async () => {
-    if (path === 'count') return acceptCount(json, MESSAGES)
-    if (path === 'compact') return (await dialects.responses.acceptCompact(json, caller)).request
-    return (await dialects[path].accept(json, caller)).request
-  })
-  await send(request, clock)
+  if (path === 'count')
+    return await send(
+      clock.run('accept', () => acceptCount(json, MESSAGES)),
+      clock,
+    )
+  const exchange = await clock.wait('accept', () =>
+    path === 'compact' ? dialects.responses.acceptCompact(json, caller) : dialects[path].accept(json, caller),
+  )
+  await send(exchange.request, clock)
+  clock.run('answer', () => JSON.stringify(exchange.answer(COMPLETION, SERVED)))
+  const encoder = exchange.encoder(SERVED)
+  clock.run('stream', () => EVENTS.map((event) => encoder.encode(event)).join(''))
 }
 
 async function send(request: ChatRequest, clock: Clock): Promise<void> {

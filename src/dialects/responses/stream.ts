@@ -168,7 +168,7 @@ export class ResponsesEncoder implements StreamEncoder {
     return events
   }
 
-  /** The first open item where that is a call; undefined where it is the message, which is open to the end. */
+  /** The first open item if it is a call; undefined if it is the message, which stays open to the end. */
   private nextOpen(): OpenCall | undefined {
     const call = this.calls[this.nextCall]
     const isFirst = this.message === undefined || (call !== undefined && call.outputIndex < this.message.outputIndex)

@@ -124,6 +124,7 @@ export class Journal implements Changes {
     this.writer.batch(this.rows)
     this.usage.each((place, figures) => this.writer.usage(place, figures))
     this.writer.dropOld(this.now())
+    this.writer.foldOld(this.now())
   }
 }
 

@@ -258,7 +258,9 @@ local function add_figures(hash, field, sign, figures)
   redis.call('HSET', hash, field, string.format('%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', unpack(totals)))
 end
 
--- Usage by day, key and model.
+-- Usage by day, key and model. Beside it, how many fields were folded into months.
+local FOLDS = 'folds'
+
 local function count(day, key, model, sign, figures)
   add_figures(USAGE, string.format('%.0f', day) .. '\0' .. key .. '\0' .. model, sign, figures)
 end

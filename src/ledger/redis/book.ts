@@ -189,6 +189,11 @@ export class RedisBook implements RecoverableBook {
     return { organization: figuresOf(numbers.slice(0, 12)), key: figuresOf(numbers.slice(12)) }
   }
 
+  /** Adds the usage of a day to its month. */
+  async fold(organization: string, of: Arguments<'fold'>): Promise<void> {
+    await this.call(this.other, 'fold', organization, of)
+  }
+
   /** Forgets the figures of a key that nobody can use any more. False where something of it may still come. */
   async drop(organization: string, key: string): Promise<boolean> {
     const { outcome } = await this.call(this.other, 'drop', organization, { key })

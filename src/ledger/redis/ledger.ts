@@ -116,7 +116,7 @@ export class RedisLedger implements Ledger {
     { keepMs, isKeeper }: Keeping = {},
   ): Promise<RedisLedger> {
     const outbox = new Outbox(directory, Date.now, keepMs)
-    const link = new RedisLink(place)
+    const link = new RedisLink(place, outbox)
     try {
       await link.start()
       return new RedisLedger(link, outbox, unreachable, realTime, isKeeper)

@@ -9,6 +9,7 @@ import { Breaker } from './breaker.ts'
 import { connect, denialOf, inspect, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
 import { Lives, type RecoverableBook } from './lives.ts'
 import { LoopDeadline } from './loop-deadline.ts'
+import { type NodeHome, NodeLease } from './node-lease.ts'
 import { type Surveyed, survey } from './survey.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
@@ -55,6 +56,7 @@ export class RedisLink implements Link {
   private readonly pings = new LoopDeadline(PING_MS)
   private readonly admission: Redis | Cluster
   private readonly other: Redis | Cluster
+  private readonly lease: NodeLease | undefined
   /** What makes the server unusable though it answers; it is looked at again at each connection. */
   private unfit: RedisUnfitError | undefined
   /** Why the last connection was turned away; undefined once there is one. */
@@ -62,10 +64,15 @@ export class RedisLink implements Link {
   private listener: () => void = () => undefined
   private closedMs: number | undefined
 
-  constructor(private readonly place: RedisPlace) {
+  /** `own`: the outbox whose id no other may use. */
+  constructor(
+    private readonly place: RedisPlace,
+    own?: NodeHome,
+  ) {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
     this.book = new RedisBook(this.admission, this.other, Date.now, undefined, this.lives)
+    this.lease = own && new NodeLease(this.other, own)
     const came = () => this.inspect().then(() => this.connected())
     this.other.on('ready', () => {
       this.denial = undefined
@@ -104,6 +111,8 @@ export class RedisLink implements Link {
       await Promise.all(asked).catch((error) => this.judge(error))
     }
     if (this.unfit !== undefined) throw this.unfit
+    await this.lease?.await().catch((error) => this.judge(error))
+    if (this.lease?.problem !== undefined) throw this.lease.problem
   }
 
   onReady(listener: () => void): void {
@@ -123,7 +132,7 @@ export class RedisLink implements Link {
   }
 
   get isFit(): boolean {
-    return this.unfit === undefined
+    return this.unfit === undefined && this.lease?.problem === undefined
   }
 
   get isReady(): boolean {
@@ -166,13 +175,15 @@ export class RedisLink implements Link {
   }
 
   get complaint(): string | undefined {
-    if (this.unfit !== undefined) return this.unfit.message
+    const unfit = this.unfit ?? this.lease?.problem
+    if (unfit !== undefined) return unfit.message
     if (!this.isConnected) return this.denial?.message ?? `Redis is not reached (${this.other.status}).`
     return this.breaker.isOpen ? 'Redis does not answer in time.' : undefined
   }
 
   close(): void {
     this.listener = () => undefined
+    this.lease?.close()
     this.admission.disconnect()
     this.other.disconnect()
   }
@@ -186,6 +197,7 @@ export class RedisLink implements Link {
     try {
       await inspect(this.other)
       this.unfit = undefined
+      await this.lease?.claim()
     } catch (error) {
       this.judge(error)
     }

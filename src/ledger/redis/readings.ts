@@ -44,6 +44,10 @@ export async function connected(place: RedisPlace): Promise<Client> {
   }
 }
 
+/** As in `book.lua`. */
+const FOLDS = 'folds'
+const TRIES = 10
+
 /** The organisation that is asked about, or every one that ever reserved. */
 async function asked(client: Client, organization: string | undefined): Promise<readonly string[]> {
   return organization === undefined ? (await client.smembers(ORGANIZATIONS_KEY)).sort() : [organization]
@@ -67,6 +71,18 @@ export class RedisUsageLog implements UsageLog {
   }
 
   private async readOne(organization: string, query: UsageQuery, rows: UsageRow[]): Promise<void> {
+    const name = redisKey(organization, 'usage')
+    for (let tries = 1; ; tries++) {
+      const folds = await this.client.hget(name, FOLDS)
+      const found = await this.scan(organization, query)
+      // Days that were folded into a month meanwhile may have been read twice, or not at all.
+      if (tries < TRIES && (await this.client.hget(name, FOLDS)) !== folds) continue
+      rows.push(...found)
+      return
+    }
+  }
+
+  private async scan(organization: string, query: UsageQuery): Promise<readonly UsageRow[]> {
     // A field may come twice in one scan; the later one is at least as new.
     const found = new Map<string, UsageRow>()
     let cursor = '0'
@@ -79,7 +95,7 @@ export class RedisUsageLog implements UsageLog {
         if (row.requests !== 0 && isAsked(row, query)) found.set(field, row)
       }
     } while (cursor !== '0')
-    rows.push(...found.values())
+    return [...found.values()]
   }
 }
 

@@ -10,6 +10,7 @@ import drop from './drop.lua' with { type: 'text' }
 import enter from './enter.lua' with { type: 'text' }
 import extend from './extend.lua' with { type: 'text' }
 import figures from './figures.lua' with { type: 'text' }
+import fold from './fold.lua' with { type: 'text' }
 import reap from './reap.lua' with { type: 'text' }
 import reserve from './reserve.lua' with { type: 'text' }
 import restore from './restore.lua' with { type: 'text' }
@@ -62,6 +63,7 @@ export const scripts = {
   cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),
   reap: script(reap, [], ['reaped']),
   figures: script(figures, ACCOUNT, ['figures']),
+  fold: script(fold, ['day', 'month', 'key', 'model'], ['folded', 'absent']),
   drop: script(drop, ['key'], ['dropped', 'kept']),
   enter: script(enter, ['known', 'node', 'ended', 'legacy'], ['entered']),
   restore: script(
@@ -127,6 +129,7 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     reap: program('reap'),
     figures: program('figures'),
     drop: program('drop'),
+    fold: program('fold'),
     enter: program('enter'),
     restore: program('restore'),
   }

@@ -4,10 +4,12 @@
  */
 
 import type { KeyRecord } from '../key-record.ts'
+import { dayOf } from '../window.ts'
 import { AuditRetention } from './audit-retention.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
 import { connect, denialOf, durabilityWarning, isRefusal, type RedisPlace } from './connect.ts'
 import { scanKeys } from './keys.ts'
+import { foldUsage } from './usage-folding.ts'
 
 type Client = ReturnType<typeof connect>
 
@@ -46,6 +48,8 @@ export class Upkeep {
   private readonly book: RedisBook
   private readonly alarms = new Set<string>()
   private denial: string | undefined
+  /** The day on which old usage was last folded into months. */
+  private folded: number | undefined
   private readonly retention: AuditRetention
   private timer: ReturnType<typeof setTimeout> | undefined
   private trimming: ReturnType<typeof setTimeout> | undefined
@@ -92,6 +96,10 @@ export class Upkeep {
       await this.sweep(new Set(sizes.filter(({ fields }) => fields >= FIELDS_SWEPT).map((size) => size.organization)))
       sizes = await this.sizes(organizations)
     }
+    const today = dayOf((this.options.now ?? Date.now)())
+    // Nothing more comes about within a day.
+    if (today !== this.folded) await foldUsage(this.client, this.book, today)
+    this.folded = today
     this.options.looked(sizes)
     for (const size of sizes) this.judge(size)
   }

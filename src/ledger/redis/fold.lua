@@ -1,0 +1,20 @@
+-- Adds a day's usage of a key and model to its month, which stands under its first day, and drops the day. Done again it does nothing.
+--
+-- keys: scopes reservations deadlines audit usage nodes
+-- arguments: day month key model
+-- outcomes:
+--   folded
+--   absent   (nothing is stored of that day)
+
+local day, month, key, model = amount(ARGV[1]), amount(ARGV[2]), ARGV[3], ARGV[4]
+
+local field = string.format('%.0f', day) .. '\0' .. key .. '\0' .. model
+local stored = redis.call('HGET', USAGE, field)
+if not stored then return { 'absent' } end
+local figures = {}
+for digits in string.gmatch(stored, '%-?%d+') do figures[#figures + 1] = tonumber(digits) end
+count(month, key, model, 1, figures)
+redis.call('HDEL', USAGE, field)
+-- Whoever reads meanwhile may see a day twice, or not at all: it reads again then.
+redis.call('HSET', USAGE, FOLDS, tonumber(redis.call('HGET', USAGE, FOLDS) or 0) + 1)
+return { 'folded' }
