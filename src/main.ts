@@ -37,6 +37,8 @@ function help(): string {
 }
 
 async function main([name, ...args]: readonly string[]): Promise<number> {
+  // Files that SQLite and others make beside ours are nobody else's, either.
+  process.umask(0o077)
   if (name === 'worker') return work()
   if (name === 'help' || name === '--help' || name === '-h') {
     process.stdout.write(help())
