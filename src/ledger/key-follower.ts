@@ -58,8 +58,10 @@ export class KeyFollower implements FollowedKeys {
   private missedMs = 0
   private trouble = ''
   private caughtUpMs = 0
-  /** False if changes were missed while all keys were read. */
+  /** False if changes were missed in the midst of long work. */
   private isWhole = true
+  /** Keys that are to be revoked again in the store. */
+  private readonly revived: Replacement[] = []
   private written = 0
   private prunedMs = Number.NEGATIVE_INFINITY
   private pauseMs = FIRST_POLL_MS
@@ -121,9 +123,10 @@ export class KeyFollower implements FollowedKeys {
   }
 
   private async look(): Promise<void> {
-    if (this.seen === undefined || !(await this.catchUp())) {
-      this.seen = undefined
-      await this.readAll()
+    if (this.seen === undefined || !this.isWhole || !(await this.catchUp())) await this.readAll()
+    while (this.revived.length > 0) {
+      await this.write(this.revived.slice(0, WRITTEN_A_CALL))
+      this.revived.splice(0, WRITTEN_A_CALL)
     }
     if (this.options.prunes && performance.now() - this.prunedMs >= PRUNE_MS) await this.prune()
   }
@@ -150,11 +153,23 @@ export class KeyFollower implements FollowedKeys {
     const texts = ids.length === 0 ? [] : await this.backend.texts(ids)
     for (const [i, id] of ids.entries()) {
       const text = texts[i]
-      const record = text === undefined ? undefined : parseKey(text)
-      if (record === undefined) this.table.delete(id)
-      else this.table.put(record)
+      if (text === undefined || !this.adopt(text)) this.table.delete(id)
     }
     this.seen = { number: last.number, nonce: last.nonce }
+  }
+
+  /**
+   * Takes over a key as the store has it. False if the text is no key. Nobody revives a revoked key: if this process knows that one was
+   * revoked and the store does not, the store was set back, or was given the key back by a machine that knows less.
+   */
+  private adopt(before: string): boolean {
+    const record = parseKey(before)
+    if (record === undefined) return false
+    const known = this.backend.isShared && record.revokedMs === undefined ? this.table.get(record.id) : undefined
+    const isRevived = known?.revokedMs !== undefined && known.sha256 === record.sha256
+    if (isRevived) this.revived.push({ id: record.id, before, after: JSON.stringify(known) })
+    this.table.put(isRevived ? known : record)
+    return true
   }
 
   private async readAll(): Promise<void> {
@@ -173,11 +188,13 @@ export class KeyFollower implements FollowedKeys {
     this.table.expect(await this.backend.size())
     this.table.beginReading()
     this.isWhole = true
+    // Those that are still to be revoked again are met again.
+    this.revived.length = 0
     let foreign = 0
     let cursor: string | undefined
     do {
       const page = await this.page(cursor)
-      foreign += await this.takePage(page.texts)
+      for (const text of page.texts) if (!this.adopt(text)) foreign++
       cursor = page.next
       await this.keepUp()
     } while (cursor !== undefined && !this.isEnded)
@@ -210,25 +227,6 @@ export class KeyFollower implements FollowedKeys {
         await this.pause(PAGE_PAUSE_MS)
       }
     }
-  }
-
-  /** Resolves to how many texts are no keys. What this process knows to be revoked is revoked again where that was lost. */
-  private async takePage(texts: readonly string[]): Promise<number> {
-    let foreign = 0
-    const lost: Replacement[] = []
-    for (const before of texts) {
-      const record = parseKey(before)
-      if (record === undefined) {
-        foreign++
-        continue
-      }
-      const known = this.isRead && this.backend.isShared ? this.table.get(record.id) : undefined
-      const isLost = known?.revokedMs !== undefined && record.revokedMs === undefined && known.sha256 === record.sha256
-      if (isLost) lost.push({ id: record.id, before, after: JSON.stringify(known) })
-      this.table.put(isLost ? known : record)
-    }
-    await this.write(lost)
-    return foreign
   }
 
   /** What was known and is not in the store any more: given back if it was lost, else forgotten. */
