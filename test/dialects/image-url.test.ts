@@ -76,6 +76,10 @@ describe('refused', () => {
     'https://',
     'https://example..com/',
     'https://256.256.256.256/',
+    'https://example.com../',
+    `https://${'a.'.repeat(126)}example.com/`,
+    `https://a${'.'.repeat(1_000_000)}x/`,
+    `https://${'ü.'.repeat(1_000_000)}example.com/`,
   ])('%j', (url) => expect(isRefused(url)).toBe(true))
 })
 
@@ -91,6 +95,9 @@ describe('accepted', () => {
     'https://100.128.0.1/',
     'https://[2606:4700::1111]/',
     'https://10.example.com/',
+    `https://${'a.'.repeat(120)}example.com/`,
+    `https://example.com/${'a'.repeat(100_000)}`,
+    `https://example.com?${'a'.repeat(100_000)}`,
   ])('%j', (url) => expect(isRefused(url)).toBe(false))
 
   test.each(['http://example.com/a.png', 'https://10.0.0.1/a.png', 'http://localhost:8000/a.png'])('any: %j', (url) =>

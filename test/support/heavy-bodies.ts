@@ -410,6 +410,18 @@ add('chat: an address of many dots', (bytes) => ({
     `${head.chat}"messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://${'.png'.repeat((bytes / 4) | 0)}"}]}]}`,
   ),
 }))
+for (const [what, label] of [
+  ['nothing but dots', '.'],
+  ['short labels', 'a.'],
+  ['labels beyond ASCII', '\u00fc.'],
+] as const) {
+  add(`chat: an address whose host has ${what}`, (bytes) => ({
+    path: 'chat',
+    bytes: Buffer.from(
+      `${head.chat}"messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a${label.repeat((bytes / Buffer.byteLength(label)) | 0)}x/"}]}]}`,
+    ),
+  }))
+}
 add(
   'chat: files',
   listed('chat', 5, (_, pad) => `{"type":"file","file":{"file_data":"${pad}"}}`, ['{"role":"user","content":[', ']}']),
