@@ -24,6 +24,10 @@ const commands: Readonly<Record<string, Command>> = {
     about: 'shows the audit trail, one line a request',
     run: async (args) => (await import('./cli/audit.ts')).audit(args),
   },
+  ledger: {
+    about: 'sets back budgets that a wrong clock renewed too early',
+    run: async (args) => (await import('./cli/windows.ts')).ledger(args),
+  },
   explain: {
     about: 'shows what would happen to a request',
     run: async (args) => (await import('./cli/explain.ts')).explain(args),
