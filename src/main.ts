@@ -24,6 +24,10 @@ const commands: Readonly<Record<string, Command>> = {
     about: 'shows the audit trail, one line a request',
     run: async (args) => (await import('./cli/audit.ts')).audit(args),
   },
+  ledger: {
+    about: 'sets back budgets that a wrong clock renewed too early',
+    run: async (args) => (await import('./cli/windows.ts')).ledger(args),
+  },
   explain: {
     about: 'shows what would happen to a request',
     run: async (args) => (await import('./cli/explain.ts')).explain(args),
@@ -37,6 +41,8 @@ function help(): string {
 }
 
 async function main([name, ...args]: readonly string[]): Promise<number> {
+  // Files that SQLite and others make beside ours are nobody else's, either.
+  process.umask(0o077)
   if (name === 'worker') return work()
   if (name === 'help' || name === '--help' || name === '-h') {
     process.stdout.write(help())

@@ -4,12 +4,10 @@ import type { Server } from 'bun'
 import { Elysia } from 'elysia'
 import { Failure } from '../core/error.ts'
 import type { ImageKind } from '../core/image.ts'
-import { newRequestId } from '../core/request-id.ts'
 import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/errors.ts'
-import { Trace } from '../gateway/trace.ts'
 import { handleCountTokens } from './count-tokens.ts'
-import { type EdgeState, type Handled, type Visit, visit } from './edge.ts'
+import { type EdgeState, type Handled, traceOf, type Visit, visit } from './edge.ts'
 import { idHeaders } from './headers.ts'
 import { handleImages } from './images.ts'
 import { handleInference } from './inference.ts'
@@ -71,6 +69,7 @@ export interface App {
  */
 export function createApp(state: EdgeState): App {
   let server: Server<undefined> | undefined
+  state.remoteOf = (request) => server?.requestIP(request)?.address ?? 'unknown'
   const app = new Elysia({
     strictPath: true,
     systemRouter: false,
@@ -90,9 +89,9 @@ export function createApp(state: EdgeState): App {
   const { fetch: route } = app.compile()
   return {
     fetch(request, from) {
+      server = from
       // Elysia would ask the `GET` route of the path.
       if (request.method === 'HEAD') return answerProbe(state, request)
-      server = from
       return isHost(request.headers.get('host')) ? route(request) : refuseHost(state, request)
     },
   }
@@ -100,7 +99,7 @@ export function createApp(state: EdgeState): App {
 
 /** `HEAD` answers at once and says nothing, without authentication: agents probe with it. */
 function answerProbe(state: EdgeState, request: Request): Response {
-  const trace = new Trace(newRequestId(), state.log)
+  const trace = traceOf(state, request)
   trace.dialect = routeOf(pathOf(request.url))?.dialect
   trace.status = 200
   trace.end('completed')

@@ -14,6 +14,7 @@ import type { BodyMemory } from '../gateway/body-memory.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Flight, InFlight } from '../gateway/in-flight.ts'
 import { type RequestLine, Trace } from '../gateway/trace.ts'
+import type { AnonymousLog } from './anonymous-log.ts'
 import { authenticate } from './credentials.ts'
 import { errorHeaders } from './headers.ts'
 
@@ -34,6 +35,9 @@ export interface EdgeState {
   readonly inFlight: InFlight
   readonly bodies: BodyMemory
   readonly log: (line: RequestLine) => void
+  readonly anonymous: AnonymousLog
+  /** The address of the peer; set once there is a server. */
+  remoteOf: (request: Request) => string
   /** New requests are refused: the process ends. */
   draining: boolean
   /** New requests are refused: nearly out of file descriptors. */
@@ -68,7 +72,7 @@ export async function visit(
   about: { readonly family: ErrorFamily; readonly dialect?: string },
   handle: (visit: Visit) => Promise<Handled> | Handled,
 ): Promise<Response> {
-  const trace = new Trace(newRequestId(), state.log)
+  const trace = traceOf(state, request)
   trace.dialect = about.dialect
   const flight = state.inFlight.take()
   const { current: parts, bodies } = state
@@ -81,6 +85,14 @@ export async function visit(
   } catch (error) {
     return refuse(it, error)
   }
+}
+
+/** A request's line for the log, which goes the way of anonymous ones unless the caller has a valid key. */
+export function traceOf(state: EdgeState, request: Request): Trace {
+  return new Trace(newRequestId(), (line) => {
+    if (line.organization === undefined) state.anonymous.write(state.remoteOf(request), line)
+    else state.log(line)
+  })
 }
 
 /** The key of the caller; the log line knows whose request it is from then on. */

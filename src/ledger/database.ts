@@ -1,8 +1,9 @@
 /** Opens the ledger's SQLite files: the settings that make a commit survive what it must, and clear words where a file cannot be used. */
 
 import { Database, SQLiteError } from 'bun:sqlite'
-import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { keepPrivate, makePrivateFolder } from './private-files.ts'
 
 /** Files up to this are read whole when they are opened; of larger ones only the tables named by the caller. */
 const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024
@@ -43,10 +44,11 @@ export interface Schema {
  */
 export function openDatabase(path: string, schema: Schema): Database {
   return clearly(path, () => {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    makePrivateFolder(dirname(path))
     const database = new Database(path, { create: true, strict: true })
     return orClosed(database, () => {
       untilFree(() => prepare(database, path, schema))
+      for (const file of [path, `${path}-wal`, `${path}-shm`]) keepPrivate(file)
       return database
     })
   })

@@ -5,7 +5,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { type Entry, usageRowOf } from './entry.ts'
-import { type Found, type Logged, type Plan, reconcile } from './reconcile.ts'
+import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
 import { addUsage, minusUsage, noUsage, placeName, type UsageFigures, type UsageRow } from './usage-log.ts'
 
 const FIGURE_COLUMNS = `
@@ -208,11 +208,17 @@ export class LifeRows {
     return query.all(organization)
   }
 
-  /** What is pending, and what was taken since a time. */
+  /**
+   * What is pending, and the newest of what was taken since a time: a minute of an organisation may be 60,000 settlements, which took 0.2 s to read,
+   * and no more are sent again one by one. What a store lacks of the others is in the sums.
+   */
   private logged(organization: string, sinceMs: number, resent: readonly Entry[]): readonly Kept[] {
     const query = this.database.query<{ number: number; state: number; entry: string }, Since>(
       `SELECT number, state, entry FROM outbox WHERE organization = ?1 AND state = 0
-       UNION ALL SELECT number, state, entry FROM outbox WHERE organization = ?1 AND state = 1 AND taken_ms >= ?2`,
+       UNION ALL SELECT * FROM (
+         SELECT number, state, entry FROM outbox WHERE organization = ?1 AND state = 1 AND taken_ms >= ?2
+         ORDER BY taken_ms DESC LIMIT ${RESEND_MAX}
+       )`,
     )
     const logged = new Map<string, Kept>()
     for (const entry of resent) {

@@ -39,7 +39,7 @@ export interface Plan {
 }
 
 /** Requests wait for what is sent again one by one; 1,000 take 0.1 s. */
-const RESEND_MAX = 1000
+export const RESEND_MAX = 1000
 
 /** `served`: all that this node served, one row a place. */
 export function reconcile(served: readonly UsageRow[], logged: readonly Logged[], found: Found): Plan {

@@ -1,8 +1,9 @@
 /** The keys that seal compacted conversations: the configuration's, or one of this machine's own, made once and kept in `data_dir`. */
 
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
+import { keepPrivate, makePrivateFolder } from '../ledger/private-files.ts'
 
 const FILE = 'compaction.key'
 const KEY_BYTES = 32
@@ -14,7 +15,8 @@ export function compactionKeys(config: Pick<Config, 'compaction' | 'dataDir'>): 
 
 function ownKey(dataDir: string): string {
   const file = join(dataDir, FILE)
-  mkdirSync(dataDir, { recursive: true })
+  makePrivateFolder(dataDir)
+  keepPrivate(file)
   return readKey(file) ?? makeKey(file)
 }
 

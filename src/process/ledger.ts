@@ -16,6 +16,7 @@ import type { WhenUnreachable } from '../ledger/redis/ledger.ts'
 import type { UpkeepOptions } from '../ledger/redis/upkeep.ts'
 import type { Standings } from '../ledger/standings.ts'
 import type { UsageLog } from '../ledger/usage-log.ts'
+import type { WindowReset } from '../ledger/window-reset.ts'
 
 /** Where the ledger is: `ledger`, `ledger_unreachable` and `data_dir` of the configuration. */
 export interface LedgerPlace {
@@ -67,6 +68,16 @@ export async function openAuditLog({ ledger, dataDir }: LedgerPlace): Promise<Au
   if (ledger.kind === 'embedded') return new EmbeddedAuditLog(dataDir)
   const { RedisAuditLog } = await import('../ledger/redis/readings.ts')
   return RedisAuditLog.open(ledger.redis)
+}
+
+/** For `weir ledger reset-window`. Throws as `openLedger`. */
+export async function openWindowReset({ ledger, dataDir }: LedgerPlace): Promise<WindowReset> {
+  if (ledger.kind === 'embedded') {
+    const { EmbeddedWindowReset } = await import('../ledger/embedded/window-reset.ts')
+    return EmbeddedWindowReset.open(dataDir)
+  }
+  const { RedisWindowReset } = await import('../ledger/redis/window-reset.ts')
+  return RedisWindowReset.open(ledger.redis)
 }
 
 /** For `weir explain`, whether or not a gateway runs. Throws as `openLedger`. */

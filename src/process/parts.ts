@@ -13,6 +13,7 @@ import { BodyMemory } from '../gateway/body-memory.ts'
 import { Breaker, type Rest } from '../gateway/breaker.ts'
 import type { Upstream } from '../gateway/gateway.ts'
 import { InFlight } from '../gateway/in-flight.ts'
+import { AnonymousLog } from '../http/anonymous-log.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
 import type { FollowedKeys } from '../ledger/key-follower.ts'
@@ -86,6 +87,11 @@ export class Service {
       inFlight: new InFlight(),
       bodies: new BodyMemory(config.listen.bodyBytes),
       log: (line) => log.request(line),
+      anonymous: new AnonymousLog(
+        (line) => log.request(line),
+        (omitted) => logger.warn({ event: 'requests.omitted', ...omitted }, 'requests without a valid key not logged'),
+      ),
+      remoteOf: () => 'unknown',
       draining: false,
       crowded: false,
     }

@@ -4,6 +4,7 @@
  */
 
 import type { Server } from 'bun'
+import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { loadAdapters } from './adapters.ts'
 import { explain } from './address.ts'
 import { descriptorLimit, isCrowded } from './descriptors.ts'
@@ -163,6 +164,11 @@ class Worker {
     return beginUpkeep(config, {
       isConfigured: (organization, key) => service.isConfigured(organization, key),
       looked: (sizes) => tell({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
+      ahead: (organization) =>
+        this.log.logger.error(
+          { event: 'ledger.window_ahead', organization, advice: AHEAD_ADVICE },
+          'budget window ahead',
+        ),
       undurable: (warning) => this.log.logger.warn({ event: 'ledger.undurable', warning }, 'ledger not durable'),
       denied: (why) => this.log.logger.warn({ why }, 'what Redis holds of the organisations cannot be looked at'),
       alarmed: ({ organization, fields }) =>

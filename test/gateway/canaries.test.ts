@@ -65,7 +65,7 @@ const said = () => ({
       role: 'user',
       content: [
         { type: 'text', text: canary('prompt') },
-        { type: 'image_url', image_url: { url: `https://${canary('image')}.example/` } },
+        { type: 'image_url', image_url: { url: `https://${canary('image')}.example.com/` } },
       ],
     },
     {

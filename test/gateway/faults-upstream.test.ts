@@ -41,6 +41,16 @@ const http = (status: number, body: string, fields: Readonly<Record<string, stri
   does.json(status, body, fields)
 const said = (message: string, more: JsonObject = {}) => JSON.stringify({ error: { message, ...more } })
 
+/** A whole answer whose calls have these arguments, as JSON text. */
+const calling = (...args: readonly string[]) => {
+  const calls = args.map(
+    (json, at) => `{"id":"call_${at}","type":"function","function":{"name":"f","arguments":${json}}}`,
+  )
+  const message = `{"role":"assistant","tool_calls":[${calls.join()}]}`
+  return http(200, `{"choices":[{"index":0,"message":${message},"finish_reason":"tool_calls"}]}`)
+}
+const deep = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
+
 const rows: Readonly<Record<string, Row>> = {
   'connection refused': { does: 'refuses', told: failed, kind: 'unreachable' },
   'no such host': { does: 'nowhere', told: failed, kind: 'unreachable' },
@@ -115,6 +125,25 @@ const rows: Readonly<Record<string, Row>> = {
   'nothing under 200': { does: http(200, ''), told: failed, kind: 'broken' },
   'JSON that is no answer': { does: http(200, '{"choices":[]}'), told: failed, kind: 'broken' },
   'an error under 200': { does: http(200, said('x', { type: 'server_error' })), told: failed, kind: 'failed' },
+  'arguments as an object of 100,000 levels': { does: calling(deep(100_000)), told: failed, kind: 'broken' },
+  'arguments of 129 levels': { does: calling(JSON.stringify(deep(129))), told: failed, kind: 'broken' },
+  'arguments of a million values': { does: calling(`{"a":[${'1,'.repeat(1e6)}1]}`), told: failed, kind: 'broken' },
+  'a text of arguments of a million values': {
+    does: calling(`"{\\"a\\":[${'1,'.repeat(1e6)}1]}"`),
+    told: failed,
+    kind: 'broken',
+  },
+  '5,000 calls': { does: calling(...Array.from({ length: 5000 }, () => '"{}"')), told: failed, kind: 'broken' },
+  'an error of 100,000 levels': {
+    does: http(200, `{"error":{"detail":${deep(100_000)}}}`),
+    told: failed,
+    kind: 'broken',
+  },
+  'an error of 10,000 levels under 500': {
+    does: http(500, `{"error":{"detail":${deep(10_000)}}}`),
+    told: failed,
+    kind: 'failed',
+  },
   'a huge body': {
     does: async (call) => {
       await call.head200({ 'content-type': 'application/json' })

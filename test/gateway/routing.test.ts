@@ -131,7 +131,7 @@ describe('attempts', () => {
   })
 
   test('pass over a provider in whose words the request cannot be put, as long as there is another', async () => {
-    const image = { type: 'image_url', image_url: { url: 'https://pictures.test/a.png' } }
+    const image = { type: 'image_url', image_url: { url: 'https://pictures.example.com/a.png' } }
     await using upstream = await Upstream.start({ a: does.says('a'), b: busy })
     const bedrock = {
       dialect: 'bedrock',

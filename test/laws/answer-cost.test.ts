@@ -12,15 +12,17 @@ import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import type { StreamEncoder } from '../../src/dialects/dialect.ts'
 import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
+import { responses } from '../../src/dialects/responses/responses.ts'
 import { CallCheck } from '../../src/gateway/call-check.ts'
 import { Feed } from '../../src/gateway/feed.ts'
 import { Tally } from '../../src/gateway/tally.ts'
 import { parseJson } from '../../src/gateway/walk.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
-import { threadMs } from '../support/request-path.ts'
+import { ORGANIZATION, sealer, threadMs } from '../support/request-path.ts'
 
 setDefaultTimeout(60_000)
 
@@ -31,6 +33,16 @@ const NOISE_MS = 25
 const TRIES = 4
 const SLICE = 64 * 1024
 const served = { model: 'm', createdAt: 1 }
+
+const accepted = responses({ sealer }).accept({ model: 'm', input: 'Hi' }, { organization: ORGANIZATION })
+if (accepted instanceof Promise) throw new Error('nothing is looked up for this body')
+const toResponses = accepted
+const ENCODERS = {
+  chat: (): StreamEncoder => new ChatEncoder(served, true),
+  messages: (): StreamEncoder => new MessagesEncoder(served),
+  responses: (): StreamEncoder => toResponses.encoder(served),
+}
+const DIALECTS = ['chat', 'messages', 'responses'] as const
 
 type Make = (bytes: number) => string
 
@@ -70,6 +82,8 @@ const inPieces = (json: string, piece: (text: string) => string) =>
   Array.from({ length: Math.ceil(json.length / 10_000) }, (_, at) =>
     piece(json.slice(at * 10_000, (at + 1) * 10_000)),
   ).join('')
+
+const converse = (content: string) => `{"output":{"message":{"content":[${content}]}},"stopReason":"tool_use"}`
 
 const hostile: Hostile[] = []
 for (const [name, value] of Object.entries(VALUES)) {
@@ -127,6 +141,11 @@ for (const [name, value] of Object.entries(VALUES)) {
           `"index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":${value(Math.min(bytes, 900_000))}}`,
         ) +
         anthropicEnd,
+    },
+    {
+      name: `bedrock: input of ${name}`,
+      provider: bedrock,
+      whole: (bytes) => converse(`{"toolUse":{"toolUseId":"a","name":"f","input":${value(bytes)}}}`),
     },
     {
       name: `gemini: arguments of ${name}`,
@@ -217,6 +236,11 @@ hostile.push(
       `{"content":[${each(bytes, () => '{"type":"tool_use","id":"a","name":"f","input":{}}', ',')}],"stop_reason":"tool_use"}`,
   },
   {
+    name: 'bedrock: many calls',
+    provider: bedrock,
+    whole: (bytes) => converse(each(bytes, () => '{"toolUse":{"toolUseId":"a","name":"f","input":{}}}', ',')),
+  },
+  {
     name: 'gemini: many parts',
     provider: gemini,
     whole: (bytes) =>
@@ -246,7 +270,7 @@ describe('what an answer takes', () => {
   for (const { name, provider, whole, stream } of hostile) {
     if (whole !== undefined) test(`${name}, whole`, () => law((bytes) => readWhole(provider, whole(bytes))))
     if (stream === undefined) continue
-    for (const dialect of ['chat', 'messages'] as const)
+    for (const dialect of DIALECTS)
       test(`${name}, streamed to ${dialect}`, () => law((bytes) => readStream(provider, stream(bytes), dialect)))
   }
 })
@@ -285,13 +309,14 @@ function readWhole(provider: Provider, text: string): () => void {
     if (completion === undefined) throw new Error('the events have no end')
     JSON.stringify(chatAnswer(completion, served))
     JSON.stringify(messagesAnswer(completion, served))
+    JSON.stringify(toResponses.answer(completion, served))
   }
 }
 
-function readStream(provider: Provider, text: string, dialect: 'chat' | 'messages'): () => void {
+function readStream(provider: Provider, text: string, dialect: keyof typeof ENCODERS): () => void {
   const bytes = Buffer.from(text)
   return () => {
-    const encoder: StreamEncoder = dialect === 'chat' ? new ChatEncoder(served, true) : new MessagesEncoder(served)
+    const encoder = ENCODERS[dialect]()
     const [check, tally] = [new CallCheck(), new Tally(1)]
     let written = 0
     const feed = new Feed(provider, {

@@ -224,7 +224,7 @@ test('these rights are enough', async () => {
   })
   const looked = Promise.withResolvers<void>()
   const [watched, alarmed] = [{ kind: 'single', url } as const, () => {}]
-  const told = { looked: () => looked.resolve(), alarmed, undurable: () => {}, denied: looked.reject }
+  const told = { looked: () => looked.resolve(), alarmed, ahead: () => {}, undurable: () => {}, denied: looked.reject }
   const upkeep = Upkeep.begin(watched, { isConfigured: () => false, keepAuditMs: 1e9, ...told })
   await looked.promise
   await Promise.all([keys.close(), usage.close()])

@@ -37,6 +37,7 @@ function upkeepOf(server: RedisServer, configured: readonly string[] = []) {
     looked: (sizes) => looked.push(sizes),
     alarmed: (size) => alarms.push(size),
     denied: () => {},
+    ahead: () => {},
     undurable: () => {},
     keepAuditMs: 1e9,
   })
@@ -75,6 +76,7 @@ test.each([
         looked: () => looked.resolve(),
         alarmed: () => {},
         denied: () => {},
+        ahead: () => {},
         undurable: (text) => {
           warning = text
         },
@@ -98,7 +100,7 @@ test('a server that does not let it look is told of', async () => {
   const denied = Promise.withResolvers<string>()
   const place = { kind: 'single', url: server.socket } as const
   const none = () => {}
-  const told = { looked: none, alarmed: none, undurable: none, denied: denied.resolve }
+  const told = { looked: none, alarmed: none, ahead: none, undurable: none, denied: denied.resolve }
   open.push(Upkeep.begin(place, { isConfigured: () => false, keepAuditMs: 1e9, ...told }))
   expect(await denied.promise).toContain('hlen')
 })

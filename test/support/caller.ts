@@ -44,9 +44,10 @@ export class Caller implements AsyncDisposable {
     socket.on('close', ended)
   }
 
-  static connect(port: number): Promise<Caller> {
+  /** `localAddress` is the address that the gateway sees; any of 127.0.0.0/8. */
+  static connect(port: number, localAddress = '127.0.0.1'): Promise<Caller> {
     return new Promise((resolve, reject) => {
-      const socket = net.connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true })
+      const socket = net.connect({ port, host: '127.0.0.1', localAddress, allowHalfOpen: true, noDelay: true })
       const caller = new Caller(socket)
       socket.once('connect', () => resolve(caller))
       socket.once('error', reject)
@@ -218,8 +219,8 @@ export function requestBytes(path: string, parts: RequestParts = {}): Uint8Array
 }
 
 /** Sends one request on a connection of its own and reads its answer. */
-export async function ask(port: number, data: string | Uint8Array): Promise<Answer> {
-  await using caller = await Caller.connect(port)
+export async function ask(port: number, data: string | Uint8Array, localAddress?: string): Promise<Answer> {
+  await using caller = await Caller.connect(port, localAddress)
   caller.send(data)
   return await caller.answer()
 }

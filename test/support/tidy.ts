@@ -28,6 +28,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'ledger/outbox.ts': ['bun:sqlite', 'node:path'],
       'ledger/database.ts': ['bun:sqlite', 'node:fs', 'node:path'],
       'ledger/group-commit.ts': ['bun:sqlite', 'node:fs'],
+      'ledger/private-files.ts': ['node:fs'],
       'ledger/log-rows.ts': ['bun:sqlite'],
       'ledger/life-rows.ts': ['bun:sqlite'],
     },

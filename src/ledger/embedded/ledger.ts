@@ -4,6 +4,7 @@ import { Failure } from '../../core/error.ts'
 import { TERMS } from '../book.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
 import { isHeld, refusalFailure } from '../refusal.ts'
+import { AHEAD_ADVICE, isAhead } from '../window-reset.ts'
 import { type Clock, MemoryBook } from './book.ts'
 import { SteadyClock } from './clock.ts'
 import { Journal, PENDING_MOST } from './journal.ts'
@@ -20,6 +21,8 @@ export class EmbeddedLedger implements Ledger {
     private readonly journal: Journal,
     private readonly book: MemoryBook,
     private readonly clock: Clock,
+    /** A budget that does not renew in time. */
+    private readonly alarm: string | undefined,
   ) {
     this.timer = setInterval(() => book.reapAll(), REAP_MS)
     this.timer.unref()
@@ -38,7 +41,10 @@ export class EmbeddedLedger implements Ledger {
       book.restore(scopes, live)
       book.loseAll()
       journal.commit()
-      return new EmbeddedLedger(lock, journal, book, clock)
+      const early = scopes.filter(({ budgets: [day, month] }) => isAhead(day.window, month.window, clock.now()))
+      const [first] = early
+      const alarm = first && `${first.organization}: ${AHEAD_ADVICE}.`
+      return new EmbeddedLedger(lock, journal, book, clock, alarm)
     } catch (error) {
       lock.release()
       throw error
@@ -72,7 +78,8 @@ export class EmbeddedLedger implements Ledger {
   }
 
   health(): LedgerHealth {
-    const { pending, complaint } = this.journal
+    const { pending } = this.journal
+    const complaint = this.journal.complaint ?? this.alarm
     const up = pending <= PENDING_MOST
     return { ready: up, up, complaint, pending }
   }

@@ -1,9 +1,9 @@
 /** The lock on a directory: one process at a time owns an embedded ledger. Held by the operating system, so that it ends with the process. */
 
 import { Database, SQLiteError } from 'bun:sqlite'
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { LedgerFileError, LedgerInUseError } from '../database.ts'
+import { keepPrivate, makePrivateFolder } from '../private-files.ts'
 
 export interface Lock {
   release(): void
@@ -14,8 +14,9 @@ export function lockDirectory(directory: string): Lock {
   const path = join(directory, 'ledger.lock')
   let database: Database | undefined
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    makePrivateFolder(directory)
     database = new Database(path, { create: true, strict: true })
+    keepPrivate(path)
     database.run('PRAGMA busy_timeout = 0')
     database.run('CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), pid INTEGER NOT NULL)')
     database.run('INSERT OR REPLACE INTO owner VALUES (1, ?)', [process.pid])

@@ -21,6 +21,7 @@ import {
 import type { Account, Allowance, Amounts, Hold } from '../ledger.ts'
 import type { FoundReservation } from '../reconcile.ts'
 import { placeName, type UsageFigures, type UsagePlace } from '../usage-log.ts'
+import type { WindowSpend } from '../window-reset.ts'
 import { isPassing } from './connect.ts'
 import {
   EmptiedError,
@@ -200,9 +201,27 @@ export class RedisBook implements RecoverableBook {
     return outcome === 'dropped'
   }
 
+  /** The day and the month that an organisation's budgets are in. */
+  async windows(organization: string): Promise<{ readonly day: number; readonly month: number }> {
+    const { numbers } = await this.call(this.other, 'windows', organization, {})
+    return { day: at(numbers, 0), month: at(numbers, 1) }
+  }
+
+  /** Sets windows that lie ahead back to now. Gives how many; undefined if the two clocks disagree. */
+  async reset(organization: string, key: string, whole: WindowSpend, ofKey: WindowSpend): Promise<number | undefined> {
+    const { outcome, numbers } = await this.call(this.other, 'reset', organization, {
+      witness: this.witness(),
+      key,
+      ...whole,
+      keyDay: ofKey.day,
+      keyMonth: ofKey.month,
+    })
+    return outcome === 'reset' ? at(numbers, 0) : undefined
+  }
+
   async enter(organization: string, { node, life, legacyLife }: NodeLife, ended: number): Promise<Entered> {
     const { numbers } = await this.call(this.other, 'enter', organization, {
-      known: Math.max(life, legacyLife),
+      known: life,
       node,
       ended,
       legacy: legacyLife,

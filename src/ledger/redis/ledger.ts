@@ -97,6 +97,7 @@ export class RedisLedger implements Ledger {
     this.restoration = new Restoration(link.book, outbox, link.lives, register, entered, time.now())
     for (const organization of this.restoration.organizations()) this.organizations.add(organization)
     link.onReady(() => this.reconnected())
+    link.onLost(() => this.restoration.doubt(link.lostMs))
     const sweep = new OrganizationSweep(link, outbox, this.restoration)
     this.stops = [
       time.every(BEAT_MS, () => this.beat()),

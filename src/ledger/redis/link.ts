@@ -33,6 +33,8 @@ export interface Link {
   answers(): Promise<boolean>
   /** Calls a listener each time that a connection was made, or a part of a cluster came back or moved. */
   onReady(listener: () => void): void
+  /** Calls a listener when a connection breaks: from then on the server may have lost something, before the next connection is announced. */
+  onLost(listener: () => void): void
   /** How organisations stand, and what Redis has of a node in each. Changes nothing. */
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]>
   /** Notes an organisation for those who read over all. */
@@ -62,6 +64,7 @@ export class RedisLink implements Link {
   /** Why the last connection was turned away; undefined once there is one. */
   private denial: RedisUnfitError | undefined
   private listener: () => void = () => undefined
+  private lostListener: () => void = () => undefined
   private closedMs: number | undefined
 
   /** `own`: the outbox whose id no other may use. */
@@ -82,9 +85,12 @@ export class RedisLink implements Link {
     })
     const went = () => {
       this.closedMs ??= Date.now()
+      this.lostListener()
     }
     this.other.on('ready', came)
     this.other.on('close', went)
+    // A reservation may reach a server that came back before the other connection does.
+    this.admission.on('close', () => this.lostListener())
     if (this.other instanceof Cluster) watchNodes(this.other, came, went)
   }
 
@@ -117,6 +123,10 @@ export class RedisLink implements Link {
 
   onReady(listener: () => void): void {
     this.listener = listener
+  }
+
+  onLost(listener: () => void): void {
+    this.lostListener = listener
   }
 
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]> {
@@ -183,6 +193,7 @@ export class RedisLink implements Link {
 
   close(): void {
     this.listener = () => undefined
+    this.lostListener = () => undefined
     this.lease?.close()
     this.admission.disconnect()
     this.other.disconnect()

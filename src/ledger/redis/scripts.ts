@@ -13,8 +13,10 @@ import figures from './figures.lua' with { type: 'text' }
 import fold from './fold.lua' with { type: 'text' }
 import reap from './reap.lua' with { type: 'text' }
 import reserve from './reserve.lua' with { type: 'text' }
+import reset from './reset.lua' with { type: 'text' }
 import restore from './restore.lua' with { type: 'text' }
 import settle from './settle.lua' with { type: 'text' }
+import windows from './windows.lua' with { type: 'text' }
 
 /** The same six for every script; all of one organisation lie in one slot of a cluster. */
 export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes'] as const
@@ -65,6 +67,8 @@ export const scripts = {
   figures: script(figures, ACCOUNT, ['figures']),
   fold: script(fold, ['day', 'month', 'key', 'model'], ['folded', 'absent']),
   drop: script(drop, ['key'], ['dropped', 'kept']),
+  windows: script(windows, [], ['windows']),
+  reset: script(reset, ['witness', 'key', 'day', 'month', 'keyDay', 'keyMonth'], ['reset', 'disagree']),
   enter: script(enter, ['known', 'node', 'ended', 'legacy'], ['entered']),
   restore: script(
     restore,
@@ -130,6 +134,8 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     figures: program('figures'),
     drop: program('drop'),
     fold: program('fold'),
+    windows: program('windows'),
+    reset: program('reset'),
     enter: program('enter'),
     restore: program('restore'),
   }

@@ -5,6 +5,7 @@
 
 import type { KeyRecord } from '../key-record.ts'
 import { dayOf } from '../window.ts'
+import { isAhead } from '../window-reset.ts'
 import { AuditRetention } from './audit-retention.ts'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
 import { connect, denialOf, durabilityWarning, isRefusal, type RedisPlace } from './connect.ts'
@@ -37,6 +38,8 @@ export interface UpkeepOptions {
   readonly alarmed: (size: Size) => void
   /** Redis does not let it look: once, until it does again. Where Redis is away the ledger says so, and this does not. */
   readonly denied: (why: string) => void
+  /** A day or month of its budgets began too early: once, until it does no more. */
+  readonly ahead: (organization: string) => void
   /** Redis may lose more than a second if it is killed: at the first connection. */
   readonly undurable: (warning: string) => void
   readonly now?: () => number
@@ -47,6 +50,7 @@ export interface UpkeepOptions {
 export class Upkeep {
   private readonly book: RedisBook
   private readonly alarms = new Set<string>()
+  private readonly early = new Set<string>()
   private denial: string | undefined
   /** The day on which old usage was last folded into months. */
   private folded: number | undefined
@@ -102,6 +106,22 @@ export class Upkeep {
     this.folded = today
     this.options.looked(sizes)
     for (const size of sizes) this.judge(size)
+    for (const { organization } of sizes) {
+      await this.judgeWindows(organization).catch((error) => {
+        // As with its size.
+        if (!isRefusal(error)) throw error
+      })
+    }
+  }
+
+  private async judgeWindows(organization: string): Promise<void> {
+    const { day, month } = await this.book.windows(organization)
+    const isNow = !isAhead(day, month, (this.options.now ?? Date.now)())
+    if (isNow) this.early.delete(organization)
+    else if (!this.early.has(organization)) {
+      this.early.add(organization)
+      this.options.ahead(organization)
+    }
   }
 
   private judge(size: Size): void {

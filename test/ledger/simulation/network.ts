@@ -27,6 +27,7 @@ export class SimulatedLink implements Link {
   isConnected = true
   lostMs: number
   private listener: () => void = () => undefined
+  private lostListener: () => void = () => undefined
 
   constructor(
     private readonly world: World,
@@ -81,6 +82,10 @@ export class SimulatedLink implements Link {
     this.listener = listener
   }
 
+  onLost(listener: () => void): void {
+    this.lostListener = listener
+  }
+
   async register(): Promise<void> {}
 
   close(): void {
@@ -92,6 +97,7 @@ export class SimulatedLink implements Link {
     if (!this.isConnected) return
     this.isConnected = false
     this.lostMs = this.world.nowMs
+    this.lostListener()
     this.reconnect()
   }
 

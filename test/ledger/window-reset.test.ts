@@ -1,0 +1,107 @@
+/** Days and months of budgets that a clock which was ahead began too early: they are told of, and a command sets them back. */
+
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Figures } from '../../src/ledger/book.ts'
+import { EmbeddedLedger } from '../../src/ledger/embedded/ledger.ts'
+import { ORGANIZATIONS_KEY, RedisBook } from '../../src/ledger/redis/book.ts'
+import { Upkeep } from '../../src/ledger/redis/upkeep.ts'
+import { dayOf, monthOf } from '../../src/ledger/window.ts'
+import { type LedgerPlace, openStandings, openUsageLog, openWindowReset } from '../../src/process/ledger.ts'
+import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { RedisServer } from './redis-server.ts'
+
+const AHEAD_MS = 40 * 86_400_000
+const account = accountOf(spend({ day: 200 }))
+
+/** As the command does. */
+async function reset(place: LedgerPlace): Promise<number> {
+  const [windows, log] = [await openWindowReset(place), await openUsageLog(place)]
+  try {
+    const query = { sinceDay: 0, untilDay: Number.MAX_SAFE_INTEGER, organization: account.organization }
+    return await windows.reset(account.organization, await log.read(query))
+  } finally {
+    await Promise.all([windows.close(), log.close()])
+  }
+}
+
+async function expectNow(place: LedgerPlace, spent: number): Promise<void> {
+  const standings = await openStandings(place)
+  const { organization, key } = await standings.read(account)
+  const now = { window: dayOf(Date.now()), spent, held: 0 }
+  for (const scope of [organization, key] satisfies Figures[]) {
+    expect(scope.day).toEqual(now)
+    expect(scope.month).toEqual({ ...now, window: monthOf(Date.now()) })
+    expect(scope.total.spent).toBe(spent)
+  }
+  await standings.close()
+}
+
+test('in Redis', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const place: LedgerPlace = {
+    ledger: { kind: 'redis', redis: { kind: 'single', url: server.socket } },
+    ledgerUnreachable: 'refuse',
+    dataDir: '',
+  }
+  const charge = async (cost: number, ms: number) => {
+    const book = new RedisBook(client, client, () => ms, `local now = ${ms}\n`)
+    const hold = holdOf(cost)
+    await book.reserve(account, hold)
+    const closing = { id: hold.id, settlement: settlementOf(cost), admittedMs: ms, direct: false }
+    expect(await book.settle(account, closing)).toBe('settled')
+  }
+  await charge(100, Date.now())
+  await charge(30, Date.now() + AHEAD_MS)
+  await charge(50, Date.now())
+  await client.sadd(ORGANIZATIONS_KEY, account.organization)
+  const ahead: string[] = []
+  const none = () => undefined
+  const upkeep = new Upkeep(client, {
+    isConfigured: () => false,
+    keepAuditMs: 1e9,
+    looked: none,
+    alarmed: none,
+    denied: none,
+    undurable: none,
+    ahead: (organization) => ahead.push(organization),
+  })
+  await upkeep.look()
+  await upkeep.look()
+  expect(ahead).toEqual([account.organization])
+  expect(await reset(place)).toBe(4)
+  await expectNow(place, 180)
+  expect(await reset(place)).toBe(0)
+  await upkeep.look()
+  expect(ahead).toHaveLength(1)
+  // What is left of the day is what it was.
+  const { outcome } = await new RedisBook(client, client).reserve(account, holdOf(21))
+  expect(outcome).toBe('refused')
+  upkeep.close()
+})
+
+test('in the embedded ledger, while no gateway has it', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir }
+  const serve = async (cost: number, ms: number) => {
+    const ledger = EmbeddedLedger.open(dataDir, { now: () => ms, trusted: () => true })
+    await ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost))
+    await ledger.close()
+  }
+  await serve(100, Date.now())
+  await serve(30, Date.now() + AHEAD_MS)
+  const early = EmbeddedLedger.open(dataDir)
+  expect(early.health()).toMatchObject({ ready: true, complaint: expect.stringContaining('weir ledger reset-window') })
+  expect(reset(place)).rejects.toThrow('in use')
+  await reset(place).catch(() => undefined)
+  await early.close()
+  expect(await reset(place)).toBe(4)
+  await expectNow(place, 130)
+  const ledger = EmbeddedLedger.open(dataDir)
+  expect(ledger.health().complaint).toBeUndefined()
+  await ledger.close()
+  rmSync(dataDir, { recursive: true, force: true })
+})
