@@ -224,7 +224,7 @@ export class RedisBook implements RecoverableBook {
 
   async enter(organization: string, { node, life, legacyLife }: NodeLife, ended: number): Promise<Entered> {
     const { numbers } = await this.call(this.other, 'enter', organization, {
-      known: Math.max(life, legacyLife),
+      known: life,
       node,
       ended,
       legacy: legacyLife,
