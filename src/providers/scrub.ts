@@ -40,7 +40,7 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/\barn:[\w:/.-]+/gi, '[redacted]'],
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi, '[redacted]'],
   [new RegExp(String.raw`\[[0-9a-f:.]*:[0-9a-f:.]*(?:%[\w.-]+)?\]${REST}`, 'gi'), '[address]'],
-  [new RegExp(String.raw`(?<![\w.])(?:::ffff:)?\d{1,3}(?:\.\d{1,3}){3}(?![\w.])${REST}`, 'gi'), '[address]'],
+  [new RegExp(String.raw`(?<!\w)(?:::ffff:)?\d{1,3}(?:\.\d{1,3}){3}\b${REST}`, 'gi'), '[address]'],
   [/(?<!\w)(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}(?:%[\w.-]+)?/gi, '[address]'],
   [
     /(?<!\w)(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?(?![\w:])(?:%[\w.-]+)?/gi,
