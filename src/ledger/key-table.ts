@@ -285,17 +285,23 @@ export class KeyTable {
 
 const HASH = /^[0-9a-f]{64}$/
 
+/** One for all: a buffer for each key was garbage that grew a worker by hundreds of MB while it read very many. */
+let scratch = Buffer.allocUnsafeSlow(4096)
+
+/** What is returned is good until the next call. */
 function encode(record: KeyRecord): Buffer {
   const { id, sha256, ...rest } = record
   // What is no SHA-256 belongs to no token. It is kept as it is, for whoever lists it.
   const isHash = HASH.test(sha256)
-  const [name, json] = [Buffer.from(id), Buffer.from(JSON.stringify(isHash ? rest : { ...rest, sha256 }))]
-  const bytes = Buffer.alloc(HASH_BYTES + 2 + name.length + json.length)
-  if (isHash) bytes.write(sha256, 'hex')
-  bytes.writeUInt16LE(name.length, HASH_BYTES)
-  name.copy(bytes, HASH_BYTES + 2)
-  json.copy(bytes, HASH_BYTES + 2 + name.length)
-  return bytes
+  const json = JSON.stringify(isHash ? rest : { ...rest, sha256 })
+  const begin = HASH_BYTES + 2
+  const most = begin + 3 * (id.length + json.length)
+  if (most > scratch.length) scratch = Buffer.allocUnsafeSlow(powerOfTwo(most))
+  scratch.fill(0, 0, HASH_BYTES)
+  if (isHash) scratch.write(sha256, 'hex')
+  const idLength = scratch.write(id, begin)
+  scratch.writeUInt16LE(idLength, HASH_BYTES)
+  return scratch.subarray(0, begin + idLength + scratch.write(json, begin + idLength))
 }
 
 function decode(bytes: Buffer): KeyRecord {

@@ -2,17 +2,26 @@
 
 const CHARS_MAX = 500
 
-/** What is taken out, and what stands in its place. In this order: URLs before the host names that they hold. */
+/** What may follow a host: a port, and a path or query up to a blank or a quote. */
+const REST = String.raw`(?::\d{1,5})?(?:[/?#][^\s"'<>\`\\]*)?`
+/** As `REST`, with a port. */
+const PORT_AND_REST = String.raw`:\d{2,5}(?:[/?#][^\s"'<>\`\\]*)?`
+/** What an address ends in: the sentence's own, and no part of it. */
+const END = String.raw`(?<![).,;:!?\]}])`
+
+/** What is taken out, and what stands in its place. In this order: URLs before the hosts, paths and keys that they hold. */
 const SECRETS: readonly (readonly [RegExp, string])[] = [
+  [new RegExp(String.raw`\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>\`\\]*${END}`, 'gi'), '[url]'],
+  [/\b[a-z][a-z0-9+.-]*%3a%2f%2f[^\s"'<>`\\]*/gi, '[url]'],
+  [/(?<![\w:/])\/\/[a-z0-9[][^\s"'<>`\\]*/gi, '[url]'],
   [/\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*/g, '[redacted]'],
-  [/\blocalhost\b(?::\d+)?/gi, '[host]'],
+  [new RegExp(String.raw`\blocalhost\b${REST}`, 'gi'), '[host]'],
   [
     /\b(deployment|account|project|organization|organisation|subscription|tenant|resource)(\s+(?:id\s+)?|[=:]\s*)['"`]?[\w.-]*[\d_-][\w.-]*['"`]?/gi,
     '$1$2[redacted]',
   ],
-  [/\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>)\]}]+/gi, '[url]'],
-  [/\b(?:Bearer|Basic)\s+[^\s"',;]+/gi, '[credential]'],
-  [/\beyJ[\w-]{8,}(?:\.[\w-]+)*/g, '[credential]'],
+  [/\b(?:Bearer|Basic)(?:\s*[:=]\s*|\s+|%20)[^\s"',;]+/gi, '[credential]'],
+  [/(?<![A-Za-z0-9])eyJ[\w-]{8,}(?:\.[\w-]+)*/g, '[credential]'],
   // Whatever is called a key and holds a digit; "unknown key: temperature" is of use.
   [
     /\b((?:x-)?(?:api[-_ ]?)?key|(?:access[-_ ]?)?token|secret|password|credential)(\s*[=:]\s*|\s+)['"`]?(?=[\w./+=-]*\d)[\w./+=-]{8,}/gi,
@@ -23,21 +32,37 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
     '$1/[redacted]',
   ],
   [/(?<![\w.])\/(?:var|home|root|usr|opt|srv|mnt|etc|tmp|data|app|models?|workspace)\/[^\s'"`,;)]+/g, '[path]'],
-  [/\b(?:sk|pk|rk|gwk|key|gsk|xai|AIza|AKIA|ASIA|ghp|hf|org|proj|acct|req|sess)[-_]?[\w*.-]{8,}/g, '[redacted]'],
+  [
+    /(?<![A-Za-z0-9])(?:sk|pk|rk|gwk|key|gsk|xai|ghp|gho|ghs|glpat|hf|org|proj|acct|req|sess)[-_][\w*.-]{6,}/g,
+    '[redacted]',
+  ],
+  [/(?<![A-Za-z0-9])(?:AIza|AKIA|ASIA|ABIA|AROA)[\w*-]{8,}/g, '[redacted]'],
   [/\barn:[\w:/.-]+/gi, '[redacted]'],
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi, '[redacted]'],
-  [/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '[address]'],
-  [/\[?(?<!\w)(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}\]?(?::\d+)?/gi, '[address]'],
+  [new RegExp(String.raw`\[[0-9a-f:.]*:[0-9a-f:.]*(?:%[\w.-]+)?\]${REST}`, 'gi'), '[address]'],
+  [new RegExp(String.raw`(?<!\w)(?:::ffff:)?\d{1,3}(?:\.\d{1,3}){3}\b${REST}`, 'gi'), '[address]'],
+  [/(?<!\w)(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}(?:%[\w.-]+)?/gi, '[address]'],
   [
-    /\[?(?<!\w)(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?\]?(?::\d+)?/gi,
+    /(?<!\w)(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?(?![\w:])(?:%[\w.-]+)?/gi,
     '[address]',
   ],
   [
-    /\b(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:com|net|org|io|ai|dev|cloud|tech|xyz|internal|local|lan|corp|home|svc|cluster|test|invalid|azure|app|co|eu|us|uk|de|fr|nl|ch|se|jp|ca|au|cn)\b(?::\d+)?/gi,
+    new RegExp(
+      String.raw`\b(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:com|net|org|io|ai|dev|cloud|tech|xyz|internal|local|lan|corp|home|svc|cluster|test|invalid|azure|app|co|eu|us|uk|de|fr|nl|ch|se|jp|ca|au|cn)\b${REST}`,
+      'gi',
+    ),
     '[host]',
   ],
-  // A name with a port, where the name is none of a field's.
-  [/\b(?=[a-z0-9-]*[-.])[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*:\d{2,5}\b/gi, '[host]'],
+  // A name with a port. Of a single word it may be a field with its value: then only if it has a digit, or the words around speak of a host.
+  [new RegExp(String.raw`\b(?=[a-z0-9-]*[-.\d])[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*${PORT_AND_REST}`, 'gi'), '[host]'],
+  [
+    new RegExp(
+      String.raw`\b(connect(?:ed|ing|ion)?(?: to)?|dial(?: tcp)?|host(?:name)?|upstream|backend|lookup|E(?:CONN|HOST|NET|TIMED|NOT|AI)[A-Z_]+)(\s+|\s*[=:]\s*)['"\`]?[a-z][\w.-]*${PORT_AND_REST}`,
+      'gi',
+    ),
+    '$1$2[host]',
+  ],
+  [/\b(getaddrinfo(?:\s+E[A-Z_]+)?|ENOTFOUND|EAI_AGAIN|lookup)(\s+)['"`]?[a-z0-9][\w.-]*/gi, '$1$2[host]'],
   [/\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{32,}\b/g, '[redacted]'],
   [/\b(?=[\w/+]*\d)(?=[\w/+]*[A-Z])[\w/+]{40,}={0,2}/g, '[redacted]'],
   [/\b\d{12,}\b/g, '[redacted]'],

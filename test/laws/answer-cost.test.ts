@@ -18,6 +18,7 @@ import { Feed } from '../../src/gateway/feed.ts'
 import { Tally } from '../../src/gateway/tally.ts'
 import { parseJson } from '../../src/gateway/walk.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
@@ -82,6 +83,8 @@ const inPieces = (json: string, piece: (text: string) => string) =>
     piece(json.slice(at * 10_000, (at + 1) * 10_000)),
   ).join('')
 
+const converse = (content: string) => `{"output":{"message":{"content":[${content}]}},"stopReason":"tool_use"}`
+
 const hostile: Hostile[] = []
 for (const [name, value] of Object.entries(VALUES)) {
   hostile.push(
@@ -138,6 +141,11 @@ for (const [name, value] of Object.entries(VALUES)) {
           `"index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":${value(Math.min(bytes, 900_000))}}`,
         ) +
         anthropicEnd,
+    },
+    {
+      name: `bedrock: input of ${name}`,
+      provider: bedrock,
+      whole: (bytes) => converse(`{"toolUse":{"toolUseId":"a","name":"f","input":${value(bytes)}}}`),
     },
     {
       name: `gemini: arguments of ${name}`,
@@ -226,6 +234,11 @@ hostile.push(
     provider: anthropic,
     whole: (bytes) =>
       `{"content":[${each(bytes, () => '{"type":"tool_use","id":"a","name":"f","input":{}}', ',')}],"stop_reason":"tool_use"}`,
+  },
+  {
+    name: 'bedrock: many calls',
+    provider: bedrock,
+    whole: (bytes) => converse(each(bytes, () => '{"toolUse":{"toolUseId":"a","name":"f","input":{}}}', ',')),
   },
   {
     name: 'gemini: many parts',

@@ -34,7 +34,7 @@ const FORMAT_4 = `
 `
 
 /** A node that has served 100 that Redis took, 30 that it took without an acknowledgement, 20 that it never got, and 7 in doubt, not charged. */
-async function earlier(server: RedisServer, at: string, account: Account): Promise<void> {
+async function earlier(server: RedisServer, at: string, account: Account): Promise<number> {
   const client = server.client()
   const book = new RedisBook(client, client)
   const file = new Database(join(at, 'outbox.sqlite'), { create: true, strict: true })
@@ -55,12 +55,16 @@ async function earlier(server: RedisServer, at: string, account: Account): Promi
     else if (state === 2) await book.cancel(account, hold.id)
     put.run(state, now, state === 1 ? now : null, JSON.stringify({ account, closing, heldMicroUsd: cost }))
   }
-  const life = Number(await client.hget(redisKey(account.organization, 'scopes'), 'life'))
+  // Where that version kept the life, and where this one does.
+  const life = now - 1000
+  await client.hset(redisKey(account.organization, 'scopes'), 'life', life)
+  await client.hdel(redisKey(account.organization, 'scopes'), 'epoch')
   file.query('INSERT INTO life VALUES (?, ?, 1)').run(account.organization, life)
   const usage = file.query('INSERT INTO usage VALUES (?, ?, ?, ?, 4, 0, 40, 16, 20, 0, 157)')
   usage.run(dayOf(now), account.organization, account.key, 'm')
   file.close()
   client.disconnect()
+  return life
 }
 
 async function serve(ledger: RedisLedger, account: Account, cost: number): Promise<void> {
@@ -75,7 +79,7 @@ test('what an earlier version gave to Redis is not given again, what follows is 
   await using server = await RedisServer.start()
   const at = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const account = accountOf()
-  await earlier(server, at, account)
+  const earlierLife = await earlier(server, at, account)
   const client = server.client()
   await client.save()
   const before = readFileSync(join(server.directory, 'dump.rdb'))
@@ -95,6 +99,9 @@ test('what an earlier version gave to Redis is not given again, what follows is 
     await serve(ledger, account, 1)
   }
   expect(await totals(server, account)).toEqual({ ...sum, spent: 51_152 })
+  // A gateway of the earlier version that still runs takes another life than it knows for a total loss, and gives back all that it ever served.
+  const life = await client.hget(redisKey(account.organization, 'scopes'), 'life')
+  expect(Number(life)).toBe(earlierLife)
   await client.flushall()
   await serve(ledger, account, 1)
   expect(await totals(server, account)).toEqual({ ...sum, spent: 51_153 + 7 })

@@ -11,6 +11,7 @@ import type { Account } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/book.ts'
 import type { RedisPlace } from '../../src/ledger/redis/connect.ts'
 import { beginRedisKeys, openRedisKeys } from '../../src/ledger/redis/keys.ts'
+import { RedisShelf } from '../../src/ledger/redis/shelf.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
 import { lastingPort } from '../support/ports.ts'
@@ -106,6 +107,23 @@ test('a cluster of three masters', async () => {
     expect(await client.dbsize()).toBeGreaterThan(0)
     client.disconnect()
   }
+}, 30_000)
+
+test('remembered items in a cluster: bytes as they were, of owners on every node', async () => {
+  const nodes = await cluster()
+  const shelf = new RedisShelf(placeOf(nodes), { ttlSeconds: 60 })
+  const bytes = Buffer.from(Array.from({ length: 256 }, (_, n) => n))
+  for (let n = 0; n < 12; n++) {
+    let found: Buffer | undefined
+    await until(async () => {
+      shelf.put(`owner-${n}`, [{ id: 'item', bytes }])
+      found = await shelf.get(`owner-${n}`, 'item').catch(() => undefined)
+      return found !== undefined
+    })
+    expect(found?.equals(bytes)).toBe(true)
+  }
+  shelf.close()
+  for (const { client } of nodes) client.disconnect()
 }, 30_000)
 
 test('API keys in a cluster: created, followed and revoked', async () => {

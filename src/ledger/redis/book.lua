@@ -8,8 +8,9 @@ local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE, NODES = KEYS[1], KEYS[2], K
 
 -- A scope: { version, at, requests, tokens, live, then window, spent and held of day, month and total, then of the meters of requests and
 -- tokens when each was drained last, and how many times each has stood empty }. The last four are absent in older records.
--- Beside the scopes, in the same hash: the organisation's life.
-local LIFE = 'life'
+-- Beside the scopes, in the same hash: the organisation's life, and the one that gateways of an earlier version know. They take a new life for
+-- a total loss, so theirs stays as it is while some of them still run.
+local LIFE, LEGACY_LIFE = 'epoch', 'life'
 local AT, REQUESTS, TOKENS, LIVE = 2, 3, 4, 5
 local DAY, MONTH, TOTAL = 6, 9, 12
 local METERS = { REQUESTS, TOKENS }

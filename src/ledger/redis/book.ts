@@ -22,7 +22,7 @@ import type { Account, Allowance, Amounts, Hold } from '../ledger.ts'
 import type { FoundReservation } from '../reconcile.ts'
 import { placeName, type UsageFigures, type UsagePlace } from '../usage-log.ts'
 import type { WindowSpend } from '../window-reset.ts'
-import { isPassing } from './connect.ts'
+import { isPassing, isTimeout } from './connect.ts'
 import {
   EmptiedError,
   type Entered,
@@ -42,6 +42,9 @@ import {
   scripts,
 } from './scripts.ts'
 import { Together } from './together.ts'
+
+/** All requests of an organisation wait for these. Called again after no reply came in time, they do nothing more. */
+const REPEATED: ReadonlySet<ScriptName> = new Set(['enter', 'restore'])
 
 /** What passes by itself is waited for so often, so long. */
 const PASSING_TRIES = 2
@@ -221,7 +224,7 @@ export class RedisBook implements RecoverableBook {
 
   async enter(organization: string, { node, life, legacyLife }: NodeLife, ended: number): Promise<Entered> {
     const { numbers } = await this.call(this.other, 'enter', organization, {
-      known: Math.max(life, legacyLife),
+      known: life,
       node,
       ended,
       legacy: legacyLife,
@@ -317,6 +320,7 @@ export class RedisBook implements RecoverableBook {
         if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
           return readAnswer(name, await redis.eval(lua, scriptKeys.length, ...words))
         }
+        if (isTimeout(error) && REPEATED.has(name) && tries === 0) continue
         if (!isPassing(error) || tries >= PASSING_TRIES) throw error
         await Bun.sleep(PASSING_MS)
       }

@@ -41,8 +41,8 @@ export class RedisUnfitError extends Error {
 
 const OPTIONS = {
   // No `commandTimeout`: it is a plain timer, and calls a healthy server slow after our own process stood still. `limitReplies` has ours.
-  // A black hole is left after this long without a byte.
-  socketTimeout: 2000,
+  // A black hole is left after this long without a byte. A plain timer: shorter, it would also end the connections of a process that stood still.
+  socketTimeout: 5000,
   connectTimeout: 2000,
   // Down means an error at once, not a queue.
   enableOfflineQueue: false,

@@ -15,7 +15,7 @@ if before == 0 or before < known or before == ended then life = begin_life(max(k
 local record = load_node(node)
 if not record or record[NODE_LIFE] ~= life then
   -- A server without a record of the node has its figures all the same if it is in the life in which they were not recorded yet.
-  local is_legacy = legacy_life ~= 0 and before == legacy_life
+  local is_legacy = legacy_life ~= 0 and tonumber(redis.call('HGET', SCOPES, LEGACY_LIFE) or 0) == legacy_life
   record = record or { VERSION, life, 0, 0, is_legacy and 1 or 0 }
   record[NODE_LIFE], record[NODE_GIVEN] = life, 0
   save_node(node, record)

@@ -21,7 +21,7 @@ end
 
 for i = 1, #KEYS, 3 do
   local due = read('ZRANGEBYSCORE', KEYS[i + 1], '-inf', now, 'LIMIT', 0, 1)
-  local life = tonumber(read('HGET', KEYS[i], 'life') or 0)
+  local life = tonumber(read('HGET', KEYS[i], 'epoch') or 0)
   local packed = read('HGET', KEYS[i + 2], node)
   local record = packed and cmsgpack.unpack(packed) or {}
   local isIn = record[1] == VERSION and record[NODE_LIFE] == life
