@@ -146,7 +146,7 @@ describe('in every place of a body that may name one', () => {
   const chatFault = (part: JsonObject, allowed: ImageUrls = 'public') =>
     fault(() => acceptChat({ model: 'm', messages: [{ role: 'user', content: [part] }] }, allowed))
 
-  test('Chat Completions: images and files', () => {
+  test('Chat Completions: images, files and sound', () => {
     const image = (url: string) => ({ type: 'image_url', image_url: { url } })
     const file = (data: string) => ({ type: 'file', file: { file_data: data } })
     expect(chatFault(image(PRIVATE))).toBe('messages[0].content[0].image_url.url')
@@ -155,6 +155,23 @@ describe('in every place of a body that may name one', () => {
     expect(chatFault(image(PUBLIC))).toBeUndefined()
     expect(chatFault(file(PRIVATE))).toBe('messages[0].content[0].file.file_data')
     expect(chatFault(file('data:application/pdf;base64,AAAA'))).toBeUndefined()
+    const sound = (data: string) => ({ type: 'input_audio', input_audio: { data, format: 'wav' } })
+    expect(chatFault(sound(PRIVATE))).toBe('messages[0].content[0].input_audio.data')
+    expect(chatFault(sound(PRIVATE), 'any')).toBeUndefined()
+    expect(chatFault(sound('UklGRg=='))).toBeUndefined()
+  })
+
+  test('Chat Completions: of a file and of sound nothing but what is known goes to a provider', () => {
+    const more = { url: PRIVATE, file_id: 'file-abc', nested: { url: PRIVATE } }
+    const content: JsonObject[] = [
+      { type: 'file', file: { file_data: 'AAAA', filename: 'a.pdf', ...more }, ...more },
+      { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav', ...more }, ...more },
+    ]
+    const { request } = acceptChat({ model: 'm', messages: [{ role: 'user', content }] }, 'public')
+    expect(request.messages[0]?.parts).toEqual([
+      { type: 'native', json: { type: 'file', file: { filename: 'a.pdf', file_data: 'AAAA' } } },
+      { type: 'native', json: { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } } },
+    ])
   })
 
   const edit = (more: JsonObject) =>

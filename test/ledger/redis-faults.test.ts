@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Redis } from 'ioredis'
 import { KeyFollower } from '../../src/ledger/key-follower.ts'
 import { redisKey } from '../../src/ledger/redis/book.ts'
 import { RedisUnfitError } from '../../src/ledger/redis/connect.ts'
@@ -74,6 +75,46 @@ test('a master that was demoted under us: what it refuses to write is written on
   expect(await totals(server, account)).toMatchObject({ spent: 70 })
   client.disconnect()
 }, 30_000)
+
+describe('a Redis that answers and takes no reservations', () => {
+  const full = async (client: Redis, isSo: boolean) => client.config('SET', 'maxmemory', isSo ? '1mb' : '0')
+  const replica = async (client: Redis, isSo: boolean) =>
+    isSo ? client.replicaof('127.0.0.1', 1) : client.replicaof('NO', 'ONE')
+  const fewReplicas = async (client: Redis, isSo: boolean) =>
+    client.config('SET', 'min-replicas-to-write', isSo ? '1' : '0')
+  test.each([
+    ['it is full', /is full/, full, 'settled'],
+    // The connection is made anew each time: the address may lead to another master.
+    ['it is a replica', /replica|not reached/, replica, 'kept'],
+    ['it has too few replicas', /NOREPLICAS/, fewReplicas, 'kept'],
+  ] as const)(
+    '%s: whoever asks whether the gateway can serve is told so, before a request and after it, until it does again',
+    async (_, words, set, settled) => {
+      await using server = await RedisServer.start()
+      const ledger = await ledgerAt(server.socket)
+      const account = accountOf()
+      const running = await ledger.reserve(account, holdOf(100))
+      const client = server.client()
+      await set(client, true)
+      await until(async () => words.test((await ledger.askHealth()).complaint ?? ''))
+      expect(await ledger.askHealth()).toMatchObject({ ready: false, up: false })
+      for (let i = 0; i < 10; i++)
+        expect(await failureOf(ledger.reserve(account, holdOf(1)))).toBe('ledger_unavailable')
+      await until(() => words.test(ledger.health().complaint ?? ''))
+      expect(ledger.health()).toMatchObject({ ready: false, up: false })
+      // What frees and records runs on a full server, too.
+      await ledger.settle(running, settlementOf(70))
+      if (settled === 'settled') expect(await totals(server, account)).toMatchObject({ spent: 70, live: 0 })
+      await set(client, false)
+      await until(() => ledger.health().up && ledger.health().pending === 0)
+      expect(await ledger.askHealth()).toMatchObject({ ready: true, up: true })
+      await until(async () => (await failureOf(ledger.reserve(account, holdOf(1)))) === 'none')
+      expect(await totals(server, account)).toMatchObject({ spent: 70 })
+      client.disconnect()
+    },
+    30_000,
+  )
+})
 
 test('a reply that comes too late: the same reservation is asked for once more, and held once', async () => {
   await using server = await RedisServer.start()

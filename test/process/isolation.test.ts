@@ -111,3 +111,23 @@ for (const program of ['scripts/weir', 'src/main.ts']) {
     await fs.rm(folder, { recursive: true })
   })
 }
+
+test('scripts/weir installs what is missing without the .env of the checkout', async () => {
+  const folder = await fs.mkdtemp(join(tmpdir(), 'weir-checkout-'))
+  for (const name of ['weir', 'find-bun'])
+    await fs.cp(join(ROOT, 'scripts', name), join(folder, 'scripts', name), { recursive: true })
+  await fs.mkdir(join(folder, 'src'))
+  await fs.writeFile(join(folder, 'src/main.ts'), `console.log('started')\n`)
+  await fs.writeFile(join(folder, 'package.json'), `{\n  "devDependencies": {},\n  "bun": "${Bun.version}"\n}\n`)
+  // Bun names the file that it has read.
+  await fs.writeFile(join(folder, '.env'), 'BUN_CONFIG_REGISTRY=http://127.0.0.1:9/\n')
+  const child = Bun.spawn([join(folder, 'scripts/weir'), 'version'], {
+    cwd: folder,
+    env: environment(folder),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const [out, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+  expect({ code: await child.exited, out }).toEqual({ code: 0, out: 'started\n' })
+  expect(errors).not.toContain('.env')
+  await fs.rm(folder, { recursive: true })
+})

@@ -210,8 +210,7 @@ function userPart(part: JsonValue, path: string, { limits, imageUrls }: Reading)
       limits.image(path)
       return imagePart(part, path, imageUrls)
     case 'input_audio':
-      if (!isObject(part['input_audio'])) throw missing(`${path}.input_audio`)
-      return { type: 'native', json: { type: 'input_audio', input_audio: part['input_audio'] } }
+      return audioPart(part, path, imageUrls)
     case 'file':
       return filePart(part, path, imageUrls)
     default:
@@ -246,6 +245,18 @@ function imagePart(part: JsonObject, path: string, imageUrls: ImageUrls): ImageP
   }
   checkImageUrl(url, `${path}.image_url.url`, imageUrls)
   return { type: 'image', source: { type: 'url', url }, ...rest }
+}
+
+function audioPart(part: JsonObject, path: string, imageUrls: ImageUrls): UserPart {
+  const audio = objectOf(part['input_audio'])
+  const data = stringOf(audio?.['data'])
+  if (data === undefined) throw missing(`${path}.input_audio.data`)
+  if (isAddress(data)) checkImageUrl(data, `${path}.input_audio.data`, imageUrls)
+  const format = stringOf(audio?.['format'])
+  return {
+    type: 'native',
+    json: { type: 'input_audio', input_audio: format === undefined ? { data } : { data, format } },
+  }
 }
 
 /** Only inline files: an id would name a file of the operator's own account with the provider. */

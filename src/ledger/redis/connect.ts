@@ -286,6 +286,19 @@ export async function mistakenTls(place: RedisPlace, ms: number): Promise<RedisU
   return problem === undefined ? undefined : new RedisUnfitError(problem)
 }
 
+const STANDSTILLS: ReadonlyMap<string, string> = new Map([
+  ['OOM', 'Redis is full (maxmemory) and takes no reservations: give it more memory.'],
+  ['MISCONF', 'Redis cannot save its data and takes no writes (MISCONF): its own log says why.'],
+  ['NOREPLICAS', 'Redis has fewer replicas than min-replicas-to-write and takes no writes (NOREPLICAS).'],
+  ['READONLY', 'Redis is a replica and takes no writes (READONLY).'],
+])
+
+/** Why a server that answers takes no reservations, for the operator. Undefined for any other error. */
+export function standstillOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  return STANDSTILLS.get(/^[A-Z]+/.exec(error.message)?.[0] ?? '')
+}
+
 /** True if no reply came in time: nobody knows whether the server executes the command. */
 export function isTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === TIMED_OUT

@@ -9,7 +9,7 @@ import type { Entry } from '../entry.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
 import { Outbox, PENDING_MOST, type Pending, type SettlementLog } from '../outbox.ts'
 import { isHeld, refusalFailure } from '../refusal.ts'
-import { isRefusal, type RedisPlace } from './connect.ts'
+import { isRefusal, type RedisPlace, standstillOf } from './connect.ts'
 import type { Lanes } from './lanes.ts'
 import { type Link, RedisLink } from './link.ts'
 import { EmptiedError } from './lives.ts'
@@ -80,7 +80,9 @@ export class RedisLedger implements Ledger {
   private trouble: string | undefined
   private working: Promise<void> | undefined
   private comparing: Promise<void> | undefined
-  private asking: Promise<boolean> | undefined
+  private asking: Promise<string | undefined> | undefined
+  /** Redis answers, and took no reservation of an organisation. */
+  private standstill: { readonly organization: string; readonly why: string } | undefined
   private closed = false
 
   constructor(
@@ -141,8 +143,11 @@ export class RedisLedger implements Ledger {
       if (reply.outcome === 'refused') reply = await this.patience.retry(account, reply, ask)
       breaker.succeeded()
     } catch (error) {
+      const why = standstillOf(error)
+      // It takes what frees and records all the same.
+      if (why !== undefined) this.standstill = { organization: account.organization, why }
       // Neither what one organisation's keys hold nor our own queue is a fault of the server.
-      if (!isRefusal(error) && !(error instanceof ReserveQueueFullError)) breaker.failed()
+      else if (!isRefusal(error) && !(error instanceof ReserveQueueFullError)) breaker.failed()
       if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancelLater(account, hold.id)
       return this.without(account, hold, error)
     }
@@ -206,24 +211,24 @@ export class RedisLedger implements Ledger {
   health(): LedgerHealth {
     const { pending, unread } = this.counted()
     const full = this.outbox.uncommitted > PENDING_MOST
-    const { isReady } = this.link
+    const isTaking = this.link.isReady && this.standstill === undefined
     return {
-      ready: !full && (this.unreachable === 'allow' || isReady),
-      up: !full && isReady,
-      complaint: this.outbox.complaint ?? this.link.complaint ?? this.trouble ?? unread,
+      ready: !full && (this.unreachable === 'allow' || isTaking),
+      up: !full && isTaking,
+      complaint: this.outbox.complaint ?? this.link.complaint ?? this.standstill?.why ?? this.trouble ?? unread,
       pending: pending + this.outbox.uncommitted,
     }
   }
 
   async askHealth(): Promise<LedgerHealth> {
     // Whoever asks meanwhile waits for the same answer.
-    this.asking ??= this.link.answers().finally(() => {
+    this.asking ??= this.link.trouble().finally(() => {
       this.asking = undefined
     })
-    const answers = await this.asking
+    const trouble = await this.asking
     const health = this.health()
-    if (answers) return health
-    const complaint = health.complaint ?? 'Redis does not answer a PING.'
+    if (trouble === undefined) return health
+    const complaint = health.complaint ?? trouble
     return { ...health, ready: health.ready && this.unreachable === 'allow', up: false, complaint }
   }
 
@@ -376,9 +381,18 @@ export class RedisLedger implements Ledger {
 
   private async work(): Promise<void> {
     if (this.link.breaker.isOpen && !(await this.link.probe())) return
+    await this.lookWhetherItTakes()
     await this.cancelAll()
     this.outbox.forget()
     await this.replay(this.outbox.pending(REPLAYED_A_BEAT))
+  }
+
+  private async lookWhetherItTakes(): Promise<void> {
+    const { standstill } = this
+    if (standstill === undefined) return
+    const { organization } = standstill
+    const why = await this.link.standstill(organization).catch(() => standstill.why)
+    if (this.standstill === standstill) this.standstill = why === undefined ? undefined : { organization, why }
   }
 
   private async cancelAll(): Promise<void> {

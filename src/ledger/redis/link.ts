@@ -6,7 +6,7 @@
 import { Cluster, type Redis } from 'ioredis'
 import { ORGANIZATIONS_KEY, RedisBook, redisKey } from './book.ts'
 import { Breaker } from './breaker.ts'
-import { connect, denialOf, inspect, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
+import { connect, denialOf, inspect, mistakenTls, type RedisPlace, RedisUnfitError, standstillOf } from './connect.ts'
 import { Lives, type RecoverableBook } from './lives.ts'
 import { LoopDeadline } from './loop-deadline.ts'
 import { type NodeHome, NodeLease } from './node-lease.ts'
@@ -29,8 +29,10 @@ export interface Link {
   readonly lostMs: number
   /** Asks whether the server answers again. */
   probe(): Promise<boolean>
-  /** Asks whether the server answers now; decides nothing. */
-  answers(): Promise<boolean>
+  /** Asks whether the server answers now, and would take a reservation. Gives what is wrong, and decides nothing. */
+  trouble(): Promise<string | undefined>
+  /** Why the server takes no reservations of an organisation though it answers; undefined if it takes them. Throws if it cannot be asked. */
+  standstill(organization: string): Promise<string | undefined>
   /** Calls a listener each time that a connection was made, or a part of a cluster came back or moved. */
   onReady(listener: () => void): void
   /** Calls a listener when a connection breaks: from then on the server may have lost something, before the next connection is announced. */
@@ -50,6 +52,9 @@ const START_LOOK_MS = 500
 const PING_MS = 250
 /** An organisation whose keys are looked at to see whether we may. */
 const PROBED = 'weir'
+/** What Redis refuses whenever it refuses a reservation, because of what it is and not of what it is asked. */
+const GATE = '#!lua\nreturn 1'
+const SILENT = 'Redis does not answer a PING.'
 
 export class RedisLink implements Link {
   readonly book: RedisBook
@@ -164,22 +169,33 @@ export class RedisLink implements Link {
     }
   }
 
-  async answers(): Promise<boolean> {
-    const { promise, resolve } = Promise.withResolvers<boolean>()
-    let isSettled = false
-    const settle = (answers: boolean) => {
-      isSettled = true
-      resolve(answers)
+  async standstill(organization: string): Promise<string | undefined> {
+    try {
+      await this.admission.eval(GATE, 1, redisKey(organization, 'scopes'))
+      return undefined
+    } catch (error) {
+      const standstill = standstillOf(error)
+      if (standstill === undefined) throw error
+      return standstill
     }
-    Promise.all([this.admission.ping(), this.other.ping()]).then(
-      () => settle(true),
-      () => settle(false),
+  }
+
+  async trouble(): Promise<string | undefined> {
+    const { promise, resolve } = Promise.withResolvers<string | undefined>()
+    let isSettled = false
+    const settle = (trouble: string | undefined) => {
+      isSettled = true
+      resolve(trouble)
+    }
+    Promise.all([this.standstill(PROBED), this.other.ping()]).then(
+      ([standstill]) => settle(standstill),
+      () => settle(SILENT),
     )
     this.pings.watch({
       get isSettled() {
         return isSettled
       },
-      expire: () => settle(false),
+      expire: () => settle(SILENT),
     })
     return await promise
   }

@@ -70,8 +70,12 @@ export class SimulatedLink implements Link {
     }
   }
 
-  async answers(): Promise<boolean> {
-    return this.isConnected
+  async trouble(): Promise<string | undefined> {
+    return this.isConnected ? undefined : 'away'
+  }
+
+  async standstill(): Promise<string | undefined> {
+    return undefined
   }
 
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]> {
