@@ -13,7 +13,10 @@ const WORDS = `
   secretkey secret-key secret_key sesame service sk sk-1234 sk-test staging supersecret super-secret temp temporary test testing test-key
   testkey test_key testtest tmp todo token undefined unset user username weir weir-key weirkey welcome word x xxx xxxx xxxxxxxx your-api-key
   your-key your_api_key your-secret yourkey $KEY $WEIR_KEY $API_KEY $NAME WEIR_KEY 0 1 12 123 1234 12345 123456 1234567 12345678 123456789
-  1234567890 0000 00000000 1111 11111111 0123456789 987654321
+  1234567890 0000 00000000 1111 11111111 0123456789 987654321 1234567890abcdef 1234567890123456 aaaaaaaa
+  abcdefghijklmnop abcdefghijklmnopqrstuvwxyz qwertyuiopasdfgh correct-horse-battery-staple correcthorsebatterystaple
+  your-api-key-here your_api_key_here yourapikeyhere your-key-here your_key_here your-secret-key your_secret_key
+  insert-your-key-here replace-with-your-key replace_with_your_key my-api-key my_api_key my-secret-key my_secret_key
 `
   .split(/\s+/)
   .filter(Boolean)
@@ -40,10 +43,10 @@ export function isHashOfWellKnown(hash: string): boolean {
   return hashes.has(hash)
 }
 
-/** In small letters, with a capital, in capitals and twice in a row; each with every ending. */
+/** In small letters, with a capital, in capitals, twice in a row and as OpenAI's keys begin; each with every ending. */
 function variants(word: string): readonly string[] {
   const lower = word.toLowerCase()
   const capital = `${lower.charAt(0).toUpperCase()}${lower.slice(1)}`
-  const forms = new Set([word, lower, capital, word.toUpperCase(), `${word}${word}`])
+  const forms = new Set([word, lower, capital, word.toUpperCase(), `${word}${word}`, `${word}-${word}`, `sk-${word}`])
   return [...forms].flatMap((form) => ENDINGS.map((ending) => `${form}${ending}`))
 }

@@ -93,8 +93,22 @@ describe('a key that anybody may guess', () => {
   })
 
   test('the word itself, where it is long enough to be a key', () => {
-    for (const word of ['changemechangeme', 'passwordpassword', 'placeholder-1234'.replace('-1234', 'placeholder')])
-      expect(problems(edited('0123456789abcdef0', word))).toEqual([
+    for (const word of [
+      'changemechangeme',
+      'passwordpassword',
+      'placeholderplaceholder',
+      'password-password',
+      'your-api-key-here',
+      'YOUR_API_KEY_HERE',
+      'sk-your-api-key-here',
+      'sk-1234567890abcdef',
+      '1234567890123456',
+      'abcdefghijklmnop',
+      'aaaaaaaaaaaaaaaa',
+      'xxxxxxxxxxxxxxxx',
+      'correct-horse-battery-staple',
+    ])
+      expect(problems(edited('0123456789abcdef0', JSON.stringify(word)))).toEqual([
         'organizations[0].keys[0].key: is a well-known word; anybody may guess it. Make a key: openssl rand -hex 24',
       ])
   })

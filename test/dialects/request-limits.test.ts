@@ -173,6 +173,17 @@ const rows: readonly (readonly [
     }),
   ],
   ['edits', 'images', 1024, 'images', (n) => ({ prompt: 'p', images: list(n, () => ({ image_url: picture })) })],
+  [
+    'edits',
+    'addresses',
+    1024,
+    'mask.b[24]',
+    (n) => ({
+      prompt: 'p',
+      images: list(1000, () => ({ image_url: 'https://example.com/a.png' })),
+      mask: { b: list(n - 1000, () => 'https://example.com/a.png') },
+    }),
+  ],
 ]
 
 describe('so many are taken, and one more is a 400 that names the field', () => {

@@ -10,7 +10,7 @@ import { redisKey } from '../../src/ledger/redis/book.ts'
 import { RedisUnfitError } from '../../src/ledger/redis/connect.ts'
 import { beginRedisKeys, openRedisKeys } from '../../src/ledger/redis/keys.ts'
 import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
-import { RedisUsageLog } from '../../src/ledger/redis/readings.ts'
+import { RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readings.ts'
 import { RedisShelf } from '../../src/ledger/redis/shelf.ts'
 import { Upkeep } from '../../src/ledger/redis/upkeep.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
@@ -232,6 +232,26 @@ describe('rights', () => {
     client.disconnect()
   })
 })
+
+test('a command that reads waits for a Redis that is slow for a moment: no request of a caller waits for it', async () => {
+  await using server = await RedisServer.start('--enable-debug-command', 'yes')
+  const ledger = await ledgerAt(server.socket)
+  const account = accountOf()
+  const reservation = await ledger.reserve(account, holdOf(100))
+  await ledger.settle(reservation, settlementOf(70))
+  await until(() => ledger.health().pending === 0)
+  const client = server.client()
+  const place = { kind: 'single', url: server.socket } as const
+  const [usage, audit] = await Promise.all([RedisUsageLog.open(place), RedisAuditLog.open(place)])
+  const asleep = client.call('DEBUG', 'SLEEP', '0.8')
+  const [rows, entries] = await Promise.all([
+    usage.read({ sinceDay: 0, untilDay: 1e6 }),
+    Array.fromAsync(audit.read({ sinceMs: 0, untilMs: Number.MAX_SAFE_INTEGER })),
+  ])
+  expect([rows.length, entries.length]).toEqual([1, 1])
+  await Promise.all([asleep, usage.close(), audit.close()])
+  client.disconnect()
+}, 30_000)
 
 test('these rights are enough', async () => {
   await using server = await RedisServer.start()

@@ -761,6 +761,10 @@ for (const path of ['generations', 'edits'] as const) {
     field(path, 2, (i, pad) => `{"image_url":"${hex(i)}${pad}"}`, ['"images":[', ']']),
   )
   add(
+    `${path}: addresses wherever they stand`,
+    field(path, 0, (i, pad) => `"https://\u00fc${hex(i)}.\u00f6.de/${pad}"`, ['"images":[{"a":[', ']}]']),
+  )
+  add(
     `${path}: many texts as images`,
     field(path, 0, (i, pad) => `"${hex(i)}${pad}"`, ['"images":[', ']']),
   )

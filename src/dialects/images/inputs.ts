@@ -8,17 +8,24 @@ import { countNames, type Member } from '../../wire/members.ts'
 import { type FormPart, formText } from '../../wire/multipart.ts'
 import { invalid } from '../complaint.ts'
 import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
+import type { RequestLimits } from '../request-limits.ts'
 
 /** What the model reads as text, addresses in it too. */
 const WORDS: ReadonlySet<string> = new Set(['prompt', 'user'])
 const FILE_ID = /(?:^|[[.])file_ids?\]?(?:\[\d*\])?$/
 
+/** How the addresses of one request are judged, and how many it may hold. */
+export interface Rules {
+  readonly imageUrls: ImageUrls
+  readonly limits: RequestLimits
+}
+
 /** One member of a JSON body and its value. Throws `Failure` with the field at fault. */
-export function checkMember({ name, bytes }: Member, value: JsonValue | undefined, allowed: ImageUrls): void {
+export function checkMember({ name, bytes }: Member, value: JsonValue | undefined, rules: Rules): void {
   if (value === undefined || WORDS.has(name)) return
   // Of a name that comes twice we see the last; the provider, which is sent all of it, may see the first.
   if (countNames(bytes) !== 1 + namesIn(value)) throw invalid(name, 'holds an object with a name that comes twice')
-  check(value, name, allowed)
+  check(value, name, rules)
 }
 
 function namesIn(value: JsonValue): number {
@@ -27,14 +34,16 @@ function namesIn(value: JsonValue): number {
   return Object.values(value).reduce<number>((sum, each) => sum + 1 + (each === undefined ? 0 : namesIn(each)), 0)
 }
 
-function check(value: JsonValue, path: string, allowed: ImageUrls): void {
+function check(value: JsonValue, path: string, rules: Rules): void {
   if (typeof value === 'string') {
     if (FILE_ID.test(path)) throw byId(path)
-    if (isAddress(value)) checkImageUrl(value, path, allowed)
+    if (!isAddress(value)) return
+    rules.limits.image(path)
+    checkImageUrl(value, path, rules.imageUrls)
   } else if (isArray(value)) {
-    for (const [index, each] of value.entries()) check(each, `${path}[${index}]`, allowed)
+    for (const [index, each] of value.entries()) check(each, `${path}[${index}]`, rules)
   } else if (isObject(value)) {
-    for (const [name, each] of Object.entries(value)) if (each !== undefined) check(each, `${path}.${name}`, allowed)
+    for (const [name, each] of Object.entries(value)) if (each !== undefined) check(each, `${path}.${name}`, rules)
   }
 }
 

@@ -7,6 +7,7 @@ import { type Member, membersOf, writeMembers } from '../../wire/members.ts'
 import { type FormPart, formText, mintBoundary, writeForm } from '../../wire/multipart.ts'
 import { refuseForbidden, refuseForbiddenNames } from '../forbidden.ts'
 import type { ImageUrls } from '../image-url.ts'
+import { RequestLimits } from '../request-limits.ts'
 import { checkField, checkMember } from './inputs.ts'
 import { checkImagesBody, GENERATION_FIELDS, type ImagesBody, STREAM_FIELDS } from './schema.ts'
 
@@ -16,7 +17,8 @@ export function acceptImages(kind: ImageKind, bytes: Uint8Array, imageUrls: Imag
   refuseForbidden(body, 'forbidden')
   const checked = checkImagesBody(body)
   const sent = membersOf(bytes).filter(({ name }) => body[name] !== null && isSent(kind, name))
-  for (const member of sent) checkMember(member, body[member.name], imageUrls)
+  const rules = { imageUrls, limits: new RequestLimits() }
+  for (const member of sent) checkMember(member, body[member.name], rules)
   return requestOf(kind, checked, checked.images?.length ?? 0, jsonWriter(sent))
 }
 

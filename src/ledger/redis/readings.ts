@@ -1,4 +1,4 @@
-/** Reads the ledger in Redis, for a command that runs once: usage, audit trail, standings. Connects when it is opened, and waits for nothing long. */
+/** Reads the ledger in Redis, for a command that runs once: usage, audit trail, standings. Connects when it is opened. */
 
 import { requestTimeMs } from '../../core/request-id.ts'
 import { type AuditLog, type AuditQuery, endsOf, isEndKind, outcomeOf } from '../audit-log.ts'
@@ -44,6 +44,13 @@ export async function connected(place: RedisPlace): Promise<Client> {
   }
 }
 
+/** No request waits for what an operator reads: a Redis that is slow for a moment is waited for. */
+const READ_MS = 2000
+
+function patient(place: RedisPlace): RedisPlace {
+  return { ...place, timeoutMs: Math.max(place.timeoutMs ?? 0, READ_MS) }
+}
+
 /** As in `book.lua`. */
 const FOLDS = 'folds'
 const TRIES = 10
@@ -57,7 +64,7 @@ export class RedisUsageLog implements UsageLog {
   private constructor(private readonly client: Client) {}
 
   static async open(place: RedisPlace): Promise<RedisUsageLog> {
-    return new RedisUsageLog(await connected(place))
+    return new RedisUsageLog(await connected(patient(place)))
   }
 
   async read(query: UsageQuery): Promise<readonly UsageRow[]> {
@@ -113,7 +120,7 @@ export class RedisAuditLog implements AuditLog {
   private constructor(private readonly client: Client) {}
 
   static async open(place: RedisPlace): Promise<RedisAuditLog> {
-    return new RedisAuditLog(await connected(place))
+    return new RedisAuditLog(await connected(patient(place)))
   }
 
   async *read(query: AuditQuery): AsyncGenerator<readonly LogRow[]> {
@@ -217,7 +224,7 @@ export class RedisStandings implements Standings {
   ) {}
 
   static async open(place: RedisPlace): Promise<RedisStandings> {
-    const client = await connected(place)
+    const client = await connected(patient(place))
     return new RedisStandings(client, new RedisBook(client, client))
   }
 
