@@ -108,7 +108,7 @@ describe('a key that anybody may guess', () => {
       'xxxxxxxxxxxxxxxx',
       'correct-horse-battery-staple',
     ])
-      expect(problems(edited('0123456789abcdef0', word))).toEqual([
+      expect(problems(edited('0123456789abcdef0', JSON.stringify(word)))).toEqual([
         'organizations[0].keys[0].key: is a well-known word; anybody may guess it. Make a key: openssl rand -hex 24',
       ])
   })
