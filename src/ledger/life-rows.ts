@@ -6,7 +6,8 @@
 import type { Database } from 'bun:sqlite'
 import { type Entry, usageRowOf } from './entry.ts'
 import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
-import { addUsage, minusUsage, noUsage, placeName, type UsageFigures, type UsageRow } from './usage-log.ts'
+import { addUsage, foldUsageRows, minusUsage, noUsage, type UsageFigures, type UsageRow } from './usage-log.ts'
+import { bucketOf } from './window.ts'
 
 const FIGURE_COLUMNS = `
   requests INTEGER NOT NULL, estimated_requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
@@ -30,6 +31,11 @@ export const LIFE_SQL = `
     organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_COLUMNS},
     PRIMARY KEY (organization, day, key, model)
   ) WITHOUT ROWID;
+`
+
+/** `folded`: days of `usage` before it may have been added up under the first of their month. */
+export const FOLDED_SQL = `
+  CREATE TABLE IF NOT EXISTS folded (one INTEGER PRIMARY KEY CHECK (one = 1), before INTEGER NOT NULL);
 `
 
 /** From format 4. A settlement that is pending was not given to Redis for certain: it is sent. */
@@ -164,6 +170,23 @@ export class LifeRows {
     )
   }
 
+  /** Days of `usage` from it on are kept by themselves. */
+  get foldedBefore(): number {
+    return this.database.query<{ before: number }, []>('SELECT before FROM folded').get()?.before ?? 0
+  }
+
+  /** Rows of days before this one have been folded. Inside the transaction that did it. */
+  folded(before: number): void {
+    this.database
+      .query('INSERT INTO folded VALUES (1, ?) ON CONFLICT DO UPDATE SET before = max(before, excluded.before)')
+      .run(before)
+  }
+
+  /** The last day on which a request was admitted that is in `usage`. */
+  newestDay(): number {
+    return this.database.query<{ day: number | null }, []>('SELECT max(day) AS day FROM usage').get()?.day ?? 0
+  }
+
   /** Every place in which this node served something. */
   places(organization: string): readonly UsageRow[] {
     return this.rows('usage', organization)
@@ -206,11 +229,19 @@ export class LifeRows {
     const known = this.stored(organization)
     if (known?.life !== life) {
       if (found.isLegacy && (known?.life ?? 0) === 0) this.leaveEnded(organization, found)
+      // Redis and this log fold months at different times: both are compared by the coarser of the two.
+      const before = Math.max(found.foldedBefore, this.foldedBefore)
+      const usage = foldUsageRows(this.rows('usage', organization), before)
       const served = found.isLegacy
-        ? without(this.rows('usage', organization), this.rows('unrecorded', organization))
-        : this.rows('usage', organization)
+        ? without(usage, foldUsageRows(this.rows('unrecorded', organization), before))
+        : [...usage.values()]
       const logged = this.logged(organization, found.sinceMs, resent)
-      this.keep(organization, reconcile(served, logged, found), logged, found.sinceMs)
+      const plan = reconcile(
+        served,
+        logged.map((one) => ({ ...one, usage: one.usage && { ...one.usage, day: bucketOf(one.usage.day, before) } })),
+        { reservations: found.reservations, figures: foldUsageRows(found.figures.values(), before) },
+      )
+      this.keep(organization, plan, logged, found.sinceMs)
       this.database
         .query(
           `INSERT INTO life (organization, life, complete, is_legacy) VALUES (?, ?, 0, ?)
@@ -328,12 +359,20 @@ interface Kept extends Logged {
   readonly number: number | undefined
 }
 
+/** The figures that Redis has of a node, by `placeName`. Those of days before `foldedBefore` are by month. */
+export interface NodeFigures {
+  readonly figures: ReadonlyMap<string, UsageRow>
+  readonly foldedBefore: number
+}
+
 /** What Redis has of this node. */
-export interface FoundOfNode extends Found {
+export interface FoundOfNode extends NodeFigures, Pick<Found, 'reservations'> {
   readonly isLegacy: boolean
   /** What was taken since then may be sent again one by one. */
   readonly sinceMs: number
 }
+
+type UsageByPlace = ReadonlyMap<string, UsageRow>
 
 const LIFE = 'life, complete, served, legacy_life AS legacyLife, is_legacy AS isLegacy'
 
@@ -341,12 +380,11 @@ function sumOf(rows: readonly UsageRow[]): number {
   return rows.reduce((sum, { requests }) => sum + requests, 0)
 }
 
-function without(rows: readonly UsageRow[], others: readonly UsageRow[]): readonly UsageRow[] {
-  const left = new Map(rows.map((row) => [placeName(row), row]))
-  for (const other of others) {
-    const row = left.get(placeName(other))
-    const figures: UsageFigures = addUsage(row ?? noUsage, minusUsage(other))
-    left.set(placeName(other), { ...other, ...figures })
+function without(rows: UsageByPlace, others: UsageByPlace): readonly UsageRow[] {
+  const left = new Map(rows)
+  for (const [name, other] of others) {
+    const figures: UsageFigures = addUsage(left.get(name) ?? noUsage, minusUsage(other))
+    left.set(name, { ...other, ...figures })
   }
   return [...left.values()]
 }

@@ -213,28 +213,31 @@ export class LogWriter {
     )
   }
 
-  /** Folds a few rows of usage that is long past into their months, now and then. Rows stand under the first day of their month then. */
-  foldOld(now: number): void {
-    if (now - this.foldedMs < DROP_EVERY_MS) return
+  /**
+   * Folds a few rows of usage that is long past into their months, now and then. Rows stand under the first day of their month then. Gives the first
+   * day that is kept by itself if it folded any.
+   */
+  foldOld(now: number, today = dayOf(now)): number | undefined {
+    if (now - this.foldedMs < DROP_EVERY_MS) return undefined
     this.foldedMs = now
-    const today = dayOf(now)
     const row = this.oldDay.get(this.foldedTo, firstKeptDay(today))
     if (row === null) {
       // All of it; look again in an hour.
       this.foldedMs = now + HOUR_MS
       this.foldedTo = -1
-      return
+      return undefined
     }
     const month = foldedDay(row.day, today)
     if (month === row.day) {
       this.foldedTo = row.day + 1
-      return
+      return undefined
     }
     const rows = this.rowsOf.all(row.day, DROPPED_AT_ONCE)
     for (const one of rows) {
       this.usage({ ...one, day: month }, one)
       this.dropUsage.run(one.day, one.organization, one.key, one.model)
     }
+    return firstKeptDay(today)
   }
 
   /** Lets go of a few of the commits whose rows are kept no longer, now and then: so every commit stays short. */

@@ -11,11 +11,20 @@ import { openDatabase, placeOf, type Schema } from './database.ts'
 import { type Entry, usageRowOf } from './entry.ts'
 import { GroupCommit } from './group-commit.ts'
 import type { Settlement } from './ledger.ts'
-import { type Expected, type FoundOfNode, type KnownLife, LIFE_FROM_4_SQL, LIFE_SQL, LifeRows } from './life-rows.ts'
+import {
+  type Expected,
+  FOLDED_SQL,
+  type FoundOfNode,
+  type KnownLife,
+  LIFE_FROM_4_SQL,
+  LIFE_SQL,
+  LifeRows,
+} from './life-rows.ts'
 import { findRows, LOG_SQL, type LogRow, LogWriter, ROWS_KEPT_MS, RowBatch, settledRow } from './log-rows.ts'
 import { RESEND_MAX } from './reconcile.ts'
 import type { UsagePlace, UsageRow } from './usage-log.ts'
 import { UsageSums } from './usage-sums.ts'
+import { dayOf } from './window.ts'
 
 export const OUTBOX_FILE = 'outbox.sqlite'
 
@@ -32,6 +41,7 @@ const USAGE_INDEX_SQL = 'CREATE INDEX usage_of ON usage (organization);'
 export const OUTBOX_SCHEMA: Schema = {
   version: 5,
   checked: ['outbox'],
+  additions: FOLDED_SQL,
   sql: `
     CREATE TABLE outbox (
       number INTEGER PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL,
@@ -134,6 +144,8 @@ export interface SettlementLog {
   expected(organization: string): Expected
   /** The same of every organisation that this node has served. */
   allExpected(): ReadonlyMap<string, Expected>
+  /** Days from it on are kept by themselves: those before it may have been added up under the first of their month. Grows. */
+  readonly foldedBefore: number
   /** Every place in which this node served something. */
   places(organization: string): readonly UsagePlace[]
   /** What the log of requests holds of requests with these ids, admitted at these times. */
@@ -273,6 +285,10 @@ export class Outbox implements SettlementLog {
     return this.lives.allExpected()
   }
 
+  get foldedBefore(): number {
+    return this.lives.foldedBefore
+  }
+
   places(organization: string): readonly UsagePlace[] {
     return this.lives.places(organization)
   }
@@ -377,6 +393,9 @@ export class Outbox implements SettlementLog {
       this.lives.served(place.organization, figures.requests)
     })
     this.writer.dropOld(now)
+    // A clock that is far ahead folds nothing that is young: then the day of what Redis loses would not be known any more.
+    const foldedBefore = this.writer.foldOld(now, Math.min(dayOf(now), this.lives.newestDay()))
+    if (foldedBefore !== undefined) this.lives.folded(foldedBefore)
   }
 
   private put(entry: Entry, now: number, isSent: boolean, into: { usage: UsageSums; rows: RowBatch }): void {

@@ -1,5 +1,7 @@
 /** What was used and what it cost, by day, organisation, key and model: what `weir usage` reads. */
 
+import { bucketOf } from './window.ts'
+
 /** Sums over requests that reached a provider. `inputTokens` includes the cached ones. */
 export interface UsageFigures {
   readonly requests: number
@@ -82,6 +84,18 @@ export function minusUsage(a: UsageFigures): UsageFigures {
     images: -a.images,
     costMicroUsd: -a.costMicroUsd,
   }
+}
+
+/** Rows added up by `placeName`, those of days before another by month. */
+export function foldUsageRows(rows: Iterable<UsageRow>, foldedBefore: number): ReadonlyMap<string, UsageRow> {
+  const folded = new Map<string, UsageRow>()
+  for (const row of rows) {
+    const place = { ...row, day: bucketOf(row.day, foldedBefore) }
+    const name = placeName(place)
+    const known = folded.get(name)
+    folded.set(name, known === undefined ? place : { ...known, ...addUsage(known, row) })
+  }
+  return folded
 }
 
 export type UsageBy = 'model' | 'key' | 'organization' | 'day'

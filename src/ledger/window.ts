@@ -24,13 +24,22 @@ export function monthEndMs(month: number): number {
 }
 
 /** Usage by day is kept for so many days; what is older by month. */
-const DAYS_KEPT = 400
+export const DAYS_KEPT = 400
 
 /** The day under which usage of a day is kept: its own, or the first of its month if that month ended more than 400 days before today. */
 export function foldedDay(day: number, today: number): number {
-  const month = monthOf(day * DAY_MS)
-  const isPast = monthEndMs(month) <= (today - DAYS_KEPT) * DAY_MS
-  return isPast ? dayOf(monthEndMs(month - 1)) : day
+  return bucketOf(day, firstKeptDay(today))
+}
+
+/** The day under which usage of a day counts if months before a day, the first of its month, are folded. */
+export function bucketOf(day: number, foldedBefore: number): number {
+  return day < foldedBefore ? dayOf(monthEndMs(monthOf(day * DAY_MS) - 1)) : day
+}
+
+/** Every day whose usage counts under a day of `bucketOf`. */
+export function daysOfBucket(bucket: number, foldedBefore: number): readonly number[] {
+  const end = bucket < foldedBefore ? dayOf(monthEndMs(monthOf(bucket * DAY_MS))) : bucket + 1
+  return Array.from({ length: end - bucket }, (_, i) => bucket + i)
 }
 
 /** The first day that is kept by itself. */

@@ -4,19 +4,20 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { luaMutants, type Mutant, memoryMutants, nodeMutants, restoreMutants } from '../ledger/mutants.ts'
+import { foldMutants, luaMutants, type Mutant, memoryMutants, nodeMutants, restoreMutants } from '../ledger/mutants.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
 const GUARD = join(ROOT, 'scripts/guard.ts')
 const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts']
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
 const EMPTIED = ['test/ledger/emptied.test.ts', 'test/ledger/rolled-back.test.ts']
+const FOLDED = ['test/ledger/folded-nodes.test.ts']
 const SIMULATED_REQUESTS = '20000'
 const HISTORIES = '150'
 const RUN_MS = 20_000
 const COPY_MS = 120_000
 
-type Subject = 'memory' | 'redis' | 'nodes' | 'emptied'
+type Subject = 'memory' | 'redis' | 'nodes' | 'emptied' | 'folded'
 
 const copies = [copy(), copy()]
 afterAll(() => {
@@ -44,6 +45,7 @@ function copy(): string {
 
 function wordsOf(subject: Subject): readonly string[] {
   if (subject === 'nodes') return SIMULATION
+  if (subject === 'folded') return FOLDED
   // Leases are no part of what becomes of an emptied Redis, and are waited for.
   return subject === 'emptied'
     ? ['-t', '^(?!two gateways on copies)', ...EMPTIED]
@@ -98,9 +100,9 @@ describe('mutants', () => {
       const [directory = ''] = copies
       const codes: number[] = []
       // On a busy machine it takes as long as it takes.
-      for (const subject of ['memory', 'redis', 'nodes', 'emptied'] as const)
+      for (const subject of ['memory', 'redis', 'nodes', 'emptied', 'folded'] as const)
         codes.push(await run(directory, subject, COPY_MS))
-      expect(codes).toEqual([0, 0, 0, 0])
+      expect(codes).toEqual([0, 0, 0, 0, 0])
     },
     4 * COPY_MS,
   )
@@ -115,6 +117,10 @@ describe('mutants', () => {
 
   test(`all ${restoreMutants.length} of what becomes of an emptied Redis are found`, async () => {
     expect(await survivors(restoreMutants, 'emptied')).toEqual([])
+  }, 300_000)
+
+  test(`all ${foldMutants.length} of what a node served long ago are found`, async () => {
+    expect(await survivors(foldMutants, 'folded')).toEqual([])
   }, 300_000)
 
   test(`all ${luaMutants.length} of the scripts are found`, async () => {

@@ -62,7 +62,13 @@ async function serve(ledger: RedisLedger, account: Account, cost: number, model 
 }
 
 /** What a Redis has that was emptied. */
-const NOTHING: FoundOfNode = { figures: new Map(), reservations: new Map(), isLegacy: false, sinceMs: Date.now() }
+const NOTHING: FoundOfNode = {
+  figures: new Map(),
+  foldedBefore: 0,
+  reservations: new Map(),
+  isLegacy: false,
+  sinceMs: Date.now(),
+}
 
 /** A log as a node leaves it that served for days: everything is taken, none of it a minute ago. */
 async function oldLog(at: string, account: Account, costs: readonly (readonly [cost: number, daysAgo: number])[]) {

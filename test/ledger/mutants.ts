@@ -220,3 +220,15 @@ export const restoreMutants: readonly Mutant[] = [
   [RESTORATION, 'await this.register(organization)', ''],
   [NODE, '      await this.resending.get(organization)\n', ''],
 ]
+
+const FOLD = 'redis/fold-node.lua'
+
+export const foldMutants: readonly Mutant[] = [
+  [LIVES, 'Math.max(found.foldedBefore, this.foldedBefore)', 'found.foldedBefore'],
+  [LIVES, 'Math.max(found.foldedBefore, this.foldedBefore)', 'this.foldedBefore'],
+  [FOLD, 'exact(max(following,', 'exact(min(0,'],
+  [FOLD, "redis.call('HDEL', NODES, field_of_node(node, day, key, model))", ''],
+  [FOLD, 'add_figures(NODES, field_of_node(node, first, key, model), 1, figures)', ''],
+  ['redis/book.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
+  ['outbox.ts', 'if (foldedBefore !== undefined) this.lives.folded(foldedBefore)', ''],
+]

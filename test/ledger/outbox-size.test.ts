@@ -11,7 +11,13 @@ import { Restoration } from '../../src/ledger/redis/restoration.ts'
 import { accountOf, settlementOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
 
-const NOTHING: FoundOfNode = { figures: new Map(), reservations: new Map(), isLegacy: false, sinceMs: 0 }
+const NOTHING: FoundOfNode = {
+  figures: new Map(),
+  foldedBefore: 0,
+  reservations: new Map(),
+  isLegacy: false,
+  sinceMs: 0,
+}
 const directories: string[] = []
 
 afterEach(() => {
@@ -96,7 +102,7 @@ class EmptyRedis implements Pick<RecoverableBook, 'enter' | 'figuresOfNode' | 'r
 
   enter = async (): Promise<Entered> => ({ life: 7, given: this.reached, requests: 0, isLegacy: false })
 
-  figuresOfNode = async () => new Map()
+  figuresOfNode = async () => ({ figures: new Map(), foldedBefore: 0 })
 
   reservations = async () => new Map(this.open.map((id) => [id, { isOpen: true, admittedMs: Date.now() }]))
 

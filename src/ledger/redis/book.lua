@@ -31,6 +31,8 @@ local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
 -- settlements count only after it has given back all. `legacy`: figures of before these records are in the budgets, and not in these figures.
 local NODE_LIFE, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY = 2, 3, 4, 5
 local ALL_GIVEN = -1
+-- Beside them, the day before which they may have been added up by month.
+local FOLDED = 'folded'
 
 -- Limits of one scope as arguments: requests, tokens, concurrent requests, day, month, total; -1 is none.
 local NONE = -1
@@ -266,9 +268,13 @@ local function count(day, key, model, sign, figures)
   add_figures(USAGE, string.format('%.0f', day) .. '\0' .. key .. '\0' .. model, sign, figures)
 end
 
+local function field_of_node(node, day, key, model)
+  return node .. '\0' .. exact(day) .. '\0' .. key .. '\0' .. model
+end
+
 -- The same, as what one node served; `record` is the node's.
 local function count_of_node(node, record, day, key, model, figures)
-  add_figures(NODES, node .. '\0' .. string.format('%.0f', day) .. '\0' .. key .. '\0' .. model, 1, figures)
+  add_figures(NODES, field_of_node(node, day, key, model), 1, figures)
   record[NODE_REQUESTS] = sum(record[NODE_REQUESTS], figures[1])
 end
 

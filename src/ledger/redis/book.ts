@@ -19,8 +19,10 @@ import {
   scopeNames,
 } from '../book.ts'
 import type { Account, Allowance, Amounts, Hold } from '../ledger.ts'
+import type { NodeFigures } from '../life-rows.ts'
 import type { FoundReservation } from '../reconcile.ts'
-import { placeName, type UsageFigures, type UsagePlace } from '../usage-log.ts'
+import { foldUsageRows, placeName, type UsageFigures, type UsagePlace, type UsageRow } from '../usage-log.ts'
+import { bucketOf, daysOfBucket } from '../window.ts'
 import type { WindowSpend } from '../window-reset.ts'
 import { isPassing, isTimeout } from './connect.ts'
 import {
@@ -52,6 +54,7 @@ const PASSING_MS = 100
 
 /** As in `book.lua`. */
 const ALL_GIVEN = -1
+const FOLDED = 'folded'
 /** Live and lost. */
 const OPEN_STATES: ReadonlySet<number | undefined> = new Set([1, 3])
 /** Fields of a hash that are read in one call. */
@@ -198,6 +201,12 @@ export class RedisBook implements RecoverableBook {
     await this.call(this.other, 'fold', organization, of)
   }
 
+  /** Adds what a node served on a day to its month. False if that month ended less than 400 days ago by the clock of Redis. */
+  async foldOfNode(organization: string, of: Arguments<'foldNode'>): Promise<boolean> {
+    const { outcome } = await this.call(this.other, 'foldNode', organization, of)
+    return outcome !== 'young'
+  }
+
   /** Forgets the figures of a key that nobody can use any more. False where something of it may still come. */
   async drop(organization: string, key: string): Promise<boolean> {
     const { outcome } = await this.call(this.other, 'drop', organization, { key })
@@ -233,20 +242,47 @@ export class RedisBook implements RecoverableBook {
     return { life: entered, given: given === ALL_GIVEN ? 'all' : given, requests, isLegacy: legacy === 1 }
   }
 
-  async figuresOfNode(node: string, places: readonly UsagePlace[]): Promise<ReadonlyMap<string, UsageFigures>> {
-    const found = new Map<string, UsageFigures>()
-    for (let i = 0; i < places.length; i += READ_A_CALL) {
-      const some = places.slice(i, i + READ_A_CALL)
-      const [first] = some
-      if (first === undefined) break
-      const fields = some.map(({ day, key, model }) => [node, day, key, model].join('\0'))
-      const texts = await this.other.hmget(redisKey(first.organization, 'nodes'), ...fields)
-      for (const [j, place] of some.entries()) {
-        const text = texts[j]
-        if (text != null) found.set(placeName(place), usageFiguresOf(text))
-      }
+  async figuresOfNode(node: string, places: readonly UsagePlace[], foldedBefore: number): Promise<NodeFigures> {
+    const [first] = places
+    if (first === undefined) return { figures: new Map(), foldedBefore }
+    const hash = redisKey(first.organization, 'nodes')
+    for (let before = foldedBefore; ; ) {
+      before = Math.max(before, Number((await this.other.hget(hash, FOLDED)) ?? 0))
+      const figures = await this.figuresByBucket(hash, node, places, before)
+      if (figures !== undefined) return { figures, foldedBefore: before }
     }
-    return found
+  }
+
+  /** Undefined if Redis has folded further meanwhile. */
+  private async figuresByBucket(
+    hash: string,
+    node: string,
+    places: readonly UsagePlace[],
+    foldedBefore: number,
+  ): Promise<ReadonlyMap<string, UsageRow> | undefined> {
+    const buckets = new Map<string, UsagePlace>()
+    for (const { day, organization, key, model } of places) {
+      const bucket = { day: bucketOf(day, foldedBefore), organization, key, model }
+      buckets.set(placeName(bucket), bucket)
+    }
+    const found: UsageRow[] = []
+    let asked: UsagePlace[] = []
+    let left = buckets.size
+    for (const bucket of buckets.values()) {
+      asked.push(...daysOfBucket(bucket.day, foldedBefore).map((day) => ({ ...bucket, day })))
+      left -= 1
+      // All days of a bucket are in one command: Redis may add them up between two.
+      if (asked.length < READ_A_CALL && left > 0) continue
+      const fields = asked.map(({ day, key, model }) => [node, day, key, model].join('\0'))
+      const [folded, ...texts] = await this.other.hmget(hash, FOLDED, ...fields)
+      if (Number(folded ?? 0) > foldedBefore) return undefined
+      for (const [i, place] of asked.entries()) {
+        const text = texts[i]
+        if (text != null) found.push({ ...place, ...usageFiguresOf(text) })
+      }
+      asked = []
+    }
+    return foldUsageRows(found, foldedBefore)
   }
 
   async reservations(organization: string): Promise<ReadonlyMap<string, FoundReservation>> {

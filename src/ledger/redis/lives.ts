@@ -4,8 +4,9 @@
  */
 
 import type { Book } from '../book.ts'
+import type { NodeFigures } from '../life-rows.ts'
 import type { FoundReservation } from '../reconcile.ts'
-import type { UsageFigures, UsagePlace, UsageRow } from '../usage-log.ts'
+import type { UsagePlace, UsageRow } from '../usage-log.ts'
 
 /** No life of an organisation is known: a reservation takes whatever Redis has as it is. */
 export const UNKNOWN_LIFE = 0
@@ -47,8 +48,11 @@ export interface NumberedRow extends UsageRow {
 export interface RecoverableBook extends Book {
   /** Asks what it has of a node. Begins another life if it is in an earlier one than the node knows, or in the one that is to end (0: none). */
   enter(organization: string, node: NodeLife, ended: number): Promise<Entered>
-  /** The figures that it has of a node, by `placeName`. All places are of one organisation. */
-  figuresOfNode(node: string, places: readonly UsagePlace[]): Promise<ReadonlyMap<string, UsageFigures>>
+  /**
+   * The figures that it has of a node, of all days that count under the same as one of the places: by month before `foldedBefore`, or before the day
+   * to which Redis has folded if that is later. All places are of one organisation.
+   */
+  figuresOfNode(node: string, places: readonly UsagePlace[], foldedBefore: number): Promise<NodeFigures>
   /** Every reservation that it remembers. */
   reservations(organization: string): Promise<ReadonlyMap<string, FoundReservation>>
   /** Gives one row back, if it is the next. Gives how many are given back then; undefined if this is another life. */

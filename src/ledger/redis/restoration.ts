@@ -19,7 +19,7 @@ const TAIL_MS = 60_000
 
 type Log = Pick<
   SettlementLog,
-  'node' | 'knownLives' | 'lifeOf' | 'expected' | 'places' | 'find' | 'prepare' | 'enter' | 'entered'
+  'node' | 'knownLives' | 'lifeOf' | 'expected' | 'places' | 'foldedBefore' | 'find' | 'prepare' | 'enter' | 'entered'
 >
 
 /** What Redis said, and what was known before it was asked. */
@@ -173,14 +173,16 @@ export class Restoration {
   /** Nothing of this node is taken in this life before all is given back: what is found now stays as it is. */
   private async settle(organization: string, { life, isLegacy }: Entered): Promise<readonly UsageRow[]> {
     const { log, book, sinceMs } = this
-    const [figures, reservations] = await Promise.all([
-      book.figuresOfNode(log.node, log.places(organization)),
+    // The places first: if another process folds in between, they are by day and compared by month, never the other way round.
+    const places = log.places(organization)
+    const [{ figures, foldedBefore }, reservations] = await Promise.all([
+      book.figuresOfNode(log.node, places, log.foldedBefore),
       book.reservations(organization),
     ])
     // What is open there may have ended long ago here.
     const open = [...reservations].filter(([, { isOpen }]) => isOpen)
     const resent = await log.find(organization, new Map(open.map(([id, { admittedMs }]) => [id, admittedMs])))
-    const found = { figures, reservations, isLegacy, sinceMs }
+    const found = { figures, foldedBefore, reservations, isLegacy, sinceMs }
     await log.prepare(organization, life, found)
     return log.enter(organization, life, found, resent)
   }
@@ -207,7 +209,13 @@ export class Restoration {
   }
 }
 
-const NOTHING: FoundOfNode = { figures: new Map(), reservations: new Map(), isLegacy: false, sinceMs: 0 }
+const NOTHING: FoundOfNode = {
+  figures: new Map(),
+  foldedBefore: 0,
+  reservations: new Map(),
+  isLegacy: false,
+  sinceMs: 0,
+}
 
 function noRow(organization: string): UsageRow {
   return { organization, key: '', day: 0, model: '', ...noUsage }

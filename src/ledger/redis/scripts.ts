@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { CLOCK_SKEW_MS, TERMS } from '../book.ts'
+import { DAYS_KEPT } from '../window.ts'
 import account from './account.lua' with { type: 'text' }
 import book from './book.lua' with { type: 'text' }
 import cancel from './cancel.lua' with { type: 'text' }
@@ -11,6 +12,7 @@ import enter from './enter.lua' with { type: 'text' }
 import extend from './extend.lua' with { type: 'text' }
 import figures from './figures.lua' with { type: 'text' }
 import fold from './fold.lua' with { type: 'text' }
+import foldNode from './fold-node.lua' with { type: 'text' }
 import reap from './reap.lua' with { type: 'text' }
 import reserve from './reserve.lua' with { type: 'text' }
 import reset from './reset.lua' with { type: 'text' }
@@ -66,6 +68,7 @@ export const scripts = {
   reap: script(reap, [], ['reaped']),
   figures: script(figures, ACCOUNT, ['figures']),
   fold: script(fold, ['day', 'month', 'key', 'model'], ['folded', 'absent']),
+  foldNode: script(foldNode, ['node', 'day', 'key', 'model'], ['folded', 'absent', 'young']),
   drop: script(drop, ['key'], ['dropped', 'kept']),
   windows: script(windows, [], ['windows']),
   reset: script(reset, ['witness', 'key', 'day', 'month', 'keyDay', 'keyMonth'], ['reset', 'disagree']),
@@ -104,6 +107,7 @@ const CONSTANTS = Object.entries({
   ENDED_MS: TERMS.endedMs,
   LOST_MS: TERMS.lostMs,
   CLOCK_SKEW_MS,
+  DAYS_KEPT,
 })
   .map(([name, value]) => `local ${name} = ${value}\n`)
   .join('')
@@ -134,6 +138,7 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     figures: program('figures'),
     drop: program('drop'),
     fold: program('fold'),
+    foldNode: program('foldNode'),
     windows: program('windows'),
     reset: program('reset'),
     enter: program('enter'),

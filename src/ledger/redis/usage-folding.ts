@@ -24,18 +24,39 @@ async function foldOne(
   organization: string,
   today: number,
 ): Promise<void> {
+  for await (const fields of pages(client, redisKey(organization, 'usage'))) {
+    const old = fields.flatMap(([day = '', key, model]) => {
+      const month = foldedDay(Number(day), today)
+      if (key === undefined || model === undefined || month === Number(day)) return []
+      return [() => book.fold(organization, { day: Number(day), month, key, model })]
+    })
+    await inTurns(old)
+  }
+  // What each node served: the same once more.
+  for await (const fields of pages(client, redisKey(organization, 'nodes'))) {
+    const old = fields.flatMap(([node = '', day = '', key, model]) => {
+      if (key === undefined || model === undefined || foldedDay(Number(day), today) === Number(day)) return []
+      return [() => book.foldOfNode(organization, { node, day: Number(day), key, model })]
+    })
+    await inTurns(old)
+  }
+}
+
+/** The names of a hash's fields, each split into its parts. */
+async function* pages(
+  client: ReturnType<typeof connect>,
+  hash: string,
+): AsyncGenerator<readonly (readonly string[])[]> {
   let cursor = '0'
   do {
-    const [next, words] = await client.hscan(redisKey(organization, 'usage'), cursor, 'COUNT', SCANNED_A_CALL)
+    const [next, words] = await client.hscan(hash, cursor, 'COUNT', SCANNED_A_CALL)
     cursor = next
-    const old = words.flatMap((field, i) => {
-      const [day = '', key, model] = field.split('\0')
-      const month = foldedDay(Number(day), today)
-      const isOld = i % 2 === 0 && key !== undefined && model !== undefined && month !== Number(day)
-      return isOld ? [{ day: Number(day), month, key, model }] : []
-    })
-    for (let i = 0; i < old.length; i += ABREAST) {
-      await Promise.all(old.slice(i, i + ABREAST).map((one) => book.fold(organization, one)))
-    }
+    yield words.filter((_, i) => i % 2 === 0).map((field) => field.split('\0'))
   } while (cursor !== '0')
+}
+
+async function inTurns(calls: readonly (() => Promise<unknown>)[]): Promise<void> {
+  for (let i = 0; i < calls.length; i += ABREAST) {
+    await Promise.all(calls.slice(i, i + ABREAST).map((call) => call()))
+  }
 }

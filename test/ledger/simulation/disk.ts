@@ -137,6 +137,8 @@ export class SimulatedLog implements SettlementLog {
     return new Map(this.knownLives().map(({ organization }) => [organization, this.expected()]))
   }
 
+  readonly foldedBefore = 0
+
   places(): readonly UsageRow[] {
     const rows = new Map<string, UsageRow>()
     for (const { entry } of this.disk.stored.values()) {

@@ -7,6 +7,7 @@ import { MemoryBook } from '../../../src/ledger/embedded/book.ts'
 import { charged } from '../../../src/ledger/embedded/reservation.ts'
 import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/state.ts'
 import type { Account, Hold } from '../../../src/ledger/ledger.ts'
+import type { NodeFigures } from '../../../src/ledger/life-rows.ts'
 import type { EndKind } from '../../../src/ledger/log-rows.ts'
 import type { FoundReservation } from '../../../src/ledger/reconcile.ts'
 import { EmptiedError, type Entered, type NodeLife, type NumberedRow } from '../../../src/ledger/redis/lives.ts'
@@ -95,10 +96,12 @@ export class Server {
     return { organization, isOverdue: true, life, isWhole, requests }
   }
 
-  figuresOfNode(node: string, places: readonly UsagePlace[]): ReadonlyMap<string, UsageFigures> {
-    return new Map(
-      places.map((place) => [placeName(place), this.figures.get(`${node} ${placeName(place)}`) ?? noUsage]),
-    )
+  figuresOfNode(node: string, places: readonly UsagePlace[]): NodeFigures {
+    const figures = places.map((place) => {
+      const name = placeName(place)
+      return [name, { ...place, ...(this.figures.get(`${node} ${name}`) ?? noUsage) }] as const
+    })
+    return { figures: new Map(figures), foldedBefore: 0 }
   }
 
   known(): ReadonlyMap<string, FoundReservation> {

@@ -1,0 +1,277 @@
+/** What each node served is kept by month after 400 days, in its own log and in Redis, folded at different times: Redis loses nothing for that, and is given nothing twice. */
+
+import { Database } from 'bun:sqlite'
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Account } from '../../src/ledger/ledger.ts'
+import { Outbox } from '../../src/ledger/outbox.ts'
+import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { RedisLink } from '../../src/ledger/redis/link.ts'
+import { foldUsage } from '../../src/ledger/redis/usage-folding.ts'
+import { openUsageLog } from '../../src/process/ledger.ts'
+import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { Random, randomSeed } from './random.ts'
+import { RedisServer } from './redis-server.ts'
+import { until } from './seen.ts'
+
+const DAY_MS = 86_400_000
+const directories: string[] = []
+
+afterEach(() => {
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+/** Redis' own clock, so many days ahead. */
+function clockOf(days: number): string {
+  return `local time = redis.call('TIME')\nlocal now = time[1] * 1000 + math.floor(time[2] / 1000) + ${days * DAY_MS}\n`
+}
+
+/** One served request, as the test remembers it. */
+interface Served {
+  readonly account: Account
+  readonly model: string
+  readonly admittedMs: number
+  readonly cost: number
+}
+
+/** Two nodes and a Redis, whose clocks the test sets ahead together. */
+class Fleet {
+  readonly served: Served[] = []
+  readonly snapshots: Buffer[] = []
+  private days = 0
+  private readonly ledgers: RedisLedger[] = []
+  private readonly homes = [0, 1].map(() => {
+    const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+    directories.push(made)
+    return made
+  })
+  private readonly organization = accountOf().organization
+  private readonly accounts = ['ci', 'dev'].map((key) => ({ ...accountOf({}, {}, this.organization), key }))
+
+  constructor(
+    private readonly server: RedisServer,
+    private readonly random: Random,
+    /** The second node's log folds nothing by itself. */
+    private readonly hasLateLog: boolean,
+  ) {}
+
+  now = (): number => Date.now() + this.days * DAY_MS
+
+  async open(): Promise<void> {
+    for (const home of this.homes) {
+      const { now } = this
+      const outbox = new Outbox(home, this.hasLateLog && home === this.homes[1] ? Date.now : now)
+      const link = new RedisLink({ kind: 'single', url: this.server.socket }, outbox)
+      const [admission, other] = [Reflect.get(link, 'admission'), Reflect.get(link, 'other')]
+      Object.assign(link, { book: new RedisBook(admission, other, now, clockOf(this.days), link.lives) })
+      await link.start()
+      const every = (ms: number, call: () => void) => {
+        const timer = setInterval(call, ms)
+        return () => clearInterval(timer)
+      }
+      this.ledgers.push(new RedisLedger(link, outbox, 'refuse', { now, every }))
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const ledger of this.ledgers.splice(0)) await ledger.close()
+  }
+
+  /** Requests on both nodes, until each is taken. */
+  async serve(): Promise<void> {
+    const one = async (ledger: RedisLedger): Promise<void> => {
+      const [account, model] = [this.random.pick(this.accounts), this.random.pick(['m', 'n'])]
+      const cost = 1 + this.random.below(1_000_000)
+      const reservation = await ledger.reserve(account, holdOf(2_000_000)).catch(() => undefined)
+      if (reservation === undefined) return
+      this.served.push({ account, model, admittedMs: reservation.admittedMs, cost })
+      await ledger.settle(reservation, settlementOf(cost, model))
+    }
+    await until(() => this.ledgers.every((ledger) => ledger.health().ready))
+    await Promise.all(
+      this.ledgers.flatMap((ledger) => Array.from({ length: 1 + this.random.below(3) }, () => one(ledger))),
+    )
+    await until(() => this.ledgers.every((ledger) => ledger.health().pending === 0))
+  }
+
+  /** All that was settled is taken, and was an hour ago: nothing is sent again for being young. */
+  growOld(): void {
+    for (const home of this.homes) {
+      const file = new Database(join(home, 'outbox.sqlite'))
+      file.run('UPDATE outbox SET taken_ms = taken_ms - 3600000, sent_ms = sent_ms - 3600000')
+      file.close()
+    }
+  }
+
+  async leap(days: number): Promise<void> {
+    await this.close()
+    this.days += days
+    if (this.random.oneIn(4)) await this.lose()
+    if (this.random.oneIn(4)) await this.foldRedis()
+    await this.open()
+  }
+
+  /** Redis is set back to an earlier time, or emptied. */
+  async lose(): Promise<void> {
+    if (this.random.oneIn(4)) {
+      await this.withClient((client) => client.flushall())
+      return
+    }
+    await this.server.kill()
+    const latest = this.snapshots.slice(this.random.oneIn(2) ? -1 : 0)
+    writeFileSync(join(this.server.directory, 'dump.rdb'), this.random.pick(latest))
+    await this.server.start()
+  }
+
+  async save(): Promise<void> {
+    await this.withClient((client) => client.save())
+    this.snapshots.push(readFileSync(join(this.server.directory, 'dump.rdb')))
+  }
+
+  /** As the upkeep of one worker does it. */
+  async foldRedis(): Promise<void> {
+    await this.withClient((client) => {
+      const book = new RedisBook(client, client, this.now, clockOf(this.days))
+      return foldUsage(client, book, Math.floor(this.now() / DAY_MS))
+    })
+  }
+
+  /** As commits do it in the course of a few minutes. */
+  foldLog(home: string): void {
+    let ms = this.now()
+    const outbox = new Outbox(home, () => ms)
+    for (let i = 0; i < 100; i++) {
+      ms += 501
+      outbox.commit()
+    }
+    outbox.close()
+  }
+
+  /** Some days of one month or two. */
+  async live(): Promise<void> {
+    for (let round = 0; round < 6; round++) {
+      await this.serve()
+      if (this.random.oneIn(2)) this.growOld()
+      if (this.random.oneIn(2)) await this.save()
+      if (this.random.oneIn(4)) await this.lose()
+      await this.leap(this.random.pick([1, 1, 2, 9]))
+    }
+  }
+
+  /** Folds here and there, and losses before, between and after. */
+  async age(): Promise<void> {
+    for (let round = 0; round < 8; round++) {
+      const kind = this.random.below(4)
+      if (kind === 0) await Promise.all([this.foldRedis(), this.serve()])
+      if (kind === 1) this.foldLog(this.random.pick(this.homes))
+      if (kind === 2) await this.serve()
+      if (this.random.oneIn(2)) await this.save()
+      await this.serve()
+      this.growOld()
+      if (this.random.oneIn(2)) await this.lose()
+    }
+  }
+
+  /** Budgets and usage are what was served. A month is the first seven letters of its date. */
+  async check(): Promise<void> {
+    await this.serve()
+    for (const home of this.homes) this.foldLog(home)
+    await this.foldRedis()
+    // Each connection that is new is looked at; requests on each node bring the last of it to light.
+    await this.serve()
+    const all = sumOf(this.served)
+    await this.withClient(async (client) => {
+      const book = new RedisBook(client, client, this.now, clockOf(this.days))
+      const spentOf = async (account: Account) => (await book.figures(account)).key
+      const spent = await Promise.all(this.accounts.map(async (account) => (await spentOf(account)).total.spent))
+      expect(spent).toEqual(this.accounts.map((account) => sumOf(this.of(account))))
+      const [first] = this.accounts
+      if (first === undefined) throw new Error('There are two.')
+      const { organization } = await book.figures(first)
+      const today = dateOf(this.now())
+      const within = (length: number) =>
+        sumOf(this.served.filter((one) => dateOf(one.admittedMs).slice(0, length) === today.slice(0, length)))
+      const { day, month, total } = organization
+      expect([day.spent, month.spent, total.spent, total.held]).toEqual([within(10), within(7), all, 0])
+    })
+    expect(await this.usageByMonth()).toEqual(Object.fromEntries([...this.byMonth(this.served)].sort()))
+  }
+
+  /** How many days of usage that is more than 431 days past are kept one by one, in both logs and in Redis. */
+  async oldDays(): Promise<number> {
+    const limit = Math.floor(this.now() / DAY_MS) - 431
+    const isOld = (day: number) => day < limit && new Date(day * DAY_MS).getUTCDate() !== 1
+    const days = this.homes.flatMap((home) => {
+      const file = new Database(join(home, 'outbox.sqlite'))
+      const rows = file.query<{ day: number }, []>('SELECT day FROM usage').all()
+      file.close()
+      return rows.map(({ day }) => day)
+    })
+    const fields = await this.withClient((client) => client.hkeys(redisKey(this.organization, 'nodes')))
+    return [...days, ...fields.map((field) => Number(field.split('\0')[1] ?? Number.NaN))].filter(isOld).length
+  }
+
+  private of(account: Account): readonly Served[] {
+    return this.served.filter((one) => one.account === account)
+  }
+
+  private byMonth(served: readonly Served[]): ReadonlyMap<string, number> {
+    const sums = new Map<string, number>()
+    for (const { account, model, admittedMs, cost } of served) {
+      const name = `${dateOf(admittedMs).slice(0, 7)} ${account.key} ${model}`
+      sums.set(name, (sums.get(name) ?? 0) + cost)
+    }
+    return sums
+  }
+
+  private async usageByMonth(): Promise<Readonly<Record<string, number>>> {
+    const redis = { kind: 'single', url: this.server.socket } as const
+    const log = await openUsageLog({ ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: '' })
+    const rows = await log.read({ sinceDay: 0, untilDay: 1e6, organization: this.organization })
+    await log.close()
+    const served = rows.map(({ day, key, model, costMicroUsd }) => {
+      return { account: { ...accountOf(), key }, model, admittedMs: day * DAY_MS, cost: costMicroUsd }
+    })
+    return Object.fromEntries([...this.byMonth(served)].sort())
+  }
+
+  private async withClient<T>(call: (client: ReturnType<RedisServer['client']>) => Promise<T>): Promise<T> {
+    const client = this.server.client()
+    try {
+      return await call(client)
+    } finally {
+      client.disconnect()
+    }
+  }
+}
+
+function dateOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}
+
+function sumOf(served: readonly Served[]): number {
+  return served.reduce((sum, { cost }) => sum + cost, 0)
+}
+
+test('law: months are folded here and there at any time, Redis loses anything at any time: it ends up with what was served', async () => {
+  const random = new Random(randomSeed('folded nodes'))
+  for (let i = 0; i < 2; i++) {
+    await using server = await RedisServer.start()
+    const fleet = new Fleet(server, random, i % 2 === 1)
+    await fleet.open()
+    await fleet.save()
+    for (let era = 0; era < 2; era++) {
+      await fleet.live()
+      await fleet.leap(450)
+      await fleet.age()
+      await fleet.check()
+    }
+    await fleet.leap(500)
+    await fleet.check()
+    expect(await fleet.oldDays()).toBe(0)
+    await fleet.close()
+  }
+}, 120_000)
