@@ -268,6 +268,20 @@ test('what was given back is lost again: it is given back again, once', async ()
   client.disconnect()
 })
 
+test('a life that is earlier than the one that a node knows is never entered again: a later one begins', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const book = new RedisBook(client, client)
+  const { organization } = accountOf()
+  const enter = (node: string, life: number) => book.enter(organization, { node, life, legacyLife: 0 }, 0)
+  const { life: earlier } = await enter('one', 0)
+  const later = earlier + 1000
+  // What is still on its way under the earlier life must be refused, of a node of which Redis has nothing in it, too.
+  const { life } = await enter('other', later)
+  expect(life).toBeGreaterThan(later)
+  client.disconnect()
+})
+
 test('what is pending is not given back with the rest: it is sent', async () => {
   const at = directory()
   const account = accountOf()

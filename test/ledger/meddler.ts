@@ -1,14 +1,18 @@
-/** Stands between a ledger and its Redis: forwards bytes, or swallows them, or answers scripts itself with an error. */
+/** Stands between a ledger and its Redis: forwards commands, or swallows them, or makes scripts fail. */
 
 import net from 'node:net'
+import { programs, type ScriptName } from '../../src/ledger/redis/scripts.ts'
 
 const LIST = '*'.charCodeAt(0)
+/** What the server runs instead of a script that is to fail: its answers stay in the order of the commands. */
+const REFUSAL = 'return redis.error_reply(ARGV[1])'
 
 export class Meddler {
   /** True: what is sent on connections that are open now goes nowhere, and nothing comes back. */
   private readonly swallowed = new Set<net.Socket>()
   private readonly pairs = new Map<net.Socket, net.Socket>()
   private errors: string[] = []
+  private failing = ''
   private isLate = false
   private breaking: RegExp | undefined
   /** The server has their last command; its reply ends them. */
@@ -45,8 +49,9 @@ export class Meddler {
     for (const socket of this.pairs.keys()) this.swallowed.add(socket)
   }
 
-  /** The next scripts are answered with these errors, one each. */
-  fail(...errors: readonly string[]): void {
+  /** The next calls of a script are answered with these errors, one each; what else is sent meanwhile, on a beat, is not. */
+  fail(script: ScriptName, ...errors: readonly string[]): void {
+    this.failing = programs()[script].sha1
     this.errors = [...errors]
   }
 
@@ -82,16 +87,14 @@ export class Meddler {
       behind.destroy()
     })
     behind.on('close', () => socket.destroy())
+    let received: Buffer = Buffer.alloc(0)
     socket.on('data', (data: Buffer) => {
       if (this.swallowed.has(socket)) return
-      if (this.breaking?.test(data.toString('latin1')) === true) {
-        this.breaking = undefined
-        this.broken.add(socket)
+      received = Buffer.concat([received, data])
+      for (let length = commandLength(received); length > 0; length = commandLength(received)) {
+        this.forward(received.subarray(0, length), socket, behind)
+        received = received.subarray(length)
       }
-      // A test sends one command after the other: a piece of the stream is one command.
-      const error = /\bevalsha\b/i.test(data.toString('latin1')) ? this.errors.shift() : undefined
-      if (error === undefined) behind.write(data)
-      else socket.write(`-${error}\r\n`)
     })
     behind.on('data', (data: Buffer) => {
       if (this.broken.delete(socket)) {
@@ -105,4 +108,38 @@ export class Meddler {
       } else if (!this.swallowed.has(socket)) socket.write(data)
     })
   }
+
+  private forward(command: Buffer, socket: net.Socket, behind: net.Socket): void {
+    const text = command.toString('latin1')
+    if (this.breaking?.test(text) === true) {
+      this.breaking = undefined
+      this.broken.add(socket)
+    }
+    const error = this.failing !== '' && text.includes(this.failing) ? this.errors.shift() : undefined
+    behind.write(error === undefined ? command : commandOf('EVAL', REFUSAL, '0', error))
+  }
+}
+
+function commandOf(...words: readonly string[]): string {
+  return [`*${words.length}`, ...words.flatMap((word) => [`$${Buffer.byteLength(word)}`, word]), ''].join('\r\n')
+}
+
+/** The bytes of the first command in a piece of a stream; 0 while the end of it is missing. */
+function commandLength(bytes: Buffer): number {
+  let at = 0
+  const number = () => {
+    const end = bytes.indexOf('\r\n', at)
+    if (end === -1) return undefined
+    const value = Number(bytes.toString('latin1', at + 1, end))
+    at = end + 2
+    return value
+  }
+  const words = number()
+  if (words === undefined) return 0
+  for (let word = 0; word < words; word++) {
+    const length = number()
+    if (length === undefined) return 0
+    at += length + 2
+  }
+  return at <= bytes.length ? at : 0
 }

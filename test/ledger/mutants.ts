@@ -214,6 +214,7 @@ export const restoreMutants: readonly Mutant[] = [
   [RECONCILE, 'if (state?.isOpen === true) {', 'if (false) {'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [NODE, 'this.restoration.doubt(lostMs)', ''],
+  [NODE, 'link.onLost(() => this.restoration.doubt(link.lostMs))', ''],
   [NODE, 'if (!wasSent) return await', 'return await'],
   [RESTORATION, 'if (complete) lives.enter(organization, life)', ''],
   [RESTORATION, 'await this.register(organization)', ''],

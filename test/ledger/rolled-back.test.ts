@@ -5,10 +5,12 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Redis } from 'ioredis'
 import type { Account, Reservation } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/outbox.ts'
 import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
 import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { RedisLink } from '../../src/ledger/redis/link.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
 import { openUsageLog } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
@@ -139,6 +141,50 @@ describe('a crash without an append-only file', () => {
       ['direct', '20'],
       ['direct', '300'],
     ])
+    client.disconnect()
+  })
+})
+
+describe('a server that is set back while both connections stand', () => {
+  /** Everything that Redis has, put there again by what is returned. */
+  async function kept(client: Redis): Promise<() => Promise<void>> {
+    const dumps = new Map<string, Buffer | null>()
+    for (const name of await client.keys('*')) dumps.set(name, await client.dumpBuffer(name))
+    return async () => {
+      const all = client.multi().flushall()
+      for (const [name, dump] of dumps) if (dump !== null) all.restore(name, 0, dump)
+      await all.exec()
+    }
+  }
+
+  test.each([
+    ['a connection is lost', 'onLost'],
+    ['a part of a cluster came back or moved', 'onReady'],
+  ] as const)('all that is told is that %s: nothing more is granted before it is compared', async (_, event) => {
+    await using server = await RedisServer.start()
+    const outbox = new Outbox(directory())
+    const link = new RedisLink({ kind: 'single', url: server.socket }, outbox)
+    const told = { onLost: () => {}, onReady: () => {} }
+    link.onLost = (listener) => {
+      told.onLost = listener
+    }
+    link.onReady = (listener) => {
+      told.onReady = listener
+    }
+    await link.start()
+    const ledger = new RedisLedger(link, outbox, 'refuse')
+    open.push(ledger)
+    const account = accountOf(spend({ total: 1000 }))
+    await serve(ledger, account, 100)
+    await until(() => ledger.health().pending === 0)
+    const client = server.client()
+    const setBack = await kept(client)
+    await serve(ledger, account, 200)
+    await until(() => ledger.health().pending === 0)
+    await setBack()
+    told[event]()
+    expect(await failureOf(ledger.reserve(account, holdOf(701)))).toBe('quota_exhausted')
+    expect(await spentOf(server, account)).toEqual(all(300))
     client.disconnect()
   })
 })

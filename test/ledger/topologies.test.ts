@@ -147,8 +147,10 @@ async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await Bun.sleep(20)
 }
 
-/** A replica of a master, in step with it. */
-async function replicaOf(master: Server, ...settings: readonly string[]): Promise<Server> {
+/** A replica of the first of a cluster's masters, in step with it and known to all: whom the others do not know they do not elect. */
+async function replicaOfFirst(masters: readonly Server[], ...settings: readonly string[]): Promise<Server> {
+  const [master] = masters
+  if (master === undefined) throw new Error('There is no master.')
   const replica = await node('--cluster-enabled', 'yes', ...settings)
   const id = String(await master.client.call('CLUSTER', 'MYID'))
   await replica.client.call('CLUSTER', 'MEET', '127.0.0.1', master.port)
@@ -160,6 +162,17 @@ async function replicaOf(master: Server, ...settings: readonly string[]): Promis
     ),
   )
   await until(async () => (await replica.client.info('replication')).includes('master_link_status:up'))
+  const ids = await Promise.all(masters.map(async ({ client }) => String(await client.call('CLUSTER', 'MYID'))))
+  const own = String(await replica.client.call('CLUSTER', 'MYID'))
+  await until(async () => {
+    const seen = await Promise.all(masters.map(async ({ client }) => String(await client.call('CLUSTER', 'NODES'))))
+    const known = String(await replica.client.call('CLUSTER', 'NODES'))
+    return (
+      seen.every((lines) => new RegExp(`^${own} .* slave ${id} `, 'm').test(lines)) &&
+      ids.every((other) => known.includes(other)) &&
+      ![...seen, known].some((lines) => lines.includes('handshake'))
+    )
+  })
   return replica
 }
 
@@ -191,7 +204,7 @@ test('a cluster whose master dies with what its replica had not got: all of it i
   const nodes = await cluster(...settings)
   const [first] = nodes
   if (first === undefined) throw new Error('There is no master.')
-  const replica = await replicaOf(first, ...settings)
+  const replica = await replicaOfFirst(nodes, ...settings)
   const place: LedgerPlace = {
     ledger: { kind: 'redis', redis: placeOf(nodes) },
     ledgerUnreachable: 'refuse',

@@ -246,7 +246,10 @@ function watchNodes(cluster: Cluster, came: () => void, went: () => void): void 
   cluster.on('+node', came)
   cluster.on('refresh', () => {
     const masters = mastersOf(cluster.slots)
-    if (known !== '' && masters !== known) came()
+    if (known !== '' && masters !== known) {
+      went()
+      came()
+    }
     known = masters
   })
 }
