@@ -1,10 +1,15 @@
 /**
- * Turns of the event loop for streams that would otherwise never let go of it. A promise that is already settled continues as a
+ * Turns of the event loop for work that would otherwise never let go of it. A promise that is already settled continues as a
  * microtask: a loop over bytes that are there runs to its end before any other socket or timer is served.
  */
 
 /** How much of one stream is worked on at a time, and the most between two turns of the loop that it waits for. */
 export const SLICE_BYTES = 64 * 1024
+
+/** Resolves in the next turn of the event loop: whatever waits is served first. */
+export function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
 
 class Turns {
   private readonly waiting: (() => void)[] = []

@@ -3,6 +3,7 @@
  * the one that it has read (it was emptied, set back, or is another one), reads everything again then, and gives back what was lost.
  */
 
+import { turn } from '../core/turns.ts'
 import { LedgerFileError } from './database.ts'
 import { endOf, KEY_KEPT_MS, parseKey } from './key-record.ts'
 import {
@@ -293,9 +294,4 @@ function continuation(seen: Version, newest: number, entries: readonly Change[])
   if (added.some(({ number }, i) => number !== seen.number + 1 + i)) return undefined
   const reached = added.at(-1)?.number ?? seen.number
   return reached >= newest || entries.length >= CHANGES_A_PAGE ? added : undefined
-}
-
-/** Lets whatever waits have its turn. */
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }

@@ -81,6 +81,12 @@ export interface Expected {
   readonly pending: number
 }
 
+interface Absorbed {
+  /** The last place in the outbox that was looked at. */
+  readonly last: number
+  readonly count: number
+}
+
 interface StoredLife {
   readonly life: number
   readonly complete: number
@@ -88,6 +94,9 @@ interface StoredLife {
   readonly legacyLife: number
   readonly isLegacy: number
 }
+
+/** Settlements in one transaction: about 10 ms. */
+const ABSORBED_AT_ONCE = 1000
 
 export class LifeRows {
   /** This log's own id: Redis keeps this node's figures under it. */
@@ -135,10 +144,7 @@ export class LifeRows {
   expected(organization: string): Expected {
     const { served = 0, isLegacy = 0 } = this.stored(organization) ?? {}
     const unrecorded = isLegacy === 1 ? sumOf(this.rows('unrecorded', organization)) : 0
-    const query = this.database.query<{ n: number }, [string]>(
-      'SELECT count(*) AS n FROM outbox WHERE state = 0 AND organization = ?',
-    )
-    return { requests: served - unrecorded, pending: query.get(organization)?.n ?? 0 }
+    return { requests: served - unrecorded, pending: this.pendingCount(organization) }
   }
 
   /** Of every organisation; one query for all of them. */
@@ -161,6 +167,35 @@ export class LifeRows {
   /** Every place in which this node served something. */
   places(organization: string): readonly UsageRow[] {
     return this.rows('usage', organization)
+  }
+
+  pendingCount(organization: string): number {
+    const query = this.database.query<{ n: number }, [string]>(
+      'SELECT count(*) AS n FROM outbox WHERE state = 0 AND organization = ?',
+    )
+    return query.get(organization)?.n ?? 0
+  }
+
+  /**
+   * Stops sending up to 1,000 pending settlements one by one, beginning after a place in the outbox: they are in the sums that the life is given.
+   * Not those whose reservations are open. Gives the last place that it looked at, undefined if there is nothing to look at any more. Inside a transaction.
+   */
+  absorb(organization: string, life: number, found: FoundOfNode, after: number): Absorbed | undefined {
+    const known = this.of(organization).life
+    // Another process has entered it meanwhile: what is pending now is what that life lacks.
+    if (known === life) return undefined
+    const query = this.database.query<{ number: number; id: string }, [string, number, number]>(
+      `SELECT number, entry ->> '$.closing.id' AS id FROM outbox
+       WHERE organization = ? AND state = 0 AND number > ? ORDER BY number LIMIT ?`,
+    )
+    const looked = query.all(organization, after, ABSORBED_AT_ONCE)
+    const last = looked.at(-1)?.number
+    if (last === undefined) return undefined
+    const numbers = looked.flatMap(({ number, id }) => (found.reservations.get(id)?.isOpen === true ? [] : [number]))
+    this.database
+      .query('UPDATE outbox SET state = 3, taken_ms = ? WHERE number IN (SELECT value FROM json_each(?))')
+      .run(found.sinceMs, JSON.stringify(numbers))
+    return { last, count: numbers.length }
   }
 
   /**

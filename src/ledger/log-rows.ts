@@ -4,6 +4,7 @@
  */
 
 import type { Database } from 'bun:sqlite'
+import { turn } from '../core/turns.ts'
 import type { Outcome, Settlement } from './ledger.ts'
 import type { UsageFigures, UsagePlace, UsageQuery, UsageRow } from './usage-log.ts'
 import { dayOf, firstKeptDay, foldedDay } from './window.ts'
@@ -16,6 +17,9 @@ export const ROWS_KEPT_MS = 90 * 86_400_000
 /** Up to 200 commits a second may come and go for ever; there are 50. */
 const DROP_EVERY_MS = 500
 const DROPPED_AT_ONCE = 100
+/** Batches of one query, and how long they are searched in one turn of the event loop. */
+const BATCHES_AT_ONCE = 50
+const SLICE_MS = 5
 const HOUR_MS = 3_600_000
 
 const FIGURES = `requests, estimated_requests AS estimatedRequests, input_tokens AS inputTokens,
@@ -277,26 +281,47 @@ function rowOf(row: StoredRow): LogRow {
   return { ...row, estimated: row.estimated === 1 }
 }
 
-/** The last word on each request of an organisation that has one of these ids and ended between two times. */
-export function findRows(
+interface StoredBatch {
+  readonly number: number
+  readonly endedMs: number
+  readonly rows: string
+}
+
+/** The last word on each request of an organisation that has one of these ids and ended between two times. Reads while other requests are served. */
+export async function findRows(
   database: Database,
   organization: string,
   ids: ReadonlySet<string>,
   [fromMs, toMs]: readonly [number, number],
-): readonly LogRow[] {
-  const batches = database.query<{ number: number; rows: string }, [number, number, string]>(
-    'SELECT number, rows FROM request_batch WHERE ended_ms BETWEEN ? AND ? AND instr(rows, ?) > 0 ORDER BY number',
+): Promise<readonly LogRow[]> {
+  const batches = database.query<StoredBatch, [string, number, number, number, number]>(
+    `SELECT number, ended_ms AS endedMs, iif(instr(rows, ?) > 0, rows, '[]') AS rows FROM request_batch
+     WHERE (ended_ms, number) > (?, ?) AND ended_ms <= ? ORDER BY ended_ms, number LIMIT ?`,
   )
   const found = new Map<string, number>()
-  for (const { number, rows } of batches.iterate(fromMs, toMs, JSON.stringify(organization))) {
-    const parsed: unknown = JSON.parse(rows)
-    for (const row of Array.isArray(parsed) ? parsed : []) {
-      const id: unknown = Array.isArray(row) ? row[0] : undefined
-      if (typeof id === 'string' && ids.has(id)) found.set(id, number)
+  let [lastMs, last, sinceMs] = [fromMs, -1, performance.now()]
+  for (;;) {
+    const some = batches.all(JSON.stringify(organization), lastMs, last, toMs, BATCHES_AT_ONCE)
+    for (const { number, endedMs, rows } of some) {
+      for (const id of idsOf(rows)) if (ids.has(id)) found.set(id, Math.max(number, found.get(id) ?? 0))
+      ;[lastMs, last] = [endedMs, number]
+      // A batch may hold one row or thousands.
+      if (performance.now() - sinceMs < SLICE_MS) continue
+      await turn()
+      sinceMs = performance.now()
     }
+    if (some.length < BATCHES_AT_ONCE) break
   }
   const query = database.query<StoredRow, [number, string, string]>(
     `SELECT ${ROW} FROM request WHERE batch = ? AND id = ? AND organization = ? ORDER BY place DESC LIMIT 1`,
   )
   return [...found].flatMap(([id, number]) => query.all(number, id, organization)).map(rowOf)
+}
+
+function idsOf(rows: string): readonly string[] {
+  const parsed: unknown = JSON.parse(rows)
+  return (Array.isArray(parsed) ? parsed : []).flatMap((row) => {
+    const id: unknown = Array.isArray(row) ? row[0] : undefined
+    return typeof id === 'string' ? [id] : []
+  })
 }

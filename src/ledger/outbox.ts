@@ -6,12 +6,14 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import { turn } from '../core/turns.ts'
 import { openDatabase, placeOf, type Schema } from './database.ts'
 import { type Entry, usageRowOf } from './entry.ts'
 import { GroupCommit } from './group-commit.ts'
 import type { Settlement } from './ledger.ts'
 import { type Expected, type FoundOfNode, type KnownLife, LIFE_FROM_4_SQL, LIFE_SQL, LifeRows } from './life-rows.ts'
 import { findRows, LOG_SQL, type LogRow, LogWriter, ROWS_KEPT_MS, RowBatch, settledRow } from './log-rows.ts'
+import { RESEND_MAX } from './reconcile.ts'
 import type { UsagePlace, UsageRow } from './usage-log.ts'
 import { UsageSums } from './usage-sums.ts'
 
@@ -135,7 +137,12 @@ export interface SettlementLog {
   /** Every place in which this node served something. */
   places(organization: string): readonly UsagePlace[]
   /** What the log of requests holds of requests with these ids, admitted at these times. */
-  find(organization: string, admittedMs: ReadonlyMap<string, number>): readonly Entry[]
+  find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Entry[]>
+  /**
+   * Prepares for a life while other requests are served: of a large backlog only the newest settlements stay pending one by one; the rest is in the
+   * sums. Throws where the file does not take it.
+   */
+  prepare(organization: string, life: number, found: FoundOfNode): Promise<void>
   /**
    * What is to be given back to a life of an organisation in Redis: settled at its first call, as is what is sent again one by one. `resent` are
    * settlements that `find` found. Throws where the file does not take it.
@@ -270,12 +277,26 @@ export class Outbox implements SettlementLog {
     return this.lives.places(organization)
   }
 
-  find(organization: string, admittedMs: ReadonlyMap<string, number>): readonly Entry[] {
+  async find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Entry[]> {
     if (admittedMs.size === 0) return []
     let [first, last] = [Number.POSITIVE_INFINITY, 0]
     for (const ms of admittedMs.values()) [first, last] = [Math.min(first, ms), Math.max(last, ms)]
     const span = [first - CLOCKS_APART_MS, last + LONGEST_REQUEST_MS] as const
-    return findRows(this.database, organization, new Set(admittedMs.keys()), span).map(entryOf)
+    const rows = await findRows(this.database, organization, new Set(admittedMs.keys()), span)
+    return rows.map(entryOf)
+  }
+
+  async prepare(organization: string, life: number, found: FoundOfNode): Promise<void> {
+    // What an earlier version had sent is told apart one by one when the first life is entered.
+    if (found.isLegacy && this.lifeOf(organization).life === 0) return
+    let left = this.lives.pendingCount(organization) - RESEND_MAX
+    for (let after = 0; left > 0; await turn()) {
+      const work = () => this.lives.absorb(organization, life, found, after)
+      const absorbed = this.database.transaction(work).immediate()
+      if (absorbed === undefined) return
+      after = absorbed.last
+      left -= absorbed.count
+    }
   }
 
   enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {

@@ -6,7 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { FoundOfNode } from '../../src/ledger/life-rows.ts'
 import { Outbox } from '../../src/ledger/outbox.ts'
+import { type Entered, Lives, type NumberedRow, type RecoverableBook } from '../../src/ledger/redis/lives.ts'
+import { Restoration } from '../../src/ledger/redis/restoration.ts'
 import { accountOf, settlementOf } from './conformance.ts'
+import { Random, randomSeed } from './random.ts'
 
 const NOTHING: FoundOfNode = { figures: new Map(), reservations: new Map(), isLegacy: false, sinceMs: 0 }
 const directories: string[] = []
@@ -64,3 +67,130 @@ test.each([busy, quiet])(
   },
   60_000,
 )
+
+/** An outbox with this many settlements of one organisation that were never sent, as after an outage under `allow`. */
+function backlogOf(count: number): Outbox {
+  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(directory)
+  const outbox = new Outbox(directory)
+  for (let i = 0; i < count; i++) {
+    addPending(outbox, `r-${i}`)
+    if (i % 5000 === 0) outbox.commit()
+  }
+  outbox.commit()
+  return outbox
+}
+
+function addPending(outbox: Outbox, id: string): void {
+  const closing = { id, settlement: settlementOf(5), admittedMs: Date.now(), direct: false }
+  outbox.add({ account: busy, closing, heldMicroUsd: 5 }, false)
+}
+
+/** A Redis that was emptied, except for open reservations with these ids. Collects what it is given back. */
+class EmptyRedis implements Pick<RecoverableBook, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'> {
+  readonly given: NumberedRow[] = []
+  isAway = false
+  private reached: number | 'all' = 0
+
+  constructor(private readonly open: readonly string[] = []) {}
+
+  enter = async (): Promise<Entered> => ({ life: 7, given: this.reached, requests: 0, isLegacy: false })
+
+  figuresOfNode = async () => new Map()
+
+  reservations = async () => new Map(this.open.map((id) => [id, { isOpen: true, admittedMs: Date.now() }]))
+
+  restore = async (_life: number, _node: string, row: NumberedRow) => {
+    if (this.isAway) throw new Error('Redis is away.')
+    if (this.reached === 'all' || (row.last > 0 && row.number !== this.reached + 1)) return this.reached
+    if (row.last > 0) this.given.push(row)
+    this.reached = row.number === row.last ? 'all' : row.number
+    return this.reached
+  }
+
+  get requests(): number {
+    return this.given.reduce((sum, row) => sum + row.requests, 0)
+  }
+}
+
+function restorationOf(outbox: Outbox, redis: EmptyRedis): Restoration {
+  return new Restoration(
+    redis,
+    outbox,
+    new Lives(),
+    async () => undefined,
+    () => undefined,
+    Date.now(),
+  )
+}
+
+/** The most CPU between two turns of the event loop while something runs, in microseconds. */
+async function longestTurn(work: () => Promise<void>): Promise<number> {
+  let [longest, before] = [0, process.cpuUsage()]
+  const look = () => {
+    const { user, system } = process.cpuUsage(before)
+    longest = Math.max(longest, user + system)
+    before = process.cpuUsage()
+  }
+  const state = { isOver: false }
+  const watch = () => {
+    look()
+    if (!state.isOver) setImmediate(watch)
+  }
+  setImmediate(watch)
+  await work()
+  look()
+  state.isOver = true
+  return longest
+}
+
+test.each([[[]], [['r-3']]])(
+  'a large backlog holds up the event loop no longer than a small one; open: %p',
+  async (open) => {
+    const longest = async (count: number) => {
+      const outbox = backlogOf(count)
+      const redis = new EmptyRedis(open)
+      const restoration = restorationOf(outbox, redis)
+      const cost = await longestTurn(() => restoration.restore(busy.organization))
+      expect(redis.requests + outbox.pendingCount()).toBe(count)
+      outbox.close()
+      return cost
+    }
+    const small = Math.min(await longest(3000), await longest(3000))
+    expect(await longest(60_000)).toBeLessThan(5 * small + 10_000)
+  },
+  60_000,
+)
+
+test('law: what ends while a large backlog is given back is charged once, also if the process dies meanwhile', async () => {
+  const random = new Random(randomSeed('a large backlog'))
+  for (let round = 0; round < 4; round++) {
+    const count = 3000 + random.below(5000)
+    const outbox = backlogOf(count)
+    const open = Array.from({ length: 20 }, () => `r-${random.below(count)}`)
+    const redis = new EmptyRedis(open)
+    const stopAfter = random.below(12)
+    let [added, turns] = [0, 0]
+    const state = { isOver: false }
+    const meddle = () => {
+      if (state.isOver) return
+      if (turns++ === stopAfter && round % 2 === 1) redis.isAway = true
+      for (let i = random.below(40); i > 0; i--) addPending(outbox, `late-${added++}`)
+      if (random.oneIn(2)) outbox.commit()
+      setImmediate(meddle)
+    }
+    setImmediate(meddle)
+    await restorationOf(outbox, redis)
+      .restore(busy.organization)
+      .catch(() => undefined)
+    state.isOver = true
+    outbox.commit()
+    redis.isAway = false
+    await restorationOf(outbox, redis).restore(busy.organization)
+    const resent = outbox.pending(1e6, true).map(({ entry }) => entry.closing.id)
+    expect(new Set(resent).size).toBe(resent.length)
+    expect(redis.requests + resent.length).toBe(count + added)
+    for (const id of open) expect(resent).toContain(id)
+    outbox.close()
+  }
+}, 60_000)

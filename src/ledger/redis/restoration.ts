@@ -17,7 +17,10 @@ const TRIES = 3
 /** What was taken so long before is sent again one by one if Redis lost it, so that its trail names each request. */
 const TAIL_MS = 60_000
 
-type Log = Pick<SettlementLog, 'node' | 'knownLives' | 'lifeOf' | 'expected' | 'places' | 'find' | 'enter' | 'entered'>
+type Log = Pick<
+  SettlementLog,
+  'node' | 'knownLives' | 'lifeOf' | 'expected' | 'places' | 'find' | 'prepare' | 'enter' | 'entered'
+>
 
 /** What Redis said, and what was known before it was asked. */
 interface Asked {
@@ -36,7 +39,7 @@ export class Restoration {
   private sinceMs: number
 
   constructor(
-    private readonly book: RecoverableBook,
+    private readonly book: Pick<RecoverableBook, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'>,
     private readonly log: Log,
     private readonly lives: Lives,
     /** Notes an organisation for those who read over all: that note may be lost, too. */
@@ -176,8 +179,10 @@ export class Restoration {
     ])
     // What is open there may have ended long ago here.
     const open = [...reservations].filter(([, { isOpen }]) => isOpen)
-    const resent = log.find(organization, new Map(open.map(([id, { admittedMs }]) => [id, admittedMs])))
-    return log.enter(organization, life, { figures, reservations, isLegacy, sinceMs }, resent)
+    const resent = await log.find(organization, new Map(open.map(([id, { admittedMs }]) => [id, admittedMs])))
+    const found = { figures, reservations, isLegacy, sinceMs }
+    await log.prepare(organization, life, found)
+    return log.enter(organization, life, found, resent)
   }
 
   private async giveRows(

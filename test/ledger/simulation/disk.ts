@@ -148,9 +148,11 @@ export class SimulatedLog implements SettlementLog {
     return [...rows.values()]
   }
 
-  find(_organization: string, admittedMs: ReadonlyMap<string, number>): readonly Entry[] {
+  async find(_organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Entry[]> {
     return [...admittedMs.keys()].flatMap((id) => this.disk.stored.get(id)?.entry ?? [])
   }
+
+  async prepare(): Promise<void> {}
 
   enter(_organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {
     const { disk } = this
