@@ -139,6 +139,19 @@ test('a Redis that takes no writes is not called one that does not answer, howev
   client.disconnect()
 }, 30_000)
 
+test('a Redis that is emptied under a node without requests gets back what that node knows within seconds', async () => {
+  await using server = await RedisServer.start()
+  const ledger = await ledgerAt(server.socket)
+  const account = accountOf()
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))
+  await until(async () => (await totals(server, account)).spent === 70)
+  const client = server.client()
+  await client.flushall()
+  // Other nodes take its share of the budget for free until then.
+  await until(async () => (await totals(server, account)).spent === 70)
+  client.disconnect()
+}, 30_000)
+
 test('a reply that comes too late: the same reservation is asked for once more, and held once', async () => {
   await using server = await RedisServer.start()
   const between = await meddler(server)

@@ -101,10 +101,9 @@ export class RedisLedger implements Ledger {
     link.onReady(() => this.reconnected())
     link.onLost(() => this.restoration.doubt(link.lostMs))
     const sweep = new OrganizationSweep(link, outbox, this.restoration)
-    this.stops = [
-      time.every(BEAT_MS, () => this.beat()),
-      ...(isKeeper ? [time.every(SWEEP_MS, () => sweep.run(this.organizations).catch(() => undefined))] : []),
-    ]
+    const look = () => sweep.run(this.organizations).catch(() => undefined)
+    link.onEmptied(look)
+    this.stops = [time.every(BEAT_MS, () => this.beat()), ...(isKeeper ? [time.every(SWEEP_MS, look)] : [])]
     this.compareDoubted()
   }
 
