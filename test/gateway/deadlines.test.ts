@@ -54,7 +54,7 @@ describe('before an answer: 504, after the next candidate was asked', () => {
         },
         late: does.stalls(['{']),
       },
-      { provider: { ...LONG, connect_timeout_ms: 100, idle_timeout_ms: 500 } },
+      { provider: { ...LONG, connect_timeout_ms: 300, idle_timeout_ms: 1500 } },
     )
     const late = stage.ask('late')
     const thinking = stage.ask('slow')
@@ -70,7 +70,7 @@ describe('before an answer: 504, after the next candidate was asked', () => {
   ])('%s', async (_, scenario) => {
     await using stage = await Stage.start(
       { m: scenario, both: [scenario, does.says('second')] },
-      { provider: { ...LONG, first_byte_timeout_ms: 200 } },
+      { provider: { ...LONG, first_byte_timeout_ms: 500 } },
     )
     for (const body of [STREAM, {}]) {
       const answer = await stage.ask('m', body)
@@ -103,7 +103,7 @@ describe('before an answer: 504, after the next candidate was asked', () => {
         found: does.waits([role, hello], release.promise, does.rest(restOf)),
         silent: [does.silent(), does.says('never')],
       },
-      { provider: LONG, config: { routing: { total_timeout_ms: 400 } } },
+      { provider: LONG, config: { routing: { total_timeout_ms: 1500 } } },
     )
     await using found = await stage.caller('found', STREAM)
     await found.until('Hello')
@@ -126,8 +126,8 @@ function half(fields: Readonly<Record<string, string>>): Scenario {
 
 describe('after content: a cut', () => {
   test.each([
-    ['idle', { idle_timeout_ms: 200 }, does.stalls([role, hello])],
-    ['total', { total_timeout_ms: 300 }, does.endless([role, hello], ': still here\n\n')],
+    ['idle', { idle_timeout_ms: 1000 }, does.stalls([role, hello])],
+    ['total', { total_timeout_ms: 1500 }, does.endless([role, hello], ': still here\n\n')],
   ])('%s', async (_, deadline, scenario) => {
     await using stage = await Stage.start({ m: [scenario, does.says('never')] }, { provider: { ...LONG, ...deadline } })
     const answer = await stage.ask('m', STREAM)

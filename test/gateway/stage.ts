@@ -16,6 +16,7 @@ export interface StageOptions {
   readonly provider?: JsonObject
   /** Over the configuration file. */
   readonly config?: JsonObject
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export class Stage implements AsyncDisposable {
@@ -42,6 +43,7 @@ export class Stage implements AsyncDisposable {
         lists.map(([name, targets]) => [name, targets.map((_, place) => `p${place}/${name}`)]),
       ),
       ...(options.config && { config: options.config }),
+      ...(options.env && { env: options.env }),
     })
     return new Stage(gateway, upstreams)
   }

@@ -25,7 +25,8 @@ afterEach(() => {
 async function setting(server: RedisServer, isKeeper = true) {
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   directories.push(directory)
-  const link = new RedisLink({ kind: 'single', url: server.socket })
+  // All of them are served at once: on a busy machine Redis may need longer than a quarter of a second for that.
+  const link = new RedisLink({ kind: 'single', url: server.socket, timeoutMs: 10_000 })
   await link.start()
   const beats = new Map<number, () => unknown>()
   const time = {

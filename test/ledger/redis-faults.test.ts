@@ -116,6 +116,42 @@ describe('a Redis that answers and takes no reservations', () => {
   )
 })
 
+test('a Redis that takes no writes is not called one that does not answer, however many settlements fail', async () => {
+  await using server = await RedisServer.start()
+  const ledger = await ledgerAt(server.socket)
+  const account = accountOf()
+  const running = await Promise.all(Array.from({ length: 20 }, () => ledger.reserve(account, holdOf(1))))
+  const client = server.client()
+  await client.config('SET', 'min-replicas-to-write', '1')
+  expect(await failureOf(ledger.reserve(account, holdOf(1)))).toBe('ledger_unavailable')
+  await Promise.all(running.map((reservation) => ledger.settle(reservation, settlementOf(1))))
+  const complaints = new Set<string | undefined>()
+  let looks = 0
+  await until(() => {
+    complaints.add(ledger.health().complaint)
+    looks += 1
+    return looks === 150
+  })
+  expect([...complaints]).toEqual([expect.stringContaining('NOREPLICAS')])
+  await client.config('SET', 'min-replicas-to-write', '0')
+  await until(() => ledger.health().up && ledger.health().pending === 0)
+  expect(await totals(server, account)).toMatchObject({ spent: 20, live: 0 })
+  client.disconnect()
+}, 30_000)
+
+test('a Redis that is emptied under a node without requests gets back what that node knows within seconds', async () => {
+  await using server = await RedisServer.start()
+  const ledger = await ledgerAt(server.socket)
+  const account = accountOf()
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))
+  await until(async () => (await totals(server, account)).spent === 70)
+  const client = server.client()
+  await client.flushall()
+  // Other nodes take its share of the budget for free until then.
+  await until(async () => (await totals(server, account)).spent === 70)
+  client.disconnect()
+}, 30_000)
+
 test('a reply that comes too late: the same reservation is asked for once more, and held once', async () => {
   await using server = await RedisServer.start()
   const between = await meddler(server)

@@ -101,10 +101,9 @@ export class RedisLedger implements Ledger {
     link.onReady(() => this.reconnected())
     link.onLost(() => this.restoration.doubt(link.lostMs))
     const sweep = new OrganizationSweep(link, outbox, this.restoration)
-    this.stops = [
-      time.every(BEAT_MS, () => this.beat()),
-      ...(isKeeper ? [time.every(SWEEP_MS, () => sweep.run(this.organizations).catch(() => undefined))] : []),
-    ]
+    const look = () => sweep.run(this.organizations).catch(() => undefined)
+    link.onEmptied(look)
+    this.stops = [time.every(BEAT_MS, () => this.beat()), ...(isKeeper ? [time.every(SWEEP_MS, look)] : [])]
     this.compareDoubted()
   }
 
@@ -215,9 +214,15 @@ export class RedisLedger implements Ledger {
     return {
       ready: !full && (this.unreachable === 'allow' || isTaking),
       up: !full && isTaking,
-      complaint: this.outbox.complaint ?? this.link.complaint ?? this.standstill?.why ?? this.trouble ?? unread,
+      complaint: this.outbox.complaint ?? this.linkComplaint ?? this.trouble ?? unread,
       pending: pending + this.outbox.uncommitted,
     }
+  }
+
+  /** Settlements that it does not take either open the breaker: then it still answers, and this is why it takes nothing. */
+  private get linkComplaint(): string | undefined {
+    const why = this.standstill?.why
+    return this.link.isConnected ? (why ?? this.link.complaint) : (this.link.complaint ?? why)
   }
 
   async askHealth(): Promise<LedgerHealth> {

@@ -37,6 +37,8 @@ export interface Link {
   onReady(listener: () => void): void
   /** Calls a listener when a connection breaks: from then on the server may have lost something, before the next connection is announced. */
   onLost(listener: () => void): void
+  /** Calls a listener when Redis seems to have been emptied under a connection that stands: others may use what is not there any more. */
+  onEmptied(listener: () => void): void
   /** How organisations stand, and what Redis has of a node in each. Changes nothing. */
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]>
   /** Notes an organisation for those who read over all. */
@@ -70,6 +72,7 @@ export class RedisLink implements Link {
   private denial: RedisUnfitError | undefined
   private listener: () => void = () => undefined
   private lostListener: () => void = () => undefined
+  private emptiedListener: () => void = () => undefined
   private closedMs: number | undefined
 
   /** `own`: the outbox whose id no other may use. */
@@ -80,7 +83,7 @@ export class RedisLink implements Link {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
     this.book = new RedisBook(this.admission, this.other, Date.now, undefined, this.lives)
-    this.lease = own && new NodeLease(this.other, own)
+    this.lease = own && new NodeLease(this.other, own, () => this.emptiedListener())
     const came = () => this.inspect().then(() => this.connected())
     this.other.on('ready', () => {
       this.denial = undefined
@@ -132,6 +135,10 @@ export class RedisLink implements Link {
 
   onLost(listener: () => void): void {
     this.lostListener = listener
+  }
+
+  onEmptied(listener: () => void): void {
+    this.emptiedListener = listener
   }
 
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]> {
@@ -210,6 +217,7 @@ export class RedisLink implements Link {
   close(): void {
     this.listener = () => undefined
     this.lostListener = () => undefined
+    this.emptiedListener = () => undefined
     this.lease?.close()
     this.admission.disconnect()
     this.other.disconnect()

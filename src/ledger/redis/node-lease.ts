@@ -22,11 +22,14 @@ export interface NodeHome {
 export class NodeLease {
   /** Another outbox has the id. */
   problem: RedisUnfitError | undefined
+  private isHeld = false
   private readonly timer: ReturnType<typeof setInterval>
 
   constructor(
     private readonly client: Redis | Cluster,
     private readonly own: NodeHome,
+    /** The lease was gone before its time: whoever emptied Redis took more with it. Also after a worker of the machine has ended. */
+    private readonly gone: () => void,
   ) {
     this.timer = setInterval(() => this.claim().catch(() => undefined), RENEW_MS)
     this.timer.unref()
@@ -40,6 +43,8 @@ export class NodeLease {
     if (holder === home) {
       if (!isNew) await this.client.pexpire(this.key, LEASE_MS)
       this.problem = undefined
+      if (isNew && this.isHeld) this.gone()
+      this.isHeld = true
     } else if (holder !== null) {
       this.problem = new RedisUnfitError(
         `Another gateway uses a copy of this data_dir (node ${node}), so the two would be charged as one. Stop one of them, and remove ` +

@@ -90,6 +90,8 @@ export class SimulatedLink implements Link {
     this.lostListener = listener
   }
 
+  onEmptied(): void {}
+
   async register(): Promise<void> {}
 
   close(): void {
