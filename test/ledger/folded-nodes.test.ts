@@ -5,12 +5,14 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { usageRowOf } from '../../src/ledger/entry.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/outbox.ts'
 import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
 import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
 import { RedisLink } from '../../src/ledger/redis/link.ts'
 import { foldUsage } from '../../src/ledger/redis/usage-folding.ts'
+import { placeName, type UsageRow } from '../../src/ledger/usage-log.ts'
 import { openUsageLog } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
@@ -255,6 +257,34 @@ function dateOf(ms: number): string {
 function sumOf(served: readonly Served[]): number {
   return served.reduce((sum, { cost }) => sum + cost, 0)
 }
+
+test('a log that folds while Redis is asked what it has by day is given nothing twice', async () => {
+  const home = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(home)
+  const account = accountOf()
+  let ms = Date.UTC(2026, 5, 15)
+  const outbox = new Outbox(home, () => ms)
+  const figures = new Map<string, UsageRow>()
+  for (const [i, admittedMs] of [Date.UTC(2024, 2, 3), Date.UTC(2024, 2, 20), ms].entries()) {
+    const entry = {
+      account,
+      closing: { id: `r-${i}`, settlement: settlementOf(100 + i), admittedMs, direct: false },
+      heldMicroUsd: 100,
+    }
+    outbox.add(entry, true)
+    const row = usageRowOf(entry)
+    if (row !== undefined) figures.set(placeName(row), row)
+  }
+  for (let i = 0; i < 9; i++) {
+    outbox.commit()
+    ms += 501
+  }
+  expect(outbox.foldedBefore).toBeGreaterThan(0)
+  const found = { figures, foldedBefore: 0, reservations: new Map(), isLegacy: false, sinceMs: 0 }
+  expect(outbox.enter(account.organization, 7, found, [])).toEqual([])
+  expect(outbox.pendingCount()).toBe(0)
+  outbox.close()
+})
 
 test('law: months are folded here and there at any time, Redis loses anything at any time: it ends up with what was served', async () => {
   const random = new Random(randomSeed('folded nodes'))
