@@ -44,10 +44,14 @@ export class Caller implements AsyncDisposable {
     socket.on('close', ended)
   }
 
-  /** `localAddress` is the address that the gateway sees; any of 127.0.0.0/8. */
-  static connect(port: number, localAddress = '127.0.0.1'): Promise<Caller> {
+  /**
+   * `localAddress` is the address that the gateway sees; any of 127.0.0.0/8. Without one the socket is not bound before it connects: bound
+   * ports are not used again for a minute, so that a load of thousands of connections runs out of them.
+   */
+  static connect(port: number, localAddress?: string): Promise<Caller> {
     return new Promise((resolve, reject) => {
-      const socket = net.connect({ port, host: '127.0.0.1', localAddress, allowHalfOpen: true, noDelay: true })
+      const from = localAddress === undefined ? {} : { localAddress }
+      const socket = net.connect({ port, host: '127.0.0.1', ...from, allowHalfOpen: true, noDelay: true })
       const caller = new Caller(socket)
       socket.once('connect', () => resolve(caller))
       socket.once('error', reject)
