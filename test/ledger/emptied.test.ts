@@ -17,7 +17,7 @@ import { dayOf } from '../../src/ledger/window.ts'
 import { openUsageLog } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
-import { failureOf, until } from './seen.ts'
+import { breakConnections, failureOf, until } from './seen.ts'
 
 const DAY_MS = 86_400_000
 const open: { close(): Promise<void> }[] = []
@@ -124,7 +124,7 @@ describe('FLUSHALL', () => {
     await client.flushall()
     expect(await ledger.settle(second, settlementOf(30))).toBe('settled')
     // Every connection is cut: what was taken last is sent again, and is known already.
-    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await breakConnections(client)
     await until(() => ledger.health().ready && ledger.health().pending === 0)
     await serve(ledger, account, 1)
     expect((await figures(client, account)).organization.total).toMatchObject({ spent: 371, held: 0 })
@@ -145,7 +145,7 @@ describe('FLUSHALL', () => {
     await serve(ledger, account, 7)
     expect((await figures(client, account)).organization.total.spent).toBe(307)
     // At a connection, and on its beat, a node looks by itself.
-    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await breakConnections(client)
     await until(async () => (await figures(client, account)).organization.total.spent === 807)
     client.disconnect()
   })
@@ -316,7 +316,7 @@ async function snapshot(client: Redis): Promise<() => Promise<void>> {
     const all = client.multi().flushall()
     for (const [name, dump] of dumps) if (dump !== null) all.restore(name, 0, dump)
     await all.exec()
-    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await breakConnections(client)
   }
 }
 

@@ -17,7 +17,7 @@ import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 import { Meddler } from './meddler.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
-import { failureOf, until } from './seen.ts'
+import { breakConnections, failureOf, until } from './seen.ts'
 
 const open: { close(): Promise<void> }[] = []
 const directories: string[] = []
@@ -244,7 +244,7 @@ test('Redis forgets early what it took, and the connection breaks: nothing is ch
   const client = server.client()
   // As its own reaper does if its clock steps ten minutes ahead.
   await client.del(redisKey(account.organization, 'reservations'), redisKey(account.organization, 'deadlines'))
-  await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+  await breakConnections(client)
   await until(() => ledger.health().ready && ledger.health().pending === 0)
   // Whatever is sent again comes before this.
   await until(async () => (await failureOf(serve(ledger, account, 1))) === 'none')

@@ -1,5 +1,6 @@
 /** What the tests of the Redis ledger look at from outside: whether something comes about, how a verb fails, what an organisation has spent. */
 
+import type { Redis } from 'ioredis'
 import { Failure } from '../../src/core/error.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { RedisBook } from '../../src/ledger/redis/book.ts'
@@ -12,6 +13,16 @@ export async function until(what: () => boolean | Promise<boolean>): Promise<voi
     await Bun.sleep(10)
   }
   throw new Error('It never came about.')
+}
+
+/** Breaks all connections of ledgers. Resolves once each was made anew: before that a ledger may not have noticed yet. */
+export async function breakConnections(client: Redis): Promise<void> {
+  const ledgers = async () =>
+    [...String(await client.call('CLIENT', 'LIST')).matchAll(/^id=(\d+) .*\bname=weir-/gm)].map(([, id]) => Number(id))
+  const before = await ledgers()
+  await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+  const last = Math.max(...before)
+  await until(async () => (await ledgers()).filter((id) => id > last).length >= before.length)
 }
 
 export async function failureOf(promise: Promise<unknown>): Promise<string> {
