@@ -24,7 +24,7 @@ const SYMBOLS = {
   waitpid: { args: ['int', 'ptr', 'int'], returns: 'int' },
 } as const
 
-/** Undefined, with a line that says so, if the system lets nobody call its C library: then the command runs without a guard. */
+/** Undefined, after a warning, if the C library cannot be loaded: the command then runs without a guard. */
 function openLibrary() {
   const faults: unknown[] = []
   for (const name of LIBRARIES) {
@@ -51,7 +51,7 @@ function descendantsOf(pid: number): readonly number[] {
   return childrenOf(pid).flatMap((child) => [child, ...descendantsOf(child)])
 }
 
-/** The command line of a process; undefined if it has ended, also if nobody has waited for it yet. */
+/** The command line of a process; undefined if the process has ended, even if it is still a zombie. */
 function commandOf(pid: number): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim() || undefined

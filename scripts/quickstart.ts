@@ -217,7 +217,7 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
   return { process: gateway, ...(await readLog(gateway)) }
 }
 
-/** The wanted port if nobody listens on it, else 0: any that is free. */
+/** The wanted port if it is free, else 0, which lets the system choose one. */
 function freePort(wanted: number): number {
   try {
     return probe({ host: '127.0.0.1', port: wanted }).port

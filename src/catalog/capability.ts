@@ -85,8 +85,8 @@ export function outputLimit(
 }
 
 /**
- * The same where a spend limit is strict: a limit that nobody set is the model's own, as far as the context window has room for it after
- * the input.
+ * The output limit under a strict spend limit. If the caller sets none, it is the model's maximum, lowered to what the context window has
+ * left after the input.
  */
 export function strictOutputLimit(
   model: Model,

@@ -121,8 +121,8 @@ export interface KeyData {
 export type Lookup = Model | 'unknown' | 'ambiguous'
 
 /**
- * The verdict of the organisation's and the key's lists, or what a spend limit lacks: `price`, the model has none; `output limit`, the spend limit
- * is strict, and nobody knows how much the model may write at most.
+ * The verdict of the organisation's and the key's lists, or what a spend limit needs and the model lacks: `price`, or, for a strict spend
+ * limit, `output limit`: the model has no `max_output_tokens`.
  */
 export type Access = Verdict | { readonly allowed: false; readonly by: 'price' | 'output limit' }
 

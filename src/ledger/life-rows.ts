@@ -5,6 +5,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { type Entry, usageRowOf } from './entry.ts'
+import { addUsageSql } from './log-rows.ts'
 import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
 import { addUsage, foldUsageRows, minusUsage, noUsage, type UsageFigures, type UsageRow } from './usage-log.ts'
 import { bucketOf } from './window.ts'
@@ -301,15 +302,7 @@ export class LifeRows {
 
   /** What was still pending when an earlier version ended, and what that version had given to Redis all the same. */
   private leaveEnded(organization: string, { reservations, sinceMs }: FoundOfNode): void {
-    const add = this.database.query(
-      `INSERT INTO unrecorded VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
-         estimated_requests = estimated_requests + excluded.estimated_requests,
-         input_tokens = input_tokens + excluded.input_tokens,
-         cached_input_tokens = cached_input_tokens + excluded.cached_input_tokens,
-         output_tokens = output_tokens + excluded.output_tokens, images = images + excluded.images,
-         cost_micro_usd = cost_micro_usd + excluded.cost_micro_usd`,
-    )
+    const add = this.database.query(addUsageSql('unrecorded'))
     const gone = this.database.query(GONE_SQL)
     for (const { id, isPending, number, usage } of this.logged(organization, Number.MAX_SAFE_INTEGER, [])) {
       if (!isPending || number === undefined || reservations.get(id)?.isOpen !== false) continue

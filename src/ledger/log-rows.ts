@@ -79,6 +79,17 @@ export const LOG_SQL = `
   ) WITHOUT ROWID;
 `
 
+/** Adds a row of usage to a table whose columns are those of `usage`. */
+export function addUsageSql(table: 'usage' | 'unrecorded'): string {
+  return `INSERT INTO ${table} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
+      estimated_requests = estimated_requests + excluded.estimated_requests,
+      input_tokens = input_tokens + excluded.input_tokens,
+      cached_input_tokens = cached_input_tokens + excluded.cached_input_tokens,
+      output_tokens = output_tokens + excluded.output_tokens, images = images + excluded.images,
+      cost_micro_usd = cost_micro_usd + excluded.cost_micro_usd`
+}
+
 /** Rows that wait for their commit, as the text that will be written: text is cheaper to hold than objects. */
 export class RowBatch {
   private text = ''
@@ -170,15 +181,7 @@ export class LogWriter {
     private readonly keepMs: number,
   ) {
     this.putBatch = database.query('INSERT INTO request_batch (ended_ms, rows) VALUES (?, ?)')
-    this.addUsage = database.query(
-      `INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
-         estimated_requests = estimated_requests + excluded.estimated_requests,
-         input_tokens = input_tokens + excluded.input_tokens,
-         cached_input_tokens = cached_input_tokens + excluded.cached_input_tokens,
-         output_tokens = output_tokens + excluded.output_tokens, images = images + excluded.images,
-         cost_micro_usd = cost_micro_usd + excluded.cost_micro_usd`,
-    )
+    this.addUsage = database.query(addUsageSql('usage'))
     this.oldDay = database.query<{ day: number }, [number, number]>(
       'SELECT day FROM usage WHERE day >= ? AND day < ? ORDER BY day LIMIT 1',
     )

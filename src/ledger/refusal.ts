@@ -1,4 +1,4 @@
-/** What the book refuses → the failure that the caller sees: which limit, of whom, and when it lets the request pass (decisions.md, Errors). */
+/** Maps what the book refuses to the error that the caller gets: which limit, whose, and when it lets the request pass. */
 
 import { Failure } from '../core/error.ts'
 import type { Limits } from '../core/money.ts'

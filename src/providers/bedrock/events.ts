@@ -1,4 +1,4 @@
-/** ConverseStream's events → canonical events (wire.md E5). Text blocks have no start, usage comes behind the stop, reasoning is told apart. */
+/** ConverseStream's events → canonical events. Text blocks have no start, usage follows the stop, and reasoning has deltas of its own. */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'

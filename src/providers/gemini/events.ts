@@ -1,4 +1,4 @@
-/** Gemini's chunks → canonical events (wire.md E4). Calls come whole, a call does not change the finish reason, thoughts are told apart. */
+/** Gemini's chunks → canonical events. Calls arrive whole, a call does not change the finish reason, and thoughts are separate parts. */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { Fault } from '../../core/fault.ts'
