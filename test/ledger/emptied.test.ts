@@ -1,44 +1,24 @@
 /** A Redis that lost everything: each node gives back what its log holds, once, and no budget begins anew. */
 
-import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { describe, expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
 import type { Account } from '../../src/ledger/ledger.ts'
 import type { FoundOfNode } from '../../src/ledger/life-rows.ts'
 import { Outbox } from '../../src/ledger/outbox.ts'
 import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
-import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import type { RedisLedger } from '../../src/ledger/redis/ledger.ts'
 import { EmptiedError, Lives } from '../../src/ledger/redis/lives.ts'
 import { Restoration } from '../../src/ledger/redis/restoration.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { openUsageLog } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { breakConnections, failureOf, until } from './seen.ts'
 
 const DAY_MS = 86_400_000
-const open: { close(): Promise<void> }[] = []
-const directories: string[] = []
-
-function directory(): string {
-  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(made)
-  return made
-}
-
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
-
-async function ledgerOn(server: RedisServer, at = directory()): Promise<RedisLedger> {
-  const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, at, 'refuse')
-  open.push(ledger)
-  return ledger
-}
+const { directory, ledgerOn } = opened()
 
 async function figures(client: Redis, account: Account) {
   const { organization, key } = await new RedisBook(client, client).figures(account)
@@ -92,7 +72,7 @@ async function oldLog(at: string, account: Account, costs: readonly (readonly [c
 describe('FLUSHALL', () => {
   test('the next reservation finds the budget as it was, and the usage, under every key and model', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const client = server.client()
     const account = accountOf(spend({ total: 1000 }))
     const other: Account = { ...account, key: 'dev' }
@@ -109,7 +89,7 @@ describe('FLUSHALL', () => {
 
   test('what was running is charged once, and nothing that follows is charged twice', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const client = server.client()
     const account = accountOf()
     await serve(ledger, account, 300)
@@ -135,8 +115,8 @@ describe('FLUSHALL', () => {
   test('each of two nodes gives back its own part, also the one that has nothing to do', async () => {
     await using server = await RedisServer.start()
     const [here, there] = [directory(), directory()]
-    const ledger = await ledgerOn(server, here)
-    const idle = await ledgerOn(server, there)
+    const ledger = await ledgerOn(server.socket, here)
+    const idle = await ledgerOn(server.socket, there)
     const client = server.client()
     const account = accountOf()
     await serve(ledger, account, 300)
@@ -153,7 +133,11 @@ describe('FLUSHALL', () => {
   test('workers that share a log give it back once', async () => {
     await using server = await RedisServer.start()
     const at = directory()
-    const workers = [await ledgerOn(server, at), await ledgerOn(server, at), await ledgerOn(server, at)]
+    const workers = [
+      await ledgerOn(server.socket, at),
+      await ledgerOn(server.socket, at),
+      await ledgerOn(server.socket, at),
+    ]
     const client = server.client()
     const account = accountOf()
     for (let i = 0; i < 30; i++) await Promise.all(workers.map((worker) => serve(worker, account, 10)))
@@ -177,7 +161,7 @@ test('days and months begin where they did: yesterday is not in today’s budget
     [10, 1],
     [1, 400],
   ])
-  const ledger = await ledgerOn(server, at)
+  const ledger = await ledgerOn(server.socket, at)
   const client = server.client()
   await until(async () => (await figures(client, account)).organization.total.spent === 111)
   const { organization, key } = await figures(client, account)
@@ -199,7 +183,7 @@ test('an organisation whose keys hold something else keeps no other from getting
   const client = server.client()
   const key = redisKey(foreign.organization, 'scopes')
   await client.set(key, 'not ours')
-  await ledgerOn(server, at)
+  await ledgerOn(server.socket, at)
   await until(async () => (await figures(client, sound)).organization.total.spent === 500)
   expect(await client.get(key)).toBe('not ours')
   client.disconnect()
@@ -232,7 +216,7 @@ test('a node that dies while it gives back goes on where it was', async () => {
   expect(early).rejects.toThrow(EmptiedError)
   await early.catch(() => undefined)
   outbox.close()
-  const ledger = await ledgerOn(server, at)
+  const ledger = await ledgerOn(server.socket, at)
   const sum = 40 * 100 + (39 * 40) / 2
   await serve(ledger, account, 1)
   expect((await figures(client, account)).organization.total.spent).toBe(sum + 1)
@@ -322,7 +306,7 @@ async function snapshot(client: Redis): Promise<() => Promise<void>> {
 
 test('an older life that comes back after it was emptied and given back: what it lacks is given back, too', async () => {
   await using server = await RedisServer.start()
-  const ledger = await ledgerOn(server)
+  const ledger = await ledgerOn(server.socket)
   const client = server.client()
   const account = accountOf()
   await serve(ledger, account, 300)

@@ -1,9 +1,8 @@
 /** A Redis that was set back: by a crash without an append-only file, by a backup, by a failover. Each node sends what is missing, exactly, once. */
 
 import { Database } from 'bun:sqlite'
-import { afterEach, describe, expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 import type { Account, Reservation } from '../../src/ledger/ledger.ts'
@@ -15,29 +14,12 @@ import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log
 import { openUsageLog } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 import { Meddler } from './meddler.ts'
+import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
 import { breakConnections, failureOf, until } from './seen.ts'
 
-const open: { close(): Promise<void> }[] = []
-const directories: string[] = []
-
-function directory(): string {
-  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(made)
-  return made
-}
-
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
-
-async function ledgerOn(url: string, at = directory()): Promise<RedisLedger> {
-  const ledger = await RedisLedger.open({ kind: 'single', url }, at, 'refuse')
-  open.push(ledger)
-  return ledger
-}
+const { open, directory, ledgerOn } = opened()
 
 async function serve(ledger: RedisLedger, account: Account, cost: number): Promise<void> {
   await ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost))

@@ -1,0 +1,39 @@
+/** The Redis ledgers and data directories that the tests of a file open: closed and removed after each test. */
+
+import { afterEach } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+
+export interface Opened {
+  /** What is closed after the test. A test adds what it opens by itself, and takes out what it has closed. */
+  readonly open: { close(): Promise<void> }[]
+  /** A new directory. */
+  directory(): string
+  ledgerOn(url: string, at?: string): Promise<RedisLedger>
+}
+
+/** Call it once, at the top of a test file. */
+export function opened(): Opened {
+  const open: Opened['open'] = []
+  const directories: string[] = []
+  const directory = () => {
+    const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+    directories.push(made)
+    return made
+  }
+  afterEach(async () => {
+    for (const one of open.splice(0)) await one.close()
+    for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+  })
+  return {
+    open,
+    directory,
+    async ledgerOn(url, at = directory()) {
+      const ledger = await RedisLedger.open({ kind: 'single', url }, at, 'refuse')
+      open.push(ledger)
+      return ledger
+    },
+  }
+}
