@@ -17,7 +17,7 @@ const WNOHANG = 1
 /** Orphans that have ended stay zombies until they are waited for, and look alive to whoever probes their id. */
 const REAP_MS = 10
 const LIBRARIES = ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]
-const NAMED_MOST = 10
+const NAMED_MAX = 10
 
 const SYMBOLS = {
   prctl: { args: ['int', 'u64', 'u64', 'u64', 'u64'], returns: 'int' },
@@ -127,7 +127,7 @@ async function run(command: readonly string[]): Promise<number> {
   const left = await endAll()
   if (isOver && left.length > 0) {
     console.error(`Ended ${left.length} processes that were left running:`)
-    for (const one of left.slice(0, NAMED_MOST)) console.error(`  ${one}`)
+    for (const one of left.slice(0, NAMED_MAX)) console.error(`  ${one}`)
   }
   return code
 }

@@ -8,7 +8,7 @@ import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { AddressProblem, probe } from '../src/process/address.ts'
+import { AddressProblem, probe } from '../src/process/listen-address.ts'
 import { requestLine } from './request-line.ts'
 
 const HELP = `Usage: scripts/quickstart [--once] [--port N]

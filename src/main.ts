@@ -10,29 +10,32 @@ interface Command {
 }
 
 const commands: Readonly<Record<string, Command>> = {
-  serve: { about: 'runs the gateway', run: async (args) => (await import('./cli/serve.ts')).serve(args) },
-  check: { about: 'checks a configuration', run: async (args) => (await import('./cli/check.ts')).check(args) },
+  serve: { about: 'runs the gateway', run: async (args) => (await import('./cli/serve-command.ts')).serve(args) },
+  check: { about: 'checks a configuration', run: async (args) => (await import('./cli/check-command.ts')).check(args) },
   keys: {
     about: 'makes, lists and revokes keys',
-    run: async (args) => (await import('./cli/keys.ts')).keys(args),
+    run: async (args) => (await import('./cli/keys-command.ts')).keys(args),
   },
   usage: {
     about: 'shows requests, tokens and spend',
-    run: async (args) => (await import('./cli/usage.ts')).usage(args),
+    run: async (args) => (await import('./cli/usage-command.ts')).usage(args),
   },
   audit: {
     about: 'shows the audit trail, one line a request',
-    run: async (args) => (await import('./cli/audit.ts')).audit(args),
+    run: async (args) => (await import('./cli/audit-command.ts')).audit(args),
   },
   ledger: {
     about: 'sets back budgets that a wrong clock renewed too early',
-    run: async (args) => (await import('./cli/windows.ts')).ledger(args),
+    run: async (args) => (await import('./cli/reset-window-command.ts')).ledger(args),
   },
   explain: {
     about: 'shows what would happen to a request',
-    run: async (args) => (await import('./cli/explain.ts')).explain(args),
+    run: async (args) => (await import('./cli/explain-command.ts')).explain(args),
   },
-  version: { about: 'prints the version', run: async (args) => (await import('./cli/version.ts')).version(args) },
+  version: {
+    about: 'prints the version',
+    run: async (args) => (await import('./cli/version-command.ts')).version(args),
+  },
 }
 
 function help(): string {

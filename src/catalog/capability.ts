@@ -1,7 +1,7 @@
 /** What a request needs, what a model lacks for it, and the request as a model takes it. It reads requests; it never sends one. */
 
-import { Failure } from '../core/error.ts'
-import type { CacheMark, ChatRequest, Hints, Message } from '../core/request.ts'
+import { CallerError } from '../core/caller-error.ts'
+import type { CacheMark, ChatRequest, Hints, Message } from '../core/chat-request.ts'
 import { kindOf, type Model, type Ttl } from './catalog.ts'
 
 export interface Needs {
@@ -134,7 +134,7 @@ function markChange(request: ChatRequest, model: Model): MarkChange | undefined 
 }
 
 /** `ttl`: the one that the model lacks; undefined where it takes no marks at all. */
-function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): Failure {
+function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): CallerError {
   const paths: string[] = []
   forEachMark(request, ({ ttl: wanted, path }) => {
     if (path !== undefined && (ttl === undefined || ttl === wanted)) paths.push(path)
@@ -142,12 +142,12 @@ function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): 
   const [param] = paths
   if (ttl === undefined) {
     const message = `The model '${model.name}' does not support cache_control; leave it out.`
-    return new Failure('unsupported_cache', message, { param })
+    return new CallerError('unsupported_cache', message, { param })
   }
   const others = [...model.promptCache.ttls].map((known) => `'${known}'`)
   const known = others.length === 0 ? 'It takes no ttl' : `It takes ${others.join(' and ')}, or none`
   const message = `The model '${model.name}' does not support a cache ttl of '${ttl}'. ${known}.`
-  return new Failure('unsupported_cache', message, { param: param && `${param}.ttl` })
+  return new CallerError('unsupported_cache', message, { param: param && `${param}.ttl` })
 }
 
 interface Marks {

@@ -1,6 +1,6 @@
 /** From the name that a caller wrote to the candidates that may answer, in order, or one of the model errors (decisions.md, Models). */
 
-import { Failure } from '../core/error.ts'
+import { CallerError } from '../core/caller-error.ts'
 import { lacks, type Needs } from './capability.ts'
 import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind, type TargetRef } from './catalog.ts'
 
@@ -57,17 +57,17 @@ export function resolve(catalog: Catalog, key: Key, ask: Ask): Resolution {
 function named(catalog: Catalog, key: Key, ask: Ask): Choice {
   if (key.auto === 'mandatory') {
     const message = `Automatic selection is mandatory for this API key: 'model' must be '${AUTO}', not '${shown(ask.name)}'.`
-    throw new Failure('auto_required', message, { param: 'model' })
+    throw new CallerError('auto_required', message, { param: 'model' })
   }
   const model = catalog.lookup(ask.name)
   if (model === 'unknown') throw notFound(ask.name)
   if (model === 'ambiguous') {
     const message = `The alias '${shown(ask.name)}' stands for several models and none is guessed; use a name that GET /v1/models lists.`
-    throw new Failure('model_not_found', message, { param: 'model' })
+    throw new CallerError('model_not_found', message, { param: 'model' })
   }
   if (!catalog.may(key, model)) {
     const message = `The model '${shown(ask.name)}' is not among those allowed for this API key; GET /v1/models lists them.`
-    throw new Failure('model_not_allowed', message, { param: 'model' })
+    throw new CallerError('model_not_allowed', message, { param: 'model' })
   }
   if (kindOf(model) !== ask.kind) throw wrongEndpoint(ask.name, kindOf(model))
   const fallbacks = model.fallbacks.flatMap((name) => catalog.model(name) ?? [])
@@ -101,7 +101,7 @@ function automatic(catalog: Catalog, key: Key, ask: Ask): Choice {
   const each = choice.excluded.map(({ model, reason }) => `'${model.name}' ${reason}`)
   const why = each.length === 0 ? 'none is configured' : each.join('; ')
   const message = `No candidate of automatic selection can run this request: ${why}.`
-  throw new Failure('auto_resolution_failed', message, { param: 'model' })
+  throw new CallerError('auto_resolution_failed', message, { param: 'model' })
 }
 
 function divide(models: readonly Model[], reasonOf: (model: Model) => string | undefined): Choice {
@@ -118,17 +118,17 @@ function ruledOut(catalog: Catalog, key: Key, model: Model, ask: Ask): string | 
   return kindOf(model) === 'image' ? undefined : 'makes no images'
 }
 
-function notFound(name: string): Failure {
+function notFound(name: string): CallerError {
   const message = `The model '${shown(name)}' does not exist; GET /v1/models lists those that this API key may use.`
-  return new Failure('model_not_found', message, { param: 'model' })
+  return new CallerError('model_not_found', message, { param: 'model' })
 }
 
-function wrongEndpoint(name: string, kind: ModelKind): Failure {
+function wrongEndpoint(name: string, kind: ModelKind): CallerError {
   const message =
     kind === 'image'
       ? `The model '${shown(name)}' makes images; use it at POST /v1/images/generations or /v1/images/edits.`
       : `The model '${shown(name)}' is a chat model; use it at POST /v1/chat/completions, /v1/responses or /v1/messages.`
-  return new Failure('wrong_endpoint', message, { param: 'model' })
+  return new CallerError('wrong_endpoint', message, { param: 'model' })
 }
 
 /** A name may be as long as a body; no configured one is longer than this. */

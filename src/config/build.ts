@@ -2,7 +2,6 @@
 
 import type { Limits, Price } from '../core/money.ts'
 import type { AccessRule } from '../core/permission.ts'
-import type { Loose } from './complaints.ts'
 import type {
   Config,
   KeyConfig,
@@ -12,10 +11,11 @@ import type {
   ProviderConfig,
   RedisConfig,
 } from './config.ts'
-import { hashOf } from './hash.ts'
+import { hashOf } from './key-hash.ts'
 import { defaultBaseUrl } from './provider-dialects.ts'
-import { type File, ORGANIZATION_BODY_BYTES, WORKER_BODY_BYTES } from './schema.ts'
-import { instant } from './time.ts'
+import type { Loose } from './schema-errors.ts'
+import { type File, ORGANIZATION_BODY_BYTES, WORKER_BODY_BYTES } from './schema-file.ts'
+import { instant } from './timestamps.ts'
 
 type FileOrganization = File['organizations'][number]
 type FileKey = NonNullable<FileOrganization['keys']>[number]

@@ -1,10 +1,10 @@
 /** What models must be beyond their shape: names that are unique, references that exist, fallbacks that come to an end, prices that suffice. */
 
-import type { Check } from './check.ts'
-import type { Loose } from './complaints.ts'
+import type { Check } from './check-context.ts'
 import { didYouMean, type Path } from './problems.ts'
 import { PROVIDER_DIALECTS, providerDialects } from './provider-dialects.ts'
-import type { File } from './schema.ts'
+import type { Loose } from './schema-errors.ts'
+import type { File } from './schema-file.ts'
 
 export type FileModel = Loose<File['models'][number]>
 

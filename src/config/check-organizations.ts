@@ -2,13 +2,13 @@
 
 import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
-import type { Check } from './check.ts'
-import type { Loose } from './complaints.ts'
-import { hashOf, isHash } from './hash.ts'
+import type { Check } from './check-context.ts'
+import { hashOf, isHash } from './key-hash.ts'
 import { type Path, pathText } from './problems.ts'
-import type { File } from './schema.ts'
-import { instant } from './time.ts'
-import { isHashOfWellKnown, isWellKnown, PLACEHOLDER_HASH } from './well-known.ts'
+import type { Loose } from './schema-errors.ts'
+import type { File } from './schema-file.ts'
+import { instant } from './timestamps.ts'
+import { isHashOfWellKnown, isWellKnown, PLACEHOLDER_HASH } from './well-known-secrets.ts'
 
 /** Hashes a key that is in a variable. */
 const HASHING = 'printf %s "$KEY" | sha256sum'

@@ -1,10 +1,10 @@
 /** What a provider must be beyond its shape: an address that can be called, and the fields that its dialect needs. */
 
-import type { Check } from './check.ts'
-import type { Loose } from './complaints.ts'
+import type { Check } from './check-context.ts'
 import type { Path, Problems } from './problems.ts'
 import { type Credential, DIALECT_FIELDS, type DialectField, providerDialects, takersOf } from './provider-dialects.ts'
-import type { File } from './schema.ts'
+import type { Loose } from './schema-errors.ts'
+import type { File } from './schema-file.ts'
 
 type Provider = Loose<File['providers'][string]>
 /** These carry the message itself and belong to whoever sends it. */

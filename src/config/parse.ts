@@ -5,16 +5,16 @@
 
 import { Value } from '@sinclair/typebox/value'
 import { build } from './build.ts'
-import type { Check } from './check.ts'
+import type { Check } from './check-context.ts'
 import { checkModels } from './check-models.ts'
 import { checkOrganizations } from './check-organizations.ts'
 import { checkProcess } from './check-process.ts'
 import { checkProviders } from './check-providers.ts'
-import { checkShape } from './complaints.ts'
 import type { Config } from './config.ts'
 import { readDocument, type Sources } from './document.ts'
 import { Problems, pathText, quoted } from './problems.ts'
-import { schema } from './schema.ts'
+import { checkShape } from './schema-errors.ts'
+import { schema } from './schema-file.ts'
 
 /** Each problem is one line: `path: what is wrong and what to do`. */
 export type LoadResult =

@@ -13,7 +13,7 @@ import {
   period,
   perMillion,
   unbroken,
-} from './fields.ts'
+} from './field-types.ts'
 import { type DialectField, defaultBaseUrl, PROVIDER_DIALECTS, takersOf } from './provider-dialects.ts'
 
 const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"

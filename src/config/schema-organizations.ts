@@ -1,7 +1,7 @@
 /** The part of the file that says who may call, with which keys, which models and how much. */
 
 import { Type } from '@sinclair/typebox'
-import { count, dollars, glob, identifier, object, oneOf, optional, pattern, text } from './fields.ts'
+import { count, dollars, glob, identifier, object, oneOf, optional, pattern, text } from './field-types.ts'
 
 const limits = object(
   {

@@ -2,7 +2,7 @@
 
 import type { FinishReason, StreamEvent } from './event.ts'
 import type { JsonValue } from './json.ts'
-import { mergeUsage, type Usage } from './usage.ts'
+import { mergeUsage, type Usage } from './token-usage.ts'
 
 /** The most tool calls of one conversation, and of one answer. An agent's longest conversation has some hundreds. */
 export const CALLS_MAX = 4096

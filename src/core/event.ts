@@ -1,7 +1,7 @@
 /** One thing that a model said: the canonical stream that every provider is decoded to and every dialect is encoded from. */
 
 import type { JsonValue } from './json.ts'
-import type { Usage } from './usage.ts'
+import type { Usage } from './token-usage.ts'
 
 /** Why the model stopped. Providers' words are mapped to these in one `switch` each. */
 export type FinishReason = 'stop' | 'length' | 'tool-call' | 'content-filter'

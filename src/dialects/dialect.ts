@@ -1,9 +1,9 @@
 /** What a dialect is: how a caller's body becomes a canonical request, and how canonical events become the caller's bytes. */
 
+import type { ChatRequest } from '../core/chat-request.ts'
 import type { Completion } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
 import type { JsonObject } from '../core/json.ts'
-import type { ChatRequest } from '../core/request.ts'
 
 export type DialectName = 'chat' | 'responses' | 'messages'
 
@@ -22,7 +22,7 @@ export interface Caller {
 
 export interface Dialect {
   readonly name: DialectName
-  /** Checks and converts a body. Throws `Failure` with the field at fault. A promise only where something must be looked up. */
+  /** Checks and converts a body. Throws `CallerError` with the field at fault. A promise only where something must be looked up. */
   accept(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
 }
 

@@ -3,12 +3,12 @@
  * (vLLM, Ollama) would fetch whatever that network lets it reach.
  */
 
-import { invalid } from './complaint.ts'
+import { invalid } from './invalid-field.ts'
 
 /** `public`: https to public names and addresses. `any`: http, and private places, too. */
 export type ImageUrls = 'public' | 'any'
 
-/** Throws `Failure` if the caller may not have this fetched. `path` is the field. */
+/** Throws `CallerError` if the caller may not have this fetched. `path` is the field. */
 export function checkImageUrl(url: string, path: string, allowed: ImageUrls): void {
   if (allowed === 'any') {
     if (!/^https?:\/\//i.test(url)) throw invalid(path, 'must be an http or https URL, or a base64 data URL')

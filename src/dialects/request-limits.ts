@@ -1,9 +1,9 @@
 /** How much one request may hold of what is dear to convert. Each limit is a 400 that names the field that passed it. */
 
+import type { CallerError } from '../core/caller-error.ts'
 import { CALLS_MAX } from '../core/completion.ts'
-import type { Failure } from '../core/error.ts'
 import { DEPTH_MAX, JsonShape, VALUES_MAX } from '../wire/json-shape.ts'
-import { invalid } from './complaint.ts'
+import { invalid } from './invalid-field.ts'
 
 /** Far more than any agent offers; each takes a hash where its name is not legal for a provider. */
 const TOOLS_MAX = 2048
@@ -12,7 +12,7 @@ const IMAGES_MAX = 1024
 /** Each is decrypted with a key of its own. A conversation needs one. */
 const COMPACTIONS_MAX = 64
 
-/** One a request. Every method throws a `Failure` where one more is too many; `path` is the field that holds it. */
+/** One a request. Every method throws a `CallerError` where one more is too many; `path` is the field that holds it. */
 export class RequestLimits {
   private readonly counts = new Map<string, number>()
   /** Of the JSON inside the strings of a request, which some providers get as values. */
@@ -57,6 +57,6 @@ export class RequestLimits {
   }
 }
 
-function tooMany(path: string, most: number, what: string): Failure {
+function tooMany(path: string, most: number, what: string): CallerError {
   return invalid(path, `a request must not hold more than ${most} ${what}`)
 }

@@ -1,21 +1,21 @@
 /** Candidates in order until one answers. Nothing is tried again once its first event was sent on. */
 
 import type { Candidate } from '../catalog/resolve.ts'
-import { Failure } from '../core/error.ts'
-import { Fault, type FaultKind } from '../core/fault.ts'
+import { CallerError } from '../core/caller-error.ts'
+import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
 import { conceal } from '../providers/upstream.ts'
+import type { RequestLog } from './access-log.ts'
 import type { Permit, Rest } from './breaker.ts'
 import type { Gateway } from './gateway.ts'
 import type { Flight } from './in-flight.ts'
-import type { Route } from './route.ts'
-import type { Trace } from './trace.ts'
+import type { Route } from './route-header.ts'
 
 /** Whose attempts they are, and how long they may go on. */
 interface Asking {
   /** No attempt begins after this (`performance.now()`), save for the first. */
   readonly dueMs: number
   readonly flight: Pick<Flight, 'interrupted'>
-  readonly trace: Pick<Trace, 'attempts'>
+  readonly trace: Pick<RequestLog, 'attempts'>
   /** False where the limits of the caller do not allow what this candidate may cost: then it is passed over. */
   readonly affords: (candidate: Candidate) => boolean | Promise<boolean>
   readonly route?: Route | undefined
@@ -46,8 +46,8 @@ const JITTER_MS_MAX = 100
 const BROKEN_DOWN = 500
 
 /**
- * Tries the candidates one after the other; `ask` throws a `Fault` for one that failed. A fault that is the caller's mistake is told
- * to the caller at once, and one that comes of our own interruption is none of the candidate's. Throws the `Failure` that sums up what
+ * Tries the candidates one after the other; `ask` throws a `ProviderError` for one that failed. A fault that is the caller's mistake is told
+ * to the caller at once, and one that comes of our own interruption is none of the candidate's. Throws the `CallerError` that sums up what
  * the candidates did.
  */
 export function attempt<T>(
@@ -61,10 +61,10 @@ export function attempt<T>(
 
 class Attempts<T> {
   private made = 0
-  private readonly faults: Fault[] = []
+  private readonly faults: ProviderError[] = []
   private readonly rests: Rest[] = []
   /** What keeps a candidate from being asked at all: told to the caller where nobody could be. */
-  private unsent: Fault | undefined
+  private unsent: ProviderError | undefined
 
   constructor(
     private readonly gateway: AttemptParts,
@@ -151,7 +151,7 @@ class Attempts<T> {
     } catch (thrown) {
       // What was interrupted is charged.
       if (this.asking.flight.interrupted === undefined) this.asking.drop()
-      if (!(thrown instanceof Fault)) throw thrown
+      if (!(thrown instanceof ProviderError)) throw thrown
       const error = this.shown(candidate, thrown)
       this.note(candidate, startedMs, error)
       if (error.detail.unsent === true) {
@@ -173,12 +173,12 @@ class Attempts<T> {
   }
 
   /** Its words may reach the caller, wherever in an answer they stood. */
-  private shown({ target }: Candidate, fault: Fault): Fault {
+  private shown({ target }: Candidate, fault: ProviderError): ProviderError {
     const upstream = this.gateway.upstreams.get(target.provider)
     return upstream === undefined ? fault : conceal(fault, upstream.endpoint)
   }
 
-  private note(candidate: Candidate, startedMs: number, fault?: Fault): void {
+  private note(candidate: Candidate, startedMs: number, fault?: ProviderError): void {
     const { flight, trace, route } = this.asking
     const { provider, model } = candidate.target
     const ms = Math.round((performance.now() - startedMs) * 10) / 10
@@ -188,25 +188,25 @@ class Attempts<T> {
   }
 }
 
-function refuseCallersMistake(fault: Fault): void {
+function refuseCallersMistake(fault: ProviderError): void {
   if (fault.kind === 'rejected')
-    throw new Failure('upstream_rejected', fault.message, { code: fault.detail.code, cause: fault })
-  if (fault.kind === 'too_large') throw new Failure('upstream_too_large', fault.message, { cause: fault })
+    throw new CallerError('upstream_rejected', fault.message, { code: fault.detail.code, cause: fault })
+  if (fault.kind === 'too_large') throw new CallerError('upstream_too_large', fault.message, { cause: fault })
 }
 
-function allRest(rests: readonly Rest[]): Failure {
+function allRest(rests: readonly Rest[]): CallerError {
   const message = 'Every candidate of automatic selection is resting after failures; try again shortly.'
-  return new Failure('overloaded', message, { retryAfterSeconds: retrySeconds([], rests) })
+  return new CallerError('overloaded', message, { retryAfterSeconds: retrySeconds([], rests) })
 }
 
 /** One failure for all that was tried or rests: what all have in common, else what the last one that was tried said. */
-function summary(faults: readonly Fault[], rests: readonly Rest[]): Failure {
+function summary(faults: readonly ProviderError[], rests: readonly Rest[]): CallerError {
   const last = faults.at(-1)
   const retryAfterSeconds = retrySeconds(faults, rests)
-  const all = (...kinds: readonly FaultKind[]) => faults.every((fault) => kinds.includes(fault.kind))
-  const overloaded = (message: string) => new Failure('overloaded', message, { retryAfterSeconds, cause: last })
+  const all = (...kinds: readonly ProviderErrorKind[]) => faults.every((fault) => kinds.includes(fault.kind))
+  const overloaded = (message: string) => new CallerError('overloaded', message, { retryAfterSeconds, cause: last })
   if (all('rate_limited') && rests.every(({ asked }) => asked) && faults.length + rests.length > 0) {
-    return new Failure('upstream_rate_limited', 'Every provider of this model is rate limited; try again later.', {
+    return new CallerError('upstream_rate_limited', 'Every provider of this model is rate limited; try again later.', {
       retryAfterSeconds,
       cause: last,
     })
@@ -216,16 +216,18 @@ function summary(faults: readonly Fault[], rests: readonly Rest[]): Failure {
   if (all('overloaded', 'rate_limited'))
     return overloaded('Every provider of this model is overloaded; try again shortly.')
   if (last.kind === 'timeout') {
-    return new Failure('upstream_timeout', 'No provider of this model answered in time.', { cause: last })
+    return new CallerError('upstream_timeout', 'No provider of this model answered in time.', { cause: last })
   }
   if (last.kind === 'overloaded' || last.kind === 'rate_limited') {
     return overloaded('No provider of this model can answer now; try again shortly.')
   }
-  return new Failure('upstream_failed', 'The provider of this model failed to give a valid answer.', { cause: last })
+  return new CallerError('upstream_failed', 'The provider of this model failed to give a valid answer.', {
+    cause: last,
+  })
 }
 
 /** The shortest wait after which there is somebody to ask again, in whole seconds. */
-function retrySeconds(faults: readonly Fault[], rests: readonly Rest[]): number {
+function retrySeconds(faults: readonly ProviderError[], rests: readonly Rest[]): number {
   const waits = [...faults.flatMap((fault) => fault.detail.retryAfterMs ?? []), ...rests.map(({ restMs }) => restMs)]
   return waits.length === 0 ? RETRY_SECONDS : Math.max(RETRY_SECONDS, Math.ceil(Math.min(...waits) / 1000))
 }

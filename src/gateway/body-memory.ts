@@ -3,7 +3,7 @@
  * limit 150 slow uploads of one key hold 1.5 GiB for a minute.
  */
 
-import { Failure } from '../core/error.ts'
+import { CallerError } from '../core/caller-error.ts'
 
 export interface BodyLimits {
   /** Bytes of bodies, as sent, that the running requests of one organisation may have in this worker. */
@@ -39,19 +39,19 @@ export class BodyMemory {
     return this.workerBytes
   }
 
-  /** Throws `Failure` if the body, which has `held` bytes already, may not grow by `bytes`. */
+  /** Throws `CallerError` if the body, which has `held` bytes already, may not grow by `bytes`. */
   take(organization: string, held: number, bytes: number): void {
     const { organizationBytes, workerBytes } = this.limits
     const others = this.organizations.get(organization) ?? 0
     if (others + bytes > organizationBytes) {
       const message = `The request bodies that organization '${organization}' has in flight would exceed ${organizationBytes} bytes. Send this request again after another one has ended.`
-      throw new Failure('rate_limited', message, { type: 'concurrent_requests', retryAfterSeconds: RETRY_SECONDS })
+      throw new CallerError('rate_limited', message, { type: 'concurrent_requests', retryAfterSeconds: RETRY_SECONDS })
     }
     const isSmall = held + bytes <= SMALL_BYTES
     const limit = isSmall ? workerBytes : workerBytes * (1 - SHARE_FOR_SMALL)
     if (this.workerBytes + COPIES * bytes > limit) {
       const message = 'The gateway has no memory left for another request body of this size; try again.'
-      throw new Failure('overloaded', message, { retryAfterSeconds: RETRY_SECONDS })
+      throw new CallerError('overloaded', message, { retryAfterSeconds: RETRY_SECONDS })
     }
     this.organizations.set(organization, others + bytes)
     this.workerBytes += COPIES * bytes
@@ -76,9 +76,9 @@ export class BodyShare {
     private readonly organization: string,
   ) {}
 
-  /** Before so many bytes of the body are read. Throws `Failure` if there is no room for them, or the request has ended meanwhile. */
+  /** Before so many bytes of the body are read. Throws `CallerError` if there is no room for them, or the request has ended meanwhile. */
   take(bytes: number): void {
-    if (this.copies < COPIES) throw new Failure('malformed_body', 'The request ended before its body had arrived.')
+    if (this.copies < COPIES) throw new CallerError('malformed_body', 'The request ended before its body had arrived.')
     this.memory.take(this.organization, this.bytes, bytes)
     this.bytes += bytes
   }

@@ -4,7 +4,7 @@
  */
 
 import { type TargetRef, targetKey } from '../catalog/catalog.ts'
-import type { Fault, FaultKind } from '../core/fault.ts'
+import type { ProviderError, ProviderErrorKind } from '../core/provider-error.ts'
 
 /** decisions.md 2. */
 const FAILURES_IN_A_ROW = 3
@@ -17,7 +17,7 @@ const ASKED_MS_MAX = 60_000
 const PROBE_MS = 5000
 
 /** What a caller did wrong says nothing about the target. */
-const CALLERS_MISTAKES: ReadonlySet<FaultKind> = new Set(['rejected', 'too_large'])
+const CALLERS_MISTAKES: ReadonlySet<ProviderErrorKind> = new Set(['rejected', 'too_large'])
 
 /** A target that is not well, as it is told to other processes: a duration, because their clocks differ. */
 export interface Rest {
@@ -30,7 +30,7 @@ export interface Rest {
   /** True where the provider said itself how long: then it is not asked before, whatever happens. */
   readonly asked: boolean
   /** The last failure. */
-  readonly reason: FaultKind
+  readonly reason: ProviderErrorKind
   /** One request is finding out whether it is well. */
   readonly probing: boolean
 }
@@ -46,7 +46,7 @@ interface Health {
   rests: number
   untilMs: number
   asked: boolean
-  reason: FaultKind
+  reason: ProviderErrorKind
   probing: boolean
   /** Another worker was finding out when it was last heard of. */
   probedElsewhere: boolean
@@ -61,7 +61,7 @@ export interface Permit {
   /** The target answers. A stream may still fail afterwards. */
   succeeded(): void
   /** The target failed; a caller's mistake only ends a probe. True where a rest begins with it. */
-  failed(fault: Fault): boolean
+  failed(fault: ProviderError): boolean
   /** Nothing is known of the target: the caller left, or the time of the request was up. Without effect after the others. */
   release(): void
 }
@@ -200,7 +200,7 @@ export class Breaker {
   }
 
   /** `current`: it was begun since the last rest. What failed of older requests is what the rest is for already. */
-  private fail(health: Health, { kind, detail }: Fault, current: boolean): boolean {
+  private fail(health: Health, { kind, detail }: ProviderError, current: boolean): boolean {
     const askedMs = kind === 'rate_limited' ? Math.min(detail.retryAfterMs ?? 0, ASKED_MS_MAX) : 0
     const restMs = Math.max(askedMs, current ? this.earnedMs(health, kind) : 0)
     if (restMs === 0 || restMs <= health.untilMs - this.now()) return false
@@ -217,7 +217,7 @@ export class Breaker {
   }
 
   /** How long a target rests for one more failure; 0 where it need not. */
-  private earnedMs(health: Health, kind: FaultKind): number {
+  private earnedMs(health: Health, kind: ProviderErrorKind): number {
     const growing = Math.min(REST_MS_MIN * 2 ** health.rests, REST_MS_MAX)
     // Asked in spite of its rest, because there was no other: that it failed is no news.
     if (this.now() < health.untilMs) return 0

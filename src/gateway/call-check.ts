@@ -1,8 +1,8 @@
 /** Whether the tool calls of an answer are whole: a caller runs what it is given, and half of a call reads as one without arguments. */
 
 import type { StreamEvent } from '../core/event.ts'
-import { Fault } from '../core/fault.ts'
 import { isObject } from '../core/json.ts'
+import { ProviderError } from '../core/provider-error.ts'
 import { DEPTH_MAX, JsonShape, VALUES_MAX } from '../wire/json-shape.ts'
 
 interface Arguments {
@@ -16,7 +16,7 @@ export class CallCheck {
   private values = 0
 
   /**
-   * Throws a `Fault` at the finish where the arguments of a call are not a JSON object, and at once where they are so deep or so many that
+   * Throws a `ProviderError` at the finish where the arguments of a call are not a JSON object, and at once where they are so deep or so many that
    * they would be refused when the caller sends them back. Where the model was stopped, by its limit or by a filter, the last call may
    * well be half; the reason then tells the caller not to run it.
    */
@@ -25,7 +25,7 @@ export class CallCheck {
     if (event.type !== 'finish' || event.reason === 'length' || event.reason === 'content-filter') return
     for (const call of this.calls) {
       if (call !== undefined && !isObjectText(call.json))
-        throw new Fault('broken', 'the arguments of a tool call are not a JSON object')
+        throw new ProviderError('broken', 'the arguments of a tool call are not a JSON object')
     }
   }
 
@@ -37,9 +37,9 @@ export class CallCheck {
     call.shape.add(piece)
     this.values += call.shape.values - before
     if (call.shape.problem === 'deep')
-      throw new Fault('broken', `the arguments of a tool call are nested more than ${DEPTH_MAX} levels deep`)
+      throw new ProviderError('broken', `the arguments of a tool call are nested more than ${DEPTH_MAX} levels deep`)
     if (this.values > VALUES_MAX)
-      throw new Fault('broken', `the arguments of the tool calls hold more than ${VALUES_MAX} values`)
+      throw new ProviderError('broken', `the arguments of the tool calls hold more than ${VALUES_MAX} values`)
   }
 }
 

@@ -3,20 +3,20 @@
 import { noNeeds } from '../catalog/capability.ts'
 import { AUTO, type Key, type Model } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
-import { Fault } from '../core/fault.ts'
-import type { ImageFigures, ImageRequest } from '../core/image.ts'
+import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
-import { isAbsurd, type Usage } from '../core/usage.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { isAbsurd, type Usage } from '../core/token-usage.ts'
 import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
 import { imagePrice } from '../ledger/price.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
+import type { RequestLog } from './access-log.ts'
 import { attempt } from './attempt.ts'
 import type { Gateway } from './gateway.ts'
-import { type Bill, Held, type Quote } from './held.ts'
 import type { Flight, Interruption } from './in-flight.ts'
-import { Route } from './route.ts'
-import type { Counted } from './tally.ts'
-import type { Trace } from './trace.ts'
+import { type Bill, type Quote, RequestReservation } from './reservation.ts'
+import { Route } from './route-header.ts'
+import type { Counted } from './usage-meter.ts'
 import { type Answered, accountOf, interruptedFailure, note, parseJson, send, upstreamOf } from './walk.ts'
 
 /** A request for images on its way: who asks, what, and how it can be ended from outside. */
@@ -24,7 +24,7 @@ export interface ImageOrder {
   readonly key: Key
   readonly image: ImageRequest
   readonly flight: Flight
-  readonly trace: Trace
+  readonly trace: RequestLog
 }
 
 /** The provider's body, as it came and as what it says. */
@@ -39,7 +39,7 @@ interface Made {
   readonly figures: ImageFigures
 }
 
-/** Answers a request, or throws the `Failure` that its caller is told. */
+/** Answers a request, or throws the `CallerError` that its caller is told. */
 export async function makeImages(gateway: Gateway, order: ImageOrder): Promise<ImageAnswer> {
   return new ImageWalk(gateway, order).answer()
 }
@@ -82,16 +82,16 @@ class ImageWalk {
   }
 
   /** The caller left, or the process ends, before there was an answer: what a provider was sent is charged all the same. */
-  private async leave(held: Held, why: Interruption): Promise<void> {
+  private async leave(held: RequestReservation, why: Interruption): Promise<void> {
     const { current } = this
     if (current !== undefined) note(this.order.trace, current.candidate, undefined)
     const isSent = current !== undefined && (await current.call.wasSent())
     held.settleBehind(why, isSent ? this.bill(current.candidate, undefined) : undefined, this.report)
   }
 
-  private hold({ model }: Candidate): Promise<Held> {
+  private hold({ model }: Candidate): Promise<RequestReservation> {
     const { key, trace } = this.order
-    return Held.open(this.gateway.ledger, accountOf(key), this.quote(model), trace, () =>
+    return RequestReservation.open(this.gateway.ledger, accountOf(key), this.quote(model), trace, () =>
       this.current === undefined ? undefined : this.count(undefined),
     )
   }
@@ -110,7 +110,7 @@ class ImageWalk {
   private async ask(
     candidates: readonly Candidate[],
     excluded: Resolution['excluded'],
-    held: Held,
+    held: RequestReservation,
   ): Promise<ImageAnswer> {
     const { dueMs, gateway, order } = this
     const { image, trace } = order
@@ -135,7 +135,7 @@ class ImageWalk {
   private async make(candidate: Candidate): Promise<Made> {
     const { provider, endpoint } = upstreamOf(this.gateway, candidate)
     const { images } = provider
-    if (images === undefined) throw new Fault('failed', 'the dialect of this provider makes no images')
+    if (images === undefined) throw new ProviderError('failed', 'the dialect of this provider makes no images')
     const made = images.request(this.order.image, { endpoint, model: candidate.target.model })
     // In pieces it is known whether any of them left, and an image is dear.
     const request = { ...made, body: typeof made.body === 'string' ? [Buffer.from(made.body)] : made.body }
@@ -149,10 +149,10 @@ class ImageWalk {
     this.order.trace.markFirstByte()
     const body = parseJson(text, call.status)
     const figures = images.figures(body)
-    if (!isObject(body)) throw new Fault('broken', 'the answer is no JSON object', { status: call.status })
+    if (!isObject(body)) throw new ProviderError('broken', 'the answer is no JSON object', { status: call.status })
     // Whole, such an answer is the provider's to give; a stream of it would have no event, and end as if all were well.
     if (this.order.image.stream && !figures.images) {
-      throw new Fault('broken', 'the answer holds no images', { status: call.status })
+      throw new ProviderError('broken', 'the answer holds no images', { status: call.status })
     }
     return { text, body, figures }
   }

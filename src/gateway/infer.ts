@@ -3,28 +3,28 @@
 import { fit, needsOf, outputLimit, strictOutputLimit } from '../catalog/capability.ts'
 import { AUTO, isStrict, type Key, type Model, type Ttl } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
+import type { ChatRequest } from '../core/chat-request.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
-import { Fault } from '../core/fault.ts'
+import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
 import type { JsonObject } from '../core/json.ts'
-import type { ChatRequest } from '../core/request.ts'
-import { Pace, SLICE_BYTES } from '../core/turns.ts'
+import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import { restoreToolName, type Target, type UpstreamRequest } from '../providers/provider.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
+import type { RequestLog } from './access-log.ts'
 import { Conversation } from './affinity.ts'
 import { type Answered as Attempted, attempt } from './attempt.ts'
 import type { Permit } from './breaker.ts'
 import { CallCheck } from './call-check.ts'
-import { Feed } from './feed.ts'
+import { Feed } from './decode-stream.ts'
 import type { Gateway, Upstream } from './gateway.ts'
-import { type Bill, Held, type Quote } from './held.ts'
 import type { Flight, Interruption } from './in-flight.ts'
 import { Pump, type StreamEnd } from './pump.ts'
-import { Route } from './route.ts'
-import { Tally } from './tally.ts'
-import type { Trace } from './trace.ts'
+import { type Bill, type Quote, RequestReservation } from './reservation.ts'
+import { Route } from './route-header.ts'
+import { UsageMeter } from './usage-meter.ts'
 import { type Answered, accountOf, interruptedFailure, note, readJson, send, upstreamOf } from './walk.ts'
 
 /** Of a whole answer with the probabilities of its tokens. */
@@ -35,7 +35,7 @@ export interface Order {
   readonly key: Key
   readonly exchange: Exchange
   readonly flight: Flight
-  readonly trace: Trace
+  readonly trace: RequestLog
 }
 
 export type Answer =
@@ -47,7 +47,7 @@ interface Call {
   readonly candidate: Candidate
   readonly upstream: Upstream
   readonly call: UpstreamCall
-  readonly tally: Tally
+  readonly tally: UsageMeter
   /** Names of tools that the provider got in another form. */
   readonly toolNames: UpstreamRequest['toolNames']
 }
@@ -60,7 +60,7 @@ interface Streaming {
 }
 
 /**
- * Answers a request, or throws the `Failure` that its caller is told. A whole answer is being settled when this returns; a stream
+ * Answers a request, or throws the `CallerError` that its caller is told. A whole answer is being settled when this returns; a stream
  * settles itself when it ends, and lands the flight.
  */
 export function infer(gateway: Gateway, order: Order): Promise<Answer> {
@@ -139,10 +139,12 @@ class Walk {
     return this.isStrict ? strictOutputLimit(model, request, this.inputTokens) : outputLimit(model, request)
   }
 
-  private hold(model: Model): Promise<Held> {
+  private hold(model: Model): Promise<RequestReservation> {
     const { key, trace } = this.order
     const { ledger } = this.gateway
-    return Held.open(ledger, accountOf(key), this.quote(model), trace, () => this.current?.tally.count(false))
+    return RequestReservation.open(ledger, accountOf(key), this.quote(model), trace, () =>
+      this.current?.tally.count(false),
+    )
   }
 
   private quote(model: Model): Quote {
@@ -155,7 +157,7 @@ class Walk {
   /** The candidates in order until one answers; what it may cost is held before it is asked. */
   private async attempt<T>(
     candidates: readonly Candidate[],
-    held: Held,
+    held: RequestReservation,
     ask: (candidate: Candidate) => Promise<T>,
   ): Promise<Attempted<T> & { readonly fallbacks: number }> {
     const { dueMs, route } = this
@@ -181,7 +183,7 @@ class Walk {
     this.current = undefined
   }
 
-  private async whole(candidates: readonly Candidate[], held: Held): Promise<Answer> {
+  private async whole(candidates: readonly Candidate[], held: RequestReservation): Promise<Answer> {
     const { trace } = this.order
     const answered = await this.attempt(candidates, held, (candidate) => this.askWhole(candidate, held))
     const { value, candidate, fallbacks } = answered
@@ -192,7 +194,7 @@ class Walk {
 
   private async askWhole(
     candidate: Candidate,
-    held: Held,
+    held: RequestReservation,
   ): Promise<{ readonly body: JsonObject; readonly call: Call }> {
     const call = await this.open(candidate, false)
     const fold = new Fold()
@@ -206,7 +208,8 @@ class Walk {
     if (isStream(call)) await readStream(call, take, () => held.written(call.tally.written))
     else for (const event of call.upstream.provider.events(await readJson(call.call, this.valuesMax))) take(event)
     const { completion } = fold
-    if (completion === undefined) throw new Fault('cut', 'the answer is not whole', { status: call.call.status })
+    if (completion === undefined)
+      throw new ProviderError('cut', 'the answer is not whole', { status: call.call.status })
     this.order.trace.markFirstByte()
     const usage = { ...completion.usage, ...call.tally.count(true).usage }
     // A dialect refuses an answer that it cannot show, such as arguments that are no JSON: then this candidate failed.
@@ -214,7 +217,7 @@ class Walk {
     return { body, call }
   }
 
-  private async stream(candidates: readonly Candidate[], held: Held): Promise<Answer> {
+  private async stream(candidates: readonly Candidate[], held: RequestReservation): Promise<Answer> {
     const { trace, flight } = this.order
     const answered = await this.attempt(candidates, held, (candidate) => this.askStream(candidate))
     const { candidate, fallbacks, permit } = answered
@@ -246,7 +249,7 @@ class Walk {
   }
 
   /** Runs beside the stream until it has ended; nobody awaits it. */
-  private async settleStream({ pump, call, permit }: Streaming, held: Held): Promise<void> {
+  private async settleStream({ pump, call, permit }: Streaming, held: RequestReservation): Promise<void> {
     const { trace, flight } = this.order
     const end = await pump.ended
     const { outcome, bug } = end
@@ -264,14 +267,14 @@ class Walk {
   }
 
   /** The caller left, or the process ends, before there was an answer: what a provider was sent is charged all the same. */
-  private async leave(held: Held, why: Interruption): Promise<void> {
+  private async leave(held: RequestReservation, why: Interruption): Promise<void> {
     const { current } = this
     if (current !== undefined) note(this.order.trace, current.candidate, undefined)
     const isSent = current !== undefined && (await current.call.wasSent())
     held.settleBehind(why, isSent ? this.bill(current, false) : undefined, this.report)
   }
 
-  /** Sends the request to a candidate; throws a `Fault` where it answers with an error. */
+  /** Sends the request to a candidate; throws a `ProviderError` where it answers with an error. */
   private async open(candidate: Candidate, stream: boolean): Promise<Call> {
     const upstream = upstreamOf(this.gateway, candidate)
     const { provider, endpoint } = upstream
@@ -282,7 +285,7 @@ class Walk {
     if (interrupted !== undefined) throw interruptedFailure(interrupted)
     const call = new UpstreamCall(request, endpoint, stream, this.dueMs)
     const { toolNames } = request
-    const tally = new Tally(this.inputTokens, this.quote(candidate.model).maxOutputTokens)
+    const tally = new UsageMeter(this.inputTokens, this.quote(candidate.model).maxOutputTokens)
     this.current = { candidate, upstream, call, toolNames, tally }
     await send(call, provider)
     this.order.flight.sent()
@@ -316,7 +319,7 @@ class Walk {
 }
 
 /** What the provider did to a stream that had begun; undefined where it was not the provider that ended it. */
-function providersFault({ outcome, fault }: StreamEnd): Fault | undefined {
+function providersFault({ outcome, fault }: StreamEnd): ProviderError | undefined {
   return outcome === 'provider_cut' || fault?.kind === 'timeout' ? fault : undefined
 }
 
@@ -324,13 +327,15 @@ function served(model: Model): Served {
   return { model: model.name, createdAt: Math.floor(Date.now() / 1000) }
 }
 
-/** Whether the provider streams, by its content type; throws a `Fault` for what is neither a stream nor JSON, such as a proxy's page. */
+/** Whether the provider streams, by its content type; throws a `ProviderError` for what is neither a stream nor JSON, such as a proxy's page. */
 function isStream({ call, upstream }: Call): boolean {
   const type = (call.headers.get('content-type') ?? '').toLowerCase()
   if (type.startsWith(upstream.provider.streamType)) return true
   if (type.includes('json')) return false
   call.abort()
-  throw new Fault('broken', `the provider answered with content type '${type.slice(0, 100)}'`, { status: call.status })
+  throw new ProviderError('broken', `the provider answered with content type '${type.slice(0, 100)}'`, {
+    status: call.status,
+  })
 }
 
 async function readStream(

@@ -4,18 +4,18 @@
  */
 
 import { isContent, type StreamEvent } from '../core/event.ts'
-import { Fault } from '../core/fault.ts'
+import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
+import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
-import { Pace, SLICE_BYTES } from '../core/turns.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import { type Provider, restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
 import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
 import { CallCheck } from './call-check.ts'
-import { type EventSink, Feed } from './feed.ts'
+import { type EventSink, Feed } from './decode-stream.ts'
 import type { Interruption } from './in-flight.ts'
-import type { Tally } from './tally.ts'
+import type { UsageMeter } from './usage-meter.ts'
 
 /** Headers are held back for the first content, but not longer than this after the first valid event (decisions.md 4). */
 const HOLD_MS = 5000
@@ -41,7 +41,7 @@ export interface ByteSink {
 export interface StreamEnd {
   readonly outcome: Outcome
   /** What the provider did, where it was the provider. */
-  readonly fault?: Fault | undefined
+  readonly fault?: ProviderError | undefined
   /** An error of our own, for the log: the stream was cut like any other. */
   readonly bug?: unknown
 }
@@ -50,7 +50,7 @@ export interface StreamEnd {
 type State = 'reading' | 'working' | 'writing' | 'done'
 
 /**
- * Reads from the start; `opened` resolves when the answer may begin and rejects with a `Fault` where the candidate failed before that.
+ * Reads from the start; `opened` resolves when the answer may begin and rejects with a `ProviderError` where the candidate failed before that.
  * At most one chunk of the provider's is held: the next is read when the caller's socket has taken it.
  */
 export class Pump implements EventSink, Ticking {
@@ -82,12 +82,12 @@ export class Pump implements EventSink, Ticking {
     private readonly toolNames: UpstreamRequest['toolNames'],
     provider: Provider,
     private readonly encoder: StreamEncoder,
-    private readonly tally: Tally,
+    private readonly tally: UsageMeter,
   ) {
     this.feed = new Feed(provider, this)
   }
 
-  /** Starts to read. Resolves when the headers may go out; throws the `Fault` of a candidate that failed before. */
+  /** Starts to read. Resolves when the headers may go out; throws the `ProviderError` of a candidate that failed before. */
   open(): Promise<void> {
     ticker.add(this)
     void this.run()
@@ -308,7 +308,7 @@ export class Pump implements EventSink, Ticking {
 
   private async fail(error: unknown): Promise<void> {
     this.call.abort()
-    const fault = error instanceof Fault ? error : undefined
+    const fault = error instanceof ProviderError ? error : undefined
     const bug = fault === undefined && this.interruption === undefined ? error : undefined
     if (this.isOpen && this.interruption === undefined && this.out !== '') {
       await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
@@ -324,7 +324,10 @@ export class Pump implements EventSink, Ticking {
   }
 }
 
-function outcomeOf(interruption: Interruption | 'stalled' | 'refused' | undefined, fault: Fault | undefined): Outcome {
+function outcomeOf(
+  interruption: Interruption | 'stalled' | 'refused' | undefined,
+  fault: ProviderError | undefined,
+): Outcome {
   switch (interruption) {
     case 'caller_left':
     case 'drained':

@@ -4,7 +4,7 @@
  */
 
 import { type Ticking, ticker } from '../core/ticker.ts'
-import type { RequestLine } from '../gateway/trace.ts'
+import type { RequestLine } from '../gateway/access-log.ts'
 
 /** Lines a second from one address. */
 const LINES_MAX = 20

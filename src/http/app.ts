@@ -2,16 +2,16 @@
 
 import type { Server } from 'bun'
 import { Elysia } from 'elysia'
-import { Failure } from '../core/error.ts'
-import type { ImageKind } from '../core/image.ts'
+import { CallerError } from '../core/caller-error.ts'
+import type { ImageKind } from '../core/image-request.ts'
 import type { DialectName } from '../dialects/dialect.ts'
-import type { ErrorFamily } from '../dialects/errors.ts'
-import { handleCountTokens } from './count-tokens.ts'
+import type { ErrorFamily } from '../dialects/error-body.ts'
+import { handleCountTokens } from './count-tokens-endpoint.ts'
 import { type EdgeState, type Handled, traceOf, type Visit, visit } from './edge.ts'
 import { idHeaders } from './headers.ts'
-import { handleImages } from './images.ts'
-import { handleInference } from './inference.ts'
-import { handleModels } from './models.ts'
+import { handleImages } from './images-endpoint.ts'
+import { handleInference } from './inference-endpoint.ts'
+import { handleModels } from './models-endpoint.ts'
 
 type Handler = (visit: Visit, server: Server<undefined>) => Promise<Handled> | Handled
 
@@ -118,7 +118,10 @@ function refuseHost(state: EdgeState, request: Request): Response | Promise<Resp
   const path = pathOf(request.url)
   const dialect = routeOf(path)?.dialect
   return visit(state, request, { family: familyOf(path), ...(dialect !== undefined && { dialect }) }, () => {
-    throw new Failure('invalid_host', 'A request names its host once: send one Host header, a name and perhaps a port.')
+    throw new CallerError(
+      'invalid_host',
+      'A request names its host once: send one Host header, a name and perhaps a port.',
+    )
   })
 }
 
@@ -135,12 +138,12 @@ function refuseOther(state: EdgeState, request: Request): Response | Promise<Res
     request,
     { family: route?.family ?? familyOf(path), ...(route && { dialect: route.dialect }) },
     () => {
-      if (route === undefined) throw new Failure('unknown_path', nothingAt(path))
+      if (route === undefined) throw new CallerError('unknown_path', nothingAt(path))
       if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
-        throw new Failure('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
+        throw new CallerError('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
       }
       const message = `This path takes ${route.method}, not ${request.method}.`
-      throw new Failure('method_not_allowed', message, { headers: { allow: route.method } })
+      throw new CallerError('method_not_allowed', message, { headers: { allow: route.method } })
     },
   )
 }

@@ -1,8 +1,8 @@
 /** Exactly one authentication header → the key that it names (inference-api.md 5, decisions.md 1). */
 
 import type { Key } from '../catalog/catalog.ts'
-import type { KeyRing } from '../catalog/keys.ts'
-import { Failure } from '../core/error.ts'
+import { CallerError } from '../core/caller-error.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 
 /**
  * `Authorization: Bearer KEY` or `x-api-key: KEY`, on every path. Throws `multiple_credentials` for both, or one given twice (which
@@ -14,7 +14,7 @@ export function authenticate(headers: Headers, keys: Pick<KeyRing, 'find'>, nowM
   if ((authorization !== null && apiKey !== null) || authorization?.includes(',') || apiKey?.includes(',')) {
     const cause = 'Setting both ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN is the usual cause: unset one.'
     // Without the name of the header: where an error has it, Claude Code shows words of its own instead ("Invalid API key").
-    throw new Failure('multiple_credentials', `Send exactly one credential, in one authentication header. ${cause}`)
+    throw new CallerError('multiple_credentials', `Send exactly one credential, in one authentication header. ${cause}`)
   }
   if (authorization === null && apiKey === null) {
     throw unauthenticated(`The request carries no API key. ${SEND_KEY}`)
@@ -31,8 +31,8 @@ export function authenticate(headers: Headers, keys: Pick<KeyRing, 'find'>, nowM
 const SEND_KEY = "Send a valid key as 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'."
 
 /** LiteLLM and others recognise the failure by the first sentence, which is OpenAI's. */
-function unauthenticated(hint: string): Failure {
-  return new Failure('unauthenticated', `Incorrect API key provided. ${hint}`)
+function unauthenticated(hint: string): CallerError {
+  return new CallerError('unauthenticated', `Incorrect API key provided. ${hint}`)
 }
 
 /** One word, which is not the scheme. Whether it is a key is not looked at, so that the answer tells nothing of it. */

@@ -1,19 +1,19 @@
 /** What every request of the public port shares: its id, its log line, its place among those in flight, and how a failure is told. */
 
 import type { Catalog, Key } from '../catalog/catalog.ts'
-import type { KeyRing } from '../catalog/keys.ts'
-import { Failure } from '../core/error.ts'
+import { CallerError } from '../core/caller-error.ts'
+import type { ChatRequest } from '../core/chat-request.ts'
 import type { JsonObject } from '../core/json.ts'
-import type { ChatRequest } from '../core/request.ts'
 import { newRequestId } from '../core/request-id.ts'
 import type { Dialect, DialectName } from '../dialects/dialect.ts'
-import { type ErrorFamily, errorBody } from '../dialects/errors.ts'
+import { type ErrorFamily, errorBody } from '../dialects/error-body.ts'
 import type { ImageUrls } from '../dialects/image-url.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
+import { type RequestLine, RequestLog } from '../gateway/access-log.ts'
 import type { BodyMemory } from '../gateway/body-memory.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Flight, InFlight } from '../gateway/in-flight.ts'
-import { type RequestLine, Trace } from '../gateway/trace.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { authenticate } from './credentials.ts'
 import { errorHeaders } from './headers.ts'
@@ -48,7 +48,7 @@ export interface EdgeState {
 export interface Visit {
   readonly request: Request
   readonly parts: EdgeParts
-  readonly trace: Trace
+  readonly trace: RequestLog
   readonly flight: Flight
   readonly bodies: BodyMemory
   readonly family: ErrorFamily
@@ -88,8 +88,8 @@ export async function visit(
 }
 
 /** A request's line for the log, which goes the way of anonymous ones unless the caller has a valid key. */
-export function traceOf(state: EdgeState, request: Request): Trace {
-  return new Trace(newRequestId(), (line) => {
+export function traceOf(state: EdgeState, request: Request): RequestLog {
+  return new RequestLog(newRequestId(), (line) => {
     if (line.organization === undefined) state.anonymous.write(state.remoteOf(request), line)
     else state.log(line)
   })
@@ -106,10 +106,13 @@ export function admit({ request, parts, trace }: Visit): Key {
 function refuseUnlessServing(state: EdgeState): void {
   const headers = { connection: 'close' }
   if (state.draining) {
-    throw new Failure('shutting_down', 'The gateway is shutting down; try again.', { retryAfterSeconds: 1, headers })
+    throw new CallerError('shutting_down', 'The gateway is shutting down; try again.', {
+      retryAfterSeconds: 1,
+      headers,
+    })
   }
   if (state.crowded) {
-    throw new Failure('overloaded', 'The gateway has too many connections; try again.', {
+    throw new CallerError('overloaded', 'The gateway has too many connections; try again.', {
       retryAfterSeconds: 1,
       headers,
     })
@@ -124,7 +127,7 @@ function finish({ trace, flight, limitSilence }: Visit): void {
 
 function refuse({ request, parts, trace, flight, family, limitSilence }: Visit, error: unknown): Response {
   limitSilence?.()
-  const failure = error instanceof Failure ? error : bug(error, parts, trace.requestId)
+  const failure = error instanceof CallerError ? error : bug(error, parts, trace.requestId)
   trace.refuse(failure)
   trace.end(
     flight.interrupted ??
@@ -136,9 +139,9 @@ function refuse({ request, parts, trace, flight, family, limitSilence }: Visit, 
 }
 
 /** An error of our own: reported to the operator; of it nothing is shown. */
-function bug(error: unknown, parts: EdgeParts, requestId: string): Failure {
+function bug(error: unknown, parts: EdgeParts, requestId: string): CallerError {
   parts.gateway.report(error, requestId)
-  return new Failure('internal_error', 'An internal error occurred; its details are in the log of the gateway.', {
+  return new CallerError('internal_error', 'An internal error occurred; its details are in the log of the gateway.', {
     cause: error,
   })
 }

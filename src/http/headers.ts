@@ -1,8 +1,8 @@
 /** The headers of answers: request ids on every one, what a stream needs, who was asked and who answered. */
 
-import type { Failure } from '../core/error.ts'
+import type { CallerError } from '../core/caller-error.ts'
+import type { RequestLog } from '../gateway/access-log.ts'
 import type { Answer } from '../gateway/infer.ts'
-import type { Trace } from '../gateway/trace.ts'
 
 export type HeaderRecord = Record<string, string>
 
@@ -13,7 +13,7 @@ export function idHeaders(requestId: string): HeaderRecord {
 
 /** inference-api.md 4.1 rule 9. Names come from the configuration or matched one of it, so they are fit for a header. */
 export function answerHeaders(
-  { requestId, limitHeaders }: Pick<Trace, 'requestId' | 'limitHeaders'>,
+  { requestId, limitHeaders }: Pick<RequestLog, 'requestId' | 'limitHeaders'>,
   answer: Pick<Answer, 'requestedModel' | 'servedModel' | 'fallbacks' | 'route'>,
 ): HeaderRecord {
   const headers: HeaderRecord = {
@@ -40,8 +40,8 @@ export const STREAM_HEADERS: Readonly<HeaderRecord> = {
 const RETRY_SECONDS_MAX = 60
 
 export function errorHeaders(
-  failure: Failure,
-  { requestId, limitHeaders }: Pick<Trace, 'requestId' | 'limitHeaders'>,
+  failure: CallerError,
+  { requestId, limitHeaders }: Pick<RequestLog, 'requestId' | 'limitHeaders'>,
 ): HeaderRecord {
   const { detail, row } = failure
   const headers: HeaderRecord = {

@@ -1,7 +1,7 @@
 /** The audit trail: who asked, when, which model, how many tokens, at what cost, and how it ended. What `weir audit` reads; never what was said. */
 
 import type { Outcome } from './ledger.ts'
-import type { EndKind, LogRow } from './log-rows.ts'
+import type { EndKind, RequestRow } from './request-table.ts'
 
 export interface AuditQuery {
   /** Unix milliseconds: requests that ended from the first on, and before the second. */
@@ -19,7 +19,7 @@ export interface AuditLog {
    * One row a request that was admitted and has ended, in pages: of each organisation those that ended first come first. What was lost and
    * settled late is told as it was settled.
    */
-  read(query: AuditQuery): AsyncIterable<readonly LogRow[]>
+  read(query: AuditQuery): AsyncIterable<readonly RequestRow[]>
   close(): Promise<void>
 }
 

@@ -1,8 +1,8 @@
 /** One settlement on its way from a node's log to the book, and what it adds to the usage. */
 
-import type { Closing } from './book.ts'
 import { usageOf } from './counted.ts'
 import type { Account } from './ledger.ts'
+import type { Closing } from './reservation-store.ts'
 import type { UsageRow } from './usage-log.ts'
 import { dayOf } from './window.ts'
 

@@ -3,8 +3,8 @@
  * rests on it; what is charged does so only where the provider gave no figure.
  */
 
+import type { ChatRequest, ImagePart, Message, Tool, ToolChoice, UserPart } from '../core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
-import type { ChatRequest, ImagePart, Message, Tool, ToolChoice, UserPart } from '../core/request.ts'
 import { imageTokens, REMOTE_IMAGE_TOKENS } from './image-size.ts'
 import { sampleOf, TextTokens } from './text-tokens.ts'
 

@@ -1,6 +1,6 @@
 /** How many tokens an order of images will take, before a provider has counted it. */
 
-import type { ImageRequest } from '../core/image.ts'
+import type { ImageRequest } from '../core/image-request.ts'
 import { estimateText } from './estimate.ts'
 import { REMOTE_IMAGE_TOKENS } from './image-size.ts'
 

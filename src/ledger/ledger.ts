@@ -77,11 +77,11 @@ export interface LedgerHealth {
 }
 
 export interface Ledger {
-  /** Throws `Failure` `rate_limited`, `exceeds_limit` or `quota_exhausted` where a limit does not allow it (nothing is consumed then), `ledger_unavailable` where it cannot be asked. */
+  /** Throws `CallerError` `rate_limited`, `exceeds_limit` or `quota_exhausted` where a limit does not allow it (nothing is consumed then), `ledger_unavailable` where it cannot be asked. */
   reserve(account: Account, hold: Hold): Promise<Reservation>
   /**
    * Moves the lease, records the use so far and grows what is held. False if a limit does not allow the growth: the use is recorded all the same.
-   * Throws `Failure` `ledger_unavailable` if nothing is held any more, or nobody can tell: the reservation was lost, the ledger is out of reach.
+   * Throws `CallerError` `ledger_unavailable` if nothing is held any more, or nobody can tell: the reservation was lost, the ledger is out of reach.
    */
   extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean>
   /** Never refuses: the tokens are already spent. */

@@ -1,7 +1,7 @@
 /** Usage → micro-dollars, exactly: whole numbers, one rounding, up, a request. Owns the arithmetic of money, and nothing of what is held. */
 
 import type { Price } from '../core/money.ts'
-import type { Usage } from '../core/usage.ts'
+import type { Usage } from '../core/token-usage.ts'
 
 /** Prices are per million tokens. */
 const PER_MILLION = 1_000_000

@@ -1,19 +1,19 @@
 /** Maps what the book refuses to the error that the caller gets: which limit, whose, and when it lets the request pass. */
 
-import { Failure } from '../core/error.ts'
+import { CallerError } from '../core/caller-error.ts'
 import type { Limits } from '../core/money.ts'
-import { rateLimitHeaders } from './allowance.ts'
-import type { Allowances, ExtendReply, LimitName, Refusal } from './book.ts'
 import type { Account, Hold } from './ledger.ts'
+import { rateLimitHeaders } from './rate-limit-headers.ts'
+import type { Allowances, ExtendReply, LimitName, Refusal } from './reservation-store.ts'
 
 const DAY_MS = 86_400_000
 /** decisions.md: `retry-after` is 1 to 60 whole seconds. */
-const RETRY_AFTER_MOST = 60
+const RETRY_AFTER_MAX = 60
 
 /** Whether an extension has grown. Throws `ledger_unavailable` if there was nothing left to grow: the lease ran out, or the book lost it. */
 export function isHeld(reply: ExtendReply): boolean {
   if (reply === 'extended' || reply === 'exhausted') return reply === 'extended'
-  throw new Failure('ledger_unavailable', 'The ledger holds nothing for this request any more.', {
+  throw new CallerError('ledger_unavailable', 'The ledger holds nothing for this request any more.', {
     retryAfterSeconds: 1,
   })
 }
@@ -25,7 +25,7 @@ export function refusalFailure(
   refusal: Refusal,
   allowances: Allowances,
   nowMs: number,
-): Failure {
+): CallerError {
   const isOrganization = refusal.scope === 'organization'
   const whose = isOrganization ? `organisation '${account.organization}'` : `key '${account.key}'`
   const limits = isOrganization ? account.organizationLimits : account.keyLimits
@@ -36,11 +36,11 @@ export function refusalFailure(
     case 'concurrent_requests': {
       const limit = rateWords(refusal.limit, limits, whose)
       if (refusal.waitMs === undefined) {
-        return new Failure('exceeds_limit', tooLarge(refusal.limit, limit, hold), { type: refusal.limit, headers })
+        return new CallerError('exceeds_limit', tooLarge(refusal.limit, limit, hold), { type: refusal.limit, headers })
       }
       const retryAfterSeconds = retrySeconds(refusal.waitMs)
       const message = `Rate limit reached: ${limit}. Try again in ${retryAfterSeconds} s.`
-      return new Failure('rate_limited', message, { type: refusal.limit, retryAfterSeconds, headers })
+      return new CallerError('rate_limited', message, { type: refusal.limit, retryAfterSeconds, headers })
     }
     case 'day':
     case 'month':
@@ -52,15 +52,15 @@ export function refusalFailure(
         const message =
           `This request may cost ${cost}, more than running requests leave of ${limit.words}. ` +
           `Try again in ${retryAfterSeconds} s.`
-        return new Failure('rate_limited', message, { type: 'spend', retryAfterSeconds, headers })
+        return new CallerError('rate_limited', message, { type: 'spend', retryAfterSeconds, headers })
       }
-      return new Failure('quota_exhausted', spentWords(refusal, limit, hold, nowMs), { headers })
+      return new CallerError('quota_exhausted', spentWords(refusal, limit, hold, nowMs), { headers })
     }
   }
 }
 
 function retrySeconds(waitMs: number): number {
-  return Math.min(RETRY_AFTER_MOST, Math.max(1, Math.ceil(waitMs / 1000)))
+  return Math.min(RETRY_AFTER_MAX, Math.max(1, Math.ceil(waitMs / 1000)))
 }
 
 function rateWords(limit: 'requests' | 'tokens' | 'concurrent_requests', limits: Limits, whose: string): string {

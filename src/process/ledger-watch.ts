@@ -4,7 +4,7 @@
  */
 
 import type { LedgerHealth } from '../ledger/ledger.ts'
-import type { Logger } from './log.ts'
+import type { Logger } from '../logging/log.ts'
 
 /** How often it looks. */
 const LOOK_MS = 500

@@ -1,7 +1,7 @@
 /** A new configuration while requests run: checked as a whole first, then swapped in all workers or in none. */
 
 import type { Config } from '../config/config.ts'
-import type { Child } from './child.ts'
+import type { Child } from './worker-process.ts'
 
 /** What a running program cannot change, by its name in the file. */
 const fixed: Readonly<Record<string, (config: Config) => unknown>> = {

@@ -3,28 +3,26 @@
  * admin port, and never touches a request of the inference API.
  */
 
-import type { Admin } from '../admin/app.ts'
+import type { Admin } from '../admin/admin-app.ts'
 import type { Figures } from '../admin/metrics.ts'
+import type { PeerUpdate } from '../assembly/peer-update.ts'
+import type { Loaded } from '../assembly/served-config.ts'
+import { remaining, targetsOf } from '../assembly/targets.ts'
 import type { Config } from '../config/config.ts'
 import { Breaker } from '../gateway/breaker.ts'
-import { AddressProblem, authority, explain, probe } from './address.ts'
-import { Child } from './child.ts'
-import { type Control, openControl } from './control.ts'
-import { dieOnUncaught, type Log, openLog } from './log.ts'
-import type { Address, News } from './messages.ts'
-import { Probes } from './probes.ts'
+import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
+import { type Control, openControl } from './control-socket.ts'
+import type { Address } from './ipc.ts'
+import { AddressProblem, authority, explain, probe } from './listen-address.ts'
+import { Probes } from './probe-lease.ts'
 import { needsRestart, swap } from './reload.ts'
-import { remaining, targetsOf } from './targets.ts'
+import { Child } from './worker-process.ts'
 
 /** A worker that dies so often before it accepts will not do better the next time. */
 const EARLY_DEATHS_MAX = 3
 /** Beyond `drain_seconds`: for settling and for the log. After that a worker is killed. */
 const DRAIN_GRACE_MS = 10_000
 const TIMER_MS_MAX = 2 ** 31 - 1
-
-export type Loaded =
-  | { readonly ok: true; readonly config: Config }
-  | { readonly ok: false; readonly problems: readonly string[] }
 
 export interface SupervisorOptions {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -155,7 +153,7 @@ class Supervisor {
 
   /** Its code is loaded only now: the workers load theirs at the same time. */
   private async openAdmin(address: Address): Promise<Admin> {
-    const { openAdmin } = await import('../admin/app.ts')
+    const { openAdmin } = await import('../admin/admin-app.ts')
     try {
       this.admin = openAdmin(address, { reasons: () => this.reasons(), figures: () => this.figures() })
       return this.admin
@@ -210,7 +208,7 @@ class Supervisor {
     child.spawn()
   }
 
-  private spread(from: Child, news: News): void {
+  private spread(from: Child, news: PeerUpdate): void {
     if (news.about === 'rest') this.probes.hear(news.rest)
     for (const child of this.children) if (child !== from) child.hear(news)
   }

@@ -4,17 +4,17 @@
  */
 
 import type { Server } from 'bun'
+import { beginUpkeep, isLedgerProblem, keyFollower, openLedger } from '../assembly/open-ledger.ts'
+import { loadAdapters } from '../assembly/provider-adapters.ts'
+import { Service, UnusableConfiguration } from '../assembly/worker-parts.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
-import { loadAdapters } from './adapters.ts'
-import { explain } from './address.ts'
-import { descriptorLimit, isCrowded } from './descriptors.ts'
+import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { drain } from './drain.ts'
-import { beginUpkeep, isLedgerProblem, keyFollower, openLedger } from './ledger.ts'
+import { descriptorLimit, isCrowded } from './file-descriptors.ts'
+import { isToWorker, type ToSupervisor, type ToWorker } from './ipc.ts'
 import { LedgerWatch } from './ledger-watch.ts'
-import { dieOnUncaught, type Log, openLog } from './log.ts'
-import { isToWorker, type ToSupervisor, type ToWorker } from './messages.ts'
-import { Service, UnusableConfiguration } from './parts.ts'
-import { Claims } from './probes.ts'
+import { explain } from './listen-address.ts'
+import { Claims } from './probe-lease.ts'
 
 /** Never: the edge counts while it reads, and Bun's own 413 has no body and none of our headers (decisions.md 1). */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER

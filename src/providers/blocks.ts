@@ -1,9 +1,9 @@
 /** The tool calls of an answer that comes in numbered blocks (Anthropic, Bedrock): block numbers count text and thinking too. */
 
 import type { FinishReason, StreamEvent } from '../core/event.ts'
-import { Fault } from '../core/fault.ts'
 import { type JsonValue, stringOf } from '../core/json.ts'
-import { CallerIds } from './ids.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { CallerIds } from './call-ids.ts'
 import { inputJson } from './tool-calls.ts'
 
 interface Call {
@@ -32,7 +32,7 @@ export class ToolBlocks {
   /** A block begins that is a call. `input` is an object, or its JSON, where a server gives all of it at once. */
   begin(block: number, id: unknown, name: unknown, input: JsonValue | undefined, events: StreamEvent[]): void {
     const tool = stringOf(name) ?? ''
-    if (tool === '') throw new Fault('broken', 'a tool call has no name')
+    if (tool === '') throw new ProviderError('broken', 'a tool call has no name')
     const callId = this.ids.of(stringOf(id) ?? '')
     this.end(block, events)
     const index = this.calls++
@@ -44,7 +44,7 @@ export class ToolBlocks {
   delta(block: number, json: string, events: StreamEvent[]): void {
     if (json === '') return
     const call = this.open.get(block)
-    if (call === undefined) throw new Fault('broken', 'a piece of a tool call belongs to no call')
+    if (call === undefined) throw new ProviderError('broken', 'a piece of a tool call belongs to no call')
     call.written = true
     events.push({ type: 'tool-delta', index: call.index, json })
   }

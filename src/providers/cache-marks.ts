@@ -1,6 +1,6 @@
 /** Which cache marks of a request reach a provider that takes four (wire.md D4): Anthropic and Bedrock. */
 
-import type { CacheMark, Tool } from '../core/request.ts'
+import type { CacheMark, Tool } from '../core/chat-request.ts'
 import { MarkOrder } from './mark-order.ts'
 import { type Conversation, solid } from './turns.ts'
 

@@ -1,6 +1,6 @@
 /** Cache marks in the order in which a provider's API reads them: one of 1h after one of 5m is an error there. */
 
-import type { CacheMark, ChatRequest, Message } from '../core/request.ts'
+import type { CacheMark, ChatRequest, Message } from '../core/chat-request.ts'
 
 /** Lowers a mark of 1h after one of 5m to 5m, which costs the caller less than was asked for. See every mark of a request, in order. */
 export class MarkOrder {

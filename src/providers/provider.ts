@@ -1,10 +1,10 @@
 /** What a provider is: how a canonical request becomes its body, and how its bytes become canonical events. */
 
+import type { ChatRequest } from '../core/chat-request.ts'
 import type { StreamEvent } from '../core/event.ts'
-import type { Fault } from '../core/fault.ts'
-import type { ImageFigures, ImageRequest } from '../core/image.ts'
+import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
 import type { JsonValue } from '../core/json.ts'
-import type { ChatRequest } from '../core/request.ts'
+import type { ProviderError } from '../core/provider-error.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
 
 /** A provider of the configuration, as its adapter and `upstream.ts` need it. */
@@ -61,7 +61,7 @@ export interface UpstreamRequest extends Dispatch {
 
 /** Bytes → frames, whatever the cuts between the chunks. */
 export interface Framer {
-  /** Calls the sink for each frame that the chunk completes. Throws `Fault` on bytes that cannot be framed or a frame over the cap. */
+  /** Calls the sink for each frame that the chunk completes. Throws `ProviderError` on bytes that cannot be framed or a frame over the cap. */
   push(chunk: Uint8Array, sink: FrameSink): void
   /** The clean end of the bytes: what still stands without its last line end is a frame too. */
   close(sink: FrameSink): void
@@ -69,7 +69,7 @@ export interface Framer {
 
 /** Frames → canonical events. One a stream. */
 export interface StreamDecoder {
-  /** Throws `Fault` for a frame that cannot be read and for the provider's own error events. */
+  /** Throws `ProviderError` for a frame that cannot be read and for the provider's own error events. */
   decode(event: string, data: string): readonly StreamEvent[]
   /** The clean end of the bytes. Gives `end` where the answer is whole by then; throws a `cut` where it is not. Nothing after an `end`. */
   close(): readonly StreamEvent[]
@@ -78,7 +78,7 @@ export interface StreamDecoder {
 /** What a provider does that makes images. */
 export interface ImageMaker {
   request(image: ImageRequest, target: Target): Dispatch
-  /** What a whole answer says of itself. Throws `Fault` on a body that is no answer. */
+  /** What a whole answer says of itself. Throws `ProviderError` on a body that is no answer. */
   figures(body: JsonValue): ImageFigures
 }
 
@@ -97,10 +97,10 @@ export interface Provider {
   /** `shortcut` may be left alone by framings that are no lines of text. */
   framer(shortcut?: Shortcut): Framer
   decoder(): StreamDecoder
-  /** A whole answer as the same events, `end` included. Throws `Fault` on a body that is no answer. */
+  /** A whole answer as the same events, `end` included. Throws `ProviderError` on a body that is no answer. */
   events(body: JsonValue): readonly StreamEvent[]
   /** What an answer with an error status means. `body` is its text, capped. */
-  fault(status: number, headers: Headers, body: string): Fault
+  fault(status: number, headers: Headers, body: string): ProviderError
   /** Absent where its API has no images of the form that callers speak. */
   readonly images?: ImageMaker | undefined
   /** Absent where the provider has none; then our estimate stands. */

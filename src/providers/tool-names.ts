@@ -1,6 +1,6 @@
 /** Names of tools as a provider takes them: those that break its rule are cleaned and shortened, and mapped back in its answers. */
 
-import type { ChatRequest } from '../core/request.ts'
+import type { ChatRequest } from '../core/chat-request.ts'
 
 /** What a provider says of names. */
 export interface NameRule {

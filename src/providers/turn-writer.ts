@@ -1,7 +1,7 @@
 /** Turns → the content of a provider's messages: the order and the call ids are the same for all, the blocks each adapter's own. */
 
+import type { ImagePart, TextPart } from '../core/chat-request.ts'
 import type { JsonObject } from '../core/json.ts'
-import type { ImagePart, TextPart } from '../core/request.ts'
 import { CallIds } from './tool-calls.ts'
 import type { EarlierCall, ToolResult, Turn } from './turns.ts'
 

@@ -3,8 +3,8 @@
  * turn behind them, no empty text (wire.md D3). Anthropic, Gemini and Bedrock are built from it.
  */
 
-import { Fault } from '../core/fault.ts'
-import type { CacheMark, ChatRequest, ImagePart, Message, TextPart, Tool, UserPart } from '../core/request.ts'
+import type { CacheMark, ChatRequest, ImagePart, Message, TextPart, Tool, UserPart } from '../core/chat-request.ts'
+import { ProviderError } from '../core/provider-error.ts'
 
 type Of<Role extends Message['role']> = Extract<Message, { readonly role: Role }>
 export type EarlierCall = Of<'assistant'>['toolCalls'][number]
@@ -36,7 +36,7 @@ const PLACEHOLDER: TextPart = { type: 'text', text: '.' }
 /**
  * System messages are hoisted in order, wherever they stand. Neighbours of one role become one turn. An assistant message without text
  * and calls is left out; a user message without content keeps its place, since without it the turns around it would merge. The request's own
- * cache mark goes to the last block. Throws a `Fault` that is `unsent` where a part is one that only Chat Completions servers know: the caller
+ * cache mark goes to the last block. Throws a `ProviderError` that is `unsent` where a part is one that only Chat Completions servers know: the caller
  * is not to be answered about less than it sent.
  */
 export function conversationOf(request: ChatRequest): Conversation {
@@ -121,7 +121,7 @@ function add(turns: OpenTurn[], message: Exclude<Message, Of<'system'>>): void {
 function known(part: UserPart): TextPart | ImagePart {
   if (part.type !== 'native') return part
   const type = JSON.stringify(part.json['type'])
-  throw new Fault('rejected', `This model takes text and images, not parts of type ${type}.`, { unsent: true })
+  throw new ProviderError('rejected', `This model takes text and images, not parts of type ${type}.`, { unsent: true })
 }
 
 function userTurn(turns: OpenTurn[]): OpenUser {

@@ -1,9 +1,9 @@
 /** The one place that calls `fetch`: one request to a provider, with its deadlines, its abort and its caps. */
 
-import { Fault } from '../core/fault.ts'
+import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
-import { canConnect } from './connection.ts'
 import type { Dispatch, Endpoint } from './provider.ts'
+import { canConnect } from './reachability.ts'
 import { scrub } from './scrub.ts'
 
 /** A whole answer in JSON; images come as base64 inside one. */
@@ -28,7 +28,7 @@ export class UpstreamCall implements Ticking {
   private phaseMs = this.startedMs
   private response: Response | undefined
   private reader: BodyReader | undefined
-  private expired: Fault | undefined
+  private expired: ProviderError | undefined
   private probing = false
 
   private readonly url: string
@@ -56,11 +56,11 @@ export class UpstreamCall implements Ticking {
     return this.response?.headers ?? new Headers()
   }
 
-  /** Sends the request; resolves with the answer's headers. Throws `Fault` `unreachable`, `timeout` or `broken`. */
+  /** Sends the request; resolves with the answer's headers. Throws `ProviderError` `unreachable`, `timeout` or `broken`. */
   async open(): Promise<void> {
     const { request } = this
     if (this.aborted || request === undefined)
-      throw new Fault('unreachable', 'the request was ended before it was sent')
+      throw new ProviderError('unreachable', 'the request was ended before it was sent')
     ticker.add(this)
     this.controller = spare.pop() ?? new AbortController()
     try {
@@ -79,7 +79,7 @@ export class UpstreamCall implements Ticking {
     this.enter('first byte')
   }
 
-  /** The next bytes, or undefined at the clean end. Throws `Fault` `cut` for a reset or a short body, `timeout` for a deadline. */
+  /** The next bytes, or undefined at the clean end. Throws `ProviderError` `cut` for a reset or a short body, `timeout` for a deadline. */
   async read(): Promise<Uint8Array | undefined> {
     this.reader ??= this.response?.body?.getReader()
     if (this.reader === undefined) return undefined
@@ -91,7 +91,7 @@ export class UpstreamCall implements Ticking {
       return undefined
     } catch (error) {
       this.close()
-      throw this.expired ?? new Fault('cut', 'the connection to the provider broke', { cause: error })
+      throw this.expired ?? new ProviderError('cut', 'the connection to the provider broke', { cause: error })
     }
   }
 
@@ -104,7 +104,7 @@ export class UpstreamCall implements Ticking {
     this.enter('idle')
   }
 
-  /** The whole body as text. Throws `Fault` `broken` over the cap. */
+  /** The whole body as text. Throws `ProviderError` `broken` over the cap. */
   async text(bytesMax: number = ANSWER_BYTES_MAX): Promise<string> {
     const { headers } = this
     const declared = headers.get('content-length')
@@ -118,7 +118,7 @@ export class UpstreamCall implements Ticking {
       return text
     } catch (error) {
       this.close()
-      throw this.expired ?? new Fault('cut', 'the connection to the provider broke', { cause: error })
+      throw this.expired ?? new ProviderError('cut', 'the connection to the provider broke', { cause: error })
     }
   }
 
@@ -141,7 +141,7 @@ export class UpstreamCall implements Ticking {
     try {
       return await this.text(ERROR_BYTES_MAX)
     } catch (error) {
-      if (error instanceof Fault) return ''
+      if (error instanceof ProviderError) return ''
       throw error
     }
   }
@@ -214,9 +214,9 @@ export class UpstreamCall implements Ticking {
     return this.stream ? firstByteMs.stream : firstByteMs.whole
   }
 
-  private tooLarge(bytesMax: number): Fault {
+  private tooLarge(bytesMax: number): ProviderError {
     this.abort()
-    return new Fault('broken', `the answer is larger than ${bytesMax} bytes`, { status: this.status })
+    return new ProviderError('broken', `the answer is larger than ${bytesMax} bytes`, { status: this.status })
   }
 
   private enter(phase: Phase): void {
@@ -225,7 +225,7 @@ export class UpstreamCall implements Ticking {
   }
 
   private expire(when: string, hurried = false): void {
-    this.expired = new Fault('timeout', `the provider did not answer ${when}`, { hurried })
+    this.expired = new ProviderError('timeout', `the provider did not answer ${when}`, { hurried })
     this.abort()
   }
 
@@ -251,7 +251,7 @@ export class UpstreamCall implements Ticking {
     const { connectMs } = this.endpoint.deadlines
     canConnect(this.url, connectMs / 2).then((can) => {
       if (can || this.response !== undefined || this.expired !== undefined) return
-      this.expired = new Fault('timeout', `no connection to the provider within ${connectMs} ms`)
+      this.expired = new ProviderError('timeout', `no connection to the provider within ${connectMs} ms`)
       this.abort()
     }, reportAsOpen)
   }
@@ -272,9 +272,9 @@ const CONNECTABLE_MS = 1000
 const RELEASE_MS = 1000
 
 /** The fault with a message that may be shown: the provider's words without what is the operator's own, wherever they quote it. */
-export function conceal(fault: Fault, endpoint: Endpoint): Fault {
+export function conceal(fault: ProviderError, endpoint: Endpoint): ProviderError {
   const message = scrub(fault.message, ownWords(endpoint))
-  return message === fault.message ? fault : new Fault(fault.kind, message, fault.detail)
+  return message === fault.message ? fault : new ProviderError(fault.kind, message, fault.detail)
 }
 
 /** Credentials, hosts and addresses of a provider, and its own headers' values. */
@@ -351,10 +351,14 @@ function neverConnected(error: unknown): boolean {
   return /CONN_?REFUSED|FailedToOpenSocket|NOTFOUND|EAI_AGAIN|CERT|ALTNAME/i.test(codeOf(error))
 }
 
-function unreachable(error: unknown): Fault {
+function unreachable(error: unknown): ProviderError {
   const code = codeOf(error)
   const kind = /InvalidHTTPResponse|Malformed_HTTP|HPE_|InvalidContentLength/.test(code) ? 'broken' : 'unreachable'
-  return new Fault(kind, kind === 'broken' ? 'the provider did not answer in HTTP' : 'the provider cannot be reached', {
-    cause: error,
-  })
+  return new ProviderError(
+    kind,
+    kind === 'broken' ? 'the provider did not answer in HTTP' : 'the provider cannot be reached',
+    {
+      cause: error,
+    },
+  )
 }

@@ -1,6 +1,6 @@
-/** A caller's body → a JSON object: the byte cap while reading, UTF-8, depth, JSON, object. Every way of being wrong is one `Failure`. */
+/** A caller's body → a JSON object: the byte cap while reading, UTF-8, depth, JSON, object. Every way of being wrong is one `CallerError`. */
 
-import { Failure } from '../core/error.ts'
+import { CallerError } from '../core/caller-error.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { DEPTH_MAX, shapeProblem, VALUES_MAX } from './json-shape.ts'
 
@@ -10,7 +10,7 @@ export const BODY_BYTES_MAX = 10 * 1024 * 1024
 /**
  * Reads the body, at most `BODY_BYTES_MAX` bytes of it. A declared length over the cap is refused before a byte is read; an undeclared
  * one as soon as the count passes. `take` reserves memory and throws if there is none: for a declared length before a byte is read, for an
- * undeclared one as it grows. Throws `Failure` `too_large`, or `malformed_body` if the caller left half-way.
+ * undeclared one as it grows. Throws `CallerError` `too_large`, or `malformed_body` if the caller left half-way.
  */
 export function readBody(request: Request, take: (bytes: number) => void): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
@@ -46,7 +46,7 @@ async function readCounted(body: ReadableStream<Uint8Array>, take: (bytes: numbe
   return Buffer.concat(chunks, size)
 }
 
-/** Bytes → the object they spell. Throws `Failure` `malformed_body`. */
+/** Bytes → the object they spell. Throws `CallerError` `malformed_body`. */
 export function parseBody(bytes: Uint8Array): JsonObject {
   const text = decode(bytes)
   checkShape(text)
@@ -84,13 +84,13 @@ function checkShape(text: string): void {
 }
 
 function brokenOff(cause: unknown): never {
-  throw new Failure('malformed_body', 'The request body ended before its declared length.', { cause })
+  throw new CallerError('malformed_body', 'The request body ended before its declared length.', { cause })
 }
 
-function malformed(message: string): Failure {
-  return new Failure('malformed_body', message)
+function malformed(message: string): CallerError {
+  return new CallerError('malformed_body', message)
 }
 
-function tooLarge(): Failure {
-  return new Failure('too_large', `The request body is larger than ${BODY_BYTES_MAX} bytes (10 MiB).`)
+function tooLarge(): CallerError {
+  return new CallerError('too_large', `The request body is larger than ${BODY_BYTES_MAX} bytes (10 MiB).`)
 }

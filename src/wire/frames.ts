@@ -3,7 +3,7 @@
  * Whatever the cuts between the chunks, the frames are the same.
  */
 
-import { Fault } from '../core/fault.ts'
+import { ProviderError } from '../core/provider-error.ts'
 
 /** One event's name ('' where it has none) and its data. */
 export type FrameSink = (event: string, data: string) => void
@@ -122,6 +122,6 @@ export class SseFramer {
   }
 }
 
-function tooLong(): Fault {
-  return new Fault('broken', `an event of the stream is longer than ${FRAME_CHARS_MAX} characters`)
+function tooLong(): ProviderError {
+  return new ProviderError('broken', `an event of the stream is longer than ${FRAME_CHARS_MAX} characters`)
 }

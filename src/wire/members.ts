@@ -3,7 +3,7 @@
  * pictures is not held as text, as values and as text again.
  */
 
-import { Failure } from '../core/error.ts'
+import { CallerError } from '../core/caller-error.ts'
 
 export interface Member {
   readonly name: string
@@ -35,7 +35,7 @@ export function membersOf(bytes: Uint8Array): readonly Member[] {
     const start = buffer.indexOf(QUOTE, at)
     if (start === -1) break
     if (count === MEMBERS_MAX) {
-      throw new Failure('malformed_body', `The request body holds more than ${MEMBERS_MAX} fields.`)
+      throw new CallerError('malformed_body', `The request body holds more than ${MEMBERS_MAX} fields.`)
     }
     const nameEnd = closingQuote(buffer, start) + 1
     const end = valueEnd(buffer, nameEnd)

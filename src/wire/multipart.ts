@@ -5,7 +5,7 @@
  * Parts are written anew rather than sent on as they came, so that no provider can cut them in other places than we did.
  */
 
-import { Failure } from '../core/error.ts'
+import { CallerError } from '../core/caller-error.ts'
 
 export interface FormPart {
   readonly name: string
@@ -44,7 +44,7 @@ export function boundaryOf(contentType: string): string {
   return boundary
 }
 
-/** All parts in order. What stands before the first boundary and behind the last is skipped. Throws `Failure` `malformed_body`. */
+/** All parts in order. What stands before the first boundary and behind the last is skipped. Throws `CallerError` `malformed_body`. */
 export function parseForm(bytes: Uint8Array, boundary: string): readonly FormPart[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const first = Buffer.from(`--${boundary}`, 'latin1')
@@ -195,6 +195,6 @@ function oneLine(value: string): string {
   return value.replace(/[\r\n]+/g, ' ')
 }
 
-function malformed(why: string): Failure {
-  return new Failure('malformed_body', `The request body is not valid multipart/form-data: ${why}.`)
+function malformed(why: string): CallerError {
+  return new CallerError('malformed_body', `The request body is not valid multipart/form-data: ${why}.`)
 }

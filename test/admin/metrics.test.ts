@@ -1,7 +1,7 @@
 /** The figures as Prometheus reads them. */
 
 import { expect, test } from 'bun:test'
-import { createAdmin } from '../../src/admin/app.ts'
+import { createAdmin } from '../../src/admin/admin-app.ts'
 import type { Figures } from '../../src/admin/metrics.ts'
 import type { Rest } from '../../src/gateway/breaker.ts'
 

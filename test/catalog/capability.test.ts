@@ -3,8 +3,8 @@
 import { describe, expect, test } from 'bun:test'
 import { fit, lacks, needsOf, noNeeds, outputLimit } from '../../src/catalog/capability.ts'
 import type { Model, ModelData } from '../../src/catalog/catalog.ts'
-import { Failure } from '../../src/core/error.ts'
-import type { CacheMark, ChatRequest } from '../../src/core/request.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
+import type { CacheMark, ChatRequest } from '../../src/core/chat-request.ts'
 import { catalog, chat, model } from './fixture.ts'
 
 function made(changes: Partial<ModelData> = {}): Model {
@@ -156,7 +156,7 @@ describe('fit', () => {
 
   test.each([...places])('a single mark on %s is found', (_, place) => {
     expect(marksIn(fit(chat(place({ ttl: '1h' })), plain))).toEqual([])
-    expect(() => fit(chat({ ...place({ ttl: '1h' }), cacheStrict: true }), plain)).toThrow(Failure)
+    expect(() => fit(chat({ ...place({ ttl: '1h' }), cacheStrict: true }), plain)).toThrow(CallerError)
   })
 
   test.each<[string, Model, CacheMark, string]>([

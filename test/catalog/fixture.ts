@@ -9,7 +9,7 @@ import {
   type ModelData,
   type OrganizationData,
 } from '../../src/catalog/catalog.ts'
-import type { ChatRequest } from '../../src/core/request.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 
 export const hash = (token: string): string => createHash('sha256').update(token).digest('hex')
 

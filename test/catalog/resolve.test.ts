@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { type Needs, noNeeds } from '../../src/catalog/capability.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { type Ask, resolve } from '../../src/catalog/resolve.ts'
-import { Failure } from '../../src/core/error.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
 import { catalog, key, keyOf, model, organization } from './fixture.ts'
 
 function ask(name: string, changes: Partial<Ask> = {}): Ask {
@@ -24,17 +24,17 @@ function excluded(of: Catalog, name: string, changes: Partial<Ask> = {}) {
   )
 }
 
-function failure(of: Catalog, name: string, changes: Partial<Ask> = {}): Failure {
+function failure(of: Catalog, name: string, changes: Partial<Ask> = {}): CallerError {
   try {
     order(of, name, changes)
   } catch (error) {
-    if (error instanceof Failure) return error
+    if (error instanceof CallerError) return error
     throw error
   }
   throw new Error(`${name} was resolved`)
 }
 
-const summary = ({ row, code, message, detail }: Failure) => [row.status, code, detail.param, message]
+const summary = ({ row, code, message, detail }: CallerError) => [row.status, code, detail.param, message]
 
 describe('names', () => {
   const of = catalog({

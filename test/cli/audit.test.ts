@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Ledger } from '../../src/ledger/ledger.ts'
-import { RedisBook } from '../../src/ledger/redis/book.ts'
-import { connected } from '../../src/ledger/redis/readings.ts'
+import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
+import { connectOnce } from '../../src/redis/connect-once.ts'
 import { RedisServer } from '../support/redis.ts'
 import { use, World } from './world.ts'
 
@@ -105,10 +105,10 @@ for (const kind of ['embedded', 'redis'] as const) {
 test('redis: what was lost and settled late is told once, as it was settled', async () => {
   await using redis = await RedisServer.start()
   await using world = await World.make(redis.url)
-  const client = await connected({ kind: 'single', url: redis.url })
+  const client = await connectOnce({ kind: 'single', url: redis.url })
   // Its clock runs on at the test's command.
   await client.set('now', Date.now())
-  const book = new RedisBook(client, client, Date.now, "local now = tonumber(redis.call('GET', 'now'))\n")
+  const book = new RedisStore(client, client, Date.now, "local now = tonumber(redis.call('GET', 'now'))\n")
   const account = { ...ci, organizationLimits: {}, keyLimits: {} }
   const amounts = { inputTokens: 5, outputTokens: 5, costMicroUsd: 70 }
   await client.sadd('weir:organizations', 'acme')

@@ -3,7 +3,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMistyped } from '../../src/ledger/token.ts'
+import { isMistyped } from '../../src/keys/key-format.ts'
 import { RedisServer } from '../support/redis.ts'
 import { closedPort } from '../support/upstream.ts'
 import { World } from './world.ts'

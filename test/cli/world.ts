@@ -3,8 +3,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type LedgerPlace, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import type { Ledger, Settlement } from '../../src/ledger/ledger.ts'
-import { type LedgerPlace, openLedger, openUsageLog } from '../../src/process/ledger.ts'
 import { MAIN } from '../process/weir.ts'
 
 /** A key of the configuration. */

@@ -1,7 +1,7 @@
 /** Addresses of pictures that providers are given: whatever the spelling, no private place and nothing but https, unless the operator allows it. */
 
 import { describe, expect, test } from 'bun:test'
-import { Failure } from '../../src/core/error.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { acceptChat } from '../../src/dialects/chat/request.ts'
 import { checkImageUrl, type ImageUrls } from '../../src/dialects/image-url.ts'
@@ -15,7 +15,7 @@ function fault(accept: () => unknown): string | undefined {
     accept()
     return undefined
   } catch (error) {
-    if (!(error instanceof Failure)) throw error
+    if (!(error instanceof CallerError)) throw error
     expect(error.row.status).toBe(400)
     return error.detail.param
   }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
-import { Failure } from '../../src/core/error.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import { compile, nullable } from '../../src/dialects/schema.ts'
+import { compile, nullable } from '../../src/dialects/body-schema.ts'
 
 const Content = Type.Union([Type.String(), Type.Array(Type.Object({ type: Type.String() }))])
 const check = compile(
@@ -14,7 +14,7 @@ function complaintOf(body: JsonObject): string {
     check(body)
     return 'accepted'
   } catch (error) {
-    if (error instanceof Failure) return `${error.detail.param}: ${error.message}`
+    if (error instanceof CallerError) return `${error.detail.param}: ${error.message}`
     throw error
   }
 }

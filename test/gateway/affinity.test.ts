@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Candidate } from '../../src/catalog/resolve.ts'
-import type { ChatRequest } from '../../src/core/request.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { Affinity, Conversation, type Place } from '../../src/gateway/affinity.ts'
-import { Route } from '../../src/gateway/route.ts'
+import { Route } from '../../src/gateway/route-header.ts'
 import { catalog, chat, model } from '../catalog/fixture.ts'
 
 const targets = (...names: readonly string[]) => names.map((name) => ({ provider: 'p', model: name }))

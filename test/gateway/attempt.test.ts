@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { Candidate } from '../../src/catalog/resolve.ts'
-import { Fault } from '../../src/core/fault.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { attempt } from '../../src/gateway/attempt.ts'
 import { Breaker } from '../../src/gateway/breaker.ts'
 
@@ -22,7 +22,7 @@ const model = {
 const candidates: readonly Candidate[] = ['a', 'b'].map((name) => ({ model, target: { provider: 'p', model: name } }))
 
 /** Milliseconds from the failure of the first candidate to the question to the second, where the draw is `random`. */
-async function waited(fault: Fault, random: number, dueMs: number): Promise<number> {
+async function waited(fault: ProviderError, random: number, dueMs: number): Promise<number> {
   let failedMs = 0
   const gateway = {
     breaker: new Breaker(),
@@ -49,20 +49,20 @@ async function waited(fault: Fault, random: number, dueMs: number): Promise<numb
 }
 
 test.each([500, 502, 503, 504, 529])('after a %i the next one is asked after a while that is drawn', async (status) => {
-  const fault = new Fault(status === 504 ? 'timeout' : 'failed', 'x', { status })
+  const fault = new ProviderError(status === 504 ? 'timeout' : 'failed', 'x', { status })
   expect(await waited(fault, 0.6, HOUR)).toBeGreaterThanOrEqual(59)
 })
 
 test.each([
-  ['that cannot be reached', new Fault('unreachable', 'x')],
-  ['that is rate limited', new Fault('rate_limited', 'x', { status: 429 })],
-  ['that rejects our credential', new Fault('credential', 'x', { status: 401 })],
-  ['whose stream is cut', new Fault('cut', 'x', { status: 200 })],
+  ['that cannot be reached', new ProviderError('unreachable', 'x')],
+  ['that is rate limited', new ProviderError('rate_limited', 'x', { status: 429 })],
+  ['that rejects our credential', new ProviderError('credential', 'x', { status: 401 })],
+  ['whose stream is cut', new ProviderError('cut', 'x', { status: 200 })],
 ])('after one %s at once', async (_, fault) => {
   // A draw that would never end.
   expect(await waited(fault, HOUR, HOUR)).toBeLessThan(HOUR)
 })
 
 test('nor is waited beyond the time of the request', async () => {
-  expect(await waited(new Fault('failed', 'x', { status: 500 }), HOUR, 60_000)).toBeLessThan(HOUR)
+  expect(await waited(new ProviderError('failed', 'x', { status: 500 }), HOUR, 60_000)).toBeLessThan(HOUR)
 })

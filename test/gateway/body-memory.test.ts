@@ -1,7 +1,7 @@
 /** The count of request bodies in memory: what it admits, and that it comes back to nothing whatever happens. */
 
 import { describe, expect, test } from 'bun:test'
-import { Failure } from '../../src/core/error.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
 import { BodyMemory, type BodyShare } from '../../src/gateway/body-memory.ts'
 import { property } from '../support/random.ts'
 
@@ -15,7 +15,7 @@ function refusal(share: BodyShare, bytes: number): unknown {
     share.take(bytes)
     return undefined
   } catch (error) {
-    if (!(error instanceof Failure)) throw error
+    if (!(error instanceof CallerError)) throw error
     return [error.row.status, error.code, error.detail.retryAfterSeconds]
   }
 }
@@ -57,7 +57,7 @@ describe('what is admitted', () => {
     const share = memory.share('acme')
     share.take(1)
     share.release()
-    expect(() => share.take(1)).toThrow(Failure)
+    expect(() => share.take(1)).toThrow(CallerError)
     expect(memory.heldBytes).toBe(0)
   })
 })

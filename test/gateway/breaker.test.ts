@@ -1,15 +1,15 @@
 /** Every move of a target between well, resting and being probed; the clock is the test's. */
 
 import { describe, expect, test } from 'bun:test'
-import { Fault, type FaultDetail, type FaultKind } from '../../src/core/fault.ts'
+import { type FaultDetail, ProviderError, type ProviderErrorKind } from '../../src/core/provider-error.ts'
 import { Breaker, type Permit, type Rest } from '../../src/gateway/breaker.ts'
-import { Probes } from '../../src/process/probes.ts'
+import { Probes } from '../../src/process/probe-lease.ts'
 import { property, type Random } from '../support/random.ts'
 
 const A = { provider: 'p', model: 'a' }
 const B = { provider: 'p', model: 'b' }
 
-const fault = (kind: FaultKind, detail: FaultDetail = {}) => new Fault(kind, 'what it did', detail)
+const fault = (kind: ProviderErrorKind, detail: FaultDetail = {}) => new ProviderError(kind, 'what it did', detail)
 const rateLimited = (retryAfterMs: number | undefined) => fault('rate_limited', { status: 429, retryAfterMs })
 
 class Clock {
@@ -61,10 +61,10 @@ class Story {
   }
 }
 
-function faultOf(word: string): Fault {
+function faultOf(word: string): ProviderError {
   const asked = /^429\/(\d+)$/.exec(word)
   if (asked !== null) return rateLimited(Number(asked[1]) * 1000)
-  const kinds: Readonly<Record<string, FaultKind>> = {
+  const kinds: Readonly<Record<string, ProviderErrorKind>> = {
     fail: 'failed',
     '429': 'rate_limited',
     timeout: 'timeout',
@@ -381,7 +381,7 @@ property('no target rests longer than a minute, is probed by two at once, or res
 })
 
 function end(permit: Permit, random: Random): void {
-  const how: FaultKind | 'well' | 'left' | 'asked' = random.pick([
+  const how: ProviderErrorKind | 'well' | 'left' | 'asked' = random.pick([
     'well',
     'well',
     'left',

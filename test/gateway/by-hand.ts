@@ -1,15 +1,15 @@
 /** The two sides of a stream, turned by hand: a provider's call and a caller's socket. */
 
-import { Fault } from '../../src/core/fault.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { bytesOf } from '../support/bytes.ts'
 
 /** A provider's call whose bytes the test gives. */
 export class HandCall {
   readonly done: string[] = []
-  private readonly chunks: (string | Uint8Array | undefined | Fault)[] = []
+  private readonly chunks: (string | Uint8Array | undefined | ProviderError)[] = []
   private wake: () => void = () => {}
 
-  give(...chunks: readonly (string | Uint8Array | undefined | Fault)[]): void {
+  give(...chunks: readonly (string | Uint8Array | undefined | ProviderError)[]): void {
     this.chunks.push(...chunks)
     this.wake()
   }
@@ -21,7 +21,7 @@ export class HandCall {
       })
     }
     const chunk = this.chunks.shift()
-    if (chunk instanceof Fault) throw chunk
+    if (chunk instanceof ProviderError) throw chunk
     return chunk === undefined ? undefined : bytesOf(chunk)
   }
 
@@ -40,7 +40,7 @@ export class HandCall {
   /** As `fetch` does it: whoever reads learns of it. */
   abort(): void {
     this.done.push('abort')
-    this.give(new Fault('cut', 'aborted'))
+    this.give(new ProviderError('cut', 'aborted'))
   }
 }
 

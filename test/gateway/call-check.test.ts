@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { FinishReason } from '../../src/core/event.ts'
-import { Fault } from '../../src/core/fault.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { CallCheck } from '../../src/gateway/call-check.ts'
 
 /** The arguments of each call, in pieces; the reason; whether the answer may pass. */
@@ -26,5 +26,5 @@ test.each(rows)('%s', (_, calls, reason, outcome) => {
   }
   const finish = () => check.see({ type: 'finish', reason })
   if (outcome === 'passes') finish()
-  else expect(finish).toThrow(Fault)
+  else expect(finish).toThrow(ProviderError)
 })

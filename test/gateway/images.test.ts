@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { Catalog, type CatalogData, type Key } from '../../src/catalog/catalog.ts'
-import { Failure } from '../../src/core/error.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
 import type { Price } from '../../src/core/money.ts'
 import { acceptImages } from '../../src/dialects/images/request.ts'
+import { type RequestLine, RequestLog } from '../../src/gateway/access-log.ts'
 import { Affinity } from '../../src/gateway/affinity.ts'
 import { Breaker } from '../../src/gateway/breaker.ts'
 import type { Upstream as GatewayUpstream } from '../../src/gateway/gateway.ts'
 import { type ImageAnswer, makeImages } from '../../src/gateway/images.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
-import { type RequestLine, Trace } from '../../src/gateway/trace.ts'
 import type { Hold, Settlement } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
@@ -18,7 +18,7 @@ import * as does from '../support/scenarios.ts'
 import { type Scenario, Upstream } from '../support/upstream.ts'
 
 /** Remembers what was held and settled. */
-class Book extends UnlimitedLedger {
+class ReservationStore extends UnlimitedLedger {
   readonly holds: Hold[] = []
   readonly settlements: Settlement[] = []
 
@@ -38,7 +38,7 @@ const data = (images: number, more: object = {}) =>
 const usage = { input_tokens: 10, output_tokens: 272, total_tokens: 282 }
 
 interface Stage extends AsyncDisposable {
-  readonly book: Book
+  readonly book: ReservationStore
   readonly upstream: Upstream
   readonly line: RequestLine | undefined
   /** Called between a provider that broke down and the next. */
@@ -49,7 +49,7 @@ interface Stage extends AsyncDisposable {
 /** The walk in this process: `painter` at the provider models of the scenarios in order, then at one without images. */
 async function startStage(price: Price | undefined, scenarios: Readonly<Record<string, Scenario>>): Promise<Stage> {
   const upstream = await Upstream.start(scenarios)
-  const book = new Book()
+  const book = new ReservationStore()
   const endpoint = (baseUrl: string, name: string) => ({
     name,
     baseUrl,
@@ -100,7 +100,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
         bytesOf(JSON.stringify({ model: 'painter', prompt: 'a weir', ...body })),
         'public',
       )
-      const trace = new Trace('req_1', (written) => {
+      const trace = new RequestLog('req_1', (written) => {
         line = written
       })
       const flight = new InFlight().take()
@@ -134,12 +134,12 @@ function catalogData(price: Price | undefined, targets: CatalogData['models'][nu
   }
 }
 
-async function failureOf(promise: Promise<unknown>): Promise<Failure> {
+async function failureOf(promise: Promise<unknown>): Promise<CallerError> {
   const error = await promise.then(
     () => undefined,
     (reason: unknown) => reason,
   )
-  if (!(error instanceof Failure)) throw error ?? new Error('it succeeded')
+  if (!(error instanceof CallerError)) throw error ?? new Error('it succeeded')
   return error
 }
 

@@ -1,11 +1,11 @@
 /** One stream against a clock and a socket that the test turns by hand: keep-alive, the hold, stalls, writes and cuts. */
 
 import { describe, expect, test } from 'bun:test'
-import { Fault } from '../../src/core/fault.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { Pump } from '../../src/gateway/pump.ts'
-import { Tally } from '../../src/gateway/tally.ts'
+import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import * as does from '../support/scenarios.ts'
@@ -29,7 +29,7 @@ interface Made {
 function make(): Made {
   const call = new HandCall()
   const encoder = new ChatEncoder({ model: 'm', createdAt: 1 }, false)
-  const pump = new Pump(call, undefined, openai, encoder, new Tally(7))
+  const pump = new Pump(call, undefined, openai, encoder, new UsageMeter(7))
   return {
     call,
     sink: new HandSink(),
@@ -83,7 +83,7 @@ describe('headers', () => {
   })
 
   test.each([
-    ['a fault', (it: Made) => it.call.give(new Fault('cut', 'x'))],
+    ['a fault', (it: Made) => it.call.give(new ProviderError('cut', 'x'))],
     ['the end of the process', (it: Made) => it.pump.interrupt('drained')],
   ])('that are out reach the caller before a cut for %s, though nobody took the stream before it', async (_, leave) => {
     const it = make()
@@ -100,7 +100,7 @@ describe('headers', () => {
   test('do not go out for a finish that writes nothing yet: its cut is a failure before the content', async () => {
     const call = new HandCall()
     const encoder = new ChatEncoder({ model: 'm', createdAt: 1 }, false)
-    const pump = new Pump(call, undefined, anthropic, encoder, new Tally(7))
+    const pump = new Pump(call, undefined, anthropic, encoder, new UsageMeter(7))
     const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`
     call.give(
       event('message_start', { message: { usage: { input_tokens: 1, output_tokens: 0 } } }),
@@ -113,7 +113,7 @@ describe('headers', () => {
 
   test('do not go out for a role and a fault', async () => {
     const it = make()
-    it.call.give(role, new Fault('overloaded', 'x'))
+    it.call.give(role, new ProviderError('overloaded', 'x'))
     expect(await it.opened).toMatchObject({ kind: 'overloaded' })
     expect(await it.pump.ended).toMatchObject({ outcome: 'provider_cut' })
     expect(it.call.done).toContain('abort')
@@ -132,7 +132,7 @@ describe('the tokens of the input, to a caller of Messages', () => {
   test.each(rows)('%s', async (_, dialect, frames, expected) => {
     const call = new HandCall()
     const encoder = new MessagesEncoder({ model: 'm', createdAt: 1 })
-    const pump = new Pump(call, undefined, dialect === 'openai' ? openai : anthropic, encoder, new Tally(7))
+    const pump = new Pump(call, undefined, dialect === 'openai' ? openai : anthropic, encoder, new UsageMeter(7))
     const sink = new HandSink()
     call.give(...frames, undefined)
     await pump.open()
@@ -249,8 +249,8 @@ describe('ways out', () => {
   const rows = [
     ['the caller leaves', (it: Made) => it.pump.interrupt('caller_left'), 'caller_left'],
     ['the process ends', (it: Made) => it.pump.interrupt('drained'), 'drained'],
-    ['the provider resets', (it: Made) => it.call.give(new Fault('cut', 'x')), 'provider_cut'],
-    ['the provider falls silent', (it: Made) => it.call.give(new Fault('timeout', 'x')), 'timed_out'],
+    ['the provider resets', (it: Made) => it.call.give(new ProviderError('cut', 'x')), 'provider_cut'],
+    ['the provider falls silent', (it: Made) => it.call.give(new ProviderError('timeout', 'x')), 'timed_out'],
     ['the provider ends too early', (it: Made) => it.call.give(undefined), 'provider_cut'],
     ['the provider says nonsense', (it: Made) => it.call.give('data: {\n\n'), 'provider_cut'],
   ] as const
@@ -301,7 +301,7 @@ describe('ways out', () => {
         return super.encodeTexts(insides)
       }
     }
-    const pump = new Pump(call, undefined, openai, new Broken({ model: 'm', createdAt: 1 }, false), new Tally(7))
+    const pump = new Pump(call, undefined, openai, new Broken({ model: 'm', createdAt: 1 }, false), new UsageMeter(7))
     call.give(role, hello, world)
     await pump.open()
     const sink = new HandSink()

@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { pino } from 'pino'
+import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
+import { Service } from '../../src/assembly/worker-parts.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Account, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
-import { loadAdapters } from '../../src/process/adapters.ts'
-import { Service } from '../../src/process/parts.ts'
 import { Caller } from '../support/caller.ts'
 import { configOf } from '../support/gateway.ts'
 import { Random } from '../support/random.ts'

@@ -6,7 +6,7 @@
 import { describe, setDefaultTimeout, test } from 'bun:test'
 import { Fold } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
-import { Fault } from '../../src/core/fault.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { chatAnswer } from '../../src/dialects/chat/answer.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import type { StreamEncoder } from '../../src/dialects/dialect.ts'
@@ -14,8 +14,8 @@ import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
 import { CallCheck } from '../../src/gateway/call-check.ts'
-import { Feed } from '../../src/gateway/feed.ts'
-import { Tally } from '../../src/gateway/tally.ts'
+import { Feed } from '../../src/gateway/decode-stream.ts'
+import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { parseJson } from '../../src/gateway/walk.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
@@ -290,7 +290,7 @@ function best(read: () => void, enough: number): number {
     try {
       read()
     } catch (error) {
-      if (!(error instanceof Fault)) throw error
+      if (!(error instanceof ProviderError)) throw error
     }
     least = Math.min(least, threadMs() - from)
   }
@@ -299,7 +299,7 @@ function best(read: () => void, enough: number): number {
 
 function readWhole(provider: Provider, text: string): () => void {
   return () => {
-    const [fold, check, tally] = [new Fold(), new CallCheck(), new Tally(1)]
+    const [fold, check, tally] = [new Fold(), new CallCheck(), new UsageMeter(1)]
     for (const event of provider.events(parseJson(text, 200))) {
       check.see(event)
       tally.add(event)
@@ -317,7 +317,7 @@ function readStream(provider: Provider, text: string, dialect: keyof typeof ENCO
   const bytes = Buffer.from(text)
   return () => {
     const encoder = ENCODERS[dialect]()
-    const [check, tally] = [new CallCheck(), new Tally(1)]
+    const [check, tally] = [new CallCheck(), new UsageMeter(1)]
     let written = 0
     const feed = new Feed(provider, {
       event(event: StreamEvent) {

@@ -6,9 +6,9 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Tiktoken } from 'js-tiktoken/lite'
 import ranks from 'js-tiktoken/ranks/o200k_base'
+import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import type { ChatRequest, Message } from '../../src/core/request.ts'
-import { Tally } from '../../src/gateway/tally.ts'
+import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { estimateInput, estimateText } from '../../src/ledger/estimate.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
 import counts from '../fixtures/ledger/token-counts.json' with { type: 'json' }
@@ -309,7 +309,7 @@ test('a body of 10 MiB is estimated in little of the time that it takes to parse
 
 /** What a tally makes of an answer that comes as `texts` and the arguments of one call as `pieces`. */
 function outputOf(texts: readonly string[], pieces: readonly string[], how: 'decoded' | 'copied'): number {
-  const tally = new Tally(1)
+  const tally = new UsageMeter(1)
   if (how === 'copied') tally.addInsides(texts.map(jsonInside))
   else for (const text of texts) tally.add({ type: 'text', text })
   tally.add({ type: 'tool-start', index: 0, callId: 'a', name: 'search' })

@@ -7,14 +7,14 @@ import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import type { Completion } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
-import { Fault } from '../../src/core/fault.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { chatAnswer } from '../../src/dialects/chat/answer.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import type { DialectName, StreamEncoder } from '../../src/dialects/dialect.ts'
 import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
-import { Feed } from '../../src/gateway/feed.ts'
+import { Feed } from '../../src/gateway/decode-stream.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
@@ -50,7 +50,7 @@ type Step = StreamEvent | readonly string[]
 
 interface Reading {
   readonly steps: readonly Step[]
-  readonly fault: Fault | undefined
+  readonly fault: ProviderError | undefined
 }
 
 /** Reads chunks that end cleanly behind the last one. */
@@ -66,7 +66,7 @@ function read(provider: Provider, chunks: readonly Uint8Array[], splice: 'splice
     if (!feed.ended) feed.close()
     return { steps, fault: undefined }
   } catch (error) {
-    if (error instanceof Fault) return { steps, fault: error }
+    if (error instanceof ProviderError) return { steps, fault: error }
     throw error
   }
 }

@@ -10,7 +10,7 @@ const ROOT = resolve(import.meta.dir, '../..')
 const GUARD = join(ROOT, 'scripts/guard.ts')
 const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts']
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
-const EMPTIED = ['test/ledger/emptied.test.ts', 'test/ledger/rolled-back.test.ts']
+const EMPTIED = ['test/ledger/redis-data-loss.test.ts', 'test/ledger/rolled-back.test.ts']
 const FOLDED = ['test/ledger/folded-nodes.test.ts']
 const SIMULATED_REQUESTS = '20000'
 const HISTORIES = '150'
@@ -28,7 +28,7 @@ function copy(): string {
   const directory = mkdtempSync(join(tmpdir(), 'weir-mutant-'))
   for (const part of [
     'src/core',
-    'src/process/ledger.ts',
+    'src/assembly/open-ledger.ts',
     'src/ledger',
     'test/ledger',
     'test/support/seed.ts',

@@ -4,7 +4,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { runHistory, type Tally } from '../ledger/history.ts'
+import { runHistory, type UsageMeter } from '../ledger/history.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
 import { subjects } from '../ledger/subject.ts'
 
@@ -17,7 +17,7 @@ for (const subject of subjects()) {
 
     test(`${HISTORIES} random histories`, async () => {
       const seed = randomSeed(`ledger, ${subject.name}`)
-      const tally: Tally = { operations: 0, outcomes: new Map() }
+      const tally: UsageMeter = { operations: 0, outcomes: new Map() }
       for (let i = 0; i < HISTORIES; i++) {
         try {
           await runHistory(subject, new Random(seed + i), tally)

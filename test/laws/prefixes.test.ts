@@ -4,12 +4,12 @@
  */
 
 import { expect, setDefaultTimeout } from 'bun:test'
-import { Fault } from '../../src/core/fault.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import type { StreamEncoder } from '../../src/dialects/dialect.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { Pump } from '../../src/gateway/pump.ts'
-import { Tally } from '../../src/gateway/tally.ts'
+import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
@@ -46,14 +46,14 @@ const BEGINNINGS = 25
 const EVENTS_MAX = 40
 
 /** How it ends for a caller who takes the stream once it was opened. */
-async function outcome(provider: Provider, encoder: StreamEncoder, bytes: Uint8Array, last: Fault | undefined) {
+async function outcome(provider: Provider, encoder: StreamEncoder, bytes: Uint8Array, last: ProviderError | undefined) {
   const call = new HandCall()
-  const pump = new Pump(call, undefined, provider, encoder, new Tally(7))
+  const pump = new Pump(call, undefined, provider, encoder, new UsageMeter(7))
   call.give(bytes, last)
   try {
     await pump.open()
   } catch (error) {
-    expect(error).toBeInstanceOf(Fault)
+    expect(error).toBeInstanceOf(ProviderError)
     return { kind: 'failed', text: '' }
   }
   const whole = pump.takeWhole()
@@ -86,7 +86,7 @@ property('a candidate that failed, a head and a cut, or all of it', 3, async (ra
     }),
   )
   const judged = cases.map(async ({ file, provider, bytes, length, reset, name, make, end }) => {
-    const last = reset ? new Fault('cut', 'reset') : undefined
+    const last = reset ? new ProviderError('cut', 'reset') : undefined
     const { kind, text } = await outcome(provider, make(), bytes.subarray(0, length), last)
     if (kind === 'failed' || (kind === 'whole' ? end.test(text) : text !== '' && !end.test(text))) return []
     return [`${file}, ${length} bytes, ${reset ? 'reset' : 'ended'}, ${name}: ${kind} with ${text.slice(0, 99)}`]

@@ -6,8 +6,8 @@ import { generateText, streamText } from 'ai'
 import OpenAI from 'openai'
 import type { Completion } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
-import { Fault } from '../../src/core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import type { Exchange } from '../../src/dialects/dialect.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
@@ -85,7 +85,7 @@ property('compaction: whatever the model says, one item; a cut where it says not
   const exchange = accept({ input: [{ role: 'user', content: 'x' }, { type: 'compaction_trigger' }] })
   const said = foldOf(events)
   if ((said.text + (said.refusal ?? '')).trim() === '') {
-    expect(() => encodeAll(exchange, events)).toThrow(Fault)
+    expect(() => encodeAll(exchange, events)).toThrow(ProviderError)
     return
   }
   const { output } = checkResponsesStream(encodeAll(exchange, events))

@@ -4,9 +4,9 @@
  */
 
 import { describe, expect } from 'bun:test'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
-import type { ChatRequest } from '../../src/core/request.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
 import type { Dialect, DialectName, Exchange } from '../../src/dialects/dialect.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'

@@ -5,9 +5,9 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { EmbeddedLedger } from '../../src/ledger/embedded/ledger.ts'
-import { LEDGER_FILE } from '../../src/ledger/embedded/tables.ts'
-import { OUTBOX_FILE, Outbox } from '../../src/ledger/outbox.ts'
+import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
+import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
+import { OUTBOX_FILE, Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 
 const DAY_MS = 86_400_000

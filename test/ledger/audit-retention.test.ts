@@ -2,15 +2,15 @@
 
 import { expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
-import { AuditRetention, levelOf } from '../../src/ledger/redis/audit-retention.ts'
-import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/book.ts'
+import { AuditRetention, levelOf } from '../../src/ledger/redis/maintenance/audit-retention.ts'
+import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
 
 const DAY_MS = 86_400_000
 const NOW = Date.UTC(2026, 10, 21, 12)
 
-/** Entries as `book.lua` writes them, one each so many milliseconds, the last one now. */
+/** Entries as `store.lua` writes them, one each so many milliseconds, the last one now. */
 async function fill(client: Redis, organization: string, count: number, everyMs: number): Promise<void> {
   await client.sadd(ORGANIZATIONS_KEY, organization)
   await client.eval(

@@ -1,7 +1,7 @@
 /** Lua's calendar and ours are one: every day of two and a half centuries, and every end of a month. */
 
 import { expect, test } from 'bun:test'
-import book from '../../src/ledger/redis/book.lua' with { type: 'text' }
+import book from '../../src/ledger/redis/store/store.lua' with { type: 'text' }
 import { monthEndMs, monthOf } from '../../src/ledger/window.ts'
 import { RedisServer } from './redis-server.ts'
 

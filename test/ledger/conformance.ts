@@ -1,14 +1,14 @@
 /** What every ledger owes its callers, through its public face: one suite, run for each kind. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { Failure } from '../../src/core/error.ts'
+import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/assembly/open-ledger.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
 import type { Limits } from '../../src/core/money.ts'
-import { rateLimitHeaders } from '../../src/ledger/allowance.ts'
 import type { Account, Hold, Ledger, Reservation, Settlement } from '../../src/ledger/ledger.ts'
-import { leftOf } from '../../src/ledger/standings.ts'
+import { rateLimitHeaders } from '../../src/ledger/rate-limit-headers.ts'
+import { leftOf } from '../../src/ledger/remaining.ts'
 import { groupUsage } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
-import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
 
 export interface Installation {
   readonly name: string
@@ -54,11 +54,11 @@ export function spend(limits: { day?: number; month?: number; total?: number }):
 }
 
 /** The failure of a reservation that must be refused. */
-async function refused(ledger: Ledger, account: Account, hold: Hold): Promise<Failure> {
+async function refused(ledger: Ledger, account: Account, hold: Hold): Promise<CallerError> {
   try {
     await ledger.reserve(account, hold)
   } catch (error) {
-    if (error instanceof Failure) return error
+    if (error instanceof CallerError) return error
     throw error
   }
   throw new Error('It was granted.')

@@ -2,11 +2,11 @@
 
 import { Redis } from 'ioredis'
 import type { Account } from '../../src/ledger/ledger.ts'
-import { RedisBook } from '../../src/ledger/redis/book.ts'
+import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 
 const [, , socket = '', limit = '', amount = ''] = process.argv
 const redis = new Redis(socket)
-const book = new RedisBook(redis, redis)
+const book = new RedisStore(redis, redis)
 const account: Account = {
   organization: 'acme',
   organizationLimits: { spend: { total: Number(limit), strict: false, onExhausted: 'finish' } },

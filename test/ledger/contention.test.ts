@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { RedisBook } from '../../src/ledger/redis/book.ts'
+import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { RedisServer } from './redis-server.ts'
 
 const LIMIT = 100_003
@@ -28,7 +28,7 @@ test(`${Math.floor(LIMIT / AMOUNT)} grants of ${AMOUNT} from ${LIMIT}`, async ()
   expect(reports.map(({ grantedAfterRefusal }) => grantedAfterRefusal)).toEqual([0, 0, 0, 0])
   const client = server.client()
   const account = { organization: 'acme', organizationLimits: {}, key: 'ci', keyLimits: {} }
-  const { organization } = await new RedisBook(client, client).figures(account)
+  const { organization } = await new RedisStore(client, client).figures(account)
   expect([organization.total.held, organization.live]).toEqual([LIMIT - (LIMIT % AMOUNT), Math.floor(LIMIT / AMOUNT)])
   client.disconnect()
 }, 60_000)

@@ -2,10 +2,10 @@
 
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Failure } from '../../src/core/error.ts'
-import { PENDING_MOST } from '../../src/ledger/embedded/journal.ts'
-import { EmbeddedLedger } from '../../src/ledger/embedded/ledger.ts'
-import { EmbeddedStandings } from '../../src/ledger/embedded/readings.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
+import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
+import { PENDING_MAX } from '../../src/ledger/embedded/journal.ts'
+import { EmbeddedStandings } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 import { Random } from './random.ts'
 
@@ -41,13 +41,13 @@ async function full(): Promise<void> {
   const ballast = join(directory, 'ballast')
   const written = fill(ballast)
   let granted = 0
-  let failure: Failure | undefined
-  while (failure === undefined && granted <= PENDING_MOST + 1) {
+  let failure: CallerError | undefined
+  while (failure === undefined && granted <= PENDING_MAX + 1) {
     try {
       await settle(2)
       granted += 1
     } catch (error) {
-      if (!(error instanceof Failure)) throw error
+      if (!(error instanceof CallerError)) throw error
       failure = error
     }
     if (granted % 500 === 0) await Bun.sleep(25)

@@ -5,14 +5,14 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { LedgerFileError } from '../../src/ledger/database.ts'
-import { SteadyClock } from '../../src/ledger/embedded/clock.ts'
-import { EmbeddedLedger } from '../../src/ledger/embedded/ledger.ts'
-import { lockDirectory } from '../../src/ledger/embedded/lock.ts'
-import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/readings.ts'
-import { LEDGER_FILE } from '../../src/ledger/embedded/tables.ts'
-import type { LogRow } from '../../src/ledger/log-rows.ts'
-import { type LedgerPlace, openLedger } from '../../src/process/ledger.ts'
+import { type LedgerPlace, openLedger } from '../../src/assembly/open-ledger.ts'
+import { lockDirectory } from '../../src/ledger/embedded/directory-lock.ts'
+import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
+import { SteadyClock } from '../../src/ledger/embedded/monotonic-clock.ts'
+import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
+import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
+import type { RequestRow } from '../../src/ledger/request-table.ts'
+import { LedgerFileError } from '../../src/sqlite/database.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 
 const CHILD = join(import.meta.dir, 'embedded-child.ts')
@@ -32,7 +32,7 @@ afterEach(() => {
   }
 })
 
-async function rowsOf(at: string): Promise<readonly LogRow[]> {
+async function rowsOf(at: string): Promise<readonly RequestRow[]> {
   const pages = await Array.fromAsync(new EmbeddedAuditLog(at).read({ sinceMs: 0, untilMs: Number.MAX_SAFE_INTEGER }))
   return pages.flat()
 }

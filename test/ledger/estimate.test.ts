@@ -1,7 +1,7 @@
 /** Estimates against the counts of two real tokenizers (o200k_base, cl100k_base), and what must never be counted as text. */
 
 import { describe, expect, test } from 'bun:test'
-import type { ChatRequest, Message, Tool, UserPart } from '../../src/core/request.ts'
+import type { ChatRequest, Message, Tool, UserPart } from '../../src/core/chat-request.ts'
 import { estimateInput, OutputCount } from '../../src/ledger/estimate.ts'
 import counts from '../fixtures/ledger/token-counts.json' with { type: 'json' }
 import { pngBase64 } from './pictures.ts'

@@ -5,15 +5,15 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { usageRowOf } from '../../src/ledger/entry.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
-import { Outbox } from '../../src/ledger/outbox.ts'
-import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
-import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
-import { RedisLink } from '../../src/ledger/redis/link.ts'
-import { foldUsage } from '../../src/ledger/redis/usage-folding.ts'
+import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
+import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { foldUsage } from '../../src/ledger/redis/maintenance/usage-folding.ts'
+import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { placeName, type UsageRow } from '../../src/ledger/usage-log.ts'
-import { openUsageLog } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
@@ -68,7 +68,7 @@ class Fleet {
       const outbox = new Outbox(home, this.hasLateLog && home === this.homes[1] ? Date.now : now)
       const link = new RedisLink({ kind: 'single', url: this.server.socket }, outbox)
       const [admission, other] = [Reflect.get(link, 'admission'), Reflect.get(link, 'other')]
-      Object.assign(link, { book: new RedisBook(admission, other, now, clockOf(this.days), link.lives) })
+      Object.assign(link, { book: new RedisStore(admission, other, now, clockOf(this.days), link.lives) })
       await link.start()
       const every = (ms: number, call: () => void) => {
         const timer = setInterval(call, ms)
@@ -136,7 +136,7 @@ class Fleet {
   /** As the upkeep of one worker does it. */
   async foldRedis(): Promise<void> {
     await this.withClient((client) => {
-      const book = new RedisBook(client, client, this.now, clockOf(this.days))
+      const book = new RedisStore(client, client, this.now, clockOf(this.days))
       return foldUsage(client, book, Math.floor(this.now() / DAY_MS))
     })
   }
@@ -186,7 +186,7 @@ class Fleet {
     await this.serve()
     const all = sumOf(this.served)
     await this.withClient(async (client) => {
-      const book = new RedisBook(client, client, this.now, clockOf(this.days))
+      const book = new RedisStore(client, client, this.now, clockOf(this.days))
       const spentOf = async (account: Account) => (await book.figures(account)).key
       const spent = await Promise.all(this.accounts.map(async (account) => (await spentOf(account)).total.spent))
       expect(spent).toEqual(this.accounts.map((account) => sumOf(this.of(account))))

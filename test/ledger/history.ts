@@ -2,7 +2,7 @@
 
 import { expect } from 'bun:test'
 import type { Limits } from '../../src/core/money.ts'
-import { AMOUNT_MAX } from '../../src/ledger/embedded/state.ts'
+import { AMOUNT_MAX } from '../../src/ledger/embedded/store-state.ts'
 import type { Account, Amounts, Settlement } from '../../src/ledger/ledger.ts'
 import type { UsageFigures } from '../../src/ledger/usage-log.ts'
 import { Model } from './model.ts'
@@ -26,13 +26,13 @@ const STEPS_OF_CLOCK = [
 ]
 const STEPS_BACK = [-1, -500, -40_000, -HOUR_MS, -49 * HOUR_MS]
 
-export interface Tally {
+export interface UsageMeter {
   operations: number
   readonly outcomes: Map<string, number>
 }
 
 /** Runs one history against a book and the model, comparing every reply, and every figure after most steps. */
-export async function runHistory(subject: Subject, random: Random, tally: Tally): Promise<void> {
+export async function runHistory(subject: Subject, random: Random, tally: UsageMeter): Promise<void> {
   await subject.reset()
   const history = new History(subject, random, tally)
   for (let i = 0; i < STEPS; i++) await history.step()
@@ -52,7 +52,7 @@ class History {
   constructor(
     private readonly subject: Subject,
     private readonly random: Random,
-    private readonly tally: Tally,
+    private readonly tally: UsageMeter,
   ) {
     subject.clock.now = Date.UTC(2026, 0, 1) + random.below(5 * 365 * 24) * HOUR_MS - random.below(3) * 1000
     subject.clock.witness = subject.clock.now

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { Price } from '../../src/core/money.ts'
-import type { Usage } from '../../src/core/usage.ts'
+import type { Usage } from '../../src/core/token-usage.ts'
 import { estimateImages } from '../../src/ledger/image-estimate.ts'
 import { costMicroUsd, imagePrice } from '../../src/ledger/price.ts'
 

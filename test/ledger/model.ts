@@ -5,6 +5,7 @@
  */
 
 import type { Limits } from '../../src/core/money.ts'
+import type { Account, Amounts, Hold, Settlement } from '../../src/ledger/ledger.ts'
 import type {
   CancelReply,
   Closing,
@@ -14,8 +15,7 @@ import type {
   LimitName,
   ScopeName,
   SettleReply,
-} from '../../src/ledger/book.ts'
-import type { Account, Amounts, Hold, Settlement } from '../../src/ledger/ledger.ts'
+} from '../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
 import { dayEndMs, dayOf, monthEndMs, monthOf } from '../../src/ledger/window.ts'
 import {

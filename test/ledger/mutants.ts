@@ -2,11 +2,11 @@
 
 export type Mutant = readonly [file: string, from: string, to: string]
 
-const BOOK = 'redis/book.lua'
-const RESERVE = 'redis/reserve.lua'
-const EXTEND = 'redis/extend.lua'
-const SETTLE = 'redis/settle.lua'
-const CANCEL = 'redis/cancel.lua'
+const BOOK = 'store/store.lua'
+const RESERVE = 'store/reserve.lua'
+const EXTEND = 'store/extend.lua'
+const SETTLE = 'store/settle.lua'
+const CANCEL = 'store/cancel.lua'
 
 export const luaMutants: readonly Mutant[] = [
   [BOOK, 'return min(AMOUNT_MAX, a + b)', 'return a + b'],
@@ -103,11 +103,11 @@ export const luaMutants: readonly Mutant[] = [
   [CANCEL, 'correct(reservation, scopes, limits, 1, 1, 0)', ''],
 ]
 
-const MEMORY = 'embedded/book.ts'
-const LIMITS = 'embedded/limits.ts'
-const METER = 'embedded/meter.ts'
-const SCOPE = 'embedded/scope.ts'
-const RESERVATION = 'embedded/reservation.ts'
+const MEMORY = 'embedded/memory-store.ts'
+const LIMITS = 'embedded/limit-check.ts'
+const METER = 'embedded/rate-bucket.ts'
+const SCOPE = 'embedded/scope-moves.ts'
+const RESERVATION = 'embedded/reservation-moves.ts'
 
 export const memoryMutants: readonly Mutant[] = [
   [MEMORY, "if (known.state === 'lost') this.changes.used", 'if (false) this.changes.used'],
@@ -170,8 +170,8 @@ export const memoryMutants: readonly Mutant[] = [
   ['embedded/deadlines.ts', 'right.dueMs < left.dueMs', 'right.dueMs > left.dueMs'],
 ]
 
-const NODE = 'redis/ledger.ts'
-const RESTORATION = 'redis/restoration.ts'
+const NODE = 'redis/redis-ledger.ts'
+const RESTORATION = 'epochs/replay.ts'
 const RECONCILE = 'reconcile.ts'
 
 export const nodeMutants: readonly Mutant[] = [
@@ -191,8 +191,8 @@ export const nodeMutants: readonly Mutant[] = [
   [NODE, 'await this.cancelAll()', 'this.cancels.clear()'],
 ]
 
-const RESTORE = 'redis/restore.lua'
-const ENTER = 'redis/enter.lua'
+const RESTORE = 'epochs/restore.lua'
+const ENTER = 'epochs/enter.lua'
 const LIVES = 'life-rows.ts'
 const EMPTIED = "if known ~= 0 and life ~= known then return { 'emptied' } end"
 
@@ -221,7 +221,7 @@ export const restoreMutants: readonly Mutant[] = [
   [NODE, '      await this.resending.get(organization)\n', ''],
 ]
 
-const FOLD = 'redis/fold-node.lua'
+const FOLD = 'maintenance/fold-node.lua'
 
 export const foldMutants: readonly Mutant[] = [
   [LIVES, 'Math.max(found.foldedBefore, this.foldedBefore)', 'found.foldedBefore'],
@@ -229,6 +229,6 @@ export const foldMutants: readonly Mutant[] = [
   [FOLD, 'exact(max(following,', 'exact(min(0,'],
   [FOLD, "redis.call('HDEL', NODES, field_of_node(node, day, key, model))", ''],
   [FOLD, 'add_figures(NODES, field_of_node(node, first, key, model), 1, figures)', ''],
-  ['redis/book.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
+  ['store/redis-store.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
   ['outbox.ts', 'if (foldedBefore !== undefined) this.lives.folded(foldedBefore)', ''],
 ]

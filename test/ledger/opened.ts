@@ -4,7 +4,7 @@ import { afterEach } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 
 export interface Opened {
   /** What is closed after the test. A test adds what it opens by itself, and takes out what it has closed. */

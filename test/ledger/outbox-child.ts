@@ -3,9 +3,9 @@
  * answer: how the ledger is, and how often its beat has come.
  */
 
-import { Outbox } from '../../src/ledger/outbox.ts'
-import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
-import { RedisLink } from '../../src/ledger/redis/link.ts'
+import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
+import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 
 // As the program does: what nobody caught ends it.

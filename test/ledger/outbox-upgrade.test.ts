@@ -6,9 +6,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Account } from '../../src/ledger/ledger.ts'
-import { LOG_SQL } from '../../src/ledger/log-rows.ts'
-import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
-import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
+import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
+import { LOG_SQL } from '../../src/ledger/request-table.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
@@ -36,7 +36,7 @@ const FORMAT_4 = `
 /** A node that has served 100 that Redis took, 30 that it took without an acknowledgement, 20 that it never got, and 7 in doubt, not charged. */
 async function earlier(server: RedisServer, at: string, account: Account): Promise<number> {
   const client = server.client()
-  const book = new RedisBook(client, client)
+  const book = new RedisStore(client, client)
   const file = new Database(join(at, 'outbox.sqlite'), { create: true, strict: true })
   file.run('PRAGMA journal_mode = WAL')
   file.run(FORMAT_4)

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Price } from '../../src/core/money.ts'
-import type { Usage } from '../../src/core/usage.ts'
+import type { Usage } from '../../src/core/token-usage.ts'
 import { costMicroUsd, MICRO_USD_MAX } from '../../src/ledger/price.ts'
 import { Random, randomSeed } from './random.ts'
 

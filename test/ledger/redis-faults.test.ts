@@ -5,16 +5,16 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
-import { KeyFollower } from '../../src/ledger/key-follower.ts'
-import { redisKey } from '../../src/ledger/redis/book.ts'
-import { RedisUnfitError } from '../../src/ledger/redis/connect.ts'
-import { beginRedisKeys, openRedisKeys } from '../../src/ledger/redis/keys.ts'
-import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
-import { RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readings.ts'
-import { RedisShelf } from '../../src/ledger/redis/shelf.ts'
-import { Upkeep } from '../../src/ledger/redis/upkeep.ts'
+import { RedisItems } from '../../src/items/redis-items.ts'
+import { KeyFollower } from '../../src/keys/key-follower.ts'
+import { beginRedisKeys, openRedisKeys } from '../../src/keys/redis-key-store.ts'
+import { Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
+import { RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
+import { RedisUnfitError } from '../../src/redis/connect.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
-import { Meddler } from './meddler.ts'
+import { Meddler } from './lossy-proxy.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
 
@@ -315,7 +315,7 @@ test('these rights are enough', async () => {
   await follower.stop()
   const usage = await RedisUsageLog.open({ kind: 'single', url })
   expect(await usage.read({ sinceDay: 0, untilDay: 1e6 })).toHaveLength(1)
-  const shelf = new RedisShelf({ kind: 'single', url }, { ttlSeconds: 60 })
+  const shelf = new RedisItems({ kind: 'single', url }, { ttlSeconds: 60 })
   // The first is sent again, after what comes next: Redis does not know the script yet.
   await until(async () => {
     shelf.put('acme', [{ id: 'piece', bytes: Buffer.from('x') }])

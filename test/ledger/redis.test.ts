@@ -4,12 +4,12 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Failure } from '../../src/core/error.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
 import type { Hold } from '../../src/ledger/ledger.ts'
-import { Outbox } from '../../src/ledger/outbox.ts'
-import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
-import { RedisUnfitError } from '../../src/ledger/redis/connect.ts'
-import { RedisLedger, type WhenUnreachable } from '../../src/ledger/redis/ledger.ts'
+import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { RedisLedger, type WhenUnreachable } from '../../src/ledger/redis/redis-ledger.ts'
+import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
+import { RedisUnfitError } from '../../src/redis/connect.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
@@ -278,7 +278,7 @@ describe('many at once', () => {
         await node.settle(await node.reserve(account, hold), settlementOf(7000))
         return 7000
       } catch (error) {
-        if (error instanceof Failure && /^(quota_exhausted|rate_limited)$/.test(error.failure)) return 0
+        if (error instanceof CallerError && /^(quota_exhausted|rate_limited)$/.test(error.failure)) return 0
         throw error
       }
     }
@@ -306,7 +306,7 @@ test('records of the version before, which knew nothing of when a bucket stood e
     end`
   await client.eval(shorten, 1, redisKey(account.organization, 'scopes'), 14)
   await client.eval(shorten, 1, redisKey(account.organization, 'reservations'), 19)
-  const book = new RedisBook(client, client)
+  const book = new RedisStore(client, client)
   const before = (await book.figures(account)).organization
   expect([before.requests, before.live, before.day.held]).toEqual([1, 1, 100])
   expect(before.tokens).toBeWithin(400, 601)

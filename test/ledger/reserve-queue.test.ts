@@ -1,7 +1,7 @@
 /** How many reservations are sent at once, whose turn it is, and who is turned away. */
 
 import { expect, test } from 'bun:test'
-import { ReserveQueue, ReserveQueueFullError } from '../../src/ledger/redis/reserve-queue.ts'
+import { ReserveQueue, ReserveQueueFullError } from '../../src/ledger/redis/store/reserve-queue.ts'
 
 function setting() {
   const beats = new Set<() => void>()

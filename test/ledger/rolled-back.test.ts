@@ -5,15 +5,15 @@ import { describe, expect, test } from 'bun:test'
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
+import { openUsageLog } from '../../src/assembly/open-ledger.ts'
 import type { Account, Reservation } from '../../src/ledger/ledger.ts'
-import { Outbox } from '../../src/ledger/outbox.ts'
-import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
-import { RedisLedger } from '../../src/ledger/redis/ledger.ts'
-import { RedisLink } from '../../src/ledger/redis/link.ts'
+import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
+import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
-import { openUsageLog } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
-import { Meddler } from './meddler.ts'
+import { Meddler } from './lossy-proxy.ts'
 import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
@@ -49,7 +49,7 @@ async function setBack(server: RedisServer, snapshot: Buffer): Promise<void> {
 
 async function spentOf(server: RedisServer, account: Account) {
   const client = server.client()
-  const { organization, key } = await new RedisBook(client, client).figures(account)
+  const { organization, key } = await new RedisStore(client, client).figures(account)
   client.disconnect()
   const [days, months] = [organization.day.spent, organization.month.spent]
   return { spent: organization.total.spent, days, months, key: key.total.spent, held: organization.total.held }
@@ -258,7 +258,7 @@ describe('a settlement that was sent long ago, and not acknowledged', () => {
     await outbox.add({ account, closing, heldMicroUsd: 100 }, true)
     outbox.close()
     const client = server.client()
-    const book = new RedisBook(client, client)
+    const book = new RedisStore(client, client)
     const file = new Database(join(at, 'outbox.sqlite'))
     if (isTaken) {
       const stored = file.query<{ id: string; life: number }, []>('SELECT id, life FROM node, life').get()

@@ -1,7 +1,7 @@
 /** The header of each Lua file says what its row in the table says, and its code what its header says. */
 
 import { describe, expect, test } from 'bun:test'
-import { programs, scriptKeys, scripts } from '../../src/ledger/redis/scripts.ts'
+import { programs, scriptKeys, scripts } from '../../src/ledger/redis/store/scripts.ts'
 
 const ACCOUNT_ARGUMENTS = 5
 

@@ -1,9 +1,9 @@
 /** What the tests of the Redis ledger look at from outside: whether something comes about, how a verb fails, what an organisation has spent. */
 
 import type { Redis } from 'ioredis'
-import { Failure } from '../../src/core/error.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
-import { RedisBook } from '../../src/ledger/redis/book.ts'
+import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { RedisServer } from './redis-server.ts'
 
 /** Waits for something that a beat brings about: a quarter of a second or two, ten at the most. */
@@ -29,7 +29,7 @@ export async function failureOf(promise: Promise<unknown>): Promise<string> {
   try {
     await promise
   } catch (error) {
-    return error instanceof Failure ? error.failure : String(error)
+    return error instanceof CallerError ? error.failure : String(error)
   }
   return 'none'
 }
@@ -39,7 +39,7 @@ export async function totals(
   account: Account,
 ): Promise<{ readonly spent: number; readonly held: number; readonly live: number }> {
   const client = server.client()
-  const { organization } = await new RedisBook(client, client).figures(account)
+  const { organization } = await new RedisStore(client, client).figures(account)
   client.disconnect()
   return { spent: organization.total.spent, held: organization.total.held, live: organization.live }
 }

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { Limits } from '../../src/core/money.ts'
-import type { Closing } from '../../src/ledger/book.ts'
 import type { Account, Amounts, Hold } from '../../src/ledger/ledger.ts'
+import type { Closing } from '../../src/ledger/reservation-store.ts'
 import { START_MS, type Subject, subjects } from './subject.ts'
 
 const account: Account = { organization: 'acme', organizationLimits: {}, key: 'ci', keyLimits: {} }

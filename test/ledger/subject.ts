@@ -1,10 +1,10 @@
 /** What the suites are run over: one book of each kind, with a clock that the test sets and eyes for everything it wrote. */
 
 import type { Redis } from 'ioredis'
-import type { Book } from '../../src/ledger/book.ts'
-import { MemoryBook } from '../../src/ledger/embedded/book.ts'
-import { charged } from '../../src/ledger/embedded/reservation.ts'
-import { RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
+import { MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
+import { charged } from '../../src/ledger/embedded/reservation-moves.ts'
+import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
+import type { ReservationStore } from '../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { REDIS, VALKEY } from './programs.ts'
@@ -25,7 +25,7 @@ export interface Audited {
 export interface Subject {
   readonly name: string
   readonly clock: TestClock
-  readonly book: Book
+  readonly book: ReservationStore
   /** By `day key model`. */
   usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>>
   audit(organization: string): Promise<readonly Audited[]>
@@ -47,7 +47,7 @@ export function memorySubject(): Subject {
       audit: new Map<string, Audited[]>(),
       known: new Map<string, Set<string>>(),
     }
-    const book = new MemoryBook(
+    const book = new MemoryStore(
       { now: () => clock.now, trusted: () => Math.abs(clock.now - clock.witness) <= 60_000 },
       {
         scope: () => undefined,
@@ -113,7 +113,7 @@ export function subjects(): readonly Subject[] {
 
 class RedisSubject implements Subject {
   readonly clock: TestClock = { now: START_MS, witness: START_MS }
-  private opened: { readonly server: RedisServer; readonly redis: Redis; readonly book: RedisBook } | undefined
+  private opened: { readonly server: RedisServer; readonly redis: Redis; readonly book: RedisStore } | undefined
 
   constructor(
     readonly name: string,
@@ -123,12 +123,12 @@ class RedisSubject implements Subject {
   async open(): Promise<void> {
     const server = await RedisServer.of(this.program)
     const redis = server.client()
-    const book = new RedisBook(redis, redis, () => this.clock.witness, TEST_CLOCK)
+    const book = new RedisStore(redis, redis, () => this.clock.witness, TEST_CLOCK)
     this.opened = { server, redis, book }
   }
 
   /** Every verb is told the time first; on one connection commands keep their order. */
-  get book(): Book {
+  get book(): ReservationStore {
     const { redis, book } = this.parts
     redis.set(NOW_KEY, this.clock.now)
     return book

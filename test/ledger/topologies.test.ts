@@ -5,15 +5,15 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { Failure } from '../../src/core/error.ts'
-import { KeyFollower } from '../../src/ledger/key-follower.ts'
+import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/assembly/open-ledger.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
+import { RedisItems } from '../../src/items/redis-items.ts'
+import { KeyFollower } from '../../src/keys/key-follower.ts'
+import { beginRedisKeys, openRedisKeys } from '../../src/keys/redis-key-store.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
-import { redisKey } from '../../src/ledger/redis/book.ts'
-import type { RedisPlace } from '../../src/ledger/redis/connect.ts'
-import { beginRedisKeys, openRedisKeys } from '../../src/ledger/redis/keys.ts'
-import { RedisShelf } from '../../src/ledger/redis/shelf.ts'
+import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { dayOf } from '../../src/ledger/window.ts'
-import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/process/ledger.ts'
+import type { RedisPlace } from '../../src/redis/connect.ts'
 import { lastingPort } from '../support/ports.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 import { REDIS } from './programs.ts'
@@ -59,9 +59,9 @@ async function exercise(redis: RedisPlace): Promise<void> {
   const accounts = Array.from({ length: 12 }, () => accountOf(spend({ total: 1000 })))
   for (const account of accounts) {
     const reservation = await ledger.reserve(account, holdOf(600))
-    expect(await ledger.reserve(account, holdOf(600)).catch((error) => error instanceof Failure && error.failure)).toBe(
-      'rate_limited',
-    )
+    expect(
+      await ledger.reserve(account, holdOf(600)).catch((error) => error instanceof CallerError && error.failure),
+    ).toBe('rate_limited')
     expect(await ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 1000 })).toBe(true)
     expect(await ledger.settle(reservation, settlementOf(700))).toBe('settled')
   }
@@ -111,7 +111,7 @@ test('a cluster of three masters', async () => {
 
 test('remembered items in a cluster: bytes as they were, of owners on every node', async () => {
   const nodes = await cluster()
-  const shelf = new RedisShelf(placeOf(nodes), { ttlSeconds: 60 })
+  const shelf = new RedisItems(placeOf(nodes), { ttlSeconds: 60 })
   const bytes = Buffer.from(Array.from({ length: 256 }, (_, n) => n))
   for (let n = 0; n < 12; n++) {
     let found: Buffer | undefined
@@ -255,7 +255,7 @@ test('slots that move to another master: what arrives meanwhile is refused or wa
   await from.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(there))
   // Some keys are there, others nowhere yet: neither side may run a script on them.
   const refusal = await ledger.reserve(account, holdOf(100)).catch((error) => error)
-  expect(refusal).toBeInstanceOf(Failure)
+  expect(refusal).toBeInstanceOf(CallerError)
   expect(refusal.failure).toBe('ledger_unavailable')
   expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
   const keys = (await from.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 100)) as string[]

@@ -2,12 +2,12 @@
 
 import { afterEach, expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
-import type { KeyRecord } from '../../src/ledger/key-record.ts'
+import type { KeyRecord } from '../../src/keys/key-record.ts'
+import { openRedisKeys } from '../../src/keys/redis-key-store.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
-import { ORGANIZATIONS_KEY, RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
-import { openRedisKeys } from '../../src/ledger/redis/keys.ts'
-import { RedisStandings } from '../../src/ledger/redis/readings.ts'
-import { FIELDS_ALARM, type Size, Upkeep } from '../../src/ledger/redis/upkeep.ts'
+import { FIELDS_ALARM, type Size, Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
+import { RedisStandings } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { accountOf, holdOf, settlementOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 
@@ -134,7 +134,7 @@ test('the alarm is raised at the limit, of that organisation alone, and once unt
 async function used(client: Redis, organization: string, key: string, agoMs: number, runs = false): Promise<Account> {
   const account = { ...accountOf(), organization, key }
   const at = Date.now() - agoMs
-  const book = new RedisBook(client, client, () => at, `local now = ${at}\n`)
+  const book = new RedisStore(client, client, () => at, `local now = ${at}\n`)
   const hold = holdOf(100)
   await book.reserve(account, hold)
   if (!runs) await book.settle(account, { id: hold.id, settlement: settlementOf(70), admittedMs: at, direct: false })

@@ -4,15 +4,15 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openDatabase } from '../../src/ledger/database.ts'
-import { EmbeddedUsageLog } from '../../src/ledger/embedded/readings.ts'
-import { LEDGER_FILE, LEDGER_SCHEMA } from '../../src/ledger/embedded/tables.ts'
-import { LogWriter } from '../../src/ledger/log-rows.ts'
-import { ORGANIZATIONS_KEY, RedisBook, redisKey } from '../../src/ledger/redis/book.ts'
-import { RedisUsageLog } from '../../src/ledger/redis/readings.ts'
-import { foldUsage } from '../../src/ledger/redis/usage-folding.ts'
+import { EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
+import { LEDGER_FILE, LEDGER_SCHEMA } from '../../src/ledger/embedded/state-tables.ts'
+import { foldUsage } from '../../src/ledger/redis/maintenance/usage-folding.ts'
+import { RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
+import { LogWriter } from '../../src/ledger/request-table.ts'
 import { addUsage, noUsage, type UsageLog, type UsageRow } from '../../src/ledger/usage-log.ts'
 import { dayOf, dayText, firstKeptDay, foldedDay, monthEndMs, monthOf } from '../../src/ledger/window.ts'
+import { openDatabase } from '../../src/sqlite/database.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
 
@@ -119,13 +119,13 @@ test('in Redis, while others read', async () => {
   }
   const log = await RedisUsageLog.open({ kind: 'single', url: server.socket })
   const read = async () => byMonth(await log.read({ sinceDay: 0, untilDay: 1e6, organization: 'acme' }))
-  const folding = foldUsage(client, new RedisBook(client, client), TODAY)
+  const folding = foldUsage(client, new RedisStore(client, client), TODAY)
   for (let i = 0; i < 5; i++) expect(await read()).toEqual(byMonth(rows))
   await folding
   await client.del(redisKey('foreign', 'usage'))
   await check(log, rows)
   const before = await client.hgetall(redisKey('acme', 'usage'))
-  await foldUsage(client, new RedisBook(client, client), TODAY)
+  await foldUsage(client, new RedisStore(client, client), TODAY)
   expect(await client.hgetall(redisKey('acme', 'usage'))).toEqual(before)
   await log.close()
   client.disconnect()

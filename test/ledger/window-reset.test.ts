@@ -4,12 +4,12 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Figures } from '../../src/ledger/book.ts'
-import { EmbeddedLedger } from '../../src/ledger/embedded/ledger.ts'
-import { ORGANIZATIONS_KEY, RedisBook } from '../../src/ledger/redis/book.ts'
-import { Upkeep } from '../../src/ledger/redis/upkeep.ts'
+import { type LedgerPlace, openStandings, openUsageLog, openWindowReset } from '../../src/assembly/open-ledger.ts'
+import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
+import { Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
+import { ORGANIZATIONS_KEY, RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
+import type { Figures } from '../../src/ledger/reservation-store.ts'
 import { dayOf, monthOf } from '../../src/ledger/window.ts'
-import { type LedgerPlace, openStandings, openUsageLog, openWindowReset } from '../../src/process/ledger.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 
@@ -48,7 +48,7 @@ test('in Redis', async () => {
     dataDir: '',
   }
   const charge = async (cost: number, ms: number) => {
-    const book = new RedisBook(client, client, () => ms, `local now = ${ms}\n`)
+    const book = new RedisStore(client, client, () => ms, `local now = ${ms}\n`)
     const hold = holdOf(cost)
     await book.reserve(account, hold)
     const closing = { id: hold.id, settlement: settlementOf(cost), admittedMs: ms, direct: false }
@@ -78,7 +78,7 @@ test('in Redis', async () => {
   await upkeep.look()
   expect(ahead).toHaveLength(1)
   // What is left of the day is what it was.
-  const { outcome } = await new RedisBook(client, client).reserve(account, holdOf(21))
+  const { outcome } = await new RedisStore(client, client).reserve(account, holdOf(21))
   expect(outcome).toBe('refused')
   upkeep.close()
 })

@@ -2,7 +2,7 @@
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { Redis } from 'ioredis'
-import { newToken } from '../../src/ledger/token.ts'
+import { newToken } from '../../src/keys/key-format.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'

@@ -15,7 +15,7 @@ setDefaultTimeout(60_000)
 const PRICE = { input: 10_000, output: 10_000 }
 const LIMIT = 12_000_000
 /** No request holds as much. */
-const HELD_MOST = 300_000
+const HELD_MAX = 300_000
 
 /** As good as none, but they are looked at. */
 const rates = { requests_per_minute: 100_000, tokens_per_minute: 10_000_000, concurrent_requests: 1000 }
@@ -92,7 +92,7 @@ describe('one budget', () => {
       // What the refused ones held is free again: the budget fills up to the last request that fits.
       const all = [...answered]
       let sum = spent
-      while (sum < LIMIT - HELD_MOST) {
+      while (sum < LIMIT - HELD_MAX) {
         const answer = await sayUntilAsked(all.length % 2 === 0 ? one : two)
         if (answer.status !== 200) continue
         all.push(answer)

@@ -3,7 +3,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { Redis } from 'ioredis'
 import type { JsonObject } from '../../src/core/json.ts'
-import { RedisBook } from '../../src/ledger/redis/book.ts'
+import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { type Answer, ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { lastingPort } from '../support/ports.ts'
@@ -35,7 +35,7 @@ async function readyz(gateway: Gateway): Promise<{ status: number; body: unknown
 async function spent(redis: RedisServer): Promise<number> {
   const client = new Redis(redis.port)
   const account = { organization: 'test', organizationLimits: {}, key: 'test-key', keyLimits: {} }
-  const { organization } = await new RedisBook(client, client).figures(account)
+  const { organization } = await new RedisStore(client, client).figures(account)
   client.disconnect()
   return organization.total.spent
 }

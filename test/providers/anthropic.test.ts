@@ -1,10 +1,10 @@
 /** What is particular to Anthropic: where each part of a request goes, and what its events mean. */
 
 import { describe, expect, test } from 'bun:test'
+import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
-import { Fault } from '../../src/core/fault.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
-import type { ChatRequest, Message } from '../../src/core/request.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import type { Target } from '../../src/providers/provider.ts'
 import { restoreToolName } from '../../src/providers/provider.ts'
@@ -405,7 +405,7 @@ function kindOf(run: () => unknown): string {
   try {
     run()
   } catch (error) {
-    if (error instanceof Fault) return error.kind
+    if (error instanceof ProviderError) return error.kind
     throw error
   }
   return 'none'

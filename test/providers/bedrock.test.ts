@@ -3,9 +3,9 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash, createHmac } from 'node:crypto'
 import { EventStreamCodec } from '@smithy/eventstream-codec'
-import { Fault, type FaultKind } from '../../src/core/fault.ts'
+import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
-import type { ChatRequest, Message } from '../../src/core/request.ts'
+import { ProviderError, type ProviderErrorKind } from '../../src/core/provider-error.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import type { Target, UpstreamRequest } from '../../src/providers/provider.ts'
 import { FRAME_CHARS_MAX } from '../../src/wire/frames.ts'
@@ -321,10 +321,10 @@ describe('an answer of Bedrock', () => {
       { type: 'usage', usage: expect.objectContaining({ input: 1, output: 2 }) },
       { type: 'end' },
     ])
-    expect(() => bedrock.events({ message: 'no' })).toThrow(Fault)
+    expect(() => bedrock.events({ message: 'no' })).toThrow(ProviderError)
   })
 
-  test.each<[string, FaultKind]>([
+  test.each<[string, ProviderErrorKind]>([
     ['throttlingException', 'rate_limited'],
     ['validationException', 'rejected'],
     ['modelStreamErrorException', 'failed'],
@@ -341,7 +341,7 @@ describe('an answer of Bedrock', () => {
     })
   })
 
-  test.each<[number, string, string, FaultKind, string | undefined]>([
+  test.each<[number, string, string, ProviderErrorKind, string | undefined]>([
     [400, 'ValidationException', 'Input is too long for requested model.', 'rejected', 'context_length_exceeded'],
     [400, 'ValidationException', 'The provided model identifier is invalid.', 'failed', undefined],
     [400, 'ExpiredTokenException', 'expired', 'credential', undefined],
@@ -361,7 +361,7 @@ async function kindOf(run: () => unknown): Promise<string> {
   try {
     await run()
   } catch (error) {
-    if (error instanceof Fault) return error.kind
+    if (error instanceof ProviderError) return error.kind
     throw error
   }
   return 'none'

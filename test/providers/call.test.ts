@@ -1,7 +1,7 @@
 /** One call to a provider, by itself: how it ends from outside. */
 
 import { expect, test } from 'bun:test'
-import { Fault } from '../../src/core/fault.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import type { Endpoint } from '../../src/providers/provider.ts'
 import { UpstreamCall } from '../../src/providers/upstream.ts'
 
@@ -25,7 +25,7 @@ test('a call that is ended before it begins asks nobody, and the next one is not
     new UpstreamCall({ url: server.url.href, headers: {}, body: '{}' }, endpoint, false, Number.POSITIVE_INFINITY)
   const ended = callTo()
   ended.abort()
-  expect(await ended.open().catch((error: unknown) => error)).toBeInstanceOf(Fault)
+  expect(await ended.open().catch((error: unknown) => error)).toBeInstanceOf(ProviderError)
   expect(asked).toBe(0)
   // Whatever a finished call leaves to the next one: to end it again ends nothing.
   const first = callTo()

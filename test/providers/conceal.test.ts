@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Fault } from '../../src/core/fault.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import type { Endpoint } from '../../src/providers/provider.ts'
 import { conceal } from '../../src/providers/upstream.ts'
 
@@ -25,7 +25,7 @@ test.each([
   'bob@example.com',
   'my-secret-deployment',
 ])('what a caller is told of a provider never holds %s', (word) => {
-  const told = conceal(new Fault('rejected', `The deployment ${word} says no.`, { status: 400 }), endpoint)
+  const told = conceal(new ProviderError('rejected', `The deployment ${word} says no.`, { status: 400 }), endpoint)
   expect(told.message).not.toContain(word)
   expect([told.kind, told.detail.status]).toEqual(['rejected', 400])
 })

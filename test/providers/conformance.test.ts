@@ -1,8 +1,8 @@
 /** The suite of `conformance.ts`, run for every provider, and what every error answer of the fixtures means to whom it came from. */
 
 import { describe, expect, test } from 'bun:test'
-import type { FaultKind } from '../../src/core/fault.ts'
 import { isObject, type JsonObject, numberOf } from '../../src/core/json.ts'
+import type { ProviderErrorKind } from '../../src/core/provider-error.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
@@ -81,7 +81,12 @@ conforms({
   turns: (body) => list(body['messages']),
 })
 
-type Row = readonly [file: string, provider: Provider, kind: FaultKind, more?: { code?: string; retryAfterMs?: number }]
+type Row = readonly [
+  file: string,
+  provider: Provider,
+  kind: ProviderErrorKind,
+  more?: { code?: string; retryAfterMs?: number },
+]
 
 const FAULTS: readonly Row[] = [
   ['openai-401.json', openai, 'credential'],

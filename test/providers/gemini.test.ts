@@ -1,9 +1,9 @@
 /** What is particular to Gemini: its body, thought signatures, schemas, and answers that come as an array. */
 
 import { describe, expect, test } from 'bun:test'
+import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
-import type { ChatRequest, Message } from '../../src/core/request.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { Signatures } from '../../src/providers/gemini/signatures.ts'
 import { objectOf } from './conformance.ts'

@@ -1,8 +1,8 @@
 /** What is sent to Mistral's own API: nothing that it refuses, and calls that still pair with their results. */
 
 import { describe, expect, test } from 'bun:test'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
-import type { ChatRequest } from '../../src/core/request.ts'
 import { isMistral } from '../../src/providers/openai/mistral.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { property } from '../support/random.ts'

@@ -1,9 +1,9 @@
 /** Streams that providers really send and no documentation describes: nothing of an answer may get lost, and nothing be made up. */
 
 import { describe, expect, test } from 'bun:test'
-import type { FaultKind } from '../../src/core/fault.ts'
 import type { JsonValue } from '../../src/core/json.ts'
-import type { Usage } from '../../src/core/usage.ts'
+import type { ProviderErrorKind } from '../../src/core/provider-error.ts'
+import type { Usage } from '../../src/core/token-usage.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
@@ -15,7 +15,7 @@ interface Wanted {
   readonly calls?: readonly (readonly [name: string, json: string, id: string])[]
   readonly reason?: 'stop' | 'length' | 'tool-call' | 'content-filter'
   readonly usage?: Usage
-  readonly fault?: FaultKind
+  readonly fault?: ProviderErrorKind
 }
 
 function expectOutcome(outcome: ReturnType<typeof streamed>, wanted: Wanted): void {

@@ -1,7 +1,7 @@
 /** The rules that OpenAI publishes for the body of Chat Completions (wire.md A2.1), as a strict checker: it throws at the first that is broken. */
 
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
-import type { ChatRequest } from '../../src/core/request.ts'
 
 const KEYS = [
   ...['model', 'messages', 'tools', 'tool_choice', 'parallel_tool_calls', 'max_tokens', 'max_completion_tokens'],

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
+import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import type { Completion } from '../../src/core/completion.ts'
 import type { FinishReason } from '../../src/core/event.ts'
-import { Fault } from '../../src/core/fault.ts'
 import type { JsonValue } from '../../src/core/json.ts'
-import type { ChatRequest, Message } from '../../src/core/request.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { decode, fold, textOf } from '../support/decode.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
@@ -57,7 +57,7 @@ describe('a recorded stream gives what its manifest says, wherever it is cut', (
           expect(fault).toBeUndefined()
           checkAnswer(fixture, fold(events))
         } else {
-          expect(fault).toBeInstanceOf(Fault)
+          expect(fault).toBeInstanceOf(ProviderError)
           expect(events.some((event) => event.type === 'end')).toBe(false)
           expect(textOf(events)).toBe(fixture.expect.text ?? '')
         }
@@ -155,7 +155,7 @@ describe('a whole body', () => {
   ]
   for (const [name, value] of broken) {
     test(`${name} is a fault`, () => {
-      expect(() => openai.events(value)).toThrow(Fault)
+      expect(() => openai.events(value)).toThrow(ProviderError)
     })
   }
 })

@@ -2,8 +2,8 @@
 
 import { Fold } from '../../src/core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
-import { Fault, type FaultKind } from '../../src/core/fault.ts'
-import { mergeUsage, type Usage } from '../../src/core/usage.ts'
+import { ProviderError, type ProviderErrorKind } from '../../src/core/provider-error.ts'
+import { mergeUsage, type Usage } from '../../src/core/token-usage.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 
 export interface Outcome {
@@ -15,7 +15,7 @@ export interface Outcome {
   readonly usage: Usage
   readonly ended: boolean
   /** Why there is no end. */
-  readonly fault: FaultKind | undefined
+  readonly fault: ProviderErrorKind | undefined
 }
 
 /** Ids that `mintCallId` makes. */
@@ -45,13 +45,13 @@ export function whole(provider: Provider, body: string): Outcome {
   })
 }
 
-/** Runs `feed`, which fills `events`; only a `Fault` may come out of it. */
+/** Runs `feed`, which fills `events`; only a `ProviderError` may come out of it. */
 function outcomeOf(events: readonly StreamEvent[], feed: () => void): Outcome {
-  let fault: FaultKind | undefined
+  let fault: ProviderErrorKind | undefined
   try {
     feed()
   } catch (error) {
-    if (!(error instanceof Fault)) throw error
+    if (!(error instanceof ProviderError)) throw error
     fault = error.kind
   }
   checkOrder(events, fault === undefined)

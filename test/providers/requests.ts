@@ -1,7 +1,15 @@
 /** Random requests: well paired, and in every other way as untidy as callers' histories are. */
 
+import type {
+  CacheMark,
+  ChatRequest,
+  Message,
+  TextPart,
+  Tool,
+  ToolChoice,
+  UserPart,
+} from '../../src/core/chat-request.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import type { CacheMark, ChatRequest, Message, TextPart, Tool, ToolChoice, UserPart } from '../../src/core/request.ts'
 import type { Endpoint } from '../../src/providers/provider.ts'
 import type { Random } from '../support/random.ts'
 

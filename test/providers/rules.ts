@@ -1,7 +1,7 @@
 /** The rules that providers publish for bodies, as strict checkers: each throws at the first rule that is broken. */
 
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
-import type { ChatRequest } from '../../src/core/request.ts'
 
 function must(condition: boolean, rule: string, where: unknown): asserts condition {
   if (!condition) throw new Error(`${rule}: ${JSON.stringify(where)}`)

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
+import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import type { FinishReason } from '../../src/core/event.ts'
-import type { ChatRequest, Message } from '../../src/core/request.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'

@@ -2,9 +2,9 @@
 
 import { type Completion, Fold } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
-import { Fault } from '../../src/core/fault.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import type { StreamEncoder } from '../../src/dialects/dialect.ts'
-import { Feed } from '../../src/gateway/feed.ts'
+import { Feed } from '../../src/gateway/decode-stream.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 
 type Reading = Pick<Provider, 'framer' | 'decoder'>
@@ -12,7 +12,7 @@ type Reading = Pick<Provider, 'framer' | 'decoder'>
 export interface Decoded {
   readonly events: readonly StreamEvent[]
   /** What ended the reading before `end`, if something did. */
-  readonly fault: Fault | undefined
+  readonly fault: ProviderError | undefined
 }
 
 /** The events of chunks that end cleanly behind the last one. Texts that were copied come as text events. */
@@ -35,7 +35,7 @@ export function encode(
   encoder: StreamEncoder,
   chunks: readonly Uint8Array[],
   splice: 'spliced' | 'decoded' = 'spliced',
-): { readonly text: string; readonly fault: Fault | undefined } {
+): { readonly text: string; readonly fault: ProviderError | undefined } {
   let text = ''
   const event = (each: StreamEvent) => {
     text += encoder.encode(each)
@@ -60,13 +60,13 @@ export function textOf(events: readonly StreamEvent[]): string {
   return events.map((event) => (event.type === 'text' ? event.text : '')).join('')
 }
 
-function feedAll(feed: Feed, chunks: readonly Uint8Array[]): Fault | undefined {
+function feedAll(feed: Feed, chunks: readonly Uint8Array[]): ProviderError | undefined {
   try {
     for (const chunk of chunks) if (!feed.ended) feed.push(chunk)
     if (!feed.ended) feed.close()
     return undefined
   } catch (error) {
-    if (error instanceof Fault) return error
+    if (error instanceof ProviderError) return error
     throw error
   }
 }

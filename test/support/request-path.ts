@@ -6,20 +6,20 @@
 import { fit, needsOf } from '../../src/catalog/capability.ts'
 import { Catalog } from '../../src/catalog/catalog.ts'
 import { resolve } from '../../src/catalog/resolve.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { Completion } from '../../src/core/completion.ts'
-import { Failure } from '../../src/core/error.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
-import { Fault } from '../../src/core/fault.ts'
-import type { ImageKind, ImageRequest } from '../../src/core/image.ts'
-import type { ChatRequest } from '../../src/core/request.ts'
+import type { ImageKind, ImageRequest } from '../../src/core/image-request.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
-import { type ErrorFamily, errorBody } from '../../src/dialects/errors.ts'
-import { refuseForbidden } from '../../src/dialects/forbidden.ts'
+import { type ErrorFamily, errorBody } from '../../src/dialects/error-body.ts'
+import { refuseForbidden } from '../../src/dialects/forbidden-fields.ts'
 import { acceptImageForm, acceptImages } from '../../src/dialects/images/request.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
 import { acceptCount } from '../../src/dialects/messages/request.ts'
 import { Sealer } from '../../src/dialects/responses/compaction.ts'
-import { LocalItemMemory } from '../../src/dialects/responses/memory.ts'
+import { LocalItemMemory } from '../../src/dialects/responses/local-item-memory.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
 import { Conversation } from '../../src/gateway/affinity.ts'
 import { estimateInput } from '../../src/ledger/estimate.ts'
@@ -27,7 +27,7 @@ import { estimateImages } from '../../src/ledger/image-estimate.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
-import { openaiImages } from '../../src/providers/openai/images.ts'
+import { openaiImages } from '../../src/providers/openai/image-api.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
 import { parseBody } from '../../src/wire/body.ts'
@@ -50,7 +50,7 @@ export interface Walked {
   /** That of each step, for those who look for what is slow. */
   readonly steps: Readonly<Record<string, number>>
   /** Set where the request was refused, by the service or by every provider's adapter. */
-  readonly failure: Failure | undefined
+  readonly failure: CallerError | undefined
 }
 
 export const ORGANIZATION = 'acme'
@@ -109,14 +109,14 @@ const providers: Readonly<Record<string, readonly [Provider, Target]>> = {
   bedrock: [bedrock, target('https://provider.test')],
 }
 
-/** Every step that a body takes, and what it costs. Throws what is neither a `Failure` nor a `Fault`: a caller would see a 500. */
+/** Every step that a body takes, and what it costs. Throws what is neither a `CallerError` nor a `ProviderError`: a caller would see a 500. */
 export async function walk(body: Body): Promise<Walked> {
   const clock = new Clock()
   const family: ErrorFamily = body.path === 'messages' || body.path === 'count' ? 'messages' : 'chat'
   try {
     await enter(body, clock)
   } catch (error) {
-    if (!(error instanceof Failure)) throw error
+    if (!(error instanceof CallerError)) throw error
     clock.run('error', () => JSON.stringify(errorBody(error, family, 'req_1')))
     return clock.walked(error)
   }
@@ -162,7 +162,7 @@ async function send(request: ChatRequest, clock: Clock): Promise<void> {
       if (provider.counter !== undefined)
         clock.run(`provider ${name} counts`, () => provider.counter?.request(fitted, at))
     } catch (error) {
-      if (!(error instanceof Fault && error.kind === 'rejected')) throw error
+      if (!(error instanceof ProviderError && error.kind === 'rejected')) throw error
     }
   }
 }
@@ -200,7 +200,7 @@ class Clock {
     }
   }
 
-  walked(failure: Failure | undefined): Walked {
+  walked(failure: CallerError | undefined): Walked {
     const isProvider = (step: string) => step.startsWith('provider')
     const steps = Object.entries(this.steps)
     const before = steps.filter(([step]) => !isProvider(step)).map(([, ms]) => ms)

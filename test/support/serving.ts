@@ -1,13 +1,13 @@
 /** The inference API in this process over real sockets, with a ledger that remembers every verb and a log that is a list. */
 
 import { pino } from 'pino'
+import type { PeerUpdate } from '../../src/assembly/peer-update.ts'
+import type { Adapters } from '../../src/assembly/provider-adapters.ts'
+import { Service } from '../../src/assembly/worker-parts.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
-import type { Adapters } from '../../src/process/adapters.ts'
-import type { News } from '../../src/process/messages.ts'
-import { Service } from '../../src/process/parts.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
@@ -66,7 +66,7 @@ export class Serving implements AsyncDisposable {
   /** Every log line, parsed. */
   readonly lines: JsonObject[] = []
   /** What other workers would be told. */
-  readonly news: News[] = []
+  readonly news: PeerUpdate[] = []
   readonly service: Service
   readonly config: Config
   private readonly server: Bun.Server<undefined>

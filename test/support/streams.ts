@@ -5,7 +5,7 @@
 
 import { type Completion, Fold } from '../../src/core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
-import type { Usage } from '../../src/core/usage.ts'
+import type { Usage } from '../../src/core/token-usage.ts'
 import { bytesOf } from './bytes.ts'
 import type { Random } from './random.ts'
 

@@ -12,37 +12,58 @@ interface Allowance {
 
 const ANYWHERE = '**'
 const EVERYTHING = ['*']
+/** The composition root puts together everything but the programs that run it: `process/`, `cli/` and `main.ts`. */
+const BELOW_ASSEMBLY = [
+  ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'ledger/', 'items/', 'logging/'],
+  ...['dialects/', 'providers/', 'gateway/', 'http/', 'admin/'],
+]
 
 /** First match wins; a path with a trailing `/` is a folder. */
 export const IMPORTS: Readonly<Record<string, Allowance>> = {
   'core/': { from: [], packages: {} },
   'wire/': { from: ['core/'], packages: {} },
   'catalog/': { from: ['core/'], packages: { [ANYWHERE]: ['node:crypto'] } },
-  'ledger/': {
+  'sqlite/': { from: ['core/'], packages: { [ANYWHERE]: ['bun:sqlite', 'node:fs', 'node:path'] } },
+  'redis/': {
     from: ['core/'],
+    packages: { [ANYWHERE]: ['ioredis', 'node:crypto'], 'redis/tls.ts': ['node:net', 'node:tls'] },
+  },
+  'keys/': {
+    from: ['core/', 'catalog/', 'sqlite/', 'redis/'],
+    packages: {
+      [ANYWHERE]: ['node:crypto'],
+      'keys/sqlite-key-store.ts': ['bun:sqlite', 'node:fs', 'node:path'],
+    },
+  },
+  'ledger/': {
+    from: ['core/', 'sqlite/', 'redis/', 'keys/'],
     packages: {
       [ANYWHERE]: ['node:crypto'],
       'ledger/redis/': ['ioredis'],
-      'ledger/redis/tls.ts': ['node:net', 'node:tls'],
+      'ledger/redis/delivery/outbox.ts': ['bun:sqlite', 'node:path'],
+      'ledger/redis/epochs/epoch-rows.ts': ['bun:sqlite'],
       'ledger/embedded/': ['bun:sqlite', 'node:fs', 'node:path'],
-      'ledger/outbox.ts': ['bun:sqlite', 'node:path'],
-      'ledger/database.ts': ['bun:sqlite', 'node:fs', 'node:path'],
-      'ledger/group-commit.ts': ['bun:sqlite', 'node:fs'],
-      'ledger/private-files.ts': ['node:fs'],
-      'ledger/log-rows.ts': ['bun:sqlite'],
-      'ledger/life-rows.ts': ['bun:sqlite'],
+      'ledger/request-table.ts': ['bun:sqlite'],
     },
+  },
+  'items/': {
+    from: ['core/', 'config/config.ts', 'dialects/responses/', 'redis/'],
+    packages: { [ANYWHERE]: ['node:crypto'] },
   },
   'dialects/': {
     from: ['core/', 'wire/'],
-    packages: { [ANYWHERE]: ['node:crypto'], '**/schema.ts': ['@sinclair/typebox'] },
+    packages: {
+      [ANYWHERE]: ['node:crypto'],
+      '**/schema.ts': ['@sinclair/typebox'],
+      'dialects/body-schema.ts': ['@sinclair/typebox'],
+    },
   },
   'providers/': {
     from: ['core/', 'wire/'],
     packages: {
       [ANYWHERE]: ['node:crypto'],
       'providers/bedrock/': ['@smithy/', '@aws-crypto/'],
-      'providers/connection.ts': ['node:net', 'node:tls'],
+      'providers/reachability.ts': ['node:net', 'node:tls'],
     },
   },
   'gateway/': {
@@ -58,7 +79,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: { [ANYWHERE]: ['node:crypto'] },
   },
   'http/': {
-    from: ['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/'],
+    from: ['core/', 'wire/', 'catalog/', 'keys/key-ring.ts', 'dialects/', 'gateway/'],
     packages: { [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'] },
   },
   'admin/': {
@@ -76,6 +97,8 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'config/document.ts': ['yaml'],
     },
   },
+  'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'pino'] } },
+  'assembly/': { from: BELOW_ASSEMBLY, packages: { [ANYWHERE]: ['node:'] } },
   'cli/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'] } },
   'process/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'] } },
   'main.ts': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun'] } },
@@ -94,7 +117,7 @@ const USES = {
     where: ['providers/upstream.ts'],
     instead: 'call providers/upstream.ts, which holds the deadlines and the abort',
   },
-  response: { where: ['http/', 'admin/'], instead: 'return data or throw a Failure; http/ makes the Response' },
+  response: { where: ['http/', 'admin/'], instead: 'return data or throw a CallerError; http/ makes the Response' },
   'import of what is not a literal': { where: [], instead: 'name the module in the import, so that it can be checked' },
 } as const satisfies Record<string, { readonly where: readonly string[]; readonly instead: string }>
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { Failure } from '../../src/core/error.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
 import {
   boundaryOf,
   type FormPart,
@@ -27,7 +27,7 @@ function problem(run: () => unknown): string {
     run()
     return 'none'
   } catch (error) {
-    if (!(error instanceof Failure)) throw error
+    if (!(error instanceof CallerError)) throw error
     expect(error.failure).toBe('malformed_body')
     return error.message
   }

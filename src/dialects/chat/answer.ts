@@ -3,8 +3,8 @@
 import type { Completion } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
-import { mintId } from '../ids.ts'
 import { chatUsage } from './usage.ts'
 
 export function chatAnswer(completion: Completion, served: Served): JsonObject {

@@ -1,11 +1,11 @@
 /** A Chat Completions body → the canonical request. Every part is rebuilt from the keys that are known; nothing else gets through. */
 
+import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
-import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
-import { invalid, missing } from '../complaint.ts'
 import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
+import { invalid, missing } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { type ChatBody, checkChatBody } from './schema.ts'
 
@@ -21,7 +21,7 @@ interface Reading {
   readonly imageUrls: ImageUrls
 }
 
-/** Throws `Failure` with the field at fault. */
+/** Throws `CallerError` with the field at fault. */
 export function acceptChat(body: JsonObject, imageUrls: ImageUrls): AcceptedChat {
   const chat = checkChatBody(body)
   const limits = new RequestLimits()

@@ -1,7 +1,7 @@
 /** The body of a Chat Completions request: the accepted fields of wire.md A2.1. What is not listed is skipped without an error. */
 
 import { type Static, Type } from '@sinclair/typebox'
-import { compile, nullable } from '../schema.ts'
+import { compile, nullable } from '../body-schema.ts'
 
 const FunctionTool = Type.Object({
   type: Type.String(),
@@ -51,5 +51,5 @@ export const ChatBody = Type.Object({
 
 export type ChatBody = Static<typeof ChatBody>
 
-/** The body under its type. Throws `Failure` with the field at fault. */
+/** The body under its type. Throws `CallerError` with the field at fault. */
 export const checkChatBody = compile(ChatBody)

@@ -2,10 +2,10 @@
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
-import { mergeUsage, type Usage } from '../../core/usage.ts'
+import { mergeUsage, type Usage } from '../../core/token-usage.ts'
 import { dataEvent, jsonInside, jsonLine, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
-import { mintId } from '../ids.ts'
 import { chatFinish } from './answer.ts'
 import { chatUsage } from './usage.ts'
 

@@ -1,7 +1,7 @@
 /** Canonical usage → the usage object of Chat Completions. */
 
 import type { JsonObject } from '../../core/json.ts'
-import type { Usage } from '../../core/usage.ts'
+import type { Usage } from '../../core/token-usage.ts'
 
 /** wire.md A2.2: three integers and both details; `prompt_tokens` includes cached and cache-write tokens. */
 export function chatUsage(usage: Usage): JsonObject {

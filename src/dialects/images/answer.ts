@@ -1,6 +1,6 @@
 /** A provider's answer with images → what the caller reads: the body as it is, or the last events of a stream. */
 
-import type { ImageKind } from '../../core/image.ts'
+import type { ImageKind } from '../../core/image-request.ts'
 import { isArray, isObject, type JsonObject } from '../../core/json.ts'
 import { namedEvent } from '../../wire/sse.ts'
 

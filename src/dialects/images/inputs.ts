@@ -6,8 +6,8 @@
 import { isArray, isObject, type JsonValue } from '../../core/json.ts'
 import { countNames, type Member } from '../../wire/members.ts'
 import { type FormPart, formText } from '../../wire/multipart.ts'
-import { invalid } from '../complaint.ts'
 import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
+import { invalid } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 
 /** What the model reads as text, addresses in it too. */
@@ -20,7 +20,7 @@ export interface Rules {
   readonly limits: RequestLimits
 }
 
-/** One member of a JSON body and its value. Throws `Failure` with the field at fault. */
+/** One member of a JSON body and its value. Throws `CallerError` with the field at fault. */
 export function checkMember({ name, bytes }: Member, value: JsonValue | undefined, rules: Rules): void {
   if (value === undefined || WORDS.has(name)) return
   // Of a name that comes twice we see the last; the provider, which is sent all of it, may see the first.
@@ -47,7 +47,7 @@ function check(value: JsonValue, path: string, rules: Rules): void {
   }
 }
 
-/** One part of a form that is no file; SDKs flatten objects: `images[0][file_id]`. Throws `Failure` with the field at fault. */
+/** One part of a form that is no file; SDKs flatten objects: `images[0][file_id]`. Throws `CallerError` with the field at fault. */
 export function checkField({ name, filename, content }: FormPart, allowed: ImageUrls): void {
   if (filename !== undefined || WORDS.has(name)) return
   if (FILE_ID.test(name)) throw byId(name)

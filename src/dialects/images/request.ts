@@ -1,17 +1,17 @@
 /** The bodies of the image endpoints, JSON or a form → a request for images. Only the model and the stream are ours; the rest goes on as it came. */
 
-import type { ImageBody, ImageKind, ImageRequest } from '../../core/image.ts'
+import type { ImageBody, ImageKind, ImageRequest } from '../../core/image-request.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { parseBody } from '../../wire/body.ts'
 import { type Member, membersOf, writeMembers } from '../../wire/members.ts'
 import { type FormPart, formText, mintBoundary, writeForm } from '../../wire/multipart.ts'
-import { refuseForbidden, refuseForbiddenNames } from '../forbidden.ts'
+import { refuseForbidden, refuseForbiddenNames } from '../forbidden-fields.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { checkField, checkMember } from './inputs.ts'
 import { checkImagesBody, GENERATION_FIELDS, type ImagesBody, STREAM_FIELDS } from './schema.ts'
 
-/** The bytes of a JSON body. Throws `Failure` with the field at fault. */
+/** The bytes of a JSON body. Throws `CallerError` with the field at fault. */
 export function acceptImages(kind: ImageKind, bytes: Uint8Array, imageUrls: ImageUrls): ImageRequest {
   const body = parseBody(bytes)
   refuseForbidden(body, 'forbidden')

@@ -1,7 +1,7 @@
 /** The bodies of the image endpoints: what is checked of them, and the fields that are accepted (wire.md A5). */
 
 import { type Static, Type } from '@sinclair/typebox'
-import { compile, nullable } from '../schema.ts'
+import { compile, nullable } from '../body-schema.ts'
 
 /** What decides the price is checked here; the rest is the provider's to judge (inference-api.md 4.6). */
 const ImagesBody = Type.Object({
@@ -16,7 +16,7 @@ const ImagesBody = Type.Object({
 
 export type ImagesBody = Static<typeof ImagesBody>
 
-/** The body under its type. Throws `Failure` with the field at fault. */
+/** The body under its type. Throws `CallerError` with the field at fault. */
 export const checkImagesBody = compile(ImagesBody)
 
 /** What generations accept; other fields are skipped without an error. Edits accept what the provider accepts (4.6). */

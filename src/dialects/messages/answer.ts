@@ -2,13 +2,13 @@
 
 import { type Completion, spokenText, type ToolCall } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
-import { Fault } from '../../core/fault.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
-import { mintId } from '../ids.ts'
 import { messagesUsage } from './usage.ts'
 
-/** Text, then calls. Throws a `Fault` where a call's arguments are no JSON object: such an answer cannot be said in this dialect. */
+/** Text, then calls. Throws a `ProviderError` where a call's arguments are no JSON object: such an answer cannot be said in this dialect. */
 export function messagesAnswer(completion: Completion, served: Served): JsonObject {
   const calls = completion.toolCalls.flatMap((call) => toolUse(call, completion.reason))
   const text = spokenText(completion)
@@ -46,7 +46,7 @@ function toolUse(call: ToolCall, reason: FinishReason): JsonObject[] {
   const input = parseObject(call.json)
   if (input !== undefined) return [{ type: 'tool_use', id: call.callId, name: call.name, input }]
   if (reason === 'length' || reason === 'content-filter') return []
-  throw new Fault('broken', `the arguments of the tool call ${call.name} are not a JSON object`)
+  throw new ProviderError('broken', `the arguments of the tool call ${call.name} are not a JSON object`)
 }
 
 function parseObject(json: string): JsonObject | undefined {

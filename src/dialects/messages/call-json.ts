@@ -1,6 +1,6 @@
 /** The JSON of one tool call while it streams: tells when its object is whole, without parsing it. */
 
-import { Fault } from '../../core/fault.ts'
+import { ProviderError } from '../../core/provider-error.ts'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -22,7 +22,7 @@ export class CallJson {
     return this.place === 'behind'
   }
 
-  /** Scans the next piece and returns what of it counts. Whitespace behind the object does not; anything else there is a `Fault`. */
+  /** Scans the next piece and returns what of it counts. Whitespace behind the object does not; anything else there is a `ProviderError`. */
   add(piece: string): string {
     if (this.place === 'other') return piece
     let at = 0
@@ -30,7 +30,7 @@ export class CallJson {
       this.place = this.next(piece.charCodeAt(at))
     }
     if (this.place !== 'behind') return piece
-    if (!WHITESPACE.test(piece.slice(at))) throw new Fault('broken', 'a tool call goes on behind its arguments')
+    if (!WHITESPACE.test(piece.slice(at))) throw new ProviderError('broken', 'a tool call goes on behind its arguments')
     return piece.slice(0, at)
   }
 

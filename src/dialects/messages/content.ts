@@ -1,10 +1,10 @@
 /** The content of Messages: blocks → canonical messages (inference-api.md 2.5, wire.md D1). Every block is rebuilt from the keys that are known. */
 
-import { Failure } from '../../core/error.ts'
+import { CallerError } from '../../core/caller-error.ts'
+import type { CacheMark, ImagePart, Message, TextPart, UserPart } from '../../core/chat-request.ts'
 import { isArray, isObject, type JsonObject } from '../../core/json.ts'
-import type { CacheMark, ImagePart, Message, TextPart, UserPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
-import { invalid, missing } from '../complaint.ts'
+import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 
 /** What becomes of images inside a tool's result: the specification refuses them, some operators pass them on. */
@@ -160,6 +160,6 @@ function markLast(images: readonly ImagePart[], cache: CacheMark | undefined): r
 }
 
 /** The one text of inference-api.md 4.5 for a block that 2.5 does not list; callers match it, so `param` alone says which one. */
-function unsupportedBlock(param: string): Failure {
-  return new Failure('invalid_field', 'Unsupported Anthropic content block', { param })
+function unsupportedBlock(param: string): CallerError {
+  return new CallerError('invalid_field', 'Unsupported Anthropic content block', { param })
 }

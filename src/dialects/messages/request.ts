@@ -1,10 +1,10 @@
 /** A Messages body → the canonical request (inference-api.md 4.5, wire.md A4.1 and D1). Nothing of the body gets through that is not named here. */
 
-import { Failure } from '../../core/error.ts'
+import { CallerError } from '../../core/caller-error.ts'
+import type { ChatRequest, Message, Tool, ToolChoice } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { ChatRequest, Message, Tool, ToolChoice } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
-import { invalid, missing } from '../complaint.ts'
+import { invalid, missing } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { acceptAssistant, acceptTexts, acceptUser, type ToolResultImages } from './content.ts'
 import { checkMessagesBody, type MessagesBody } from './schema.ts'
@@ -13,7 +13,7 @@ export interface MessagesOptions {
   readonly toolResultImages: ToolResultImages
 }
 
-/** Throws `Failure` with the field at fault. */
+/** Throws `CallerError` with the field at fault. */
 export function acceptMessages(body: JsonObject, options: MessagesOptions): ChatRequest {
   const checked = checkMessagesBody(body)
   const limits = new RequestLimits()
@@ -131,7 +131,7 @@ function acceptToolChoice(choice: unknown): AcceptedChoice | undefined {
  */
 function refuseThread(thread: unknown): void {
   if (!isObject(thread) || thread['type'] !== 'continue') return
-  throw new Failure(
+  throw new CallerError(
     'thread_not_found',
     'No such thread: this service keeps no conversations. Send the whole history.',
     {

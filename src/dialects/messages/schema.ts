@@ -4,7 +4,7 @@
  */
 
 import { type Static, Type } from '@sinclair/typebox'
-import { compile, nullable } from '../schema.ts'
+import { compile, nullable } from '../body-schema.ts'
 
 const Content = Type.Union([Type.String(), Type.Array(Type.Unknown())])
 
@@ -29,5 +29,5 @@ export const MessagesBody = Type.Object({
 
 export type MessagesBody = Static<typeof MessagesBody>
 
-/** The body under its type. Throws `Failure` with the field at fault. */
+/** The body under its type. Throws `CallerError` with the field at fault. */
 export const checkMessagesBody = compile(MessagesBody)

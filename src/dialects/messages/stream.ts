@@ -4,11 +4,11 @@
  */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
-import { Fault } from '../../core/fault.ts'
-import { mergeUsage, type Usage } from '../../core/usage.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { mergeUsage, type Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
+import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
-import { mintId } from '../ids.ts'
 import { stopReason } from './answer.ts'
 import { CallJson } from './call-json.ts'
 import { messagesUsage } from './usage.ts'
@@ -220,7 +220,7 @@ export class MessagesEncoder implements StreamEncoder {
     this.heldCharacters += characters
     if (this.heldCharacters <= HELD_CHARACTERS_MAX) return ''
     const limit = HELD_CHARACTERS_MAX
-    throw new Fault('broken', `over ${limit} characters of later blocks came before a tool call was whole`)
+    throw new ProviderError('broken', `over ${limit} characters of later blocks came before a tool call was whole`)
   }
 
   /** Opens what waited, block by block, up to one that is not whole. */

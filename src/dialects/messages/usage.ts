@@ -1,7 +1,7 @@
 /** Canonical usage → the usage object of Messages. */
 
 import type { JsonObject } from '../../core/json.ts'
-import type { Usage } from '../../core/usage.ts'
+import type { Usage } from '../../core/token-usage.ts'
 
 /**
  * wire.md A4.2: `input_tokens` leaves out what was read from the cache or written to it; SDKs add the three up. The cache figures appear

@@ -2,8 +2,8 @@
 
 import { type Completion, spokenText } from '../../core/completion.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { mintId } from '../ids.ts'
-import { callItem, messageItem } from './items.ts'
+import { mintId } from '../answer-ids.ts'
+import { callItem, messageItem } from './output-items.ts'
 import type { Toolbox } from './tools.ts'
 
 /**

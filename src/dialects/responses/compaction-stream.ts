@@ -2,7 +2,7 @@
 
 import type { StreamEvent } from '../../core/event.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { mergeUsage, type Usage } from '../../core/usage.ts'
+import { mergeUsage, type Usage } from '../../core/token-usage.ts'
 import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
 import type { StreamEncoder } from '../dialect.ts'
 import { SUMMARY_CHARS_MAX } from './compaction.ts'

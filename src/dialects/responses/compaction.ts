@@ -4,9 +4,9 @@
  */
 
 import { createCipheriv, createDecipheriv, createHash, hkdfSync } from 'node:crypto'
-import { Fault } from '../../core/fault.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
-import { mintId } from '../ids.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { mintId } from '../answer-ids.ts'
 
 /** Appended to a conversation that is to be summarised, as the user's last message. */
 export const SUMMARY_INSTRUCTION = `Write a summary of this conversation up to here. It will take the place of the conversation: whoever continues from it sees nothing else of what was said.
@@ -116,11 +116,11 @@ function masterKey(base64: string, index: number): MasterKey {
 }
 
 /**
- * The one item that answers a compaction. Throws a `Fault` where the model wrote no summary (a filter, tool calls alone): the caller drops
+ * The one item that answers a compaction. Throws a `ProviderError` where the model wrote no summary (a filter, tool calls alone): the caller drops
  * its conversation for this item.
  */
 export function compactionItem(sealer: Sealer, organization: string, summary: string): JsonObject {
-  if (summary.trim() === '') throw new Fault('broken', 'the model wrote no summary')
+  if (summary.trim() === '') throw new ProviderError('broken', 'the model wrote no summary')
   const body = JSON.stringify({ summary: summary.slice(0, SUMMARY_CHARS_MAX) })
   const sealed = sealer.seal('compaction', organization, body)
   return { id: mintId('cmp'), type: 'compaction', encrypted_content: PREFIX + sealed.toString('base64url') }

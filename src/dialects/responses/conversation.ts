@@ -1,7 +1,7 @@
 /** Input items, one after another → the messages of a conversation (wire.md D2): calls that belong together in one turn, each output behind its call. */
 
+import type { Message, TextPart } from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
-import type { Message, TextPart } from '../../core/request.ts'
 
 type ToolMessage = Extract<Message, { readonly role: 'tool' }>
 

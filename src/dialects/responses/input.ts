@@ -1,15 +1,15 @@
 /** `input` → items, with what is only referred to put in its place, and items → a conversation. Every part is rebuilt from the keys that are known. */
 
-import { Failure } from '../../core/error.ts'
+import { CallerError } from '../../core/caller-error.ts'
+import type { CacheMark, TextPart } from '../../core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
-import type { CacheMark, TextPart } from '../../core/request.ts'
 import { cacheMark } from '../cache-mark.ts'
-import { invalid, missing } from '../complaint.ts'
 import type { Caller } from '../dialect.ts'
+import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 import { openSummary, type Sealer, summaryText } from './compaction.ts'
 import { Conversation } from './conversation.ts'
-import type { ItemMemory } from './memory.ts'
+import type { ItemMemory } from './local-item-memory.ts'
 import type { Toolbox, ToolList } from './tools.ts'
 
 const REFERENCE = 'item_reference'
@@ -25,7 +25,7 @@ export interface Item {
   readonly path: string
 }
 
-/** Throws `Failure` for what is neither a string nor an array, for an empty array, and for what is no item. */
+/** Throws `CallerError` for what is neither a string nor an array, for an empty array, and for what is no item. */
 export function itemsOf(input: unknown): readonly Item[] {
   if (typeof input === 'string') {
     return [{ type: 'message', json: { role: 'user', content: input }, path: 'input' }]
@@ -78,7 +78,9 @@ function fillIn(items: readonly Item[], recalled: ReadonlyMap<string, JsonObject
     const id = required(item.json, 'id', item.path)
     chars += sizes.get(id) ?? 0
     if (chars > RECALLED_CHARS_MAX) {
-      throw new Failure('too_large', 'The items that the input refers to are larger than 10 MiB.', { param: item.path })
+      throw new CallerError('too_large', 'The items that the input refers to are larger than 10 MiB.', {
+        param: item.path,
+      })
     }
     return recalledItem(item.path, id, recalled.get(id))
   })
@@ -88,7 +90,7 @@ function recalledItem(path: string, id: string, json: JsonObject | undefined): I
   const type = stringOf(json?.['type'])
   if (json !== undefined && type !== undefined) return { type, json, path }
   const message = `Item '${id.slice(0, 64)}' is not remembered: this service keeps no conversations, and what it sent only for a while. Send whole items instead of references (with most SDKs: \`store: false\`).`
-  throw new Failure('invalid_field', message, { param: `${path}.id` })
+  throw new CallerError('invalid_field', message, { param: `${path}.id` })
 }
 
 /** The lists of tools that stand in the input. */
@@ -106,7 +108,7 @@ export interface Reading {
   readonly limits: RequestLimits
 }
 
-/** Items of types that are not in the specification, `reasoning` among them, are skipped. Throws `Failure` with the field at fault. */
+/** Items of types that are not in the specification, `reasoning` among them, are skipped. Throws `CallerError` with the field at fault. */
 export function conversationOf(items: readonly Item[], reading: Reading): Conversation {
   const conversation = new Conversation()
   for (const item of items) addItem(conversation, item, reading)
@@ -147,8 +149,8 @@ function addItem(conversation: Conversation, { type, json, path }: Item, reading
 }
 
 /** One text for all causes: which check failed would help only those who forge. */
-function unreadable(param: string): Failure {
-  return new Failure(
+function unreadable(param: string): CallerError {
+  return new CallerError(
     'invalid_field',
     `'${param}' could not be read. Send the item back unchanged, or start from the original conversation.`,
     {

@@ -1,13 +1,13 @@
 /** A Responses body → the canonical request, and what its answer must know of it. */
 
+import type { ChatRequest, Message, ToolChoice } from '../../core/chat-request.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { ChatRequest, Message, ToolChoice } from '../../core/request.ts'
-import { invalid } from '../complaint.ts'
 import type { Caller } from '../dialect.ts'
+import { invalid } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { type Sealer, SUMMARY_INSTRUCTION } from './compaction.ts'
 import { conversationOf, type Item, itemsOf, resolveReferences, toolListsOf } from './input.ts'
-import type { ItemMemory } from './memory.ts'
+import type { ItemMemory } from './local-item-memory.ts'
 import { type Echo, echoOf } from './resource.ts'
 import { checkResponsesBody, type ResponsesBody } from './schema.ts'
 import { Toolbox } from './tools.ts'
@@ -27,7 +27,7 @@ export interface AcceptedResponses {
   readonly compaction: boolean
 }
 
-/** Throws `Failure` with the field at fault, or rejects with it. `compact`: the body is a compaction without a trigger, never streamed. */
+/** Throws `CallerError` with the field at fault, or rejects with it. `compact`: the body is a compaction without a trigger, never streamed. */
 export function acceptResponses(
   json: JsonObject,
   caller: Caller,

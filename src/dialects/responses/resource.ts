@@ -1,11 +1,11 @@
 /** The response resource, as a whole answer is and as a stream begins and ends with: every field that the public schemas require (wire.md A3.2). */
 
+import type { Tool } from '../../core/chat-request.ts'
 import type { JsonArray, JsonObject } from '../../core/json.ts'
-import type { Tool } from '../../core/request.ts'
-import type { Usage } from '../../core/usage.ts'
+import type { Usage } from '../../core/token-usage.ts'
 import { jsonLine } from '../../wire/sse.ts'
+import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
-import { mintId } from '../ids.ts'
 import type { ResponsesBody } from './schema.ts'
 import { responsesUsage } from './usage.ts'
 

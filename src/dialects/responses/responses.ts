@@ -14,7 +14,7 @@ import { ResponsesEncoder } from './stream.ts'
 export interface ResponsesDialect extends Dialect {
   /**
    * A body of `POST /v1/responses/compact` (Codex: `{model, input, instructions}`): what a `compaction_trigger` in its input would do, answered
-   * whole, whatever `stream` says. Throws `Failure` like `accept`.
+   * whole, whatever `stream` says. Throws `CallerError` like `accept`.
    */
   acceptCompact(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
 }

@@ -1,7 +1,7 @@
 /** The body of a Responses request: the accepted fields of inference-api.md 4.4. What is not listed is skipped without an error. */
 
 import { type Static, Type } from '@sinclair/typebox'
-import { compile, nullable } from '../schema.ts'
+import { compile, nullable } from '../body-schema.ts'
 
 /**
  * `input` and `tools` are checked item by item as they are converted, where a complaint can name the part at fault. `reasoning`,
@@ -29,5 +29,5 @@ export const ResponsesBody = Type.Object({
 
 export type ResponsesBody = Static<typeof ResponsesBody>
 
-/** The body under its type. Throws `Failure` with the field at fault. */
+/** The body under its type. Throws `CallerError` with the field at fault. */
 export const checkResponsesBody = compile(ResponsesBody)

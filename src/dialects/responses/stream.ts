@@ -1,13 +1,13 @@
 /** Canonical events → the Responses stream (wire.md A3.3). What does not change from event to event is serialised once an item. */
 
 import type { StreamEvent } from '../../core/event.ts'
-import { Fault } from '../../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
-import { mergeUsage, type Usage } from '../../core/usage.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { mergeUsage, type Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
-import { mintId } from '../ids.ts'
-import { callItemJson, messageItemJson, textPartJson } from './items.ts'
+import { callItemJson, messageItemJson, textPartJson } from './output-items.ts'
 import type { Resource } from './resource.ts'
 import type { OwnName, Toolbox } from './tools.ts'
 
@@ -132,7 +132,7 @@ export class ResponsesEncoder implements StreamEncoder {
     if (call === undefined || json === '') return ''
     if (call.done) {
       if (json.trim() === '') return ''
-      throw new Fault('broken', 'arguments of a tool call go on behind their end')
+      throw new ProviderError('broken', 'arguments of a tool call go on behind their end')
     }
     const inside = jsonInside(json)
     this.hold(inside)
@@ -216,7 +216,7 @@ export class ResponsesEncoder implements StreamEncoder {
   private hold(inside: string): void {
     this.chars += inside.length
     if (this.chars > ANSWER_CHARS_MAX)
-      throw new Fault('broken', `the answer is longer than ${ANSWER_CHARS_MAX} characters`)
+      throw new ProviderError('broken', `the answer is longer than ${ANSWER_CHARS_MAX} characters`)
   }
 }
 

@@ -4,9 +4,9 @@
  */
 
 import { createHash } from 'node:crypto'
+import type { Tool } from '../../core/chat-request.ts'
 import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
-import type { Tool } from '../../core/request.ts'
-import { invalid, missing } from '../complaint.ts'
+import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 
 /** A list of tools in the body, and where it stands: `tools`, `input[0].tools`. */
@@ -30,7 +30,7 @@ const LEGAL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
 const NAME_CHARS_MAX = 64
 const HASH_CHARS = 8
 
-/** Tools that are not functions cannot run at other providers and are left out. Throws `Failure` where a function has no name. */
+/** Tools that are not functions cannot run at other providers and are left out. Throws `CallerError` where a function has no name. */
 export class Toolbox {
   /** As providers get them. */
   readonly tools: readonly Tool[]

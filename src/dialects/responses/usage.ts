@@ -1,7 +1,7 @@
 /** Canonical usage → the usage object of Responses. */
 
 import type { JsonObject } from '../../core/json.ts'
-import type { Usage } from '../../core/usage.ts'
+import type { Usage } from '../../core/token-usage.ts'
 
 /** wire.md A3.2: three integers and both details, without which schemas and Codex refuse it; `input_tokens` includes cached tokens. */
 export function responsesUsage(usage: Usage): JsonObject {

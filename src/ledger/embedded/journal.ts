@@ -5,20 +5,20 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { openDatabase } from '../database.ts'
-import { GroupCommit } from '../group-commit.ts'
+import { openDatabase } from '../../sqlite/database.ts'
+import { GroupCommit } from '../../sqlite/group-commit.ts'
 import type { Settlement } from '../ledger.ts'
-import { type EndKind, type LogRow, LogWriter, ROWS_KEPT_MS, RowBatch, settledRow } from '../log-rows.ts'
+import { type EndKind, LogWriter, type RequestRow, ROWS_KEPT_MS, RowBatch, settledRow } from '../request-table.ts'
 import type { UsageFigures } from '../usage-log.ts'
 import { UsageSums } from '../usage-sums.ts'
 import { dayOf } from '../window.ts'
-import type { Changes } from './book.ts'
-import { charged } from './reservation.ts'
-import type { ReservationState, ScopeState } from './state.ts'
-import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from './tables.ts'
+import type { Changes } from './memory-store.ts'
+import { charged } from './reservation-moves.ts'
+import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from './state-tables.ts'
+import type { ReservationState, ScopeState } from './store-state.ts'
 
 /** Ended requests that may wait for their commit; beyond it the ledger takes no new ones. About 5 MB. */
-export const PENDING_MOST = 10_000
+export const PENDING_MAX = 10_000
 
 export class Journal implements Changes {
   private readonly database: Database
@@ -133,7 +133,7 @@ function lostRow(
   reservation: ReservationState,
   kind: EndKind,
   times: { readonly admittedMs: number; readonly endedMs: number },
-): LogRow {
+): RequestRow {
   const { id, organization, key, model, postedInput, postedOutput, heldMicroUsd } = reservation
   const inputTokens = kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput
   const settlement: Settlement = {

@@ -1,11 +1,11 @@
 /** Anthropic's Messages API, and the servers that speak it. */
 
 import { isObject } from '../../core/json.ts'
-import { tokenCount } from '../../core/usage.ts'
+import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import type { Provider } from '../provider.ts'
+import { anthropicFault } from './error.ts'
 import { AnthropicDecoder, anthropicEvents } from './events.ts'
-import { anthropicFault } from './fault.ts'
 import { anthropicCountRequest, anthropicRequest } from './request.ts'
 
 export const anthropic: Provider = {

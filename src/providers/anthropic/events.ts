@@ -1,12 +1,12 @@
 /** Anthropic's stream events → canonical events (wire.md D5, E3). Thinking is dropped; unknown events, blocks and deltas are passed over. */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
-import { Fault } from '../../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
-import { tokenCount, type Usage } from '../../core/usage.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { ToolBlocks } from '../blocks.ts'
-import { faultOfError } from '../fault.ts'
-import { parseFrame } from '../frame.ts'
+import { faultOfError } from '../error-response.ts'
+import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 
 /** One a stream. Complete with `message_stop` and nothing else. */
@@ -26,14 +26,14 @@ export class AnthropicDecoder implements StreamDecoder {
   }
 
   close(): readonly StreamEvent[] {
-    if (!this.ended) throw new Fault('cut', 'the stream ended before message_stop')
+    if (!this.ended) throw new ProviderError('cut', 'the stream ended before message_stop')
     return []
   }
 
   /** A whole message as the stream that it would have been. */
   body(message: JsonObject): readonly StreamEvent[] {
     const content = message['content']
-    if (!isArray(content)) throw new Fault('broken', 'the answer is not a message')
+    if (!isArray(content)) throw new ProviderError('broken', 'the answer is not a message')
     const events: StreamEvent[] = []
     this.start(events)
     for (const [index, block] of content.entries()) {
@@ -137,7 +137,7 @@ export class AnthropicDecoder implements StreamDecoder {
   }
 
   private stop(events: StreamEvent[]): void {
-    if (!this.started) throw new Fault('broken', 'the stream ended before it said anything')
+    if (!this.started) throw new ProviderError('broken', 'the stream ended before it said anything')
     this.finish('stop', events)
     this.ended = true
     events.push({ type: 'end' })
@@ -146,7 +146,7 @@ export class AnthropicDecoder implements StreamDecoder {
 
 /** A whole, non-streamed message as events. */
 export function anthropicEvents(body: JsonValue): readonly StreamEvent[] {
-  if (!isObject(body)) throw new Fault('broken', 'the answer is not a JSON object')
+  if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   if (body['type'] === 'error' || isObject(body['error'])) throw faultOfError(body)
   return new AnthropicDecoder().body(body)
 }

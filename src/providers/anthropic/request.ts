@@ -1,7 +1,7 @@
 /** The canonical request → the body of Anthropic's Messages API (wire.md D3, D4). */
 
+import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
 import { CacheMarks } from '../cache-marks.ts'
 import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'

@@ -1,8 +1,8 @@
 /** AWS Bedrock: Converse and ConverseStream, for every model that they serve. */
 
 import type { Provider } from '../provider.ts'
+import { bedrockFault } from './error.ts'
 import { BedrockDecoder, bedrockEvents } from './events.ts'
-import { bedrockFault } from './fault.ts'
 import { EventStreamFramer } from './framer.ts'
 import { bedrockRequest } from './request.ts'
 

@@ -1,14 +1,14 @@
 /** ConverseStream's events → canonical events. Text blocks have no start, usage follows the stop, and reasoning has deltas of its own. */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
-import { Fault } from '../../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
-import { tokenCount, type Usage } from '../../core/usage.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { ToolBlocks } from '../blocks.ts'
-import { faultOfError } from '../fault.ts'
-import { parseFrame } from '../frame.ts'
+import { faultOfError } from '../error-response.ts'
+import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
-import { bedrockException } from './fault.ts'
+import { bedrockException } from './error.ts'
 
 const EXCEPTION = 'exception:'
 
@@ -29,7 +29,7 @@ export class BedrockDecoder implements StreamDecoder {
 
   close(): readonly StreamEvent[] {
     if (this.ended) return []
-    if (!this.finished) throw new Fault('cut', 'the stream ended before messageStop')
+    if (!this.finished) throw new ProviderError('cut', 'the stream ended before messageStop')
     this.ended = true
     return [{ type: 'end' }]
   }
@@ -39,7 +39,7 @@ export class BedrockDecoder implements StreamDecoder {
     const output = isObject(body['output']) ? body['output'] : {}
     const message = isObject(output['message']) ? output['message'] : {}
     const content = message['content']
-    if (!isArray(content)) throw new Fault('broken', 'the answer has no message')
+    if (!isArray(content)) throw new ProviderError('broken', 'the answer has no message')
     const events: StreamEvent[] = []
     this.start(events)
     for (const [index, block] of content.entries()) if (isObject(block)) this.wholeBlock(index, block, events)
@@ -136,7 +136,7 @@ export class BedrockDecoder implements StreamDecoder {
 
 /** A whole, non-streamed body as events. */
 export function bedrockEvents(body: JsonValue): readonly StreamEvent[] {
-  if (!isObject(body)) throw new Fault('broken', 'the answer is not a JSON object')
+  if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   if (isObject(body['error'])) throw faultOfError(body)
   return new BedrockDecoder().body(body)
 }
@@ -154,7 +154,7 @@ function finishReason(reason: string): FinishReason {
       return 'tool-call'
     case 'malformed_model_output':
     case 'malformed_tool_use':
-      throw new Fault('broken', `the model broke off with ${reason}`)
+      throw new ProviderError('broken', `the model broke off with ${reason}`)
     default:
       // end_turn, stop_sequence, and what may be added.
       return 'stop'

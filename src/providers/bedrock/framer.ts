@@ -4,7 +4,7 @@
  */
 
 import { EventStreamCodec } from '@smithy/eventstream-codec'
-import { Fault } from '../../core/fault.ts'
+import { ProviderError } from '../../core/provider-error.ts'
 import { FRAME_CHARS_MAX, type FrameSink } from '../../wire/frames.ts'
 import type { Framer } from '../provider.ts'
 
@@ -49,7 +49,7 @@ export class EventStreamFramer implements Framer {
 
   /** Throws `cut` where the bytes end inside a message. */
   close(_sink: FrameSink): void {
-    if (this.held > 0) throw new Fault('cut', 'the stream ended inside a message')
+    if (this.held > 0) throw new ProviderError('cut', 'the stream ended inside a message')
   }
 
   private take(): Uint8Array {
@@ -72,9 +72,9 @@ export class EventStreamFramer implements Framer {
 function lengthAt(bytes: Uint8Array, from: number): number | undefined {
   if (bytes.byteLength - from < LENGTH_BYTES) return undefined
   const length = new DataView(bytes.buffer, bytes.byteOffset + from, LENGTH_BYTES).getUint32(0)
-  if (length < MESSAGE_BYTES_MIN) throw new Fault('broken', 'a message of the stream has no valid length')
+  if (length < MESSAGE_BYTES_MIN) throw new ProviderError('broken', 'a message of the stream has no valid length')
   if (length > FRAME_CHARS_MAX) {
-    throw new Fault('broken', `a message of the stream is longer than ${FRAME_CHARS_MAX} bytes`)
+    throw new ProviderError('broken', `a message of the stream is longer than ${FRAME_CHARS_MAX} bytes`)
   }
   return length
 }
@@ -96,7 +96,7 @@ function deliver(bytes: Uint8Array, sink: FrameSink): void {
       sink(`exception:${header(':error-code')}`, JSON.stringify({ message: header(':error-message') }))
       return
     default:
-      throw new Fault('broken', 'a message of the stream is of no known type')
+      throw new ProviderError('broken', 'a message of the stream is of no known type')
   }
 }
 
@@ -104,6 +104,6 @@ function decoded(bytes: Uint8Array): ReturnType<EventStreamCodec['decode']> {
   try {
     return codec.decode(bytes)
   } catch (cause) {
-    throw new Fault('broken', 'a message of the stream is damaged', { cause })
+    throw new ProviderError('broken', 'a message of the stream is damaged', { cause })
   }
 }

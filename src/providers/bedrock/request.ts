@@ -1,8 +1,8 @@
 /** The canonical request → the body of Converse, and its signature (wire.md D3, D4, E5). */
 
-import { Fault } from '../../core/fault.ts'
+import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
+import { ProviderError } from '../../core/provider-error.ts'
 import { CacheMarks } from '../cache-marks.ts'
 import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
@@ -27,7 +27,7 @@ const CLAUDE = /anthropic|claude/
 const NO_OUTPUT = '(no output)'
 
 /**
- * With `apiKey` the request carries that (a Bedrock API key), else it is signed with the endpoint's AWS credentials. Throws `Fault`
+ * With `apiKey` the request carries that (a Bedrock API key), else it is signed with the endpoint's AWS credentials. Throws `ProviderError`
  * `rejected` for an image by address: Converse takes bytes alone.
  */
 export async function bedrockRequest(request: ChatRequest, target: Target): Promise<UpstreamRequest> {
@@ -131,7 +131,9 @@ function marked(blocks: JsonObject[], mark: CacheMark | undefined): JsonObject[]
 
 function imageBlock({ source }: ImagePart): JsonObject {
   if (source.type === 'url') {
-    throw new Fault('rejected', 'This model takes images as base64 data only, not by address.', { unsent: true })
+    throw new ProviderError('rejected', 'This model takes images as base64 data only, not by address.', {
+      unsent: true,
+    })
   }
   const format = mediaType(source.mediaType).replace(/^image\//, '')
   return { image: { format, source: { bytes: source.data } } }

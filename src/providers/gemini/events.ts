@@ -1,14 +1,14 @@
 /** Gemini's chunks → canonical events. Calls arrive whole, a call does not change the finish reason, and thoughts are separate parts. */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
-import { Fault } from '../../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
-import { tokenCount, type Usage } from '../../core/usage.ts'
-import { parseFrame } from '../frame.ts'
-import { CallerIds } from '../ids.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { tokenCount, type Usage } from '../../core/token-usage.ts'
+import { CallerIds } from '../call-ids.ts'
+import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { inputJson } from '../tool-calls.ts'
-import { geminiError } from './fault.ts'
+import { geminiError } from './error.ts'
 import type { Signatures } from './signatures.ts'
 
 /** One a stream. Complete with a finish reason (or a blocked prompt) and the clean end of the bytes: there is no other marker. */
@@ -29,7 +29,7 @@ export class GeminiDecoder implements StreamDecoder {
 
   close(): readonly StreamEvent[] {
     if (this.ended) return []
-    if (this.reason === undefined) throw new Fault('cut', 'the stream ended without a finish reason')
+    if (this.reason === undefined) throw new ProviderError('cut', 'the stream ended without a finish reason')
     this.ended = true
     const reason = this.reason === 'stop' && this.calls > 0 ? 'tool-call' : this.reason
     return [{ type: 'finish', reason }, { type: 'end' }]
@@ -68,7 +68,7 @@ export class GeminiDecoder implements StreamDecoder {
   /** A call with a signature gets an id of ours: the signature is found again under it, by nobody but who was given it. */
   private call(call: JsonObject, signature: JsonValue | undefined, events: StreamEvent[]): void {
     const name = stringOf(call['name']) ?? ''
-    if (name === '') throw new Fault('broken', 'a tool call has no name')
+    if (name === '') throw new ProviderError('broken', 'a tool call has no name')
     const signed = typeof signature === 'string' && signature !== ''
     const callId = this.ids.of(signed ? '' : (stringOf(call['id']) ?? ''))
     if (signed) this.signatures.keep(callId, signature)
@@ -89,13 +89,13 @@ export function geminiEvents(body: JsonValue, signatures: Signatures): readonly 
   const chunks: readonly JsonValue[] = isArray(body) ? body : [body]
   const events: StreamEvent[] = []
   for (const chunk of chunks) {
-    if (!isObject(chunk)) throw new Fault('broken', 'the answer is not a JSON object')
+    if (!isObject(chunk)) throw new ProviderError('broken', 'the answer is not a JSON object')
     for (const event of decoder.chunk(chunk)) events.push(event)
   }
   try {
     events.push(...decoder.close())
   } catch (cause) {
-    throw new Fault('broken', 'the answer has no candidate that is whole', { cause })
+    throw new ProviderError('broken', 'the answer has no candidate that is whole', { cause })
   }
   return events
 }
@@ -121,7 +121,7 @@ function finishReason(reason: string): FinishReason {
     case 'TOO_MANY_TOOL_CALLS':
     case 'MISSING_THOUGHT_SIGNATURE':
     case 'MALFORMED_RESPONSE':
-      throw new Fault('broken', `the model broke off with ${reason}`)
+      throw new ProviderError('broken', `the model broke off with ${reason}`)
     default:
       // STOP, OTHER, and what may be added.
       return 'stop'

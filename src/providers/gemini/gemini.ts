@@ -1,11 +1,11 @@
 /** Google's Gemini API. */
 
 import { isObject } from '../../core/json.ts'
-import { tokenCount } from '../../core/usage.ts'
+import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import type { Provider } from '../provider.ts'
+import { geminiFault } from './error.ts'
 import { GeminiDecoder, geminiEvents } from './events.ts'
-import { geminiFault } from './fault.ts'
 import { geminiCountRequest, geminiRequest } from './request.ts'
 import { Signatures } from './signatures.ts'
 

@@ -1,7 +1,7 @@
 /** The canonical request → the body of Gemini's `generateContent` (wire.md E4). Cache marks have no counterpart: its caching is implicit. */
 
+import type { ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { ChatRequest, ImagePart, TextPart, Tool } from '../../core/request.ts'
 import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { callInput } from '../tool-calls.ts'

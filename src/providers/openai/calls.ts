@@ -2,10 +2,10 @@
 
 import { CALLS_MAX } from '../../core/completion.ts'
 import type { StreamEvent } from '../../core/event.ts'
-import { Fault } from '../../core/fault.ts'
 import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import { ProviderError } from '../../core/provider-error.ts'
 import { JsonShape } from '../../wire/json-shape.ts'
-import { CallerIds } from '../ids.ts'
+import { CallerIds } from '../call-ids.ts'
 
 /** What some models write for no arguments. */
 const NOTHING = 'null'
@@ -125,7 +125,8 @@ export class Calls {
   }
 
   private begin(): Call {
-    if (this.calls.length === CALLS_MAX) throw new Fault('broken', `the answer holds more than ${CALLS_MAX} tool calls`)
+    if (this.calls.length === CALLS_MAX)
+      throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} tool calls`)
     const { length: index } = this.calls
     const call: Call = { index, id: '', name: '', pending: '', open: false, written: new Written() }
     this.calls.push(call)
@@ -133,8 +134,8 @@ export class Calls {
   }
 }
 
-function nameless(): Fault {
-  return new Fault('broken', 'a tool call has no name')
+function nameless(): ProviderError {
+  return new ProviderError('broken', 'a tool call has no name')
 }
 
 function saysNothing(json: string): boolean {

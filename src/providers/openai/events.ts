@@ -1,11 +1,11 @@
 /** Chat Completions bytes → canonical events: OpenAI's, and those of all who speak its API in their own way (wire.md E1, E2). */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
-import { Fault } from '../../core/fault.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
-import { tokenCount, type Usage } from '../../core/usage.ts'
-import { faultOfError } from '../fault.ts'
-import { parseFrame } from '../frame.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { tokenCount, type Usage } from '../../core/token-usage.ts'
+import { faultOfError } from '../error-response.ts'
+import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { Calls } from './calls.ts'
 
@@ -35,7 +35,7 @@ export class OpenaiDecoder implements StreamDecoder {
 
   close(): readonly StreamEvent[] {
     if (this.ended) return []
-    if (this.reason === undefined) throw new Fault('cut', 'the stream ended without a finish reason')
+    if (this.reason === undefined) throw new ProviderError('cut', 'the stream ended without a finish reason')
     return this.end()
   }
 
@@ -44,7 +44,8 @@ export class OpenaiDecoder implements StreamDecoder {
     const events: StreamEvent[] = []
     const choice = firstChoice(body['choices'])
     const message = choice?.['message']
-    if (choice === undefined || !isObject(message)) throw new Fault('broken', 'the answer has no choice with a message')
+    if (choice === undefined || !isObject(message))
+      throw new ProviderError('broken', 'the answer has no choice with a message')
     this.start(events)
     this.usage(body, events)
     this.choice({ ...choice, delta: numberCalls(message), finish_reason: choice['finish_reason'] ?? 'stop' }, events)
@@ -59,7 +60,7 @@ export class OpenaiDecoder implements StreamDecoder {
   }
 
   private done(): readonly StreamEvent[] {
-    if (!this.started) throw new Fault('broken', 'the stream ended before it said anything')
+    if (!this.started) throw new ProviderError('broken', 'the stream ended before it said anything')
     return this.end()
   }
 
@@ -113,7 +114,7 @@ export class OpenaiDecoder implements StreamDecoder {
 
 /** A whole, non-streamed body as events. */
 export function openaiEvents(body: JsonValue): readonly StreamEvent[] {
-  if (!isObject(body)) throw new Fault('broken', 'the answer is not a JSON object')
+  if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   refuseError('', body)
   return new OpenaiDecoder().body(body)
 }
@@ -132,12 +133,13 @@ function finishReason(word: string): FinishReason {
       return 'length'
     case 'error':
     case 'abort':
-      throw new Fault('failed', 'the provider broke the answer off with an error')
+      throw new ProviderError('failed', 'the provider broke the answer off with an error')
     case 'insufficient_system_resource':
-      throw new Fault('overloaded', 'the provider broke the answer off for want of resources')
+      throw new ProviderError('overloaded', 'the provider broke the answer off for want of resources')
     default:
       // Gemini's endpoint puts its own word behind: `content_filter: PROHIBITED_CONTENT`, `function_call_filter: MALFORMED_FUNCTION_CALL`.
-      if (reason.startsWith('function_call_filter')) throw new Fault('broken', `the model broke off with ${word}`)
+      if (reason.startsWith('function_call_filter'))
+        throw new ProviderError('broken', `the model broke off with ${word}`)
       return reason.startsWith('content_filter') ? 'content-filter' : 'stop'
   }
 }

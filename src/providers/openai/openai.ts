@@ -1,10 +1,10 @@
 /** OpenAI, and every server that speaks its Chat Completions API; Azure is the same with another address and header. */
 
 import { SseFramer } from '../../wire/frames.ts'
-import { faultOf } from '../fault.ts'
+import { faultOf } from '../error-response.ts'
 import type { Provider } from '../provider.ts'
 import { OpenaiDecoder, openaiEvents } from './events.ts'
-import { azureImages, openaiImages } from './images.ts'
+import { azureImages, openaiImages } from './image-api.ts'
 import { azureRequest, openaiRequest } from './request.ts'
 
 export const openai: Provider = {

@@ -1,6 +1,5 @@
 /** The canonical request → the body of Chat Completions, for OpenAI and the servers that speak its API, and for Azure. */
 
-import type { JsonObject, JsonValue } from '../../core/json.ts'
 import type {
   CacheMark,
   ChatRequest,
@@ -10,11 +9,12 @@ import type {
   Tool,
   ToolChoice,
   UserPart,
-} from '../../core/request.ts'
+} from '../../core/chat-request.ts'
+import type { JsonObject, JsonValue } from '../../core/json.ts'
 import { withMarksInOrder } from '../mark-order.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
-import { azureAddress, openaiAddress, type ProviderAddress } from './address.ts'
+import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, mistralBody } from './mistral.ts'
 
 /** Models that refuse `max_tokens` and want `max_completion_tokens`; other servers often know the former alone. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { Failure } from '../../../src/core/error.ts'
-import type { ImageRequest } from '../../../src/core/image.ts'
+import { CallerError } from '../../../src/core/caller-error.ts'
+import type { ImageRequest } from '../../../src/core/image-request.ts'
 import type { JsonObject } from '../../../src/core/json.ts'
 import { imagesBody, imagesEvents } from '../../../src/dialects/images/answer.ts'
 import { acceptImages as acceptBytes, acceptImageForm } from '../../../src/dialects/images/request.ts'
@@ -16,7 +16,7 @@ function refusal(run: () => unknown): readonly [string, string | undefined] {
     run()
     return ['none', undefined]
   } catch (error) {
-    if (!(error instanceof Failure)) throw error
+    if (!(error instanceof CallerError)) throw error
     return [error.failure, error.detail.param]
   }
 }

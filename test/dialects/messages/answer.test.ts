@@ -4,8 +4,8 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Completion, Fold, type ToolCall } from '../../../src/core/completion.ts'
-import { Fault } from '../../../src/core/fault.ts'
-import type { Usage } from '../../../src/core/usage.ts'
+import { ProviderError } from '../../../src/core/provider-error.ts'
+import type { Usage } from '../../../src/core/token-usage.ts'
 import { messagesAnswer } from '../../../src/dialects/messages/answer.ts'
 import { messagesUsage } from '../../../src/dialects/messages/usage.ts'
 import { goldenEvents } from './golden.ts'
@@ -46,8 +46,8 @@ describe('content', () => {
   })
 
   test.each(['', '{', '[]', 'null', '"x"', '{"a":1}{'])('arguments that are no object: %p', (json) => {
-    expect(() => contentOf({ toolCalls: [tool(json)], reason: 'tool-call' })).toThrow(Fault)
-    expect(() => contentOf({ toolCalls: [tool(json)], reason: 'stop' })).toThrow(Fault)
+    expect(() => contentOf({ toolCalls: [tool(json)], reason: 'tool-call' })).toThrow(ProviderError)
+    expect(() => contentOf({ toolCalls: [tool(json)], reason: 'stop' })).toThrow(ProviderError)
   })
 
   test('a call that was cut in the middle is left out, and those before it stay', () => {

@@ -3,10 +3,10 @@
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Failure } from '../../../src/core/error.ts'
+import { CallerError } from '../../../src/core/caller-error.ts'
+import type { ChatRequest } from '../../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject } from '../../../src/core/json.ts'
-import type { ChatRequest } from '../../../src/core/request.ts'
-import { refuseForbidden } from '../../../src/dialects/forbidden.ts'
+import { refuseForbidden } from '../../../src/dialects/forbidden-fields.ts'
 import { acceptCount, acceptMessages } from '../../../src/dialects/messages/request.ts'
 
 const CALLERS = join(import.meta.dir, '../../fixtures/callers')
@@ -163,11 +163,11 @@ describe('Claude Code', () => {
   })
 })
 
-function failureOf(body: JsonObject): Failure {
+function failureOf(body: JsonObject): CallerError {
   try {
     acceptMessages(body, refuse)
   } catch (error) {
-    if (error instanceof Failure) return error
+    if (error instanceof CallerError) return error
   }
   throw new Error('the body was not refused')
 }

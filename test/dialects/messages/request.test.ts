@@ -1,9 +1,9 @@
 /** Messages bodies → canonical requests: every field of inference-api.md 4.5, every block of 2.5, and every complaint with its field. */
 
 import { describe, expect, test } from 'bun:test'
-import { Failure } from '../../../src/core/error.ts'
+import { CallerError } from '../../../src/core/caller-error.ts'
+import type { ChatRequest, Message } from '../../../src/core/chat-request.ts'
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts'
-import type { ChatRequest, Message } from '../../../src/core/request.ts'
 import { acceptCount, acceptMessages } from '../../../src/dialects/messages/request.ts'
 
 const refuse = { toolResultImages: 'refuse' } as const
@@ -42,11 +42,11 @@ const result = (content: JsonValue | undefined, more: JsonObject = {}): JsonObje
 const tool = (more: JsonObject = {}): JsonObject => ({ name: 'look', input_schema: { type: 'object' }, ...more })
 
 /** The failure of a body, as a row of a table can hold it. */
-function failureOf(fields: JsonObject, options: typeof refuse | typeof pass = refuse): Failure {
+function failureOf(fields: JsonObject, options: typeof refuse | typeof pass = refuse): CallerError {
   try {
     accept(fields, options)
   } catch (error) {
-    if (error instanceof Failure) return error
+    if (error instanceof CallerError) return error
     throw error
   }
   throw new Error('the body was accepted')

@@ -4,8 +4,8 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FinishReason, StreamEvent } from '../../../src/core/event.ts'
-import { Fault } from '../../../src/core/fault.ts'
-import type { Usage } from '../../../src/core/usage.ts'
+import { ProviderError } from '../../../src/core/provider-error.ts'
+import type { Usage } from '../../../src/core/token-usage.ts'
 import { HELD_CHARACTERS_MAX, MessagesEncoder } from '../../../src/dialects/messages/stream.ts'
 import { jsonInside } from '../../../src/wire/sse.ts'
 import { checkMessagesStream } from '../../laws/messages-grammar.ts'
@@ -133,9 +133,9 @@ describe('blocks one after another', () => {
 
   test('what comes behind the arguments of a call breaks the stream rather than the call', () => {
     const piece = (first: string, then: string) => () => encodeAll([call(0), json(0, first), json(0, then)])
-    expect(piece('{}', '{"x":1}')).toThrow(Fault)
-    expect(piece('{"x":1}x', '')).toThrow(Fault)
-    expect(() => encodeAll([call(0), json(0, '{}'), call(1), json(0, '}')])).toThrow(Fault)
+    expect(piece('{}', '{"x":1}')).toThrow(ProviderError)
+    expect(piece('{"x":1}x', '')).toThrow(ProviderError)
+    expect(() => encodeAll([call(0), json(0, '{}'), call(1), json(0, '}')])).toThrow(ProviderError)
   })
 
   test('what waits has a limit; at the limit all is well, beyond it the stream breaks', () => {
@@ -152,7 +152,7 @@ describe('blocks one after another', () => {
     expect(encodeAll([call(2), json(2, '{"z":'), text('y'.repeat(HELD_CHARACTERS_MAX - 256))], full)).toContain(
       'tool_2',
     )
-    expect(() => full.encode(text('y'))).toThrow(Fault)
+    expect(() => full.encode(text('y'))).toThrow(ProviderError)
     expect(() => start().encode(json(1, `${most} and`))).toThrow(/goes on/)
     expect(() => encodeAll([json(1, most.slice(0, -1)), text('')], start())).not.toThrow()
     expect(() => encodeAll([json(1, most), text('y')], start())).toThrow(/later blocks/)
@@ -160,7 +160,7 @@ describe('blocks one after another', () => {
 
   test('many empty blocks that wait reach the limit, too', () => {
     const starts = Array.from({ length: 2000 }, (_, index) => call(index))
-    expect(() => encodeAll(starts)).toThrow(Fault)
+    expect(() => encodeAll(starts)).toThrow(ProviderError)
   })
 })
 

@@ -3,10 +3,10 @@
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { ChatRequest } from '../../../src/core/chat-request.ts'
 import { isObject, type JsonObject } from '../../../src/core/json.ts'
-import type { ChatRequest } from '../../../src/core/request.ts'
 import type { Exchange } from '../../../src/dialects/dialect.ts'
-import { LocalItemMemory } from '../../../src/dialects/responses/memory.ts'
+import { LocalItemMemory } from '../../../src/dialects/responses/local-item-memory.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { CALLER, failureOf, SERVED, saying, sealer } from './setting.ts'
 

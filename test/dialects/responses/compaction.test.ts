@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { StreamEvent } from '../../../src/core/event.ts'
-import { Fault } from '../../../src/core/fault.ts'
 import type { JsonObject } from '../../../src/core/json.ts'
+import { ProviderError } from '../../../src/core/provider-error.ts'
 import { Sealer, SUMMARY_CHARS_MAX, SUMMARY_INSTRUCTION } from '../../../src/dialects/responses/compaction.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
@@ -83,8 +83,8 @@ describe('the trigger', () => {
   ]
   test.each(silent)('%s is no summary, and so a fault: the caller would drop its conversation for it', (_, events) => {
     const exchange = accept({ input: [hi, TRIGGER], tools: [{ type: 'function', name: 'f' }] })
-    expect(() => answered(exchange, events)).toThrow(Fault)
-    expect(() => streamed(exchange, events)).toThrow(Fault)
+    expect(() => answered(exchange, events)).toThrow(ProviderError)
+    expect(() => streamed(exchange, events)).toThrow(ProviderError)
   })
 
   test('streamed and whole hold the same summary', () => {
@@ -155,7 +155,7 @@ describe('the restored summary', () => {
   })
 
   test('an empty one is none: the answer is a fault', () => {
-    expect(() => itemOf(' ')).toThrow(Fault)
+    expect(() => itemOf(' ')).toThrow(ProviderError)
   })
 
   test('under the name that the item had at first', () => {

@@ -1,8 +1,8 @@
 /** Responses bodies → canonical requests: the fields of 4.4, the items of 2.6, and what callers really send. */
 
 import { describe, expect, test } from 'bun:test'
+import type { Message } from '../../../src/core/chat-request.ts'
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts'
-import type { Message } from '../../../src/core/request.ts'
 import { accept, answered, CALLER, dialect, failureOf, saying } from './setting.ts'
 
 const user = (text: string): Message => ({ role: 'user', parts: [{ type: 'text', text }] })

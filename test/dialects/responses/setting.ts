@@ -1,12 +1,12 @@
 /** What the tests of this dialect share: the dialect with fixed keys, answers of it, and ids and times out of the way. */
 
+import { CallerError } from '../../../src/core/caller-error.ts'
 import { type Completion, Fold } from '../../../src/core/completion.ts'
-import { Failure } from '../../../src/core/error.ts'
 import type { StreamEvent } from '../../../src/core/event.ts'
 import type { JsonObject } from '../../../src/core/json.ts'
 import type { Exchange, Served } from '../../../src/dialects/dialect.ts'
 import { Sealer } from '../../../src/dialects/responses/compaction.ts'
-import { LocalItemMemory } from '../../../src/dialects/responses/memory.ts'
+import { LocalItemMemory } from '../../../src/dialects/responses/local-item-memory.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 
 export const SERVED: Served = { model: 'acme-large', createdAt: 1763650000 }
@@ -23,11 +23,11 @@ export function accept(body: JsonObject, organization = 'acme'): Exchange {
 }
 
 /** The failure that a function throws. */
-export function failureOf(body: () => unknown): Failure {
+export function failureOf(body: () => unknown): CallerError {
   try {
     body()
   } catch (error) {
-    if (error instanceof Failure) return error
+    if (error instanceof CallerError) return error
     throw error
   }
   throw new Error('nothing was thrown')

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { StreamEvent } from '../../../src/core/event.ts'
-import { Fault } from '../../../src/core/fault.ts'
+import { ProviderError } from '../../../src/core/provider-error.ts'
 import { jsonInside } from '../../../src/wire/sse.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
 import { accept, plain, SERVED, saying, streamed } from './setting.ts'
@@ -122,7 +122,7 @@ describe('order', () => {
   test('white space behind whole arguments is dropped; anything else is a broken provider', () => {
     const sse = stream(start(0), delta(0, '{}'), start(1), delta(0, ' \n'), delta(1, '{}'))
     expect(checkResponsesStream(sse).output[0]?.['arguments']).toBe('{}')
-    expect(() => stream(start(0), delta(0, '{}'), start(1), delta(0, '{"a":1}'))).toThrow(Fault)
+    expect(() => stream(start(0), delta(0, '{}'), start(1), delta(0, '{"a":1}'))).toThrow(ProviderError)
   })
 
   test('a refusal is text', () => {
@@ -156,7 +156,7 @@ describe('text', () => {
     encoder.encode({ type: 'start' })
     const piece = 'x'.repeat(1024 * 1024)
     for (let mebibytes = 0; mebibytes < 16; mebibytes++) encoder.encodeTexts([piece])
-    expect(() => encoder.encodeTexts(['x'])).toThrow(Fault)
+    expect(() => encoder.encodeTexts(['x'])).toThrow(ProviderError)
   })
 })
 

@@ -1,9 +1,9 @@
 /** One gateway's log: what is committed outlives it, what is gathered does not. May be full for a while. */
 
 import { type Entry, usageRowOf } from '../../../src/ledger/entry.ts'
-import type { Expected, FoundOfNode, KnownLife } from '../../../src/ledger/life-rows.ts'
-import type { Pending, SettlementLog } from '../../../src/ledger/outbox.ts'
-import { reconcile } from '../../../src/ledger/reconcile.ts'
+import type { Pending, SettlementLog } from '../../../src/ledger/redis/delivery/outbox.ts'
+import type { Expected, FoundOfNode, KnownLife } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
+import { reconcile } from '../../../src/ledger/redis/epochs/reconcile.ts'
 import { addUsage, noUsage, placeName, type UsageRow } from '../../../src/ledger/usage-log.ts'
 import type { World } from './world.ts'
 

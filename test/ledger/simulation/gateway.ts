@@ -1,8 +1,8 @@
 /** A gateway without its wire: requests that reserve, call a provider, run for a while and settle; it may be killed between any two steps. */
 
-import { Failure } from '../../../src/core/error.ts'
+import { CallerError } from '../../../src/core/caller-error.ts'
 import type { Account, Amounts, Reservation } from '../../../src/ledger/ledger.ts'
-import { RedisLedger, type WhenUnreachable } from '../../../src/ledger/redis/ledger.ts'
+import { RedisLedger, type WhenUnreachable } from '../../../src/ledger/redis/redis-ledger.ts'
 import { Disk, SimulatedLog } from './disk.ts'
 import { type Faults, SimulatedLink } from './network.ts'
 import { LOST_MOST_MS, type Server } from './server.ts'
@@ -99,7 +99,7 @@ export class Gateway {
     try {
       reservation = await ledger.reserve(account, { id: truth.id, amounts, floorMicroUsd: 30, model: 'm' })
     } catch (error) {
-      if (!(error instanceof Failure)) throw error
+      if (!(error instanceof CallerError)) throw error
       this.running.delete(truth)
       this.refused.push({ truth, ms: world.nowMs })
       return
@@ -165,7 +165,7 @@ export class Gateway {
 
 /** A stream whose extension could not be made goes on. */
 function letPass(error: unknown): void {
-  if (!(error instanceof Failure)) throw error
+  if (!(error instanceof CallerError)) throw error
 }
 
 function amountsOf(costMicroUsd: number): Amounts {

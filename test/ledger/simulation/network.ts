@@ -1,10 +1,10 @@
 /** One gateway's connection: calls are delayed, reordered, doubled and lost on either way, as a network and a client with a time limit do. */
 
-import type { MemoryBook } from '../../../src/ledger/embedded/book.ts'
-import { Breaker } from '../../../src/ledger/redis/breaker.ts'
-import type { Link } from '../../../src/ledger/redis/link.ts'
-import { EmptiedError, Lives, type RecoverableBook } from '../../../src/ledger/redis/lives.ts'
-import type { Surveyed } from '../../../src/ledger/redis/survey.ts'
+import type { MemoryStore } from '../../../src/ledger/embedded/memory-store.ts'
+import type { Link } from '../../../src/ledger/redis/client/redis-link.ts'
+import { DataLossError, Lives, type RecoverableBook } from '../../../src/ledger/redis/epochs/epochs.ts'
+import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
+import { Breaker } from '../../../src/redis/failure-detector.ts'
 import type { Server } from './server.ts'
 import type { World } from './world.ts'
 
@@ -119,7 +119,7 @@ export class SimulatedLink implements Link {
     })
   }
 
-  private call<T>(verb: (book: MemoryBook) => T): Promise<T> {
+  private call<T>(verb: (book: MemoryStore) => T): Promise<T> {
     if (!this.isConnected)
       return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"))
     const { random } = this.world
@@ -147,7 +147,7 @@ export class SimulatedLink implements Link {
   }
 
   private arrive<T>(
-    verb: (book: MemoryBook) => T,
+    verb: (book: MemoryStore) => T,
     end: (how: () => void) => void,
     resolve: (value: T) => void,
     reject: (error: Error) => void,
@@ -165,7 +165,7 @@ export class SimulatedLink implements Link {
   }
 
   private answerOf<T>(
-    verb: (book: MemoryBook) => T,
+    verb: (book: MemoryStore) => T,
     resolve: (value: T) => void,
     reject: (error: Error) => void,
   ): () => void {
@@ -173,7 +173,7 @@ export class SimulatedLink implements Link {
       const reply = this.server.ask(verb)
       return () => resolve(reply)
     } catch (error) {
-      if (!(error instanceof EmptiedError)) throw error
+      if (!(error instanceof DataLossError)) throw error
       return () => reject(error)
     }
   }

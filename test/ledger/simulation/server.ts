@@ -1,17 +1,22 @@
 /** The server that holds the book: it may be down, and when it comes back it may have lost its last second. Keeps what is needed to undo that much. */
 
 import { expect } from 'bun:test'
-import type { Closing, SettleReply } from '../../../src/ledger/book.ts'
 import { usageOf } from '../../../src/ledger/counted.ts'
-import { MemoryBook } from '../../../src/ledger/embedded/book.ts'
-import { charged } from '../../../src/ledger/embedded/reservation.ts'
-import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/state.ts'
+import { MemoryStore } from '../../../src/ledger/embedded/memory-store.ts'
+import { charged } from '../../../src/ledger/embedded/reservation-moves.ts'
+import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/store-state.ts'
 import type { Account, Hold } from '../../../src/ledger/ledger.ts'
-import type { NodeFigures } from '../../../src/ledger/life-rows.ts'
-import type { EndKind } from '../../../src/ledger/log-rows.ts'
-import type { FoundReservation } from '../../../src/ledger/reconcile.ts'
-import { EmptiedError, type Entered, type NodeLife, type NumberedRow } from '../../../src/ledger/redis/lives.ts'
-import type { Surveyed } from '../../../src/ledger/redis/survey.ts'
+import type { NodeFigures } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
+import {
+  DataLossError,
+  type Entered,
+  type NodeLife,
+  type NumberedRow,
+} from '../../../src/ledger/redis/epochs/epochs.ts'
+import type { FoundReservation } from '../../../src/ledger/redis/epochs/reconcile.ts'
+import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
+import type { EndKind } from '../../../src/ledger/request-table.ts'
+import type { Closing, SettleReply } from '../../../src/ledger/reservation-store.ts'
 import {
   addUsage,
   noUsage,
@@ -35,7 +40,7 @@ export const LOST_MOST_MS = 20_000
 export class Server {
   isUp = true
   readonly charges: Charge[] = []
-  private book: MemoryBook
+  private book: MemoryStore
   private readonly life = new Map<string, number>()
   private readonly nodes = new Map<string, Omit<Entered, 'isLegacy'>>()
   private readonly figures = new Map<string, UsageFigures>()
@@ -48,12 +53,12 @@ export class Server {
   }
 
   /** Runs a verb, if the server is there to run it. */
-  ask<T>(verb: (book: MemoryBook) => T): T {
+  ask<T>(verb: (book: MemoryStore) => T): T {
     return verb(this.book)
   }
 
   /** I1: no grant leaves a limit exceeded. */
-  reserve(account: Account, hold: Hold): ReturnType<MemoryBook['reserve']> {
+  reserve(account: Account, hold: Hold): ReturnType<MemoryStore['reserve']> {
     const isNew = !this.reservations.has(hold.id)
     const reply = this.book.reserve(account, hold)
     if (reply.outcome !== 'granted' || !isNew) return reply
@@ -70,7 +75,7 @@ export class Server {
     if (from === undefined) throw new Error('A node says who it is.')
     const record = this.nodes.get(from.node)
     if (this.life.get('') !== from.life || record?.life !== from.life || record.given !== 'all')
-      throw new EmptiedError(account.organization)
+      throw new DataLossError(account.organization)
     const reply = this.book.settle(account, closing)
     const usage = usageOf(settlement)
     if (reply === 'settled' && usage !== undefined)
@@ -155,8 +160,8 @@ export class Server {
     return this.reservations.size
   }
 
-  private newBook(): MemoryBook {
-    return new MemoryBook(
+  private newBook(): MemoryStore {
+    return new MemoryStore(
       { now: () => Math.floor(this.world.nowMs), trusted: () => true },
       {
         scope: (scope) => this.set(this.scopes, `${scope.organization} ${scope.key}`, copyOf(scope)),

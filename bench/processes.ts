@@ -1,0 +1,232 @@
+/** The processes of a bench: provider, gateways and load generator, each started, spoken to and ended by its own handle. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Subprocess } from 'bun'
+import { Redis } from 'ioredis'
+import type { Dialect } from './dialects.ts'
+import type { Counts, FromLoad, ToLoad } from './load.ts'
+import { type Kind, MODELS } from './sample-text.ts'
+
+const MAIN = join(import.meta.dir, '../src/main.ts')
+const KEY = 'bench-key-0123456789abcdef'
+/** Bun's own bound on outgoing requests; `weir serve` lifts it for its workers itself. */
+const LIFTED = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' }
+
+/** Something that answers on a port. */
+export interface Served extends AsyncDisposable {
+  readonly name: string
+  readonly port: number
+  readonly pid: number
+  /** Answers in the dialect of the caller; the others hand on what the provider says. */
+  readonly converts: boolean
+}
+
+export interface ProviderProcess extends Served {
+  /** Ends all paced streams whole. */
+  finish(): void
+}
+
+async function end(child: Subprocess): Promise<void> {
+  child.kill('SIGTERM')
+  await child.exited
+}
+
+/** Starts a script that says its port over IPC. */
+async function startScript(name: string, args: readonly string[], onMessage: (message: unknown) => void = () => {}) {
+  const ready = Promise.withResolvers<number>()
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, name), ...args], {
+    env: { PATH: process.env['PATH'] ?? '', ...LIFTED },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    ipc: (message: unknown) => {
+      if (typeof message === 'object' && message !== null && 'port' in message) ready.resolve(Number(message.port))
+      else onMessage(message)
+    },
+    onExit: (_child, code) => ready.reject(new Error(`${name} ended with ${code}`)),
+  })
+  return { child, port: await ready.promise }
+}
+
+export async function startProvider(): Promise<ProviderProcess> {
+  const { child, port } = await startScript('provider.ts', [])
+  return {
+    name: 'provider',
+    port,
+    pid: child.pid,
+    converts: false,
+    finish: () => void child.send('finish'),
+    [Symbol.asyncDispose]: () => end(child),
+  }
+}
+
+export async function startPassThrough(provider: Served): Promise<Served> {
+  const { child, port } = await startScript('pass-through.ts', [`http://127.0.0.1:${provider.port}`])
+  return { name: 'pass-through', port, pid: child.pid, converts: false, [Symbol.asyncDispose]: () => end(child) }
+}
+
+/** A weir whose ledger can be asked what it has counted. */
+export interface ServedWeir extends Served {
+  /** Answers that it has charged for, once the last of them is written. */
+  charged(): Promise<number>
+}
+
+/** What a weir of the bench is to hold its limits in, where it has any. */
+export interface Limited {
+  /** The address of a Redis; absent: the embedded ledger. */
+  readonly redis?: string
+}
+
+/**
+ * `weir serve` with one worker, its log in a file as an operator would have it; without limits and with the embedded ledger unless
+ * `limited`: then with every limit there is, none of which is ever reached.
+ */
+export async function startWeir(provider: Served, limited?: Limited): Promise<ServedWeir> {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-bench-'))
+  const config = join(folder, 'weir.yaml')
+  const log = join(folder, 'log')
+  await Bun.write(config, JSON.stringify(configuration(provider, folder, limited)))
+  await Bun.write(log, '')
+  const child = Bun.spawn([process.execPath, MAIN, 'serve', '--config', config], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder },
+    stdio: ['ignore', Bun.file(log), 'inherit'],
+  })
+  const dispose = async () => {
+    child.kill('SIGTERM')
+    child.kill('SIGTERM')
+    await child.exited
+    await rm(folder, { recursive: true, force: true })
+  }
+  for (;;) {
+    const address = /"address":"http:\/\/[^"]*:(\d+)"/.exec(await Bun.file(log).text())?.[1]
+    if (address !== undefined) {
+      const charged = () => usageOf(config)
+      const port = Number(address)
+      return { name: 'weir', port, pid: child.pid, converts: true, charged, [Symbol.asyncDispose]: dispose }
+    }
+    if (child.exitCode !== null) throw new Error(`weir ended with ${child.exitCode}: ${await Bun.file(log).text()}`)
+    await Bun.sleep(10)
+  }
+}
+
+async function usageOf(config: string): Promise<number> {
+  // Settlements are committed each 20 ms, and with Redis sent behind that.
+  await Bun.sleep(1000)
+  const words = [process.execPath, MAIN, 'usage', '--json', '--config', config]
+  const { stdout, exitCode } = Bun.spawnSync(words, { env: { PATH: process.env['PATH'] ?? '' } })
+  if (exitCode !== 0) throw new Error(`weir usage ended with ${exitCode}`)
+  return Number(JSON.parse(stdout.toString()).total.requests)
+}
+
+export interface RedisProcess extends AsyncDisposable {
+  readonly url: string
+}
+
+/** A Redis as it comes, without persistence. */
+export async function startRedis(): Promise<RedisProcess> {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-bench-redis-'))
+  const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = taken
+  taken.stop(true)
+  const child = Bun.spawn(
+    ['redis-server', '--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder],
+    { stdio: ['ignore', 'ignore', 'inherit'] },
+  )
+  const probe = new Redis(port, '127.0.0.1', { retryStrategy: () => 20, maxRetriesPerRequest: null })
+  probe.on('error', () => undefined)
+  await probe.ping()
+  probe.disconnect()
+  const dispose = async () => {
+    await end(child)
+    await rm(folder, { recursive: true, force: true })
+  }
+  return { url: `redis://127.0.0.1:${port}`, [Symbol.asyncDispose]: dispose }
+}
+
+/** Every limit, and none of them in reach. */
+export const LIMITS = {
+  requests_per_minute: 1_000_000_000,
+  tokens_per_minute: 1_000_000_000,
+  concurrent_requests: 1_000_000,
+  spend: { day: 1_000_000, month: 1_000_000, total: 1_000_000 },
+} as const
+
+function configuration(provider: Served, folder: string, limited: Limited | undefined): object {
+  const limits = limited === undefined ? {} : { limits: LIMITS }
+  return {
+    ledger: limited?.redis === undefined ? 'embedded' : { redis: limited.redis },
+    listen: { host: '127.0.0.1', port: 0 },
+    admin: { host: '127.0.0.1', port: 0 },
+    data_dir: join(folder, 'data'),
+    drain_seconds: 1,
+    providers: {
+      bench: { dialect: 'openai', base_url: `http://127.0.0.1:${provider.port}/v1`, api_key: 'bench-provider-key' },
+    },
+    models: Object.values(MODELS).map((name) => ({
+      name,
+      targets: [{ provider: 'bench', model: name }],
+      price: { input: 0.25, cached_input: 0.025, output: 2 },
+      context_window: 128_000,
+      max_output_tokens: 16_000,
+      supports: ['tools'],
+    })),
+    organizations: [{ id: 'bench', ...limits, keys: [{ id: 'bench-key', key: KEY, ...limits }] }],
+  }
+}
+
+/** What a load asks for, and in which dialect where the gateway converts. */
+export interface Asked {
+  readonly kind: Kind
+  readonly dialect: Dialect
+}
+
+/** The load generator and the conversation with it. */
+export class Loader implements AsyncDisposable {
+  private constructor(
+    private readonly child: Subprocess,
+    private readonly waiting: ((message: FromLoad) => void)[],
+  ) {}
+
+  static async start(): Promise<Loader> {
+    const waiting: ((message: FromLoad) => void)[] = []
+    const { child } = await startScript('load.ts', [], (message) => {
+      if (isFromLoad(message)) waiting.shift()?.(message)
+    })
+    return new Loader(child, waiting)
+  }
+
+  /** A gateway that does not convert is asked in the provider's own dialect. */
+  open(target: Served, asked: Asked, connections: number, again: boolean): void {
+    const dialect = target.converts ? asked.dialect : 'chat'
+    this.tell({ type: 'open', port: target.port, key: KEY, kind: asked.kind, dialect, connections, again })
+  }
+
+  async read(): Promise<Counts> {
+    const message = await this.ask({ type: 'read' })
+    if (message.type !== 'counts') throw new Error(`the load generator said ${message.type}`)
+    return message.counts
+  }
+
+  async stop(): Promise<void> {
+    await this.ask({ type: 'stop' })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await end(this.child)
+  }
+
+  private ask(message: ToLoad): Promise<FromLoad> {
+    const answer = new Promise<FromLoad>((resolve) => this.waiting.push(resolve))
+    this.tell(message)
+    return answer
+  }
+
+  private tell(message: ToLoad): void {
+    this.child.send(message)
+  }
+}
+
+function isFromLoad(message: unknown): message is FromLoad {
+  return typeof message === 'object' && message !== null && 'type' in message
+}

@@ -1,0 +1,105 @@
+/** What the ledgers say once all is over, read from their stores behind the gateways' backs: every charge, every row, every figure. */
+
+import type { Cluster, Redis } from 'ioredis'
+import type { Account } from '../src/ledger/ledger.ts'
+import { redisKey } from '../src/ledger/redis/store/redis-store.ts'
+import { type RequestRow, readRows } from '../src/ledger/request-table.ts'
+import type { Figures, FiguresOf } from '../src/ledger/reservation-store.ts'
+import { openReadOnly, type Schema } from '../src/sqlite/database.ts'
+import type { Tenant } from './organizations.ts'
+
+/** A time at which a request's cost became known. The last one of an id counts. */
+export interface Charge {
+  readonly kind: string
+  readonly organization: string
+  readonly key: string
+  readonly costMicroUsd: number
+  readonly overageMicroUsd: number
+}
+
+/** The audit trail of organisations by reservation. */
+export type Trail = ReadonlyMap<string, readonly Charge[]>
+
+export async function trailOf(client: Redis | Cluster, tenants: readonly Tenant[]): Promise<Trail> {
+  const trail = new Map<string, Charge[]>()
+  for (const { organization } of tenants) {
+    for (const [, words] of await client.xrange(redisKey(organization, 'audit'), '-', '+')) {
+      const field = (name: string) => words[words.indexOf(name) + 1] ?? ''
+      const charge = {
+        kind: field('kind'),
+        organization,
+        key: field('key'),
+        costMicroUsd: Number(field('cost')),
+        overageMicroUsd: Number(field('overage')),
+      }
+      const id = field('id')
+      const known = trail.get(id)
+      if (known === undefined) trail.set(id, [charge])
+      else known.push(charge)
+    }
+  }
+  return trail
+}
+
+/** All rows of a ledger's log. */
+export function rowsOf(path: string, schema: Schema): readonly RequestRow[] {
+  const database = openReadOnly(path, schema)
+  if (database === undefined) return []
+  try {
+    return readRows(database, 0, Number.MAX_SAFE_INTEGER)
+  } finally {
+    database.close()
+  }
+}
+
+/** How many settlements of an outbox are in a state. */
+export function entriesOf(path: string, schema: Schema, state: number): number {
+  const database = openReadOnly(path, schema)
+  if (database === undefined) return 0
+  try {
+    const query = database.query<{ n: number }, [number]>('SELECT count(*) AS n FROM outbox WHERE state = ?')
+    return query.get(state)?.n ?? 0
+  } finally {
+    database.close()
+  }
+}
+
+/** By organisation, and by organisation and key. */
+export type AllFigures = ReadonlyMap<string, Figures>
+
+export async function figuresOf(
+  tenants: readonly Tenant[],
+  read: (account: Account) => FiguresOf | Promise<FiguresOf>,
+): Promise<AllFigures> {
+  const all = new Map<string, Figures>()
+  for (const { organization, keys } of tenants) {
+    for (const [key] of keys) {
+      const found = await read({ organization, organizationLimits: {}, key, keyLimits: {} })
+      all.set(organization, found.organization)
+      all.set(`${organization}/${key}`, found.key)
+    }
+  }
+  return all
+}
+
+export function isIdle(figures: AllFigures): boolean {
+  return [...figures.values()].every(
+    ({ live, day, month, total }) => live === 0 && day.held === 0 && month.held === 0 && total.held === 0,
+  )
+}
+
+/** What all organisations have spent. */
+export function spentOf(figures: AllFigures, tenants: readonly Tenant[]): number {
+  return sumOf(tenants, ({ organization }) => figures.get(organization)?.total.spent ?? 0)
+}
+
+/** What is charged for a reservation in the end. */
+export function finalOf(charges: readonly Charge[] | undefined): number | undefined {
+  return charges?.at(-1)?.costMicroUsd
+}
+
+export function sumOf<T>(things: Iterable<T>, figure: (thing: T) => number): number {
+  let sum = 0
+  for (const thing of things) sum += figure(thing)
+  return sum
+}

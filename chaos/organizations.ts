@@ -1,0 +1,56 @@
+/** Who asks in the chaos run: organisations, their keys, and the limits that are put to the test. */
+
+import type { JsonObject } from '../src/core/json.ts'
+import { PRICE } from './provider.ts'
+
+export interface Tenant {
+  readonly organization: string
+  readonly keys: readonly (readonly [id: string, key: string])[]
+}
+
+/** The key whose limit is to be reached. */
+export const TIGHT = 'acme/tight'
+/** Micro-dollars a second of the run that it may spend: less than it asks for. */
+const TIGHT_A_SECOND = 1500
+
+/** One organisation with a key without limits, one with little money, and one with few places. */
+export const acme: readonly Tenant[] = [
+  {
+    organization: 'acme',
+    keys: ['free', 'tight', 'narrow'].map((id): readonly [string, string] => [id, `chaos-${id}-0123456789`]),
+  },
+]
+
+/** Enough organisations that each master of a cluster has some. */
+export const many: readonly Tenant[] = Array.from({ length: 9 }, (_, i) => ({
+  organization: `tenant-${i}`,
+  keys: [[`key-${i}`, `chaos-tenant-${i}-0123456789`]],
+}))
+
+export function tightMicroUsd(seconds: number): number {
+  return Math.max(15_000, TIGHT_A_SECOND * seconds)
+}
+
+/** The configuration file but for addresses and directories. */
+export function configOf(
+  tenants: readonly Tenant[],
+  providerUrl: string,
+  seconds: number,
+  more: JsonObject,
+): JsonObject {
+  const limits: Readonly<Record<string, JsonObject>> = {
+    tight: { spend: { total: tightMicroUsd(seconds) / 1e6 } },
+    narrow: { concurrent_requests: 3, requests_per_minute: 100_000, tokens_per_minute: 10_000_000 },
+  }
+  return {
+    compaction: { keys: [Buffer.alloc(32, 1).toString('base64')] },
+    providers: { up: { dialect: 'openai', base_url: providerUrl, api_key: 'x' } },
+    models: [{ name: 'm', targets: [{ provider: 'up', model: 'up' }], price: PRICE, max_output_tokens: 64 }],
+    organizations: tenants.map(({ organization, keys }) => ({
+      id: organization,
+      limits: { spend: { day: 1000, month: 1000, total: 1000 } },
+      keys: keys.map(([id, key]) => ({ id, key, limits: limits[id] ?? {} })),
+    })),
+    ...more,
+  }
+}

@@ -1,0 +1,111 @@
+/** The Redis of the chaos run: a real server on a fixed port with an append-only file, killed, frozen, emptied of scripts, and set back: by seconds, and to its last snapshot. */
+
+import { cp, mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { lastingPort } from '../test/support/ports.ts'
+import { noted } from './leaked-resources.ts'
+
+const APPENDED = 'appendonlydir'
+
+export class Store {
+  private child: Bun.Subprocess | undefined
+  private copies = 0
+
+  private constructor(
+    private readonly folder: string,
+    readonly port: number,
+    private readonly settings: readonly string[],
+  ) {}
+
+  static async start(folder: string, ...settings: readonly string[]): Promise<Store> {
+    await mkdir(folder, { recursive: true })
+    const store = new Store(folder, await lastingPort(), settings)
+    await store.start()
+    await store.ask('SAVE')
+    return store
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}/0`
+  }
+
+  /** Resolves when it answers. Throws where it ends instead. */
+  async start(appendOnly: 'yes' | 'no' = 'yes'): Promise<void> {
+    const place = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.folder, '--save', '']
+    const kept = ['--appendonly', appendOnly, '--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0']
+    const words = ['redis-server', ...place, ...kept, ...this.settings]
+    const child = Bun.spawn(words, { stdout: 'ignore', stderr: 'ignore' })
+    this.child = child
+    void child.exited.then(noted(child.pid))
+    const probe = this.client()
+    // While it reads its file it answers LOADING.
+    const ping = async () => {
+      while (!(await probe.ping().then(Boolean, () => false)) && child.exitCode === null) await Bun.sleep(10)
+    }
+    await Promise.race([ping(), child.exited])
+    probe.disconnect()
+    if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode} before it answered.`)
+  }
+
+  client(): Redis {
+    const client = new Redis(this.port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
+    client.on('error', () => undefined)
+    return client
+  }
+
+  async kill(): Promise<void> {
+    this.child?.kill('SIGKILL')
+    await this.child?.exited
+  }
+
+  async freeze(ms: number): Promise<void> {
+    this.child?.kill('SIGSTOP')
+    await Bun.sleep(ms)
+    this.child?.kill('SIGCONT')
+  }
+
+  /** A copy of its file as it is now, perhaps in the middle of a command. */
+  async copy(): Promise<string> {
+    const copy = join(this.folder, `copy-${this.copies++}`)
+    await cp(join(this.folder, APPENDED), copy, { recursive: true })
+    return copy
+  }
+
+  /** What it had taken since the copy was made is lost. */
+  async setBack(copy: string): Promise<void> {
+    await this.kill()
+    await rm(join(this.folder, APPENDED), { recursive: true, force: true })
+    await cp(copy, join(this.folder, APPENDED), { recursive: true })
+    await rm(copy, { recursive: true, force: true })
+    await this.start()
+  }
+
+  /**
+   * What a kill leaves of a server that has no append-only file: its last snapshot. Takes the next one, for the next time. That a server may have
+   * the snapshot alone it is started without the file, and then given one.
+   */
+  async loseSinceSnapshot(): Promise<void> {
+    await this.kill()
+    await rm(join(this.folder, APPENDED), { recursive: true, force: true })
+    await this.start('no')
+    await this.ask('CONFIG', 'SET', 'appendonly', 'yes')
+    const isWritten = (info: string) => info.includes('aof_enabled:1') && info.includes('aof_rewrite_in_progress:0')
+    while (!isWritten(await this.ask('INFO', 'persistence'))) await Bun.sleep(10)
+    await this.ask('SAVE')
+  }
+
+  /** All is lost, and every connection cut, so that it is noticed at once. */
+  async empty(): Promise<void> {
+    await this.ask('FLUSHALL')
+    await this.ask('CLIENT', 'KILL', 'TYPE', 'normal')
+  }
+
+  /** One command; what it answers as text, or why it was refused. */
+  async ask(name: string, ...rest: readonly string[]): Promise<string> {
+    const client = this.client()
+    const answer = await client.call(name, ...rest).catch(String)
+    client.disconnect()
+    return String(answer)
+  }
+}

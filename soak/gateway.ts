@@ -1,0 +1,71 @@
+/** The inference API in a process of its own, with a ledger whose open reservations can be counted. Says its port, and figures when asked. */
+
+import { readdirSync } from 'node:fs'
+import { pino } from 'pino'
+import { loadAdapters } from '../src/assembly/provider-adapters.ts'
+import { Service } from '../src/assembly/worker-parts.ts'
+import { parseConfig } from '../src/config/parse.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation } from '../src/ledger/ledger.ts'
+
+/** What is reserved and not settled, and what was settled wrongly; it forgets the rest. */
+class CountingLedger implements Ledger {
+  readonly live = new Set<string>()
+  reserved = 0
+  settledTwice = 0
+
+  async reserve(account: Account, hold: Hold): Promise<Reservation> {
+    this.reserved++
+    this.live.add(hold.id)
+    return { id: hold.id, account, held: hold.amounts, admittedMs: 0 }
+  }
+
+  async extend(_reservation: Reservation, _soFar: Amounts, _wanted: Amounts): Promise<boolean> {
+    return true
+  }
+
+  async settle({ id }: Reservation): Promise<'settled' | 'already_settled'> {
+    if (this.live.delete(id)) return 'settled'
+    this.settledTwice++
+    return 'already_settled'
+  }
+
+  health(): LedgerHealth {
+    return { ready: true, up: true, pending: 0 }
+  }
+
+  async askHealth(): Promise<LedgerHealth> {
+    return this.health()
+  }
+
+  async close(): Promise<void> {}
+}
+
+const parsed = parseConfig(process.argv[2] ?? '', { env: {}, readFile: () => ({ error: 'none' }), cores: 1 })
+if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
+const ledger = new CountingLedger()
+const outcomes: Record<string, number> = {}
+const errors: string[] = []
+// What is wrong in the gateway itself is said so; that a provider rejects our credential is an error, too, and expected here.
+const take = (line: string) => void (line.includes('"msg":"internal error"') && errors.push(line))
+const logger = pino({ base: null, level: 'error' }, { write: take })
+const request = (line: object) => {
+  const outcome = 'outcome' in line ? String(line.outcome) : 'none'
+  outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
+}
+const service = new Service(parsed.config, await loadAdapters(parsed.config), { logger, request }, ledger)
+const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: service.fetch })
+process.send?.({ port: server.port })
+process.on('message', (message) => {
+  if (message === 'collect') Bun.gc(true)
+  process.send?.({
+    rss: process.memoryUsage.rss(),
+    descriptors: readdirSync('/proc/self/fd').length,
+    inFlight: service.state.inFlight.size,
+    reservations: ledger.live.size,
+    reserved: ledger.reserved,
+    settledTwice: ledger.settledTwice,
+    outcomes,
+    errors: errors.slice(0, 5),
+  })
+})
+process.on('disconnect', () => process.exit(0))

@@ -1,0 +1,176 @@
+/** `weir audit`: the audit trail, one line a request, whether or not the gateway runs. Writes as it reads: it may be millions of lines. */
+
+import { openAuditLog } from '../assembly/open-ledger.ts'
+import { quoted } from '../config/problems.ts'
+import { instant } from '../config/timestamps.ts'
+import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
+import { dollars } from '../ledger/refusal.ts'
+import type { RequestRow } from '../ledger/request-table.ts'
+import { complain, exit, parseFlags } from './command.ts'
+import { csvLine } from './csv.ts'
+import { configured, untilProblem, withLedger } from './ledger-access.ts'
+import { table } from './text-table.ts'
+
+const HELP = `Usage: weir audit [--org ID] [--key ID] [--request ID] [--since TIME] [--until TIME] [--json|--csv] [--config FILE]
+
+Prints the audit trail: one line for each request that was admitted and has ended, with who asked, when, which model
+answered, how many tokens it took, what it cost, and how it ended. Requests that a limit refused are not in it.
+Lines of one organisation are in the order in which the requests ended.
+
+  --org ID       of this organisation alone
+  --key ID       of this key alone (its id, not the key itself)
+  --request ID   this request alone, by the x-request-id of its answer; looks through all that is kept unless --since is given
+  --since TIME   that ended from then on: a date (2026-11-01, from its first moment on, UTC) or an RFC 3339 time (default: today)
+  --until TIME   that ended before then (default: now)
+  --json         prints one JSON object a line, with cost in micro-dollars and null for what is not known
+  --csv          prints CSV with the columns of the JSON
+  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
+  --help         prints this
+
+ended is how the ledger learned of the end: settled; late (settled after its lease had run out); direct (settled though the ledger
+had lost the reservation, or could not be asked for one); lost (nobody settled: the gateway died); cancelled or withdrawn
+(taken back, because it was never sent). Both ledgers and each node's outbox.sqlite keep audit.keep_days (90); Redis at most
+the last 100,000 requests of an organisation, and 1 GiB for all organisations together.
+
+Exit codes: 0 done, 1 the configuration or the ledger cannot be read, 2 wrong usage.
+`
+
+const DAY_MS = 86_400_000
+
+type Form = 'table' | 'json' | 'csv'
+
+/** Returns the exit code. */
+export async function audit(args: readonly string[]): Promise<number> {
+  const parsed = parseFlags(args, HELP, {
+    org: { type: 'string' },
+    key: { type: 'string' },
+    request: { type: 'string' },
+    since: { type: 'string' },
+    until: { type: 'string' },
+    json: { type: 'boolean' },
+    csv: { type: 'boolean' },
+    config: { type: 'string' },
+  })
+  if ('code' in parsed) return parsed.code
+  const query = queryOf(parsed.flags, Date.now())
+  if (typeof query === 'string') {
+    complain(`${query} (see --help)`)
+    return exit.usage
+  }
+  const read = await configured(parsed.flags['config'])
+  if ('code' in read) return read.code
+  const { json, csv } = parsed.flags
+  const form = json === true ? 'json' : csv === true ? 'csv' : 'table'
+  return untilProblem(async () => {
+    await withLedger(openAuditLog, read.config, (log) => print(log, query, form))
+    return exit.done
+  })
+}
+
+async function print(log: AuditLog, query: AuditQuery, form: Form): Promise<void> {
+  // A write that fails says so to its callback; without a listener the event would end the process as well.
+  process.stdout.on('error', () => undefined)
+  if (form === 'csv' && !(await write(csvLine(COLUMNS)))) return
+  // Each page has widths of its own; the heading stands above the first, also where there is nothing below.
+  let head: readonly (readonly string[])[] = [HEAD]
+  for await (const rows of log.read(query)) {
+    if (!(await write(printed(form, rows, head)))) return
+    head = []
+  }
+  if (form === 'table' && head.length > 0) await write(table(head, NUMBERS_FROM))
+}
+
+/** What is asked, or what is wrong with the flags. */
+function queryOf(flags: Readonly<Record<string, string | boolean | undefined>>, nowMs: number): AuditQuery | string {
+  const { org, key, request, since, until, json, csv } = flags
+  if (json === true && csv === true) return '--json and --csv exclude each other'
+  const today = nowMs - (nowMs % DAY_MS)
+  const sinceMs = typeof since === 'string' ? instant(since) : request === undefined ? today : 0
+  // What ends in this very millisecond is in it, and a time to come is no mistake.
+  const untilMs = typeof until === 'string' ? instant(until) : Math.max(nowMs, sinceMs ?? 0) + DAY_MS
+  const form = 'a date (2026-11-01) or an RFC 3339 time'
+  if (sinceMs === undefined) return `--since must be ${form}, not ${quoted(String(since))}`
+  if (untilMs === undefined) return `--until must be ${form}, not ${quoted(String(until))}`
+  if (untilMs <= sinceMs) return '--until must be after --since'
+  return {
+    sinceMs,
+    untilMs,
+    organization: typeof org === 'string' ? org : undefined,
+    key: typeof key === 'string' ? key : undefined,
+    id: typeof request === 'string' ? request : undefined,
+  }
+}
+
+/** Waits where the reader is slower than the ledger. False where there is none any more, as after `| head`. */
+function write(text: string): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(text, (error) => {
+      if (!(error instanceof Error)) resolve(true)
+      else if ('code' in error && error.code === 'EPIPE') resolve(false)
+      else reject(error)
+    })
+  })
+}
+
+function printed(form: Form, rows: readonly RequestRow[], head: readonly (readonly string[])[]): string {
+  switch (form) {
+    case 'json':
+      return rows.map((row) => `${JSON.stringify(shown(row))}\n`).join('')
+    case 'csv':
+      return rows.map((row) => csvLine(Object.values(shown(row)).map((value) => value ?? ''))).join('')
+    case 'table':
+      return table([...head, ...rows.map(cells)], NUMBERS_FROM)
+  }
+}
+
+/** The names and the order of what is printed for programs. */
+function shown(row: RequestRow) {
+  return {
+    request_id: row.id,
+    organization: row.organization,
+    key: row.key,
+    admitted_at: row.admittedMs === 0 ? null : new Date(row.admittedMs).toISOString(),
+    ended_at: new Date(row.endedMs).toISOString(),
+    model: row.model === '' ? null : row.model,
+    provider: row.provider === '' ? null : row.provider,
+    input_tokens: row.inputTokens,
+    cached_input_tokens: row.cachedInputTokens,
+    output_tokens: row.outputTokens,
+    images: row.images,
+    cost_micro_usd: row.costMicroUsd,
+    overage_micro_usd: row.overageMicroUsd,
+    estimated: row.estimated,
+    ended: row.kind,
+    outcome: row.outcome === '' ? null : row.outcome,
+  }
+}
+
+const COLUMNS = [
+  ...['request_id', 'organization', 'key', 'admitted_at', 'ended_at', 'model', 'provider', 'input_tokens'],
+  ...[
+    'cached_input_tokens',
+    'output_tokens',
+    'images',
+    'cost_micro_usd',
+    'overage_micro_usd',
+    'estimated',
+    'ended',
+    'outcome',
+  ],
+]
+
+const HEAD = [
+  ...['ended at', 'request', 'organization', 'key', 'model', 'provider', 'ended', 'outcome'],
+  ...['input', 'output', 'cost', 'overage', 'estimated'],
+]
+const NUMBERS_FROM = 8
+
+function cells(row: RequestRow): readonly string[] {
+  const { endedMs, id, organization, key, model, provider, kind, outcome } = row
+  const words = [organization, key, model, provider, kind, outcome].map((word) => (word === '' ? '-' : word))
+  return [
+    ...[`${new Date(endedMs).toISOString().slice(0, 19)}Z`, id, ...words],
+    ...[String(row.inputTokens), String(row.outputTokens), dollars(row.costMicroUsd), dollars(row.overageMicroUsd)],
+    row.estimated ? 'yes' : 'no',
+  ]
+}

@@ -1,0 +1,288 @@
+/**
+ * `weir explain`: what would happen to a request of this key for this model, in words for the operator. Asks the configuration, the ledger
+ * what is left of the limits, and the running program, where there is one, which targets rest.
+ */
+
+import { openKeyStore, openStandings } from '../assembly/open-ledger.ts'
+import { lacks, type Needs, noNeeds } from '../catalog/capability.ts'
+import { type Access, AUTO, access, Catalog, type Key, keyOf, kindOf, type Model } from '../catalog/catalog.ts'
+import { type Candidate, type Exclusion, resolve } from '../catalog/resolve.ts'
+import type { Config } from '../config/config.ts'
+import { didYouMean, quoted } from '../config/problems.ts'
+import { CallerError } from '../core/caller-error.ts'
+import { isArray, isObject, type JsonObject, numberOf, stringOf } from '../core/json.ts'
+import type { Price } from '../core/money.ts'
+import { isUsable } from '../keys/key-ring.ts'
+import { dollars } from '../ledger/refusal.ts'
+import type { FiguresOf } from '../ledger/reservation-store.ts'
+import { complain, exit, parseFlags } from './command.ts'
+import { askControl, ControlProblem } from './control-client.ts'
+import { configured, LedgerProblem, untilProblem, withLedger } from './ledger-access.ts'
+import { limitLine } from './limit-words.ts'
+
+const HELP = `Usage: weir explain --key ID --model NAME [--images] [--tools] [--tokens N] [--ttl 5m|1h] [--config FILE]
+
+Says what would happen to a request of this key for this model: which rule allows or denies it, the candidates in the
+order in which they would be tried and what excludes the others, which of them rest, prices, and the limits with what
+is left of each.
+
+  --key ID       the id of the key (not the key itself): one of the configuration, or one that weir keys create made
+  --model NAME   what the caller would write: a public name, an alias or auto
+  --images       the request holds images
+  --tools        the request brings tools
+  --tokens N     the request takes N tokens of the context window, input and output together
+  --ttl 5m|1h    the request asks for prompt caching of that length
+  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
+  --help         prints this
+`
+
+/** A target that rests, in the running program. */
+interface Resting {
+  readonly provider: string
+  readonly model: string
+  readonly words: string
+}
+
+/** Returns the exit code: 0 also where the answer is a refusal, which is then what was asked for. */
+export async function explain(args: readonly string[]): Promise<number> {
+  const parsed = parseFlags(args, HELP, {
+    key: { type: 'string' },
+    model: { type: 'string' },
+    images: { type: 'boolean' },
+    tools: { type: 'boolean' },
+    tokens: { type: 'string' },
+    ttl: { type: 'string' },
+    config: { type: 'string' },
+  })
+  if ('code' in parsed) return parsed.code
+  const { key: id, model: name, config: flag } = parsed.flags
+  const needs = needsOf(parsed.flags)
+  if (typeof needs === 'string') {
+    complain(`${needs} (see --help)`)
+    return exit.usage
+  }
+  if (typeof id !== 'string' || typeof name !== 'string') {
+    complain('explain needs --key ID and --model NAME (see --help)')
+    return exit.usage
+  }
+  const read = await configured(flag)
+  if ('code' in read) return read.code
+  const { config } = read
+  return untilProblem(async () => {
+    const catalog = Catalog.from(config)
+    const asking = await askingKey(catalog, config, id)
+    if (typeof asking === 'string') {
+      complain(asking)
+      return exit.wrong
+    }
+    const resting = await restingTargets(config.dataDir)
+    const figures = await figuresOf(config, asking.key)
+    const question = { ...asking, name, needs, resting, figures }
+    process.stdout.write(`${explanation(catalog, question, Date.now()).join('\n')}\n`)
+    return exit.done
+  })
+}
+
+interface Asking {
+  readonly key: Key
+  readonly isRevoked: boolean
+}
+
+/** The key of that id, of the configuration or else of the store; or a line that says why there is none. */
+async function askingKey(catalog: Catalog, config: Config, id: string): Promise<Asking | string> {
+  const configured = catalog.credentials.map(({ key }) => key)
+  const known = configured.find((key) => key.id === id)
+  if (known !== undefined) return { key: known, isRevoked: false }
+  const [record, others] = await withLedger(openKeyStore, config, async (store) => {
+    const found = await store.get(id)
+    return [found, found === undefined ? await store.someIds() : []] as const
+  })
+  if (record === undefined) {
+    const ids = [...configured.map((key) => key.id), ...others]
+    return `no key has the id ${quoted(id)}${didYouMean(id, ids)}`
+  }
+  const owner = catalog.organization(record.organization)
+  if (owner === undefined) {
+    return `key "${id}" belongs to organisation ${quoted(record.organization)}, which the configuration does not have: it is refused`
+  }
+  const { models, expiresAtMs, revokedMs } = record
+  const key = keyOf(owner, { id, models, auto: owner.auto, limits: {}, expiresAtMs, disabled: false })
+  return { key, isRevoked: revokedMs !== undefined }
+}
+
+/** What is used of the limits; undefined where none is set, or the ledger cannot say. */
+async function figuresOf(config: Config, key: Key): Promise<FiguresOf | undefined> {
+  if (!hasLimits(key)) return undefined
+  const { organization } = key
+  const account = {
+    organization: organization.id,
+    organizationLimits: organization.limits,
+    key: key.id,
+    keyLimits: key.limits,
+  }
+  try {
+    return await withLedger(openStandings, config, async (standings) => {
+      const warning = await standings.warning()
+      if (warning !== undefined) complain(warning)
+      return await standings.read(account)
+    })
+  } catch (error) {
+    if (!(error instanceof LedgerProblem)) throw error
+    complain(error.message)
+    return undefined
+  }
+}
+
+function hasLimits({ limits, organization }: Key): boolean {
+  return [limits, organization.limits].some((one) => Object.values(one).some((limit) => limit !== undefined))
+}
+
+/** What the request needs, or what is wrong with the flags. */
+function needsOf(flags: Readonly<Record<string, string | boolean | undefined>>): Needs | string {
+  const { images, tools, tokens, ttl } = flags
+  if (tokens !== undefined && !/^\d{1,9}$/.test(String(tokens)))
+    return `--tokens must be a whole number, not "${tokens}"`
+  if (ttl !== undefined && ttl !== '5m' && ttl !== '1h') return `--ttl must be 5m or 1h, not "${ttl}"`
+  return {
+    ...noNeeds,
+    images: images === true,
+    tools: tools === true,
+    inputTokens: Number(tokens ?? 0),
+    cache: ttl !== undefined,
+    ttls: ttl === undefined ? [] : [ttl],
+  }
+}
+
+/** Undefined where no program runs in this data directory, or it cannot say. */
+async function restingTargets(dataDir: string): Promise<readonly Resting[] | undefined> {
+  try {
+    const rests = (await askControl(dataDir, { ask: 'rests' }))?.['rests']
+    if (!isArray(rests)) return undefined
+    return rests.flatMap((rest) => {
+      if (!isObject(rest)) return []
+      const [provider, model] = [stringOf(rest['provider']), stringOf(rest['model'])]
+      return provider === undefined || model === undefined ? [] : [{ provider, model, words: restWords(rest) }]
+    })
+  } catch (error) {
+    if (!(error instanceof ControlProblem)) throw error
+    complain(error.message)
+    return undefined
+  }
+}
+
+function restWords(rest: JsonObject): string {
+  const why = `after ${stringOf(rest['reason']) ?? 'failures'}`
+  if (rest['probing'] === true) return `is being probed ${why}`
+  const seconds = Math.ceil((numberOf(rest['restMs']) ?? 0) / 1000)
+  if (seconds === 0) return `gets one request at a time until it succeeds, ${why}`
+  return `rests for another ${seconds} s ${why}${rest['asked'] === true ? ', as the provider asked' : ''}`
+}
+
+/** What is asked about, and what the ledger and the running program said. */
+interface Question extends Asking {
+  /** The model as a caller would write it. */
+  readonly name: string
+  readonly needs: Needs
+  /** Undefined where no running program could be asked. */
+  readonly resting: readonly Resting[] | undefined
+  readonly figures: FiguresOf | undefined
+}
+
+/** The lines of the answer. */
+function explanation(catalog: Catalog, question: Question, nowMs: number): readonly string[] {
+  const { key, name, figures } = question
+  return [
+    `key "${key.id}" of organisation "${key.organization.id}" asks for ${quoted(name)}`,
+    ...unusable(question, nowMs),
+    `automatic selection: ${key.auto}`,
+    ...(name === AUTO ? catalog.autoCandidates : chain(catalog, name)).map((model) => permission(key, model)),
+    ...outcome(catalog, question),
+    limitLine(`organisation "${key.organization.id}"`, key.organization.limits, figures?.organization),
+    limitLine(`key "${key.id}"`, key.limits, figures?.key),
+    ...(figures === undefined && hasLimits(key)
+      ? ['the ledger cannot be asked: what is left of them is not known']
+      : []),
+  ]
+}
+
+function unusable({ key, isRevoked }: Question, nowMs: number): readonly string[] {
+  if (!isRevoked && isUsable(key, nowMs)) return []
+  const state = isRevoked ? 'revoked' : key.disabled ? 'disabled' : 'expired'
+  return [`the key is ${state}: 401 invalid_api_key`]
+}
+
+/** The model of that name and its fallbacks. */
+function chain(catalog: Catalog, name: string): readonly Model[] {
+  const model = catalog.lookup(name)
+  if (typeof model === 'string') return []
+  return [model, ...model.fallbacks.flatMap((other) => catalog.model(other) ?? [])]
+}
+
+function permission(key: Key, model: Model): string {
+  const verdict = access(key, model)
+  return `${model.name}: ${verdict.allowed ? 'allowed' : 'denied'}, ${reason(key, verdict)}`
+}
+
+function reason(key: Key, verdict: Access): string {
+  const organization = `organisation "${key.organization.id}"`
+  if (verdict.allowed) {
+    return verdict.rule === undefined ? 'nothing excludes it' : `by rules[${verdict.rule}] of ${organization}`
+  }
+  switch (verdict.by) {
+    case 'organization':
+      return `the models of ${organization} do not include it`
+    case 'rule':
+      return `by rules[${verdict.rule}] of ${organization}`
+    case 'key':
+      return `the models of key "${key.id}" do not include it`
+    case 'price':
+      return 'it has no price and a spend limit applies'
+    case 'output limit':
+      return 'it has no max_output_tokens and a strict spend limit applies'
+  }
+}
+
+/** The candidates that would be tried, or the error that the caller would get. */
+function outcome(catalog: Catalog, { key, name, needs, resting }: Question): readonly string[] {
+  const model = catalog.lookup(name)
+  const kind = typeof model === 'string' ? 'chat' : kindOf(model)
+  try {
+    const { candidates, excluded } = resolve(catalog, key, { name, kind, needs })
+    return [
+      'candidates, in order:',
+      ...candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [])),
+      ...excluded.map(exclusionLine),
+      ...(resting === undefined ? ['no program runs in this data_dir: which targets rest is not known'] : []),
+    ]
+  } catch (failure) {
+    if (!(failure instanceof CallerError)) throw failure
+    return [`refused: ${failure.row.status} ${failure.code}: ${failure.message}`]
+  }
+}
+
+function exclusionLine({ model, reason }: Exclusion): string {
+  return `  excluded: ${model.name} ${reason}`
+}
+
+function candidateLine({ model, target }: Candidate, index: number, resting: readonly Resting[]): string {
+  const rest = resting.find(({ provider, model: name }) => provider === target.provider && name === target.model)
+  const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
+    (lack) => lack !== undefined,
+  )
+  const remarks = kindOf(model) === 'image' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
+  const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model}); ${priceText(model.price)}${remarks}`
+  return rest === undefined ? place : `${place}; ${rest.words}`
+}
+
+function priceText(price: Price | undefined): string {
+  if (price === undefined) return 'no price'
+  const parts = [
+    ['input', price.input],
+    ['cached input', price.cachedInput],
+    ['cache write', price.cacheWrite],
+    ['cache write 1h', price.cacheWrite1h],
+    ['output', price.output],
+  ].flatMap(([what, amount]) => (typeof amount === 'number' ? [`${what} ${dollars(amount)}`] : []))
+  const tokens = parts.length === 0 ? [] : [`${parts.join(', ')} a million tokens`]
+  return [...tokens, ...(price.image === undefined ? [] : [`${dollars(price.image)} an image`])].join(', ')
+}

@@ -1,0 +1,292 @@
+/** `weir keys`: makes, lists and revokes keys beside those of the configuration. Shows a key once, when it is made; only its hash is stored. */
+
+import { openKeyStore } from '../assembly/open-ledger.ts'
+import { Catalog, keyOf } from '../catalog/catalog.ts'
+import type { Config, KeyConfig } from '../config/config.ts'
+import { IDENTIFIER, IDENTIFIER_WORDS, MODEL_NAME } from '../config/field-types.ts'
+import { didYouMean, quoted } from '../config/problems.ts'
+import { instant } from '../config/timestamps.ts'
+import { newToken } from '../keys/key-format.ts'
+import type { KeyRecord } from '../keys/key-record.ts'
+import { KEYS_KNOWN_MS } from '../keys/key-store.ts'
+import { complain, exit, parseFlags } from './command.ts'
+import { configured, untilProblem, withLedger } from './ledger-access.ts'
+import { table } from './text-table.ts'
+
+const HELP = `Usage: weir keys create|list|revoke [FLAGS] [--config FILE]
+
+Keys beside those of the configuration. They are kept in the ledger's store and known to a running gateway within a second.
+
+  weir keys create --org ID --id ID [--models GLOB,…] [--expires 90d]
+  weir keys list [--org ID] [--json]
+  weir keys revoke --id ID
+
+weir keys create --help and so on tells more about each.
+`
+
+const COMMON = `  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
+  --help         prints this
+`
+
+const CREATE_HELP = `Usage: weir keys create --org ID --id ID [--models GLOB,…] [--expires 90d] [--config FILE]
+
+Makes a key and prints it on standard output, this once: only its hash is stored. Running gateways know it when it is printed.
+
+  --org ID       the organisation of the configuration that it belongs to
+  --id ID        its name in logs and reports; not one of another key, nor of one that ended less than 30 days ago
+  --models GLOB,…
+                 the models that it may use, with * and ?, of those that its organisation may (default: all of them)
+  --expires WHEN from when on it is refused: after 90d, 12h or 30m, or at a date (2027-01-31, from its first moment on,
+                 UTC) or an RFC 3339 time (default: never)
+${COMMON}`
+
+const LIST_HELP = `Usage: weir keys list [--org ID] [--json] [--config FILE]
+
+Lists the keys of the store and those of the configuration, by id. The state is active, expired, revoked, disabled, or
+orphaned: the configuration does not know its organisation any more, and the key is refused. A key that was revoked or
+has expired is listed for another 30 days; what it spent is kept.
+
+  --org ID       those of this organisation alone
+  --json         prints {"keys": [{"id", "organization", "source", "shown", "models", "created_at", "expires_at",
+                 "revoked_at", "state"}]}; source is store or configuration; null where there is none
+${COMMON}`
+
+const REVOKE_HELP = `Usage: weir keys revoke --id ID [--config FILE]
+
+Revokes a key that weir keys create made: every worker and every node refuses it within a second. Its id stays taken
+for 30 days.
+
+  --id ID        the id of the key (not the key itself)
+${COMMON}`
+
+const verbs: Readonly<Record<string, (args: readonly string[]) => Promise<number>>> = { create, list, revoke }
+
+/** Returns the exit code. */
+export async function keys([verb, ...args]: readonly string[]): Promise<number> {
+  if (verb?.startsWith('-')) {
+    const parsed = parseFlags([verb, ...args], HELP, {})
+    if ('code' in parsed) return parsed.code
+  }
+  if (verb === undefined || verb === '--') return misused('keys needs create, list or revoke')
+  const run = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined
+  return run === undefined
+    ? misused(`there is no command "keys ${verb}"${didYouMean(verb, Object.keys(verbs))}`)
+    : untilProblem(() => run(args))
+}
+
+function misused(line: string): number {
+  complain(`${line} (see --help)`)
+  return exit.usage
+}
+
+function failed(line: string): number {
+  complain(line)
+  return exit.wrong
+}
+
+async function create(args: readonly string[]): Promise<number> {
+  const parsed = parseFlags(args, CREATE_HELP, {
+    org: { type: 'string' },
+    id: { type: 'string' },
+    models: { type: 'string' },
+    expires: { type: 'string' },
+    config: { type: 'string' },
+  })
+  if ('code' in parsed) return parsed.code
+  const wanted = wantedKey(parsed.flags, Date.now())
+  if (typeof wanted === 'string') return misused(wanted)
+  const read = await configured(parsed.flags['config'])
+  if ('code' in read) return read.code
+  const { config } = read
+  const problem = conflict(config, wanted)
+  if (problem !== undefined) return failed(problem)
+  const { token, sha256, shown } = newToken()
+  const record = { ...wanted, sha256, shown }
+  const isNew = await withLedger(openKeyStore, config, (store) => store.create(record))
+  if (!isNew)
+    return failed(
+      `the id ${quoted(wanted.id)} is taken by a key of the store; that of a revoked or expired key is free after 30 days`,
+    )
+  await Bun.sleep(KEYS_KNOWN_MS)
+  process.stdout.write(`${token}\n`)
+  complain(`${madeWords(config, record)}; it is shown only this once`)
+  return exit.done
+}
+
+type Wanted = Omit<KeyRecord, 'sha256' | 'shown' | 'revokedMs'>
+
+/** The key that is asked for, or what is wrong with the flags. */
+function wantedKey(flags: Readonly<Record<string, string | boolean | undefined>>, nowMs: number): Wanted | string {
+  const { org, id, models, expires } = flags
+  if (typeof org !== 'string' || typeof id !== 'string') return 'keys create needs --org ID and --id ID'
+  if (!new RegExp(IDENTIFIER).test(id)) return `--id ${IDENTIFIER_WORDS}`
+  const globs = typeof models === 'string' ? models.split(',').map((glob) => glob.trim()) : undefined
+  const wrong = globs?.find((glob) => !new RegExp(MODEL_NAME).test(glob))
+  if (wrong !== undefined) return `--models must be names or globs with commas between, not ${quoted(wrong)}`
+  const expiresAtMs = typeof expires === 'string' ? moment(expires, nowMs) : undefined
+  if (typeof expires === 'string' && expiresAtMs === undefined) {
+    return `--expires must be like 90d, 12h or 30m, a date (2027-01-31) or an RFC 3339 time, not ${quoted(expires)}`
+  }
+  if (expiresAtMs !== undefined && expiresAtMs <= nowMs) return `--expires must be in the future, not ${expires}`
+  return { id, organization: org, models: globs, createdMs: nowMs, expiresAtMs }
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 }
+
+/** Unix milliseconds of `90d` from now, or of a date. */
+function moment(text: string, nowMs: number): number | undefined {
+  const [, count, unit = ''] = /^(\d{1,5})([dhm])$/.exec(text) ?? []
+  if (count === undefined) return instant(text)
+  return nowMs + Number(count) * (UNITS_MS[unit] ?? 0)
+}
+
+/** Why the configuration does not allow it. */
+function conflict(config: Config, { id, organization }: Wanted): string | undefined {
+  const organizations = config.organizations.map((known) => known.id)
+  if (!organizations.includes(organization)) {
+    return `the configuration has no organisation ${quoted(organization)}${didYouMean(organization, organizations)}`
+  }
+  return configuredKey(config, id) === undefined
+    ? undefined
+    : `the id ${quoted(id)} is taken by a key of the configuration; choose another`
+}
+
+function configuredKey(config: Config, id: string): KeyConfig | undefined {
+  return config.organizations.flatMap(({ keys }) => keys).find((key) => key.id === id)
+}
+
+/** What the new key can do, so that a glob that fits nothing is noticed now. */
+function madeWords(config: Config, { id, organization, models, expiresAtMs }: KeyRecord): string {
+  const catalog = Catalog.from(config)
+  const owner = catalog.organization(organization)
+  const key = owner && keyOf(owner, { id, models, auto: owner.auto, limits: {}, expiresAtMs, disabled: false })
+  const count = key === undefined ? 0 : catalog.allowed(key).size
+  const most = `${count} of ${config.models.length} models`
+  const end = expiresAtMs === undefined ? 'never expires' : `expires at ${timeText(expiresAtMs)}`
+  return `key "${id}" of organisation "${organization}" may use ${most} and ${end}`
+}
+
+/** A key as it is listed, whichever place it is from. */
+interface Listed {
+  readonly id: string
+  readonly organization: string
+  readonly source: 'store' | 'configuration'
+  readonly shown: string | undefined
+  readonly models: readonly string[] | undefined
+  readonly createdMs: number | undefined
+  readonly expiresAtMs: number | undefined
+  readonly revokedMs: number | undefined
+  readonly state: 'active' | 'expired' | 'revoked' | 'disabled' | 'orphaned'
+}
+
+async function list(args: readonly string[]): Promise<number> {
+  const parsed = parseFlags(args, LIST_HELP, {
+    org: { type: 'string' },
+    json: { type: 'boolean' },
+    config: { type: 'string' },
+  })
+  if ('code' in parsed) return parsed.code
+  const { org, json } = parsed.flags
+  const read = await configured(parsed.flags['config'])
+  if ('code' in read) return read.code
+  const { config } = read
+  const organization = typeof org === 'string' ? org : undefined
+  const records = await withLedger(openKeyStore, config, (store) => store.list(organization))
+  const ids = config.organizations.map(({ id }) => id)
+  if (organization !== undefined && !ids.includes(organization) && records.length === 0) {
+    return failed(`there is no organisation ${quoted(organization)}${didYouMean(organization, ids)}`)
+  }
+  const nowMs = Date.now()
+  const listed = [
+    ...records.map((record) => ofStore(record, ids, nowMs)),
+    ...ofConfiguration(config, organization, nowMs),
+  ].sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0))
+  process.stdout.write(json === true ? jsonText(listed) : tableText(listed))
+  return exit.done
+}
+
+function ofStore(record: KeyRecord, organizations: readonly string[], nowMs: number): Listed {
+  const { id, organization, shown, models, createdMs, expiresAtMs, revokedMs } = record
+  const isKnown = organizations.includes(organization)
+  const state = revokedMs !== undefined ? 'revoked' : isKnown ? stateAt(expiresAtMs, nowMs) : 'orphaned'
+  return { id, organization, source: 'store', shown, models, createdMs, expiresAtMs, revokedMs, state }
+}
+
+function ofConfiguration(config: Config, only: string | undefined, nowMs: number): readonly Listed[] {
+  return config.organizations
+    .filter(({ id }) => only === undefined || id === only)
+    .flatMap((organization) =>
+      organization.keys.map(({ id, models, expiresAtMs, disabled }) => ({
+        id,
+        organization: organization.id,
+        source: 'configuration' as const,
+        shown: undefined,
+        models,
+        createdMs: undefined,
+        expiresAtMs,
+        revokedMs: undefined,
+        state: disabled ? ('disabled' as const) : stateAt(expiresAtMs, nowMs),
+      })),
+    )
+}
+
+function stateAt(expiresAtMs: number | undefined, nowMs: number): 'active' | 'expired' {
+  return expiresAtMs === undefined || nowMs < expiresAtMs ? 'active' : 'expired'
+}
+
+function jsonText(listed: readonly Listed[]): string {
+  const time = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString())
+  const keys = listed.map((key) => ({
+    id: key.id,
+    organization: key.organization,
+    source: key.source,
+    shown: key.shown ?? null,
+    models: key.models ?? null,
+    created_at: time(key.createdMs),
+    expires_at: time(key.expiresAtMs),
+    revoked_at: time(key.revokedMs),
+    state: key.state,
+  }))
+  return `${JSON.stringify({ keys })}\n`
+}
+
+function tableText(listed: readonly Listed[]): string {
+  const head = ['id', 'organization', 'source', 'key', 'models', 'created', 'expires', 'state']
+  const time = (ms: number | undefined) => (ms === undefined ? '-' : timeText(ms))
+  const rows = listed.map((key) => [
+    ...[key.id, key.organization, key.source, key.shown === undefined ? '-' : `${key.shown}_…`],
+    ...[key.models?.join(',') ?? 'all', time(key.createdMs), time(key.expiresAtMs), key.state],
+  ])
+  return table([head, ...rows], head.length)
+}
+
+/** `2026-11-21T12:00Z` */
+function timeText(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 16)}Z`
+}
+
+async function revoke(args: readonly string[]): Promise<number> {
+  const parsed = parseFlags(args, REVOKE_HELP, { id: { type: 'string' }, config: { type: 'string' } })
+  if ('code' in parsed) return parsed.code
+  const { id } = parsed.flags
+  if (typeof id !== 'string') return misused('keys revoke needs --id ID')
+  const read = await configured(parsed.flags['config'])
+  if ('code' in read) return read.code
+  const { config } = read
+  const isConfigured = configuredKey(config, id) !== undefined
+  const { outcome, ids } = await withLedger(openKeyStore, config, async (store) => {
+    const outcome = await store.revoke(id, Date.now())
+    return { outcome, ids: outcome === 'unknown' && !isConfigured ? await store.someIds() : [] }
+  })
+  if (outcome === 'unknown') {
+    return failed(isConfigured ? ofFile(id) : `no key has the id ${quoted(id)}${didYouMean(id, ids)}`)
+  }
+  if (outcome === 'revoked') await Bun.sleep(KEYS_KNOWN_MS)
+  process.stdout.write(`key "${id}" ${outcome === 'revoked' ? 'is revoked' : 'was revoked before'}\n`)
+  if (isConfigured) complain(ofFile(id))
+  return exit.done
+}
+
+function ofFile(id: string): string {
+  return `key "${id}" stands in the configuration: set disabled: true there and send weir serve a SIGHUP`
+}

@@ -1,0 +1,50 @@
+/** `weir serve`: runs the gateway in the foreground. */
+
+import { complain, exit, parseFlags } from './command.ts'
+
+const HELP = `Usage: weir serve [--config FILE] [--port N] [--workers N]
+
+Runs the gateway in the foreground.
+
+  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
+  --port N       listens on this port instead of the configured one; 0 takes a free one
+  --workers N    runs so many processes instead of the configured number; more than 1 needs Redis
+  --help         prints this
+
+Signals: SIGTERM and SIGINT drain (running requests finish, for drain_seconds at most; a second signal cuts them),
+SIGHUP checks the configuration and takes it over. SIGQUIT, SIGUSR1 and SIGUSR2 are ignored.
+`
+
+export async function serve(args: readonly string[]): Promise<number> {
+  const parsed = parseFlags(args, HELP, {
+    config: { type: 'string' },
+    port: { type: 'string' },
+    workers: { type: 'string' },
+  })
+  if ('code' in parsed) return parsed.code
+  const { config, port, workers } = parsed.flags
+  const overrides = { port: wholeNumber(port, 0, 65_535), workers: wholeNumber(workers, 1, 1024) }
+  if (overrides.port === 'wrong') return wrong(`--port must be a whole number from 0 to 65535, not "${port}"`)
+  if (overrides.workers === 'wrong') return wrong(`--workers must be a whole number from 1 to 1024, not "${workers}"`)
+  const { environment, loader } = await import('../assembly/served-config.ts')
+  const { supervise } = await import('../process/supervisor.ts')
+  const load = loader(typeof config === 'string' ? config : undefined, {
+    port: overrides.port,
+    workers: overrides.workers,
+  })
+  const { code, problems } = await supervise({ env: environment(), load })
+  for (const problem of problems) complain(problem)
+  process.exit(code)
+}
+
+function wrong(line: string): number {
+  complain(`${line} (see --help)`)
+  return exit.usage
+}
+
+function wholeNumber(value: string | boolean | undefined, min: number, max: number): number | undefined | 'wrong' {
+  if (value === undefined) return undefined
+  if (typeof value !== 'string' || !/^\d{1,5}$/.test(value)) return 'wrong'
+  const number = Number(value)
+  return number >= min && number <= max ? number : 'wrong'
+}

@@ -1,0 +1,189 @@
+/** `weir usage`: requests, tokens and spend from the ledger, whether or not the gateway runs. */
+
+import { openUsageLog } from '../assembly/open-ledger.ts'
+import type { Config } from '../config/config.ts'
+import { didYouMean, quoted } from '../config/problems.ts'
+import { instant } from '../config/timestamps.ts'
+import { dollars } from '../ledger/refusal.ts'
+import { addUsage, groupUsage, noUsage, type UsageBy, type UsageFigures } from '../ledger/usage-log.ts'
+import { dayOf, dayText, firstKeptDay, foldedDay } from '../ledger/window.ts'
+import { complain, exit, parseFlags } from './command.ts'
+import { csvLine } from './csv.ts'
+import { configured, untilProblem, withLedger } from './ledger-access.ts'
+import { table } from './text-table.ts'
+
+const HELP = `Usage: weir usage [--org ID] [--key ID] [--since DATE] [--until DATE] [--by model|key|org|day] [--json|--csv] [--config FILE]
+
+Prints requests, tokens and spend from the ledger. Requests that were refused or never reached a provider are not in it;
+input tokens include the cached ones; a request counts on the UTC day on which it was admitted. Days that are more than 400 days
+past are folded into their month, which counts on its first day: a range that begins or ends within such a month has all of it or none.
+
+  --org ID       of this organisation alone
+  --key ID       of this key alone (its id, not the key itself)
+  --since DATE   from this UTC day on, as 2026-11-01 (default: the first of this month)
+  --until DATE   up to this UTC day, which is not in it any more (default: tomorrow, or the day after --since)
+  --by COLUMN    one row for each model, key, org or day (default: model)
+  --json         prints JSON, with cost in micro-dollars
+  --csv          prints CSV with the columns of the JSON, without the total
+  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
+  --help         prints this
+
+Exit codes: 0 done, 1 the configuration or the ledger cannot be read, 2 wrong usage.
+`
+
+type By = 'model' | 'key' | 'org' | 'day'
+
+/** Both the name in the ledger's rows and the column in what is printed. */
+const columns: Readonly<Record<By, UsageBy>> = { model: 'model', key: 'key', org: 'organization', day: 'day' }
+
+interface Question {
+  /** Days of `dayOf`; the second is the first that is not in. */
+  readonly sinceDay: number
+  readonly untilDay: number
+  readonly by: By
+  readonly organization: string | undefined
+  readonly key: string | undefined
+  readonly form: 'table' | 'json' | 'csv'
+}
+
+interface Row {
+  /** The name of the group: of a model, key or organisation, or a day as 2026-11-21. */
+  readonly name: string
+  readonly figures: UsageFigures
+}
+
+/** Returns the exit code. */
+export async function usage(args: readonly string[]): Promise<number> {
+  const parsed = parseFlags(args, HELP, {
+    org: { type: 'string' },
+    key: { type: 'string' },
+    since: { type: 'string' },
+    until: { type: 'string' },
+    by: { type: 'string' },
+    json: { type: 'boolean' },
+    csv: { type: 'boolean' },
+    config: { type: 'string' },
+  })
+  if ('code' in parsed) return parsed.code
+  const question = questionOf(parsed.flags, Date.now())
+  if (typeof question === 'string') {
+    complain(`${question} (see --help)`)
+    return exit.usage
+  }
+  const read = await configured(parsed.flags['config'])
+  if ('code' in read) return read.code
+  return untilProblem(async () => {
+    const rows = await withLedger(openUsageLog, read.config, (log) => log.read(question))
+    for (const remark of foldedRemarks(question, dayOf(Date.now()))) complain(remark)
+    if (rows.length === 0) for (const remark of remarks(read.config, question)) complain(remark)
+    const groups = Array.from(groupUsage(rows, columns[question.by]), ([name, figures]) => ({
+      name: typeof name === 'number' ? dayText(name) : name,
+      figures,
+    }))
+    process.stdout.write(printed(question, groups))
+    return exit.done
+  })
+}
+
+/** What is asked, or what is wrong with the flags. */
+function questionOf(flags: Readonly<Record<string, string | boolean | undefined>>, nowMs: number): Question | string {
+  const { org, key, since, until, json, csv } = flags
+  const by = flags['by'] ?? 'model'
+  if (!isBy(by)) return `--by must be model, key, org or day, not ${quoted(String(by))}`
+  if (json === true && csv === true) return '--json and --csv exclude each other'
+  const now = new Date(nowMs)
+  const sinceDay = dayOfFlag(since, dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)))
+  if (sinceDay === undefined) return `--since must be a date (2026-11-01), not ${quoted(String(since))}`
+  // A day to come is a day of which there is nothing yet, and no mistake.
+  const untilDay = dayOfFlag(until, Math.max(dayOf(nowMs), sinceDay) + 1)
+  if (untilDay === undefined) return `--until must be a date (2026-12-01), not ${quoted(String(until))}`
+  if (untilDay <= sinceDay) {
+    return `--until ${dayText(untilDay)} must be after --since ${dayText(sinceDay)}: the day of --until is not in it`
+  }
+  return {
+    sinceDay,
+    untilDay,
+    by,
+    organization: typeof org === 'string' ? org : undefined,
+    key: typeof key === 'string' ? key : undefined,
+    form: json === true ? 'json' : csv === true ? 'csv' : 'table',
+  }
+}
+
+function isBy(text: string | boolean): text is By {
+  return typeof text === 'string' && Object.hasOwn(columns, text)
+}
+
+/** A whole day: a time within one would promise what sums by day cannot keep. */
+function dayOfFlag(text: string | boolean | undefined, fallback: number): number | undefined {
+  if (text === undefined) return fallback
+  const ms = typeof text === 'string' && text.length === 10 ? instant(text) : undefined
+  return ms === undefined ? undefined : dayOf(ms)
+}
+
+/** Nothing was found: perhaps for a slip of the pen. What was deleted from the configuration may be asked for all the same. */
+function remarks(config: Config, { organization, key }: Question): readonly string[] {
+  const organizations = config.organizations.map(({ id }) => id)
+  const keys = config.organizations.flatMap((one) => one.keys.map(({ id }) => id))
+  return [
+    ...unknown('organisation', organization, organizations),
+    ...(didYouMean(key ?? '', keys) === '' ? [] : unknown('key', key, keys)),
+  ]
+}
+
+/** A month that is kept as a whole cannot be divided. */
+function foldedRemarks({ sinceDay, untilDay }: Question, today: number): readonly string[] {
+  if ([sinceDay, untilDay].every((day) => foldedDay(day, today) === day)) return []
+  const kept = dayText(firstKeptDay(today))
+  return [
+    `usage before ${kept} is kept by month and counts on the first day of its month; this range begins or ends within a month`,
+  ]
+}
+
+function unknown(what: string, id: string | undefined, known: readonly string[]): readonly string[] {
+  if (id === undefined || known.includes(id)) return []
+  return [`the configuration has no ${what} ${quoted(id)}${didYouMean(id, known)}`]
+}
+
+function printed(question: Question, rows: readonly Row[]): string {
+  const column = columns[question.by]
+  const total = rows.reduce((sum, { figures }) => addUsage(sum, figures), noUsage)
+  switch (question.form) {
+    case 'json': {
+      const [since, until] = [dayText(question.sinceDay), dayText(question.untilDay)]
+      const listed = rows.map(({ name, figures }) => ({ [column]: name, ...shown(figures) }))
+      return `${JSON.stringify({ since, until, by: question.by, rows: listed, total: shown(total) })}\n`
+    }
+    case 'csv': {
+      const lines = rows.map(({ name, figures }) => [name, ...Object.values(shown(figures))])
+      return [[column, ...Object.keys(shown(total))], ...lines].map(csvLine).join('')
+    }
+    case 'table': {
+      const head = [column, 'requests', 'estimated', 'input', 'cached', 'output', 'images', 'cost']
+      const lines = rows.map(({ name, figures }) => [name === '' ? '(unknown)' : name, ...cells(figures)])
+      return table([head, ...lines, ['total', ...cells(total)]], 1)
+    }
+  }
+}
+
+/** The names and the order of what is printed for programs. */
+function shown(figures: UsageFigures) {
+  return {
+    requests: figures.requests,
+    estimated_requests: figures.estimatedRequests,
+    input_tokens: figures.inputTokens,
+    cached_input_tokens: figures.cachedInputTokens,
+    output_tokens: figures.outputTokens,
+    images: figures.images,
+    cost_micro_usd: figures.costMicroUsd,
+  }
+}
+
+function cells(figures: UsageFigures): readonly string[] {
+  const { costMicroUsd, ...counts } = figures
+  const { requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images } = counts
+  return [
+    ...[requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images].map(String),
+    dollars(costMicroUsd),
+  ]
+}

@@ -1,0 +1,153 @@
+/** The key store of a machine: a file of its own in `data_dir`, so that `weir keys` works while the ledger's file is locked by a gateway. */
+
+import type { Database } from 'bun:sqlite'
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { openDatabase, openReadOnly, type Schema } from '../sqlite/database.ts'
+import {
+  CHANGES_A_PAGE,
+  CHANGES_KEPT,
+  type Change,
+  KEYS_A_PAGE,
+  type KeyBackend,
+  type KeyPage,
+  KeyStore,
+  type Replacement,
+  type Version,
+} from './key-store.ts'
+
+const FILE = 'keys.sqlite'
+
+const LOGGED = 'BEGIN INSERT INTO change (nonce, id) VALUES (lower(hex(randomblob(8))),'
+
+/** The change log is written by the file itself, so that an earlier version of this program, too, changes no key without it. */
+const SCHEMA: Schema = {
+  version: 1,
+  checked: [],
+  sql: 'CREATE TABLE key (id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;',
+  additions: `
+    CREATE TABLE IF NOT EXISTS change (number INTEGER PRIMARY KEY AUTOINCREMENT, nonce TEXT NOT NULL, id TEXT NOT NULL);
+    CREATE TRIGGER IF NOT EXISTS key_inserted AFTER INSERT ON key ${LOGGED} NEW.id); END;
+    CREATE TRIGGER IF NOT EXISTS key_updated AFTER UPDATE ON key ${LOGGED} NEW.id); END;
+    CREATE TRIGGER IF NOT EXISTS key_deleted AFTER DELETE ON key ${LOGGED} OLD.id); END;
+    CREATE TRIGGER IF NOT EXISTS change_inserted AFTER INSERT ON change
+      BEGIN DELETE FROM change WHERE number <= NEW.number - ${CHANGES_KEPT}; END;`,
+}
+
+/** For a command. */
+export function openEmbeddedKeys(directory: string): KeyStore {
+  return new KeyStore(new EmbeddedKeys(directory))
+}
+
+/** The file is created with the first key: who only reads, or only follows, creates none. Throws `LedgerFileError`. */
+export class EmbeddedKeys implements KeyBackend {
+  readonly isShared = false
+  private readonly path: string
+  private database: Database | undefined
+  /** Which file is open: another one may have been put in its place. */
+  private inode = 0
+  private isClosed = false
+
+  constructor(directory: string) {
+    this.path = join(directory, FILE)
+  }
+
+  async changes(from: number): Promise<{ readonly newest: number; readonly entries: readonly Change[] }> {
+    const database = this.open()
+    if (database === undefined) return { newest: 0, entries: [] }
+    const entries = database
+      .query<Change, [number, number]>('SELECT number, nonce, id FROM change WHERE number >= ? ORDER BY number LIMIT ?')
+      .all(from, CHANGES_A_PAGE)
+    return { newest: newestOf(database)?.number ?? 0, entries }
+  }
+
+  async head(): Promise<Version> {
+    const database = this.open()
+    if (database === undefined) return { number: 0, nonce: '' }
+    const newest = newestOf(database)
+    if (newest !== undefined || !hasKeys(database)) return newest ?? { number: 0, nonce: '' }
+    writable(database).run("INSERT INTO change (nonce, id) VALUES (lower(hex(randomblob(8))), '')")
+    return this.head()
+  }
+
+  async texts(ids: readonly string[]): Promise<readonly (string | undefined)[]> {
+    const query = this.open()?.query<{ record: string }, [string]>('SELECT record FROM key WHERE id = ?')
+    return ids.map((id) => query?.get(id)?.record)
+  }
+
+  async page(cursor = ''): Promise<KeyPage> {
+    const rows =
+      this.open()
+        ?.query<{ id: string; record: string }, [string, number]>(
+          'SELECT id, record FROM key WHERE id > ? ORDER BY id LIMIT ?',
+        )
+        .all(cursor, KEYS_A_PAGE) ?? []
+    return { texts: rows.map(({ record }) => record), next: rows.length < KEYS_A_PAGE ? undefined : rows.at(-1)?.id }
+  }
+
+  async size(): Promise<number> {
+    return 0
+  }
+
+  async replace(replacements: readonly Replacement[]): Promise<readonly string[]> {
+    const database = writable(this.open() ?? this.create())
+    const replace = database.transaction(() =>
+      replacements.filter((one) => replaced(database, one)).map(({ id }) => id),
+    )
+    return replace.immediate()
+  }
+
+  async nowMs(): Promise<number> {
+    return Date.now()
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true
+    this.database?.close()
+  }
+
+  private create(): Database {
+    this.database = openDatabase(this.path, SCHEMA)
+    this.inode = statSync(this.path).ino
+    return this.database
+  }
+
+  /** Undefined while there is no file. Throws if there was one: then the keys that were read last stand. */
+  private open(): Database | undefined {
+    if (this.isClosed) throw new Error('The key store is closed.')
+    const inode = statSync(this.path, { throwIfNoEntry: false })?.ino
+    if (inode === undefined && this.database !== undefined) throw new Error(`${this.path} is gone.`)
+    if (inode !== this.inode) {
+      this.database?.close()
+      this.database = undefined
+    }
+    this.database ??= openReadOnly(this.path, SCHEMA)
+    this.inode = inode ?? 0
+    return this.database
+  }
+}
+
+function writable(database: Database): Database {
+  database.run('PRAGMA query_only = false')
+  return database
+}
+
+function newestOf(database: Database): Version | undefined {
+  const query = database.query<Version, []>('SELECT number, nonce FROM change ORDER BY number DESC LIMIT 1')
+  return query.get() ?? undefined
+}
+
+function hasKeys(database: Database): boolean {
+  return database.query('SELECT 1 FROM key LIMIT 1').get() !== null
+}
+
+function replaced(database: Database, { id, before, after }: Replacement): boolean {
+  const text = database.query<{ record: string }, [string]>('SELECT record FROM key WHERE id = ?').get(id)?.record
+  if (text !== before) return false
+  if (after === undefined) database.query('DELETE FROM key WHERE id = ?').run(id)
+  else
+    database
+      .query('INSERT INTO key VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET record = excluded.record')
+      .run(id, after)
+  return true
+}

@@ -1,0 +1,69 @@
+/** The audit trail in the embedded ledger's file, page by page. Reads what `log-rows.ts` writes. */
+
+import type { Database } from 'bun:sqlite'
+import type { AuditQuery } from '../audit-log.ts'
+import type { RequestRow } from '../request-table.ts'
+
+/** Commits whose rows are read at once: some tens of rows each on a busy gateway. */
+const COMMITS_A_PAGE = 100
+
+interface StoredRow extends Omit<RequestRow, 'estimated'> {
+  readonly estimated: number
+}
+
+/** A commit, in the order in which they are read. */
+export interface Commit {
+  readonly endedMs: number
+  readonly number: number
+}
+
+export interface RowPage {
+  readonly rows: readonly RequestRow[]
+  /** The last commit of the page; undefined if there are no more. */
+  readonly last: Commit | undefined
+}
+
+/** A page, the newest last: what is asked for of the commits after one, found by the index of their times. */
+export function readPage(database: Database, query: AuditQuery, after: Commit): RowPage {
+  const { sinceMs, untilMs, organization, key, id } = query
+  const commits = database
+    .query<Commit, [number, number, number]>(
+      `SELECT ended_ms AS endedMs, number FROM request_batch WHERE (ended_ms, number) > (?, ?)
+       ORDER BY ended_ms, number LIMIT ?`,
+    )
+    .all(after.endedMs, after.number, COMMITS_A_PAGE)
+  const last = commits.at(-1)
+  if (last === undefined) return { rows: [], last: undefined }
+  const rows = database
+    .query<StoredRow, [string, number, number, string | null, string | null, string | null]>(
+      `SELECT id, organization, key, admitted_ms AS admittedMs, ended_ms AS endedMs, kind, outcome, model, provider,
+         input_tokens AS inputTokens, cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images,
+         cost_micro_usd AS costMicroUsd, overage_micro_usd AS overageMicroUsd, estimated
+       FROM request WHERE batch IN (SELECT value FROM json_each(?1)) AND ended_ms >= ?2 AND ended_ms < ?3
+         AND (?4 IS NULL OR organization = ?4) AND (?5 IS NULL OR key = ?5) AND (?6 IS NULL OR id = ?6)
+       ORDER BY batch_ended_ms, batch, place`,
+    )
+    .all(
+      JSON.stringify(commits.map(({ number }) => number)),
+      sinceMs,
+      untilMs,
+      organization ?? null,
+      key ?? null,
+      id ?? null,
+    )
+    .map((row) => ({ ...row, estimated: row.estimated === 1 }))
+  return { rows, last }
+}
+
+/** The place before everything that ended from a time on: a commit is noted under its last row. */
+export function before(sinceMs: number): Commit {
+  return { endedMs: sinceMs, number: -1 }
+}
+
+/** Requests that were lost and then settled late, or taken back: their second row counts. */
+export function readCorrected(database: Database, sinceMs: number): ReadonlySet<string> {
+  const query = database.query<{ id: string }, [number]>(
+    "SELECT id FROM request WHERE batch_ended_ms >= ? AND kind IN ('late', 'withdrawn')",
+  )
+  return new Set(query.all(sinceMs).map(({ id }) => id))
+}

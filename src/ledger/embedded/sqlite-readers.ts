@@ -1,0 +1,116 @@
+/** Reads an embedded ledger's file beside the process that owns it, or without one: usage, audit trail, standings. Writes nothing. */
+
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import { requestTimeMs } from '../../core/request-id.ts'
+import { openReadOnly } from '../../sqlite/database.ts'
+import { type AuditLog, type AuditQuery, endsOf } from '../audit-log.ts'
+import type { Account } from '../ledger.ts'
+import type { Standings } from '../remaining.ts'
+import { type RequestRow, readUsage } from '../request-table.ts'
+import type { FiguresOf } from '../reservation-store.ts'
+import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
+import { before, type Commit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
+import { advance } from './scope-moves.ts'
+import { LEDGER_FILE, LEDGER_SCHEMA, readScope } from './state-tables.ts'
+import { figuresOf, newScope } from './store-state.ts'
+
+/**
+ * Opens the file each time: before the first request there is none, and then there is nothing to tell; and between two looks its log can be
+ * folded in.
+ */
+abstract class Reading {
+  constructor(private readonly directory: string) {}
+
+  async close(): Promise<void> {}
+
+  protected from<T>(read: (database: Database) => T): T | undefined {
+    const database = openReadOnly(join(this.directory, LEDGER_FILE), LEDGER_SCHEMA)
+    if (database === undefined) return undefined
+    try {
+      return read(database)
+    } finally {
+      database.close()
+    }
+  }
+}
+
+export class EmbeddedUsageLog extends Reading implements UsageLog {
+  async read(query: UsageQuery): Promise<readonly UsageRow[]> {
+    return this.from((database) => readUsage(database, query)) ?? []
+  }
+}
+
+export class EmbeddedAuditLog extends Reading implements AuditLog {
+  async *read(query: AuditQuery): AsyncGenerator<readonly RequestRow[]> {
+    if (query.id !== undefined) {
+      const row = this.find(query, query.id)
+      if (row !== undefined) yield [row]
+      return
+    }
+    const corrected = this.from((database) => readCorrected(database, query.sinceMs)) ?? new Set<string>()
+    for (const page of this.pages(query)) {
+      const rows = page.filter(({ id, kind }) => kind !== 'lost' || !corrected.has(id))
+      if (rows.length > 0) yield rows
+    }
+  }
+
+  /** The last word on one request, looked for where its id says that it may be. */
+  private find(query: AuditQuery, id: string): RequestRow | undefined {
+    const admittedMs = requestTimeMs(id)
+    const ends = admittedMs === undefined ? [query] : endsOf(admittedMs)
+    let found: RequestRow | undefined
+    for (const { sinceMs, untilMs } of ends) {
+      const narrow = { sinceMs: Math.max(sinceMs, query.sinceMs), untilMs: Math.min(untilMs, query.untilMs) }
+      for (const rows of this.pages({ ...query, ...narrow }, narrow.untilMs + GATHERED_MS)) {
+        found = rows.at(-1) ?? found
+        if (found !== undefined && found.kind !== 'lost') return found
+      }
+    }
+    return found
+  }
+
+  /** `endMs`: no commit that was noted later is looked at. */
+  private *pages(query: AuditQuery, endMs = Number.POSITIVE_INFINITY): Generator<readonly RequestRow[]> {
+    for (let after: Commit | undefined = before(query.sinceMs); after !== undefined; ) {
+      const page: RowPage = this.pageAfter(query, after)
+      yield page.rows
+      after = page.last
+      if (after !== undefined && after.endedMs >= endMs) return
+    }
+  }
+
+  private pageAfter(query: AuditQuery, after: Commit): RowPage {
+    return this.from((database) => readPage(database, query, after)) ?? { rows: [], last: undefined }
+  }
+}
+
+/** A commit is noted under the end of its last row: where the disk was full for a while others ended long before it. */
+const GATHERED_MS = 60_000
+
+export class EmbeddedStandings extends Reading implements Standings {
+  constructor(
+    directory: string,
+    private readonly now: () => number = Date.now,
+  ) {
+    super(directory)
+  }
+
+  async read(account: Account): Promise<FiguresOf> {
+    const now = this.now()
+    const { organization, organizationLimits, keyLimits } = account
+    const [whole, key] = [
+      { name: '', limits: organizationLimits },
+      { name: `k${account.key}`, limits: keyLimits },
+    ].map(({ name, limits }) => {
+      const scope =
+        this.from((database) => readScope(database, organization, name)) ?? newScope(organization, name, now)
+      advance(scope, limits, now, true)
+      return figuresOf(scope)
+    })
+    if (whole === undefined || key === undefined) throw new RangeError('An account has two scopes.')
+    return { organization: whole, key }
+  }
+
+  async warning(): Promise<undefined> {}
+}

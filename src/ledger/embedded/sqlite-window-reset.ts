@@ -1,0 +1,57 @@
+/** Sets windows that began too early back, in the file of an embedded ledger that no gateway has open. */
+
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import { openDatabase } from '../../sqlite/database.ts'
+import type { UsageRow } from '../usage-log.ts'
+import { dayOf, monthOf } from '../window.ts'
+import { spendNow, type WindowReset } from '../window-reset.ts'
+import { type Lock, lockDirectory } from './directory-lock.ts'
+import { LEDGER_FILE, LEDGER_SCHEMA, readScopes, StateWriter } from './state-tables.ts'
+
+export class EmbeddedWindowReset implements WindowReset {
+  private constructor(
+    private readonly lock: Lock,
+    private readonly database: Database,
+  ) {}
+
+  /** Throws `LedgerFileError` if a gateway has the directory, or the file cannot be used. */
+  static open(directory: string): EmbeddedWindowReset {
+    const lock = lockDirectory(directory)
+    try {
+      return new EmbeddedWindowReset(lock, openDatabase(join(directory, LEDGER_FILE), LEDGER_SCHEMA))
+    } catch (error) {
+      lock.release()
+      throw error
+    }
+  }
+
+  async reset(organization: string, usage: readonly UsageRow[]): Promise<number> {
+    const now = Date.now()
+    let count = 0
+    const set = this.database.transaction(() => {
+      const writer = new StateWriter(this.database)
+      for (const scope of readScopes(this.database)) {
+        if (scope.organization !== organization) continue
+        const spend = spendNow(usage, scope.key === '' ? undefined : scope.key.slice(1), now)
+        const [day, month] = scope.budgets
+        for (const [budget, window, spent] of [
+          [day, dayOf(now), spend.day],
+          [month, monthOf(now), spend.month],
+        ] as const) {
+          if (budget.window <= window) continue
+          Object.assign(budget, { window, spent, held: 0 })
+          count += 1
+        }
+        writer.scope(scope)
+      }
+    })
+    set.immediate()
+    return count
+  }
+
+  async close(): Promise<void> {
+    this.database.close()
+    this.lock.release()
+  }
+}

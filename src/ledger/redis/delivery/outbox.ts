@@ -1,0 +1,463 @@
+/**
+ * The log of a gateway whose ledger is elsewhere: each settlement is written here before it is sent, marked when it was taken, and sent
+ * again until it was. The truth of what this gateway served. Several processes of one machine may share the file: a settlement that is
+ * sent twice is taken once.
+ */
+
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import { turn } from '../../../core/event-loop.ts'
+import { openDatabase, placeOf, type Schema } from '../../../sqlite/database.ts'
+import { GroupCommit } from '../../../sqlite/group-commit.ts'
+import { type Entry, usageRowOf } from '../../entry.ts'
+import type { Settlement } from '../../ledger.ts'
+import {
+  findRows,
+  LOG_SQL,
+  LogWriter,
+  type RequestRow,
+  ROWS_KEPT_MS,
+  RowBatch,
+  settledRow,
+} from '../../request-table.ts'
+import type { UsagePlace, UsageRow } from '../../usage-log.ts'
+import { UsageSums } from '../../usage-sums.ts'
+import { dayOf } from '../../window.ts'
+import {
+  type Expected,
+  FOLDED_SQL,
+  type FoundOfNode,
+  type KnownLife,
+  LIFE_FROM_4_SQL,
+  LIFE_SQL,
+  LifeRows,
+} from '../epochs/epoch-rows.ts'
+import { RESEND_MAX } from '../epochs/reconcile.ts'
+
+export const OUTBOX_FILE = 'outbox.sqlite'
+
+/** By organisation, so that to look after one costs no more where there are thousands. */
+const INDEX_SQL = `
+  CREATE INDEX outbox_pending_of ON outbox (organization) WHERE state = 0;
+  CREATE INDEX outbox_taken_of ON outbox (organization, taken_ms) WHERE state = 1;`
+const USAGE_INDEX_SQL = 'CREATE INDEX usage_of ON usage (organization);'
+
+/**
+ * Everything is appended, and what changes is young: a commit touches a handful of pages. A key by the random ids of requests would touch
+ * one a request. State of an entry: 0 to be sent, 1 taken, 3 not sent any more: it is in the sums that are given back to a Redis that lost something.
+ */
+export const OUTBOX_SCHEMA: Schema = {
+  version: 5,
+  checked: ['outbox'],
+  additions: FOLDED_SQL,
+  sql: `
+    CREATE TABLE outbox (
+      number INTEGER PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL,
+      organization TEXT NOT NULL DEFAULT ''
+    );
+    CREATE INDEX outbox_due ON outbox (due_ms) WHERE state = 0;
+    CREATE INDEX outbox_taken ON outbox (taken_ms) WHERE taken_ms IS NOT NULL;
+    ${INDEX_SQL}
+    ${LIFE_SQL}
+    ${LOG_SQL}
+    ${USAGE_INDEX_SQL}`,
+  upgrades: {
+    4: `
+    ${LIFE_FROM_4_SQL}
+    ALTER TABLE outbox ADD COLUMN organization TEXT NOT NULL DEFAULT '';
+    UPDATE outbox SET organization = entry ->> '$.account.organization', state = CASE state WHEN 2 THEN 3 ELSE state END,
+      taken_ms = CASE state WHEN 2 THEN 0 ELSE taken_ms END;
+    DROP INDEX outbox_given_up;
+    ${INDEX_SQL}
+    ${USAGE_INDEX_SQL}`,
+  },
+}
+
+/** Settlements that may wait for their commit; beyond it the ledger takes no new requests. About 10 MB. */
+export const PENDING_MAX = 10_000
+/** An entry is on its first way for so long; then it is due to be sent again. */
+const FIRST_WAY_MS = 2000
+/** One that the server will not take (foreign data under our keys) waits so long, behind all others. */
+const POSTPONED_MS = 60_000
+/** How long a taken entry is kept, to be sent again where the server lost what it had taken. */
+const TAKEN_KEPT_MS = 900_000
+const FORGOTTEN_AT_ONCE = 1000
+/** How long after its admission, by the clock of Redis, a request is looked for in the log, and how long before. */
+const LONGEST_REQUEST_MS = 3_600_000
+const CLOCKS_APART_MS = 60_000
+/** Entries whose places are remembered: more than can be on their way. Others of the machine may have sent what this process could not. */
+const PLACES_MAX = 4 * PENDING_MAX
+/** No entry has this number: where a mark comes for one that never reached the file. */
+const NOWHERE = -1
+
+const PENDING_SQL = `SELECT number, entry, sent_ms, (SELECT life FROM life WHERE life.organization = outbox.organization) AS life
+  FROM outbox`
+
+export interface Pending {
+  readonly entry: Entry
+  /** The life of its organisation in which it is to be sent; 0: none is entered. Sent in another it could be charged twice. */
+  readonly life: number
+  /** If it was, `unknown` may mean that Redis took it and forgot. */
+  readonly wasSent: boolean
+}
+
+interface Stored {
+  readonly number: number
+  readonly entry: string
+  readonly sent_ms: number | null
+  readonly life: number | null
+}
+
+type Mark = Taken | 'sent' | 'postponed'
+
+/** Where and in which life Redis took it. */
+interface Taken {
+  readonly organization: string
+  readonly life: number
+}
+
+interface Waiting {
+  readonly entry: Entry
+  readonly isSent: boolean
+  readonly committed: () => void
+}
+
+/** What a node needs of its log; a simulation gives it another one. */
+export interface SettlementLog {
+  /** This log's own id. */
+  readonly node: string
+  /** Settlements that are not in the file yet. */
+  readonly uncommitted: number
+  readonly complaint: string | undefined
+  /** How many are to be sent. */
+  pendingCount(): number
+  /** Writes a settlement down. Resolves with the commit that holds it, or at once where commits fail: then memory alone holds it for now. */
+  add(entry: Entry, isSent: boolean): Promise<void>
+  sent(id: string): void
+  /** Redis took it, in a life of its organisation. Counts only while that life lasts: else it is sent again. */
+  taken(id: string, organization: string, life: number): void
+  postponed(id: string): void
+  /** Those that are due to be sent again, the oldest first; all that are not taken where `early`. */
+  pending(most: number, early?: boolean): readonly Pending[]
+  /** Those of an organisation that a life which was entered lacks, and that are sent again one by one. */
+  resent(organization: string): readonly Pending[]
+  /** A settlement that this process has under way, as it stands now; undefined if it is not to be sent any more. */
+  standing(entry: Entry): Pending | undefined
+  /** Lets go of what was taken long ago; for when the server is there, so that none is dropped that it may still turn out to have lost. */
+  forget(): void
+  /** Commits what is gathered, now. False where the file does not take it. */
+  commit(): boolean
+  knownLives(): readonly KnownLife[]
+  lifeOf(organization: string): KnownLife
+  expected(organization: string): Expected
+  /** The same of every organisation that this node has served. */
+  allExpected(): ReadonlyMap<string, Expected>
+  /** Days from it on are kept by themselves: those before it may have been added up under the first of their month. Grows. */
+  readonly foldedBefore: number
+  /** Every place in which this node served something. */
+  places(organization: string): readonly UsagePlace[]
+  /** What the log of requests holds of requests with these ids, admitted at these times. */
+  find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Entry[]>
+  /**
+   * Prepares for a life while other requests are served: of a large backlog only the newest settlements stay pending one by one; the rest is in the
+   * sums. Throws where the file does not take it.
+   */
+  prepare(organization: string, life: number, found: FoundOfNode): Promise<void>
+  /**
+   * What is to be given back to a life of an organisation in Redis: settled at its first call, as is what is sent again one by one. `resent` are
+   * settlements that `find` found. Throws where the file does not take it.
+   */
+  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[]
+  /** All of it was given back. */
+  entered(organization: string, life: number): void
+  /** The last commit. Throws where it fails. */
+  close(): void
+}
+
+export class Outbox implements SettlementLog {
+  /** Where the file is: no copy of it is there, too. */
+  readonly home: string
+  private readonly database: Database
+  private readonly writer: LogWriter
+  private readonly lives: LifeRows
+  private readonly statements: ReturnType<typeof prepare>
+  private readonly group: GroupCommit
+  private readonly waiting = new Map<string, Waiting>()
+  private readonly marks = new Map<string, Mark>()
+  /** Where an entry that this process is sending stands, from its commit until its end is marked. */
+  private readonly numbers = new Map<string, number>()
+  /** What was taken long ago goes with the next commit. */
+  private forgets = false
+
+  /** `keepMs`: how long single requests are kept. Throws `LedgerFileError`. */
+  constructor(
+    directory: string,
+    private readonly now: () => number = Date.now,
+    keepMs = ROWS_KEPT_MS,
+  ) {
+    const path = join(directory, OUTBOX_FILE)
+    this.database = openDatabase(path, OUTBOX_SCHEMA)
+    this.home = placeOf(path)
+    this.writer = new LogWriter(this.database, keepMs)
+    this.lives = new LifeRows(this.database)
+    this.statements = prepare(this.database)
+    const gathered = {
+      write: () => this.write(),
+      written: () => this.written(),
+      failed: () => this.release(),
+    }
+    // A settlement is sent once it is written: until then its money is held, and others may be refused for it.
+    this.group = new GroupCommit(this.database, path, gathered, 'at_once')
+  }
+
+  get uncommitted(): number {
+    return this.waiting.size
+  }
+
+  get complaint(): string | undefined {
+    return this.group.complaint
+  }
+
+  pendingCount(): number {
+    return this.statements.count.get()?.n ?? 0
+  }
+
+  add(entry: Entry, isSent: boolean): Promise<void> {
+    return new Promise((resolve) => {
+      this.waiting.set(entry.closing.id, { entry, isSent, committed: resolve })
+      this.group.soon()
+    })
+  }
+
+  sent(id: string): void {
+    this.mark(id, 'sent')
+  }
+
+  taken(id: string, organization: string, life: number): void {
+    this.mark(id, { organization, life })
+  }
+
+  postponed(id: string): void {
+    this.mark(id, 'postponed')
+  }
+
+  pending(most: number, early = false): readonly Pending[] {
+    const query = this.database.query<Stored, [number, number]>(
+      `${PENDING_SQL} WHERE state = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?`,
+    )
+    return query.all(early ? Number.MAX_SAFE_INTEGER : this.now(), most).map((stored) => this.pendingOf(stored))
+  }
+
+  resent(organization: string): readonly Pending[] {
+    const query = this.database.query<Stored, [string]>(
+      `${PENDING_SQL} WHERE organization = ? AND state = 0 AND due_ms = 0`,
+    )
+    return query.all(organization).map((stored) => this.pendingOf(stored))
+  }
+
+  standing(entry: Entry): Pending | undefined {
+    const { closing } = entry
+    // What the file does not take is in no sums either.
+    if (this.waiting.has(closing.id)) return { entry, life: 0, wasSent: false }
+    const query = this.database.query<Stored, [number]>(`${PENDING_SQL} WHERE number = ? AND state = 0`)
+    const stored = query.get(this.numbers.get(closing.id) ?? NOWHERE)
+    const pending = stored === null ? undefined : this.pendingOf(stored)
+    // Numbers of entries that are gone come again.
+    return pending?.entry.closing.id === closing.id ? pending : undefined
+  }
+
+  forget(): void {
+    // A commit costs a write and a flush of the disk, 4 times a second on an idle machine.
+    if (this.statements.isAnyOld.get(this.now() - TAKEN_KEPT_MS) === null) return
+    this.forgets = true
+    this.group.soon()
+  }
+
+  get node(): string {
+    return this.lives.node
+  }
+
+  knownLives(): readonly KnownLife[] {
+    return this.lives.all()
+  }
+
+  lifeOf(organization: string): KnownLife {
+    return this.lives.of(organization)
+  }
+
+  expected(organization: string): Expected {
+    return this.lives.expected(organization)
+  }
+
+  allExpected(): ReadonlyMap<string, Expected> {
+    return this.lives.allExpected()
+  }
+
+  get foldedBefore(): number {
+    return this.lives.foldedBefore
+  }
+
+  places(organization: string): readonly UsagePlace[] {
+    return this.lives.places(organization)
+  }
+
+  async find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Entry[]> {
+    if (admittedMs.size === 0) return []
+    let [first, last] = [Number.POSITIVE_INFINITY, 0]
+    for (const ms of admittedMs.values()) [first, last] = [Math.min(first, ms), Math.max(last, ms)]
+    const span = [first - CLOCKS_APART_MS, last + LONGEST_REQUEST_MS] as const
+    const rows = await findRows(this.database, organization, new Set(admittedMs.keys()), span)
+    return rows.map(entryOf)
+  }
+
+  async prepare(organization: string, life: number, found: FoundOfNode): Promise<void> {
+    // What an earlier version had sent is told apart one by one when the first life is entered.
+    if (found.isLegacy && this.lifeOf(organization).life === 0) return
+    let left = this.lives.pendingCount(organization) - RESEND_MAX
+    for (let after = 0; left > 0; await turn()) {
+      const work = () => this.lives.absorb(organization, life, found, after)
+      const absorbed = this.database.transaction(work).immediate()
+      if (absorbed === undefined) return
+      after = absorbed.last
+      left -= absorbed.count
+    }
+  }
+
+  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {
+    // What this process knows of the life before must be in the file, or come after.
+    if (!this.commit()) {
+      // An organisation that is new here has nothing to be given back: while the disk is full it is served all the same.
+      const known = this.lifeOf(organization)
+      if (known.life === 0 && known.legacyLife === 0 && this.places(organization).length === 0) return []
+      throw new Error(`The outbox cannot be written: ${this.complaint}.`)
+    }
+    return this.database.transaction(() => this.lives.enter(organization, life, found, resent)).immediate()
+  }
+
+  entered(organization: string, life: number): void {
+    this.lives.completed(organization, life)
+  }
+
+  commit(): boolean {
+    return this.group.commit()
+  }
+
+  close(): void {
+    this.group.close()
+  }
+
+  private release(): void {
+    for (const { committed } of this.waiting.values()) committed()
+  }
+
+  private pendingOf({ number, entry, sent_ms, life }: Stored): Pending {
+    const parsed: Entry = JSON.parse(entry)
+    this.place(parsed.closing.id, number)
+    return { entry: parsed, life: life ?? 0, wasSent: sent_ms !== null }
+  }
+
+  /** One whose place was forgotten is sent again, and marked then. */
+  private place(id: string, number: number): void {
+    this.numbers.set(id, number)
+    if (this.numbers.size <= PLACES_MAX) return
+    for (const oldest of this.numbers.keys()) {
+      this.numbers.delete(oldest)
+      return
+    }
+  }
+
+  private written(): void {
+    for (const [id, mark] of this.marks) if (mark !== 'sent') this.numbers.delete(id)
+    this.release()
+    this.waiting.clear()
+    this.marks.clear()
+    this.forgets = false
+  }
+
+  private mark(id: string, mark: Mark): void {
+    this.marks.set(id, mark)
+    this.group.soon()
+  }
+
+  private write(): void {
+    const now = this.now()
+    const { statements } = this
+    const usage = new UsageSums()
+    const rows = new RowBatch()
+    for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent, { usage, rows })
+    this.writer.batch(rows)
+    const isIn = this.lives.look()
+    const taken: number[] = []
+    for (const [id, mark] of this.marks) {
+      const number = this.numbers.get(id) ?? NOWHERE
+      if (mark === 'sent') statements.sent.run(now, number)
+      else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, number)
+      else if (isIn(mark.organization, mark.life)) taken.push(number)
+    }
+    if (taken.length > 0) statements.taken.run(now, JSON.stringify(taken))
+    if (this.forgets) statements.forget.run(now - TAKEN_KEPT_MS, FORGOTTEN_AT_ONCE)
+    usage.each((place, figures) => {
+      this.writer.usage(place, figures)
+      this.lives.served(place.organization, figures.requests)
+    })
+    this.writer.dropOld(now)
+    // A clock that is far ahead folds nothing that is young: then the day of what Redis loses would not be known any more.
+    const foldedBefore = this.writer.foldOld(now, Math.min(dayOf(now), this.lives.newestDay()))
+    if (foldedBefore !== undefined) this.lives.folded(foldedBefore)
+  }
+
+  private put(entry: Entry, now: number, isSent: boolean, into: { usage: UsageSums; rows: RowBatch }): void {
+    const { account, closing, heldMicroUsd } = entry
+    const { lastInsertRowid } = this.statements.insert.run(
+      now + FIRST_WAY_MS,
+      isSent ? now : null,
+      account.organization,
+      JSON.stringify(entry),
+    )
+    this.place(closing.id, Number(lastInsertRowid))
+    const times = { admittedMs: closing.admittedMs, endedMs: now }
+    into.rows.add(
+      settledRow(closing.id, account, times, closing.settlement, closing.direct ? 'direct' : 'settled', heldMicroUsd),
+    )
+    const usage = usageRowOf(entry)
+    if (usage !== undefined) into.usage.add(usage, usage)
+  }
+}
+
+function prepare(database: Database) {
+  return {
+    // The state as it stands in the index: with a parameter in its place the whole table would be read, a quarter of an hour of requests.
+    count: database.query<{ n: number }, []>('SELECT count(*) AS n FROM outbox WHERE state = 0'),
+    insert: database.query('INSERT INTO outbox (state, due_ms, sent_ms, organization, entry) VALUES (0, ?, ?, ?, ?)'),
+    sent: database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE number = ?'),
+    taken: database.query(
+      'UPDATE outbox SET state = 1, taken_ms = ? WHERE state = 0 AND number IN (SELECT value FROM json_each(?))',
+    ),
+    postponed: database.query('UPDATE outbox SET due_ms = ? WHERE number = ?'),
+    isAnyOld: database.query<{ number: number }, [number]>(
+      'SELECT number FROM outbox WHERE taken_ms < ? AND state IN (1, 3) LIMIT 1',
+    ),
+    forget: database.query(
+      'DELETE FROM outbox WHERE number IN (SELECT number FROM outbox WHERE taken_ms < ? AND state IN (1, 3) LIMIT ?)',
+    ),
+  }
+}
+
+/** What the log holds of a settlement, as it would be sent. */
+function entryOf(row: RequestRow): Entry {
+  const { organization, key, id, admittedMs, outcome, model, provider } = row
+  const settlement: Settlement = {
+    amounts: { inputTokens: row.inputTokens, outputTokens: row.outputTokens, costMicroUsd: row.costMicroUsd },
+    cachedInputTokens: row.cachedInputTokens,
+    images: row.images,
+    estimated: row.estimated,
+    outcome: outcome === '' ? 'completed' : outcome,
+    ...(model === '' ? {} : { model }),
+    ...(provider === '' ? {} : { provider }),
+  }
+  return {
+    account: { organization, organizationLimits: {}, key, keyLimits: {} },
+    closing: { id, settlement, admittedMs, direct: false },
+    heldMicroUsd: Math.max(0, row.costMicroUsd - row.overageMicroUsd),
+  }
+}

@@ -1,0 +1,383 @@
+/**
+ * What an outbox knows of each organisation's life in Redis, and what it has to give back to it: the usage that Redis lacks, less the settlements
+ * that are sent one by one. Owns the SQL of both.
+ */
+
+import type { Database } from 'bun:sqlite'
+import { type Entry, usageRowOf } from '../../entry.ts'
+import { addUsageSql } from '../../request-table.ts'
+import { addUsage, foldUsageRows, minusUsage, noUsage, type UsageFigures, type UsageRow } from '../../usage-log.ts'
+import { bucketOf } from '../../window.ts'
+import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
+
+const FIGURE_COLUMNS = `
+  requests INTEGER NOT NULL, estimated_requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
+  cached_input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, images INTEGER NOT NULL, cost_micro_usd INTEGER NOT NULL`
+
+/**
+ * `life.served`: requests in `usage`. `unrecorded`: what an earlier version had given to Redis, which it did not record by node; Redis has it
+ * in its budgets as long as it is in `legacy_life`, or in one that followed without a loss.
+ */
+export const LIFE_SQL = `
+  CREATE TABLE node (id TEXT NOT NULL);
+  CREATE TABLE life (
+    organization TEXT PRIMARY KEY, life INTEGER NOT NULL, complete INTEGER NOT NULL, served INTEGER NOT NULL DEFAULT 0,
+    legacy_life INTEGER NOT NULL DEFAULT 0, is_legacy INTEGER NOT NULL DEFAULT 0
+  ) WITHOUT ROWID;
+  CREATE TABLE given_back (
+    organization TEXT NOT NULL, number INTEGER NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_COLUMNS},
+    PRIMARY KEY (organization, number)
+  ) WITHOUT ROWID;
+  CREATE TABLE unrecorded (
+    organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_COLUMNS},
+    PRIMARY KEY (organization, day, key, model)
+  ) WITHOUT ROWID;
+`
+
+/** `folded`: days of `usage` before it may have been added up under the first of their month. */
+export const FOLDED_SQL = `
+  CREATE TABLE IF NOT EXISTS folded (one INTEGER PRIMARY KEY CHECK (one = 1), before INTEGER NOT NULL);
+`
+
+/** From format 4. A settlement that is pending was not given to Redis for certain: it is sent. */
+export const LIFE_FROM_4_SQL = `
+  ALTER TABLE life ADD COLUMN served INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE life ADD COLUMN legacy_life INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE life ADD COLUMN is_legacy INTEGER NOT NULL DEFAULT 0;
+  DELETE FROM given_back;
+  UPDATE life SET legacy_life = life, life = 0, complete = 0;
+  INSERT INTO life (organization, life, complete, served)
+    SELECT organization, 0, 0, sum(requests) FROM usage WHERE true GROUP BY organization
+    ON CONFLICT DO UPDATE SET served = excluded.served;
+  CREATE TABLE unrecorded (
+    organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_COLUMNS},
+    PRIMARY KEY (organization, day, key, model)
+  ) WITHOUT ROWID;
+  INSERT INTO unrecorded
+    SELECT organization, day, key, model, sum(requests), sum(estimated_requests), sum(input_tokens), sum(cached_input_tokens),
+      sum(output_tokens), sum(images), sum(cost_micro_usd)
+    FROM (
+      SELECT organization, day, key, model, requests, estimated_requests, input_tokens, cached_input_tokens, output_tokens, images,
+        cost_micro_usd FROM usage
+      UNION ALL
+      SELECT entry ->> '$.account.organization', (entry ->> '$.closing.admittedMs') / 86400000, entry ->> '$.account.key',
+        entry ->> '$.closing.settlement.model', -1, -(entry ->> '$.closing.settlement.estimated'),
+        -(entry ->> '$.closing.settlement.amounts.inputTokens'), -(entry ->> '$.closing.settlement.cachedInputTokens'),
+        -(entry ->> '$.closing.settlement.amounts.outputTokens'), -(entry ->> '$.closing.settlement.images'),
+        -(entry ->> '$.closing.settlement.amounts.costMicroUsd')
+      FROM outbox WHERE state = 0 AND entry ->> '$.closing.settlement.model' IS NOT NULL
+    ) GROUP BY organization, day, key, model;
+`
+
+const FIGURES = `requests, estimated_requests AS estimatedRequests, input_tokens AS inputTokens,
+  cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images, cost_micro_usd AS costMicroUsd`
+
+/** An organisation's life as this node knows it. */
+export interface KnownLife {
+  readonly organization: string
+  /** 0: none yet. */
+  readonly life: number
+  /** False: not all was given back to it yet. */
+  readonly complete: boolean
+  readonly legacyLife: number
+}
+
+/** How many requests Redis is to have of this node, and how many of them may still be on their way. */
+export interface Expected {
+  readonly requests: number
+  readonly pending: number
+}
+
+interface Absorbed {
+  /** The last place in the outbox that was looked at. */
+  readonly last: number
+  readonly count: number
+}
+
+interface StoredLife {
+  readonly life: number
+  readonly complete: number
+  readonly served: number
+  readonly legacyLife: number
+  readonly isLegacy: number
+}
+
+/** Settlements in one transaction: about 10 ms. */
+const ABSORBED_AT_ONCE = 1000
+
+export class LifeRows {
+  /** This log's own id: Redis keeps this node's figures under it. */
+  readonly node: string
+  private readonly countServed
+
+  constructor(private readonly database: Database) {
+    database.query('INSERT INTO node SELECT ? WHERE NOT EXISTS (SELECT 1 FROM node)').run(crypto.randomUUID())
+    this.node = database.query<{ id: string }, []>('SELECT id FROM node').get()?.id ?? ''
+    this.countServed = database.query(
+      `INSERT INTO life (organization, life, complete, served) VALUES (?, 0, 0, ?)
+       ON CONFLICT DO UPDATE SET served = served + excluded.served`,
+    )
+  }
+
+  all(): readonly KnownLife[] {
+    const query = this.database.query<StoredLife & { organization: string }, []>(
+      `SELECT organization, ${LIFE} FROM life`,
+    )
+    return query.all().map(({ organization, life, complete, legacyLife }) => {
+      return { organization, life, complete: complete === 1, legacyLife }
+    })
+  }
+
+  of(organization: string): KnownLife {
+    const { life = 0, complete = 0, legacyLife = 0 } = this.stored(organization) ?? {}
+    return { organization, life, complete: complete === 1, legacyLife }
+  }
+
+  /** Tells whether a life is its organisation's. Asked within one transaction, it looks once an organisation. */
+  look(): (organization: string, life: number) => boolean {
+    const seen = new Map<string, number>()
+    return (organization, life) => {
+      const known = seen.get(organization) ?? this.of(organization).life
+      seen.set(organization, known)
+      return known === life
+    }
+  }
+
+  /** So many more requests are in `usage`. */
+  served(organization: string, requests: number): void {
+    this.countServed.run(organization, requests)
+  }
+
+  expected(organization: string): Expected {
+    const { served = 0, isLegacy = 0 } = this.stored(organization) ?? {}
+    const unrecorded = isLegacy === 1 ? sumOf(this.rows('unrecorded', organization)) : 0
+    return { requests: served - unrecorded, pending: this.pendingCount(organization) }
+  }
+
+  /** Of every organisation; one query for all of them. */
+  allExpected(): ReadonlyMap<string, Expected> {
+    const pending = this.database.query<{ organization: string; n: number }, []>(
+      'SELECT organization, count(*) AS n FROM outbox WHERE state = 0 GROUP BY organization',
+    )
+    const counts = new Map(pending.all().map(({ organization, n }) => [organization, n]))
+    const all = this.database.query<{ organization: string; served: number; isLegacy: number }, []>(
+      'SELECT organization, served, is_legacy AS isLegacy FROM life',
+    )
+    return new Map(
+      all.all().map(({ organization, served, isLegacy }) => {
+        const expected = { requests: served, pending: counts.get(organization) ?? 0 }
+        return [organization, isLegacy === 1 ? this.expected(organization) : expected]
+      }),
+    )
+  }
+
+  /** Days of `usage` from it on are kept by themselves. */
+  get foldedBefore(): number {
+    return this.database.query<{ before: number }, []>('SELECT before FROM folded').get()?.before ?? 0
+  }
+
+  /** Rows of days before this one have been folded. Inside the transaction that did it. */
+  folded(before: number): void {
+    this.database
+      .query('INSERT INTO folded VALUES (1, ?) ON CONFLICT DO UPDATE SET before = max(before, excluded.before)')
+      .run(before)
+  }
+
+  /** The last day on which a request was admitted that is in `usage`. */
+  newestDay(): number {
+    return this.database.query<{ day: number | null }, []>('SELECT max(day) AS day FROM usage').get()?.day ?? 0
+  }
+
+  /** Every place in which this node served something. */
+  places(organization: string): readonly UsageRow[] {
+    return this.rows('usage', organization)
+  }
+
+  pendingCount(organization: string): number {
+    const query = this.database.query<{ n: number }, [string]>(
+      'SELECT count(*) AS n FROM outbox WHERE state = 0 AND organization = ?',
+    )
+    return query.get(organization)?.n ?? 0
+  }
+
+  /**
+   * Stops sending up to 1,000 pending settlements one by one, beginning after a place in the outbox: they are in the sums that the life is given.
+   * Not those whose reservations are open. Gives the last place that it looked at, undefined if there is nothing to look at any more. Inside a transaction.
+   */
+  absorb(organization: string, life: number, found: FoundOfNode, after: number): Absorbed | undefined {
+    const known = this.of(organization).life
+    // Another process has entered it meanwhile: what is pending now is what that life lacks.
+    if (known === life) return undefined
+    const query = this.database.query<{ number: number; id: string }, [string, number, number]>(
+      `SELECT number, entry ->> '$.closing.id' AS id FROM outbox
+       WHERE organization = ? AND state = 0 AND number > ? ORDER BY number LIMIT ?`,
+    )
+    const looked = query.all(organization, after, ABSORBED_AT_ONCE)
+    const last = looked.at(-1)?.number
+    if (last === undefined) return undefined
+    const numbers = looked.flatMap(({ number, id }) => (found.reservations.get(id)?.isOpen === true ? [] : [number]))
+    this.database
+      .query('UPDATE outbox SET state = 3, taken_ms = ? WHERE number IN (SELECT value FROM json_each(?))')
+      .run(found.sinceMs, JSON.stringify(numbers))
+    return { last, count: numbers.length }
+  }
+
+  /**
+   * Enters a life, and settles once for all what is given back to it and what is sent to it one by one. The rows in their order; those of an
+   * earlier call if the life is entered already. `resent`: settlements that the outbox has let go of. Inside a transaction.
+   */
+  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {
+    const known = this.stored(organization)
+    if (known?.life !== life) {
+      if (found.isLegacy && (known?.life ?? 0) === 0) this.leaveEnded(organization, found)
+      // Redis and this log fold months at different times: both are compared by the coarser of the two.
+      const before = Math.max(found.foldedBefore, this.foldedBefore)
+      const usage = foldUsageRows(this.rows('usage', organization), before)
+      const served = found.isLegacy
+        ? without(usage, foldUsageRows(this.rows('unrecorded', organization), before))
+        : [...usage.values()]
+      const logged = this.logged(organization, found.sinceMs, resent)
+      const plan = reconcile(
+        served,
+        logged.map((one) => ({ ...one, usage: one.usage && { ...one.usage, day: bucketOf(one.usage.day, before) } })),
+        { reservations: found.reservations, figures: foldUsageRows(found.figures.values(), before) },
+      )
+      this.keep(organization, plan, logged, found.sinceMs)
+      this.database
+        .query(
+          `INSERT INTO life (organization, life, complete, is_legacy) VALUES (?, ?, 0, ?)
+           ON CONFLICT DO UPDATE SET life = excluded.life, complete = 0, is_legacy = excluded.is_legacy`,
+        )
+        .run(organization, life, found.isLegacy ? 1 : 0)
+    }
+    const query = this.database.query<UsageRow, [string]>(
+      `SELECT organization, day, key, model, ${FIGURES} FROM given_back WHERE organization = ? ORDER BY number`,
+    )
+    return query.all(organization)
+  }
+
+  /** All was given back. */
+  completed(organization: string, life: number): void {
+    this.database
+      .query('UPDATE life SET complete = 1 WHERE organization = ? AND life = ? AND complete = 0')
+      .run(organization, life)
+  }
+
+  private stored(organization: string): StoredLife | undefined {
+    const query = this.database.query<StoredLife, [string]>(`SELECT ${LIFE} FROM life WHERE organization = ?`)
+    return query.get(organization) ?? undefined
+  }
+
+  private rows(table: 'usage' | 'unrecorded', organization: string): readonly UsageRow[] {
+    const query = this.database.query<UsageRow, [string]>(
+      `SELECT organization, day, key, model, ${FIGURES} FROM ${table} WHERE organization = ?`,
+    )
+    return query.all(organization)
+  }
+
+  /**
+   * What is pending, and the newest of what was taken since a time: a minute of an organisation may be 60,000 settlements, which took 0.2 s to read,
+   * and no more are sent again one by one. What a store lacks of the others is in the sums.
+   */
+  private logged(organization: string, sinceMs: number, resent: readonly Entry[]): readonly Kept[] {
+    const query = this.database.query<{ number: number; state: number; entry: string }, Since>(
+      `SELECT number, state, entry FROM outbox WHERE organization = ?1 AND state = 0
+       UNION ALL SELECT * FROM (
+         SELECT number, state, entry FROM outbox WHERE organization = ?1 AND state = 1 AND taken_ms >= ?2
+         ORDER BY taken_ms DESC LIMIT ${RESEND_MAX}
+       )`,
+    )
+    const logged = new Map<string, Kept>()
+    for (const entry of resent) {
+      const { id } = entry.closing
+      logged.set(id, { id, isPending: false, usage: usageRowOf(entry), entry, number: undefined })
+    }
+    for (const { number, state, entry: text } of query.all(organization, sinceMs)) {
+      const entry: Entry = JSON.parse(text)
+      const { id } = entry.closing
+      logged.set(id, { id, isPending: state === 0, usage: usageRowOf(entry), entry, number })
+    }
+    return [...logged.values()]
+  }
+
+  /** What was still pending when an earlier version ended, and what that version had given to Redis all the same. */
+  private leaveEnded(organization: string, { reservations, sinceMs }: FoundOfNode): void {
+    const add = this.database.query(addUsageSql('unrecorded'))
+    const gone = this.database.query(GONE_SQL)
+    for (const { id, isPending, number, usage } of this.logged(organization, Number.MAX_SAFE_INTEGER, [])) {
+      if (!isPending || number === undefined || reservations.get(id)?.isOpen !== false) continue
+      gone.run(sinceMs, number)
+      if (usage === undefined) continue
+      const { day, key, model, requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens } = usage
+      const figures = [requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens]
+      add.run(organization, day, key, model, ...figures, usage.images, usage.costMicroUsd)
+    }
+  }
+
+  private keep(organization: string, plan: Plan, logged: readonly Kept[], sinceMs: number): void {
+    const { resend, absorb, rows } = plan
+    const byId = new Map(logged.map((one) => [one.id, one]))
+    // In this life none of them was sent yet: there is no doubt about any.
+    const again = this.database.query(
+      'UPDATE outbox SET state = 0, sent_ms = NULL, taken_ms = NULL, due_ms = 0 WHERE number = ?',
+    )
+    const put = this.database.query(
+      'INSERT INTO outbox (state, due_ms, sent_ms, organization, entry) VALUES (0, 0, NULL, ?, ?)',
+    )
+    for (const id of resend) {
+      const one = byId.get(id)
+      if (one?.number !== undefined) again.run(one.number)
+      else if (one !== undefined) put.run(organization, JSON.stringify(one.entry))
+    }
+    // Kept for a while, so that nobody who still has its number means another one by it.
+    const gone = this.database.query(GONE_SQL)
+    for (const id of absorb) gone.run(sinceMs, byId.get(id)?.number ?? null)
+    this.database.query('DELETE FROM given_back WHERE organization = ?').run(organization)
+    const give = this.database.query('INSERT INTO given_back VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
+    for (const [i, row] of rows.entries()) {
+      const figures = [row.requests, row.estimatedRequests, row.inputTokens, row.cachedInputTokens, row.outputTokens]
+      give.run(organization, i + 1, row.day, row.key, row.model, ...figures, row.images, row.costMicroUsd)
+    }
+  }
+}
+
+/** Settlements that are not sent any more. */
+const GONE_SQL = 'UPDATE outbox SET state = 3, taken_ms = ? WHERE number = ?'
+
+type Since = [organization: string, ms: number]
+
+/** `number`: its place in the outbox, if it is there. */
+interface Kept extends Logged {
+  readonly entry: Entry
+  readonly number: number | undefined
+}
+
+/** The figures that Redis has of a node, by `placeName`. Those of days before `foldedBefore` are by month. */
+export interface NodeFigures {
+  readonly figures: ReadonlyMap<string, UsageRow>
+  readonly foldedBefore: number
+}
+
+/** What Redis has of this node. */
+export interface FoundOfNode extends NodeFigures, Pick<Found, 'reservations'> {
+  readonly isLegacy: boolean
+  /** What was taken since then may be sent again one by one. */
+  readonly sinceMs: number
+}
+
+type UsageByPlace = ReadonlyMap<string, UsageRow>
+
+const LIFE = 'life, complete, served, legacy_life AS legacyLife, is_legacy AS isLegacy'
+
+function sumOf(rows: readonly UsageRow[]): number {
+  return rows.reduce((sum, { requests }) => sum + requests, 0)
+}
+
+function without(rows: UsageByPlace, others: UsageByPlace): readonly UsageRow[] {
+  const left = new Map(rows)
+  for (const [name, other] of others) {
+    const figures: UsageFigures = addUsage(left.get(name) ?? noUsage, minusUsage(other))
+    left.set(name, { ...other, ...figures })
+  }
+  return [...left.values()]
+}

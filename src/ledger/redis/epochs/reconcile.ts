@@ -1,0 +1,115 @@
+/**
+ * What a node does about a store that has lost some of its settlements: which are sent again one by one, and which sums are given back. Owns the
+ * arithmetic; what is charged in the end is what the node served, whichever way each request goes.
+ */
+
+import { addUsage, minusUsage, noUsage, placeName, type UsageFigures, type UsageRow } from '../../usage-log.ts'
+
+/** A settlement that the log still knows one by one. */
+export interface Logged {
+  readonly id: string
+  /** False: the store acknowledged it. */
+  readonly isPending: boolean
+  /** Where and what it counts; undefined where no provider was called. */
+  readonly usage: UsageRow | undefined
+}
+
+/** A reservation that the store remembers. */
+export interface FoundReservation {
+  /** Not settled and not cancelled. */
+  readonly isOpen: boolean
+  /** 0 if it is not open. */
+  readonly admittedMs: number
+}
+
+/** What the store has, at a time from which on it takes no settlement of the node that was sent before. */
+export interface Found {
+  /** Of this node, by `placeName`. */
+  readonly figures: ReadonlyMap<string, UsageFigures>
+  /** By id, of any node. */
+  readonly reservations: ReadonlyMap<string, FoundReservation>
+}
+
+export interface Plan {
+  /** Settlements to send, as if they never had been. */
+  readonly resend: readonly string[]
+  /** Pending settlements that are not sent any more: the rows hold them, if the store lacks them. */
+  readonly absorb: readonly string[]
+  readonly rows: readonly UsageRow[]
+}
+
+/** Requests wait for what is sent again one by one; 1,000 take 0.1 s. */
+export const RESEND_MAX = 1000
+
+/** `served`: all that this node served, one row a place. */
+export function reconcile(served: readonly UsageRow[], logged: readonly Logged[], found: Found): Plan {
+  const resend: string[] = []
+  const absorb: string[] = []
+  const missing = new Map<string, UsageRow>()
+  for (const row of served) {
+    const name = placeName(row)
+    missing.set(name, { ...row, ...less(row, found.figures.get(name) ?? noUsage) })
+  }
+  // The store may have taken these and forgotten their ids, or never have seen them.
+  const doubtful = new Map<string, Logged[]>()
+  for (const one of logged) {
+    const state = found.reservations.get(one.id)
+    if (state?.isOpen === true) {
+      resend.push(one.id)
+      if (one.usage !== undefined) take(missing, one.usage)
+    } else if (state === undefined && one.usage !== undefined) {
+      const name = placeName(one.usage)
+      const others = doubtful.get(name)
+      if (others === undefined) doubtful.set(name, [one])
+      else others.push(one)
+    } else if (one.isPending) absorb.push(one.id)
+  }
+  for (const [name, some] of doubtful) {
+    const row = missing.get(name)
+    const sum = some.reduce((figures, { usage }) => addUsage(figures, usage ?? noUsage), noUsage)
+    // As long as the place lacks at least as much, one by one comes to the same as the sum, and the trail then names each of them.
+    if (row !== undefined && isAtLeast(row, sum) && resend.length + some.length <= RESEND_MAX) {
+      missing.set(name, { ...row, ...less(row, sum) })
+      resend.push(...some.map(({ id }) => id))
+    } else absorb.push(...some.filter(({ isPending }) => isPending).map(({ id }) => id))
+  }
+  // What the store has beyond the log was served all the same, and its row was lost: it stays.
+  const rows = [...missing.values()].map((row) => ({ ...row, ...lacking(row) }))
+  return { resend, absorb, rows: rows.filter(isSomething) }
+}
+
+function take(missing: Map<string, UsageRow>, usage: UsageRow): void {
+  const name = placeName(usage)
+  const row = missing.get(name) ?? { ...usage, ...noUsage }
+  missing.set(name, { ...row, ...less(row, usage) })
+}
+
+function less(a: UsageFigures, b: UsageFigures): UsageFigures {
+  return addUsage(a, minusUsage(b))
+}
+
+const NAMES = [
+  ...(['requests', 'estimatedRequests', 'inputTokens', 'cachedInputTokens', 'outputTokens'] as const),
+  ...(['images', 'costMicroUsd'] as const),
+]
+
+function isAtLeast(a: UsageFigures, b: UsageFigures): boolean {
+  return NAMES.every((name) => a[name] >= b[name])
+}
+
+function isSomething(figures: UsageFigures): boolean {
+  return NAMES.some((name) => figures[name] > 0)
+}
+
+function lacking(figures: UsageFigures): UsageFigures {
+  const { requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images, costMicroUsd } = figures
+  return {
+    requests: Math.max(0, requests),
+    estimatedRequests: Math.max(0, estimatedRequests),
+    inputTokens: Math.max(0, inputTokens),
+    cachedInputTokens: Math.max(0, cachedInputTokens),
+    outputTokens: Math.max(0, outputTokens),
+    images: Math.max(0, images),
+    costMicroUsd: Math.max(0, costMicroUsd),
+  }
+}

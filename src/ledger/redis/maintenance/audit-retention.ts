@@ -1,0 +1,87 @@
+/**
+ * Bounds the audit trail in Redis: by age, and by what the streams of all organisations hold together. Each stream has at most 100,000 entries
+ * by itself (`store.lua`); at 10,000 organisations that alone would be 155 GB.
+ */
+
+import { type connect, isRefusal } from '../../../redis/connect.ts'
+import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-store.ts'
+
+type Client = ReturnType<typeof connect>
+
+/** For all organisations together; the README names it. An entry takes 85 to 250 bytes. */
+export const AUDIT_BYTES_MAX = 1024 * 1024 * 1024
+/** Streams that are asked about at once. */
+const AT_ONCE = 200
+
+interface Stream {
+  readonly name: string
+  readonly entries: number
+  readonly bytes: number
+}
+
+export class AuditRetention {
+  private trimmedMs = Number.NEGATIVE_INFINITY
+
+  constructor(
+    private readonly client: Client,
+    private readonly keepMs: number,
+    private readonly bytesMax = AUDIT_BYTES_MAX,
+  ) {}
+
+  /** Drops what is too old, if an hour has passed since the last time, and then the oldest entries of the longest streams. */
+  async trim(now: number): Promise<void> {
+    const organizations = await this.client.smembers(ORGANIZATIONS_KEY)
+    const names = organizations.map((organization) => redisKey(organization, 'audit'))
+    if (now - this.trimmedMs >= HOUR_MS) {
+      // Redis drops 10,000 entries a call at most, so that nobody waits long.
+      await this.each(names, (name) => this.repeated(name, 'MINID', now - this.keepMs))
+      this.trimmedMs = now
+    }
+    const streams = (await this.each(names, (name) => this.look(name))).filter((stream) => stream !== undefined)
+    const most = levelOf(
+      streams.map(({ bytes }) => bytes),
+      this.bytesMax,
+    )
+    const long = streams.filter(({ bytes }) => bytes > most)
+    await this.each(long, ({ name, entries, bytes }) =>
+      this.repeated(name, 'MAXLEN', Math.floor((entries * most) / bytes)),
+    )
+  }
+
+  private async look(name: string): Promise<Stream | undefined> {
+    const entries = await this.client.xlen(name)
+    if (entries === 0) return undefined
+    const bytes = await this.client.memory('USAGE', name)
+    return { name, entries, bytes: bytes ?? 0 }
+  }
+
+  private async repeated(name: string, how: 'MINID' | 'MAXLEN', threshold: number): Promise<void> {
+    while ((await this.client.call('XTRIM', name, how, '~', threshold)) !== 0);
+  }
+
+  private async each<T, R>(all: readonly T[], call: (one: T) => Promise<R>): Promise<readonly R[]> {
+    const results: R[] = []
+    for (let i = 0; i < all.length; i += AT_ONCE) {
+      for (const result of await Promise.allSettled(all.slice(i, i + AT_ONCE).map(call))) {
+        if (result.status === 'fulfilled') results.push(result.value)
+        // Something else is under the keys of that organisation, whose requests are told so; the others are trimmed.
+        else if (!isRefusal(result.reason)) throw result.reason
+      }
+    }
+    return results
+  }
+}
+
+const HOUR_MS = 3_600_000
+
+/** The largest level to which all may be cut so that they come to no more than a sum; infinite if they do already. */
+export function levelOf(sizes: readonly number[], most: number): number {
+  const ascending = sizes.toSorted((a, b) => a - b)
+  let left = most
+  for (const [i, size] of ascending.entries()) {
+    const share = left / (ascending.length - i)
+    if (size > share) return share
+    left -= size
+  }
+  return Number.POSITIVE_INFINITY
+}

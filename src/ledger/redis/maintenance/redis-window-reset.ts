@@ -1,0 +1,52 @@
+/** Sets windows that began too early back, in Redis, whether or not a gateway runs. */
+
+import type { connect, RedisPlace } from '../../../redis/connect.ts'
+import { connectOnce } from '../../../redis/connect-once.ts'
+import type { UsageRow } from '../../usage-log.ts'
+import { spendNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
+import { RedisStore, redisKey } from '../store/redis-store.ts'
+
+const SCANNED_A_CALL = 500
+
+export class RedisWindowReset implements WindowReset {
+  private constructor(
+    private readonly client: ReturnType<typeof connect>,
+    private readonly book: RedisStore,
+  ) {}
+
+  static async open(place: RedisPlace): Promise<RedisWindowReset> {
+    const client = await connectOnce(place)
+    return new RedisWindowReset(client, new RedisStore(client, client))
+  }
+
+  async reset(organization: string, usage: readonly UsageRow[]): Promise<number> {
+    const whole = spendNow(usage, undefined, Date.now())
+    let count = 0
+    for (const key of await this.keys(organization)) {
+      const set = await this.book.reset(organization, key, whole, spendNow(usage, key, Date.now()))
+      if (set === undefined)
+        throw new WindowResetError(
+          'The clock of Redis and the clock of this machine are more than a minute apart: set them right first.',
+        )
+      count += set
+    }
+    return count
+  }
+
+  async close(): Promise<void> {
+    this.client.disconnect()
+  }
+
+  /** Those that have figures. */
+  private async keys(organization: string): Promise<ReadonlySet<string>> {
+    const keys = new Set<string>()
+    let cursor = '0'
+    do {
+      const name = redisKey(organization, 'scopes')
+      const [next, words] = await this.client.hscan(name, cursor, 'MATCH', 'k*', 'COUNT', SCANNED_A_CALL)
+      cursor = next
+      for (let i = 0; i < words.length; i += 2) keys.add((words[i] ?? '').slice(1))
+    } while (cursor !== '0')
+    return keys
+  }
+}

@@ -1,0 +1,62 @@
+/** Folds what Redis has of usage that is long past into months: one field a month, key and model instead of thirty. */
+
+import { type connect, isRefusal } from '../../../redis/connect.ts'
+import { foldedDay } from '../../window.ts'
+import { ORGANIZATIONS_KEY, type RedisStore, redisKey } from '../store/redis-store.ts'
+
+const SCANNED_A_CALL = 500
+const ABREAST = 32
+
+export async function foldUsage(client: ReturnType<typeof connect>, book: RedisStore, today: number): Promise<void> {
+  for (const organization of await client.smembers(ORGANIZATIONS_KEY)) {
+    try {
+      await foldOne(client, book, organization, today)
+    } catch (error) {
+      // What is wrong with the keys of one organisation keeps no other from its turn.
+      if (!isRefusal(error)) throw error
+    }
+  }
+}
+
+async function foldOne(
+  client: ReturnType<typeof connect>,
+  book: RedisStore,
+  organization: string,
+  today: number,
+): Promise<void> {
+  for await (const fields of pages(client, redisKey(organization, 'usage'))) {
+    const old = fields.flatMap(([day = '', key, model]) => {
+      const month = foldedDay(Number(day), today)
+      if (key === undefined || model === undefined || month === Number(day)) return []
+      return [() => book.fold(organization, { day: Number(day), month, key, model })]
+    })
+    await inTurns(old)
+  }
+  // What each node served: the same once more.
+  for await (const fields of pages(client, redisKey(organization, 'nodes'))) {
+    const old = fields.flatMap(([node = '', day = '', key, model]) => {
+      if (key === undefined || model === undefined || foldedDay(Number(day), today) === Number(day)) return []
+      return [() => book.foldOfNode(organization, { node, day: Number(day), key, model })]
+    })
+    await inTurns(old)
+  }
+}
+
+/** The names of a hash's fields, each split into its parts. */
+async function* pages(
+  client: ReturnType<typeof connect>,
+  hash: string,
+): AsyncGenerator<readonly (readonly string[])[]> {
+  let cursor = '0'
+  do {
+    const [next, words] = await client.hscan(hash, cursor, 'COUNT', SCANNED_A_CALL)
+    cursor = next
+    yield words.filter((_, i) => i % 2 === 0).map((field) => field.split('\0'))
+  } while (cursor !== '0')
+}
+
+async function inTurns(calls: readonly (() => Promise<unknown>)[]): Promise<void> {
+  for (let i = 0; i < calls.length; i += ABREAST) {
+    await Promise.all(calls.slice(i, i + ABREAST).map((call) => call()))
+  }
+}

@@ -1,0 +1,215 @@
+/** Reads the ledger in Redis, for a command that runs once: usage, audit trail, standings. Connects when it is opened. */
+
+import { requestTimeMs } from '../../../core/request-id.ts'
+import { type connect, durabilityWarning, type RedisPlace } from '../../../redis/connect.ts'
+import { connectOnce } from '../../../redis/connect-once.ts'
+import { type AuditLog, type AuditQuery, endsOf, isEndKind, outcomeOf } from '../../audit-log.ts'
+import type { Account } from '../../ledger.ts'
+import type { Standings } from '../../remaining.ts'
+import type { RequestRow } from '../../request-table.ts'
+import type { FiguresOf } from '../../reservation-store.ts'
+import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
+import { ORGANIZATIONS_KEY, RedisStore, redisKey, usageFiguresOf } from '../store/redis-store.ts'
+
+type Client = ReturnType<typeof connect>
+
+const SCANNED_A_CALL = 500
+/** Organisations in whose streams one request is looked for at the same time. */
+const ASKED_AT_ONCE = 100
+
+/** No request waits for what an operator reads: a Redis that is slow for a moment is waited for. */
+const READ_MS = 2000
+
+function patient(place: RedisPlace): RedisPlace {
+  return { ...place, timeoutMs: Math.max(place.timeoutMs ?? 0, READ_MS) }
+}
+
+/** As in `store.lua`. */
+const FOLDS = 'folds'
+const TRIES = 10
+
+/** The organisation that is asked about, or every one that ever reserved. */
+async function asked(client: Client, organization: string | undefined): Promise<readonly string[]> {
+  return organization === undefined ? (await client.smembers(ORGANIZATIONS_KEY)).sort() : [organization]
+}
+
+export class RedisUsageLog implements UsageLog {
+  private constructor(private readonly client: Client) {}
+
+  static async open(place: RedisPlace): Promise<RedisUsageLog> {
+    return new RedisUsageLog(await connectOnce(patient(place)))
+  }
+
+  async read(query: UsageQuery): Promise<readonly UsageRow[]> {
+    const rows: UsageRow[] = []
+    for (const one of await asked(this.client, query.organization)) await this.readOne(one, query, rows)
+    return rows
+  }
+
+  async close(): Promise<void> {
+    this.client.disconnect()
+  }
+
+  private async readOne(organization: string, query: UsageQuery, rows: UsageRow[]): Promise<void> {
+    const name = redisKey(organization, 'usage')
+    for (let tries = 1; ; tries++) {
+      const folds = await this.client.hget(name, FOLDS)
+      const found = await this.scan(organization, query)
+      // Days that were folded into a month meanwhile may have been read twice, or not at all.
+      if (tries < TRIES && (await this.client.hget(name, FOLDS)) !== folds) continue
+      rows.push(...found)
+      return
+    }
+  }
+
+  private async scan(organization: string, query: UsageQuery): Promise<readonly UsageRow[]> {
+    // A field may come twice in one scan; the later one is at least as new.
+    const found = new Map<string, UsageRow>()
+    let cursor = '0'
+    do {
+      const [next, words] = await this.client.hscan(redisKey(organization, 'usage'), cursor, 'COUNT', SCANNED_A_CALL)
+      cursor = next
+      for (let i = 0; i + 1 < words.length; i += 2) {
+        const field = words[i] ?? ''
+        const row = usageRow(organization, field, words[i + 1] ?? '')
+        if (row.requests !== 0 && isAsked(row, query)) found.set(field, row)
+      }
+    } while (cursor !== '0')
+    return [...found.values()]
+  }
+}
+
+function isAsked(row: UsageRow, query: UsageQuery): boolean {
+  return row.day >= query.sinceDay && row.day < query.untilDay && (query.key === undefined || row.key === query.key)
+}
+
+/** A field of the usage hash (day, key and model, with NUL between) and its seven numbers. */
+function usageRow(organization: string, field: string, text: string): UsageRow {
+  const [day = '', key = '', model = ''] = field.split('\0')
+  return { day: Number(day), organization, key, model, ...usageFiguresOf(text) }
+}
+
+export class RedisAuditLog implements AuditLog {
+  private constructor(private readonly client: Client) {}
+
+  static async open(place: RedisPlace): Promise<RedisAuditLog> {
+    return new RedisAuditLog(await connectOnce(patient(place)))
+  }
+
+  async *read(query: AuditQuery): AsyncGenerator<readonly RequestRow[]> {
+    const admittedMs = query.id === undefined ? undefined : requestTimeMs(query.id)
+    if (admittedMs !== undefined) {
+      const row = await this.find(query, admittedMs)
+      if (row !== undefined) yield [row]
+      return
+    }
+    for (const organization of await asked(this.client, query.organization)) {
+      // What was lost and then settled late, or taken back, has a second entry, which counts.
+      const corrected = new Set<string>()
+      for await (const rows of this.pages(organization, query.sinceMs, Number.MAX_SAFE_INTEGER))
+        for (const { id, kind } of rows) if (kind === 'late' || kind === 'withdrawn') corrected.add(id)
+      for await (const rows of this.pages(organization, query.sinceMs, query.untilMs)) {
+        const found = rows.filter((row) => isWanted(row, query) && !(row.kind === 'lost' && corrected.has(row.id)))
+        if (found.length > 0) yield found
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    this.client.disconnect()
+  }
+
+  /** The last word on one request, looked for where its id says that it may be: the ids of a stream's entries are times. */
+  private async find(query: AuditQuery, admittedMs: number): Promise<RequestRow | undefined> {
+    let organizations = await asked(this.client, query.organization)
+    let found: RequestRow | undefined
+    for (const { sinceMs, untilMs } of endsOf(admittedMs)) {
+      const narrow = { sinceMs: Math.max(0, sinceMs, query.sinceMs), untilMs: Math.min(untilMs, query.untilMs) }
+      for (let i = 0; i < organizations.length; i += ASKED_AT_ONCE) {
+        const some = organizations.slice(i, i + ASKED_AT_ONCE)
+        const rows = await Promise.all(some.map((organization) => this.findIn(organization, { ...query, ...narrow })))
+        found = rows.find((row) => row !== undefined) ?? found
+        if (found !== undefined && found.kind !== 'lost') return found
+      }
+      if (found !== undefined) organizations = [found.organization]
+    }
+    return found
+  }
+
+  private async findIn(organization: string, query: AuditQuery): Promise<RequestRow | undefined> {
+    let found: RequestRow | undefined
+    for await (const rows of this.pages(organization, query.sinceMs, query.untilMs)) {
+      for (const row of rows) if (isWanted(row, query)) found = row
+    }
+    return found
+  }
+
+  private async *pages(organization: string, sinceMs: number, untilMs: number): AsyncGenerator<readonly RequestRow[]> {
+    const name = redisKey(organization, 'audit')
+    // The ids of a stream's entries begin with Redis' clock.
+    let start = String(sinceMs)
+    for (;;) {
+      const entries = await this.client.xrange(name, start, untilMs - 1, 'COUNT', SCANNED_A_CALL)
+      const last = entries.at(-1)
+      if (last === undefined) return
+      yield entries.flatMap(([at, words]) => auditRow(organization, Number.parseInt(at, 10), words) ?? [])
+      start = `(${last[0]}`
+    }
+  }
+}
+
+function isWanted({ key, id }: RequestRow, query: AuditQuery): boolean {
+  return (query.key === undefined || query.key === key) && (query.id === undefined || query.id === id)
+}
+
+/** An entry of the stream: names and values in turn. Undefined for one that tells of something else than the end of a request. */
+function auditRow(organization: string, endedMs: number, words: readonly string[]): RequestRow | undefined {
+  const fields = new Map<string, string>()
+  for (let i = 0; i + 1 < words.length; i += 2) fields.set(words[i] ?? '', words[i + 1] ?? '')
+  const text = (name: string) => fields.get(name) ?? ''
+  const number = (name: string) => Number(fields.get(name) ?? 0)
+  const kind = text('kind')
+  if (!isEndKind(kind)) return undefined
+  return {
+    id: text('id'),
+    organization,
+    key: text('key'),
+    admittedMs: number('admitted'),
+    endedMs,
+    kind,
+    outcome: outcomeOf(text('outcome')),
+    model: text('model'),
+    provider: text('provider'),
+    inputTokens: number('input'),
+    cachedInputTokens: number('cached'),
+    outputTokens: number('output'),
+    images: number('images'),
+    costMicroUsd: number('cost'),
+    overageMicroUsd: number('overage'),
+    estimated: text('estimated') === '1',
+  }
+}
+
+export class RedisStandings implements Standings {
+  private constructor(
+    private readonly client: Client,
+    private readonly book: RedisStore,
+  ) {}
+
+  static async open(place: RedisPlace): Promise<RedisStandings> {
+    const client = await connectOnce(patient(place))
+    return new RedisStandings(client, new RedisStore(client, client))
+  }
+
+  async read(account: Account): Promise<FiguresOf> {
+    return this.book.figures(account)
+  }
+
+  warning(): Promise<string | undefined> {
+    return durabilityWarning(this.client)
+  }
+
+  async close(): Promise<void> {
+    this.client.disconnect()
+  }
+}

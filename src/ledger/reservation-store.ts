@@ -1,0 +1,128 @@
+/**
+ * The book: what every organisation and key has used, holds and has spent, and the reservations on it. Its verbs are the whole of what
+ * may change that; each is atomic and safe to repeat. Two books keep to this page: one in memory, one in Redis.
+ *
+ * States of a reservation: none → live → settled · live → lost (its lease ran out) → settled · none, live or lost → cancelled. Settled, lost and
+ * cancelled ones are remembered for a while, so that whatever arrives twice or late is known for what it is.
+ */
+
+import type { Account, Allowance, Amounts, Hold, Settlement } from './ledger.ts'
+
+/** How long things live, in milliseconds. */
+export interface Terms {
+  /** From a reservation's start or last extension until it counts as lost. */
+  readonly leaseMs: number
+  /** How long a settled or cancelled reservation is remembered, for verbs that come twice; 0: not at all. */
+  readonly endedMs: number
+  /** How long a lost one is: a settlement until then corrects what was charged for it. */
+  readonly lostMs: number
+}
+
+/** design: three chances to extend, every 10 s, before a lease of 30 s ends. */
+export const TERMS: Terms = { leaseMs: 30_000, endedMs: 600_000, lostMs: 3_600_000 }
+
+/** How far the book's clock and the gateway's may differ before no window is rolled on the word of one of them. */
+export const CLOCK_SKEW_MS = 60_000
+
+/** In the order in which they are checked; `store.lua` has the same. */
+export const limitNames = ['requests', 'tokens', 'concurrent_requests', 'day', 'month', 'total'] as const
+export type LimitName = (typeof limitNames)[number]
+
+export const scopeNames = ['organization', 'key'] as const
+export type ScopeName = (typeof scopeNames)[number]
+
+/** The limit that refuses a request: of all that do, the one that will do so longest. */
+export interface Refusal {
+  readonly scope: ScopeName
+  readonly limit: LimitName
+  /** How long until that limit alone would let the request pass; undefined where no waiting helps. */
+  readonly waitMs: number | undefined
+  /** True if only what running requests hold stands in the way. */
+  readonly held: boolean
+}
+
+/** What is left of the rates, of whichever of the organisation and the key has less. */
+export interface Allowances {
+  readonly requests?: Allowance | undefined
+  readonly tokens?: Allowance | undefined
+}
+
+export type ReserveReply =
+  /** `admittedMs` by the book's clock: it decides the windows that the request belongs to. The same for a repeated call. */
+  | { readonly outcome: 'granted'; readonly admittedMs: number; readonly allowances: Allowances }
+  /** Nothing was consumed. `held`: all limits that refuse do so only because of what running requests hold, which may come free at any time. */
+  | {
+      readonly outcome: 'refused'
+      readonly refusal: Refusal
+      readonly allowances: Allowances
+      readonly held: boolean
+    }
+  /** The reservation was settled, lost or cancelled before this call came. */
+  | { readonly outcome: 'ended' }
+
+export type ExtendReply = 'extended' | 'exhausted' | 'ended' | 'unknown'
+export type SettleReply = 'settled' | 'already_settled' | 'cancelled' | 'unknown'
+export type CancelReply = 'cancelled' | 'ended'
+
+/** A settlement, and what is to be done where the book knows nothing of its reservation. */
+export interface Closing {
+  readonly id: string
+  readonly settlement: Settlement
+  /** When the request was admitted, by the book's clock. */
+  readonly admittedMs: number
+  /** True: charge it all the same (the book lost the reservation, or could not be asked for one). False: answer `unknown`. */
+  readonly direct: boolean
+  /** The node that sends it, and the life of the organisation that it knows; a book that loses nothing does not look at it. */
+  readonly from?: { readonly node: string; readonly life: number } | undefined
+}
+
+/** One budget: whole micro-dollars within one window. */
+export interface Budget {
+  /** Of `dayOf` or `monthOf`; 0 for the total. -1 where nothing was ever held. */
+  readonly window: number
+  readonly spent: number
+  readonly held: number
+}
+
+/** What one organisation or key has used and holds, as of now. Rates are rounded up. */
+export interface Figures {
+  readonly requests: number
+  readonly tokens: number
+  readonly live: number
+  readonly day: Budget
+  readonly month: Budget
+  readonly total: Budget
+}
+
+export interface ReservationStore {
+  /**
+   * Holds one request, its tokens, a place among the concurrent ones and its cost, or refuses and changes nothing. Ends first what is
+   * overdue. `floorMicroUsd` is charged where the reservation is lost.
+   */
+  reserve(account: Account, hold: Hold): ReserveReply | Promise<ReserveReply>
+  /**
+   * Posts progress (held becomes spent), prolongs the lease, and grows what is held to `wanted`: money where every spend limit has room
+   * (else `exhausted`), tokens where the rates have.
+   */
+  extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): ExtendReply | Promise<ExtendReply>
+  /** Frees what is held and makes `spent` what it was really. Never refuses. */
+  settle(account: Account, closing: Closing): SettleReply | Promise<SettleReply>
+  /** Frees what is held; what was posted stays spent, and no floor is charged, of a lost one neither. An unknown one is barred from being reserved. */
+  cancel(account: Account, id: string): CancelReply | Promise<CancelReply>
+  /** Ends what is overdue: a live reservation is lost and charged the greater of its progress and its floor. Gives how many. */
+  reap(organization: string): number | Promise<number>
+  /** What is used, held and spent. Ends first what is overdue. */
+  figures(account: Account): FiguresOf | Promise<FiguresOf>
+}
+
+export interface FiguresOf {
+  readonly organization: Figures
+  readonly key: Figures
+}
+
+/** Throws where an amount is not a whole number from 0 to 2^53 - 1. The scripts check the same: neither side trusts the other. */
+export function checkAmounts({ inputTokens, outputTokens, costMicroUsd }: Amounts): void {
+  for (const amount of [inputTokens, outputTokens, costMicroUsd]) {
+    if (!Number.isSafeInteger(amount) || amount < 0) throw new RangeError(`${amount} is no amount.`)
+  }
+}

@@ -1,0 +1,52 @@
+/** Finds out whether an address can be listened on, before any worker tries. */
+
+import { isIPv6 } from 'node:net'
+import type { Address } from './ipc.ts'
+
+/** An address that the program cannot have: a line for the operator. */
+export class AddressProblem extends Error {
+  override readonly name = 'AddressProblem'
+}
+
+/**
+ * Claims the address alone for a moment and gives it free. The workers share their port (`reusePort`), and would share it with another
+ * weir too without noticing; this claim shares with nobody.
+ */
+export function probe(address: Address): Address {
+  try {
+    const listener = Bun.listen({
+      hostname: address.host,
+      port: address.port,
+      socket: {
+        data: () => {},
+        open: (socket) => void socket.terminate(),
+      },
+    })
+    const port = listener.port
+    listener.stop(true)
+    return { host: address.host, port }
+  } catch (error) {
+    throw new AddressProblem(explain(address, error), { cause: error })
+  }
+}
+
+/** Why an address cannot be listened on, in one line. */
+export function explain(address: Address, error: unknown): string {
+  const at = `cannot listen on ${authority(address)}`
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  switch (code) {
+    case 'EADDRINUSE':
+      return `${at}: another program listens there`
+    case 'EACCES':
+      return `${at}: no permission (ports below 1024 need CAP_NET_BIND_SERVICE)`
+    case 'EADDRNOTAVAIL':
+      return `${at}: this machine has no such address`
+    default:
+      return `${at}: ${typeof code === 'string' ? code : 'the address is not usable'}`
+  }
+}
+
+/** `host:port` as it stands in a URL. */
+export function authority(address: Address): string {
+  return `${isIPv6(address.host) ? `[${address.host}]` : address.host}:${address.port}`
+}

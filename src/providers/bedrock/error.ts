@@ -1,0 +1,85 @@
+/** Bedrock's errors: their type stands in a header, or is the exception frame of a stream. */
+
+import { isObject, type JsonValue, stringOf } from '../../core/json.ts'
+import { ProviderError, type ProviderErrorKind } from '../../core/provider-error.ts'
+import { errorJson, errorText, faultOf } from '../error-response.ts'
+import { scrub } from '../scrub.ts'
+
+/** An answer with an error status. The type wins over the status: an expired token is a 400 here and a 403 there. */
+export function bedrockFault(status: number, headers: Headers, body: string): ProviderError {
+  const fault = faultOf(status, headers, body)
+  const { message, json } = words(body)
+  const kind = kindOf(typeName(headers.get('x-amzn-errortype') ?? stringOf(json['__type']) ?? ''), message)
+  return kind === undefined
+    ? fault
+    : new ProviderError(kind, fault.message, { ...fault.detail, code: codeOf(kind, message) })
+}
+
+/** An exception frame inside a stream: its type, and its payload as text. */
+export function bedrockException(type: string, payload: string): ProviderError {
+  const { message } = words(payload)
+  const kind = kindOf(typeName(type), message) ?? 'failed'
+  return new ProviderError(kind, scrub(message) || `the provider broke the answer off: ${typeName(type)}`, {
+    code: codeOf(kind, message),
+  })
+}
+
+/** `ThrottlingException:http://internal…`, `com.amazon.coral#ThrottlingException` and `throttlingException` are one type. */
+function typeName(type: string): string {
+  return (type.split(':')[0] ?? '')
+    .replace(/^.*#/, '')
+    .replace(/Exception$/, '')
+    .toLowerCase()
+}
+
+function kindOf(type: string, message: string): ProviderErrorKind | undefined {
+  switch (type) {
+    case 'throttling':
+    case 'toomanyrequests':
+    case 'servicequotaexceeded':
+      return 'rate_limited'
+    case 'serviceunavailable':
+    case 'modelnotready':
+      return 'overloaded'
+    case 'modeltimeout':
+      return 'timeout'
+    case 'internalserver':
+    case 'internalfailure':
+    case 'modelerror':
+    case 'modelstreamerror':
+    case 'resourcenotfound':
+      return 'failed'
+    case 'validation':
+      return isOurs(message) ? 'failed' : 'rejected'
+    case 'accessdenied':
+    case 'unrecognizedclient':
+    case 'expiredtoken':
+    case 'invalidsignature':
+    case 'incompletesignature':
+    case 'missingauthenticationtoken':
+    case 'invalidclienttokenid':
+      return 'credential'
+    default:
+      return undefined
+  }
+}
+
+/** Validation that speaks of the model's name speaks of the operator's configuration. */
+function isOurs(message: string): boolean {
+  return /model identifier is invalid|on-demand throughput isn.t supported|end of its life/i.test(message)
+}
+
+function codeOf(kind: ProviderErrorKind, message: string): string | undefined {
+  if (kind !== 'rejected') return undefined
+  return /input is too long|too many (?:input )?tokens|context (?:window|length)|prompt is too long/i.test(message)
+    ? 'context_length_exceeded'
+    : undefined
+}
+
+function words(body: string): {
+  readonly message: string
+  readonly json: { readonly [key: string]: JsonValue | undefined }
+} {
+  const value = errorJson(body)
+  return { message: errorText(value).message, json: isObject(value) ? value : {} }
+}

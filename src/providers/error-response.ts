@@ -1,0 +1,151 @@
+/** What a provider's error means: its status, its many shapes of body and its headers → one `ProviderError`. */
+
+import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../core/json.ts'
+import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
+import { shapeProblem } from '../wire/json-shape.ts'
+import { rateLimitedMs, retryAfterMs } from './retry-after.ts'
+import { scrub } from './scrub.ts'
+
+/** Codes that a caller may act on and that say nothing about us; others stay inside (decisions.md, Errors). */
+const SHOWN_CODES: ReadonlySet<string> = new Set([
+  'context_length_exceeded',
+  'content_filter',
+  'content_policy_violation',
+  'invalid_image_url',
+  'invalid_image',
+  'image_too_large',
+  'image_parse_error',
+  'invalid_type',
+  'invalid_value',
+  'missing_required_parameter',
+  'unsupported_parameter',
+  'unsupported_value',
+  'unknown_parameter',
+  'string_above_max_length',
+  'array_above_max_length',
+  'integer_above_max_value',
+  'integer_below_min_value',
+  'invalid_function_parameters',
+  'moderation_blocked',
+])
+
+export interface ErrorText {
+  readonly message: string
+  readonly type: string
+  readonly code: string
+  /** True where it names a part of the request as what is wrong, such as a file that it refers to. */
+  readonly ofContent: boolean
+}
+
+const NO_WORDS: ErrorText = { message: '', type: '', code: '', ofContent: false }
+
+/** An answer with an error status. `body` may be JSON of any known shape, HTML or nothing. */
+export function faultOf(status: number, headers: Headers, body: string): ProviderError {
+  const text = errorText(errorJson(body))
+  const kind = status === 404 && text.ofContent ? 'rejected' : kindOf(status, text)
+  const detail = {
+    status,
+    code: SHOWN_CODES.has(text.code) ? text.code : kind === 'rejected' ? contextCode(text.message) : undefined,
+    retryAfterMs: status === 429 ? rateLimitedMs(headers) : retryAfterMs(headers),
+  }
+  return new ProviderError(kind, scrub(text.message) || `the provider answered ${status}`, detail)
+}
+
+/** An error that came inside an answer under status 200. Its number, where it has one, counts like a status. */
+export function faultOfError(chunk: JsonObject): ProviderError {
+  const text = errorText(chunk)
+  const status = Number(text.code)
+  const kind = status >= 400 && status < 600 ? kindOf(status, text) : kindOfType(text)
+  return new ProviderError(kind, scrub(text.message) || 'the provider reported an error', {
+    code: SHOWN_CODES.has(text.code) ? text.code : undefined,
+  })
+}
+
+/** The words of an error: `{error: {…}}` (OpenAI, Anthropic, Gemini), the same in an array, `{error: "…"}`, `{detail}`, `{message}`, flat. */
+export function errorText(body: JsonValue | undefined): ErrorText {
+  const outer = isArray(body) ? body[0] : body
+  if (!isObject(outer)) return NO_WORDS
+  const error = outer['error'] ?? outer
+  if (typeof error === 'string') return { ...NO_WORDS, message: error, code: wordOf(outer['code']) }
+  if (!isObject(error)) return NO_WORDS
+  const message = stringOf(error['message']) ?? stringOf(error['detail']) ?? stringOf(error['Message'])
+  return {
+    message: message ?? (error['detail'] === undefined ? '' : JSON.stringify(error['detail'])),
+    type: wordOf(error['type']) || wordOf(error['status']),
+    code: wordOf(error['code']),
+    ofContent: isOfContent(stringOf(error['param']) ?? '', message ?? ''),
+  }
+}
+
+/** A field beside `model` is the caller's; so is a file, as those who name no field say it. */
+function isOfContent(param: string, message: string): boolean {
+  if (param !== '') return param !== 'model' && param !== 'deployment'
+  return /^(?:no such )?(?:file|image|document)\b|\b(?:file|image|document) (?:\S+ )?(?:was )?not found/i.test(message)
+}
+
+/** Google says 400 where the key is wrong, on its Chat Completions endpoint too; no caller can mend that. */
+const OUR_KEY = /^API key (?:not valid|expired|not found)/i
+
+function kindOf(status: number, text: ErrorText): ProviderErrorKind {
+  switch (status) {
+    case 400:
+    case 422:
+      return OUR_KEY.test(text.message) ? 'credential' : 'rejected'
+    case 401:
+    // An account without credit: nobody but the operator can mend that, either.
+    case 402:
+    case 403:
+      return 'credential'
+    case 404:
+      // Where it is not of content: the operator's model or deployment is not there, which is no fault of the caller's.
+      return 'failed'
+    case 413:
+      return 'too_large'
+    case 429:
+      return 'rate_limited'
+    case 408:
+    case 504:
+    case 524:
+      return 'timeout'
+    case 503:
+    case 529:
+      return 'overloaded'
+    default:
+      return text.type === 'overloaded_error' ? 'overloaded' : 'failed'
+  }
+}
+
+/** Error events name a type rather than a status. */
+function kindOfType(text: ErrorText): ProviderErrorKind {
+  const words = `${text.type} ${text.code}`.toLowerCase()
+  if (/rate_limit|resource_exhausted|throttl|insufficient_quota/.test(words)) return 'rate_limited'
+  if (/overloaded|unavailable|slow_down/.test(words)) return 'overloaded'
+  if (/timeout|deadline/.test(words)) return 'timeout'
+  if (/authentication|permission|invalid_api_key/.test(words)) return 'credential'
+  if (/invalid_request|invalid_argument|badrequest|validation|context_length/.test(words)) return 'rejected'
+  return 'failed'
+}
+
+/** Agents compact a conversation where they see this code; most servers say it in words alone. */
+function contextCode(message: string): string | undefined {
+  return /maximum context length|context window|prompt is too long|too many (?:input )?tokens/i.test(message)
+    ? 'context_length_exceeded'
+    : undefined
+}
+
+/** The JSON of an error's body; undefined where it is none, or is deeper than any error. */
+export function errorJson(body: string): JsonValue | undefined {
+  if (shapeProblem(body) !== undefined) return undefined
+  try {
+    const value: JsonValue = JSON.parse(body)
+    return value
+  } catch {
+    // HTML of a proxy, or nothing: the status says all there is.
+    return undefined
+  }
+}
+
+function wordOf(value: JsonValue | undefined): string {
+  const number = numberOf(value)
+  return number === undefined ? (stringOf(value) ?? '') : String(number)
+}

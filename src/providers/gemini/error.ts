@@ -1,0 +1,54 @@
+/** Gemini's errors, where they differ from what their status says: a bad key is a 400, and how long to wait stands in the body. */
+
+import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { errorJson, faultOf, faultOfError } from '../error-response.ts'
+
+export function geminiFault(status: number, headers: Headers, body: string): ProviderError {
+  return refined(faultOf(status, headers, body), errorIn(body))
+}
+
+/** An error inside an answer under status 200. */
+export function geminiError(chunk: JsonObject): ProviderError {
+  return refined(faultOfError(chunk), isObject(chunk['error']) ? chunk['error'] : {})
+}
+
+function refined(fault: ProviderError, error: JsonObject): ProviderError {
+  const { detail } = fault
+  const message = stringOf(error['message']) ?? ''
+  if (fault.kind === 'rejected') {
+    if (isKeyError(error, message))
+      return new ProviderError('credential', fault.message, { ...detail, code: undefined })
+    // A region, a billing account, an API that is switched off: what is wrong is the operator's project.
+    if (error['status'] === 'FAILED_PRECONDITION') return new ProviderError('failed', fault.message, detail)
+    if (/input token count.*exceeds/i.test(message))
+      return new ProviderError('rejected', fault.message, { ...detail, code: 'context_length_exceeded' })
+  }
+  const retryAfterMs = detail.retryAfterMs ?? retryDelayMs(error)
+  return retryAfterMs === undefined ? fault : new ProviderError(fault.kind, fault.message, { ...detail, retryAfterMs })
+}
+
+function isKeyError(error: JsonObject, message: string): boolean {
+  const reasons = details(error).map((detail) => detail['reason'])
+  return reasons.includes('API_KEY_INVALID') || /^API key (?:not valid|expired|not found)/i.test(message)
+}
+
+/** `google.rpc.RetryInfo`: `"31s"`, `"0.5s"`. */
+function retryDelayMs(error: JsonObject): number | undefined {
+  for (const detail of details(error)) {
+    const seconds = /^(\d+(?:\.\d+)?)s$/.exec(stringOf(detail['retryDelay']) ?? '')?.[1]
+    if (seconds !== undefined) return Math.ceil(Number(seconds) * 1000)
+  }
+  return undefined
+}
+
+function details(error: JsonObject): readonly JsonObject[] {
+  return isArray(error['details']) ? error['details'].filter(isObject) : []
+}
+
+/** The error object of a body; without `alt=sse` it stands in an array. */
+function errorIn(body: string): JsonObject {
+  const value = errorJson(body)
+  const outer = isArray(value) ? value[0] : value
+  return isObject(outer) && isObject(outer['error']) ? outer['error'] : {}
+}

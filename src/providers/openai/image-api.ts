@@ -1,0 +1,40 @@
+/** Images of OpenAI, of the servers that speak its API, and of Azure: where a request goes, and what an answer says. */
+
+import type { ImageFigures, ImageRequest } from '../../core/image-request.ts'
+import { isArray, isObject, type JsonValue } from '../../core/json.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { tokenCount } from '../../core/token-usage.ts'
+import { faultOfError } from '../error-response.ts'
+import type { Dispatch, ImageMaker } from '../provider.ts'
+import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
+
+export const openaiImages: ImageMaker = {
+  request: (image, target) => dispatch(image, target.model, openaiAddress(target, `/images/${image.kind}`)),
+  figures,
+}
+
+export const azureImages: ImageMaker = {
+  request: (image, target) => dispatch(image, target.model, azureAddress(target, `/images/${image.kind}`)),
+  figures,
+}
+
+/** A form has its own content type, with the boundary, whatever else the operator's headers say. */
+function dispatch(image: ImageRequest, model: string, { url, headers }: ProviderAddress): Dispatch {
+  const { contentType, content } = image.body(model)
+  return { url, headers: { ...headers, 'content-type': contentType }, body: content }
+}
+
+function figures(body: JsonValue): ImageFigures {
+  if (!isObject(body)) throw new ProviderError('broken', 'the answer is no JSON object')
+  const { data, created, error, usage } = body
+  if (isObject(error)) throw faultOfError(body)
+  const images = isArray(data) ? data.length : undefined
+  if (images === undefined && (data !== undefined || typeof created !== 'number')) {
+    throw new ProviderError('broken', 'the answer holds no images')
+  }
+  const counts = isObject(usage) ? usage : {}
+  return {
+    images,
+    usage: { input: tokenCount(counts['input_tokens']), output: tokenCount(counts['output_tokens']) },
+  }
+}

@@ -1,0 +1,61 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
+import { provider } from '../process/provider.ts'
+import { configuration, Weir } from '../process/weir.ts'
+
+setDefaultTimeout(30_000)
+
+const SRC = join(import.meta.dir, '../../src')
+
+/** What a file imports when it is loaded, and what that does: paths below `src` and names of packages. */
+function loadedWith(path: string, seen = new Set<string>()): ReadonlySet<string> {
+  if (seen.has(path)) return seen
+  seen.add(path)
+  const imports = new Bun.Transpiler({ loader: 'ts' }).scanImports(readFileSync(join(SRC, path), 'utf8'))
+  for (const { kind, path: to } of imports) {
+    if (kind !== 'import-statement') continue
+    if (to.startsWith('.')) loadedWith(join(path, '..', to), seen)
+    else seen.add(to)
+  }
+  return seen
+}
+
+test('a worker that starts loads neither what AWS needs nor what Redis needs', () => {
+  const loaded = loadedWith('process/worker.ts')
+  expect(loaded).toContain('elysia')
+  expect(loaded).toContain('providers/openai/openai.ts')
+  expect([...loaded].filter((name) => /smithy|ioredis|bedrock|redis\//.test(name))).toEqual([])
+})
+
+test('the supervisor starts its first worker before anything that checks a configuration is loaded', () => {
+  const paths = ['cli/serve-command.ts', 'assembly/served-config.ts', 'process/supervisor.ts']
+  const loaded = paths.flatMap((path) => [...loadedWith(path)])
+  expect(loaded).toContain('config/load.ts')
+  expect(loaded.filter((name) => /typebox|yaml|elysia/.test(name))).toEqual([])
+})
+
+test('the dialects of a configuration are there, each once, and no other', async () => {
+  const providers = (['openai', 'bedrock', 'bedrock', 'azure'] as const).map((dialect, at) => ({
+    name: `p${at}`,
+    dialect,
+    baseUrl: 'http://127.0.0.1:1',
+    headers: {},
+    deadlines: { connectMs: 1, firstByteMs: { stream: 1, whole: 1 }, idleMs: 1, totalMs: 1 },
+  }))
+  expect([...(await loadAdapters({ providers })).keys()]).toEqual(['openai', 'bedrock', 'azure'])
+})
+
+test('a reload may bring a dialect whose adapter was not loaded so far', async () => {
+  using upstream = provider()
+  await using weir = await Weir.ready(configuration({ baseUrl: upstream.baseUrl }))
+  const aws = `aws: { dialect: bedrock, base_url: "${upstream.baseUrl}", region: eu-west-1, access_key_id: a, secret_access_key: b }`
+  const changed = configuration({ baseUrl: upstream.baseUrl })
+    .replace('providers: {', `providers: { ${aws},`)
+    .replace('models:', 'models:\n  - { name: large, targets: [{ provider: aws, model: claude }] }')
+  await weir.configure(changed)
+  weir.signal('SIGHUP')
+  await weir.line('configuration reloaded')
+  expect(await weir.models()).toEqual(['large', 'small'])
+})

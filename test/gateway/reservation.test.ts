@@ -1,0 +1,333 @@
+/** A request's reservation by itself: it keeps its lease, says how far it is, and is settled once. */
+
+import { describe, expect, test } from 'bun:test'
+import { CallerError } from '../../src/core/caller-error.ts'
+import { ticker } from '../../src/core/ticker.ts'
+import { type Charged, RequestLog } from '../../src/gateway/access-log.ts'
+import { RequestReservation } from '../../src/gateway/reservation.ts'
+import type { Counted } from '../../src/gateway/usage-meter.ts'
+import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+
+const SECOND = 1000
+const account: Account = { organization: 'o', organizationLimits: {}, key: 'k', keyLimits: {} }
+const price = { input: 1_000_000, output: 10_000_000 }
+
+class Recorder implements Ledger {
+  readonly holds: Hold[] = []
+  readonly extensions: (readonly [soFar: Amounts, wanted: Amounts])[] = []
+  readonly settlements: Settlement[] = []
+  refusal: CallerError | undefined
+  grants: () => boolean = () => false
+
+  async reserve(of: Account, hold: Hold): Promise<Reservation> {
+    this.holds.push(hold)
+    return { id: hold.id, account: of, held: hold.amounts, admittedMs: 0 }
+  }
+
+  async extend(_: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
+    this.extensions.push([soFar, wanted])
+    if (this.refusal !== undefined) throw this.refusal
+    return this.grants()
+  }
+
+  async settle(_: Reservation, actual: Settlement): Promise<'settled'> {
+    this.settlements.push(actual)
+    return 'settled'
+  }
+
+  health(): LedgerHealth {
+    return { ready: true, up: true, pending: 0 }
+  }
+
+  async askHealth(): Promise<LedgerHealth> {
+    return this.health()
+  }
+
+  async close(): Promise<void> {}
+}
+
+function open(
+  ledger: Ledger,
+  progress: () => Counted | undefined,
+  maxOutputTokens?: number,
+  of: Account = account,
+): Promise<RequestReservation> {
+  const quote = { model: 'm', inputTokens: 100, maxOutputTokens, price }
+  return RequestReservation.open(ledger, of, quote, new RequestLog('req_1', () => {}), progress)
+}
+
+function counted(output: number): Counted {
+  return { usage: { input: 100, output }, estimated: true }
+}
+
+const amounts = (inputTokens: number, outputTokens: number): Amounts => ({
+  inputTokens,
+  outputTokens,
+  costMicroUsd: inputTokens + 10 * outputTokens,
+})
+
+describe('what is held', () => {
+  test.each([
+    [undefined, 4096],
+    [10_000, 4096],
+    [50, 50],
+  ])('an output limit of %p: the input, and %p of output', async (limit, output) => {
+    const ledger = new Recorder()
+    await using _ = await open(ledger, () => undefined, limit)
+    expect(ledger.holds).toEqual([{ id: 'req_1', amounts: amounts(100, output), floorMicroUsd: 100, model: 'm' }])
+  })
+
+  test('it grows by a slice beyond what is written, every 10 s, from the moment it was taken', async () => {
+    const ledger = new Recorder()
+    let progress: Counted | undefined
+    await using held = await open(ledger, () => progress, 6000)
+    const startMs = performance.now()
+    held.tick(startMs + 9 * SECOND)
+    expect(ledger.extensions).toEqual([])
+    // Before a provider was asked: nothing is used, and the lease moves all the same.
+    held.tick(startMs + 10 * SECOND)
+    expect(ledger.extensions).toEqual([[amounts(0, 0), amounts(100, 4096)]])
+    progress = counted(1000)
+    held.tick(startMs + 15 * SECOND)
+    expect(ledger.extensions.length).toBe(1)
+    held.tick(startMs + 20.1 * SECOND)
+    progress = counted(3000)
+    held.tick(startMs + 30.2 * SECOND)
+    expect(ledger.extensions.slice(1)).toEqual([
+      [amounts(100, 1000), amounts(100, 5096)],
+      [amounts(100, 3000), amounts(100, 6000)],
+    ])
+  })
+
+  test('it grows as what is written comes near it, one extension at a time, larger ones for a faster stream', async () => {
+    const ledger = new Recorder()
+    ledger.grants = () => true
+    let output = 0
+    await using held = await open(ledger, () => counted(output))
+    const write = (tokens: number) => {
+      output = tokens
+      return held.written(tokens)
+    }
+    expect([write(3071), ledger.extensions.length]).toEqual([undefined, 0])
+    // Nobody waits for it: of what is held a thousand tokens are left. Meanwhile no other is asked for.
+    expect([write(3072), write(3500), write(9000)]).toEqual([undefined, undefined, undefined])
+    expect(ledger.extensions).toEqual([[amounts(100, 3072), amounts(100, 3072 + 8192)]])
+    await Bun.sleep(0)
+    expect([write(10_239), write(10_240)]).toEqual([undefined, undefined])
+    await Bun.sleep(0)
+    for (const tokens of [25_600, 57_400, 122_000, 187_000]) {
+      write(tokens)
+      await Bun.sleep(0)
+    }
+    const ahead = ledger.extensions.map(([soFar, wanted]) => wanted.outputTokens - soFar.outputTokens)
+    expect(ahead).toEqual([8192, 16_384, 32_768, 65_536, 65_536, 65_536])
+  })
+
+  test('what is refused is asked for in smaller pieces; a stream that goes on is asked about again at the next beat', async () => {
+    const ledger = new Recorder()
+    await using held = await open(ledger, () => counted(3072))
+    held.written(3072)
+    for (let i = 0; i < 10; i++) await Bun.sleep(0)
+    const ahead = ledger.extensions.map(([, wanted]) => wanted.outputTokens - 3072)
+    expect(ahead).toEqual([8192, 4096, 1024])
+    expect([held.written(9000), held.written(90_000), ledger.extensions.length]).toEqual([undefined, undefined, 3])
+    ledger.grants = () => true
+    held.tick(performance.now() + 10 * SECOND)
+    await Bun.sleep(0)
+    held.written(90_000)
+    expect(ledger.extensions.length).toBe(5)
+  })
+
+  test('a stream that is to be cut uses up what is held, waits for what it asks, and is cut when that is refused', async () => {
+    const ledger = new Recorder()
+    let output = 3072
+    const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
+    await using held = await open(ledger, () => counted(output), undefined, { ...account, keyLimits: limits })
+    let cuts = 0
+    const cut = () => {
+      cuts++
+    }
+    held.onRefusal(() => false, cut)
+    held.written(output)
+    for (let i = 0; i < 10; i++) await Bun.sleep(0)
+    // At the beat, too, it goes on while something is left of what is held.
+    held.tick(performance.now() + 10 * SECOND)
+    await Bun.sleep(0)
+    output = 4095
+    expect([held.written(output), cuts, held.refusedFor]).toEqual([undefined, 0, undefined])
+    output = 4096
+    await held.written(output)
+    expect([cuts, held.refusedFor]).toEqual([1, 'insufficient_quota'])
+  })
+
+  test('a ledger that could not be asked is asked again a slice later, and nobody waits for it', async () => {
+    const ledger = new Recorder()
+    let output = 3072
+    const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
+    await using held = await open(ledger, () => counted(output), undefined, { ...account, keyLimits: limits })
+    let cuts = 0
+    held.onRefusal(
+      () => false,
+      () => {
+        cuts++
+      },
+    )
+    ledger.refusal = new CallerError('ledger_unavailable', 'gone')
+    held.written(output)
+    await Bun.sleep(0)
+    output = 3072 + 8191
+    expect([held.written(output), ledger.extensions.length]).toEqual([undefined, 1])
+    ledger.refusal = undefined
+    ledger.grants = () => true
+    output += 1
+    await held.written(output)
+    expect([ledger.extensions.length, cuts]).toEqual([2, 0])
+  })
+
+  test('a provider that writes beyond its limit is followed if its stream is to be cut', async () => {
+    const limits = { spend: { day: 1, strict: true, onExhausted: 'cut' } } as const
+    for (const [onExhausted, asked] of [
+      ['cut', 1],
+      ['finish', 0],
+    ] as const) {
+      const ledger = new Recorder()
+      ledger.grants = () => true
+      const of = { ...account, keyLimits: { spend: { ...limits.spend, onExhausted } } }
+      await using held = await open(ledger, () => counted(500), 500, of)
+      expect([held.written(499), ledger.extensions.length]).toEqual([undefined, 0])
+      await held.written(500)
+      expect(ledger.extensions.length).toBe(asked)
+      if (asked > 0) expect(ledger.extensions[0]?.[1]).toEqual(amounts(100, 1524))
+    }
+  })
+
+  test('an answer that cannot be seen before it is whole grows by a slice a beat, up to its limit', async () => {
+    const ledger = new Recorder()
+    ledger.grants = () => true
+    let progress: Counted | undefined
+    await using held = await open(ledger, () => progress, 10_000)
+    const startMs = performance.now()
+    held.tick(startMs + 10 * SECOND)
+    progress = counted(0)
+    for (const seconds of [20.1, 30.2, 40.3]) held.tick(startMs + seconds * SECOND)
+    expect(ledger.extensions.map(([, wanted]) => wanted.outputTokens)).toEqual([4096, 8192, 10_000, 10_000])
+    // Another candidate begins anew.
+    await held.requote({ model: 'n', inputTokens: 100, maxOutputTokens: 9000, price })
+    held.tick(startMs + 50.4 * SECOND)
+    expect(ledger.extensions.at(-1)?.[1].outputTokens).toBe(8192)
+  })
+
+  test('the process’s ticker keeps the lease by itself, and lets go when it is settled', async () => {
+    const ledger = new Recorder()
+    const held = await open(ledger, () => undefined)
+    let ticks = 0
+    const tick = held.tick.bind(held)
+    held.tick = (nowMs) => {
+      ticks++
+      tick(nowMs)
+    }
+    await ticker.within(
+      1000,
+      until(() => ticks > 1),
+      () => new Error('nobody keeps the lease'),
+    )
+    await held.settle('completed', undefined)
+    const before = ticks
+    await Bun.sleep(150)
+    expect(ticks).toBe(before)
+  })
+
+  test.each([
+    ['dearer: the difference is asked for, and refused', 20, 5000, false, 1],
+    ['longer, as dear: the same', 1, 8000, false, 1],
+    // Limits on tokens know no prices.
+    ['longer, though cheaper: the same', 0.1, 8000, false, 1],
+    ['cheaper: nobody is asked', 0.5, 2000, true, 0],
+  ])('another candidate that is %s', async (_, times, maxOutputTokens, affordable, asked) => {
+    const ledger = new Recorder()
+    await using held = await open(ledger, () => undefined, 2000)
+    const other = { input: price.input * times, output: price.output * times }
+    expect(await held.requote({ model: 'm', inputTokens: 100, maxOutputTokens, price: other })).toBe(affordable)
+    expect(ledger.extensions.length).toBe(asked)
+    // From then on it grows at the price of whoever is asked, or as before where that one is not.
+    held.tick(performance.now() + 10 * SECOND)
+    const grown = ledger.extensions.at(-1)?.[1]
+    expect(grown).toEqual(affordable ? { ...amounts(100, 2000), costMicroUsd: 10_050 } : amounts(100, 2000))
+  })
+
+  test('another candidate is not asked where the ledger cannot be', async () => {
+    const ledger = new Recorder()
+    await using held = await open(ledger, () => undefined, 2000)
+    ledger.refusal = new CallerError('ledger_unavailable', 'gone')
+    expect(await held.requote({ model: 'm', inputTokens: 100, maxOutputTokens: 9000, price })).toBe(false)
+  })
+
+  test('a ledger that cannot be asked for an extension ends nothing', async () => {
+    const ledger = new Recorder()
+    ledger.refusal = new CallerError('ledger_unavailable', 'x')
+    const held = await open(ledger, () => counted(1))
+    held.tick(performance.now() + 11 * SECOND)
+    await Bun.sleep(0)
+    await held.settle('completed', undefined)
+    expect([ledger.extensions.length, ledger.settlements.length]).toEqual([1, 1])
+  })
+})
+
+describe('it is settled', () => {
+  const bill = {
+    model: 'm',
+    provider: 'p',
+    price,
+    counted: { usage: { input: 100, cachedInput: 40, output: 7 }, estimated: false },
+  }
+
+  test('with what was used, once', async () => {
+    const ledger = new Recorder()
+    {
+      await using held = await open(ledger, () => undefined)
+      await held.settle('completed', bill)
+      await held.settle('caller_left', undefined)
+    }
+    expect(ledger.settlements).toEqual([
+      {
+        amounts: expect.objectContaining(amounts(100, 7)),
+        ...{ cachedInputTokens: 40, images: 0, estimated: false, outcome: 'completed', model: 'm', provider: 'p' },
+      },
+    ])
+  })
+
+  test('with nothing where it is only let go, and not at all where it was handed over', async () => {
+    const ledger = new Recorder()
+    {
+      await using _ = await open(ledger, () => undefined)
+    }
+    expect(ledger.settlements).toMatchObject([{ amounts: amounts(0, 0), outcome: 'refused' }])
+    const held = await open(ledger, () => undefined)
+    {
+      await using taken = held
+      taken.handOver()
+    }
+    expect(ledger.settlements.length).toBe(1)
+    await held.settle('completed', bill)
+    expect(ledger.settlements.length).toBe(2)
+  })
+
+  test('and its log line says the same', async () => {
+    const charges: Charged[] = []
+    const trace = new RequestLog('req_1', () => {})
+    trace.charge = (charged) => charges.push(charged)
+    const held = await RequestReservation.open(
+      new Recorder(),
+      account,
+      { model: 'm', inputTokens: 100, maxOutputTokens: 1, price },
+      trace,
+      () => undefined,
+    )
+    await held.settle('completed', bill)
+    expect(charges).toEqual([{ ...amounts(100, 7), cachedInputTokens: 40, estimated: false }])
+  })
+})
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await Bun.sleep(5)
+}

@@ -1,0 +1,382 @@
+/** Keys made by command: their form, and both stores. */
+
+import { Database } from 'bun:sqlite'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Redis } from 'ioredis'
+import { keyFollower, type LedgerPlace, openKeyStore } from '../../src/assembly/open-ledger.ts'
+import type { KeyFollower } from '../../src/keys/key-follower.ts'
+import { isMistyped, newToken } from '../../src/keys/key-format.ts'
+import { KEY_KEPT_MS, type KeyRecord } from '../../src/keys/key-record.ts'
+import { CHANGES_KEPT, type KeyBackend, type KeyStore } from '../../src/keys/key-store.ts'
+import { beginRedisKeys, openRedisKeys } from '../../src/keys/redis-key-store.ts'
+import { EmbeddedKeys } from '../../src/keys/sqlite-key-store.ts'
+import { Meddler } from '../ledger/lossy-proxy.ts'
+import { RedisServer } from '../ledger/redis-server.ts'
+import { until } from '../ledger/seen.ts'
+
+describe('a new key', () => {
+  test('has a prefix, a name, a secret and a checksum, of letters and digits alone', () => {
+    const { token, sha256, shown } = newToken()
+    expect(token).toMatch(/^gwk_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}$/)
+    expect(sha256).toBe(createHash('sha256').update(token).digest('hex'))
+    expect(token.startsWith(shown)).toBe(true)
+    expect(shown).toHaveLength(12)
+    expect(new Set(Array.from({ length: 100 }, () => newToken().token)).size).toBe(100)
+  })
+
+  test('is known when it is mistyped: every wrong character, every missing one', () => {
+    const { token } = newToken()
+    expect(isMistyped(token)).toBe(false)
+    for (let i = 4; i < token.length; i++) {
+      const other = token[i] === 'x' ? 'y' : 'x'
+      expect(isMistyped(token.slice(0, i) + other + token.slice(i + 1))).toBe(true)
+      expect(isMistyped(token.slice(0, i) + token.slice(i + 1))).toBe(true)
+    }
+  })
+
+  test('is told from keys of the configuration, which have no form', () => {
+    expect(['sk-whatever-it-is', 'gw', ''].map(isMistyped)).toEqual([false, false, false])
+  })
+})
+
+function record(id: string, organization = 'acme'): KeyRecord {
+  const { sha256, shown } = newToken()
+  return { id, organization, sha256, shown, models: ['gpt-*'], createdMs: 1000, expiresAtMs: Date.now() + 1e9 }
+}
+
+const dataDir = mkdtempSync(join(tmpdir(), 'weir-keys-'))
+let server: RedisServer | undefined
+
+const places: readonly [string, () => LedgerPlace][] = [
+  ['embedded', () => ({ ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir })],
+  [
+    'Redis',
+    () => {
+      const redis = { kind: 'single', url: server?.socket ?? '' } as const
+      return { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir }
+    },
+  ],
+]
+
+beforeAll(async () => {
+  server = await RedisServer.start()
+})
+afterAll(async () => {
+  await server?.[Symbol.asyncDispose]()
+  rmSync(dataDir, { recursive: true, force: true })
+})
+
+/** A gateway's knowledge of the keys: it looks by itself, or only when it is told to. */
+async function follow(place: LedgerPlace, options: { prunes?: boolean; byHand?: boolean } = {}) {
+  const keys = await keyFollower(place, {
+    prunes: options.prunes ?? false,
+    pruneFailed: (error) => expect(error).toBeUndefined(),
+  })
+  if (options.byHand === true) await until(async () => (await keys.update()) === undefined)
+  else await keys.start()
+  return {
+    keys,
+    sees: (id: string, isThere: boolean) =>
+      until(async () => {
+        if (options.byHand === true) await keys.update()
+        return isAccepted(keys, id) === isThere
+      }),
+    [Symbol.asyncDispose]: () => keys.stop(),
+  }
+}
+
+function backendOf({ ledger, dataDir: directory }: LedgerPlace): KeyBackend {
+  return ledger.kind === 'embedded' ? new EmbeddedKeys(directory) : beginRedisKeys(ledger.redis)
+}
+
+function isAccepted({ table }: KeyFollower, id: string): boolean {
+  const known = table.get(id)
+  return known !== undefined && table.find(Buffer.from(known.sha256, 'hex'))?.id === id
+}
+
+describe.each(places)('the %s key store', (name, place) => {
+  async function withStore(use: (store: KeyStore) => Promise<void>): Promise<void> {
+    const store = await openKeyStore(place())
+    await use(store)
+    await store.close()
+  }
+
+  test('keeps what was made, by id, for those who come later', async () => {
+    const [ci, dev] = [record('ci'), record('dev', 'other')]
+    await withStore(async (store) => {
+      expect([await store.create(dev), await store.create(ci)]).toEqual([true, true])
+      expect(await store.create(record('ci'))).toBe(false)
+    })
+    await withStore(async (store) => {
+      expect(await store.list()).toEqual([ci, dev])
+      expect(await store.list('other')).toEqual([dev])
+    })
+  })
+
+  test('revokes once, and keeps the id from being used again', async () => {
+    await withStore(async (store) => {
+      const now = Date.now()
+      await store.create(record('old'))
+      expect(await store.revoke('old', now)).toBe('revoked')
+      expect(await store.revoke('old', now + 1)).toBe('already_revoked')
+      expect(await store.revoke('nobody', now)).toBe('unknown')
+      expect((await store.list()).find(({ id }) => id === 'old')?.revokedMs).toBe(now)
+      expect(await store.create(record('old'))).toBe(false)
+    })
+  })
+
+  test('tells a gateway of new keys and of revoked ones', async () => {
+    await using gateway = await follow(place())
+    await withStore(async (store) => {
+      const live = record('live')
+      await store.create(live)
+      await gateway.sees('live', true)
+      await store.revoke('live', Date.now())
+      await gateway.sees('live', false)
+    })
+    expect([gateway.keys.isRead, gateway.keys.complaint]).toEqual([true, undefined])
+  })
+
+  test('drops records 30 days after their keys were revoked or have expired, also of those that nobody knew before', async () => {
+    const long = Date.now() - KEY_KEPT_MS - 60_000
+    const recent = long + 120_000
+    await withStore(async (store) => {
+      await store.create({ ...record('long-expired'), expiresAtMs: long })
+      await store.create({ ...record('long-revoked'), revokedMs: long, expiresAtMs: undefined })
+      await store.create({ ...record('expired'), expiresAtMs: recent })
+      await store.create({ ...record('revoked-lately'), revokedMs: recent })
+    })
+    await using gateway = await follow(place(), { prunes: true })
+    await using other = await follow(place())
+    await withStore(async (store) => {
+      await until(async () => !(await store.list()).some(({ id }) => id.startsWith('long-')))
+      const ids = (await store.list()).map(({ id }) => id)
+      expect(ids).toEqual(expect.arrayContaining(['expired', 'revoked-lately']))
+      // Their ids are free again.
+      expect(await store.create(record('long-expired'))).toBe(true)
+      await Promise.all([gateway.sees('long-expired', true), other.sees('long-expired', true)])
+    })
+  })
+
+  test('more changes than the log keeps: a gateway that missed them reads all keys again', async () => {
+    await using gateway = await follow(place(), { byHand: true })
+    await withStore(async (store) => {
+      await store.create(record('before'))
+      await gateway.sees('before', true)
+      await store.revoke('before', Date.now())
+    })
+    const backend = backendOf(place())
+    for (let i = 0; i < CHANGES_KEPT; i += 500) {
+      const ids = Array.from({ length: 500 }, (_, j) => `many-${i + j}`)
+      await until(async () => {
+        const created = ids.map((id) => ({ id, before: undefined, after: JSON.stringify(record(id)) }))
+        return (await backend.replace(created).catch(() => [])).length > 0
+      })
+    }
+    await backend.close()
+    await gateway.keys.update()
+    expect([isAccepted(gateway.keys, 'before'), isAccepted(gateway.keys, 'many-0')]).toEqual([false, true])
+  })
+
+  if (name === 'Redis') {
+    const RECORDS = 'weir:{keys}:records'
+    const VERSION = 'weir:{keys}:version'
+    const CHANGES = 'weir:{keys}:changes'
+
+    async function withClient(use: (client: Redis) => Promise<void>): Promise<void> {
+      const client = server?.client()
+      if (client === undefined) throw new Error('There is no Redis.')
+      await use(client)
+      client.disconnect()
+    }
+
+    test(
+      'a Redis that is set back, or emptied: keys that a gateway knew are there again, and revoked ones stay revoked',
+      () =>
+        withClient(async (client) => {
+          const names = [RECORDS, VERSION, CHANGES]
+          await client.flushall()
+          await withStore(async (store) => {
+            await store.create(record('known'))
+            await store.create(record('revoked'))
+            const before = await Promise.all(names.map((one) => client.dumpBuffer(one)))
+            await using one = await follow(place())
+            await using two = await follow(place())
+            await store.revoke('revoked', Date.now())
+            await store.create(record('late'))
+            const seen = () => Promise.all([one, two].flatMap((g) => [g.sees('late', true), g.sees('revoked', false)]))
+            await seen()
+            const setBack = async () => {
+              for (const [i, dump] of before.entries()) await client.restore(names[i] ?? '', 0, dump ?? '', 'REPLACE')
+            }
+            for (const lose of [setBack, () => client.flushall()]) {
+              await lose()
+              await until(
+                async () => (await store.get('late')) !== undefined && (await store.get('known')) !== undefined,
+              )
+              await until(async () => (await store.get('revoked'))?.revokedMs !== undefined)
+              const after = `after-${Math.random()}`
+              await store.create(record(after))
+              await Promise.all([one.sees(after, true), two.sees(after, true), seen()])
+            }
+          })
+        }),
+      20_000,
+    )
+
+    test.each(['emptied', 'set back', 'another Redis'])(
+      '%s, and changed as often since: it is not taken for unchanged',
+      (how) =>
+        withClient(async (client) => {
+          await client.flushall()
+          await withStore(async (store) => {
+            for (let i = 0; i < 5; i++) await store.create(record(`known-${i}`))
+          })
+          await using gateway = await follow(place(), { byHand: true })
+          expect(isAccepted(gateway.keys, 'known-4')).toBe(true)
+          const version = Number(await client.get(VERSION))
+          const begin = how === 'emptied' ? 0 : version - 1
+          const lost = client.multi().flushall().set(VERSION, version)
+          for (let i = begin; i < version; i++) lost.zadd(CHANGES, i + 1, `0123456789abcdef other-${i}`)
+          if (how === 'set back') lost.zadd(CHANGES, version - 1, '0123456789abcdef earlier')
+          lost.hset(RECORDS, 'other-4', JSON.stringify(record('other-4')))
+          await lost.exec()
+          await gateway.keys.update()
+          await gateway.sees('other-4', true)
+          expect(isAccepted(gateway.keys, 'known-4')).toBe(true)
+          await withStore(async (store) => {
+            expect((await store.list()).map(({ id }) => id)).toEqual(expect.arrayContaining(['known-0', 'known-4']))
+          })
+        }),
+    )
+
+    test('what the version before has written, and goes on to write, is read: it counts and keeps no log', () =>
+      withClient(async (client) => {
+        await client.flushall()
+        const write = async (one: KeyRecord) => {
+          await client.hset(RECORDS, one.id, JSON.stringify(one))
+          await client.incr(VERSION)
+        }
+        await write(record('early'))
+        await using gateway = await follow(place(), { byHand: true })
+        expect(isAccepted(gateway.keys, 'early')).toBe(true)
+        await withStore((store) => store.create(record('new')).then(() => undefined))
+        await gateway.sees('new', true)
+        await write(record('late'))
+        await gateway.sees('late', true)
+        await write({ ...record('early'), revokedMs: 1 })
+        await gateway.sees('early', false)
+        expect(isAccepted(gateway.keys, 'new')).toBe(true)
+      }))
+
+    test('a command whose connection breaks before the reply comes has done its work, and says so', async () => {
+      const between = await Meddler.before(server?.socket ?? '')
+      const store = await openRedisKeys({ kind: 'single', url: between.url })
+      const one = record('broken-off')
+      between.breakAfter(/eval/i)
+      expect(await store.create(one)).toBe(true)
+      expect(await store.create(record('broken-off'))).toBe(false)
+      between.breakAfter(/eval/i)
+      expect(await store.revoke('broken-off', Date.now())).toBe('revoked')
+      between.breakAfter(/hscan/i)
+      expect((await store.list()).find(({ id }) => id === 'broken-off')).toMatchObject({ sha256: one.sha256 })
+      await store.close()
+      await between.close()
+    })
+
+    test('something else among the records keeps no key from being read', () =>
+      withClient(async (client) => {
+        await client.hset(RECORDS, 'foreign', 'not JSON', 'strange', '[]')
+        await client.del(CHANGES)
+        await using gateway = await follow(place(), { byHand: true })
+        await withStore((store) => store.create(record('beside')).then(() => undefined))
+        await gateway.sees('beside', true)
+        expect(gateway.keys.isRead).toBe(true)
+        await client.hdel(RECORDS, 'foreign', 'strange')
+      }))
+
+    test('one change among 20,000 keys: Redis is asked for that key alone', () =>
+      withClient(async (client) => {
+        const texts = Array.from({ length: 20_000 }, (_, i) => [`of-many-${i}`, JSON.stringify(record(`of-many-${i}`))])
+        for (let i = 0; i < texts.length; i += 1000) await client.hset(RECORDS, ...texts.slice(i, i + 1000).flat())
+        await client.incr(VERSION)
+        await using gateway = await follow(place())
+        await gateway.sees('of-many-19999', true)
+        const sent = async () => Number(/total_net_output_bytes:(\d+)/.exec(await client.info('stats'))?.[1])
+        const before = await sent()
+        await withStore(async (store) => {
+          expect(await store.revoke('of-many-7', Date.now())).toBe('revoked')
+        })
+        await gateway.sees('of-many-7', false)
+        // All of them are 5 MB.
+        expect((await sent()) - before).toBeLessThan(200_000)
+      }))
+  }
+
+  if (name === 'embedded') {
+    test('makes no file to read or to follow, and notices the first key', async () => {
+      const empty = join(dataDir, 'new')
+      const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: empty }
+      await using gateway = await follow(place)
+      const reading = await openKeyStore(place)
+      expect([await reading.list(), await reading.revoke('first', 1)]).toEqual([[], 'unknown'])
+      expect([existsSync(empty), gateway.keys.isRead]).toEqual([false, true])
+      await reading.create(record('first'))
+      await gateway.sees('first', true)
+      expect((await reading.list()).map(({ id }) => id)).toEqual(['first'])
+      await reading.close()
+    })
+
+    test('a file of the version before, without a log of changes, is read and followed', async () => {
+      const old = join(dataDir, 'old')
+      mkdirSync(old)
+      const database = new Database(join(old, 'keys.sqlite'), { create: true, strict: true })
+      database.run('PRAGMA journal_mode = WAL')
+      database.run('CREATE TABLE key (id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID')
+      database.run('PRAGMA user_version = 1')
+      const put = database.query('INSERT INTO key VALUES (?, ?)')
+      put.run('early', JSON.stringify(record('early')))
+      await using gateway = await follow({ ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: old })
+      await gateway.sees('early', true)
+      // That version's command, while the gateway of this one runs.
+      put.run('late', JSON.stringify(record('late')))
+      await gateway.sees('late', true)
+      database
+        .query('UPDATE key SET record = ? WHERE id = ?')
+        .run(JSON.stringify({ ...record('early'), revokedMs: 1 }), 'early')
+      await gateway.sees('early', false)
+      database.close()
+    })
+
+    test('another file in its place, such as a backup, is read anew; while there is none the keys stand', async () => {
+      const folder = join(dataDir, 'replaced')
+      const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: folder }
+      const store = await openKeyStore(place)
+      await store.create(record('old'))
+      await using gateway = await follow(place)
+      await gateway.sees('old', true)
+      for (const end of ['', '-wal', '-shm']) rmSync(join(folder, `keys.sqlite${end}`), { force: true })
+      await until(() => gateway.keys.complaint?.includes('is gone') === true)
+      expect(isAccepted(gateway.keys, 'old')).toBe(true)
+      await store.close()
+      const restored = await openKeyStore(place)
+      await restored.create(record('new'))
+      await Promise.all([gateway.sees('new', true), gateway.sees('old', false)])
+      expect(gateway.keys.complaint).toBeUndefined()
+      await restored.close()
+    })
+
+    test('holds no key, only its hash', async () => {
+      const { token, sha256, shown } = newToken()
+      await withStore(async (store) => {
+        await store.create({ id: 'secret', organization: 'acme', sha256, shown, createdMs: 1 })
+      })
+      const bytes = readFileSync(join(dataDir, 'keys.sqlite')).toString('latin1')
+      expect([bytes.includes(sha256), bytes.includes(token.slice(13))]).toEqual([true, false])
+    })
+  }
+})

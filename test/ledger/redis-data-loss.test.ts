@@ -1,0 +1,327 @@
+/** A Redis that lost everything: each node gives back what its log holds, once, and no budget begins anew. */
+
+import { describe, expect, test } from 'bun:test'
+import type { Redis } from 'ioredis'
+import { openUsageLog } from '../../src/assembly/open-ledger.ts'
+import type { Account } from '../../src/ledger/ledger.ts'
+import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import type { FoundOfNode } from '../../src/ledger/redis/epochs/epoch-rows.ts'
+import { DataLossError, Lives } from '../../src/ledger/redis/epochs/epochs.ts'
+import { Restoration } from '../../src/ledger/redis/epochs/replay.ts'
+import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
+import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
+import { dayOf } from '../../src/ledger/window.ts'
+import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { opened } from './opened.ts'
+import { RedisServer } from './redis-server.ts'
+import { breakConnections, failureOf, until } from './seen.ts'
+
+const DAY_MS = 86_400_000
+const { directory, ledgerOn } = opened()
+
+async function figures(client: Redis, account: Account) {
+  const { organization, key } = await new RedisStore(client, client).figures(account)
+  return { organization, key }
+}
+
+async function usage(server: RedisServer, organization?: string): Promise<UsageFigures> {
+  const log = await openUsageLog({
+    ledger: { kind: 'redis', redis: { kind: 'single', url: server.socket } },
+    ledgerUnreachable: 'refuse',
+    dataDir: '',
+  })
+  const rows = await log.read({ sinceDay: 0, untilDay: 1e6, organization })
+  await log.close()
+  return rows.reduce<UsageFigures>(addUsage, noUsage)
+}
+
+/** Serves a request from its reservation to its settlement in Redis. */
+async function serve(ledger: RedisLedger, account: Account, cost: number, model = 'm'): Promise<void> {
+  await ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost, model))
+}
+
+/** What a Redis has that was emptied. */
+const NOTHING: FoundOfNode = {
+  figures: new Map(),
+  foldedBefore: 0,
+  reservations: new Map(),
+  isLegacy: false,
+  sinceMs: Date.now(),
+}
+
+/** A log as a node leaves it that served for days: everything is taken, none of it a minute ago. */
+async function oldLog(at: string, account: Account, costs: readonly (readonly [cost: number, daysAgo: number])[]) {
+  const now = Date.now()
+  const outbox = new Outbox(at, () => now - 3_600_000)
+  outbox.enter(account.organization, 7, NOTHING, [])
+  outbox.entered(account.organization, 7)
+  for (const [i, [cost, daysAgo]] of costs.entries()) {
+    const closing = {
+      id: `old-${account.organization}-${i}`,
+      settlement: settlementOf(cost),
+      admittedMs: now - daysAgo * DAY_MS,
+      direct: false,
+    }
+    await outbox.add({ account, closing, heldMicroUsd: cost }, true)
+    outbox.taken(closing.id, account.organization, 7)
+  }
+  outbox.close()
+}
+
+describe('FLUSHALL', () => {
+  test('the next reservation finds the budget as it was, and the usage, under every key and model', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server.socket)
+    const client = server.client()
+    const account = accountOf(spend({ total: 1000 }))
+    const other: Account = { ...account, key: 'dev' }
+    await serve(ledger, account, 300)
+    await serve(ledger, account, 200, 'n')
+    await serve(ledger, other, 400)
+    const before = [await figures(client, account), await figures(client, other), await usage(server)]
+    await client.flushall()
+    expect(await failureOf(ledger.reserve(account, holdOf(101)))).toBe('quota_exhausted')
+    expect([await figures(client, account), await figures(client, other), await usage(server)]).toEqual(before)
+    expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('none')
+    client.disconnect()
+  })
+
+  test('what was running is charged once, and nothing that follows is charged twice', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server.socket)
+    const client = server.client()
+    const account = accountOf()
+    await serve(ledger, account, 300)
+    const running = [await ledger.reserve(account, holdOf(50)), await ledger.reserve(account, holdOf(50))]
+    const [first, second] = running
+    if (first === undefined || second === undefined) throw new Error('There are two.')
+    await client.flushall()
+    // Nothing is held for it any more: nobody may take that for room.
+    expect(await failureOf(ledger.extend(first, first.held, first.held))).toBe('ledger_unavailable')
+    expect(await ledger.settle(first, settlementOf(40))).toBe('settled')
+    expect((await figures(client, account)).organization.total).toMatchObject({ spent: 340, held: 0 })
+    await client.flushall()
+    expect(await ledger.settle(second, settlementOf(30))).toBe('settled')
+    // Every connection is cut: what was taken last is sent again, and is known already.
+    await breakConnections(client)
+    await until(() => ledger.health().ready && ledger.health().pending === 0)
+    await serve(ledger, account, 1)
+    expect((await figures(client, account)).organization.total).toMatchObject({ spent: 371, held: 0 })
+    expect(await usage(server)).toMatchObject({ requests: 4, costMicroUsd: 371 })
+    client.disconnect()
+  })
+
+  test('each of two nodes gives back its own part, also the one that has nothing to do', async () => {
+    await using server = await RedisServer.start()
+    const [here, there] = [directory(), directory()]
+    const ledger = await ledgerOn(server.socket, here)
+    const idle = await ledgerOn(server.socket, there)
+    const client = server.client()
+    const account = accountOf()
+    await serve(ledger, account, 300)
+    await serve(idle, account, 500)
+    await client.flushall()
+    await serve(ledger, account, 7)
+    expect((await figures(client, account)).organization.total.spent).toBe(307)
+    // At a connection, and on its beat, a node looks by itself.
+    await breakConnections(client)
+    await until(async () => (await figures(client, account)).organization.total.spent === 807)
+    client.disconnect()
+  })
+
+  test('workers that share a log give it back once', async () => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const workers = [
+      await ledgerOn(server.socket, at),
+      await ledgerOn(server.socket, at),
+      await ledgerOn(server.socket, at),
+    ]
+    const client = server.client()
+    const account = accountOf()
+    for (let i = 0; i < 30; i++) await Promise.all(workers.map((worker) => serve(worker, account, 10)))
+    for (let round = 0; round < 3; round++) {
+      await client.flushall()
+      await Promise.all(workers.flatMap((worker) => [serve(worker, account, 1), serve(worker, account, 1)]))
+      await until(() => workers.every((worker) => worker.health().pending === 0))
+      expect((await figures(client, account)).organization.total).toMatchObject({ spent: 906 + round * 6, held: 0 })
+    }
+    expect(await usage(server)).toMatchObject({ requests: 90 + 18, costMicroUsd: 918 })
+    client.disconnect()
+  })
+})
+
+test('days and months begin where they did: yesterday is not in today’s budget', async () => {
+  await using server = await RedisServer.start()
+  const at = directory()
+  const account = accountOf()
+  await oldLog(at, account, [
+    [100, 0],
+    [10, 1],
+    [1, 400],
+  ])
+  const ledger = await ledgerOn(server.socket, at)
+  const client = server.client()
+  await until(async () => (await figures(client, account)).organization.total.spent === 111)
+  const { organization, key } = await figures(client, account)
+  const isSameMonth = new Date().getUTCDate() > 1
+  for (const scope of [organization, key]) {
+    expect([scope.day.spent, scope.month.spent, scope.total.spent]).toEqual([100, isSameMonth ? 110 : 100, 111])
+  }
+  expect((await usage(server, account.organization)).requests).toBe(3)
+  expect(ledger.health().complaint).toBeUndefined()
+  client.disconnect()
+})
+
+test('an organisation whose keys hold something else keeps no other from getting back what is its own', async () => {
+  await using server = await RedisServer.start()
+  const at = directory()
+  // In the order in which they are looked at.
+  const [foreign, sound] = [accountOf({}, {}, 'a-foreign'), accountOf({}, {}, 'b-sound')]
+  for (const account of [foreign, sound]) await oldLog(at, account, [[500, 0]])
+  const client = server.client()
+  const key = redisKey(foreign.organization, 'scopes')
+  await client.set(key, 'not ours')
+  await ledgerOn(server.socket, at)
+  await until(async () => (await figures(client, sound)).organization.total.spent === 500)
+  expect(await client.get(key)).toBe('not ours')
+  client.disconnect()
+})
+
+test('a node that dies while it gives back goes on where it was', async () => {
+  await using server = await RedisServer.start()
+  const at = directory()
+  const account = accountOf()
+  await oldLog(
+    at,
+    account,
+    Array.from({ length: 40 }, (_, i): readonly [number, number] => [100 + i, i]),
+  )
+  const client = server.client()
+  // The first forty calls: it dies after ten of them, and nobody told it of the last.
+  const outbox = new Outbox(at)
+  const book = new RedisStore(client, client)
+  const { life } = await book.enter(account.organization, { node: outbox.node, life: 7, legacyLife: 0 }, 0)
+  for (const [i, row] of outbox.enter(account.organization, life, NOTHING, []).slice(0, 10).entries()) {
+    const give = (number: number) => book.restore(life, outbox.node, { ...row, number, last: 40 })
+    await give(i + 1)
+    // A row that comes twice, or out of turn, changes nothing.
+    await give(i + 1)
+    await give(i + 3)
+  }
+  // Until the rest is given back no settlement of this node counts.
+  const closing = { id: 'early', settlement: settlementOf(1), admittedMs: Date.now(), direct: true }
+  const early = book.settle(account, { ...closing, from: { node: outbox.node, life } })
+  expect(early).rejects.toThrow(DataLossError)
+  await early.catch(() => undefined)
+  outbox.close()
+  const ledger = await ledgerOn(server.socket, at)
+  const sum = 40 * 100 + (39 * 40) / 2
+  await serve(ledger, account, 1)
+  expect((await figures(client, account)).organization.total.spent).toBe(sum + 1)
+  client.disconnect()
+})
+
+test('what was given back is lost again: it is given back again, once', async () => {
+  await using server = await RedisServer.start()
+  const at = directory()
+  const account = accountOf()
+  await oldLog(at, account, [
+    [100, 0],
+    [10, 1],
+  ])
+  const client = server.client()
+  const outbox = new Outbox(at)
+  const book = new RedisStore(client, client)
+  await book.enter(account.organization, { node: outbox.node, life: 7, legacyLife: 0 }, 0)
+  const key = redisKey(account.organization, 'scopes')
+  const nodes = redisKey(account.organization, 'nodes')
+  const [scopes, sums] = [await client.dumpBuffer(key), await client.dumpBuffer(nodes)]
+  const restoration = new Restoration(
+    book,
+    outbox,
+    new Lives(),
+    async () => undefined,
+    () => undefined,
+    Date.now(),
+  )
+  await restoration.restore(account.organization)
+  expect((await figures(client, account)).organization.total.spent).toBe(110)
+  // Set back to the moment at which this life had just begun.
+  await client.restore(key, 0, scopes, 'REPLACE')
+  await client.restore(nodes, 0, sums, 'REPLACE')
+  await restoration.restore(account.organization)
+  await restoration.restore(account.organization)
+  expect((await figures(client, account)).organization.total.spent).toBe(110)
+  outbox.close()
+  client.disconnect()
+})
+
+test('a life that is earlier than the one that a node knows is never entered again: a later one begins', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const book = new RedisStore(client, client)
+  const { organization } = accountOf()
+  const enter = (node: string, life: number) => book.enter(organization, { node, life, legacyLife: 0 }, 0)
+  const { life: earlier } = await enter('one', 0)
+  const later = earlier + 1000
+  // What is still on its way under the earlier life must be refused, of a node of which Redis has nothing in it, too.
+  const { life } = await enter('other', later)
+  expect(life).toBeGreaterThan(later)
+  client.disconnect()
+})
+
+test('what is pending is not given back with the rest: it is sent', async () => {
+  const at = directory()
+  const account = accountOf()
+  await oldLog(at, account, [[100, 0]])
+  const outbox = new Outbox(at)
+  const closing = { id: 'pending', settlement: settlementOf(20), admittedMs: Date.now(), direct: false }
+  await outbox.add({ account, closing, heldMicroUsd: 20 }, false)
+  expect(outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
+    { day: dayOf(Date.now()), key: 'ci', model: 'm', requests: 1, costMicroUsd: 100 },
+  ])
+  // A settlement that was taken in the life before counts as not taken.
+  outbox.taken('pending', account.organization, 7)
+  outbox.commit()
+  expect(outbox.pending(10, true)).toMatchObject([{ entry: { closing }, life: 9, wasSent: false }])
+  outbox.taken('pending', account.organization, 9)
+  outbox.commit()
+  expect(outbox.pending(10, true)).toEqual([])
+  outbox.close()
+})
+
+/** Everything that Redis has, and what puts it there again: as a replica that lagged behind when it took over. */
+async function snapshot(client: Redis): Promise<() => Promise<void>> {
+  const names = await client.keys('*')
+  const dumps = await Promise.all(names.map(async (name) => [name, await client.dumpBuffer(name)] as const))
+  return async () => {
+    const all = client.multi().flushall()
+    for (const [name, dump] of dumps) if (dump !== null) all.restore(name, 0, dump)
+    await all.exec()
+    await breakConnections(client)
+  }
+}
+
+test('an older life that comes back after it was emptied and given back: what it lacks is given back, too', async () => {
+  await using server = await RedisServer.start()
+  const ledger = await ledgerOn(server.socket)
+  const client = server.client()
+  const account = accountOf()
+  await serve(ledger, account, 300)
+  await client.flushall()
+  await serve(ledger, account, 10)
+  const setBack = await snapshot(client)
+  await serve(ledger, account, 20)
+  await client.flushall()
+  await serve(ledger, account, 40)
+  expect((await figures(client, account)).organization.total).toMatchObject({ spent: 370, held: 0 })
+  await setBack()
+  await until(() => ledger.health().ready && ledger.health().pending === 0)
+  await serve(ledger, account, 1)
+  await until(() => ledger.health().pending === 0)
+  expect((await figures(client, account)).organization.total).toMatchObject({ spent: 371, held: 0 })
+  expect(await usage(server)).toMatchObject({ requests: 5, costMicroUsd: 371 })
+  client.disconnect()
+})

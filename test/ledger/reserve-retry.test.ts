@@ -1,0 +1,171 @@
+/** A reservation that is refused for what others hold is tried again: how often, after what, by how many at once. Time is the test's own. */
+
+import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
+import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { UnderWay } from '../../src/ledger/redis/delivery/settlements-in-flight.ts'
+import { RedisLedger, type Time } from '../../src/ledger/redis/redis-ledger.ts'
+import { ReserveRetry } from '../../src/ledger/redis/store/reserve-retry.ts'
+import type { LimitName, ReserveReply, ScopeName } from '../../src/ledger/reservation-store.ts'
+import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { RedisServer } from './redis-server.ts'
+import { failureOf, totals, until } from './seen.ts'
+
+type Refused = Extract<ReserveReply, { outcome: 'refused' }>
+
+const GRANTED: ReserveReply = { outcome: 'granted', admittedMs: 1, allowances: {} }
+
+function refused(held: boolean, limit: LimitName = 'concurrent_requests', scope: ScopeName = 'key'): Refused {
+  return { outcome: 'refused', refusal: { scope, limit, waitMs: 1000, held }, allowances: {}, held }
+}
+
+/** What waits, in the order in which it began to; the test ends each wait. */
+class Waits {
+  readonly ms: number[] = []
+  private readonly ends: (() => void)[] = []
+
+  readonly after = (ms: number): Promise<void> => {
+    this.ms.push(ms)
+    return new Promise((resolve) => this.ends.push(resolve))
+  }
+
+  get open(): number {
+    return this.ends.length
+  }
+
+  async end(): Promise<void> {
+    this.ends.shift()?.()
+    await Bun.sleep(0)
+  }
+}
+
+function setting(answers: readonly ReserveReply[]) {
+  const [waits, underWay, left] = [new Waits(), new UnderWay(), [...answers]]
+  let asked = 0
+  const ask = async (): Promise<ReserveReply> => {
+    asked += 1
+    return left.shift() ?? refused(true)
+  }
+  const patience = new ReserveRetry(underWay, waits.after)
+  return { waits, underWay, patience, ask, asked: () => asked }
+}
+
+const account = { ...accountOf(), keyLimits: { concurrentRequests: 2 }, organizationLimits: { concurrentRequests: 3 } }
+
+describe('a reservation that is refused', () => {
+  test('for what nobody holds: is not tried again', async () => {
+    const { patience, ask, asked, waits, underWay } = setting([])
+    void underWay.run(account.organization, () => new Promise(() => undefined))
+    const first = refused(false)
+    expect(await patience.retry(account, first, ask)).toBe(first)
+    expect([asked(), waits.ms]).toEqual([0, []])
+  })
+
+  test.each([
+    ['granted at the second try', [GRANTED], [30], 1],
+    ['granted at the third', [refused(true), GRANTED], [30, 70], 2],
+    ['refused by all three', [refused(true), refused(true)], [30, 70], 2],
+    ['refused at the second for what nobody holds', [refused(false)], [30], 1],
+  ] as const)('for what other processes hold: %s', async (_, answers, waited, count) => {
+    const { patience, ask, asked, waits } = setting(answers)
+    const reply = patience.retry(account, refused(true), ask)
+    while (waits.open > 0) await waits.end()
+    expect(await reply).toEqual(answers.at(-1) ?? GRANTED)
+    expect([asked(), waits.ms]).toEqual([count, [...waited]])
+  })
+
+  test('for what this process holds: as soon as that is settled', async () => {
+    const { patience, ask, asked, waits, underWay } = setting([GRANTED])
+    const settled = Promise.withResolvers<void>()
+    void underWay.run(account.organization, () => settled.promise)
+    const reply = patience.retry(account, refused(true), ask)
+    await Bun.sleep(0)
+    expect([asked(), waits.ms]).toEqual([0, [100]])
+    settled.resolve()
+    expect(await reply).toBe(GRANTED)
+    expect(asked()).toBe(1)
+  })
+
+  test('for what this process holds and does not let go of: no longer than 100 ms, then as for that of others', async () => {
+    const { patience, ask, asked, waits, underWay } = setting([])
+    void underWay.run(account.organization, () => new Promise(() => undefined))
+    const reply = patience.retry(account, refused(true), ask)
+    while (waits.open > 0) await waits.end()
+    expect((await reply).outcome).toBe('refused')
+    expect([asked(), waits.ms]).toEqual([3, [100, 30, 70]])
+  })
+})
+
+describe('a flood of them', () => {
+  test.each([
+    ['no more wait than there are places, of a key', refused(true), 2],
+    ['no more wait than there are places, of an organisation', refused(true, 'concurrent_requests', 'organization'), 3],
+    ['256 wait for a budget', refused(true, 'day'), 256],
+    ['256 wait for a rate', refused(true, 'tokens'), 256],
+  ])('%s', async (_, first, most) => {
+    const { patience, ask, asked, waits } = setting([])
+    const replies = Array.from({ length: most + 5 }, () => patience.retry(account, first, ask))
+    await Bun.sleep(0)
+    expect(waits.open).toBe(most)
+    for (const reply of replies.slice(most)) expect(await reply).toBe(first)
+    expect(asked()).toBe(0)
+    // Who waits for another limit, or is of another organisation, waits for itself.
+    const { limit, scope } = first.refusal
+    const elsewhere = patience.retry(account, refused(true, limit === 'month' ? 'day' : 'month', scope), ask)
+    await Bun.sleep(0)
+    expect(waits.open).toBe(most + 1)
+    const other = patience.retry({ ...account, organization: 'other' }, first, ask)
+    await Bun.sleep(0)
+    expect(waits.open).toBe(most + 2)
+    while (waits.open > 0) await waits.end()
+    await Promise.all([...replies, elsewhere, other])
+    // They have gone: there is room again.
+    const next = Array.from({ length: most }, () => patience.retry(account, first, ask))
+    await Bun.sleep(0)
+    expect(waits.open).toBe(most)
+    while (waits.open > 0) await waits.end()
+    await Promise.all(next)
+  })
+})
+
+/** A disk on which nothing is ever committed. */
+class StuckOutbox extends Outbox {
+  override add(): Promise<void> {
+    return new Promise(() => undefined)
+  }
+}
+
+test('a settlement whose commit hangs keeps no refused caller for ever', async () => {
+  await using server = await RedisServer.start()
+  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  const link = new RedisLink({ kind: 'single', url: server.socket })
+  await link.start()
+  const waits: { readonly ms: number; readonly end: () => void }[] = []
+  const time: Time = {
+    now: Date.now,
+    every: (ms, call) => {
+      if (ms <= 100) waits.push({ ms, end: call })
+      else if (ms === 2000) setTimeout(call, 0)
+      return () => undefined
+    },
+  }
+  const ledger = new RedisLedger(link, new StuckOutbox(directory), 'refuse', time)
+  const one = accountOf({ concurrentRequests: 1 })
+  const reservation = await ledger.reserve(one, holdOf(100))
+  void ledger.settle(reservation, settlementOf(70))
+  const second = failureOf(ledger.reserve(one, holdOf(100)))
+  for (const [i, ms] of [100, 30, 70].entries()) {
+    await until(() => waits.length > i)
+    expect(waits[i]?.ms).toBe(ms)
+    waits[i]?.end()
+  }
+  expect(await second).toBe('rate_limited')
+  expect(waits).toHaveLength(3)
+  // What was refused took nothing.
+  expect(await totals(server, one)).toEqual({ spent: 0, held: 100, live: 1 })
+  await ledger.close()
+  rmSync(directory, { recursive: true, force: true })
+})

@@ -1,0 +1,71 @@
+import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+
+const LOG = JSON.stringify(join(import.meta.dir, '../../src/logging/log.ts'))
+
+async function run(script: string): Promise<{ code: number; lines: Record<string, unknown>[]; stderr: string }> {
+  const process_ = Bun.spawn([process.execPath, '-e', `import { openLog, dieOnUncaught } from ${LOG}\n${script}`], {
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [out, stderr, code] = await Promise.all([
+    new Response(process_.stdout).text(),
+    new Response(process_.stderr).text(),
+    process_.exited,
+  ])
+  return {
+    code,
+    lines: out
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line)),
+    stderr,
+  }
+}
+
+test('a line has its time as ISO 8601 and its level as a word, and nothing that was not asked for', async () => {
+  const { lines } = await run(`const log = openLog(); log.logger.info({ status: 200 }, 'request'); await log.flush()`)
+  expect(lines).toEqual([{ level: 'info', time: expect.any(String), status: 200, msg: 'request' }])
+  expect(new Date(String(lines[0]?.['time'])).toISOString()).toBe(String(lines[0]?.['time']))
+})
+
+test('a line comes out without a flush', async () => {
+  const { lines } = await run(`openLog().logger.info('a')`)
+  expect(lines).toHaveLength(1)
+})
+
+for (const [name, script] of [
+  ['an exception that nobody caught', `setTimeout(() => { throw new TypeError('what was said') })`],
+  ['a rejection that nobody handled', `void Promise.reject(new TypeError('what was said'))`],
+] as const) {
+  test(`${name} is one line without its message, and the end of the process`, async () => {
+    const { code, lines, stderr } = await run(
+      `dieOnUncaught(openLog(), { worker: 3 }); setInterval(() => {}, 1000); ${script}`,
+    )
+    expect(code).toBe(70)
+    expect(lines).toEqual([
+      {
+        level: 'fatal',
+        time: expect.any(String),
+        worker: 3,
+        error: 'TypeError',
+        at: expect.any(Array),
+        msg: 'crashed',
+      },
+    ])
+    expect(JSON.stringify(lines) + stderr).not.toContain('what was said')
+  })
+}
+
+test('the line of a request is what the logger would have written', async () => {
+  const { code, lines } = await run(`
+    const log = openLog()
+    const fields = { request_id: 'r', key: undefined, status: 200, text: 'a"b', attempts: [{ ms: 1.5 }], streamed: false }
+    log.logger.info(fields, 'request')
+    log.request(fields)
+    await log.flush()
+  `)
+  const [one, other] = lines.map((line) => JSON.stringify({ ...line, time: '' }))
+  expect([code, lines.length]).toEqual([0, 2])
+  expect(other).toBe(one ?? '')
+})

@@ -1,0 +1,257 @@
+/** Redis behind TLS: what its certificate says decides whether it is spoken to at all, and what is wrong is said in one line. */
+
+import { afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { openRedisKeys } from '../../src/keys/redis-key-store.ts'
+import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { type RedisPlace, RedisUnfitError } from '../../src/redis/connect.ts'
+import { accountOf, holdOf, settlementOf } from '../ledger/conformance.ts'
+import { REDIS } from '../ledger/programs.ts'
+import { RedisServer } from '../ledger/redis-server.ts'
+import { failureOf, totals, until } from '../ledger/seen.ts'
+import { lastingPort } from '../support/ports.ts'
+
+setDefaultTimeout(30_000)
+
+const FOLDER = join(import.meta.dir, '../fixtures/tls')
+const path = (name: string) => join(FOLDER, name)
+const pem = (name: string) => readFileSync(path(name), 'utf8')
+const CA = { ca: pem('authority.crt') }
+const CLIENT = { certificate: pem('client.crt'), key: pem('client.key') }
+
+type Certificate = 'good' | 'expired' | 'wrong-name' | 'self-signed'
+
+const open: { close(): Promise<void> }[] = []
+const directories: string[] = []
+
+beforeAll(() => {
+  const { stderr, stdout } = Bun.spawnSync([REDIS, '--port', '0', '--tls-port', '0', '--loglevel', 'nonsense'])
+  // It complains of what it does not know in the order of the words.
+  const said = `${stdout}${stderr}`
+  if (said.includes("'tls-port")) throw new Error(`${REDIS} was built without TLS: use Debian's package.`)
+})
+
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+function directory(): string {
+  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(made)
+  return made
+}
+
+async function openAt(place: RedisPlace): Promise<RedisLedger> {
+  const ledger = await RedisLedger.open(place, directory(), 'refuse')
+  open.push(ledger)
+  return ledger
+}
+
+function files(name: Certificate): readonly string[] {
+  const key = name === 'self-signed' ? 'self-signed.key' : 'leaf.key'
+  return ['--tls-cert-file', path(`${name}.crt`), '--tls-key-file', path(key)]
+}
+
+interface Secure {
+  readonly server: RedisServer
+  readonly port: number
+  readonly url: string
+}
+
+/** Speaks TLS on its port; the tests themselves look at it through its socket. */
+async function secure(name: Certificate, ...settings: readonly string[]): Promise<Secure> {
+  const port = await lastingPort()
+  const tls = ['--tls-port', String(port), ...files(name), '--tls-ca-cert-file', path('client.crt')]
+  const server = await RedisServer.start(...tls, '--tls-auth-clients', 'no', ...settings)
+  return { server, port, url: `rediss://127.0.0.1:${port}` }
+}
+
+/** From here on it wants a password. */
+async function locked(server: RedisServer): Promise<void> {
+  const client = server.client()
+  await client.config('SET', 'requirepass', 'secret')
+  client.disconnect()
+}
+
+async function works(ledger: RedisLedger, server: RedisServer): Promise<void> {
+  const account = accountOf()
+  expect(await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))).toBe('settled')
+  expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
+}
+
+/** What an operator reads where it does not start. */
+async function refusal(place: RedisPlace): Promise<string> {
+  const error = await openAt(place).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  if (!(error instanceof RedisUnfitError)) throw new Error(`It opened all the same, or failed otherwise: ${error}`)
+  expect(error.message).not.toContain('\n')
+  return error.message
+}
+
+test('an authority of the operator’s own is trusted where it is named', async () => {
+  const { server, url } = await secure('good')
+  await using _ = server
+  await works(await openAt({ kind: 'single', url, tls: CA }), server)
+})
+
+const UNTRUSTED = (code: string) =>
+  `The certificate of Redis is from nobody that is trusted here (${code}): name its authority in ledger.tls.ca.`
+const EXPIRED = 'The certificate of Redis has expired (CERT_HAS_EXPIRED).'
+const OTHER_NAME =
+  /^The certificate of Redis is for another name than the address in the configuration \(.*127\.0\.0\.1/
+
+describe('at the start, in one line', () => {
+  test.each([
+    ['of an authority that is not named', 'good', undefined, UNTRUSTED('UNABLE_TO_VERIFY_LEAF_SIGNATURE')],
+    ['self-signed', 'self-signed', CA, UNTRUSTED('DEPTH_ZERO_SELF_SIGNED_CERT')],
+    ['expired', 'expired', CA, EXPIRED],
+    ['for another name', 'wrong-name', CA, OTHER_NAME],
+  ] as const)('%s', async (_, name, tls, words) => {
+    const { server, url } = await secure(name)
+    await using _server = server
+    const said = await refusal({ kind: 'single', url, tls })
+    if (typeof words === 'string') expect(said).toBe(words)
+    else expect(said).toMatch(words)
+    // A command that reads or makes keys is told the same.
+    expect(openRedisKeys({ kind: 'single', url, tls })).rejects.toThrow(said)
+  })
+
+  test('no TLS behind rediss://, and TLS behind redis://', async () => {
+    const { server, port } = await secure('good')
+    await using _ = server
+    const plain = await lastingPort()
+    await using other = await RedisServer.start('--port', String(plain))
+    await locked(other)
+    const [toPlain, toSecure] = [`rediss://127.0.0.1:${plain}`, `redis://127.0.0.1:${port}`]
+    expect(await refusal({ kind: 'single', url: toPlain, tls: CA })).toBe(
+      'Redis answers without TLS at an address that begins with rediss://: use its TLS port, or redis://.',
+    )
+    expect(await refusal({ kind: 'single', url: toSecure })).toBe(
+      'Redis speaks TLS at an address that begins with redis://: write rediss://.',
+    )
+  })
+
+  test('a password behind TLS that is wrong', async () => {
+    const { server, url } = await secure('good')
+    await using _ = server
+    await locked(server)
+    const place = (password: string): RedisPlace => ({
+      ...{ kind: 'single', url: url.replace('rediss://', `rediss://:${password}@`) },
+      tls: CA,
+    })
+    expect(await refusal(place('wrong'))).toContain('WRONGPASS')
+    expect(await openAt(place('secret'))).toBeInstanceOf(RedisLedger)
+  })
+
+  test('a certificate that Redis wants of us, is not shown, and then is', async () => {
+    const { server, url } = await secure('good', '--tls-auth-clients', 'yes')
+    await using _ = server
+    expect(await refusal({ kind: 'single', url, tls: CA })).toContain('see ledger.tls.certificate (')
+    await works(await openAt({ kind: 'single', url, tls: { ...CA, ...CLIENT } }), server)
+  })
+})
+
+describe('at run time: as if Redis were down, and why; and well again by itself', () => {
+  test.each([
+    ['expired', EXPIRED],
+    ['wrong-name', OTHER_NAME],
+    ['self-signed', UNTRUSTED('DEPTH_ZERO_SELF_SIGNED_CERT')],
+  ] as const)('%s', async (name, words) => {
+    const { server, url } = await secure('good')
+    await using _ = server
+    const ledger = await openAt({ kind: 'single', url, tls: CA })
+    const account = accountOf()
+    const running = await ledger.reserve(account, holdOf(100))
+    const client = server.client()
+    const show = async (certificate: Certificate) => {
+      const [, crt, , key] = files(certificate)
+      await client.call('CONFIG', 'SET', 'tls-cert-file', crt ?? '', 'tls-key-file', key ?? '')
+      await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    }
+    await show(name)
+    await until(() => /certificate/.test(ledger.health().complaint ?? ''))
+    const { ready, complaint } = ledger.health()
+    expect(ready).toBe(false)
+    if (typeof words === 'string') expect(complaint).toBe(words)
+    else expect(complaint).toMatch(words)
+    expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
+    expect(await failureOf(ledger.extend(running, running.held, running.held))).toBe('ledger_unavailable')
+    expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+    expect(ledger.health().pending).toBe(1)
+    await show('good')
+    await until(() => ledger.health().ready && ledger.health().pending === 0)
+    expect(ledger.health().complaint).toBeUndefined()
+    expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
+    client.disconnect()
+  })
+})
+
+test('no TLS any more, at run time: as if Redis were down, until there is', async () => {
+  const { server, port, url } = await secure('good')
+  await using _ = server
+  const ledger = await openAt({ kind: 'single', url, tls: CA })
+  const account = accountOf()
+  await works(ledger, server)
+  await server.kill()
+  {
+    await using plain = await RedisServer.start('--port', String(port))
+    await until(() => !ledger.health().ready)
+    expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
+    expect(ledger.health().complaint).toContain('Redis is not reached')
+    expect(await totals(plain, account)).toEqual({ spent: 0, held: 0, live: 0 })
+  }
+  await server.start()
+  await until(() => ledger.health().ready)
+  await works(ledger, server)
+})
+
+test('a cluster: every node is behind TLS', async () => {
+  const settings = ['--cluster-enabled', 'yes', '--tls-cluster', 'yes', '--cluster-announce-ip', '127.0.0.1']
+  const { server, url } = await secure('good', ...settings)
+  await using _ = server
+  const client = server.client()
+  await client.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383)
+  await until(async () => String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok'))
+  const nodes = [url]
+  expect(await refusal({ kind: 'cluster', nodes })).toBe(UNTRUSTED('UNABLE_TO_VERIFY_LEAF_SIGNATURE'))
+  await works(await openAt({ kind: 'cluster', nodes, tls: CA }), server)
+  client.disconnect()
+})
+
+test('a sentinel and its master: both are behind TLS, and neither is spoken to without', async () => {
+  const { server, port } = await secure('good', '--tls-replication', 'yes', '--tls-ca-cert-file', path('authority.crt'))
+  await using _ = server
+  const at = await lastingPort()
+  const file = join(directory(), 'sentinel.conf')
+  const tls = [
+    `tls-port ${at}`,
+    `tls-cert-file ${path('good.crt')}`,
+    `tls-key-file ${path('leaf.key')}`,
+    `tls-ca-cert-file ${path('authority.crt')}`,
+    'tls-auth-clients no',
+    'tls-replication yes',
+  ]
+  writeFileSync(
+    file,
+    ['port 0', 'bind 127.0.0.1', ...tls, `sentinel monitor mymaster 127.0.0.1 ${port} 1`, ''].join('\n'),
+  )
+  const sentinel = Bun.spawn([REDIS, file, '--sentinel'], { stdout: 'ignore', stderr: 'ignore' })
+  try {
+    const probe = new Redis(at, '127.0.0.1', { tls: CA, retryStrategy: () => 20, maxRetriesPerRequest: null })
+    probe.on('error', () => undefined)
+    await probe.ping()
+    probe.disconnect()
+    const place: RedisPlace = { kind: 'sentinel', sentinels: [`rediss://127.0.0.1:${at}`], name: 'mymaster' }
+    expect(await refusal(place)).toBe(UNTRUSTED('SELF_SIGNED_CERT_IN_CHAIN'))
+    await works(await openAt({ ...place, tls: CA }), server)
+  } finally {
+    sentinel.kill('SIGKILL')
+    await sentinel.exited
+  }
+})

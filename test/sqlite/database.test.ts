@@ -1,0 +1,59 @@
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openDatabase, openReadOnly, type Schema } from '../../src/sqlite/database.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'weir-database-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const SCHEMA: Schema = { version: 1, checked: ['t'], sql: 'CREATE TABLE t (n INTEGER);' }
+
+/** Runs a script in a process of its own; arguments come after `--`. */
+function run(script: string, ...args: readonly string[]) {
+  return Bun.spawn([process.execPath, '-e', script, '--', ...args], { stdout: 'pipe', stderr: 'pipe' })
+}
+
+test('processes that open the same new file at once all get it', async () => {
+  for (let round = 0; round < 3; round++) {
+    const script = `
+      import { Outbox } from '${join(import.meta.dir, '../../src/ledger/redis/delivery/outbox.ts')}'
+      while (Date.now() < Number(process.argv.at(-1))) {}
+      new Outbox('${join(folder, String(round))}').close()
+    `
+    const start = String(Date.now() + 600)
+    const children = Array.from({ length: 6 }, () => run(script, start))
+    const codes = await Promise.all(
+      children.map(async (child) => [await child.exited, await new Response(child.stderr).text()]),
+    )
+    expect(codes).toEqual(children.map(() => [0, '']))
+  }
+}, 30_000)
+
+test('a lock that another process holds for longer than SQLite waits is waited for', async () => {
+  const path = join(folder, 'held.sqlite')
+  const holder = run(`
+    import { Database } from 'bun:sqlite'
+    const database = new Database('${path}', { create: true })
+    database.run('CREATE TABLE other (n INTEGER)')
+    database.run('BEGIN EXCLUSIVE')
+    console.log('held')
+    setTimeout(() => database.run('COMMIT'), 2500)
+  `)
+  const { value } = await holder.stdout.getReader().read()
+  expect(new TextDecoder().decode(value)).toBe('held\n')
+  openDatabase(path, SCHEMA).close()
+  expect(await holder.exited).toBe(0)
+}, 30_000)
+
+test('a reader meets no file, a file that is only being made, and then the file', () => {
+  const path = join(folder, 'read.sqlite')
+  expect(openReadOnly(path, SCHEMA)).toBeUndefined()
+  openDatabase(path, { ...SCHEMA, version: 0, sql: '' }).close()
+  expect(openReadOnly(path, SCHEMA)).toBeUndefined()
+  openDatabase(path, SCHEMA).close()
+  const database = openReadOnly(path, SCHEMA)
+  expect(() => database?.run('INSERT INTO t VALUES (1)')).toThrow('readonly')
+  expect(database?.query('SELECT count(*) AS n FROM t').get()).toEqual({ n: 0 })
+  database?.close()
+})

@@ -1,0 +1,40 @@
+/** What is committed outlasts the machine: every commit is followed by a flush of the disk that began after it. */
+
+import { Database } from 'bun:sqlite'
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { GroupCommit } from '../../src/sqlite/group-commit.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+test('commits that come during a flush are flushed by the next one, which comes by itself', () => {
+  const path = join(directory, 'file.sqlite')
+  const database = new Database(path, { create: true })
+  database.run('PRAGMA journal_mode = WAL')
+  database.run('CREATE TABLE t (n INTEGER)')
+  const flushes: ((error: Error | null) => void)[] = []
+  const gathered = {
+    write: () => database.run('INSERT INTO t VALUES (1)'),
+    written: () => undefined,
+    failed: () => undefined,
+  }
+  const group = new GroupCommit(database, path, gathered, 'beat', (_, done) => flushes.push(done))
+  group.commit()
+  expect(flushes).toHaveLength(1)
+  group.commit()
+  group.commit()
+  expect(flushes).toHaveLength(1)
+  flushes[0]?.(null)
+  expect(flushes).toHaveLength(2)
+  flushes[1]?.(null)
+  expect(flushes).toHaveLength(2)
+  group.commit()
+  expect(flushes).toHaveLength(3)
+  flushes[2]?.(new Error('I/O error'))
+  expect(group.complaint).toBe('I/O error')
+  group.close()
+  flushes[3]?.(null)
+})
