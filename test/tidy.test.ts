@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { languageProblems, repeatedNames, unknownDocuments } from './support/language.ts'
 import { parseSource, readSource, type Source } from './support/source.ts'
 import {
   deadFiles,
@@ -38,6 +39,20 @@ function textFiles(): string[] {
 const files = OURS.flatMap((folder) => filesBelow(folder, '**/*')).filter((path) => !path.startsWith('test/fixtures/'))
 const sources = files.filter((path) => path.endsWith('.ts')).map((path) => readSource(ROOT, path))
 const below = (folder: string) => sources.filter((source) => source.path.startsWith(`${folder}/`))
+
+/** The rules spell the words that they forbid. */
+function isRule(path: string): boolean {
+  return path === 'test/support/language.ts' || path === 'test/tidy.test.ts'
+}
+
+/** Files that are still to be rewritten in plain language. */
+const PENDING = [
+  ...['src/admin/', 'src/assembly/', 'src/catalog/', 'src/cli/', 'src/config/', 'src/core/', 'src/dialects/'],
+  ...['src/gateway/', 'src/http/', 'src/items/', 'src/keys/', 'src/ledger/', 'src/logging/', 'src/main.ts'],
+  ...['src/process/', 'src/providers/', 'src/redis/', 'src/sqlite/', 'src/wire/'],
+  ...['test/', 'scripts/', 'bench/', 'soak/', 'chaos/', 'contrib/'],
+  ...['README.md', 'CHANGELOG.md', 'SECURITY.md', 'CONTRIBUTING.md', 'weir.example.yaml'],
+]
 
 describe('the repository', () => {
   test('imports only what the table of the house allows', () => {
@@ -86,6 +101,21 @@ describe('the repository', () => {
       return [...named, ...linked].filter((path) => !existsSync(join(ROOT, path))).map((path) => `${document}: ${path}`)
     })
     expect(missing).toEqual([])
+  })
+
+  test('is written in plain language', () => {
+    const texts = textFiles().filter((path) => /\.(?:ts|lua|sql|md|sh|yaml)$|^scripts\/[\w-]+$/.test(path))
+    const checked = texts.filter((path) => !isRule(path) && !PENDING.some((prefix) => path.startsWith(prefix)))
+    const documents = new Set(textFiles().flatMap((path) => (path.endsWith('.md') ? [basename(path)] : [])))
+    const problems = checked.flatMap((path) => {
+      const text = readFileSync(join(ROOT, path), 'utf8')
+      return [...languageProblems(path, text), ...unknownDocuments(path, text, documents)]
+    })
+    expect(problems).toEqual([])
+  })
+
+  test('uses a file name once', () => {
+    expect(repeatedNames(files.filter((path) => path.startsWith('src/')))).toEqual([])
   })
 
   test('gives a reason for each dependency', () => {
@@ -220,6 +250,20 @@ describe('the rules themselves', () => {
       'src/core/a.ts',
       'src/y.lua',
     ])
+  })
+
+  test('know the words of plain language, long lines, unknown documents and repeated names', () => {
+    const complaints = (text: string, path = 'a.ts') => languageProblems(path, text).length
+    expect(complaints('// The caller is told where it stands, and so it says.')).toBe(3)
+    expect(complaints('// The answer reports the position of the field.')).toBe(0)
+    expect(complaints(`// ${'word '.repeat(30)}`)).toBe(1)
+    expect(complaints(`// ${'x'.repeat(150)}`)).toBe(1)
+    expect(complaints(`"${'x'.repeat(150)}"`)).toBe(0)
+    expect(complaints(`| ${'word '.repeat(30)} |`, 'a.md')).toBe(0)
+    expect(
+      unknownDocuments('a.ts', 'See README.md and docs/keys.md, not wire.md.', new Set(['README.md', 'keys.md'])),
+    ).toHaveLength(1)
+    expect(repeatedNames(['src/a/request.ts', 'src/b/request.ts', 'src/a/keys.ts', 'src/b/keys.ts'])).toHaveLength(1)
   })
 
   test('know vague names and forbidden words when they see them', () => {
