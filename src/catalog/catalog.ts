@@ -1,6 +1,7 @@
 /** Which models exist and who may use them: the catalog, made once a configuration and never changed. */
 
-import type { Limits, Price } from '../core/money.ts'
+import type { Limits } from '../core/limits.ts'
+import type { Price } from '../core/money.ts'
 import { judge, type Verdict } from '../core/permission.ts'
 
 export type Support = 'tools' | 'images' | 'image_generation'

@@ -1,6 +1,7 @@
 /** The checked file → the configuration: defaults, camel case, whole micro-dollars, hashes instead of keys. It checks nothing. */
 
-import type { Limits, Price } from '../core/money.ts'
+import type { Limits } from '../core/limits.ts'
+import type { Price } from '../core/money.ts'
 import type { AccessRule } from '../core/permission.ts'
 import type {
   Config,

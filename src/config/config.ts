@@ -3,7 +3,8 @@
  * processes. Money is whole micro-dollars; keys are hashes. It holds provider credentials and must never be logged.
  */
 
-import type { Limits, Price } from '../core/money.ts'
+import type { Limits } from '../core/limits.ts'
+import type { Price } from '../core/money.ts'
 import type { AccessRule } from '../core/permission.ts'
 import type { ProviderDialect } from './provider-dialects.ts'
 

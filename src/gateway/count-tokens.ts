@@ -4,6 +4,7 @@ import { fit, needsOf } from '../catalog/capability.ts'
 import type { Key } from '../catalog/catalog.ts'
 import { type Candidate, resolve } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
+import { hasLimit } from '../core/limits.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { isAbsurd } from '../core/token-usage.ts'
 import { estimateInput } from '../ledger/estimate.ts'
@@ -46,9 +47,7 @@ export async function countTokens(gateway: Gateway, { key, request, flight, trac
 
 /** Where none is limited the ledger has nothing to say, and an agent that counts before each turn would ask it twice as often. */
 function limitsRequests({ limits, organization }: Key): boolean {
-  return [limits, organization.limits].some(
-    ({ requestsPerMinute, concurrentRequests }) => requestsPerMinute !== undefined || concurrentRequests !== undefined,
-  )
+  return hasLimit([limits, organization.limits], ({ unit }) => unit === 'requests')
 }
 
 async function countedBy(

@@ -96,7 +96,7 @@ export class RequestReservation implements AsyncDisposable, Ticking {
       model: quote.model,
     }
     const reservation = await ledger.reserve(account, hold)
-    if (reservation.requests ?? reservation.tokens) trace.limitHeaders = rateLimitHeaders(reservation)
+    if (reservation.rates !== undefined) trace.limitHeaders = rateLimitHeaders(reservation)
     const held = new RequestReservation(ledger, reservation, quote, trace, progress)
     ticker.add(held)
     return held

@@ -3,7 +3,7 @@
  * verb is idempotent on the reservation's id.
  */
 
-import type { Limits } from '../core/money.ts'
+import type { Limits, UnitAmounts } from '../core/limits.ts'
 
 /** Whole numbers; money in micro-dollars. */
 export interface Amounts {
@@ -31,12 +31,31 @@ export interface Hold {
   readonly model?: string | undefined
 }
 
+/** What a request takes of each unit that limits count, as it is reserved. */
+export function demandOf({ amounts }: Hold): UnitAmounts {
+  return { requests: 1, tokens: sum(amounts.inputTokens, amounts.outputTokens), micro_usd: amounts.costMicroUsd }
+}
+
+/** What requests took of each unit, of one settlement or of many requests together. */
+export function usedOf(used: Amounts & { readonly requests: number; readonly images: number }): UnitAmounts {
+  return { requests: used.requests, tokens: sum(used.inputTokens, used.outputTokens), micro_usd: used.costMicroUsd }
+}
+
+/** Two amounts, stopping at the largest that a number holds exactly. */
+export function sum(a: number, b: number): number {
+  return Math.min(Number.MAX_SAFE_INTEGER, a + b)
+}
+
 /** What is left of a rate limit after a reservation, for `x-ratelimit-*`. */
-export interface Allowance {
+export interface RateStatus {
   readonly limit: number
   readonly remaining: number
+  /** How long until the bucket is full. */
   readonly resetMs: number
 }
+
+/** In the order of `rateLimits`, of the organisation or the key, whichever has less left; undefined where neither has such a limit. */
+export type RateStatuses = readonly (RateStatus | undefined)[]
 
 export interface Reservation {
   readonly id: string
@@ -44,8 +63,8 @@ export interface Reservation {
   readonly held: Amounts
   /** By the ledger's clock: it decides the day and the month that the request is counted in. */
   readonly admittedMs: number
-  readonly requests?: Allowance | undefined
-  readonly tokens?: Allowance | undefined
+  /** Undefined if the ledger could not be asked. */
+  readonly rates?: RateStatuses | undefined
 }
 
 /** How a request ended: the `outcome` of its log line. */

@@ -36,6 +36,11 @@ export interface Schema {
   readonly checked: readonly string[]
   /** What files of this version may lack, because it came later: statements that change nothing the second time. */
   readonly additions?: string
+  /**
+   * All columns of tables that grow, as `CREATE TABLE` defines them. A file that lacks some gets them when its owner opens it; a reader
+   * finds it without.
+   */
+  readonly columns?: Readonly<Record<string, readonly string[]>>
 }
 
 /**
@@ -125,6 +130,7 @@ function prepare(database: Database, path: string, schema: Schema): void {
   const { additions } = schema
   if (checkVersion(database, path, schema)) {
     if (additions !== undefined) database.run(additions)
+    addColumns(database, schema)
     return
   }
   const make = database.transaction(() => {
@@ -136,6 +142,20 @@ function prepare(database: Database, path: string, schema: Schema): void {
     database.run(`PRAGMA user_version = ${schema.version}`)
   })
   make.immediate()
+}
+
+function addColumns(database: Database, { columns = {} }: Schema): void {
+  for (const [table, definitions] of Object.entries(columns)) {
+    const known = new Set(
+      database
+        .query<{ name: string }, [string]>('SELECT name FROM pragma_table_info(?)')
+        .all(table)
+        .map(({ name }) => name),
+    )
+    for (const definition of definitions) {
+      if (!known.has(definition.split(' ')[0] ?? '')) database.run(`ALTER TABLE ${table} ADD COLUMN ${definition}`)
+    }
+  }
 }
 
 function checkWhole(database: Database, path: string, schema: Schema): void {

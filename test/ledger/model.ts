@@ -4,7 +4,7 @@
  * them but the calendar.
  */
 
-import type { Limits } from '../../src/core/money.ts'
+import type { LimitName, Limits } from '../../src/core/limits.ts'
 import type { Account, Amounts, Hold, Settlement } from '../../src/ledger/ledger.ts'
 import type {
   CancelReply,
@@ -12,7 +12,6 @@ import type {
   ExtendReply,
   Figures,
   FiguresOf,
-  LimitName,
   ScopeName,
   SettleReply,
 } from '../../src/ledger/reservation-store.ts'

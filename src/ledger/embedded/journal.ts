@@ -13,7 +13,7 @@ import type { UsageFigures } from '../usage-log.ts'
 import { UsageSums } from '../usage-sums.ts'
 import { dayOf } from '../window.ts'
 import type { Changes } from './memory-store.ts'
-import { charged } from './reservation-moves.ts'
+import { chargedMicroUsd } from './reservation-moves.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from './state-tables.ts'
 import type { ReservationState, ScopeState } from './store-state.ts'
 
@@ -82,7 +82,7 @@ export class Journal implements Changes {
     const row =
       settlement === undefined
         ? lostRow(reservation, kind, times)
-        : settledRow(reservation.id, reservation, times, settlement, kind, reservation.heldMicroUsd)
+        : settledRow(reservation.id, reservation, times, settlement, kind, reservation.held.micro_usd)
     this.rows.add(row)
     this.group.soon()
   }
@@ -134,15 +134,15 @@ function lostRow(
   kind: EndKind,
   times: { readonly admittedMs: number; readonly endedMs: number },
 ): RequestRow {
-  const { id, organization, key, model, postedInput, postedOutput, heldMicroUsd } = reservation
+  const { id, organization, key, model, postedInput, postedOutput, held } = reservation
   const inputTokens = kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput
   const settlement: Settlement = {
-    amounts: { inputTokens, outputTokens: postedOutput, costMicroUsd: charged(reservation) },
+    amounts: { inputTokens, outputTokens: postedOutput, costMicroUsd: chargedMicroUsd(reservation) },
     cachedInputTokens: 0,
     images: 0,
     estimated: true,
     outcome: 'provider_cut',
     model,
   }
-  return { ...settledRow(id, { organization, key }, times, settlement, kind, heldMicroUsd), outcome: '' }
+  return { ...settledRow(id, { organization, key }, times, settlement, kind, held.micro_usd), outcome: '' }
 }
