@@ -1,7 +1,8 @@
 /** What a worker serves: the parts that follow from a configuration, and what lives on through all configurations. */
 
-import { Catalog, type TargetRef } from '../catalog/catalog.ts'
+import { Catalog } from '../catalog/catalog.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
 import { acceptCount } from '../dialects/messages/request.ts'

@@ -4,8 +4,9 @@
  */
 
 import { CallerError } from '../core/caller-error.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import { lacks, type Needs } from './capability.ts'
-import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind, type TargetRef } from './catalog.ts'
+import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind } from './catalog.ts'
 
 const NOT_ALLOWED = 'is not allowed for this API key'
 

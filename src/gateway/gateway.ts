@@ -1,8 +1,9 @@
 /** What a request walks through: everything that one configuration makes, put together. */
 
 import type { Catalog, Key } from '../catalog/catalog.ts'
+import type { Endpoint } from '../core/endpoint.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import type { Endpoint, Provider } from '../providers/provider.ts'
+import type { Provider } from '../providers/provider.ts'
 import type { Affinity } from './affinity.ts'
 import type { Breaker } from './breaker.ts'
 

@@ -1,13 +1,14 @@
 /** One request, top to bottom: resolve, hold, ask, answer, settle. */
 
 import { fit, needsOf, outputLimit, strictOutputLimit } from '../catalog/capability.ts'
-import { AUTO, isStrict, type Key, type Model, type Ttl } from '../catalog/catalog.ts'
+import { AUTO, isStrict, type Key, type Model } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
 import type { JsonObject } from '../core/json.ts'
+import type { Ttl } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'

@@ -1,8 +1,9 @@
 /** Where the items that callers refer back to are remembered: in this process, or in Redis if there is one, for all workers and nodes. */
 
 import { createHash } from 'node:crypto'
-import type { Config, RedisConfig } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
 import { Sealer } from '../dialects/responses/compaction.ts'
 import { type ItemMemory, LocalItemMemory } from '../dialects/responses/local-item-memory.ts'
 import type { RedisItems } from './redis-items.ts'

@@ -2,8 +2,9 @@
 
 import { createHash } from 'node:crypto'
 import { CallerError } from '../core/caller-error.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
-import { connect, type RedisPlace } from '../redis/connect.ts'
+import { connect } from '../redis/connect.ts'
 import take from './get-item.lua' with { type: 'text' }
 import put from './put-item.lua' with { type: 'text' }
 
@@ -36,7 +37,7 @@ export class RedisItems {
   private readonly ownerBytesMax: number
 
   /** Connects by itself, now and whenever Redis comes back. */
-  constructor(place: RedisPlace, { ttlSeconds, ownerBytesMax = OWNER_BYTES_MAX }: ShelfOptions) {
+  constructor(place: RedisConfig, { ttlSeconds, ownerBytesMax = OWNER_BYTES_MAX }: ShelfOptions) {
     this.client = connect(place, 'weir-items')
     this.ttlMs = ttlSeconds * 1000
     this.ownerBytesMax = ownerBytesMax

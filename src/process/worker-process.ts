@@ -2,8 +2,8 @@
 
 import type { Subprocess } from 'bun'
 import type { PeerUpdate } from '../assembly/peer-update.ts'
-import type { TargetRef } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import type { Logger } from '../logging/log.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type Address, isToSupervisor, type ToSupervisor, type ToWorker } from './ipc.ts'

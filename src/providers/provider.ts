@@ -1,43 +1,12 @@
 /** What a provider is: how a canonical request becomes its body, and how its bytes become canonical events. */
 
 import type { ChatRequest } from '../core/chat-request.ts'
+import type { Endpoint } from '../core/endpoint.ts'
 import type { StreamEvent } from '../core/event.ts'
 import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
 import type { JsonValue } from '../core/json.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
-
-/** A provider of the configuration, as its adapter and `upstream.ts` need it. */
-export interface Endpoint {
-  /** The provider's name in the configuration. */
-  readonly name: string
-  /** Without a trailing slash. */
-  readonly baseUrl: string
-  readonly apiKey?: string | undefined
-  /** Azure's `api-version`. */
-  readonly apiVersion?: string | undefined
-  /** Bedrock's region and credentials. */
-  readonly aws?:
-    | {
-        readonly region: string
-        readonly accessKeyId: string
-        readonly secretAccessKey: string
-        readonly sessionToken?: string | undefined
-      }
-    | undefined
-  /** The operator's own headers; they win over the adapter's. */
-  readonly headers: Readonly<Record<string, string>>
-  readonly deadlines: Deadlines
-}
-
-/** Milliseconds. `firstByte` and `total` have one value for streams and one for whole answers, which take longer to begin. */
-export interface Deadlines {
-  /** Infinite where a proxy makes the connections. */
-  readonly connectMs: number
-  readonly firstByteMs: { readonly stream: number; readonly whole: number }
-  readonly idleMs: number
-  readonly totalMs: number
-}
 
 /** One place that a model can be had from. */
 export interface Target {

@@ -1,8 +1,9 @@
 /** The one place that calls `fetch`: one request to a provider, with its deadlines, its abort and its caps. */
 
+import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
-import type { Dispatch, Endpoint } from './provider.ts'
+import type { Dispatch } from './provider.ts'
 import { canConnect } from './reachability.ts'
 import { scrub } from './scrub.ts'
 
