@@ -32,7 +32,7 @@ import { type Answered, accountOf, interruptedFailure, note, readJson, send, ups
 const LOGPROB_VALUES_MAX = 4_000_000
 
 /** A request on its way: who asks, what, and how it can be ended from outside. */
-export interface Order {
+interface Order {
   readonly key: Key
   readonly exchange: Exchange
   readonly flight: Flight

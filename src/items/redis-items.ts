@@ -16,12 +16,12 @@ const OWNER_BYTES_MAX = 64 * 1024 * 1024
 /** Larger answers are kept in several calls, so that none holds Redis up. */
 const CALL_BYTES_MAX = 1024 * 1024
 
-export interface Piece {
+interface Piece {
   readonly id: string
   readonly bytes: Buffer
 }
 
-export interface ShelfOptions {
+interface ShelfOptions {
   readonly ttlSeconds: number
   readonly ownerBytesMax?: number
 }

@@ -25,7 +25,7 @@ const EARLY_DEATHS_MAX = 3
 const DRAIN_GRACE_MS = 10_000
 const TIMER_MS_MAX = 2 ** 31 - 1
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Reads and checks the configuration, as it is to be run: the command line's flags are in it. */
   readonly load: () => Promise<Loaded>

@@ -37,12 +37,12 @@ const RUNTIME = {
  */
 const RESOLVER = { RES_OPTIONS: 'timeout:1 attempts:3' } as const
 
-export interface Orders {
+interface Orders {
   readonly address: Address
   readonly config: Config
 }
 
-export interface ChildEvents {
+interface ChildEvents {
   /** It accepts on this port. */
   readonly onReady: (port: number) => void
   /** It cannot start, and says why. */

@@ -29,7 +29,7 @@ const SHOWN_CODES: ReadonlySet<string> = new Set([
   'moderation_blocked',
 ])
 
-export interface ErrorText {
+interface ErrorText {
   readonly message: string
   readonly type: string
   readonly code: string

@@ -52,7 +52,7 @@ export interface ImageMaker {
 }
 
 /** A provider's own counter of input tokens. It costs nothing. */
-export interface TokenCounter {
+interface TokenCounter {
   request(request: ChatRequest, target: Target): UpstreamRequest
   /** The figure of its answer; undefined where there is none. */
   tokens(body: JsonValue): number | undefined

@@ -8,7 +8,7 @@ import { canConnect } from './reachability.ts'
 import { scrub } from './scrub.ts'
 
 /** A whole answer in JSON; images come as base64 inside one. */
-export const ANSWER_BYTES_MAX = 32 * 1024 * 1024
+const ANSWER_BYTES_MAX = 32 * 1024 * 1024
 /** Of an error body only the message is of use. */
 const ERROR_BYTES_MAX = 64 * 1024
 

@@ -36,7 +36,7 @@ const NONCE = new Uint8Array(12)
 const SEALED_CHARS_MAX = 8 * SUMMARY_CHARS_MAX + 1024
 
 /** What a sealed text is for; one sealed for one purpose does not open for another. */
-export type Purpose = 'compaction' | 'item'
+type Purpose = 'compaction' | 'item'
 
 interface MasterKey {
   readonly bytes: Uint8Array

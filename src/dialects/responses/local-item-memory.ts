@@ -51,7 +51,7 @@ const ENTRY_BYTES = 256
 /** What an organization takes besides its items. */
 const SHELF_BYTES = 1024
 
-export interface LocalItemMemoryOptions {
+interface LocalItemMemoryOptions {
   readonly sealer: Sealer
   /** How long an item is remembered; 0 = nothing is. */
   readonly ttlSeconds: number
