@@ -14,7 +14,7 @@ export interface Upstream {
 }
 
 /** Events of the log that the request path reports. */
-export type GatewayEvent = 'provider.credential_rejected' | 'provider.usage_implausible' | 'compaction.truncated'
+type GatewayEvent = 'provider.credential_rejected' | 'provider.usage_implausible' | 'compaction.truncated'
 
 export interface Gateway {
   readonly catalog: Catalog
