@@ -1,7 +1,8 @@
 /** What a worker serves: the parts that follow from a configuration, and what lives on through all configurations. */
 
-import { Catalog, type TargetRef } from '../catalog/catalog.ts'
+import { Catalog } from '../catalog/catalog.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
 import { acceptCount } from '../dialects/messages/request.ts'
@@ -22,6 +23,7 @@ import type { FollowedKeys } from '../keys/key-follower.ts'
 import { KeyTable } from '../keys/key-table.ts'
 import type { Ledger, LedgerHealth } from '../ledger/ledger.ts'
 import { errorFields, type Log, type Logger } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import type { PeerUpdate } from './peer-update.ts'
 import type { Adapters } from './provider-adapters.ts'
@@ -97,7 +99,7 @@ export class Service {
       log: (line) => log.request(line),
       anonymous: new AnonymousLog(
         (line) => log.request(line),
-        (omitted) => logger.warn({ event: 'requests.omitted', ...omitted }, 'requests without a valid key not logged'),
+        (omitted) => logEvent(logger, 'requests.omitted', { ...omitted }),
       ),
       remoteOf: () => 'unknown',
       draining: false,
@@ -222,9 +224,9 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
       affinity,
       random: Math.random,
       explainRoute: config.listen.explainHeader,
-      report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
-      alarm: (message, fields) => logger.error(fields, message),
-      warn: (event, message, fields) => logger.warn({ event, ...fields }, message),
+      report: (error, requestId) =>
+        logEvent(logger, 'internal.error', { request_id: requestId, ...errorFields(error) }),
+      logEvent: (event, fields) => logEvent(logger, event, fields),
       isRevoked: (key) => keys.isRevoked(key),
     },
   }
@@ -232,8 +234,8 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
 
 /** The beginning of a rest, and its end by a success; that a target is probed is of no interest. */
 function logRest(logger: Logger, { provider, model, restMs, rests, asked, reason, probing }: Rest): void {
-  if (rests === 0) logger.info({ provider, model }, 'target is well again')
-  else if (restMs > 0 && !probing) logger.info({ provider, model, reason, asked, rest_ms: restMs }, 'target rests')
+  if (rests === 0) logEvent(logger, 'target.closed', { provider, model })
+  else if (restMs > 0 && !probing) logEvent(logger, 'target.open', { provider, model, reason, asked, rest_ms: restMs })
 }
 
 /** Throws `UnusableConfiguration` where the key of this machine can be neither read nor made. */

@@ -4,16 +4,17 @@
  */
 
 import { CallerError } from '../core/caller-error.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import { lacks, type Needs } from './capability.ts'
-import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind, type TargetRef } from './catalog.ts'
+import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind } from './catalog.ts'
 
 const NOT_ALLOWED = 'is not allowed for this API key'
 
 /** The model that a request names, or automatic selection. */
-export type Selection = Model | typeof AUTO
+type Selection = Model | typeof AUTO
 
 /** What the candidates depend on besides the model. */
-export interface Demand {
+interface Demand {
   /** The kind of endpoint that was called. */
   readonly kind: ModelKind
   /** `noNeeds` for images. */

@@ -51,7 +51,7 @@ const ENTRY_BYTES = 256
 /** What an organization takes besides its items. */
 const ORGANIZATION_BYTES = 1024
 
-export interface LocalItemStoreOptions {
+interface LocalItemStoreOptions {
   /** How long an item is stored; 0 stores nothing. */
   readonly ttlSeconds: number
   /**

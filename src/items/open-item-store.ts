@@ -1,8 +1,9 @@
 /** Opens the item store of a configuration: in this process, or in Redis for all workers and gateways. */
 
 import { createHash } from 'node:crypto'
-import type { Config, RedisConfig } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
 import type { ItemStore } from './item-store.ts'
 import { LocalItemStore } from './local-item-store.ts'
 import type { RedisItems } from './redis-items.ts'

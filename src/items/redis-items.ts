@@ -5,8 +5,9 @@
 
 import { createHash } from 'node:crypto'
 import { CallerError } from '../core/caller-error.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
-import { connect, type RedisPlace } from '../redis/connect.ts'
+import { connect } from '../redis/connect.ts'
 import getItem from './get-item.lua' with { type: 'text' }
 import putItem from './put-item.lua' with { type: 'text' }
 
@@ -17,12 +18,12 @@ const OWNER_BYTES_MAX = 64 * 1024 * 1024
 /** A larger answer is stored in several calls, so that no call blocks Redis for long. */
 const CALL_BYTES_MAX = 1024 * 1024
 
-export interface StoredBytes {
+interface StoredBytes {
   readonly id: string
   readonly bytes: Buffer
 }
 
-export interface RedisItemsOptions {
+interface RedisItemsOptions {
   readonly ttlSeconds: number
   readonly ownerBytesMax?: number
 }
@@ -39,7 +40,7 @@ export class RedisItems {
   private readonly ownerBytesMax: number
 
   /** Connects on its own, now and whenever Redis comes back. */
-  constructor(place: RedisPlace, { ttlSeconds, ownerBytesMax = OWNER_BYTES_MAX }: RedisItemsOptions) {
+  constructor(place: RedisConfig, { ttlSeconds, ownerBytesMax = OWNER_BYTES_MAX }: RedisItemsOptions) {
     this.client = connect(place, 'weir-items')
     this.ttlMs = ttlSeconds * 1000
     this.ownerBytesMax = ownerBytesMax

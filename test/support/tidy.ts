@@ -244,6 +244,24 @@ export function deadFiles(sources: readonly Source[], files: readonly string[], 
   )
 }
 
+/** Exports of `src/` that no other file imports. `sources` are all files, those that test and measure `src/` too. */
+export function unusedExports(sources: readonly Source[]): string[] {
+  const used = new Set(
+    sources.flatMap(({ path, importedNames }) =>
+      importedNames
+        .filter(({ from }) => from.startsWith('.'))
+        .map(({ from, name }) => `${posix.join(dirname(path), from)}#${name}`),
+    ),
+  )
+  return sources
+    .filter(({ path }) => path.startsWith('src/'))
+    .flatMap(({ path, exports }) =>
+      exports
+        .filter(({ what }) => !used.has(`${path}#${what}`) && !used.has(`${path}#*`))
+        .map(({ line, what }) => `${path}:${line}: nobody imports ${what}; remove its export, or the thing itself`),
+    )
+}
+
 function importGraph(sources: readonly Source[]): Map<string, string[]> {
   return new Map(
     sources.map((source) => [

@@ -102,7 +102,7 @@ export function toolListsOf(items: readonly Item[]): ToolList[] {
 }
 
 /** What reads items needs to know. */
-export interface Reading {
+interface Reading {
   readonly toolbox: Toolbox
   readonly sealer: Sealer
   readonly caller: Caller
