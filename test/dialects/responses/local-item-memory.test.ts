@@ -7,6 +7,7 @@ import type { JsonObject } from '../../../src/core/json.ts'
 import { type ItemMemory, LocalItemMemory } from '../../../src/dialects/responses/local-item-memory.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
+import { Encoding } from '../../support/encoding.ts'
 import { property } from '../../support/random.ts'
 import { accept, answered, CALLER, failureOf, SERVED, saying, sealer, streamed } from './setting.ts'
 
@@ -51,11 +52,7 @@ describe.each(['streamed', 'whole'])('%s', (how) => {
 })
 
 test('nothing is remembered of an answer that has no end', () => {
-  const encoder = accept({ input: 'x' }).encoder(SERVED)
-  const sse = events
-    .slice(0, -1)
-    .map((event) => encoder.encode(event))
-    .join('')
+  const sse = Encoding.of(accept({ input: 'x' }), SERVED).addAll(events.slice(0, -1))
   const id = /"id":"(msg_[^"]+)"/.exec(sse)?.[1]
   expect(id).toBeDefined()
   expect(failureOf(() => accept({ input: [ref(id)] })).failure).toBe('invalid_field')
