@@ -1,16 +1,11 @@
 /** The checked file → the configuration: defaults, camel case, whole micro-dollars, hashes instead of keys. It checks nothing. */
 
+import type { ModelConfig } from '../core/model-config.ts'
 import type { Limits, Price } from '../core/money.ts'
+import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import type { AccessRule } from '../core/permission.ts'
-import type {
-  Config,
-  KeyConfig,
-  LedgerConfig,
-  ModelConfig,
-  OrganizationConfig,
-  ProviderConfig,
-  RedisConfig,
-} from './config.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
+import type { Config, LedgerConfig, ProviderConfig } from './config.ts'
 import { hashOf } from './key-hash.ts'
 import { defaultBaseUrl } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'

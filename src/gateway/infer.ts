@@ -1,13 +1,14 @@
 /** One request, top to bottom: resolve, hold, ask, answer, settle. */
 
 import { fit, needsOf, outputLimit, strictOutputLimit } from '../catalog/capability.ts'
-import { AUTO, isStrict, type Key, type Model, type Ttl } from '../catalog/catalog.ts'
+import { AUTO, isStrict, type Key, type Model } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
 import type { JsonObject } from '../core/json.ts'
+import type { Ttl } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
@@ -31,7 +32,7 @@ import { type Answered, accountOf, interruptedFailure, note, readJson, send, ups
 const LOGPROB_VALUES_MAX = 4_000_000
 
 /** A request on its way: who asks, what, and how it can be ended from outside. */
-export interface Order {
+interface Order {
   readonly key: Key
   readonly exchange: Exchange
   readonly flight: Flight
@@ -295,14 +296,14 @@ class Walk {
   private bill({ candidate, tally }: Call, whole: boolean): Bill {
     const { model, target } = candidate
     if (whole && tally.reason === 'length' && this.order.exchange.isCompaction) this.warnOfCutSummary(candidate)
-    if (tally.disbelieved) this.gateway.alarm('a provider reports a usage that cannot be', { ...target })
+    if (tally.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...target })
     return { model: model.name, provider: target.provider, price: model.price, counted: tally.count(whole) }
   }
 
   /** The caller goes on from half a summary and has no way to see it. */
   private warnOfCutSummary({ model, target }: Candidate): void {
     const { key, trace } = this.order
-    this.gateway.warn('compaction.truncated', 'the summary of a compaction hit the output limit', {
+    this.gateway.logEvent('compaction.truncated', {
       request_id: trace.requestId,
       organization: key.organization.id,
       key: key.id,

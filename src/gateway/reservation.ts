@@ -1,7 +1,7 @@
 /** This request's reservation: grows while the answer runs, by time and by what is written; settled once on every way out. */
 
-import type { Ttl } from '../catalog/catalog.ts'
 import { CallerError, failures } from '../core/caller-error.ts'
+import type { Ttl } from '../core/model-config.ts'
 import type { Price } from '../core/money.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Usage } from '../core/token-usage.ts'

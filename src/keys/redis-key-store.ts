@@ -4,7 +4,8 @@
  */
 
 import { randomBytes } from 'node:crypto'
-import { connect, denialOf, isRefusal, type RedisPlace } from '../redis/connect.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
+import { connect, denialOf, isRefusal } from '../redis/connect.ts'
 import { connectOnce } from '../redis/connect-once.ts'
 import { type KeyRecord, parseKey } from './key-record.ts'
 import {
@@ -51,12 +52,12 @@ async function scan(client: Client, cursor: string | undefined): Promise<KeyPage
 }
 
 /** For a command. Throws `RedisUnfitError` if Redis does not answer. */
-export async function openRedisKeys(place: RedisPlace): Promise<KeyStore> {
+export async function openRedisKeys(place: RedisConfig): Promise<KeyStore> {
   return new KeyStore(new RedisKeys(await connectOnce(place), PATIENT_MS))
 }
 
 /** For a gateway, which begins without Redis if it must: the keys come when it does. */
-export function beginRedisKeys(place: RedisPlace): KeyBackend {
+export function beginRedisKeys(place: RedisConfig): KeyBackend {
   return new RedisKeys(connect(place, 'weir-keys'), 0)
 }
 

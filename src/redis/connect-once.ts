@@ -1,6 +1,7 @@
 /** A connection for a command that runs once: it is ready, or the command ends with the reason. */
 
-import { connect, denialOf, mistakenTls, type RedisPlace, RedisUnfitError } from './connect.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
+import { connect, denialOf, mistakenTls, RedisUnfitError } from './connect.ts'
 
 type Client = ReturnType<typeof connect>
 
@@ -9,7 +10,7 @@ const CONNECT_MS = 3000
 const KNOCK_MS = 500
 
 /** Throws `RedisUnfitError` if Redis does not answer within 3 s, or at once if it rejects the login. */
-export async function connectOnce(place: RedisPlace): Promise<Client> {
+export async function connectOnce(place: RedisConfig): Promise<Client> {
   const client = connect(place, 'weir-read')
   const { promise: ready, resolve, reject } = Promise.withResolvers<void>()
   let last = ''

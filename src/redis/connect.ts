@@ -1,31 +1,15 @@
 /** How this program talks to Redis: one place for ioredis' settings, each of which was measured, and for what a server must be. */
 
 import { Cluster, type Command, Redis, type RedisOptions } from 'ioredis'
+import { REDIS_TIMEOUT_MS, type RedisConfig, type RedisTlsConfig } from '../core/redis-config.ts'
 import { type Limited, LoopDeadline } from './loop-deadline.ts'
-import { knock, type RedisTls, tlsOptions, tlsProblem } from './tls.ts'
-
-/**
- * One server, a cluster, or the sentinels of a master: as in the configuration. Addresses are URLs and may carry a password. Where they begin
- * with `rediss://` everything is behind TLS, sentinels too.
- */
-export type RedisPlace = Addresses & {
-  readonly tls?: RedisTls | undefined
-  /** How long a reply may take, in time that this process' event loop runs; 250 unless set. */
-  readonly timeoutMs?: number | undefined
-}
-
-type Addresses =
-  | { readonly kind: 'single'; readonly url: string }
-  | { readonly kind: 'cluster'; readonly nodes: readonly string[] }
-  | { readonly kind: 'sentinel'; readonly sentinels: readonly string[]; readonly name: string }
+import { knock, tlsOptions, tlsProblem } from './tls.ts'
 
 const PORT = 6379
 const SENTINEL_PORT = 26_379
 
 type Secret = Pick<RedisOptions, 'username' | 'password' | 'tls'>
 
-/** A command that takes longer has failed, for us; the server may still execute it, which every script allows for. */
-const REPLY_MS = 250
 const TIMED_OUT = 'Command timed out'
 
 /** A connection that ended by itself is opened again after so long. */
@@ -106,9 +90,9 @@ class LastingRedis extends Redis {
 }
 
 /** Opens a connection. It connects, and connects again, by itself; `name` shows in CLIENT LIST. */
-export function connect(place: RedisPlace, name: string): Redis | Cluster {
+export function connect(place: RedisConfig, name: string): Redis | Cluster {
   const client = open(place, name)
-  const timeoutMs = place.timeoutMs ?? REPLY_MS
+  const timeoutMs = place.timeoutMs ?? REDIS_TIMEOUT_MS
   limitReplies(client, timeoutMs)
   // What a cluster's client asks its nodes by itself, and what we ask one of them.
   if (client instanceof Cluster) client.on('+node', (node: Redis) => limitReplies(node, timeoutMs))
@@ -140,7 +124,7 @@ function limited(command: Command): Limited {
   }
 }
 
-function open(place: RedisPlace, name: string): Redis | Cluster {
+function open(place: RedisConfig, name: string): Redis | Cluster {
   const secret = credentialsOf(addressesOf(place)[0], place.tls)
   switch (place.kind) {
     case 'single':
@@ -154,7 +138,7 @@ function open(place: RedisPlace, name: string): Redis | Cluster {
 }
 
 /** The addresses of the configuration. */
-function addressesOf(place: RedisPlace): readonly string[] {
+function addressesOf(place: RedisConfig): readonly string[] {
   switch (place.kind) {
     case 'single':
       return [place.url]
@@ -205,7 +189,7 @@ function openSentinel(sentinels: readonly string[], master: string, secret: Secr
 }
 
 /** Every server of a cluster, or behind sentinels, has the same credentials; the first address gives them, and the choice of TLS. */
-function credentialsOf(address: string | undefined, own: RedisTls | undefined): Secret {
+function credentialsOf(address: string | undefined, own: RedisTlsConfig | undefined): Secret {
   if (address === undefined || !URL.canParse(address)) return {}
   const { protocol, username, password } = new URL(address)
   return {
@@ -276,7 +260,7 @@ export function denialOf(error: unknown): RedisUnfitError | undefined {
  * For a connection that does not come about and says nothing of why: whether a server at one of the addresses speaks TLS where it should not, or
  * does not where it should. Takes so many milliseconds at most.
  */
-export async function mistakenTls(place: RedisPlace, ms: number): Promise<RedisUnfitError | undefined> {
+export async function mistakenTls(place: RedisConfig, ms: number): Promise<RedisUnfitError | undefined> {
   const standard = place.kind === 'sentinel' ? SENTINEL_PORT : PORT
   const doors = addressesOf(place)
     .filter((address) => URL.canParse(address))

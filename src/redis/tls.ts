@@ -5,17 +5,14 @@
 
 import net from 'node:net'
 import tls, { type ConnectionOptions } from 'node:tls'
-
-/** How Redis is trusted, and what it is shown: all of it PEM. */
-export interface RedisTls {
-  /** Authorities; absent: those of the system. */
-  readonly ca?: string | undefined
-  readonly certificate?: string | undefined
-  readonly key?: string | undefined
-}
+import type { RedisTlsConfig } from '../core/redis-config.ts'
 
 /** As Node's TLS has it. */
-export function tlsOptions({ ca, certificate, key }: RedisTls = {}): Pick<ConnectionOptions, 'ca' | 'cert' | 'key'> {
+export function tlsOptions({
+  ca,
+  certificate,
+  key,
+}: RedisTlsConfig = {}): Pick<ConnectionOptions, 'ca' | 'cert' | 'key'> {
   return {
     ...(ca === undefined ? {} : { ca }),
     ...(certificate === undefined ? {} : { cert: certificate }),
@@ -54,7 +51,7 @@ export function tlsProblem(error: unknown): string | undefined {
     : undefined
 }
 
-export interface Door {
+interface Door {
   readonly host: string
   readonly port: number
   readonly isSecure: boolean
@@ -66,7 +63,7 @@ export interface Door {
  */
 export async function knock(
   { host, port, isSecure }: Door,
-  own: RedisTls | undefined,
+  own: RedisTlsConfig | undefined,
   ms: number,
 ): Promise<string | undefined> {
   const at = { host, port }

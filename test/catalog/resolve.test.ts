@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { type Needs, noNeeds } from '../../src/catalog/capability.ts'
-import type { Catalog } from '../../src/catalog/catalog.ts'
-import { type Ask, resolve } from '../../src/catalog/resolve.ts'
+import type { Catalog, Model } from '../../src/catalog/catalog.ts'
+import { type Ask, candidatesOf, resolve, selectModel } from '../../src/catalog/resolve.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { catalog, key, keyOf, model, organization } from './fixture.ts'
 
@@ -89,6 +89,14 @@ describe('names', () => {
         `The model '${name}' is not among those allowed for this API key; GET /v1/models lists them.`,
       ])
     }
+  })
+
+  test('the model is found before anything else is known of the request', () => {
+    const selected = selectModel(of, keyOf(of), 'one', 'chat')
+    expect(selected).toBe(of.model('a') as Model)
+    expect(candidatesOf(of, keyOf(of), selected, ask('one'))).toEqual(resolve(of, keyOf(of), ask('one')))
+    expect(() => selectModel(of, keyOf(of), 'two', 'chat')).toThrow('is not among those allowed')
+    expect(() => selectModel(of, keyOf(of), 'a', 'image')).toThrow('is a chat model')
   })
 
   test('an endless name is not thrown back whole', () => {

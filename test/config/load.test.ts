@@ -8,12 +8,12 @@ import { readFileSync } from 'node:fs'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { CatalogData } from '../../src/catalog/catalog.ts'
+import type { CatalogConfig } from '../../src/catalog/catalog.ts'
 import type { Config } from '../../src/config/config.ts'
 import { jsonSchema } from '../../src/config/json-schema.ts'
 import { configFile, environment, loadConfig } from '../../src/config/load.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import type { Endpoint } from '../../src/providers/provider.ts'
+import type { Endpoint } from '../../src/core/endpoint.ts'
 import { SEED } from '../support/seed.ts'
 import { BASE, edited, good, options, parse } from './fixture.ts'
 
@@ -32,7 +32,7 @@ const DUMMIES = [
 const ENV = Object.fromEntries(DUMMIES.map((name) => [name, `canary-of-${name}`]))
 
 /** Compiles only while the configuration fits what is made of it. */
-const fits = (config: Config): { catalog: CatalogData; endpoints: readonly Endpoint[] } => ({
+const fits = (config: Config): { catalog: CatalogConfig; endpoints: readonly Endpoint[] } => ({
   catalog: config,
   endpoints: config.providers,
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { Catalog, type CatalogData, type Key } from '../../src/catalog/catalog.ts'
+import { Catalog, type CatalogConfig, type Key } from '../../src/catalog/catalog.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Price } from '../../src/core/money.ts'
 import { acceptImages } from '../../src/dialects/images/request.ts'
@@ -81,8 +81,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
     explainRoute: false,
     isRevoked: () => false,
     report: ignore,
-    alarm: ignore,
-    warn: ignore,
+    logEvent: ignore,
   }
   let line: RequestLine | undefined
   return {
@@ -115,7 +114,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
   }
 }
 
-function catalogData(price: Price | undefined, targets: CatalogData['models'][number]['targets']): CatalogData {
+function catalogData(price: Price | undefined, targets: CatalogConfig['models'][number]['targets']): CatalogConfig {
   const promptCache = { key: false, explicit: false, ttls: [] }
   const rest = { aliases: [], fallbacks: [], defaultOutputTokens: 4096, promptCache }
   return {

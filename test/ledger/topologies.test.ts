@@ -7,13 +7,13 @@ import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
+import type { RedisConfig } from '../../src/core/redis-config.ts'
 import { RedisItems } from '../../src/items/redis-items.ts'
 import { KeyFollower } from '../../src/keys/key-follower.ts'
 import { beginRedisKeys, openRedisKeys } from '../../src/keys/redis-key-store.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { dayOf } from '../../src/ledger/window.ts'
-import type { RedisPlace } from '../../src/redis/connect.ts'
 import { lastingPort } from '../support/ports.ts'
 import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
 import { REDIS } from './programs.ts'
@@ -53,7 +53,7 @@ async function node(...settings: readonly string[]): Promise<Server> {
 }
 
 /** What any ledger must do, over several organisations, so that every node of a cluster has its part. */
-async function exercise(redis: RedisPlace): Promise<void> {
+async function exercise(redis: RedisConfig): Promise<void> {
   const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
   const ledger = await openLedger(place)
   const accounts = Array.from({ length: 12 }, () => accountOf(spend({ total: 1000 })))
@@ -95,7 +95,7 @@ async function cluster(...settings: readonly string[]): Promise<readonly Server[
   return nodes
 }
 
-function placeOf(nodes: readonly Server[]): RedisPlace {
+function placeOf(nodes: readonly Server[]): RedisConfig {
   return { kind: 'cluster', nodes: nodes.map(({ port }) => `redis://127.0.0.1:${port}`) }
 }
 
@@ -302,10 +302,10 @@ test('a sentinel that wants the password of its master gets it; another or none 
   await probe.ping()
   probe.disconnect()
   master.client.disconnect()
-  const place = (password: string): RedisPlace => {
+  const place = (password: string): RedisConfig => {
     return { kind: 'sentinel', sentinels: [`redis://${password}127.0.0.1:${port}`], name: 'mymaster' }
   }
-  const opened = (redis: RedisPlace) =>
+  const opened = (redis: RedisConfig) =>
     openLedger({ ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() })
   expect(opened(place(''))).rejects.toThrow('Redis wants a password')
   expect(opened(place(':nope@'))).rejects.toThrow('Redis refuses the user name or the password')
@@ -328,7 +328,7 @@ test('a sentinel’s master dies with what its replica had not got: all of it is
   const probe = new Redis(port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
   probe.on('error', () => undefined)
   await until(async () => String(await probe.call('SENTINEL', 'REPLICAS', 'mymaster')).includes(String(replica.port)))
-  const redis: RedisPlace = { kind: 'sentinel', sentinels: [`redis://127.0.0.1:${port}`], name: 'mymaster' }
+  const redis: RedisConfig = { kind: 'sentinel', sentinels: [`redis://127.0.0.1:${port}`], name: 'mymaster' }
   const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
   const ledger = await openLedger(place)
   const account = accountOf(spend({ total: 100_000 }))

@@ -5,9 +5,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import type { RedisConfig } from '../../src/core/redis-config.ts'
 import { openRedisKeys } from '../../src/keys/redis-key-store.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
-import { type RedisPlace, RedisUnfitError } from '../../src/redis/connect.ts'
+import { RedisUnfitError } from '../../src/redis/connect.ts'
 import { accountOf, holdOf, settlementOf } from '../ledger/conformance.ts'
 import { REDIS } from '../ledger/programs.ts'
 import { RedisServer } from '../ledger/redis-server.ts'
@@ -45,7 +46,7 @@ function directory(): string {
   return made
 }
 
-async function openAt(place: RedisPlace): Promise<RedisLedger> {
+async function openAt(place: RedisConfig): Promise<RedisLedger> {
   const ledger = await RedisLedger.open(place, directory(), 'refuse')
   open.push(ledger)
   return ledger
@@ -84,7 +85,7 @@ async function works(ledger: RedisLedger, server: RedisServer): Promise<void> {
 }
 
 /** What an operator reads where it does not start. */
-async function refusal(place: RedisPlace): Promise<string> {
+async function refusal(place: RedisConfig): Promise<string> {
   const error = await openAt(place).then(
     () => undefined,
     (thrown: unknown) => thrown,
@@ -141,7 +142,7 @@ describe('at the start, in one line', () => {
     const { server, url } = await secure('good')
     await using _ = server
     await locked(server)
-    const place = (password: string): RedisPlace => ({
+    const place = (password: string): RedisConfig => ({
       ...{ kind: 'single', url: url.replace('rediss://', `rediss://:${password}@`) },
       tls: CA,
     })
@@ -247,7 +248,7 @@ test('a sentinel and its master: both are behind TLS, and neither is spoken to w
     probe.on('error', () => undefined)
     await probe.ping()
     probe.disconnect()
-    const place: RedisPlace = { kind: 'sentinel', sentinels: [`rediss://127.0.0.1:${at}`], name: 'mymaster' }
+    const place: RedisConfig = { kind: 'sentinel', sentinels: [`rediss://127.0.0.1:${at}`], name: 'mymaster' }
     expect(await refusal(place)).toBe(UNTRUSTED('SELF_SIGNED_CERT_IN_CHAIN'))
     await works(await openAt({ ...place, tls: CA }), server)
   } finally {

@@ -4,7 +4,8 @@
  */
 
 import { CallerError } from '../../core/caller-error.ts'
-import { isRefusal, type RedisPlace, standstillOf } from '../../redis/connect.ts'
+import type { RedisConfig } from '../../core/redis-config.ts'
+import { isRefusal, standstillOf } from '../../redis/connect.ts'
 import type { Entry } from '../entry.ts'
 import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
 import { isHeld, refusalFailure } from '../refusal.ts'
@@ -112,7 +113,7 @@ export class RedisLedger implements Ledger {
    * answers and cannot be used, `LedgerFileError` where the outbox cannot.
    */
   static async open(
-    place: RedisPlace,
+    place: RedisConfig,
     directory: string,
     unreachable: WhenUnreachable,
     { keepMs, isKeeper }: Keeping = {},

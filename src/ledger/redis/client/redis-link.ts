@@ -4,15 +4,8 @@
  */
 
 import { Cluster, type Redis } from 'ioredis'
-import {
-  connect,
-  denialOf,
-  inspect,
-  mistakenTls,
-  type RedisPlace,
-  RedisUnfitError,
-  standstillOf,
-} from '../../../redis/connect.ts'
+import type { RedisConfig } from '../../../core/redis-config.ts'
+import { connect, denialOf, inspect, mistakenTls, RedisUnfitError, standstillOf } from '../../../redis/connect.ts'
 import { Breaker } from '../../../redis/failure-detector.ts'
 import { LoopDeadline } from '../../../redis/loop-deadline.ts'
 import { type NodeHome, NodeLease } from '../delivery/node-lease.ts'
@@ -85,7 +78,7 @@ export class RedisLink implements Link {
 
   /** `own`: the outbox whose id no other may use. */
   constructor(
-    private readonly place: RedisPlace,
+    private readonly place: RedisConfig,
     own?: NodeHome,
   ) {
     this.admission = connect(place, 'weir-reserve')

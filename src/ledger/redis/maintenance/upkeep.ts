@@ -3,9 +3,10 @@
  * is none of its business: what an organisation has spent stays, and so does every key that may still be used.
  */
 
+import type { RedisConfig } from '../../../core/redis-config.ts'
 import type { KeyRecord } from '../../../keys/key-record.ts'
 import { scanKeys } from '../../../keys/redis-key-store.ts'
-import { connect, denialOf, durabilityWarning, isRefusal, type RedisPlace } from '../../../redis/connect.ts'
+import { connect, denialOf, durabilityWarning, isRefusal } from '../../../redis/connect.ts'
 import { dayOf } from '../../window.ts'
 import { isAhead } from '../../window-reset.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts'
@@ -68,7 +69,7 @@ export class Upkeep {
   }
 
   /** Looks as soon as Redis is there, and then once an hour. */
-  static begin(place: RedisPlace, options: UpkeepOptions): Upkeep {
+  static begin(place: RedisConfig, options: UpkeepOptions): Upkeep {
     const client = connect(place, 'weir-upkeep')
     const upkeep = new Upkeep(client, options)
     client.once('ready', () => {
