@@ -241,7 +241,7 @@ class Walk {
 
   private async askStream(candidate: Candidate): Promise<{ readonly pump: Pump; readonly call: Call }> {
     const call = await this.open(candidate, true)
-    const encoder = this.order.exchange.encoder(served(candidate.model))
+    const encoder = this.order.exchange.encoder(served(candidate.model), call.tally)
     const { provider } = call.upstream
     const pump = new Pump(call.call, call.toolNames, provider, encoder, call.tally)
     if (isStream(call)) await pump.open()
@@ -296,14 +296,14 @@ class Walk {
   private bill({ candidate, tally }: Call, whole: boolean): Bill {
     const { model, target } = candidate
     if (whole && tally.reason === 'length' && this.order.exchange.isCompaction) this.warnOfCutSummary(candidate)
-    if (tally.disbelieved) this.gateway.alarm('a provider reports a usage that cannot be', { ...target })
+    if (tally.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...target })
     return { model: model.name, provider: target.provider, price: model.price, counted: tally.count(whole) }
   }
 
   /** The caller goes on from half a summary and has no way to see it. */
   private warnOfCutSummary({ model, target }: Candidate): void {
     const { key, trace } = this.order
-    this.gateway.warn('compaction.truncated', 'the summary of a compaction hit the output limit', {
+    this.gateway.logEvent('compaction.truncated', {
       request_id: trace.requestId,
       organization: key.organization.id,
       key: key.id,

@@ -14,7 +14,7 @@ const ANYWHERE = '**'
 const EVERYTHING = ['*']
 /** The composition root puts together everything but the programs that run it: `process/`, `cli/` and `main.ts`. */
 const BELOW_ASSEMBLY = [
-  ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'ledger/', 'items/', 'logging/'],
+  ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'items/', 'ledger/', 'logging/'],
   ...['dialects/', 'providers/', 'gateway/', 'http/', 'admin/'],
 ]
 
@@ -47,11 +47,11 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     },
   },
   'items/': {
-    from: ['core/', 'config/config.ts', 'dialects/responses/', 'redis/'],
+    from: ['core/', 'config/config.ts', 'redis/'],
     packages: { [ANYWHERE]: ['node:crypto'] },
   },
   'dialects/': {
-    from: ['core/', 'wire/'],
+    from: ['core/', 'wire/', 'items/item-store.ts', 'items/sealer.ts'],
     packages: {
       [ANYWHERE]: ['node:crypto'],
       '**/schema.ts': ['@sinclair/typebox'],
