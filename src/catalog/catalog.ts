@@ -16,7 +16,7 @@ export interface Model extends Omit<ModelConfig, 'supports' | 'promptCache'> {
   readonly promptCache: { readonly key: boolean; readonly explicit: boolean; readonly ttls: ReadonlySet<Ttl> }
 }
 
-export type Organization = Omit<OrganizationConfig, 'keys'>
+type Organization = Omit<OrganizationConfig, 'keys'>
 
 /** A key with its organisation, without its secret. */
 export interface Key extends Omit<KeyConfig, 'sha256'> {
@@ -38,7 +38,7 @@ export interface CatalogConfig {
 }
 
 /** How a name was found: `ambiguous` is an alias that two models carry, of which none is guessed. */
-export type Lookup = Model | 'unknown' | 'ambiguous'
+type Lookup = Model | 'unknown' | 'ambiguous'
 
 /**
  * The verdict of the organisation's and the key's lists, or what a spend limit needs and the model lacks: `price`, or, for a strict spend

@@ -11,10 +11,10 @@ import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind } from
 const NOT_ALLOWED = 'is not allowed for this API key'
 
 /** The model that a request names, or automatic selection. */
-export type Selection = Model | typeof AUTO
+type Selection = Model | typeof AUTO
 
 /** What the candidates depend on besides the model. */
-export interface Demand {
+interface Demand {
   /** The kind of endpoint that was called. */
   readonly kind: ModelKind
   /** `noNeeds` for images. */

@@ -17,7 +17,7 @@ export type Loose<T> = T extends readonly (infer U)[]
 /** A file with more faults than this is no configuration; what else may be wrong with it is not looked for. */
 const COMPLAINTS_MAX = 1000
 
-export interface Shape {
+interface Shape {
   readonly file: Loose<File>
   /** The data as a whole, sound or not. */
   readonly whole: unknown

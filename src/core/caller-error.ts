@@ -4,7 +4,7 @@
  */
 
 /** At which stage a failure is found decides the shape of its body on Messages paths (decisions.md, Errors). */
-export type Stage = 'body' | 'request'
+type Stage = 'body' | 'request'
 
 interface Row {
   readonly status: number
@@ -79,9 +79,9 @@ export const failures = {
   internal_error: row(500, 'internal_error', 'server_error', 'api_error', 'request'),
 } as const satisfies Record<string, Row>
 
-export type FailureName = keyof typeof failures
+type FailureName = keyof typeof failures
 
-export interface FailureDetail {
+interface FailureDetail {
   /** The field at fault as a path: `messages[3].content[0].type`. */
   readonly param?: string | undefined
   /** Takes the row's `code` over, where the provider gave one that is on our list. */

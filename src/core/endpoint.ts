@@ -23,7 +23,7 @@ export interface Endpoint {
 }
 
 /** Milliseconds. `firstByteMs` differs for streams and whole answers, because a whole answer takes longer to begin. */
-export interface Deadlines {
+interface Deadlines {
   /** Infinity if a proxy opens the connections. */
   readonly connectMs: number
   readonly firstByteMs: { readonly stream: number; readonly whole: number }

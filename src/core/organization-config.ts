@@ -4,7 +4,7 @@ import type { Limits } from './money.ts'
 import type { AccessRule } from './permission.ts'
 
 /** Whether a key may, or must, let the gateway choose the model. */
-export type AutoSetting = 'off' | 'available' | 'mandatory'
+type AutoSetting = 'off' | 'available' | 'mandatory'
 
 export interface OrganizationConfig {
   readonly id: string

@@ -4,7 +4,7 @@ import type { CallerError } from '../core/caller-error.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
 
 /** One call to one candidate. */
-export interface AttemptLine {
+interface AttemptLine {
   readonly provider: string
   /** The provider's own name of the model. */
   readonly model: string

@@ -25,7 +25,7 @@ interface Asking {
   readonly drop: () => void
 }
 
-type AttemptParts = Pick<Gateway, 'breaker' | 'routing' | 'random' | 'alarm' | 'upstreams'>
+type AttemptParts = Pick<Gateway, 'breaker' | 'routing' | 'random' | 'logEvent' | 'upstreams'>
 
 /** What a candidate gave. */
 export interface Answered<T> {
@@ -165,7 +165,7 @@ class Attempts<T> {
       const { provider, model } = candidate.target
       // Once a rest, not once a request.
       if (rests && error.kind === 'credential')
-        this.gateway.alarm('a provider rejects our credential', { provider, model })
+        this.gateway.logEvent('provider.credential_rejected', { provider, model })
       refuseCallersMistake(error)
       this.faults.push(error)
       return undefined

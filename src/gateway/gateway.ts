@@ -13,6 +13,9 @@ export interface Upstream {
   readonly endpoint: Endpoint
 }
 
+/** Events of the log that the request path reports. */
+type GatewayEvent = 'provider.credential_rejected' | 'provider.usage_implausible' | 'compaction.truncated'
+
 export interface Gateway {
   readonly catalog: Catalog
   /** By the provider's name in the configuration. */
@@ -31,8 +34,6 @@ export interface Gateway {
   readonly isRevoked: (key: Key) => boolean
   /** Takes an error of our own, for the log. */
   readonly report: (error: unknown, requestId: string) => void
-  /** Takes what the operator must know: a provider that rejects our credential. */
-  readonly alarm: (message: string, fields: Readonly<Record<string, string>>) => void
-  /** Takes what the operator should look at: a stable name of the event, and what it means. */
-  readonly warn: (event: string, message: string, fields: Readonly<Record<string, string>>) => void
+  /** Logs an event for the operator. */
+  readonly logEvent: (event: GatewayEvent, fields: Readonly<Record<string, string>>) => void
 }

@@ -32,7 +32,7 @@ import { type Answered, accountOf, interruptedFailure, note, readJson, send, ups
 const LOGPROB_VALUES_MAX = 4_000_000
 
 /** A request on its way: who asks, what, and how it can be ended from outside. */
-export interface Order {
+interface Order {
   readonly key: Key
   readonly exchange: Exchange
   readonly flight: Flight
@@ -296,14 +296,14 @@ class Walk {
   private bill({ candidate, tally }: Call, whole: boolean): Bill {
     const { model, target } = candidate
     if (whole && tally.reason === 'length' && this.order.exchange.isCompaction) this.warnOfCutSummary(candidate)
-    if (tally.disbelieved) this.gateway.alarm('a provider reports a usage that cannot be', { ...target })
+    if (tally.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...target })
     return { model: model.name, provider: target.provider, price: model.price, counted: tally.count(whole) }
   }
 
   /** The caller goes on from half a summary and has no way to see it. */
   private warnOfCutSummary({ model, target }: Candidate): void {
     const { key, trace } = this.order
-    this.gateway.warn('compaction.truncated', 'the summary of a compaction hit the output limit', {
+    this.gateway.logEvent('compaction.truncated', {
       request_id: trace.requestId,
       organization: key.organization.id,
       key: key.id,

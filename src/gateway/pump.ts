@@ -31,7 +31,7 @@ const STALL_MS = 120_000
 const LAST_BYTES_MS = 100
 
 /** What Bun's direct streams give to `pull`. `flush(true)` resolves once the socket has taken the bytes: that is the back-pressure. */
-export interface ByteSink {
+interface ByteSink {
   write(text: string): unknown
   flush(wait: true): unknown
   end(): unknown

@@ -9,6 +9,7 @@ import { loadAdapters } from '../assembly/provider-adapters.ts'
 import { Service, UnusableConfiguration } from '../assembly/worker-parts.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
 import { drain } from './drain.ts'
 import { descriptorLimit, isCrowded } from './file-descriptors.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './ipc.ts'
@@ -152,7 +153,7 @@ class Worker {
       prunes: worker === 0,
       pruneFailed: (error) => {
         const why = error instanceof Error ? error.message : String(error)
-        logger.warn({ event: 'keys.prune_failed', worker, why }, 'records of ended API keys could not be deleted')
+        logEvent(logger, 'keys.prune_failed', { worker, why })
       },
     })
     service.follow(follower)
@@ -161,21 +162,15 @@ class Worker {
   }
 
   private upkeep(config: Start['config'], service: Service): Promise<() => void> {
+    const { logger } = this.log
     return beginUpkeep(config, {
       isConfigured: (organization, key) => service.isConfigured(organization, key),
       looked: (sizes) => tell({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
-      ahead: (organization) =>
-        this.log.logger.error(
-          { event: 'ledger.window_ahead', organization, advice: AHEAD_ADVICE },
-          'budget window ahead',
-        ),
-      undurable: (warning) => this.log.logger.warn({ event: 'ledger.undurable', warning }, 'ledger not durable'),
-      denied: (why) => this.log.logger.warn({ why }, 'what Redis holds of the organisations cannot be looked at'),
+      ahead: (organization) => logEvent(logger, 'ledger.window_ahead', { organization, advice: AHEAD_ADVICE }),
+      undurable: (warning) => logEvent(logger, 'ledger.undurable', { warning }),
+      denied: (why) => logEvent(logger, 'ledger.fields_unknown', { why }),
       alarmed: ({ organization, fields }) =>
-        this.log.logger.warn(
-          { organization, fields, advice: MANY_FIELDS },
-          'an organisation has very many keys in Redis',
-        ),
+        logEvent(logger, 'ledger.many_fields', { organization, fields, advice: MANY_FIELDS }),
     })
   }
 
@@ -207,7 +202,7 @@ class Worker {
     this.isOrphan = true
     const isInTheWay = this.running?.ownsLedger === true || this.isTold
     if (isInTheWay) this.cutNow.resolve()
-    this.log.logger.error({ worker: this.running?.worker, cut: isInTheWay }, 'the supervisor is gone')
+    logEvent(this.log.logger, 'supervisor.gone', { worker: this.running?.worker, cut: isInTheWay })
     this.drain()
   }
 
@@ -227,7 +222,7 @@ class Worker {
         drainSeconds: service.drainSeconds,
         cut: this.cutNow.promise,
       })
-      if (end === 'cut') this.log.logger.warn({ worker }, 'running requests were cut')
+      if (end === 'cut') logEvent(this.log.logger, 'requests.cut', { worker })
       await this.stopKeys()
       this.watch?.stop()
       this.stopUpkeep()

@@ -52,7 +52,7 @@ export interface ImageMaker {
 }
 
 /** A provider's own counter of input tokens. It costs nothing. */
-export interface TokenCounter {
+interface TokenCounter {
   request(request: ChatRequest, target: Target): UpstreamRequest
   /** The figure of its answer; undefined where there is none. */
   tokens(body: JsonValue): number | undefined
@@ -69,7 +69,7 @@ export interface Provider {
   /** A whole answer as the same events, `end` included. Throws `ProviderError` on a body that is no answer. */
   events(body: JsonValue): readonly StreamEvent[]
   /** What an answer with an error status means. `body` is its text, capped. */
-  fault(status: number, headers: Headers, body: string): ProviderError
+  responseError(status: number, headers: Headers, body: string): ProviderError
   /** Absent where its API has no images of the form that callers speak. */
   readonly images?: ImageMaker | undefined
   /** Absent where the provider has none; then our estimate stands. */

@@ -8,7 +8,7 @@ import { canConnect } from './reachability.ts'
 import { scrub } from './scrub.ts'
 
 /** A whole answer in JSON; images come as base64 inside one. */
-export const ANSWER_BYTES_MAX = 32 * 1024 * 1024
+const ANSWER_BYTES_MAX = 32 * 1024 * 1024
 /** Of an error body only the message is of use. */
 const ERROR_BYTES_MAX = 64 * 1024
 
@@ -273,9 +273,9 @@ const CONNECTABLE_MS = 1000
 const RELEASE_MS = 1000
 
 /** The fault with a message that may be shown: the provider's words without what is the operator's own, wherever they quote it. */
-export function conceal(fault: ProviderError, endpoint: Endpoint): ProviderError {
-  const message = scrub(fault.message, ownWords(endpoint))
-  return message === fault.message ? fault : new ProviderError(fault.kind, message, fault.detail)
+export function conceal(error: ProviderError, endpoint: Endpoint): ProviderError {
+  const message = scrub(error.message, ownWords(endpoint))
+  return message === error.message ? error : new ProviderError(error.kind, message, error.detail)
 }
 
 /** Credentials, hosts and addresses of a provider, and its own headers' values. */

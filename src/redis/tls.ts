@@ -51,7 +51,7 @@ export function tlsProblem(error: unknown): string | undefined {
     : undefined
 }
 
-export interface Door {
+interface Door {
   readonly host: string
   readonly port: number
   readonly isSecure: boolean

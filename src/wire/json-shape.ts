@@ -13,7 +13,7 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 /** `deep`: nested more than `DEPTH_MAX` levels. `full`: of too many values. */
-export type ShapeProblem = 'deep' | 'full'
+type ShapeProblem = 'deep' | 'full'
 
 /** Text that is not JSON has a shape too: that of its brackets, commas and colons. */
 export class JsonShape {

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type Needs, noNeeds } from '../../src/catalog/capability.ts'
 import type { Catalog, Model } from '../../src/catalog/catalog.ts'
-import { type Ask, resolve, selectModel } from '../../src/catalog/resolve.ts'
+import { type Ask, candidatesOf, resolve, selectModel } from '../../src/catalog/resolve.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { catalog, key, keyOf, model, organization } from './fixture.ts'
 
@@ -92,7 +92,9 @@ describe('names', () => {
   })
 
   test('the model is found before anything else is known of the request', () => {
-    expect(selectModel(of, keyOf(of), 'one', 'chat')).toBe(of.model('a') as Model)
+    const selected = selectModel(of, keyOf(of), 'one', 'chat')
+    expect(selected).toBe(of.model('a') as Model)
+    expect(candidatesOf(of, keyOf(of), selected, ask('one'))).toEqual(resolve(of, keyOf(of), ask('one')))
     expect(() => selectModel(of, keyOf(of), 'two', 'chat')).toThrow('is not among those allowed')
     expect(() => selectModel(of, keyOf(of), 'a', 'image')).toThrow('is a chat model')
   })

@@ -81,8 +81,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
     explainRoute: false,
     isRevoked: () => false,
     report: ignore,
-    alarm: ignore,
-    warn: ignore,
+    logEvent: ignore,
   }
   let line: RequestLine | undefined
   return {

@@ -31,10 +31,10 @@ describe('law 1, splice: the bytes are the same with the learnt path and without
     const slow = encode(openai, encoder(), [bytes], 'decoded')
     for (const { name, chunks } of cuts(bytes, random, 0)) {
       const fast = encode(openai, encoder(), chunks, 'spliced')
-      expect([name, withoutMinted(fast.text), fast.fault?.kind]).toEqual([
+      expect([name, withoutMinted(fast.text), fast.error?.kind]).toEqual([
         name,
         withoutMinted(slow.text),
-        slow.fault?.kind,
+        slow.error?.kind,
       ])
     }
   })
@@ -44,7 +44,7 @@ describe('law 1, splice: the bytes are the same with the learnt path and without
       const slow = encode(openai, encoder(), [bytes], 'decoded')
       const fast = encode(openai, encoder(), [bytes], 'spliced')
       expect(withoutMinted(fast.text)).toBe(withoutMinted(slow.text))
-      expect(fast.fault?.message).toBe(slow.fault?.message)
+      expect(fast.error?.message).toBe(slow.error?.message)
     })
   }
 
@@ -96,8 +96,8 @@ describe('law 4, order: the grammar of the dialect accepts every stream', () => 
   })
 
   property('random bytes of a provider', 300, (random) => {
-    const { text, fault } = encode(openai, encoder(false), [chatProviderBytes(random, randomEvents(random))])
-    if (fault === undefined) checkChatStream(text, { includeUsage: false })
+    const { text, error } = encode(openai, encoder(false), [chatProviderBytes(random, randomEvents(random))])
+    if (error === undefined) checkChatStream(text, { includeUsage: false })
   })
 
   for (const fixture of fixtures('openai/')) {
@@ -120,11 +120,11 @@ describe('law 5, cut: without the final marker nothing that ends a stream is wri
     test(`every beginning of ${fixture.file}`, () => {
       for (let end = 0; end <= fixture.bytes.length; end++) {
         const part = fixture.bytes.subarray(0, end)
-        const { text, fault } = encode(openai, encoder(), [part])
+        const { text, error } = encode(openai, encoder(), [part])
         expect(endsWhole(text)).toBe(marker(part))
-        expect(fault === undefined).toBe(marker(part))
+        expect(error === undefined).toBe(marker(part))
         // Only a whole finish reason or the provider's own marker make an answer whole.
-        if (fault === undefined) expect(/"finish_reason": ?"|\[DONE\]/.test(new TextDecoder().decode(part))).toBe(true)
+        if (error === undefined) expect(/"finish_reason": ?"|\[DONE\]/.test(new TextDecoder().decode(part))).toBe(true)
       }
     })
   }
@@ -132,7 +132,7 @@ describe('law 5, cut: without the final marker nothing that ends a stream is wri
   property('every beginning of random streams', 30, (random) => {
     const bytes = chatProviderBytes(random, randomEvents(random))
     const at = new Random(random.seed).between(0, bytes.length)
-    const { text, fault } = encode(openai, encoder(), [bytes.subarray(0, at)])
-    expect(endsWhole(text)).toBe(fault === undefined)
+    const { text, error } = encode(openai, encoder(), [bytes.subarray(0, at)])
+    expect(endsWhole(text)).toBe(error === undefined)
   })
 })

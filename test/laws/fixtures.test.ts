@@ -50,7 +50,7 @@ type Step = StreamEvent | readonly string[]
 
 interface Reading {
   readonly steps: readonly Step[]
-  readonly fault: ProviderError | undefined
+  readonly error: ProviderError | undefined
 }
 
 /** Reads chunks that end cleanly behind the last one. */
@@ -64,9 +64,9 @@ function read(provider: Provider, chunks: readonly Uint8Array[], splice: 'splice
   try {
     for (const chunk of chunks) if (!feed.ended) feed.push(chunk)
     if (!feed.ended) feed.close()
-    return { steps, fault: undefined }
+    return { steps, error: undefined }
   } catch (error) {
-    if (error instanceof ProviderError) return { steps, fault: error }
+    if (error instanceof ProviderError) return { steps, error }
     throw error
   }
 }
@@ -126,7 +126,7 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
 
   test.each(DIALECTS)('order and fold: %s', (dialect) => {
     const text = written(dialect, whole)
-    expect(whole.fault === undefined).toBe(wanted.terminal)
+    expect(whole.error === undefined).toBe(wanted.terminal)
     expect(ENDS[dialect].test(text)).toBe(wanted.terminal)
     if (!wanted.terminal) return
     const said = saidBy(dialect, true, text)
@@ -147,7 +147,7 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
   test('splice', () => {
     const decoded = read(provider, [bytes], 'decoded')
     expect(allWritten(whole) === allWritten(decoded)).toBe(true)
-    expect(whole.fault?.message).toBe(decoded.fault?.message)
+    expect(whole.error?.message).toBe(decoded.error?.message)
   })
 
   test('chunking', () => {
@@ -155,10 +155,10 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
     for (const { name: cutting, chunks } of cuts(bytes, new Random(1), 800)) {
       if (bytes.length > 64 * 1024 && cutting === 'byte by byte') continue
       const cut = read(provider, chunks)
-      expect({ cutting, same: allWritten(cut) === expected, fault: cut.fault?.kind }).toEqual({
+      expect({ cutting, same: allWritten(cut) === expected, error: cut.error?.kind }).toEqual({
         cutting,
         same: true,
-        fault: whole.fault?.kind,
+        error: whole.error?.kind,
       })
     }
   })
@@ -171,11 +171,11 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
         expect({ at: part.length, dialect, ended }).toEqual({
           at: part.length,
           dialect,
-          ended: reading.fault === undefined,
+          ended: reading.error === undefined,
         })
       }
       // A beginning that is taken for whole says all that the whole says.
-      if (reading.fault !== undefined || !wanted.terminal) continue
+      if (reading.error !== undefined || !wanted.terminal) continue
       const said = saidBy('messages', true, written('messages', reading))
       checkSaid(said, wanted, name)
     }
@@ -198,7 +198,7 @@ for (const [name, provider] of Object.entries(PROVIDERS)) {
     )('as a whole answer: %s', (_, { bytes, expect: wanted }) => {
       const steps = provider.events(JSON.parse(Buffer.from(bytes).toString()))
       for (const dialect of DIALECTS)
-        checkSaid(saidBy(dialect, true, written(dialect, { steps, fault: undefined })), wanted, name)
+        checkSaid(saidBy(dialect, true, written(dialect, { steps, error: undefined })), wanted, name)
     })
   })
 }

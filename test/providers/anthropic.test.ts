@@ -364,17 +364,17 @@ describe('an answer of Anthropic', () => {
     [{ type: 'error', error: { type: 'overloaded_error', message: 'x' } }, 'overloaded'],
     [{ type: 'message' }, 'broken'],
     ['text', 'broken'],
-  ])('that is none is a fault: %j', (body, kind) => {
+  ])('that is none is an error: %j', (body, kind) => {
     expect(kindOf(() => anthropic.events(body))).toBe(kind)
   })
 
   test('under an error status tells an empty account from a caller’s mistake', () => {
     const body = (message: string) =>
       JSON.stringify({ type: 'error', error: { type: 'invalid_request_error', message } })
-    expect(anthropic.fault(400, new Headers(), body('Your credit balance is too low to access the API')).kind).toBe(
-      'credential',
-    )
-    const long = anthropic.fault(400, new Headers(), body('prompt is too long: 210000 tokens > 200000 maximum'))
+    expect(
+      anthropic.responseError(400, new Headers(), body('Your credit balance is too low to access the API')).kind,
+    ).toBe('credential')
+    const long = anthropic.responseError(400, new Headers(), body('prompt is too long: 210000 tokens > 200000 maximum'))
     expect([long.kind, long.detail.code]).toEqual(['rejected', 'context_length_exceeded'])
   })
 })

@@ -259,7 +259,7 @@ describe('an answer of Bedrock', () => {
       input: 1,
       output: 2,
     })
-    expect(streamed(bedrock, [delta(0, { text: 'Hi' }), usage]).fault).toBe('cut')
+    expect(streamed(bedrock, [delta(0, { text: 'Hi' }), usage]).errorKind).toBe('cut')
   })
 
   test('drops reasoning and what is unknown, and gives a call without pieces {}', () => {
@@ -337,7 +337,7 @@ describe('an answer of Bedrock', () => {
     expect(streamed(bedrock, [delta(0, { text: 'Hi' }), bytes])).toMatchObject({
       text: 'Hi',
       ended: false,
-      fault: kind,
+      errorKind: kind,
     })
   })
 
@@ -352,8 +352,12 @@ describe('an answer of Bedrock', () => {
     [408, 'ModelTimeoutException', 'slow', 'timeout', undefined],
     [503, '', '', 'overloaded', undefined],
   ])('under status %p with %s (%s) means %s', (status, type, words, kind, code) => {
-    const fault = bedrock.fault(status, new Headers({ 'x-amzn-errortype': type }), JSON.stringify({ message: words }))
-    expect([fault.kind, fault.detail.code]).toEqual([kind, code])
+    const error = bedrock.responseError(
+      status,
+      new Headers({ 'x-amzn-errortype': type }),
+      JSON.stringify({ message: words }),
+    )
+    expect([error.kind, error.detail.code]).toEqual([kind, code])
   })
 })
 

@@ -88,7 +88,7 @@ export function conforms(conformant: Conformant): void {
         }
       })
       if (fixture.expect.terminal && bytes.length < 3000) {
-        test(`${fixture.file}, broken off anywhere, is whole or a fault`, () => checkPrefixes(provider, bytes))
+        test(`${fixture.file}, broken off anywhere, is whole or an error`, () => checkPrefixes(provider, bytes))
       }
     }
   })
@@ -129,12 +129,12 @@ function checkExpected({ reasons, usage }: Conformant, { file, expect: wanted }:
   expect(outcome.ended).toBe(wanted.terminal)
   if (!wanted.terminal) {
     const cut = ['cut', 'broken']
-    if (wanted.error === true) expect({ file, fault: outcome.fault }).not.toEqual({ file, fault: 'cut' })
-    else expect(cut).toContain(outcome.fault ?? 'none')
-    expect(outcome.fault).toBeDefined()
+    if (wanted.error === true) expect({ file, errorKind: outcome.errorKind }).not.toEqual({ file, errorKind: 'cut' })
+    else expect(cut).toContain(outcome.errorKind ?? 'none')
+    expect(outcome.errorKind).toBeDefined()
     return
   }
-  expect(outcome.fault).toBeUndefined()
+  expect(outcome.errorKind).toBeUndefined()
   const calls = wanted.tool_calls ?? []
   expect(outcome.calls.map(({ id, name }) => ({ id, name }))).toEqual(
     calls.map(({ id, name }) => ({ id: id ?? '', name })),
@@ -155,7 +155,7 @@ function checkPrefixes(provider: Provider, bytes: Uint8Array): void {
   for (let end = 0; end < bytes.length; end++) {
     const { usage: __, ...outcome } = streamed(provider, [bytes.subarray(0, end)])
     if (outcome.ended) expect(outcome).toEqual(answer)
-    else expect({ end, fault: outcome.fault !== undefined }).toEqual({ end, fault: true })
+    else expect({ end, errorKind: outcome.errorKind !== undefined }).toEqual({ end, errorKind: true })
   }
 }
 

@@ -52,12 +52,12 @@ describe('a recorded stream gives what its manifest says, wherever it is cut', (
     if (fixture.content_type !== 'text/event-stream') continue
     test(`${fixture.file}: ${fixture.note}`, () => {
       for (const { chunks } of cuts(fixture.bytes, new Random(1))) {
-        const { events, fault } = decode(openai, chunks)
+        const { events, error } = decode(openai, chunks)
         if (fixture.expect.terminal) {
-          expect(fault).toBeUndefined()
+          expect(error).toBeUndefined()
           checkAnswer(fixture, fold(events))
         } else {
-          expect(fault).toBeInstanceOf(ProviderError)
+          expect(error).toBeInstanceOf(ProviderError)
           expect(events.some((event) => event.type === 'end')).toBe(false)
           expect(textOf(events)).toBe(fixture.expect.text ?? '')
         }
@@ -154,7 +154,7 @@ describe('a whole body', () => {
     ['a call without a name', body({ tool_calls: [call(undefined, 'a', '', '{}')] })],
   ]
   for (const [name, value] of broken) {
-    test(`${name} is a fault`, () => {
+    test(`${name} is an error`, () => {
       expect(() => openai.events(value)).toThrow(ProviderError)
     })
   }
@@ -164,8 +164,8 @@ describe('calls of servers that number them in their own way', () => {
   const frames = (...deltas: readonly JsonValue[]) =>
     `${deltas.map((delta) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`).join('')}data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n`
   const calls = (...deltas: readonly JsonValue[]) => {
-    const { events, fault } = decode(openai, [new TextEncoder().encode(frames(...deltas))])
-    expect(fault).toBeUndefined()
+    const { events, error } = decode(openai, [new TextEncoder().encode(frames(...deltas))])
+    expect(error).toBeUndefined()
     return fold(events).toolCalls.map(({ callId, name, json }) => [callId, name, json])
   }
 

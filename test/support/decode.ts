@@ -12,7 +12,7 @@ type Reading = Pick<Provider, 'framer' | 'decoder'>
 export interface Decoded {
   readonly events: readonly StreamEvent[]
   /** What ended the reading before `end`, if something did. */
-  readonly fault: ProviderError | undefined
+  readonly error: ProviderError | undefined
 }
 
 /** The events of chunks that end cleanly behind the last one. Texts that were copied come as text events. */
@@ -26,7 +26,7 @@ export function decode(
     for (const inside of insides) events.push({ type: 'text', text: JSON.parse(`"${inside}"`) })
   }
   const feed = new Feed(provider, { event: (event) => events.push(event), texts }, splice)
-  return { events, fault: feedAll(feed, chunks) }
+  return { events, error: feedAll(feed, chunks) }
 }
 
 /** The bytes that an encoder makes of them. */
@@ -35,7 +35,7 @@ export function encode(
   encoder: StreamEncoder,
   chunks: readonly Uint8Array[],
   splice: 'spliced' | 'decoded' = 'spliced',
-): { readonly text: string; readonly fault: ProviderError | undefined } {
+): { readonly text: string; readonly error: ProviderError | undefined } {
   let text = ''
   const event = (each: StreamEvent) => {
     text += encoder.encode(each)
@@ -43,8 +43,8 @@ export function encode(
   const texts = (insides: readonly string[]) => {
     text += encoder.encodeTexts(insides)
   }
-  const fault = feedAll(new Feed(provider, { event, texts }, splice), chunks)
-  return { text, fault }
+  const error = feedAll(new Feed(provider, { event, texts }, splice), chunks)
+  return { text, error }
 }
 
 /** Throws where the events have no `end`. */

@@ -18,10 +18,10 @@ import { refuseForbidden } from '../../src/dialects/forbidden-fields.ts'
 import { acceptImageForm, acceptImages } from '../../src/dialects/images/request.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
 import { acceptCount } from '../../src/dialects/messages/request.ts'
-import { Sealer } from '../../src/dialects/responses/compaction.ts'
-import { LocalItemMemory } from '../../src/dialects/responses/local-item-memory.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
 import { Conversation } from '../../src/gateway/affinity.ts'
+import { LocalItemStore } from '../../src/items/local-item-store.ts'
+import { Sealer } from '../../src/items/sealer.ts'
 import { estimateInput } from '../../src/ledger/estimate.ts'
 import { estimateImages } from '../../src/ledger/image-estimate.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
@@ -55,7 +55,7 @@ export interface Walked {
 
 export const ORGANIZATION = 'acme'
 export const sealer = new Sealer([Buffer.alloc(32, 1).toString('base64')])
-export const memory = new LocalItemMemory({ sealer, ttlSeconds: 3600 })
+export const itemStore = new LocalItemStore({ ttlSeconds: 3600 })
 
 const SERVED = { model: 'm', createdAt: 1 }
 const COMPLETION: Completion = { text: 'Hello', toolCalls: [], reason: 'stop', usage: {} }
@@ -69,7 +69,7 @@ const EVENTS: readonly StreamEvent[] = [
 const MESSAGES = { toolResultImages: 'pass' } as const
 const dialects = {
   chat: chat({ imageUrls: 'public' }),
-  responses: responses({ sealer, memory }),
+  responses: responses({ sealer, itemStore }),
   messages: messages(MESSAGES),
 }
 

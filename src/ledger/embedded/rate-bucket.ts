@@ -9,7 +9,7 @@ import { AMOUNT_MAX, type Meter } from './store-state.ts'
 const MINUTE_MS = 60_000
 
 /** What a reservation charged a meter, and when. */
-export interface Charge {
+interface Charge {
   readonly amount: number
   readonly ageMs: number
   /** `idled` of the meter at the time; undefined if there was no limit then, so that nothing was charged. */

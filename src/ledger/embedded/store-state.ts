@@ -37,7 +37,7 @@ export interface ScopeState {
   readonly budgets: readonly [BudgetState, BudgetState, BudgetState]
 }
 
-export type RecordState = 'live' | 'settled' | 'lost' | 'cancelled'
+type RecordState = 'live' | 'settled' | 'lost' | 'cancelled'
 
 /** How often each meter of a scope had stood empty when it was charged; undefined if it was not, because there was no limit. */
 export interface Charged {

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import type { ChatRequest } from '../../../src/core/chat-request.ts'
 import { isObject, type JsonObject } from '../../../src/core/json.ts'
 import type { Exchange } from '../../../src/dialects/dialect.ts'
-import { LocalItemMemory } from '../../../src/dialects/responses/local-item-memory.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
+import { LocalItemStore } from '../../../src/items/local-item-store.ts'
 import { CALLER, failureOf, SERVED, saying, sealer } from './setting.ts'
 
 const FIXTURES = join(import.meta.dir, '../../fixtures/callers')
@@ -20,8 +20,8 @@ function bodyOf(path: string): JsonObject {
   return recorded['body']
 }
 
-const memory = new LocalItemMemory({ sealer, ttlSeconds: 60 })
-const dialect = responses({ sealer, memory })
+const itemStore = new LocalItemStore({ ttlSeconds: 60 })
+const dialect = responses({ sealer, itemStore })
 
 function accepted(body: JsonObject): Exchange {
   const exchange = dialect.accept(body, CALLER)
@@ -41,7 +41,7 @@ function lines({ messages }: ChatRequest): string[] {
 
 describe('official SDKs', () => {
   // What the first answer had said, and the Vercel AI SDK refers back to.
-  memory.remember('acme', [
+  itemStore.put('acme', [
     {
       id: 'msg_68b0',
       type: 'message',

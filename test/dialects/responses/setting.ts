@@ -5,15 +5,15 @@ import { type Completion, Fold } from '../../../src/core/completion.ts'
 import type { StreamEvent } from '../../../src/core/event.ts'
 import type { JsonObject } from '../../../src/core/json.ts'
 import type { Exchange, Served } from '../../../src/dialects/dialect.ts'
-import { Sealer } from '../../../src/dialects/responses/compaction.ts'
-import { LocalItemMemory } from '../../../src/dialects/responses/local-item-memory.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
+import { LocalItemStore } from '../../../src/items/local-item-store.ts'
+import { Sealer } from '../../../src/items/sealer.ts'
 
 export const SERVED: Served = { model: 'acme-large', createdAt: 1763650000 }
 export const CALLER = { organization: 'acme' }
 export const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
 export const sealer = new Sealer([keyOf(1)])
-export const dialect = responses({ sealer, memory: new LocalItemMemory({ sealer, ttlSeconds: 3600 }) })
+export const dialect = responses({ sealer, itemStore: new LocalItemStore({ ttlSeconds: 3600 }) })
 
 /** An exchange that needed no look-up that takes time. */
 export function accept(body: JsonObject, organization = 'acme'): Exchange {

@@ -9,7 +9,7 @@ import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-store.ts'
 type Client = ReturnType<typeof connect>
 
 /** For all organisations together; the README names it. An entry takes 85 to 250 bytes. */
-export const AUDIT_BYTES_MAX = 1024 * 1024 * 1024
+const AUDIT_BYTES_MAX = 1024 * 1024 * 1024
 /** Streams that are asked about at once. */
 const AT_ONCE = 200
 

@@ -69,7 +69,7 @@ interface Answer<Name extends ScriptName> {
 }
 
 /** A script answered what is not in the table: another version of the scripts, or not our data. */
-export class ScriptAnswerError extends Error {
+class ScriptAnswerError extends Error {
   constructor(name: ScriptName, answer: unknown) {
     super(`The script '${name}' answered ${JSON.stringify(answer)}, which it never does.`)
     this.name = 'ScriptAnswerError'
