@@ -241,7 +241,7 @@ class Walk {
 
   private async askStream(candidate: Candidate): Promise<{ readonly pump: Pump; readonly call: Call }> {
     const call = await this.open(candidate, true)
-    const encoder = this.order.exchange.encoder(served(candidate.model))
+    const encoder = this.order.exchange.encoder(served(candidate.model), call.tally)
     const { provider } = call.upstream
     const pump = new Pump(call.call, call.toolNames, provider, encoder, call.tally)
     if (isStream(call)) await pump.open()

@@ -32,6 +32,7 @@ import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
 import { parseBody } from '../../src/wire/body.ts'
 import { boundaryOf, parseForm } from '../../src/wire/multipart.ts'
+import { Encoding } from './encoding.ts'
 
 /** Where a body is sent. */
 export type Path = 'chat' | 'responses' | 'compact' | 'messages' | 'count' | 'generations' | 'edits' | 'form'
@@ -143,8 +144,8 @@ async function enter({ path, bytes, contentType }: Body, clock: Clock): Promise<
   )
   await send(exchange.request, clock)
   clock.run('answer', () => JSON.stringify(exchange.answer(COMPLETION, SERVED)))
-  const encoder = exchange.encoder(SERVED)
-  clock.run('stream', () => EVENTS.map((event) => encoder.encode(event)).join(''))
+  const encoding = Encoding.of(exchange, SERVED)
+  clock.run('stream', () => encoding.addAll(EVENTS))
 }
 
 async function send(request: ChatRequest, clock: Clock): Promise<void> {
