@@ -27,7 +27,5 @@ export type StreamEvent =
   | { readonly type: 'usage'; readonly usage: Usage }
   | { readonly type: 'end' }
 
-/** True for what a caller would see as content: the first of these opens the answer (decisions.md, Streams). */
-export function isContent(event: StreamEvent): boolean {
-  return event.type !== 'start' && event.type !== 'usage' && event.type !== 'reasoning'
-}
+/** The events that a caller sees something of. */
+export type ContentEvent = Extract<StreamEvent, { type: 'text' | 'refusal' | 'tool-start' | 'tool-delta' }>

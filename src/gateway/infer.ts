@@ -241,7 +241,7 @@ class Walk {
 
   private async askStream(candidate: Candidate): Promise<{ readonly pump: Pump; readonly call: Call }> {
     const call = await this.open(candidate, true)
-    const encoder = this.order.exchange.encoder(served(candidate.model))
+    const encoder = this.order.exchange.encoder(served(candidate.model), call.tally)
     const { provider } = call.upstream
     const pump = new Pump(call.call, call.toolNames, provider, encoder, call.tally)
     if (isStream(call)) await pump.open()
@@ -280,7 +280,7 @@ class Walk {
     const upstream = upstreamOf(this.gateway, candidate)
     const { provider, endpoint } = upstream
     const target: Target = { endpoint, model: candidate.target.model }
-    const request = await provider.request(this.fitted(candidate.model), target)
+    const request = provider.request(this.fitted(candidate.model), target)
     // Looked at last: who was interrupted while the request was being made would have nothing yet to stop.
     const { interrupted } = this.order.flight
     if (interrupted !== undefined) throw interruptedFailure(interrupted)

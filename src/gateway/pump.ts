@@ -3,7 +3,7 @@
  * provider's own final marker is cut abnormally, so that every SDK throws.
  */
 
-import { isContent, type StreamEvent } from '../core/event.ts'
+import type { StreamEvent } from '../core/event.ts'
 import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
@@ -156,21 +156,23 @@ export class Pump implements EventSink, Ticking {
     const event = restoreToolName(told, this.toolNames)
     this.calls.see(event)
     this.firstEventMs ??= performance.now()
-    if (isContent(event) && !this.content) this.begin()
     this.tally.add(event)
-    // A figure that the provider left out is our own count, never a made-up 0.
-    if (event.type === 'end') this.out += this.encoder.encode({ type: 'usage', usage: this.tally.count(true).usage })
-    this.out += this.encoder.encode(event)
-  }
-
-  /**
-   * The first content is about to be encoded. Messages streams begin with the tokens of the input, and some readers (LangChain) look nowhere
-   * else: where the provider has not reported them yet, our estimate stands there until the end of the stream corrects it.
-   */
-  private begin(): void {
+    switch (event.type) {
+      case 'start':
+        this.out += this.encoder.start()
+        return
+      case 'reasoning':
+      case 'usage':
+      case 'finish':
+        return
+      case 'end':
+        // A figure that the provider left out is our own count, never a made-up 0.
+        this.out += this.encoder.end(this.tally.reason ?? 'stop', this.tally.count(true).usage)
+        break
+      default:
+        this.out += this.encoder.encode(event)
+    }
     this.content = true
-    const { output: _, reasoning: __, ...input } = this.tally.count(false).usage
-    this.out += this.encoder.encode({ type: 'usage', usage: input })
   }
 
   texts(insides: readonly string[]): void {

@@ -11,7 +11,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { chatAnswer } from '../../src/dialects/chat/answer.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
-import type { DialectName, StreamEncoder } from '../../src/dialects/dialect.ts'
+import type { DialectName } from '../../src/dialects/dialect.ts'
 import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { Feed } from '../../src/gateway/decode-stream.ts'
@@ -21,6 +21,7 @@ import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { Encoding } from '../support/encoding.ts'
 import { type Fixture, fixtures, type Wanted } from '../support/fixtures.ts'
 import { Random } from '../support/random.ts'
 import { cuts, foldOf } from '../support/streams.ts'
@@ -33,10 +34,10 @@ const DIALECTS: readonly DialectName[] = ['chat', 'responses', 'messages']
 /** Above this many bytes only some cuts are tried, and only some beginnings. */
 const MANY_BYTES = 3000
 
-const ENCODERS: Readonly<Record<DialectName, () => StreamEncoder>> = {
-  chat: () => new ChatEncoder(SERVED, true, 'chatcmpl-1'),
-  responses: () => accept({ input: 'x', stream: true }).encoder(SERVED),
-  messages: () => new MessagesEncoder(SERVED, 'msg_1'),
+const ENCODERS: Readonly<Record<DialectName, () => Encoding>> = {
+  chat: () => new Encoding(() => new ChatEncoder(SERVED, true, 'chatcmpl-1')),
+  responses: () => Encoding.of(accept({ input: 'x', stream: true }), SERVED),
+  messages: () => new Encoding((meter) => new MessagesEncoder(SERVED, meter, 'msg_1')),
 }
 
 const ANSWERS: Readonly<Record<DialectName, (completion: Completion) => JsonObject>> = {
@@ -78,8 +79,8 @@ const eventsOf = (step: Step): readonly StreamEvent[] =>
 const isTexts = (step: Step): step is readonly string[] => Array.isArray(step)
 
 function written(dialect: DialectName, { steps }: Reading): string {
-  const encoder = ENCODERS[dialect]()
-  return steps.map((step) => (isTexts(step) ? encoder.encodeTexts(step) : encoder.encode(step))).join('')
+  const encoding = ENCODERS[dialect]()
+  return steps.map((step) => (isTexts(step) ? encoding.texts(step) : encoding.add(step))).join('')
 }
 
 /** The same bytes of all dialects, with what is made up anew each time out of the way. */

@@ -12,6 +12,7 @@ import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { acceptMessages } from '../../src/dialects/messages/request.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
+import { Encoding } from '../support/encoding.ts'
 import { property, Random } from '../support/random.ts'
 import { checkMessagesStream } from './messages-grammar.ts'
 
@@ -125,9 +126,8 @@ class Script {
 const script = (random: Random) =>
   new Script(random, random.chance(0.5), random.chance(0.9) ? 'text' : 'refusal').build()
 
-function encodeAll(events: readonly StreamEvent[], encoder = new MessagesEncoder(served, 'msg_1')): string {
-  return events.map((event) => encoder.encode(event)).join('')
-}
+const encoding = () => new Encoding((meter) => new MessagesEncoder(served, meter, 'msg_1'))
+const encodeAll = (events: readonly StreamEvent[]) => encoding().addAll(events)
 
 function answerTo(events: readonly StreamEvent[]): JsonObject {
   const fold = new Fold()
@@ -192,26 +192,24 @@ describe('every answer', () => {
 
   property('splice: copied text gives the same bytes', CASES, (random) => {
     const events = script(random)
-    const encoder = new MessagesEncoder(served, 'msg_1')
-    const copied = events.map((event) =>
-      event.type === 'text' ? encoder.encodeText(jsonInside(event.text)) : encoder.encode(event),
-    )
+    const one = encoding()
+    const copied = events.map((event) => (event.type === 'text' ? one.texts([jsonInside(event.text)]) : one.add(event)))
     expect(copied.join('')).toBe(encodeAll(events))
   })
 
   property('splice: texts that are copied together give the same bytes', CASES, (random) => {
     const events = script(random)
-    const encoder = new MessagesEncoder(served, 'msg_1')
+    const one = encoding()
     let bytes = ''
     let insides: string[] = []
     const flush = () => {
-      if (insides.length > 0) bytes += encoder.encodeTexts(insides)
+      if (insides.length > 0) bytes += one.texts(insides)
       insides = []
     }
     for (const event of events) {
       if (event.type === 'text') insides.push(jsonInside(event.text))
       if (event.type !== 'text' || random.chance(0.3)) flush()
-      if (event.type !== 'text') bytes += encoder.encode(event)
+      if (event.type !== 'text') bytes += one.add(event)
     }
     expect(bytes).toBe(encodeAll(events))
   })

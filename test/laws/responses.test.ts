@@ -11,16 +11,14 @@ import { ProviderError } from '../../src/core/provider-error.ts'
 import type { Exchange } from '../../src/dialects/dialect.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { Encoding } from '../support/encoding.ts'
 import { property, type Random } from '../support/random.ts'
 import { foldOf, randomEvents } from '../support/streams.ts'
 import { checkResponsesStream } from './responses-grammar.ts'
 import { checkCompletedResponse } from './responses-schema.ts'
 
 const exchangeOf = () => accept({ input: 'x', stream: true })
-const encodeAll = (exchange: Exchange, events: readonly StreamEvent[]) => {
-  const encoder = exchange.encoder(SERVED)
-  return events.map((event) => encoder.encode(event)).join('')
-}
+const encodeAll = (exchange: Exchange, events: readonly StreamEvent[]) => Encoding.of(exchange, SERVED).addAll(events)
 
 /** What an answer's output says, whatever its order: its text, and its calls with their arguments. */
 function saidBy(output: JsonValue | undefined): { text: string; calls: unknown[] } {
@@ -57,17 +55,17 @@ property('order and fold: the grammar takes every stream, and it says what the w
 property('splice: copied insides give the bytes that decoded text gives, however many come at once', 200, (random) => {
   const events = randomEvents(random)
   const exchange = exchangeOf()
-  const encoder = exchange.encoder(SERVED)
+  const encoding = Encoding.of(exchange, SERVED)
   let copied = ''
   let insides: string[] = []
   const copy = () => {
-    if (insides.length > 0) copied += encoder.encodeTexts(insides)
+    if (insides.length > 0) copied += encoding.texts(insides)
     insides = []
   }
   for (const event of events) {
     if (event.type === 'text') insides.push(jsonInside(event.text))
     if (event.type !== 'text' || random.chance(0.3)) copy()
-    if (event.type !== 'text') copied += encoder.encode(event)
+    if (event.type !== 'text') copied += encoding.add(event)
   }
   expect(plain(copied)).toBe(plain(encodeAll(exchange, events)))
 })

@@ -3,9 +3,9 @@
 import { type Completion, Fold } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
-import type { StreamEncoder } from '../../src/dialects/dialect.ts'
 import { Feed } from '../../src/gateway/decode-stream.ts'
 import type { Provider } from '../../src/providers/provider.ts'
+import type { Encoding } from './encoding.ts'
 
 type Reading = Pick<Provider, 'framer' | 'decoder'>
 
@@ -32,16 +32,16 @@ export function decode(
 /** The bytes that an encoder makes of them. */
 export function encode(
   provider: Reading,
-  encoder: StreamEncoder,
+  encoding: Encoding,
   chunks: readonly Uint8Array[],
   splice: 'spliced' | 'decoded' = 'spliced',
 ): { readonly text: string; readonly error: ProviderError | undefined } {
   let text = ''
   const event = (each: StreamEvent) => {
-    text += encoder.encode(each)
+    text += encoding.add(each)
   }
   const texts = (insides: readonly string[]) => {
-    text += encoder.encodeTexts(insides)
+    text += encoding.texts(insides)
   }
   const error = feedAll(new Feed(provider, { event, texts }, splice), chunks)
   return { text, error }

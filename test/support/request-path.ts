@@ -32,6 +32,7 @@ import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
 import { parseBody } from '../../src/wire/body.ts'
 import { boundaryOf, parseForm } from '../../src/wire/multipart.ts'
+import { Encoding } from './encoding.ts'
 
 /** Where a body is sent. */
 export type Path = 'chat' | 'responses' | 'compact' | 'messages' | 'count' | 'generations' | 'edits' | 'form'
@@ -143,8 +144,8 @@ async function enter({ path, bytes, contentType }: Body, clock: Clock): Promise<
   )
   await send(exchange.request, clock)
   clock.run('answer', () => JSON.stringify(exchange.answer(COMPLETION, SERVED)))
-  const encoder = exchange.encoder(SERVED)
-  clock.run('stream', () => EVENTS.map((event) => encoder.encode(event)).join(''))
+  const encoding = Encoding.of(exchange, SERVED)
+  clock.run('stream', () => encoding.addAll(EVENTS))
 }
 
 async function send(request: ChatRequest, clock: Clock): Promise<void> {
@@ -158,7 +159,8 @@ async function send(request: ChatRequest, clock: Clock): Promise<void> {
   const fitted = clock.run('fit', () => fit(request, first))
   for (const [name, [provider, at]] of Object.entries(providers)) {
     try {
-      await clock.wait(`provider ${name}`, () => provider.request(fitted, at))
+      const { sign } = clock.run(`provider ${name}`, () => provider.request(fitted, at))
+      if (sign !== undefined) await clock.wait(`provider ${name} signs`, sign)
       if (provider.counter !== undefined)
         clock.run(`provider ${name} counts`, () => provider.counter?.request(fitted, at))
     } catch (error) {

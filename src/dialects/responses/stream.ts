@@ -1,9 +1,9 @@
 /** Canonical events → the Responses stream (wire.md A3.3). What does not change from event to event is serialised once an item. */
 
-import type { StreamEvent } from '../../core/event.ts'
+import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
-import { mergeUsage, type Usage } from '../../core/token-usage.ts'
+import type { Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
@@ -51,7 +51,6 @@ export class ResponsesEncoder implements StreamEncoder {
   private nextCall = 0
   private messageDone = ''
   private readonly callsDone: string[] = []
-  private usage: Usage = {}
 
   constructor(
     private readonly resource: Resource,
@@ -66,10 +65,12 @@ export class ResponsesEncoder implements StreamEncoder {
     return deltas
   }
 
-  encode(event: StreamEvent): string {
+  start(): string {
+    return this.event('response.created', `"response":${this.resource.inProgressJson()}`)
+  }
+
+  encode(event: ContentEvent): string {
     switch (event.type) {
-      case 'start':
-        return this.event('response.created', `"response":${this.resource.inProgressJson()}`)
       case 'text':
       case 'refusal':
         return this.textDelta(jsonInside(event.text))
@@ -77,16 +78,11 @@ export class ResponsesEncoder implements StreamEncoder {
         return this.openCall(event.index, event.callId, this.toolbox.ownName(event.name))
       case 'tool-delta':
         return this.argumentsDelta(event.index, event.json)
-      case 'reasoning':
-        return ''
-      case 'usage':
-        this.usage = mergeUsage(this.usage, event.usage)
-        return ''
-      case 'finish':
-        return this.finish()
-      case 'end':
-        return this.complete()
     }
+  }
+
+  end(_reason: FinishReason, usage: Usage): string {
+    return this.closeAll() + this.complete(usage)
   }
 
   /** Only the number and the text differ from one delta of a message to the next. */
@@ -176,7 +172,7 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   /** Everything is done, in the order in which it was added. An answer without anything is one empty message. */
-  private finish(): string {
+  private closeAll(): string {
     let events = this.items === 0 ? this.openMessage() : ''
     const closeCalls = () => {
       for (let call = this.nextOpen(); call !== undefined; call = this.nextOpen()) events += this.closeCall(call)
@@ -190,14 +186,14 @@ export class ResponsesEncoder implements StreamEncoder {
     return events
   }
 
-  private complete(): string {
+  private complete(usage: Usage): string {
     // As a whole answer has them: the message, then the calls.
     const output = this.messageDone === '' ? this.callsDone : [this.messageDone, ...this.callsDone]
     if (this.sent !== undefined) {
       const items: JsonValue = JSON.parse(`[${output.join()}]`)
       if (isArray(items)) this.sent(items.filter(isObject))
     }
-    return this.event('response.completed', `"response":${this.resource.completedJson(output, this.usage)}`)
+    return this.event('response.completed', `"response":${this.resource.completedJson(output, usage)}`)
   }
 
   private open(id: string, place: string): OpenItem {

@@ -8,6 +8,7 @@ import { isObject, type JsonObject } from '../../../src/core/json.ts'
 import type { Exchange } from '../../../src/dialects/dialect.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { LocalItemStore } from '../../../src/items/local-item-store.ts'
+import { Encoding } from '../../support/encoding.ts'
 import { CALLER, failureOf, SERVED, saying, sealer } from './setting.ts'
 
 const FIXTURES = join(import.meta.dir, '../../fixtures/callers')
@@ -114,8 +115,7 @@ describe('Codex', () => {
       'assistant:  call_mwp8yi78000fabcdefgh=multi_agent_v1__close_agent({"target":"x"})',
       'tool call_mwp8yi78000fabcdefgh: invalid agen…',
     ])
-    const encoder = exchange.encoder(SERVED)
-    const added = encoder.encode({
+    const added = Encoding.of(exchange, SERVED).add({
       type: 'tool-start',
       index: 0,
       callId: 'call_1',
@@ -152,10 +152,7 @@ describe('Codex', () => {
     const body = bodyOf('agents/codex.compact-remote-003.json')
     expect(failureOf(() => accepted(body)).detail.param).toBe('input[4].encrypted_content')
     const compacting = accepted({ model: 'm', input: [{ type: 'compaction_trigger' }] })
-    const encoder = compacting.encoder(SERVED)
-    const sse = saying('Ran ls.')
-      .map((event) => encoder.encode(event))
-      .join('')
+    const sse = Encoding.of(compacting, SERVED).addAll(saying('Ran ls.'))
     const content = /"encrypted_content":"([^"]+)"/.exec(sse)?.[1] ?? ''
     const ours = JSON.parse(JSON.stringify(body).replace('SUMMARY: dev…', content))
     const said = lines(accepted(ours).request)

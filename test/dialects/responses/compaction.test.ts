@@ -9,6 +9,7 @@ import { responses } from '../../../src/dialects/responses/responses.ts'
 import { Sealer } from '../../../src/items/sealer.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
 import { checkCompletedResponse } from '../../laws/responses-schema.ts'
+import { Encoding } from '../../support/encoding.ts'
 import { accept, answered, CALLER, dialect, failureOf, keyOf, SERVED, saying, sealer, streamed } from './setting.ts'
 
 const TRIGGER = { type: 'compaction_trigger' }
@@ -97,11 +98,11 @@ describe('the trigger', () => {
   })
 
   test('nothing of the summary is shown, before the end or in the clear', () => {
-    const encoder = accept({ input: [TRIGGER] }).encoder(SERVED)
-    const [start, said, ...ending] = saying('the secret plan').map((event) => encoder.encode(event))
+    const encoding = Encoding.of(accept({ input: [TRIGGER] }), SERVED)
+    const [start, said, ...ending] = saying('the secret plan').map((event) => encoding.add(event))
     expect(start).toContain('event: response.in_progress')
     expect(said).toBe('')
-    expect(encoder.encodeTexts(['more', 'and more'])).toBe('')
+    expect(encoding.texts(['more', 'and more'])).toBe('')
     expect(ending.join('')).not.toContain('secret')
   })
 

@@ -7,7 +7,7 @@ import type { JsonObject } from '../../../src/core/json.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import type { ItemStore } from '../../../src/items/item-store.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
-import { accept, answered, CALLER, failureOf, SERVED, saying, sealer, streamed } from './setting.ts'
+import { accept, answered, CALLER, failureOf, saying, sealer, streamed } from './setting.ts'
 
 const ref = (id: unknown): JsonObject => ({ type: 'item_reference', id: id as string })
 const user = { role: 'user', content: 'x' }
@@ -50,11 +50,7 @@ describe.each(['streamed', 'whole'])('%s', (how) => {
 })
 
 test('the items of an incomplete answer are not stored', () => {
-  const encoder = accept({ input: 'x' }).encoder(SERVED)
-  const sse = events
-    .slice(0, -1)
-    .map((event) => encoder.encode(event))
-    .join('')
+  const sse = streamed(accept({ input: 'x' }), events.slice(0, -1))
   const id = /"id":"(msg_[^"]+)"/.exec(sse)?.[1]
   expect(id).toBeDefined()
   expect(failureOf(() => accept({ input: [ref(id)] })).failure).toBe('invalid_field')

@@ -8,6 +8,7 @@ import type { Exchange, Served } from '../../../src/dialects/dialect.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { LocalItemStore } from '../../../src/items/local-item-store.ts'
 import { Sealer } from '../../../src/items/sealer.ts'
+import { Encoding } from '../../support/encoding.ts'
 
 export const SERVED: Served = { model: 'acme-large', createdAt: 1763650000 }
 export const CALLER = { organization: 'acme' }
@@ -35,8 +36,7 @@ export function failureOf(body: () => unknown): CallerError {
 
 /** A stream as one text. */
 export function streamed(exchange: Exchange, events: readonly StreamEvent[]): string {
-  const encoder = exchange.encoder(SERVED)
-  return events.map((event) => encoder.encode(event)).join('')
+  return Encoding.of(exchange, SERVED).addAll(events)
 }
 
 export function completionOf(events: readonly StreamEvent[]): Completion {

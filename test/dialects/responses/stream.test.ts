@@ -5,6 +5,7 @@ import type { StreamEvent } from '../../../src/core/event.ts'
 import { ProviderError } from '../../../src/core/provider-error.ts'
 import { jsonInside } from '../../../src/wire/sse.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
+import { Encoding } from '../../support/encoding.ts'
 import { accept, plain, SERVED, saying, streamed } from './setting.ts'
 
 const start = (index: number, name = 'f'): StreamEvent => ({ type: 'tool-start', index, callId: `call_${index}`, name })
@@ -140,9 +141,9 @@ describe('text', () => {
   const HARD = ['"\\', '\u2028\u2029\u0085', '\ud83d', '\ude00', '\u0000', '\n\n', 'event: x\ndata: {}\n\n']
 
   test('copied insides give the bytes that decoded text gives', () => {
-    const encoder = accept({ input: 'x' }).encoder(SERVED)
-    const insides = encoder.encode({ type: 'start' }) + encoder.encodeTexts(HARD.map(jsonInside))
-    const ending = encoder.encode({ type: 'finish', reason: 'stop' }) + encoder.encode({ type: 'end' })
+    const encoding = Encoding.of(accept({ input: 'x' }), SERVED)
+    const insides = encoding.add({ type: 'start' }) + encoding.texts(HARD.map(jsonInside))
+    const ending = encoding.addAll([{ type: 'finish', reason: 'stop' }, { type: 'end' }])
     expect(plain(insides + ending)).toBe(plain(stream(...HARD.map(text))))
   })
 
@@ -152,11 +153,11 @@ describe('text', () => {
   })
 
   test('an answer without end is cut, not held', () => {
-    const encoder = accept({ input: 'x' }).encoder(SERVED)
-    encoder.encode({ type: 'start' })
+    const encoding = Encoding.of(accept({ input: 'x' }), SERVED)
+    encoding.add({ type: 'start' })
     const piece = 'x'.repeat(1024 * 1024)
-    for (let mebibytes = 0; mebibytes < 16; mebibytes++) encoder.encodeTexts([piece])
-    expect(() => encoder.encodeTexts(['x'])).toThrow(ProviderError)
+    for (let mebibytes = 0; mebibytes < 16; mebibytes++) encoding.texts([piece])
+    expect(() => encoding.texts(['x'])).toThrow(ProviderError)
   })
 })
 
@@ -169,7 +170,7 @@ test('nothing that ends the stream is written without the end', () => {
 
 test('the silence is filled with a comment', () => {
   for (const input of [[{ role: 'user', content: 'x' }], [{ type: 'compaction_trigger' }]]) {
-    expect(accept({ input }).encoder(SERVED).keepAlive).toBe(': keep-alive\n\n')
+    expect(Encoding.of(accept({ input }), SERVED).encoder.keepAlive).toBe(': keep-alive\n\n')
   }
 })
 
