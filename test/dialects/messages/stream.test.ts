@@ -126,10 +126,12 @@ describe('blocks one after another', () => {
     expect(blocksOf(encodeAll(events))).toEqual(['0 tool_0 {"x":', '1 tool_1 {"y', '2 text t'])
   })
 
-  test('arguments that are no object go out as they are', () => {
-    const stream = encodeAll([call(0), json(0, '[1]'), call(1), json(1, '{}'), finish('length'), end])
-    expect(stream).toContain('"partial_json":"[1]"')
-    expect(() => checkMessagesStream(stream)).toThrow(/not an object/)
+  test('arguments that are no object never end a stream for the caller to run', () => {
+    const calls = [call(0), json(0, '[1]'), call(1), json(1, '{}')]
+    expect(() => encodeAll([...calls, finish('tool-call')])).toThrow(ProviderError)
+    const cut = encodeAll([...calls, finish('length'), end])
+    expect(cut).toContain('"partial_json":"[1]"')
+    expect(checkMessagesStream(cut).stopReason).toBe('max_tokens')
   })
 
   test('what comes behind the arguments of a call breaks the stream rather than the call', () => {
