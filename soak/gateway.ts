@@ -2,10 +2,10 @@
 
 import { readdirSync } from 'node:fs'
 import { pino } from 'pino'
+import { InferenceService } from '../src/assembly/inference-service.ts'
 import { loadAdapters } from '../src/assembly/provider-adapters.ts'
-import { Service } from '../src/assembly/worker-parts.ts'
 import { parseConfig } from '../src/config/parse.ts'
-import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation } from '../src/ledger/ledger.ts'
+import type { Account, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../src/ledger/ledger.ts'
 
 /** What is reserved and not settled, and what was settled wrongly; it forgets the rest. */
 class CountingLedger implements Ledger {
@@ -16,10 +16,10 @@ class CountingLedger implements Ledger {
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     this.reserved++
     this.live.add(hold.id)
-    return { id: hold.id, account, held: hold.amounts, admittedMs: 0 }
+    return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
   }
 
-  async extend(_reservation: Reservation, _soFar: Amounts, _wanted: Amounts): Promise<boolean> {
+  async extend(_reservation: Reservation, _soFar: Estimate, _wanted: Estimate): Promise<boolean> {
     return true
   }
 
@@ -52,7 +52,7 @@ const request = (line: object) => {
   const outcome = 'outcome' in line ? String(line.outcome) : 'none'
   outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
 }
-const service = new Service(parsed.config, await loadAdapters(parsed.config), { logger, request }, ledger)
+const service = new InferenceService(parsed.config, await loadAdapters(parsed.config), { logger, request }, ledger)
 const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: service.fetch })
 process.send?.({ port: server.port })
 process.on('message', (message) => {

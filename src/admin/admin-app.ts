@@ -9,7 +9,7 @@ export interface Admin {
 }
 
 /** What the port tells of. */
-export interface AdminParts {
+interface AdminParts {
   /** Why the program is not ready: none where it is. */
   readonly reasons: () => Promise<readonly string[]>
   readonly figures: () => Figures

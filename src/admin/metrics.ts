@@ -4,7 +4,7 @@
  */
 
 import { Gauge, Registry } from 'prom-client'
-import type { TargetRef } from '../catalog/catalog.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
 
 /** What the supervisor knows when it is asked. */

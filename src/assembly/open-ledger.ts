@@ -3,6 +3,7 @@
  * one: its client takes 40 ms, and a worker is to be ready in 300.
  */
 
+import type { RedisConfig } from '../core/redis-config.ts'
 import { type FollowerOptions, KeyFollower } from '../keys/key-follower.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import { EmbeddedKeys, openEmbeddedKeys } from '../keys/sqlite-key-store.ts'
@@ -15,12 +16,11 @@ import type { WhenUnreachable } from '../ledger/redis/redis-ledger.ts'
 import type { Standings } from '../ledger/remaining.ts'
 import type { UsageLog } from '../ledger/usage-log.ts'
 import type { WindowReset } from '../ledger/window-reset.ts'
-import type { RedisPlace } from '../redis/connect.ts'
 import { LedgerFileError, LedgerInUseError } from '../sqlite/database.ts'
 
 /** Where the ledger is: `ledger`, `ledger_unreachable` and `data_dir` of the configuration. */
 export interface LedgerPlace {
-  readonly ledger: { readonly kind: 'embedded' } | { readonly kind: 'redis'; readonly redis: RedisPlace }
+  readonly ledger: { readonly kind: 'embedded' } | { readonly kind: 'redis'; readonly redis: RedisConfig }
   readonly ledgerUnreachable: WhenUnreachable
   readonly dataDir: string
   /** 90 days unless set. */

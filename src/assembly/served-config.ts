@@ -9,7 +9,7 @@ export type Loaded =
   | { readonly ok: true; readonly config: Config }
   | { readonly ok: false; readonly problems: readonly string[] }
 
-export interface Overrides {
+interface Overrides {
   readonly port: number | undefined
   readonly workers: number | undefined
 }

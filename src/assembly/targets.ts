@@ -1,7 +1,7 @@
 /** The targets of a configuration, and which of them are the same in the next: what is known of their health holds on for these alone. */
 
-import { type TargetRef, targetKey } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
+import { type TargetRef, targetKey } from '../core/model-config.ts'
 
 /**
  * True for a target that `next` has, too, at a provider that is configured as before: a new key or address may be what mends it, so

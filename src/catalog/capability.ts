@@ -2,7 +2,8 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import type { CacheMark, ChatRequest, Hints, Message } from '../core/chat-request.ts'
-import { kindOf, type Model, type Ttl } from './catalog.ts'
+import type { Ttl } from '../core/model-config.ts'
+import { kindOf, type Model } from './catalog.ts'
 
 export interface Needs {
   /** Images anywhere in the history. */

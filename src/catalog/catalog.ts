@@ -1,71 +1,26 @@
 /** Which models exist and who may use them: the catalog, made once a configuration and never changed. */
 
-import type { Limits } from '../core/limits.ts'
-import type { Price } from '../core/money.ts'
+import type { ModelConfig, Support, Ttl } from '../core/model-config.ts'
+import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
 
-export type Support = 'tools' | 'images' | 'image_generation'
-export type Ttl = '5m' | '1h'
-export type AutoSetting = 'off' | 'available' | 'mandatory'
 /** Which endpoints a model answers: the three chat dialects, or the image endpoints. */
 export type ModelKind = 'chat' | 'image'
 
 /** The name that asks for automatic selection; no model may carry it. */
 export const AUTO = 'auto'
 
-export interface TargetRef {
-  readonly provider: string
-  /** The provider's own name of the model. */
-  readonly model: string
-}
-
-/** A target as the key of a map. No name of a provider holds a slash. */
-export function targetKey({ provider, model }: TargetRef): string {
-  return `${provider}/${model}`
-}
-
-export interface Model {
-  /** The public name: printable ASCII without spaces, so that it can stand in a header. */
-  readonly name: string
-  readonly aliases: readonly string[]
-  readonly targets: readonly TargetRef[]
-  /** Public names of other models. */
-  readonly fallbacks: readonly string[]
-  readonly price: Price | undefined
-  readonly contextWindow: number | undefined
-  readonly maxOutputTokens: number | undefined
-  readonly defaultOutputTokens: number
+/** A model as the configuration has it, with sets for what every request looks up. */
+export interface Model extends Omit<ModelConfig, 'supports' | 'promptCache'> {
   readonly supports: ReadonlySet<Support>
   readonly promptCache: { readonly key: boolean; readonly explicit: boolean; readonly ttls: ReadonlySet<Ttl> }
 }
 
-export interface Rule {
-  readonly effect: 'allow' | 'deny'
-  /** Globs over public names. */
-  readonly models: readonly string[]
-  /** Globs over key ids; absent = all keys. */
-  readonly keys: readonly string[] | undefined
-}
+type Organization = Omit<OrganizationConfig, 'keys'>
 
-export interface Organization {
-  readonly id: string
-  /** Globs over public names; absent = all. */
-  readonly models: readonly string[] | undefined
-  /** The first that matches decides; none = allowed. */
-  readonly rules: readonly Rule[]
-  readonly auto: AutoSetting
-  readonly limits: Limits
-}
-
-export interface Key {
-  readonly id: string
+/** A key with its organisation, without its secret. */
+export interface Key extends Omit<KeyConfig, 'sha256'> {
   readonly organization: Organization
-  readonly models: readonly string[] | undefined
-  /** The key's own setting, already narrowed by its organisation's. */
-  readonly auto: AutoSetting
-  readonly limits: Limits
-  readonly expiresAtMs: number | undefined
-  readonly disabled: boolean
 }
 
 /** A key and the hash that its bearer's token must have: 64 lower-case hex digits of SHA-256. */
@@ -74,52 +29,16 @@ export interface Credential {
   readonly key: Key
 }
 
-/** What a catalog is made of: plain data, of which the configuration is one. */
-export interface CatalogData {
+/** The part of the configuration that a catalog is built from. */
+export interface CatalogConfig {
   readonly ownedBy: string
-  readonly models: readonly ModelData[]
-  readonly organizations: readonly OrganizationData[]
+  readonly models: readonly ModelConfig[]
+  readonly organizations: readonly OrganizationConfig[]
   readonly auto: { readonly candidates: readonly string[] }
 }
 
-export interface ModelData {
-  readonly name: string
-  readonly aliases: readonly string[]
-  readonly targets: readonly TargetRef[]
-  readonly fallbacks: readonly string[]
-  readonly price?: Price | undefined
-  readonly contextWindow?: number | undefined
-  readonly maxOutputTokens?: number | undefined
-  readonly defaultOutputTokens: number
-  readonly supports: readonly Support[]
-  readonly promptCache: { readonly key: boolean; readonly explicit: boolean; readonly ttls: readonly Ttl[] }
-}
-
-export interface OrganizationData {
-  readonly id: string
-  readonly models?: readonly string[] | undefined
-  readonly rules: readonly {
-    readonly effect: 'allow' | 'deny'
-    readonly models: readonly string[]
-    readonly keys?: readonly string[] | undefined
-  }[]
-  readonly auto: AutoSetting
-  readonly limits: Limits
-  readonly keys: readonly KeyData[]
-}
-
-export interface KeyData {
-  readonly id: string
-  readonly sha256: string
-  readonly models?: readonly string[] | undefined
-  readonly auto: AutoSetting
-  readonly limits: Limits
-  readonly expiresAtMs?: number | undefined
-  readonly disabled: boolean
-}
-
 /** How a name was found: `ambiguous` is an alias that two models carry, of which none is guessed. */
-export type Lookup = Model | 'unknown' | 'ambiguous'
+type Lookup = Model | 'unknown' | 'ambiguous'
 
 /**
  * The verdict of the organisation's and the key's lists, or what a spend limit needs and the model lacks: `price`, or, for a strict spend
@@ -153,7 +72,7 @@ export class Catalog {
   }
 
   /** Takes data that the configuration has checked: unique names, references that exist. A name that does not exist is left out. */
-  static from(data: CatalogData): Catalog {
+  static from(data: CatalogConfig): Catalog {
     const models = data.models.map(modelOf)
     const credentials: Credential[] = []
     const organizations = data.organizations.map((item) => {
@@ -214,40 +133,27 @@ export function kindOf(model: Model): ModelKind {
   return model.supports.has('image_generation') ? 'image' : 'chat'
 }
 
-function modelOf(data: ModelData): Model {
+function modelOf(config: ModelConfig): Model {
   return {
-    name: data.name,
-    aliases: data.aliases,
-    targets: data.targets,
-    fallbacks: data.fallbacks,
-    price: data.price,
-    contextWindow: data.contextWindow,
-    maxOutputTokens: data.maxOutputTokens,
-    defaultOutputTokens: data.defaultOutputTokens,
-    supports: new Set(data.supports),
-    promptCache: { ...data.promptCache, ttls: new Set(data.promptCache.ttls) },
+    ...config,
+    supports: new Set(config.supports),
+    promptCache: { ...config.promptCache, ttls: new Set(config.promptCache.ttls) },
   }
 }
 
-function organizationOf(data: OrganizationData): Organization {
-  return {
-    id: data.id,
-    models: data.models,
-    rules: data.rules.map((rule) => ({ effect: rule.effect, models: rule.models, keys: rule.keys })),
-    auto: data.auto,
-    limits: data.limits,
-  }
+function organizationOf({ keys: _, ...organization }: OrganizationConfig): Organization {
+  return organization
 }
 
-/** A key of an organisation, also one that is not in the configuration but was made on the command line. */
-export function keyOf(organization: Organization, data: Omit<KeyData, 'sha256'>): Key {
+/** A key of an organisation: of the configuration, or created on the command line. */
+export function keyOf(organization: Organization, key: Omit<KeyConfig, 'sha256'>): Key {
   return {
-    id: data.id,
+    id: key.id,
     organization,
-    models: data.models,
-    auto: data.auto,
-    limits: data.limits,
-    expiresAtMs: data.expiresAtMs,
-    disabled: data.disabled,
+    models: key.models,
+    auto: key.auto,
+    limits: key.limits,
+    expiresAtMs: key.expiresAtMs,
+    disabled: key.disabled,
   }
 }

@@ -2,7 +2,7 @@
 
 import { AUTO, type Catalog, type Key } from './catalog.ts'
 
-export interface ModelItem {
+interface ModelItem {
   readonly id: string
   readonly object: 'model'
   /** Always 0; it is no release date. */
@@ -10,7 +10,7 @@ export interface ModelItem {
   readonly owned_by: string
 }
 
-export interface ModelList {
+interface ModelList {
   readonly object: 'list'
   readonly data: readonly ModelItem[]
 }

@@ -1,19 +1,29 @@
-/** From the name that a caller wrote to the candidates that may answer, in order, or one of the model errors (decisions.md, Models). */
+/**
+ * From the name in a request's `model` to the candidates that may answer it, in order, or one of the model errors:
+ * first the model (`selectModel`), then its candidates (`candidatesOf`).
+ */
 
 import { CallerError } from '../core/caller-error.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import { lacks, type Needs } from './capability.ts'
-import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind, type TargetRef } from './catalog.ts'
+import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind } from './catalog.ts'
 
 const NOT_ALLOWED = 'is not allowed for this API key'
 
-/** What is asked for. */
-export interface Ask {
+/** The model that a request names, or automatic selection. */
+type Selection = Model | typeof AUTO
+
+/** What the candidates depend on besides the model. */
+interface Demand {
+  /** The kind of endpoint that was called. */
+  readonly kind: ModelKind
+  /** `noNeeds` for images. */
+  readonly needs: Needs
+}
+
+export interface Ask extends Demand {
   /** `model` as the caller wrote it. */
   readonly name: string
-  /** Which endpoint was called. */
-  readonly kind: ModelKind
-  /** Decides which candidates of `auto` and which fallbacks there are; `noNeeds` for images. */
-  readonly needs: Needs
 }
 
 export interface Candidate {
@@ -21,7 +31,10 @@ export interface Candidate {
   readonly target: TargetRef
 }
 
-/** A model of the list that is none of this request's candidates. `reason` follows its name: `takes no images`. */
+/**
+ * A fallback, or a model of automatic selection, that cannot serve this request. `reason` follows its name: `takes no
+ * images`.
+ */
 export interface Exclusion {
   readonly model: Model
   readonly reason: string
@@ -40,63 +53,83 @@ interface Choice {
 }
 
 /**
- * The candidates of a request: the targets of the model in order, then those of its fallbacks that the key may use, that answer the
- * same endpoint and that can do what the request needs. Fallbacks of fallbacks are not followed: the model's own list is the whole
- * order. For `auto` the targets of every candidate that the key may use and that can do what the request needs; a fallback list does
- * not add to them.
+ * The model of that name. It reads nothing of the request but the name, so that a request for a wrong model is rejected
+ * before its input is estimated.
  *
- * Throws `model_not_found`, `model_not_allowed`, `auto_required`, `auto_resolution_failed` or `wrong_endpoint`. That a target rests
- * rules nothing out here, because it passes.
+ * Throws `CallerError` `model_not_found`, `model_not_allowed`, `auto_required` or `wrong_endpoint`.
  */
-export function resolve(catalog: Catalog, key: Key, ask: Ask): Resolution {
-  const { models, excluded } = ask.name === AUTO ? automatic(catalog, key, ask) : named(catalog, key, ask)
-  return { candidates: models.flatMap((model) => model.targets.map((target) => ({ model, target }))), excluded }
-}
-
-/** The model of that name and its fallbacks. */
-function named(catalog: Catalog, key: Key, ask: Ask): Choice {
+export function selectModel(catalog: Catalog, key: Key, name: string, kind: ModelKind): Selection {
+  if (name === AUTO) {
+    if (key.auto === 'off') throw notFound(name)
+    return AUTO
+  }
   if (key.auto === 'mandatory') {
-    const message = `Automatic selection is mandatory for this API key: 'model' must be '${AUTO}', not '${shown(ask.name)}'.`
+    const message = `Automatic selection is mandatory for this API key: 'model' must be '${AUTO}', not '${shown(name)}'.`
     throw new CallerError('auto_required', message, { param: 'model' })
   }
-  const model = catalog.lookup(ask.name)
-  if (model === 'unknown') throw notFound(ask.name)
+  const model = catalog.lookup(name)
+  if (model === 'unknown') throw notFound(name)
   if (model === 'ambiguous') {
-    const message = `The alias '${shown(ask.name)}' stands for several models and none is guessed; use a name that GET /v1/models lists.`
+    const message = `The alias '${shown(name)}' stands for several models and none is guessed; use a name that GET /v1/models lists.`
     throw new CallerError('model_not_found', message, { param: 'model' })
   }
   if (!catalog.may(key, model)) {
-    const message = `The model '${shown(ask.name)}' is not among those allowed for this API key; GET /v1/models lists them.`
+    const message = `The model '${shown(name)}' is not among those allowed for this API key; GET /v1/models lists them.`
     throw new CallerError('model_not_allowed', message, { param: 'model' })
   }
-  if (kindOf(model) !== ask.kind) throw wrongEndpoint(ask.name, kindOf(model))
+  if (kindOf(model) !== kind) throw wrongEndpoint(name, kindOf(model))
+  return model
+}
+
+/**
+ * The candidates of a request: the targets of the selected model in order, then those of its fallbacks that the key may
+ * use, that serve the same kind of endpoint and that can do what the request needs. Fallbacks of fallbacks are not
+ * followed. For `auto`: the targets of every model of automatic selection that meets the same conditions; fallback
+ * lists add nothing.
+ *
+ * A target that the circuit breaker rests is a candidate all the same, because the rest ends.
+ *
+ * Throws `CallerError` `auto_resolution_failed`.
+ */
+export function candidatesOf(catalog: Catalog, key: Key, selected: Selection, demand: Demand): Resolution {
+  const { models, excluded } =
+    selected === AUTO ? automatic(catalog, key, demand) : withFallbacks(catalog, key, selected, demand)
+  return { candidates: models.flatMap((model) => model.targets.map((target) => ({ model, target }))), excluded }
+}
+
+/** Both steps at once, if the needs are known. Throws what either throws. */
+export function resolve(catalog: Catalog, key: Key, ask: Ask): Resolution {
+  return candidatesOf(catalog, key, selectModel(catalog, key, ask.name, ask.kind), ask)
+}
+
+function withFallbacks(catalog: Catalog, key: Key, model: Model, demand: Demand): Choice {
   const fallbacks = model.fallbacks.flatMap((name) => catalog.model(name) ?? [])
-  const { models, excluded } = divide(fallbacks, (other) => unfit(catalog, key, ask, model, other))
+  const { models, excluded } = divide(fallbacks, (other) => unfit(catalog, key, demand, model, other))
   return { models: [model, ...models], excluded }
 }
 
 /**
- * Why a fallback is none for this request. An answer without the pictures, or cut off by a small window, would be worse than none. But
- * where the model that was asked for lacks the same, its configuration says too little to judge by: then the provider decides.
+ * Why a fallback cannot serve this request: an answer that ignores the images, or is cut off by a small context window,
+ * is worse than an error. If the requested model lacks the same capability, its configuration does not tell; then the
+ * provider decides.
  */
-function unfit(catalog: Catalog, key: Key, { kind, needs }: Ask, asked: Model, other: Model): string | undefined {
+function unfit(catalog: Catalog, key: Key, { kind, needs }: Demand, selected: Model, other: Model): string | undefined {
   if (!catalog.may(key, other)) return NOT_ALLOWED
   if (kindOf(other) !== kind) return kind === 'image' ? 'makes no images' : 'makes images only'
   if (kind === 'image') return undefined
   return lacks(other, {
     ...needs,
-    images: needs.images && asked.supports.has('images'),
-    tools: needs.tools && asked.supports.has('tools'),
-    // A fallback that does not cache is asked without the marks: an answer without the discount beats none.
+    images: needs.images && selected.supports.has('images'),
+    tools: needs.tools && selected.supports.has('tools'),
+    // A fallback that does not cache is sent the request without its marks: an answer at the full price is better than
+    // an error.
     cache: false,
     ttls: [],
   })
 }
 
-/** The candidates of `auto` that this request can be given to. */
-function automatic(catalog: Catalog, key: Key, ask: Ask): Choice {
-  if (key.auto === 'off') throw notFound(ask.name)
-  const choice = divide(catalog.autoCandidates, (model) => ruledOut(catalog, key, model, ask))
+function automatic(catalog: Catalog, key: Key, demand: Demand): Choice {
+  const choice = divide(catalog.autoCandidates, (model) => ruledOut(catalog, key, model, demand))
   if (choice.models.length > 0) return choice
   const each = choice.excluded.map(({ model, reason }) => `'${model.name}' ${reason}`)
   const why = each.length === 0 ? 'none is configured' : each.join('; ')
@@ -112,9 +145,9 @@ function divide(models: readonly Model[], reasonOf: (model: Model) => string | u
   }
 }
 
-function ruledOut(catalog: Catalog, key: Key, model: Model, ask: Ask): string | undefined {
+function ruledOut(catalog: Catalog, key: Key, model: Model, { kind, needs }: Demand): string | undefined {
   if (!catalog.may(key, model)) return NOT_ALLOWED
-  if (ask.kind === 'chat') return lacks(model, ask.needs)
+  if (kind === 'chat') return lacks(model, needs)
   return kindOf(model) === 'image' ? undefined : 'makes no images'
 }
 
@@ -131,7 +164,9 @@ function wrongEndpoint(name: string, kind: ModelKind): CallerError {
   return new CallerError('wrong_endpoint', message, { param: 'model' })
 }
 
-/** A name may be as long as a body; no configured one is longer than this. */
+/**
+ * Characters of a caller's name that an error shows: the name may be as long as the body. No configured name is longer.
+ */
 const SHOWN_MAX = 128
 
 function shown(name: string): string {

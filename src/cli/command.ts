@@ -10,7 +10,7 @@ export function complain(line: string): void {
   process.stderr.write(`weir: ${line}\n`)
 }
 
-export type Parsed =
+type Parsed =
   | { readonly flags: Readonly<Record<string, string | boolean | undefined>> }
   /** The command ends here: its help was printed, or its usage is wrong. */
   | { readonly code: number }

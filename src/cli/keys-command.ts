@@ -2,10 +2,11 @@
 
 import { openKeyStore } from '../assembly/open-ledger.ts'
 import { Catalog, keyOf } from '../catalog/catalog.ts'
-import type { Config, KeyConfig } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
 import { IDENTIFIER, IDENTIFIER_WORDS, MODEL_NAME } from '../config/field-types.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
+import type { KeyConfig } from '../core/organization-config.ts'
 import { newToken } from '../keys/key-format.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
 import { KEYS_KNOWN_MS } from '../keys/key-store.ts'

@@ -6,7 +6,7 @@ import { PROVIDER_DIALECTS, providerDialects } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
 
-export type FileModel = Loose<File['models'][number]>
+type FileModel = Loose<File['models'][number]>
 
 /** The name that asks for automatic selection. */
 const RESERVED = 'auto'
@@ -26,7 +26,7 @@ export function checkModels(check: Check): void {
 }
 
 /** True for a model of the image endpoints. */
-export function makesImages(model: FileModel): boolean {
+function makesImages(model: FileModel): boolean {
   return model.supports?.includes('image_generation') ?? false
 }
 

@@ -3,9 +3,10 @@
  * processes. Money is whole micro-dollars; keys are hashes. It holds provider credentials and must never be logged.
  */
 
-import type { Limits } from '../core/limits.ts'
-import type { Price } from '../core/money.ts'
-import type { AccessRule } from '../core/permission.ts'
+import type { Endpoint } from '../core/endpoint.ts'
+import type { ModelConfig } from '../core/model-config.ts'
+import type { OrganizationConfig } from '../core/organization-config.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
 import type { ProviderDialect } from './provider-dialects.ts'
 
 export interface Config {
@@ -45,86 +46,6 @@ export interface Config {
 
 export type LedgerConfig = { readonly kind: 'embedded' } | { readonly kind: 'redis'; readonly redis: RedisConfig }
 
-/** Addresses are `redis://` or `rediss://` URLs and may carry a password. `tls` is for the latter. */
-export type RedisConfig = RedisAddresses & {
-  readonly tls?: RedisTlsConfig | undefined
-  /** How long a reply may take; 250 unless set. */
-  readonly timeoutMs?: number | undefined
-}
-
-type RedisAddresses =
-  | { readonly kind: 'single'; readonly url: string }
-  | { readonly kind: 'cluster'; readonly nodes: readonly string[] }
-  | { readonly kind: 'sentinel'; readonly sentinels: readonly string[]; readonly name: string }
-
-/** All of it PEM. */
-export interface RedisTlsConfig {
-  /** The authorities that Redis is trusted by; absent: those of the system. */
-  readonly ca?: string | undefined
-  /** What weir shows Redis; both or neither. */
-  readonly certificate?: string | undefined
-  readonly key?: string | undefined
-}
-
-/** Fits `Endpoint` of `providers/provider.ts`. */
-export interface ProviderConfig {
-  readonly name: string
+export interface ProviderConfig extends Endpoint {
   readonly dialect: ProviderDialect
-  /** Without a trailing slash. */
-  readonly baseUrl: string
-  readonly apiKey?: string | undefined
-  readonly apiVersion?: string | undefined
-  readonly aws?:
-    | {
-        readonly region: string
-        readonly accessKeyId: string
-        readonly secretAccessKey: string
-        readonly sessionToken?: string | undefined
-      }
-    | undefined
-  readonly headers: Readonly<Record<string, string>>
-  readonly deadlines: {
-    /** Infinite where a proxy makes the connections. */
-    readonly connectMs: number
-    readonly firstByteMs: { readonly stream: number; readonly whole: number }
-    readonly idleMs: number
-    readonly totalMs: number
-  }
-}
-
-/** Fits `ModelData` of `catalog/catalog.ts`. */
-export interface ModelConfig {
-  readonly name: string
-  readonly aliases: readonly string[]
-  readonly targets: readonly { readonly provider: string; readonly model: string }[]
-  readonly fallbacks: readonly string[]
-  readonly price?: Price | undefined
-  readonly contextWindow?: number | undefined
-  readonly maxOutputTokens?: number | undefined
-  readonly defaultOutputTokens: number
-  readonly supports: readonly ('tools' | 'images' | 'image_generation')[]
-  readonly promptCache: { readonly key: boolean; readonly explicit: boolean; readonly ttls: readonly ('5m' | '1h')[] }
-}
-
-/** Fits `OrganizationData` of `catalog/catalog.ts`. */
-export interface OrganizationConfig {
-  readonly id: string
-  readonly models?: readonly string[] | undefined
-  readonly rules: readonly AccessRule[]
-  readonly auto: 'off' | 'available' | 'mandatory'
-  readonly limits: Limits
-  readonly keys: readonly KeyConfig[]
-}
-
-export interface KeyConfig {
-  readonly id: string
-  /** SHA-256 of the key, 64 lower-case hex digits. */
-  readonly sha256: string
-  readonly models?: readonly string[] | undefined
-  /** The organisation's setting where the key has none of its own. */
-  readonly auto: 'off' | 'available' | 'mandatory'
-  readonly limits: Limits
-  /** Unix milliseconds; from this moment on the key is refused. */
-  readonly expiresAtMs?: number | undefined
-  readonly disabled: boolean
 }

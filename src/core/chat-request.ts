@@ -27,7 +27,7 @@ export interface ImagePart {
 }
 
 /** A Chat Completions part that only providers of that family understand (`input_audio`, `file` with its data); others refuse it. */
-export interface NativePart {
+interface NativePart {
   readonly type: 'native'
   readonly json: JsonObject
 }
@@ -66,7 +66,7 @@ export type ToolChoice =
   | { readonly mode: 'allowed'; readonly names: readonly string[]; readonly required: boolean }
 
 /** Parameters that shape the answer. Each is absent unless the caller gave it; a provider takes those that its API knows. */
-export interface Sampling {
+interface Sampling {
   readonly temperature?: number | undefined
   readonly topP?: number | undefined
   readonly frequencyPenalty?: number | undefined

@@ -12,14 +12,14 @@ export interface AccessRule {
   readonly keys?: readonly string[] | undefined
 }
 
-export interface OrganizationAccess {
+interface OrganizationAccess {
   /** Globs over public names; absent = all. */
   readonly models?: readonly string[] | undefined
   /** The first that matches decides; none = allowed. */
   readonly rules: readonly AccessRule[]
 }
 
-export interface KeyAccess {
+interface KeyAccess {
   /** Absent for a key that no rule names by its id: only rules for all keys apply to it. */
   readonly id?: string | undefined
   readonly models?: readonly string[] | undefined

@@ -19,7 +19,7 @@ export type ProviderErrorKind =
   | 'too_large'
   | 'cut'
 
-export interface FaultDetail {
+export interface ProviderErrorDetail {
   /** The provider's HTTP status, where there was one. */
   readonly status?: number | undefined
   /** The provider's code for the caller's mistake, only where it is on our list (`context_length_exceeded`, …). */
@@ -38,7 +38,7 @@ export class ProviderError extends Error {
   constructor(
     readonly kind: ProviderErrorKind,
     message: string,
-    readonly detail: FaultDetail = {},
+    readonly detail: ProviderErrorDetail = {},
   ) {
     super(message, detail.cause === undefined ? undefined : { cause: detail.cause })
     this.name = 'ProviderError'

@@ -10,7 +10,7 @@ export interface Ticking {
 const PERIOD_MS = 50
 
 /** Calls `tick` of everything that was added, every 50 ms, until it is removed. The timer runs only while there is something to watch. */
-export class Ticker {
+class Ticker {
   private readonly watched = new Set<Ticking>()
   private timer: ReturnType<typeof setInterval> | undefined
 

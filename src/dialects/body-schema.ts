@@ -51,7 +51,7 @@ function alternatives(complaints: readonly ValueError[]): string {
 }
 
 /** `/messages/3/content` → `messages[3].content`: the way official errors name a field. */
-export function fieldPath(pointer: string): string {
+function fieldPath(pointer: string): string {
   return pointer
     .split('/')
     .slice(1)

@@ -2,8 +2,9 @@
 
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { Completion } from '../core/completion.ts'
-import type { StreamEvent } from '../core/event.ts'
+import type { ContentEvent, FinishReason } from '../core/event.ts'
 import type { JsonObject } from '../core/json.ts'
+import type { Usage } from '../core/token-usage.ts'
 
 export type DialectName = 'chat' | 'responses' | 'messages'
 
@@ -35,13 +36,26 @@ export interface Exchange {
   readonly ignored: readonly string[]
   /** The body of a whole answer. */
   answer(completion: Completion, served: Served): JsonObject
-  /** The encoder of a streamed answer; one a stream. */
-  encoder(served: Served): StreamEncoder
+  /** A new encoder for one streamed answer. `meter` counts the usage of that answer. */
+  encoder(served: Served, meter: StreamMeter): StreamEncoder
 }
 
-/** Canonical events → the caller's stream, event for event. Returns whole SSE events, or '' where an event shows nothing. */
+/** The usage of a stream that is under way. */
+export interface StreamMeter {
+  /** What the provider has reported so far; our own count stands in for figures that it has not reported. */
+  readonly soFar: Usage
+}
+
+/**
+ * Canonical events → the caller's stream. Each call returns whole SSE events, or '' if the caller sees nothing of it. `start` comes first
+ * and `end` last; a stream that is cut gets no `end`.
+ */
 export interface StreamEncoder {
-  encode(event: StreamEvent): string
+  /** The provider has begun to answer. */
+  start(): string
+  encode(event: ContentEvent): string
+  /** The answer is whole: closes what is open and writes the final events. `usage` is that of the whole answer. */
+  end(reason: FinishReason, usage: Usage): string
   /**
    * What `encode` gives for one text event after the other, from the texts as the insides of JSON strings (`wire/sse.ts`, `jsonInside`):
    * they are copied, not parsed and escaped again. `encode({ type: 'text', text })` equals `encodeTexts([jsonInside(text)])`. At least one.

@@ -1,10 +1,10 @@
 /** What is known of one request for its log line: filled along the walk, written once at the end. Never a key, a credential or content. */
 
 import type { CallerError } from '../core/caller-error.ts'
-import type { Outcome } from '../ledger/ledger.ts'
+import type { Charge, Outcome } from '../ledger/ledger.ts'
 
 /** One call to one candidate. */
-export interface AttemptLine {
+interface AttemptLine {
   readonly provider: string
   /** The provider's own name of the model. */
   readonly model: string
@@ -61,7 +61,7 @@ export class RequestLog {
   readonly attempts: AttemptLine[] = []
   private model: string | undefined
   private firstByteMs: number | undefined
-  private charged: Charged | undefined
+  private charged: Charge | undefined
   private failure: string | undefined
   private written = false
   private readonly startedMs = performance.now()
@@ -80,13 +80,13 @@ export class RequestLog {
     this.firstByteMs ??= this.elapsedMs()
   }
 
-  charge(charged: Charged): void {
+  charge(charged: Charge): void {
     this.charged = charged
   }
 
   refuse(failure: CallerError): void {
     this.status = failure.row.status
-    this.failure = failure.code ?? failure.failure
+    this.failure = failure.code ?? failure.kind
   }
 
   /** Writes the line; only the first call does. `cutFor` is the code of what ended a stream that had begun well. */
@@ -124,13 +124,4 @@ export class RequestLog {
   private elapsedMs(): number {
     return Math.round((performance.now() - this.startedMs) * 10) / 10
   }
-}
-
-/** What a request was charged. */
-export interface Charged {
-  readonly inputTokens: number
-  readonly cachedInputTokens: number
-  readonly outputTokens: number
-  readonly costMicroUsd: number
-  readonly estimated: boolean
 }

@@ -4,9 +4,9 @@
  */
 
 import { createHash } from 'node:crypto'
-import type { TargetRef } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest, UserPart } from '../core/chat-request.ts'
+import type { TargetRef } from '../core/model-config.ts'
 
 /** Providers drop a prefix that was not used for so long, unless they were asked for more. */
 const WARM_MS = 300_000

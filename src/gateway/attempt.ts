@@ -3,7 +3,7 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
-import { conceal } from '../providers/upstream.ts'
+import { conceal } from '../providers/scrub.ts'
 import type { RequestLog } from './access-log.ts'
 import type { Permit, Rest } from './breaker.ts'
 import type { Gateway } from './gateway.ts'
@@ -25,7 +25,7 @@ interface Asking {
   readonly drop: () => void
 }
 
-type AttemptParts = Pick<Gateway, 'breaker' | 'routing' | 'random' | 'alarm' | 'upstreams'>
+type AttemptParts = Pick<Gateway, 'breaker' | 'routing' | 'random' | 'logEvent' | 'upstreams'>
 
 /** What a candidate gave. */
 export interface Answered<T> {
@@ -165,7 +165,7 @@ class Attempts<T> {
       const { provider, model } = candidate.target
       // Once a rest, not once a request.
       if (rests && error.kind === 'credential')
-        this.gateway.alarm('a provider rejects our credential', { provider, model })
+        this.gateway.logEvent('provider.credential_rejected', { provider, model })
       refuseCallersMistake(error)
       this.faults.push(error)
       return undefined

@@ -5,7 +5,7 @@
 
 import { CallerError } from '../core/caller-error.ts'
 
-export interface BodyLimits {
+interface BodyLimits {
   /** Bytes of bodies, as sent, that the running requests of one organisation may have in this worker. */
   readonly organizationBytes: number
   /** Bytes of memory that all bodies in this worker may take. */

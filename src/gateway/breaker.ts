@@ -3,7 +3,7 @@
  * provider anything.
  */
 
-import { type TargetRef, targetKey } from '../catalog/catalog.ts'
+import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { ProviderError, ProviderErrorKind } from '../core/provider-error.ts'
 
 /** decisions.md 2. */

@@ -16,7 +16,7 @@ import { RequestReservation } from './reservation.ts'
 import { accountOf, readJson, send, upstreamOf } from './walk.ts'
 
 /** A request whose tokens are to be counted: who asks, and how that can be ended from outside. */
-export interface CountOrder {
+interface CountOrder {
   readonly key: Key
   readonly request: ChatRequest
   readonly flight: Flight

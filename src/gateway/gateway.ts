@@ -1,8 +1,9 @@
 /** What a request walks through: everything that one configuration makes, put together. */
 
 import type { Catalog, Key } from '../catalog/catalog.ts'
+import type { Endpoint } from '../core/endpoint.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import type { Endpoint, Provider } from '../providers/provider.ts'
+import type { Provider } from '../providers/provider.ts'
 import type { Affinity } from './affinity.ts'
 import type { Breaker } from './breaker.ts'
 
@@ -11,6 +12,9 @@ export interface Upstream {
   readonly provider: Provider
   readonly endpoint: Endpoint
 }
+
+/** Events of the log that the request path reports. */
+type GatewayEvent = 'provider.credential_rejected' | 'provider.usage_implausible' | 'compaction.truncated'
 
 export interface Gateway {
   readonly catalog: Catalog
@@ -30,8 +34,6 @@ export interface Gateway {
   readonly isRevoked: (key: Key) => boolean
   /** Takes an error of our own, for the log. */
   readonly report: (error: unknown, requestId: string) => void
-  /** Takes what the operator must know: a provider that rejects our credential. */
-  readonly alarm: (message: string, fields: Readonly<Record<string, string>>) => void
-  /** Takes what the operator should look at: a stable name of the event, and what it means. */
-  readonly warn: (event: string, message: string, fields: Readonly<Record<string, string>>) => void
+  /** Logs an event for the operator. */
+  readonly logEvent: (event: GatewayEvent, fields: Readonly<Record<string, string>>) => void
 }

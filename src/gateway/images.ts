@@ -20,7 +20,7 @@ import type { Counted } from './usage-meter.ts'
 import { type Answered, accountOf, interruptedFailure, note, parseJson, send, upstreamOf } from './walk.ts'
 
 /** A request for images on its way: who asks, what, and how it can be ended from outside. */
-export interface ImageOrder {
+interface ImageOrder {
   readonly key: Key
   readonly image: ImageRequest
   readonly flight: Flight

@@ -113,6 +113,11 @@ export class UsageMeter {
     }
   }
 
+  /** The use of a stream that goes on: see `count`. */
+  get soFar(): Usage {
+    return this.count(false).usage
+  }
+
   /** True where the provider reported what no model can have used: a mistake that its operator should hear of. */
   get disbelieved(): boolean {
     const { input, output } = this.reported

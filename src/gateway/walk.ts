@@ -46,7 +46,7 @@ export async function send(call: UpstreamCall, provider: Provider): Promise<void
   const text = await call.errorText()
   if (call.status < 400)
     throw new ProviderError('failed', `the provider answered ${call.status}`, { status: call.status })
-  throw provider.fault(call.status, call.headers, text)
+  throw provider.responseError(call.status, call.headers, text)
 }
 
 /** `valuesMax`: see `parseJson`. */

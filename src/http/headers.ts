@@ -4,7 +4,7 @@ import type { CallerError } from '../core/caller-error.ts'
 import type { RequestLog } from '../gateway/access-log.ts'
 import type { Answer } from '../gateway/infer.ts'
 
-export type HeaderRecord = Record<string, string>
+type HeaderRecord = Record<string, string>
 
 /** Both names of one id: each family of SDKs looks for its own. */
 export function idHeaders(requestId: string): HeaderRecord {

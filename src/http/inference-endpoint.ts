@@ -21,13 +21,13 @@ const BODY_MS_MIN = 15_000
 const SILENCE_SECONDS = 120
 
 /** A request whose caller is known and whose body was read and looked through. */
-export interface Received {
+interface Received {
   readonly key: Key
   readonly body: JsonObject
 }
 
 /** A body into an exchange: a dialect's own `accept`, or another of its ways in. */
-export type Accept = Dialect['accept']
+type Accept = Dialect['accept']
 
 export async function handleInference(visit: Visit, accept: Accept, server: Server<undefined>): Promise<Handled> {
   const { parts, trace, flight } = visit

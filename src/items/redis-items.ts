@@ -1,71 +1,78 @@
-/** Bytes that all nodes keep for a while in Redis, so much of each owner and no more. What they are is for others to know. */
+/**
+ * Items of all gateways in Redis: encrypted bytes by owner and id, at most 64 MiB an owner. Does not know what the
+ * bytes mean.
+ */
 
 import { createHash } from 'node:crypto'
 import { CallerError } from '../core/caller-error.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
-import { connect, type RedisPlace } from '../redis/connect.ts'
-import take from './get-item.lua' with { type: 'text' }
-import put from './put-item.lua' with { type: 'text' }
+import { connect, type RedisClient } from '../redis/connect.ts'
+import getItem from './get-item.lua' with { type: 'text' }
+import putItem from './put-item.lua' with { type: 'text' }
 
-/** A larger piece is not kept: Redis holds the ledger, and must not fill up with what was said. */
-const PIECE_BYTES_MAX = 256 * 1024
-/** Of one owner. */
+/** A larger item is not stored: Redis holds the ledger, and conversations must not fill its memory. */
+const ITEM_BYTES_MAX = 256 * 1024
 const OWNER_BYTES_MAX = 64 * 1024 * 1024
 
-/** Larger answers are kept in several calls, so that none holds Redis up. */
+/** A larger answer is stored in several calls, so that no call blocks Redis for long. */
 const CALL_BYTES_MAX = 1024 * 1024
 
-export interface Piece {
+interface StoredBytes {
   readonly id: string
   readonly bytes: Buffer
 }
 
-export interface ShelfOptions {
+interface RedisItemsOptions {
   readonly ttlSeconds: number
   readonly ownerBytesMax?: number
 }
 
 /**
- * Each owner has a hash of its pieces and an index of when they expire, both in one slot of a cluster. A piece is kept by a script that
- * first forgets what has expired, then the oldest until there is room; both keys expire by themselves with the youngest piece. So an owner
- * never has more than its bytes, and nothing once it is silent for the time that a piece lives.
+ * Each owner has a hash of its items and an index of when they expire, both in one slot of a cluster. The script that
+ * stores an item first removes expired items, then the oldest until the new one fits. Both keys expire with the newest
+ * item. So an owner never has more than its bytes, and nothing is left once it has been silent for the lifetime of an
+ * item.
  */
 export class RedisItems {
-  private readonly client: ReturnType<typeof connect>
+  private readonly client: RedisClient
   private readonly ttlMs: number
   private readonly ownerBytesMax: number
 
-  /** Connects by itself, now and whenever Redis comes back. */
-  constructor(place: RedisPlace, { ttlSeconds, ownerBytesMax = OWNER_BYTES_MAX }: ShelfOptions) {
+  /** Connects on its own, now and whenever Redis comes back. */
+  constructor(place: RedisConfig, { ttlSeconds, ownerBytesMax = OWNER_BYTES_MAX }: RedisItemsOptions) {
     this.client = connect(place, 'weir-items')
     this.ttlMs = ttlSeconds * 1000
     this.ownerBytesMax = ownerBytesMax
   }
 
-  /** Nobody waits for it; a piece that cannot be kept, because it is too large or Redis is away, is not. */
-  put(owner: string, pieces: readonly Piece[]): void {
-    let batch: Piece[] = []
+  /** Not awaited: an item that cannot be stored, because it is too large or Redis is away, is dropped. */
+  put(owner: string, items: readonly StoredBytes[]): void {
+    let batch: StoredBytes[] = []
     let size = 0
-    for (const piece of pieces) {
-      if (piece.bytes.length > PIECE_BYTES_MAX) continue
-      if (size + piece.bytes.length > CALL_BYTES_MAX) {
+    for (const item of items) {
+      if (item.bytes.length > ITEM_BYTES_MAX) continue
+      if (size + item.bytes.length > CALL_BYTES_MAX) {
         this.send(owner, batch)
         batch = []
         size = 0
       }
-      batch.push(piece)
-      size += piece.bytes.length
+      batch.push(item)
+      size += item.bytes.length
     }
     if (batch.length > 0) this.send(owner, batch)
   }
 
-  /** The piece, or undefined if it is not kept (any more). Throws `CallerError` `ledger_unavailable` if Redis cannot be asked. */
+  /**
+   * The bytes, or undefined if they are not stored or have expired. Throws `CallerError` `ledger_unavailable` if Redis
+   * does not answer.
+   */
   async get(owner: string, id: string): Promise<Buffer | undefined> {
     try {
-      const piece = await this.run(scripts.get, owner, [id])
-      return piece instanceof Buffer ? piece : undefined
+      const bytes = await this.run(scripts.get, owner, [id])
+      return bytes instanceof Buffer ? bytes : undefined
     } catch (cause) {
-      const message = 'What was said before cannot be looked up now; try again, or send whole items.'
+      const message = 'Stored items cannot be read at the moment. Retry, or send the items themselves.'
       throw new CallerError('ledger_unavailable', message, { retryAfterSeconds: 1, cause })
     }
   }
@@ -74,8 +81,8 @@ export class RedisItems {
     this.client.disconnect()
   }
 
-  private send(owner: string, pieces: readonly Piece[]): void {
-    const fields = pieces.flatMap(({ id, bytes }) => [id, bytes])
+  private send(owner: string, items: readonly StoredBytes[]): void {
+    const fields = items.flatMap(({ id, bytes }) => [id, bytes])
     this.run(scripts.put, owner, [this.ttlMs, this.ownerBytesMax, ...fields]).catch(() => undefined)
   }
 
@@ -84,8 +91,8 @@ export class RedisItems {
     owner: string,
     words: readonly (string | number | Buffer)[],
   ): Promise<unknown> {
-    const tag = `weir:items:{${createHash('sha256').update(owner).digest('base64url')}}`
-    const keys = [tag, `${tag}:order`]
+    const items = `weir:items:{${createHash('sha256').update(owner).digest('base64url')}}`
+    const keys = [items, `${items}:order`]
     try {
       return await this.client.callBuffer('EVALSHA', sha1, keys.length, ...keys, ...words)
     } catch (error) {
@@ -105,4 +112,4 @@ function script(body: string): Script {
   return { lua, sha1: createHash('sha1').update(lua).digest('hex') }
 }
 
-const scripts = { put: script(put), get: script(take) } as const
+const scripts = { put: script(putItem), get: script(getItem) } as const

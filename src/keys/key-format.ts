@@ -14,7 +14,7 @@ const CHECKSUM_LENGTH = 6
 const LENGTH = PREFIX.length + NAME_LENGTH + 1 + SECRET_LENGTH + CHECKSUM_LENGTH
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-export interface NewToken {
+interface NewToken {
   /** Shown once, stored nowhere. */
   readonly token: string
   /** Hex; what is stored. */

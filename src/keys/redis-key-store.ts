@@ -4,8 +4,10 @@
  */
 
 import { randomBytes } from 'node:crypto'
-import { connect, denialOf, isRefusal, type RedisPlace } from '../redis/connect.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
+import { connect, type RedisClient } from '../redis/connect.ts'
 import { connectOnce } from '../redis/connect-once.ts'
+import { accessProblem, isPermanent } from '../redis/redis-errors.ts'
 import { type KeyRecord, parseKey } from './key-record.ts'
 import {
   CHANGES_A_PAGE,
@@ -20,7 +22,7 @@ import {
 } from './key-store.ts'
 import replaceKeys from './replace-keys.lua' with { type: 'text' }
 
-type Client = ReturnType<typeof connect>
+type Client = RedisClient
 
 /** Texts by id. Earlier versions of this program wrote it, and counted up the version, without a log. */
 const RECORDS = 'weir:{keys}:records'
@@ -51,12 +53,12 @@ async function scan(client: Client, cursor: string | undefined): Promise<KeyPage
 }
 
 /** For a command. Throws `RedisUnfitError` if Redis does not answer. */
-export async function openRedisKeys(place: RedisPlace): Promise<KeyStore> {
+export async function openRedisKeys(place: RedisConfig): Promise<KeyStore> {
   return new KeyStore(new RedisKeys(await connectOnce(place), PATIENT_MS))
 }
 
 /** For a gateway, which begins without Redis if it must: the keys come when it does. */
-export function beginRedisKeys(place: RedisPlace): KeyBackend {
+export function beginRedisKeys(place: RedisConfig): KeyBackend {
   return new RedisKeys(connect(place, 'weir-keys'), 0)
 }
 
@@ -134,8 +136,8 @@ class RedisKeys implements KeyBackend {
       try {
         return await call()
       } catch (error) {
-        const isLasting = isRefusal(error) || denialOf(error) !== undefined
-        if (isLasting || performance.now() >= end) throw denialOf(error) ?? error
+        const isLasting = isPermanent(error) || accessProblem(error) !== undefined
+        if (isLasting || performance.now() >= end) throw accessProblem(error) ?? error
       }
       await Bun.sleep(PATIENT_PAUSE_MS)
     }

@@ -10,7 +10,7 @@ export const REMOTE_IMAGE_TOKENS = 1600
 /** OpenAI's fixed price of `detail: low`. */
 const LOW_DETAIL_TOKENS = 85
 
-export interface ImageSize {
+interface ImageSize {
   readonly width: number
   readonly height: number
 }

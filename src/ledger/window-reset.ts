@@ -30,7 +30,7 @@ export function spentNow(usage: readonly UsageRow[], key: string | undefined, no
   const spent = budgetLimits.map(() => 0)
   for (const row of usage) {
     if (key !== undefined && row.key !== key) continue
-    const used = usedOf(row)
+    const used = usedOf(row, row.requests)
     for (const [i, { window, unit }] of budgetLimits.entries()) {
       if (windowOf(window, row.day * DAY_MS) >= windowOf(window, nowMs)) spent[i] = (spent[i] ?? 0) + used[unit]
     }

@@ -21,7 +21,7 @@ const RETRY_MS = 50
 /** `fs.write` for a whole buffer; a parameter so that a test can stall it. */
 export type Write = (bytes: Uint8Array, done: (error: NodeJS.ErrnoException | null, written: number) => void) => void
 
-export interface SinkOptions {
+interface SinkOptions {
   readonly write: Write
   /** The line that tells how many were dropped, its line end included. */
   readonly notice: (dropped: number) => string

@@ -1,35 +1,38 @@
-/** The log: one JSON line an event on standard output, in process. Never a key, a credential or what was said. */
+/** The log: one JSON line per event on standard output. It never contains a key, a credential or what callers and models wrote. */
 
 import { type Logger, pino, stdTimeFunctions } from 'pino'
 import { descriptor, LineSink } from './line-sink.ts'
+import { LOG_EVENTS, logEvent } from './log-events.ts'
 
 export type { Logger } from 'pino'
 
-/** A program that ends waits this long for the reader of its log. */
+/** How long a process that exits waits for the reader of its log. */
 const FLUSH_MS = 1000
 
 export interface Log {
   readonly logger: Logger
   /**
-   * The line of one request, as `logger.info(fields, 'request')` writes it. There is one for each request, and its twenty fields cost
-   * pino 12 µs in a busy worker; one `JSON.stringify` does it in 4.
+   * Writes the line of one request, exactly as pino would. Serialising its twenty fields costs pino 12 µs in a busy worker; one
+   * `JSON.stringify` takes 4 µs, and there is one such line for every request.
    */
   request(fields: object): void
-  /** This process is the only worker. */
+  /** Declares that this process is the only worker, so that larger writes are safe. */
   alone(): void
-  /** Lets the lines so far reach standard output, for a second at most. */
+  /** Resolves when the lines so far have reached standard output, or after a second. */
   flush(): Promise<void>
 }
 
 /**
- * `time` as ISO 8601, `level` as its word (operator.md 5). Not pino's own destination: that one writes synchronously when the program
- * ends, and would hang there for ever where the reader of the log stands still.
+ * Opens the log on a file descriptor: `time` in ISO 8601, `level` as a word. It does not use pino's own destination, which writes
+ * synchronously when the process exits and would block forever if the reader of the log has stopped.
  */
 export function openLog(fd = 1): Log {
   const sink: LineSink = new LineSink({
     write: descriptor(fd),
-    notice: (dropped) =>
-      `${JSON.stringify({ level: 'warn', time: new Date().toISOString(), dropped, msg: 'log lines dropped' })}\n`,
+    notice: (dropped) => {
+      const { level, message: msg } = LOG_EVENTS['log.dropped']
+      return `${JSON.stringify({ level, time: new Date().toISOString(), event: 'log.dropped', dropped, msg })}\n`
+    },
   })
   const logger = pino(
     {
@@ -46,20 +49,20 @@ export function openLog(fd = 1): Log {
   return { logger, request, alone: () => sink.writeAlone(), flush: () => sink.flush(FLUSH_MS) }
 }
 
-/** What of an unexpected error may be logged: its class and where it was thrown. Its message may quote what was being handled. */
+/** The parts of an unexpected error that may be logged: its class and stack. Its message may quote a request or a credential. */
 export function errorFields(error: unknown): { readonly error: string; readonly at: readonly string[] } {
   if (!(error instanceof Error)) return { error: typeof error, at: [] }
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
   return { error: error.name, at: frames.slice(0, 10).map((line) => line.trim()) }
 }
 
-/** Logs what nobody caught and ends the process, so that a fresh one takes its place: better dead than wrong. */
+/** Logs an uncaught error and ends the process with code 70, because its state can no longer be trusted; a new one replaces it. */
 export function dieOnUncaught(log: Log, fields: Readonly<Record<string, unknown>>): void {
   let dying = false
   const die = (error: unknown) => {
     if (dying) return
     dying = true
-    log.logger.fatal({ ...fields, ...errorFields(error) }, 'crashed')
+    logEvent(log.logger, 'process.crashed', { ...fields, ...errorFields(error) })
     void log.flush().finally(() => process.exit(70))
   }
   process.on('uncaughtException', die)

@@ -14,7 +14,7 @@ const LINE_CHARS_MAX = 64 * 1024
 export const CONTROL_SOCKET = 'control.sock'
 
 /** What can be asked, by its name in `ask`. What a handler throws is told as its message. */
-export type ControlHandlers = Readonly<Record<string, (request: JsonObject) => object | Promise<object>>>
+type ControlHandlers = Readonly<Record<string, (request: JsonObject) => object | Promise<object>>>
 
 export interface Control {
   /** Ends every conversation and takes the socket away. */

@@ -8,7 +8,7 @@ const SETTLE_MS = 2000
 /** A longer timer fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
-export interface Draining {
+interface Draining {
   readonly server: Server<undefined>
   readonly inFlight: InFlight
   readonly drainSeconds: number

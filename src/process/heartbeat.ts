@@ -8,7 +8,7 @@ const PERIOD_MS = 4000
 /** So many questions in a row without an answer, 20 s, and it is given up. */
 const UNANSWERED_MAX = 5
 
-export interface HeartbeatEvents {
+interface HeartbeatEvents {
   /** Sends the question. */
   readonly ask: () => void
   /** No answer came; called once. */

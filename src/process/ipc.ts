@@ -1,8 +1,8 @@
 /** What the supervisor and its workers tell each other. Both ends are the same version of this program. */
 
 import type { PeerUpdate } from '../assembly/peer-update.ts'
-import type { TargetRef } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
+import type { TargetRef } from '../core/model-config.ts'
 
 /** Where the workers accept: decided by the supervisor, so that all of them share one port. 0: the first worker takes a free one. */
 export interface Address {

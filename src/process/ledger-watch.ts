@@ -5,6 +5,7 @@
 
 import type { LedgerHealth } from '../ledger/ledger.ts'
 import type { Logger } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
 
 /** How often it looks. */
 const LOOK_MS = 500
@@ -20,7 +21,7 @@ export class LedgerWatch {
 
   constructor(
     private readonly ledger: { health(): LedgerHealth },
-    private readonly logger: Pick<Logger, 'warn' | 'error' | 'info'>,
+    private readonly logger: Logger,
     private readonly worker: number,
     /** Called with the first state and with each change. */
     private readonly changed: (up: boolean) => void,
@@ -45,7 +46,7 @@ export class LedgerWatch {
     const isReworded = problem !== this.problem && nowMs - this.problemMs >= REWORDED_MS
     if (up !== this.wasUp) this.changed(up)
     this.wasUp = up
-    if (isOver) this.logger.info({ event: 'ledger.up', worker: this.worker, pending }, 'ledger recovered')
+    if (isOver) logEvent(this.logger, 'ledger.up', { worker: this.worker, pending })
     if (problem !== undefined && (isNew || isReworded)) this.report(health, problem)
     if (!isOver && !isNew && !isReworded) return
     this.problem = problem
@@ -53,7 +54,7 @@ export class LedgerWatch {
   }
 
   private report({ ready, up, pending }: LedgerHealth, problem: string): void {
-    const [event, message] = up ? ['ledger.degraded', 'ledger degraded'] : ['ledger.down', 'ledger down']
-    this.logger[ready ? 'warn' : 'error']({ event, worker: this.worker, problem, pending }, message)
+    const fields = { worker: this.worker, problem, pending }
+    logEvent(this.logger, up ? 'ledger.degraded' : 'ledger.down', fields, ready ? 'warn' : 'error')
   }
 }

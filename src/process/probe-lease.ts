@@ -3,7 +3,7 @@
  * asks a provider anything here.
  */
 
-import { type TargetRef, targetKey } from '../catalog/catalog.ts'
+import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { Breaker, Rest } from '../gateway/breaker.ts'
 
 /** The supervisor heard of a rest a little later than the worker that began it, and so sees it end later. */

@@ -11,6 +11,7 @@ import { remaining, targetsOf } from '../assembly/targets.ts'
 import type { Config } from '../config/config.ts'
 import { Breaker } from '../gateway/breaker.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
+import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import { type Control, openControl } from './control-socket.ts'
 import type { Address } from './ipc.ts'
 import { AddressProblem, authority, explain, probe } from './listen-address.ts'
@@ -24,7 +25,7 @@ const EARLY_DEATHS_MAX = 3
 const DRAIN_GRACE_MS = 10_000
 const TIMER_MS_MAX = 2 ** 31 - 1
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Reads and checks the configuration, as it is to be run: the command line's flags are in it. */
   readonly load: () => Promise<Loaded>
@@ -121,15 +122,12 @@ class Supervisor {
     await Promise.race([this.started.promise, this.ended.promise])
     if (this.ending) return
     this.accepting = true
-    this.log.logger.info(
-      {
-        address: `http://${authority(address)}`,
-        admin: `http://${authority(admin.address)}`,
-        workers: config.workers,
-        ms: Math.round(performance.now()),
-      },
-      'ready',
-    )
+    this.logEvent('server.ready', {
+      address: `http://${authority(address)}`,
+      admin: `http://${authority(admin.address)}`,
+      workers: config.workers,
+      ms: Math.round(performance.now()),
+    })
   }
 
   /**
@@ -165,7 +163,7 @@ class Supervisor {
   /** Without it the gateway serves all the same; only the command line cannot ask it. */
   private async openControl(dataDir: string): Promise<void> {
     const opened = await openControl(dataDir, { rests: () => ({ rests: this.health.rests() }) })
-    if ('problem' in opened) this.log.logger.warn({ problem: opened.problem }, 'no control socket')
+    if ('problem' in opened) this.logEvent('control.unavailable', { problem: opened.problem })
     else this.control = opened
   }
 
@@ -179,7 +177,7 @@ class Supervisor {
       onFailed: (reason) => {
         this.started.reject(new StartProblem([reason]))
         if (this.accepting) {
-          this.log.logger.error({ worker: child.worker, reason }, 'worker cannot start')
+          this.logEvent('worker.start_failed', { worker: child.worker, reason })
           child.replace()
         }
       },
@@ -231,10 +229,10 @@ class Supervisor {
 
   private async drain(signal: string): Promise<void> {
     const drainSeconds = this.config?.drainSeconds ?? 0
-    this.log.logger.info({ signal, drain_seconds: drainSeconds }, 'draining')
+    this.logEvent('server.draining', { signal, drain_seconds: drainSeconds })
     const limit = setTimeout(
       () => {
-        this.log.logger.error('workers did not end, killing them')
+        this.logEvent('server.killing_workers')
         for (const child of this.children) void child.kill()
       },
       Math.min(drainSeconds * 1000 + DRAIN_GRACE_MS, TIMER_MS_MAX),
@@ -242,7 +240,7 @@ class Supervisor {
     await Promise.all(this.children.map((child) => child.drain()))
     clearTimeout(limit)
     await Promise.all([this.control?.close(), this.admin?.stop()])
-    this.log.logger.info('stopped')
+    this.logEvent('server.stopped')
     this.ended.resolve()
   }
 
@@ -254,8 +252,8 @@ class Supervisor {
     while (this.reloadWanted && !this.ending) {
       this.reloadWanted = false
       const problems = await this.reloadOnce()
-      if (problems.length > 0) this.log.logger.error({ problems }, 'configuration rejected')
-      else this.log.logger.info('configuration reloaded')
+      if (problems.length > 0) this.logEvent('config.rejected', { problems })
+      else this.logEvent('config.reloaded')
     }
     this.reloading = false
   }
@@ -273,6 +271,10 @@ class Supervisor {
     if (current !== undefined) this.health.keep(remaining(current, loaded.config))
     this.config = loaded.config
     return []
+  }
+
+  private logEvent(event: LogEventName, fields?: Readonly<Record<string, unknown>>): void {
+    logEvent(this.log.logger, event, fields)
   }
 
   private figures(): Figures {

@@ -2,9 +2,10 @@
 
 import type { Subprocess } from 'bun'
 import type { PeerUpdate } from '../assembly/peer-update.ts'
-import type { TargetRef } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import type { Logger } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type Address, isToSupervisor, type ToSupervisor, type ToWorker } from './ipc.ts'
 
@@ -36,12 +37,12 @@ const RUNTIME = {
  */
 const RESOLVER = { RES_OPTIONS: 'timeout:1 attempts:3' } as const
 
-export interface Orders {
+interface Orders {
   readonly address: Address
   readonly config: Config
 }
 
-export interface ChildEvents {
+interface ChildEvents {
   /** It accepts on this port. */
   readonly onReady: (port: number) => void
   /** It cannot start, and says why. */
@@ -246,10 +247,7 @@ export class Child {
   /** Its loop stands still: no order reaches it, and no signal but this one. */
   private giveUp(silentMs: number): void {
     const { process, worker } = this
-    this.logger.error(
-      { event: 'worker.stuck', worker, pid: process?.pid, silent_ms: silentMs },
-      'worker does not answer',
-    )
+    logEvent(this.logger, 'worker.stuck', { worker, pid: process?.pid, silent_ms: silentMs })
     process?.kill('SIGKILL')
   }
 
@@ -276,7 +274,7 @@ export class Child {
     if (performance.now() - this.startedAt >= WELL_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
     const restartInMs = this.backoffMs
     this.backoffMs = Math.min(this.backoffMs * 2, BACKOFF_MS_MAX)
-    this.logger.error({ worker: this.worker, pid, how, restart_in_ms: restartInMs }, 'worker died')
+    logEvent(this.logger, 'worker.died', { worker: this.worker, pid, how, restart_in_ms: restartInMs })
     this.restart = setTimeout(() => this.spawn(), restartInMs)
   }
 }

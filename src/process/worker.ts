@@ -4,11 +4,12 @@
  */
 
 import type { Server } from 'bun'
+import { InferenceService, UnusableConfiguration } from '../assembly/inference-service.ts'
 import { beginUpkeep, isLedgerProblem, keyFollower, openLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
-import { Service, UnusableConfiguration } from '../assembly/worker-parts.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
 import { drain } from './drain.ts'
 import { descriptorLimit, isCrowded } from './file-descriptors.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './ipc.ts'
@@ -28,7 +29,7 @@ type Start = Extract<ToWorker, { type: 'start' }>
 interface Running {
   readonly worker: number
   readonly server: Server<undefined>
-  readonly service: Service
+  readonly service: InferenceService
   /** No other process can open the ledger while this one lives. */
   readonly ownsLedger: boolean
 }
@@ -105,12 +106,12 @@ class Worker {
 
   private async start({ worker, address, config }: Start): Promise<void> {
     if (config.workers === 1) this.log.alone()
-    let service: Service
+    let service: InferenceService
     try {
       const ledger = await openLedger(config, worker === 0)
       const adapters = await loadAdapters(config)
       const claim = config.workers === 1 ? undefined : this.claims.ask
-      service = new Service(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
+      service = new InferenceService(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
       this.stopKeys = await this.followKeys(config, service, worker)
       this.watch = new LedgerWatch(service, this.log.logger, worker, (up) => tell({ type: 'ledger', up }))
       // One of the machine looks after what Redis holds.
@@ -145,14 +146,18 @@ class Worker {
   }
 
   /** Follows the keys that commands create. What is returned ends it. */
-  private async followKeys(config: Start['config'], service: Service, worker: number): Promise<() => Promise<void>> {
+  private async followKeys(
+    config: Start['config'],
+    service: InferenceService,
+    worker: number,
+  ): Promise<() => Promise<void>> {
     const { logger } = this.log
     const follower = await keyFollower(config, {
       // One of the machine.
       prunes: worker === 0,
       pruneFailed: (error) => {
         const why = error instanceof Error ? error.message : String(error)
-        logger.warn({ event: 'keys.prune_failed', worker, why }, 'records of ended API keys could not be deleted')
+        logEvent(logger, 'keys.prune_failed', { worker, why })
       },
     })
     service.follow(follower)
@@ -160,22 +165,16 @@ class Worker {
     return () => follower.stop()
   }
 
-  private upkeep(config: Start['config'], service: Service): Promise<() => void> {
+  private upkeep(config: Start['config'], service: InferenceService): Promise<() => void> {
+    const { logger } = this.log
     return beginUpkeep(config, {
       isConfigured: (organization, key) => service.isConfigured(organization, key),
       looked: (sizes) => tell({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
-      ahead: (organization) =>
-        this.log.logger.error(
-          { event: 'ledger.window_ahead', organization, advice: AHEAD_ADVICE },
-          'budget window ahead',
-        ),
-      undurable: (warning) => this.log.logger.warn({ event: 'ledger.undurable', warning }, 'ledger not durable'),
-      denied: (why) => this.log.logger.warn({ why }, 'what Redis holds of the organisations cannot be looked at'),
+      ahead: (organization) => logEvent(logger, 'ledger.window_ahead', { organization, advice: AHEAD_ADVICE }),
+      undurable: (warning) => logEvent(logger, 'ledger.undurable', { warning }),
+      denied: (why) => logEvent(logger, 'ledger.fields_unknown', { why }),
       alarmed: ({ organization, fields }) =>
-        this.log.logger.warn(
-          { organization, fields, advice: MANY_FIELDS },
-          'an organisation has very many keys in Redis',
-        ),
+        logEvent(logger, 'ledger.many_fields', { organization, fields, advice: MANY_FIELDS }),
     })
   }
 
@@ -207,7 +206,7 @@ class Worker {
     this.isOrphan = true
     const isInTheWay = this.running?.ownsLedger === true || this.isTold
     if (isInTheWay) this.cutNow.resolve()
-    this.log.logger.error({ worker: this.running?.worker, cut: isInTheWay }, 'the supervisor is gone')
+    logEvent(this.log.logger, 'supervisor.gone', { worker: this.running?.worker, cut: isInTheWay })
     this.drain()
   }
 
@@ -227,7 +226,7 @@ class Worker {
         drainSeconds: service.drainSeconds,
         cut: this.cutNow.promise,
       })
-      if (end === 'cut') this.log.logger.warn({ worker }, 'running requests were cut')
+      if (end === 'cut') logEvent(this.log.logger, 'requests.cut', { worker })
       await this.stopKeys()
       this.watch?.stop()
       this.stopUpkeep()

@@ -29,7 +29,7 @@ const SHOWN_CODES: ReadonlySet<string> = new Set([
   'moderation_blocked',
 ])
 
-export interface ErrorText {
+interface ErrorText {
   readonly message: string
   readonly type: string
   readonly code: string
@@ -40,7 +40,7 @@ export interface ErrorText {
 const NO_WORDS: ErrorText = { message: '', type: '', code: '', ofContent: false }
 
 /** An answer with an error status. `body` may be JSON of any known shape, HTML or nothing. */
-export function faultOf(status: number, headers: Headers, body: string): ProviderError {
+export function responseError(status: number, headers: Headers, body: string): ProviderError {
   const text = errorText(errorJson(body))
   const kind = status === 404 && text.ofContent ? 'rejected' : kindOf(status, text)
   const detail = {
@@ -52,7 +52,7 @@ export function faultOf(status: number, headers: Headers, body: string): Provide
 }
 
 /** An error that came inside an answer under status 200. Its number, where it has one, counts like a status. */
-export function faultOfError(chunk: JsonObject): ProviderError {
+export function reportedError(chunk: JsonObject): ProviderError {
   const text = errorText(chunk)
   const status = Number(text.code)
   const kind = status >= 400 && status < 600 ? kindOf(status, text) : kindOfType(text)

@@ -1,43 +1,12 @@
 /** What a provider is: how a canonical request becomes its body, and how its bytes become canonical events. */
 
 import type { ChatRequest } from '../core/chat-request.ts'
+import type { Endpoint } from '../core/endpoint.ts'
 import type { StreamEvent } from '../core/event.ts'
 import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
 import type { JsonValue } from '../core/json.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
-
-/** A provider of the configuration, as its adapter and `upstream.ts` need it. */
-export interface Endpoint {
-  /** The provider's name in the configuration. */
-  readonly name: string
-  /** Without a trailing slash. */
-  readonly baseUrl: string
-  readonly apiKey?: string | undefined
-  /** Azure's `api-version`. */
-  readonly apiVersion?: string | undefined
-  /** Bedrock's region and credentials. */
-  readonly aws?:
-    | {
-        readonly region: string
-        readonly accessKeyId: string
-        readonly secretAccessKey: string
-        readonly sessionToken?: string | undefined
-      }
-    | undefined
-  /** The operator's own headers; they win over the adapter's. */
-  readonly headers: Readonly<Record<string, string>>
-  readonly deadlines: Deadlines
-}
-
-/** Milliseconds. `firstByte` and `total` have one value for streams and one for whole answers, which take longer to begin. */
-export interface Deadlines {
-  /** Infinite where a proxy makes the connections. */
-  readonly connectMs: number
-  readonly firstByteMs: { readonly stream: number; readonly whole: number }
-  readonly idleMs: number
-  readonly totalMs: number
-}
 
 /** One place that a model can be had from. */
 export interface Target {
@@ -51,6 +20,8 @@ export interface Dispatch {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | readonly Uint8Array[]
+  /** Returns all headers, with a signature that only asynchronous hashing can make. Absent if `headers` are complete. */
+  readonly sign?: (() => Promise<Readonly<Record<string, string>>>) | undefined
 }
 
 export interface UpstreamRequest extends Dispatch {
@@ -83,7 +54,7 @@ export interface ImageMaker {
 }
 
 /** A provider's own counter of input tokens. It costs nothing. */
-export interface TokenCounter {
+interface TokenCounter {
   request(request: ChatRequest, target: Target): UpstreamRequest
   /** The figure of its answer; undefined where there is none. */
   tokens(body: JsonValue): number | undefined
@@ -91,7 +62,7 @@ export interface TokenCounter {
 
 export interface Provider {
   /** `request` is already fitted to the model: its output limit resolved, what the model does not support taken out. */
-  request(request: ChatRequest, target: Target): UpstreamRequest | Promise<UpstreamRequest>
+  request(request: ChatRequest, target: Target): UpstreamRequest
   /** The content type of its streams. */
   readonly streamType: string
   /** `shortcut` may be left alone by framings that are no lines of text. */
@@ -100,7 +71,7 @@ export interface Provider {
   /** A whole answer as the same events, `end` included. Throws `ProviderError` on a body that is no answer. */
   events(body: JsonValue): readonly StreamEvent[]
   /** What an answer with an error status means. `body` is its text, capped. */
-  fault(status: number, headers: Headers, body: string): ProviderError
+  responseError(status: number, headers: Headers, body: string): ProviderError
   /** Absent where its API has no images of the form that callers speak. */
   readonly images?: ImageMaker | undefined
   /** Absent where the provider has none; then our estimate stands. */

@@ -10,13 +10,13 @@ type Of<Role extends Message['role']> = Extract<Message, { readonly role: Role }
 export type EarlierCall = Of<'assistant'>['toolCalls'][number]
 export type ToolResult = Of<'tool'>
 
-export interface UserTurn {
+interface UserTurn {
   readonly role: 'user'
   readonly results: readonly ToolResult[]
   readonly parts: readonly (TextPart | ImagePart)[]
 }
 
-export interface AssistantTurn {
+interface AssistantTurn {
   readonly role: 'assistant'
   readonly parts: readonly TextPart[]
   readonly calls: readonly EarlierCall[]

@@ -10,7 +10,7 @@ const COMMIT_MS = 20
 /** After a commit that failed. */
 const RETRY_MS = 250
 
-export interface Gathered {
+interface Gathered {
   /** Writes everything that is gathered; runs inside the transaction. */
   write(): void
   /** The transaction is committed: what was gathered may go. */
@@ -20,7 +20,7 @@ export interface Gathered {
 }
 
 /** - `beat` 20 ms after the first that is gathered · `at_once` as soon as the last commit is 20 ms ago: for what somebody else waits for */
-export type Pace = 'beat' | 'at_once'
+type Pace = 'beat' | 'at_once'
 
 export class GroupCommit {
   private readonly log: number

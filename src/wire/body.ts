@@ -5,7 +5,7 @@ import { isObject, type JsonObject } from '../core/json.ts'
 import { DEPTH_MAX, shapeProblem, VALUES_MAX } from './json-shape.ts'
 
 /** inference-api.md 8: 10 MiB, counted in bytes of UTF-8. */
-export const BODY_BYTES_MAX = 10 * 1024 * 1024
+const BODY_BYTES_MAX = 10 * 1024 * 1024
 
 /**
  * Reads the body, at most `BODY_BYTES_MAX` bytes of it. A declared length over the cap is refused before a byte is read; an undeclared

@@ -28,7 +28,7 @@ const STRETCH_CHARS = 4096
 const PROBE = 'weir\u00b7probe'
 
 /** Tells what text a frame gives to a decoder that has seen nothing else: the proof that the span found is the text that counts. */
-export type Prove = (event: string, data: string) => string | undefined
+type Prove = (event: string, data: string) => string | undefined
 
 /** One a stream. `learn` after a frame gave one text event, `run` and `match` for what comes next, `forget` after any other frame. */
 export class Splice {

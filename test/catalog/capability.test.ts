@@ -2,12 +2,13 @@
 
 import { describe, expect, test } from 'bun:test'
 import { fit, lacks, needsOf, noNeeds, outputLimit } from '../../src/catalog/capability.ts'
-import type { Model, ModelData } from '../../src/catalog/catalog.ts'
+import type { Model } from '../../src/catalog/catalog.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { CacheMark, ChatRequest } from '../../src/core/chat-request.ts'
+import type { ModelConfig } from '../../src/core/model-config.ts'
 import { catalog, chat, model } from './fixture.ts'
 
-function made(changes: Partial<ModelData> = {}): Model {
+function made(changes: Partial<ModelConfig> = {}): Model {
   const found = catalog({ models: [model('m', changes)] }).model('m')
   if (found === undefined) throw new Error('there is no model m')
   return found
@@ -107,7 +108,7 @@ describe('lacks', () => {
 })
 
 describe('the output limit', () => {
-  test.each<[string, Partial<ModelData>, number | undefined, boolean, number | undefined]>([
+  test.each<[string, Partial<ModelConfig>, number | undefined, boolean, number | undefined]>([
     ['none, chat', {}, undefined, false, undefined],
     ['none, chat, with a most', { maxOutputTokens: 100 }, undefined, false, undefined],
     ['none, with a default', {}, undefined, true, 4096],
@@ -179,7 +180,7 @@ describe('fit', () => {
       fit(markedEverywhere(mark, { cacheStrict: true }), of)
       throw new Error('it was accepted')
     } catch (error) {
-      expect(error).toMatchObject({ failure: 'unsupported_cache', message })
+      expect(error).toMatchObject({ kind: 'unsupported_cache', message })
     }
   })
 

@@ -1,19 +1,14 @@
 /** A catalog to ask, and ways to change its data. */
 
 import { createHash } from 'node:crypto'
-import {
-  Catalog,
-  type CatalogData,
-  type Key,
-  type KeyData,
-  type ModelData,
-  type OrganizationData,
-} from '../../src/catalog/catalog.ts'
+import { Catalog, type CatalogConfig, type Key } from '../../src/catalog/catalog.ts'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
+import type { ModelConfig } from '../../src/core/model-config.ts'
+import type { KeyConfig, OrganizationConfig } from '../../src/core/organization-config.ts'
 
 export const hash = (token: string): string => createHash('sha256').update(token).digest('hex')
 
-export function model(name: string, changes: Partial<ModelData> = {}): ModelData {
+export function model(name: string, changes: Partial<ModelConfig> = {}): ModelConfig {
   return {
     name,
     aliases: [],
@@ -27,15 +22,15 @@ export function model(name: string, changes: Partial<ModelData> = {}): ModelData
   }
 }
 
-export function key(id: string, changes: Partial<KeyData> = {}): KeyData {
+export function key(id: string, changes: Partial<KeyConfig> = {}): KeyConfig {
   return { id, sha256: hash(`secret-of-${id}`), auto: 'off', limits: {}, disabled: false, ...changes }
 }
 
-export function organization(id: string, changes: Partial<OrganizationData> = {}): OrganizationData {
+export function organization(id: string, changes: Partial<OrganizationConfig> = {}): OrganizationConfig {
   return { id, rules: [], auto: 'off', limits: {}, keys: [key('k')], ...changes }
 }
 
-export function catalog(changes: Partial<CatalogData> = {}): Catalog {
+export function catalog(changes: Partial<CatalogConfig> = {}): Catalog {
   return Catalog.from({
     ownedBy: 'weir',
     models: [model('a'), model('b'), model('c')],

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { type Needs, noNeeds } from '../../src/catalog/capability.ts'
-import type { Catalog } from '../../src/catalog/catalog.ts'
-import { type Ask, resolve } from '../../src/catalog/resolve.ts'
+import type { Catalog, Model } from '../../src/catalog/catalog.ts'
+import { type Ask, candidatesOf, resolve, selectModel } from '../../src/catalog/resolve.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { catalog, key, keyOf, model, organization } from './fixture.ts'
 
@@ -91,6 +91,14 @@ describe('names', () => {
     }
   })
 
+  test('the model is found before anything else is known of the request', () => {
+    const selected = selectModel(of, keyOf(of), 'one', 'chat')
+    expect(selected).toBe(of.model('a') as Model)
+    expect(candidatesOf(of, keyOf(of), selected, ask('one'))).toEqual(resolve(of, keyOf(of), ask('one')))
+    expect(() => selectModel(of, keyOf(of), 'two', 'chat')).toThrow('is not among those allowed')
+    expect(() => selectModel(of, keyOf(of), 'a', 'image')).toThrow('is a chat model')
+  })
+
   test('an endless name is not thrown back whole', () => {
     expect(failure(of, 'x'.repeat(1e6)).message.length).toBeLessThan(300)
   })
@@ -168,7 +176,7 @@ describe('endpoints', () => {
 
   test('a model at the wrong one', () => {
     const image = failure(of, 'paint')
-    expect([image.failure, image.row.status, image.detail.param]).toEqual(['wrong_endpoint', 400, 'model'])
+    expect([image.kind, image.row.status, image.detail.param]).toEqual(['wrong_endpoint', 400, 'model'])
     expect(image.message).toContain('/v1/images/generations')
     expect(failure(of, 'a', { kind: 'image' }).message).toContain('/v1/chat/completions')
   })

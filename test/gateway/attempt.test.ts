@@ -29,7 +29,7 @@ async function waited(fault: ProviderError, random: number, dueMs: number): Prom
     routing: { maxAttempts: 3, totalTimeoutMs: HOUR },
     random: () => random,
     upstreams: new Map(),
-    alarm: () => {},
+    logEvent: () => {},
   }
   const asking = {
     dueMs: performance.now() + dueMs,

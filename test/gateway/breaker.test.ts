@@ -1,7 +1,7 @@
 /** Every move of a target between well, resting and being probed; the clock is the test's. */
 
 import { describe, expect, test } from 'bun:test'
-import { type FaultDetail, ProviderError, type ProviderErrorKind } from '../../src/core/provider-error.ts'
+import { ProviderError, type ProviderErrorDetail, type ProviderErrorKind } from '../../src/core/provider-error.ts'
 import { Breaker, type Permit, type Rest } from '../../src/gateway/breaker.ts'
 import { Probes } from '../../src/process/probe-lease.ts'
 import { property, type Random } from '../support/random.ts'
@@ -9,7 +9,8 @@ import { property, type Random } from '../support/random.ts'
 const A = { provider: 'p', model: 'a' }
 const B = { provider: 'p', model: 'b' }
 
-const fault = (kind: ProviderErrorKind, detail: FaultDetail = {}) => new ProviderError(kind, 'what it did', detail)
+const fault = (kind: ProviderErrorKind, detail: ProviderErrorDetail = {}) =>
+  new ProviderError(kind, 'what it did', detail)
 const rateLimited = (retryAfterMs: number | undefined) => fault('rate_limited', { status: 429, retryAfterMs })
 
 class Clock {
@@ -48,7 +49,7 @@ class Story {
     if (what === 'ask') this.open.push(permit)
     else if (what === 'leave') permit.release()
     else if (what === 'ok') permit.succeeded()
-    else permit.failed(faultOf(what))
+    else permit.failed(responseError(what))
   }
 
   /** `well`, `probe` (the next may ask), `probing`, or `rests MS` (with `asked` where the provider said so). */
@@ -61,7 +62,7 @@ class Story {
   }
 }
 
-function faultOf(word: string): ProviderError {
+function responseError(word: string): ProviderError {
   const asked = /^429\/(\d+)$/.exec(word)
   if (asked !== null) return rateLimited(Number(asked[1]) * 1000)
   const kinds: Readonly<Record<string, ProviderErrorKind>> = {

@@ -423,7 +423,7 @@ test('figures that no model can have used are our own count instead, and the ope
   expect(line).toMatchObject({ usage: 'estimated', outcome: 'completed' })
   expect(Number(line['cost_micro_usd'])).toBeLessThan(1000)
   const alarms = alone.lines.filter(({ level }) => level === 'error')
-  expect(alarms).toMatchObject([{ msg: 'a provider reports a usage that cannot be', provider: 'up', model: 'm' }])
+  expect(alarms).toMatchObject([{ event: 'provider.usage_implausible', provider: 'up', model: 'm' }])
 })
 
 test('more requests at once than the runtime sends by itself: none waits for another', async () => {

@@ -131,8 +131,9 @@ describe('the tokens of the input, to a caller of Messages', () => {
   ]
   test.each(rows)('%s', async (_, dialect, frames, expected) => {
     const call = new HandCall()
-    const encoder = new MessagesEncoder({ model: 'm', createdAt: 1 })
-    const pump = new Pump(call, undefined, dialect === 'openai' ? openai : anthropic, encoder, new UsageMeter(7))
+    const meter = new UsageMeter(7)
+    const encoder = new MessagesEncoder({ model: 'm', createdAt: 1 }, meter)
+    const pump = new Pump(call, undefined, dialect === 'openai' ? openai : anthropic, encoder, meter)
     const sink = new HandSink()
     call.give(...frames, undefined)
     await pump.open()

@@ -212,7 +212,13 @@ describe('resting', () => {
     expect([...told(answer), on.asked()]).toEqual([200, '1', ['b']])
     expect(await on.serving.lineOf(answer.header('x-request-id'))).toMatchObject({ fallbacks: 1 })
     expect(on.serving.lines).toContainEqual(
-      expect.objectContaining({ msg: 'target rests', provider: 'up', model: 'a', reason: 'overloaded', rest_ms: 1000 }),
+      expect.objectContaining({
+        event: 'target.open',
+        provider: 'up',
+        model: 'a',
+        reason: 'overloaded',
+        rest_ms: 1000,
+      }),
     )
   })
 
@@ -326,7 +332,7 @@ describe('resting', () => {
       expect([answer.status, answer.text.includes('bad key')]).toEqual([502, false])
     }
     const alarms = on.serving.lines.filter(({ level }) => level === 'error')
-    expect(alarms).toMatchObject([{ msg: 'a provider rejects our credential', provider: 'up', model: 'a' }])
+    expect(alarms).toMatchObject([{ event: 'provider.credential_rejected', provider: 'up', model: 'a' }])
   })
 
   test('a new configuration of the same provider leaves it resting; another key wakes it', async () => {
@@ -373,7 +379,7 @@ describe('what a candidate may cost', () => {
     await using on = await stage(scenarios, models)
     const answer = await on.ask('cheap', { max_tokens: 100 })
     expect([...told(answer), answer.header('x-gateway-served-model')]).toEqual([200, '1', 'dear'])
-    expect(on.serving.ledger.reserved[0]?.amounts.costMicroUsd).toBeLessThan(1100)
+    expect(on.serving.ledger.reserved[0]?.estimate.costMicroUsd).toBeLessThan(1100)
     expect(on.serving.ledger.wanted[0]?.costMicroUsd).toBeGreaterThanOrEqual(10_000)
   })
 

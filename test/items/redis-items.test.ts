@@ -1,4 +1,4 @@
-/** What Redis keeps of remembered items: so much of each owner and no more, for so long and no longer, whoever else keeps what. */
+/** Items in Redis: each owner has its own limit of bytes, and items expire. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Redis } from 'ioredis'
@@ -11,7 +11,7 @@ setDefaultTimeout(20_000)
 const OWNER_BYTES = 100_000
 let server: RedisServer
 let client: Redis
-const shelves: RedisItems[] = []
+const stores: RedisItems[] = []
 
 beforeAll(async () => {
   server = await RedisServer.start()
@@ -19,29 +19,29 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  for (const shelf of shelves) shelf.close()
+  for (const store of stores) store.close()
   client.disconnect()
   await server[Symbol.asyncDispose]()
 })
 
-async function shelfOf(ttlSeconds = 3600): Promise<RedisItems> {
-  const shelf = new RedisItems({ kind: 'single', url: server.url }, { ttlSeconds, ownerBytesMax: OWNER_BYTES })
-  shelves.push(shelf)
-  // Connected, and its scripts known, once it answers. What is sent before is sent again, after what comes next.
+async function storeOf(ttlSeconds = 3600): Promise<RedisItems> {
+  const store = new RedisItems({ kind: 'single', url: server.url }, { ttlSeconds, ownerBytesMax: OWNER_BYTES })
+  stores.push(store)
+  // Once it answers, it is connected and has loaded its scripts: an item sent earlier is sent again, after later ones.
   for (let answers = false; !answers; ) {
-    shelf.put('nobody', [piece('x', 1)])
-    answers = await shelf.get('nobody', 'x').then(
+    store.put('nobody', [item('x', 1)])
+    answers = await store.get('nobody', 'x').then(
       (found) => found !== undefined,
       () => Bun.sleep(5).then(() => false),
     )
   }
   await client.flushall()
-  return shelf
+  return store
 }
 
-const piece = (id: string, length: number) => ({ id, bytes: Buffer.alloc(length, id) })
+const item = (id: string, length: number) => ({ id, bytes: Buffer.alloc(length, id) })
 
-/** The memory that the keys of all owners take, as Redis counts it. */
+/** Bytes that Redis reports for the keys of all owners. */
 async function memory(): Promise<number> {
   let sum = 0
   for (const key of await client.keys('weir:items:*')) sum += Number(await client.memory('USAGE', key, 'SAMPLES', 0))
@@ -49,27 +49,27 @@ async function memory(): Promise<number> {
 }
 
 describe('of one owner', () => {
-  test('the oldest make room for new ones, and what they take is bounded', async () => {
-    const shelf = await shelfOf()
-    for (let n = 0; n < 300; n++) shelf.put('acme', [piece(`a${n}`, 1000)])
-    expect(await shelf.get('acme', 'a299')).toEqual(Buffer.alloc(1000, 'a299'))
-    expect(await shelf.get('acme', 'a0')).toBeUndefined()
+  test('the oldest items make room for new ones, and their memory is bounded', async () => {
+    const store = await storeOf()
+    for (let n = 0; n < 300; n++) store.put('acme', [item(`a${n}`, 1000)])
+    expect(await store.get('acme', 'a299')).toEqual(Buffer.alloc(1000, 'a299'))
+    expect(await store.get('acme', 'a0')).toBeUndefined()
     expect(await memory()).toBeLessThan(1.5 * OWNER_BYTES)
-    expect(await shelf.get('acme', 'a230')).toBeDefined()
+    expect(await store.get('acme', 'a230')).toBeDefined()
   })
 
-  test('nothing of another owner is forgotten for it, or found by it', async () => {
-    const shelf = await shelfOf()
-    shelf.put('quiet', [piece('mine', 1000)])
-    for (let n = 0; n < 300; n++) shelf.put('loud', [piece(`a${n}`, 1000)])
-    expect(await shelf.get('quiet', 'mine')).toBeDefined()
-    expect(await shelf.get('loud', 'mine')).toBeUndefined()
+  test('it neither removes nor finds items of another owner', async () => {
+    const store = await storeOf()
+    store.put('quiet', [item('mine', 1000)])
+    for (let n = 0; n < 300; n++) store.put('loud', [item(`a${n}`, 1000)])
+    expect(await store.get('quiet', 'mine')).toBeDefined()
+    expect(await store.get('loud', 'mine')).toBeUndefined()
   })
 
-  test('pieces that are too large are not kept, and the others are', async () => {
-    const shelf = await shelfOf()
-    shelf.put('acme', [piece('a', 1000), piece('b', OWNER_BYTES), piece('c', 300_000), piece('d', 10)])
-    expect(await Promise.all(['a', 'b', 'c', 'd'].map((id) => shelf.get('acme', id)))).toEqual([
+  test('items that are too large are not stored; the others are', async () => {
+    const store = await storeOf()
+    store.put('acme', [item('a', 1000), item('b', OWNER_BYTES), item('c', 300_000), item('d', 10)])
+    expect(await Promise.all(['a', 'b', 'c', 'd'].map((id) => store.get('acme', id)))).toEqual([
       Buffer.alloc(1000, 'a'),
       undefined,
       undefined,
@@ -77,53 +77,53 @@ describe('of one owner', () => {
     ])
   })
 
-  test('all of it expires by itself, also if the owner is silent from then on', async () => {
-    const shelf = await shelfOf(1)
-    shelf.put('acme', [piece('a', 1000)])
-    expect(await shelf.get('acme', 'a')).toBeDefined()
+  test('everything expires, also if the owner sends nothing more', async () => {
+    const store = await storeOf(1)
+    store.put('acme', [item('a', 1000)])
+    expect(await store.get('acme', 'a')).toBeDefined()
     const keys = await client.keys('weir:items:*')
     for (const key of keys) expect(await client.pttl(key)).toBeGreaterThan(0)
     expect(keys).toHaveLength(2)
     while ((await client.keys('weir:items:*')).length > 0) await Bun.sleep(50)
-    expect(await shelf.get('acme', 'a')).toBeUndefined()
+    expect(await store.get('acme', 'a')).toBeUndefined()
   })
 
-  test.each(['', ':order'])('one of its keys (%p) is evicted: what it takes stays bounded', async (suffix) => {
-    const shelf = await shelfOf()
-    for (let n = 0; n < 80; n++) shelf.put('acme', [piece(`a${n}`, 1000)])
-    await shelf.get('acme', 'a79')
+  test.each(['', ':order'])('one of its keys (%p) is evicted: its memory stays bounded', async (suffix) => {
+    const store = await storeOf()
+    for (let n = 0; n < 80; n++) store.put('acme', [item(`a${n}`, 1000)])
+    await store.get('acme', 'a79')
     const keys = await client.keys('weir:items:*')
     await client.del(keys.find((key) => key.endsWith(':order') === (suffix !== '')) ?? '')
-    for (let n = 0; n < 300; n++) shelf.put('acme', [piece(`b${n}`, 1000)])
-    expect(await shelf.get('acme', 'b299')).toBeDefined()
+    for (let n = 0; n < 300; n++) store.put('acme', [item(`b${n}`, 1000)])
+    expect(await store.get('acme', 'b299')).toBeDefined()
     expect(await memory()).toBeLessThan(1.5 * OWNER_BYTES)
   })
 })
 
-let shelf: RedisItems | undefined
+let store: RedisItems | undefined
 
-property('what is kept is as it was sent last, bounded, and nearly all that fits', 25, async (random) => {
-  shelf ??= await shelfOf()
+property('stored items are the latest version, bounded, and nearly all that fit', 25, async (random) => {
+  store ??= await storeOf()
   await client.flushall()
   const sent = new Map<string, Buffer>()
   let last = ''
   for (let n = 0; n < 150; n++) {
     last = `p${random.below(random.pick([10, 1000]))}`
     const bytes = Buffer.alloc(random.below(random.pick([100, 5000, 40_000])), last)
-    shelf.put('acme', [{ id: last, bytes }])
+    store.put('acme', [{ id: last, bytes }])
     sent.set(last, bytes)
   }
   let kept = 0
   for (const [id, bytes] of sent) {
-    const found = await shelf.get('acme', id)
+    const found = await store.get('acme', id)
     if (found === undefined) continue
     expect(found.equals(bytes)).toBe(true)
     kept += bytes.length + id.length + 256
   }
   const all = [...sent].reduce((sum, [id, bytes]) => sum + bytes.length + id.length + 256, 0)
-  expect(await shelf.get('acme', last)).toBeDefined()
+  expect(await store.get('acme', last)).toBeDefined()
   expect(kept).toBeLessThanOrEqual(OWNER_BYTES)
-  // The last that made room, or one that was replaced, may have been larger than what was missing.
+  // The last item that was removed or replaced may have been larger than the missing bytes.
   expect(kept).toBeGreaterThan(Math.min(all, OWNER_BYTES) - 80_001)
   expect(await memory()).toBeLessThan(1.5 * OWNER_BYTES)
 })

@@ -9,12 +9,11 @@ import type { StreamEvent } from '../../src/core/event.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { chatAnswer } from '../../src/dialects/chat/answer.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
-import type { StreamEncoder } from '../../src/dialects/dialect.ts'
 import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
-import { CallCheck } from '../../src/gateway/call-check.ts'
 import { Feed } from '../../src/gateway/decode-stream.ts'
+import { EventCheck } from '../../src/gateway/event-check.ts'
 import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { parseJson } from '../../src/gateway/walk.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
@@ -22,6 +21,7 @@ import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
+import { Encoding } from '../support/encoding.ts'
 import { ORGANIZATION, sealer, threadMs } from '../support/request-path.ts'
 
 setDefaultTimeout(60_000)
@@ -38,9 +38,9 @@ const accepted = responses({ sealer }).accept({ model: 'm', input: 'Hi' }, { org
 if (accepted instanceof Promise) throw new Error('nothing is looked up for this body')
 const toResponses = accepted
 const ENCODERS = {
-  chat: (): StreamEncoder => new ChatEncoder(served, true),
-  messages: (): StreamEncoder => new MessagesEncoder(served),
-  responses: (): StreamEncoder => toResponses.encoder(served),
+  chat: () => new Encoding(() => new ChatEncoder(served, true)),
+  messages: () => new Encoding((meter) => new MessagesEncoder(served, meter)),
+  responses: () => Encoding.of(toResponses, served),
 }
 const DIALECTS = ['chat', 'messages', 'responses'] as const
 
@@ -299,12 +299,13 @@ function best(read: () => void, enough: number): number {
 
 function readWhole(provider: Provider, text: string): () => void {
   return () => {
-    const [fold, check, tally] = [new Fold(), new CallCheck(), new UsageMeter(1)]
-    for (const event of provider.events(parseJson(text, 200))) {
-      check.see(event)
-      tally.add(event)
-      fold.add(event)
+    const [fold, tally] = [new Fold(), new UsageMeter(1)]
+    const event = (each: StreamEvent) => {
+      tally.add(each)
+      fold.add(each)
     }
+    const check = new EventCheck({ event, texts: () => {} }, undefined)
+    for (const each of provider.events(parseJson(text, 200))) check.event(each)
     const { completion } = fold
     if (completion === undefined) throw new Error('the events have no end')
     JSON.stringify(chatAnswer(completion, served))
@@ -316,18 +317,17 @@ function readWhole(provider: Provider, text: string): () => void {
 function readStream(provider: Provider, text: string, dialect: keyof typeof ENCODERS): () => void {
   const bytes = Buffer.from(text)
   return () => {
-    const encoder = ENCODERS[dialect]()
-    const [check, tally] = [new CallCheck(), new UsageMeter(1)]
+    const encoding = ENCODERS[dialect]()
+    const tally = new UsageMeter(1)
     let written = 0
     const feed = new Feed(provider, {
       event(event: StreamEvent) {
-        check.see(event)
         tally.add(event)
-        written += encoder.encode(event).length
+        written += encoding.add(event).length
       },
       texts(insides) {
         tally.addInsides(insides)
-        written += encoder.encodeTexts(insides).length
+        written += encoding.copy(insides).length
       },
     })
     for (let at = 0; at < bytes.length && !feed.ended; at += SLICE) feed.push(bytes.subarray(at, at + SLICE))

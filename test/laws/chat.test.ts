@@ -5,18 +5,17 @@ import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { bytesOf } from '../support/bytes.ts'
 import { decode, encode, fold } from '../support/decode.ts'
+import { Encoding } from '../support/encoding.ts'
 import { fixtures } from '../support/fixtures.ts'
 import { property, Random } from '../support/random.ts'
 import { chatProviderBytes, cuts, randomEvents } from '../support/streams.ts'
 import { checkChatStream } from './chat-grammar.ts'
 
 const served = { model: 'acme-large', createdAt: 1763650000 }
-const encoder = (includeUsage = true) => new ChatEncoder(served, includeUsage, 'chatcmpl-9f2c')
+const encoding = (includeUsage = true) => new Encoding(() => new ChatEncoder(served, includeUsage, 'chatcmpl-9f2c'))
 
-/** The stream of canonical events, closed as the pump closes it: with usage before the end. */
 function stream(events: readonly StreamEvent[], includeUsage: boolean): string {
-  const encoding = encoder(includeUsage)
-  return events.map((event) => encoding.encode(event)).join('')
+  return encoding(includeUsage).addAll(events)
 }
 
 /** The caller's final marker; a model may write `[DONE]` within a text. */
@@ -28,23 +27,23 @@ const withoutMinted = (text: string) => text.replace(/call_[\w-]{24}/g, 'call_mi
 describe('law 1, splice: the bytes are the same with the learnt path and without it', () => {
   property('random streams, random cuts', 300, (random) => {
     const bytes = chatProviderBytes(random, randomEvents(random))
-    const slow = encode(openai, encoder(), [bytes], 'decoded')
+    const slow = encode(openai, encoding(), [bytes], 'decoded')
     for (const { name, chunks } of cuts(bytes, random, 0)) {
-      const fast = encode(openai, encoder(), chunks, 'spliced')
-      expect([name, withoutMinted(fast.text), fast.fault?.kind]).toEqual([
+      const fast = encode(openai, encoding(), chunks, 'spliced')
+      expect([name, withoutMinted(fast.text), fast.error?.kind]).toEqual([
         name,
         withoutMinted(slow.text),
-        slow.fault?.kind,
+        slow.error?.kind,
       ])
     }
   })
 
   for (const { file, bytes } of fixtures('openai/')) {
     test(file, () => {
-      const slow = encode(openai, encoder(), [bytes], 'decoded')
-      const fast = encode(openai, encoder(), [bytes], 'spliced')
+      const slow = encode(openai, encoding(), [bytes], 'decoded')
+      const fast = encode(openai, encoding(), [bytes], 'spliced')
       expect(withoutMinted(fast.text)).toBe(withoutMinted(slow.text))
-      expect(fast.fault?.message).toBe(slow.fault?.message)
+      expect(fast.error?.message).toBe(slow.error?.message)
     })
   }
 
@@ -63,9 +62,9 @@ describe('law 1, splice: the bytes are the same with the learnt path and without
 describe('law 2, chunking: what comes out does not depend on the cuts', () => {
   property('random streams', 150, (random) => {
     const bytes = chatProviderBytes(random, randomEvents(random))
-    const whole = encode(openai, encoder(), [bytes])
+    const whole = encode(openai, encoding(), [bytes])
     for (const { name, chunks } of cuts(bytes, random, 600)) {
-      const cut = encode(openai, encoder(), chunks)
+      const cut = encode(openai, encoding(), chunks)
       expect([name, withoutMinted(cut.text)]).toEqual([name, withoutMinted(whole.text)])
     }
   })
@@ -96,14 +95,14 @@ describe('law 4, order: the grammar of the dialect accepts every stream', () => 
   })
 
   property('random bytes of a provider', 300, (random) => {
-    const { text, fault } = encode(openai, encoder(false), [chatProviderBytes(random, randomEvents(random))])
-    if (fault === undefined) checkChatStream(text, { includeUsage: false })
+    const { text, error } = encode(openai, encoding(false), [chatProviderBytes(random, randomEvents(random))])
+    if (error === undefined) checkChatStream(text, { includeUsage: false })
   })
 
   for (const fixture of fixtures('openai/')) {
     if (!fixture.expect.terminal) continue
     test(fixture.file, () => {
-      const { text } = encode(openai, encoder(true), [fixture.bytes])
+      const { text } = encode(openai, encoding(true), [fixture.bytes])
       checkChatStream(text, { includeUsage: true })
     })
   }
@@ -120,11 +119,11 @@ describe('law 5, cut: without the final marker nothing that ends a stream is wri
     test(`every beginning of ${fixture.file}`, () => {
       for (let end = 0; end <= fixture.bytes.length; end++) {
         const part = fixture.bytes.subarray(0, end)
-        const { text, fault } = encode(openai, encoder(), [part])
+        const { text, error } = encode(openai, encoding(), [part])
         expect(endsWhole(text)).toBe(marker(part))
-        expect(fault === undefined).toBe(marker(part))
+        expect(error === undefined).toBe(marker(part))
         // Only a whole finish reason or the provider's own marker make an answer whole.
-        if (fault === undefined) expect(/"finish_reason": ?"|\[DONE\]/.test(new TextDecoder().decode(part))).toBe(true)
+        if (error === undefined) expect(/"finish_reason": ?"|\[DONE\]/.test(new TextDecoder().decode(part))).toBe(true)
       }
     })
   }
@@ -132,7 +131,7 @@ describe('law 5, cut: without the final marker nothing that ends a stream is wri
   property('every beginning of random streams', 30, (random) => {
     const bytes = chatProviderBytes(random, randomEvents(random))
     const at = new Random(random.seed).between(0, bytes.length)
-    const { text, fault } = encode(openai, encoder(), [bytes.subarray(0, at)])
-    expect(endsWhole(text)).toBe(fault === undefined)
+    const { text, error } = encode(openai, encoding(), [bytes.subarray(0, at)])
+    expect(endsWhole(text)).toBe(error === undefined)
   })
 })

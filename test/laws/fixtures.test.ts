@@ -11,7 +11,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { chatAnswer } from '../../src/dialects/chat/answer.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
-import type { DialectName, StreamEncoder } from '../../src/dialects/dialect.ts'
+import type { DialectName } from '../../src/dialects/dialect.ts'
 import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { Feed } from '../../src/gateway/decode-stream.ts'
@@ -21,9 +21,11 @@ import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { fold } from '../support/decode.ts'
+import { Encoding } from '../support/encoding.ts'
 import { type Fixture, fixtures, type Wanted } from '../support/fixtures.ts'
 import { Random } from '../support/random.ts'
-import { cuts, foldOf } from '../support/streams.ts'
+import { cuts } from '../support/streams.ts'
 import { type Said, saidBy } from './reading.ts'
 
 const PROVIDERS: Readonly<Record<string, Provider>> = { openai, azure, anthropic, gemini, bedrock }
@@ -33,10 +35,10 @@ const DIALECTS: readonly DialectName[] = ['chat', 'responses', 'messages']
 /** Above this many bytes only some cuts are tried, and only some beginnings. */
 const MANY_BYTES = 3000
 
-const ENCODERS: Readonly<Record<DialectName, () => StreamEncoder>> = {
-  chat: () => new ChatEncoder(SERVED, true, 'chatcmpl-1'),
-  responses: () => accept({ input: 'x', stream: true }).encoder(SERVED),
-  messages: () => new MessagesEncoder(SERVED, 'msg_1'),
+const ENCODERS: Readonly<Record<DialectName, () => Encoding>> = {
+  chat: () => new Encoding(() => new ChatEncoder(SERVED, true, 'chatcmpl-1')),
+  responses: () => Encoding.of(accept({ input: 'x', stream: true }), SERVED),
+  messages: () => new Encoding((meter) => new MessagesEncoder(SERVED, meter, 'msg_1')),
 }
 
 const ANSWERS: Readonly<Record<DialectName, (completion: Completion) => JsonObject>> = {
@@ -50,7 +52,7 @@ type Step = StreamEvent | readonly string[]
 
 interface Reading {
   readonly steps: readonly Step[]
-  readonly fault: ProviderError | undefined
+  readonly error: ProviderError | undefined
 }
 
 /** Reads chunks that end cleanly behind the last one. */
@@ -64,9 +66,9 @@ function read(provider: Provider, chunks: readonly Uint8Array[], splice: 'splice
   try {
     for (const chunk of chunks) if (!feed.ended) feed.push(chunk)
     if (!feed.ended) feed.close()
-    return { steps, fault: undefined }
+    return { steps, error: undefined }
   } catch (error) {
-    if (error instanceof ProviderError) return { steps, fault: error }
+    if (error instanceof ProviderError) return { steps, error }
     throw error
   }
 }
@@ -78,8 +80,8 @@ const eventsOf = (step: Step): readonly StreamEvent[] =>
 const isTexts = (step: Step): step is readonly string[] => Array.isArray(step)
 
 function written(dialect: DialectName, { steps }: Reading): string {
-  const encoder = ENCODERS[dialect]()
-  return steps.map((step) => (isTexts(step) ? encoder.encodeTexts(step) : encoder.encode(step))).join('')
+  const encoding = ENCODERS[dialect]()
+  return steps.map((step) => (isTexts(step) ? encoding.copy(step) : encoding.add(step))).join('')
 }
 
 /** The same bytes of all dialects, with what is made up anew each time out of the way. */
@@ -126,13 +128,13 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
 
   test.each(DIALECTS)('order and fold: %s', (dialect) => {
     const text = written(dialect, whole)
-    expect(whole.fault === undefined).toBe(wanted.terminal)
+    expect(whole.error === undefined).toBe(wanted.terminal)
     expect(ENDS[dialect].test(text)).toBe(wanted.terminal)
     if (!wanted.terminal) return
     const said = saidBy(dialect, true, text)
     checkSaid(said, wanted, name)
     // Fold: a whole answer of the same events says the same.
-    const body = JSON.stringify(ANSWERS[dialect](foldOf(whole.steps.flatMap(eventsOf))))
+    const body = JSON.stringify(ANSWERS[dialect](fold(whole.steps.flatMap(eventsOf))))
     expect(saidBy(dialect, false, body)).toEqual(said)
   })
 
@@ -147,7 +149,7 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
   test('splice', () => {
     const decoded = read(provider, [bytes], 'decoded')
     expect(allWritten(whole) === allWritten(decoded)).toBe(true)
-    expect(whole.fault?.message).toBe(decoded.fault?.message)
+    expect(whole.error?.message).toBe(decoded.error?.message)
   })
 
   test('chunking', () => {
@@ -155,10 +157,10 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
     for (const { name: cutting, chunks } of cuts(bytes, new Random(1), 800)) {
       if (bytes.length > 64 * 1024 && cutting === 'byte by byte') continue
       const cut = read(provider, chunks)
-      expect({ cutting, same: allWritten(cut) === expected, fault: cut.fault?.kind }).toEqual({
+      expect({ cutting, same: allWritten(cut) === expected, error: cut.error?.kind }).toEqual({
         cutting,
         same: true,
-        fault: whole.fault?.kind,
+        error: whole.error?.kind,
       })
     }
   })
@@ -171,11 +173,11 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
         expect({ at: part.length, dialect, ended }).toEqual({
           at: part.length,
           dialect,
-          ended: reading.fault === undefined,
+          ended: reading.error === undefined,
         })
       }
       // A beginning that is taken for whole says all that the whole says.
-      if (reading.fault !== undefined || !wanted.terminal) continue
+      if (reading.error !== undefined || !wanted.terminal) continue
       const said = saidBy('messages', true, written('messages', reading))
       checkSaid(said, wanted, name)
     }
@@ -198,7 +200,7 @@ for (const [name, provider] of Object.entries(PROVIDERS)) {
     )('as a whole answer: %s', (_, { bytes, expect: wanted }) => {
       const steps = provider.events(JSON.parse(Buffer.from(bytes).toString()))
       for (const dialect of DIALECTS)
-        checkSaid(saidBy(dialect, true, written(dialect, { steps, fault: undefined })), wanted, name)
+        checkSaid(saidBy(dialect, true, written(dialect, { steps, error: undefined })), wanted, name)
     })
   })
 }

@@ -27,11 +27,9 @@ afterAll(() => {
 function copy(): string {
   const directory = mkdtempSync(join(tmpdir(), 'weir-mutant-'))
   for (const part of [
-    'src/core',
-    'src/assembly/open-ledger.ts',
-    'src/ledger',
+    'src',
     'test/ledger',
-    'test/support/seed.ts',
+    'test/support',
     'test/laws/ledger.test.ts',
     ...SIMULATION,
     'package.json',

@@ -4,7 +4,6 @@
  */
 
 import { describe, expect, test } from 'bun:test'
-import { Fold } from '../../src/core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import { mergeUsage, type Usage } from '../../src/core/token-usage.ts'
@@ -12,6 +11,8 @@ import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { acceptMessages } from '../../src/dialects/messages/request.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
+import { fold } from '../support/decode.ts'
+import { Encoding } from '../support/encoding.ts'
 import { property, Random } from '../support/random.ts'
 import { checkMessagesStream } from './messages-grammar.ts'
 
@@ -125,15 +126,11 @@ class Script {
 const script = (random: Random) =>
   new Script(random, random.chance(0.5), random.chance(0.9) ? 'text' : 'refusal').build()
 
-function encodeAll(events: readonly StreamEvent[], encoder = new MessagesEncoder(served, 'msg_1')): string {
-  return events.map((event) => encoder.encode(event)).join('')
-}
+const encoding = () => new Encoding((meter) => new MessagesEncoder(served, meter, 'msg_1'))
+const encodeAll = (events: readonly StreamEvent[]) => encoding().addAll(events)
 
 function answerTo(events: readonly StreamEvent[]): JsonObject {
-  const fold = new Fold()
-  for (const event of events) fold.add(event)
-  if (fold.completion === undefined) throw new Error('the events do not end')
-  return messagesAnswer(fold.completion, served)
+  return messagesAnswer(fold(events), served)
 }
 
 /** A message as the official SDK gathers it: by index, without checking any order. */
@@ -192,26 +189,24 @@ describe('every answer', () => {
 
   property('splice: copied text gives the same bytes', CASES, (random) => {
     const events = script(random)
-    const encoder = new MessagesEncoder(served, 'msg_1')
-    const copied = events.map((event) =>
-      event.type === 'text' ? encoder.encodeText(jsonInside(event.text)) : encoder.encode(event),
-    )
+    const one = encoding()
+    const copied = events.map((event) => (event.type === 'text' ? one.copy([jsonInside(event.text)]) : one.add(event)))
     expect(copied.join('')).toBe(encodeAll(events))
   })
 
   property('splice: texts that are copied together give the same bytes', CASES, (random) => {
     const events = script(random)
-    const encoder = new MessagesEncoder(served, 'msg_1')
+    const one = encoding()
     let bytes = ''
     let insides: string[] = []
     const flush = () => {
-      if (insides.length > 0) bytes += encoder.encodeTexts(insides)
+      if (insides.length > 0) bytes += one.copy(insides)
       insides = []
     }
     for (const event of events) {
       if (event.type === 'text') insides.push(jsonInside(event.text))
       if (event.type !== 'text' || random.chance(0.3)) flush()
-      if (event.type !== 'text') bytes += encoder.encode(event)
+      if (event.type !== 'text') bytes += one.add(event)
     }
     expect(bytes).toBe(encodeAll(events))
   })

@@ -6,7 +6,7 @@
 import { expect, setDefaultTimeout } from 'bun:test'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
-import type { StreamEncoder } from '../../src/dialects/dialect.ts'
+import type { StreamEncoder, StreamMeter } from '../../src/dialects/dialect.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { Pump } from '../../src/gateway/pump.ts'
 import { UsageMeter } from '../../src/gateway/usage-meter.ts'
@@ -34,10 +34,14 @@ const ALL = PROVIDERS.flatMap(([folder, provider]) =>
     STREAMS.includes(type) ? [{ provider, ...fixture }] : [],
   ),
 )
-const ENCODERS: readonly (readonly [name: string, make: () => StreamEncoder, end: RegExp])[] = [
+const ENCODERS: readonly (readonly [name: string, make: (meter: StreamMeter) => StreamEncoder, end: RegExp])[] = [
   ['chat', () => new ChatEncoder(SERVED, true), /^data: \[DONE\]$/m],
-  ['responses', () => accept({ input: 'x', stream: true }).encoder(SERVED), /^event: response\.completed$/m],
-  ['messages', () => new MessagesEncoder(SERVED), /^event: message_stop$/m],
+  [
+    'responses',
+    (meter) => accept({ input: 'x', stream: true }).encoder(SERVED, meter),
+    /^event: response\.completed$/m,
+  ],
+  ['messages', (meter) => new MessagesEncoder(SERVED, meter), /^event: message_stop$/m],
 ]
 
 /** Random beginnings of each stream, besides those at the ends of its events. */
@@ -46,9 +50,15 @@ const BEGINNINGS = 25
 const EVENTS_MAX = 40
 
 /** How it ends for a caller who takes the stream once it was opened. */
-async function outcome(provider: Provider, encoder: StreamEncoder, bytes: Uint8Array, last: ProviderError | undefined) {
+async function outcome(
+  provider: Provider,
+  make: (meter: StreamMeter) => StreamEncoder,
+  bytes: Uint8Array,
+  last: ProviderError | undefined,
+) {
   const call = new HandCall()
-  const pump = new Pump(call, undefined, provider, encoder, new UsageMeter(7))
+  const meter = new UsageMeter(7)
+  const pump = new Pump(call, undefined, provider, make(meter), meter)
   call.give(bytes, last)
   try {
     await pump.open()
@@ -87,7 +97,7 @@ property('a candidate that failed, a head and a cut, or all of it', 3, async (ra
   )
   const judged = cases.map(async ({ file, provider, bytes, length, reset, name, make, end }) => {
     const last = reset ? new ProviderError('cut', 'reset') : undefined
-    const { kind, text } = await outcome(provider, make(), bytes.subarray(0, length), last)
+    const { kind, text } = await outcome(provider, make, bytes.subarray(0, length), last)
     if (kind === 'failed' || (kind === 'whole' ? end.test(text) : text !== '' && !end.test(text))) return []
     return [`${file}, ${length} bytes, ${reset ? 'reset' : 'ended'}, ${name}: ${kind} with ${text.slice(0, 99)}`]
   })

@@ -2,11 +2,11 @@
 
 export type Mutant = readonly [file: string, from: string, to: string]
 
-const BOOK = 'store/store.lua'
-const RESERVE = 'store/reserve.lua'
-const EXTEND = 'store/extend.lua'
-const SETTLE = 'store/settle.lua'
-const CANCEL = 'store/cancel.lua'
+const BOOK = 'redis/store/store.lua'
+const RESERVE = 'redis/store/reserve.lua'
+const EXTEND = 'redis/store/extend.lua'
+const SETTLE = 'redis/store/settle.lua'
+const CANCEL = 'redis/store/cancel.lua'
 
 export const luaMutants: readonly Mutant[] = [
   [BOOK, 'return min(AMOUNT_MAX, a + b)', 'return a + b'],
@@ -171,29 +171,33 @@ export const memoryMutants: readonly Mutant[] = [
 ]
 
 const NODE = 'redis/redis-ledger.ts'
-const RESTORATION = 'epochs/replay.ts'
-const RECONCILE = 'reconcile.ts'
+const RESTORATION = 'redis/epochs/replay.ts'
+const RECONCILE = 'redis/epochs/reconcile.ts'
 
 export const nodeMutants: readonly Mutant[] = [
   [NODE, "if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancelLater(account, hold.id)", ''],
   [NODE, '      this.cancels.set(id, account)\n    }', '    }'],
-  [NODE, 'await this.outbox.add(entry, isSent)', 'this.outbox.add(entry, isSent)'],
-  [NODE, 'if (!wasSent) return await book.settle(account, { ...closing, direct: true, from })', "return 'settled'"],
+  [NODE, 'await this.outbox.add(settlement, isSent)', 'this.outbox.add(settlement, isSent)'],
+  [
+    NODE,
+    'if (!wasSent) return await book.settle(settlement, settlement.charge, { isDirect: true, from })',
+    "return 'settled'",
+  ],
   [RESTORATION, 'await this.renew(organization, mine)', 'await this.enter(organization, asked)'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [
     NODE,
     "else breaker.failed()\n    }\n    return 'settled'",
-    "else this.outbox.taken(closing.id, organization, first.life)\n    }\n    return 'settled'",
+    "else this.outbox.taken(id, organization, first.life)\n    }\n    return 'settled'",
   ],
   [NODE, 'await this.replay(this.outbox.pending(REPLAYED_A_BEAT))', ''],
   [NODE, 'this.cancels.delete(id)\n        this.cancelled', 'this.cancelled'],
   [NODE, 'await this.cancelAll()', 'this.cancels.clear()'],
 ]
 
-const RESTORE = 'epochs/restore.lua'
-const ENTER = 'epochs/enter.lua'
-const LIVES = 'life-rows.ts'
+const RESTORE = 'redis/epochs/restore.lua'
+const ENTER = 'redis/epochs/enter.lua'
+const LIVES = 'redis/epochs/epoch-rows.ts'
 const EMPTIED = "if known ~= 0 and life ~= known then return { 'emptied' } end"
 
 export const restoreMutants: readonly Mutant[] = [
@@ -210,7 +214,7 @@ export const restoreMutants: readonly Mutant[] = [
   [ENTER, 'record[NODE_LIFE], record[NODE_GIVEN] = life, 0', 'record[NODE_LIFE] = life'],
   [LIVES, 'if (one?.number !== undefined) again.run(one.number)', 'if (one?.number !== undefined) continue'],
   [LIVES, 'for (const id of absorb) gone', 'for (const id of []) gone'],
-  ['outbox.ts', 'else if (isIn(mark.organization, mark.life))', 'else'],
+  ['redis/delivery/outbox.ts', 'else if (isIn(mark.organization, mark.life))', 'else'],
   [RECONCILE, 'if (state?.isOpen === true) {', 'if (false) {'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [NODE, 'this.restoration.doubt(lostMs)', ''],
@@ -221,7 +225,7 @@ export const restoreMutants: readonly Mutant[] = [
   [NODE, '      await this.resending.get(organization)\n', ''],
 ]
 
-const FOLD = 'maintenance/fold-node.lua'
+const FOLD = 'redis/maintenance/fold-node.lua'
 
 export const foldMutants: readonly Mutant[] = [
   [LIVES, 'Math.max(found.foldedBefore, this.foldedBefore)', 'found.foldedBefore'],
@@ -229,6 +233,6 @@ export const foldMutants: readonly Mutant[] = [
   [FOLD, 'exact(max(following,', 'exact(min(0,'],
   [FOLD, "redis.call('HDEL', NODES, field_of_node(node, day, key, model))", ''],
   [FOLD, 'add_figures(NODES, field_of_node(node, first, key, model), 1, figures)', ''],
-  ['store/redis-store.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
-  ['outbox.ts', 'if (foldedBefore !== undefined) this.lives.folded(foldedBefore)', ''],
+  ['redis/store/redis-store.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
+  ['redis/delivery/outbox.ts', 'if (foldedBefore !== undefined) this.lives.folded(foldedBefore)', ''],
 ]

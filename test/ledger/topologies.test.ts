@@ -7,15 +7,15 @@ import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
+import type { RedisConfig } from '../../src/core/redis-config.ts'
 import { RedisItems } from '../../src/items/redis-items.ts'
 import { KeyFollower } from '../../src/keys/key-follower.ts'
 import { beginRedisKeys, openRedisKeys } from '../../src/keys/redis-key-store.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { dayOf } from '../../src/ledger/window.ts'
-import type { RedisPlace } from '../../src/redis/connect.ts'
 import { lastingPort } from '../support/ports.ts'
-import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { REDIS } from './programs.ts'
 
 const directories: string[] = []
@@ -53,17 +53,17 @@ async function node(...settings: readonly string[]): Promise<Server> {
 }
 
 /** What any ledger must do, over several organisations, so that every node of a cluster has its part. */
-async function exercise(redis: RedisPlace): Promise<void> {
+async function exercise(redis: RedisConfig): Promise<void> {
   const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
   const ledger = await openLedger(place)
   const accounts = Array.from({ length: 12 }, () => accountOf(spend({ total: 1000 })))
   for (const account of accounts) {
     const reservation = await ledger.reserve(account, holdOf(600))
     expect(
-      await ledger.reserve(account, holdOf(600)).catch((error) => error instanceof CallerError && error.failure),
+      await ledger.reserve(account, holdOf(600)).catch((error) => error instanceof CallerError && error.kind),
     ).toBe('rate_limited')
     expect(await ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 1000 })).toBe(true)
-    expect(await ledger.settle(reservation, settlementOf(700))).toBe('settled')
+    expect(await ledger.settle(reservation, chargeOf(700))).toBe('settled')
   }
   expect(ledger.health().ready).toBe(true)
   const [standings, usage] = [await openStandings(place), await openUsageLog(place)]
@@ -95,7 +95,7 @@ async function cluster(...settings: readonly string[]): Promise<readonly Server[
   return nodes
 }
 
-function placeOf(nodes: readonly Server[]): RedisPlace {
+function placeOf(nodes: readonly Server[]): RedisConfig {
   return { kind: 'cluster', nodes: nodes.map(({ port }) => `redis://127.0.0.1:${port}`) }
 }
 
@@ -213,7 +213,7 @@ test('a cluster whose master dies with what its replica had not got: all of it i
   const ledger = await openLedger(place)
   const [account, elsewhere] = [await accountOn(first), accountOf(spend({ total: 100_000 }))]
   const spendOn = async (of: Account, cost: number) =>
-    ledger.settle(await ledger.reserve(of, holdOf(100)), settlementOf(cost))
+    ledger.settle(await ledger.reserve(of, holdOf(100)), chargeOf(cost))
   for (let i = 0; i < 5; i++) await spendOn(account, 10)
   await first.client.wait(1, 1000)
   await abandon(replica, first)
@@ -222,7 +222,7 @@ test('a cluster whose master dies with what its replica had not got: all of it i
   await until(() => ledger.health().pending === 0)
   first.process.kill('SIGKILL')
   // While nobody answers for those slots: refused, and what runs goes on.
-  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
   await until(async () => (await replica.client.role())[0] === 'master')
   await until(() =>
     spendOn(account, 30).then(
@@ -256,14 +256,14 @@ test('slots that move to another master: what arrives meanwhile is refused or wa
   // Some keys are there, others nowhere yet: neither side may run a script on them.
   const refusal = await ledger.reserve(account, holdOf(100)).catch((error) => error)
   expect(refusal).toBeInstanceOf(CallerError)
-  expect(refusal.failure).toBe('ledger_unavailable')
-  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  expect(refusal.kind).toBe('ledger_unavailable')
+  expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
   const keys = (await from.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 100)) as string[]
   await from.client.call('MIGRATE', '127.0.0.1', to.port, '', 0, 5000, 'KEYS', ...keys)
   for (const { client } of [to, from]) await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(there))
   await until(async () => {
     const granted = await ledger.reserve(account, holdOf(100)).catch(() => undefined)
-    if (granted !== undefined) await ledger.settle(granted, settlementOf(30))
+    if (granted !== undefined) await ledger.settle(granted, chargeOf(30))
     return granted !== undefined
   })
   await until(() => ledger.health().pending === 0)
@@ -302,13 +302,13 @@ test('a sentinel that wants the password of its master gets it; another or none 
   await probe.ping()
   probe.disconnect()
   master.client.disconnect()
-  const place = (password: string): RedisPlace => {
+  const place = (password: string): RedisConfig => {
     return { kind: 'sentinel', sentinels: [`redis://${password}127.0.0.1:${port}`], name: 'mymaster' }
   }
-  const opened = (redis: RedisPlace) =>
+  const opened = (redis: RedisConfig) =>
     openLedger({ ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() })
-  expect(opened(place(''))).rejects.toThrow('Redis wants a password')
-  expect(opened(place(':nope@'))).rejects.toThrow('Redis refuses the user name or the password')
+  expect(opened(place(''))).rejects.toThrow('Redis requires a password')
+  expect(opened(place(':nope@'))).rejects.toThrow('Redis rejected the user name or the password')
   await exercise(place(':secret@'))
 }, 30_000)
 
@@ -328,11 +328,11 @@ test('a sentinel’s master dies with what its replica had not got: all of it is
   const probe = new Redis(port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
   probe.on('error', () => undefined)
   await until(async () => String(await probe.call('SENTINEL', 'REPLICAS', 'mymaster')).includes(String(replica.port)))
-  const redis: RedisPlace = { kind: 'sentinel', sentinels: [`redis://127.0.0.1:${port}`], name: 'mymaster' }
+  const redis: RedisConfig = { kind: 'sentinel', sentinels: [`redis://127.0.0.1:${port}`], name: 'mymaster' }
   const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
   const ledger = await openLedger(place)
   const account = accountOf(spend({ total: 100_000 }))
-  const spendOn = async (cost: number) => ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(cost))
+  const spendOn = async (cost: number) => ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(cost))
   await spendOn(10)
   await master.client.wait(1, 1000)
   await abandon(replica, master)
@@ -340,7 +340,7 @@ test('a sentinel’s master dies with what its replica had not got: all of it is
   for (let i = 0; i < 20; i++) await spendOn(20)
   await until(() => ledger.health().pending === 0)
   master.process.kill('SIGKILL')
-  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
   await until(async () => (await replica.client.role())[0] === 'master')
   await until(() =>
     spendOn(30).then(

@@ -47,6 +47,7 @@ for (const [name, script] of [
       {
         level: 'fatal',
         time: expect.any(String),
+        event: 'process.crashed',
         worker: 3,
         error: 'TypeError',
         at: expect.any(Array),

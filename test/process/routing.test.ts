@@ -141,7 +141,7 @@ test('weir explain says which targets rest', async () => {
   await using caller = await Caller.connect(Number(new URL(weir.address).port))
   caller.send(request)
   await caller.answer()
-  await weir.line('target rests')
+  await weir.line('circuit breaker opened')
   await until(async () => (await explained(weir)).includes('(a)'))
   const text = await explained(weir)
   expect(text).toMatch(

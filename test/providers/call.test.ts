@@ -1,8 +1,8 @@
 /** One call to a provider, by itself: how it ends from outside. */
 
 import { expect, test } from 'bun:test'
+import type { Endpoint } from '../../src/core/endpoint.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
-import type { Endpoint } from '../../src/providers/provider.ts'
 import { UpstreamCall } from '../../src/providers/upstream.ts'
 
 function endpointAt(baseUrl: string): Endpoint {

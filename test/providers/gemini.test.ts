@@ -11,7 +11,7 @@ import { endpoint, plainRequest } from './requests.ts'
 import { geminiRules } from './rules.ts'
 
 async function bodyOf(more: Partial<ChatRequest>, model = 'gemini-3-pro'): Promise<JsonObject> {
-  const body = objectOf((await gemini.request(plainRequest(more), { endpoint: endpoint(), model })).body)
+  const body = objectOf(gemini.request(plainRequest(more), { endpoint: endpoint(), model }).body)
   geminiRules(body)
   return body
 }
@@ -45,7 +45,7 @@ describe('a request to Gemini', () => {
     ['tunedModels/my one', true, '/v1beta/tunedModels/my%20one:streamGenerateContent?alt=sse'],
     ['models/gemini-x', false, '/v1beta/models/gemini-x:generateContent'],
   ])('for %s, streamed: %p, goes to %s', async (model, stream, path) => {
-    const sent = await gemini.request(plainRequest({ stream }), { endpoint: endpoint({ baseUrl: 'https://g' }), model })
+    const sent = gemini.request(plainRequest({ stream }), { endpoint: endpoint({ baseUrl: 'https://g' }), model })
     expect(sent.url).toBe(`https://g${path}`)
     expect(sent.headers).toEqual({ 'content-type': 'application/json', 'x-goog-api-key': 'secret-key' })
   })
@@ -224,7 +224,7 @@ describe('an answer of Gemini', () => {
     [{ candidates: [{ finishReason: 'UNEXPECTED_TOOL_CALL' }] }, 'broken'],
     [{ candidates: [{ content: { parts: [{ functionCall: { args: {} } }] }, finishReason: 'STOP' }] }, 'broken'],
     [null, 'broken'],
-  ])('that is none is a fault: %j', (body, kind) => {
+  ])('that is none is an error: %j', (body, kind) => {
     expect(() => gemini.events(body)).toThrow(expect.objectContaining({ kind }))
   })
 
@@ -241,13 +241,13 @@ describe('an answer of Gemini', () => {
     [429, { message: 'x', details: [{ retryDelay: '0.25s' }] }, 'rate_limited', { retryAfterMs: 250 }],
     [403, { message: 'x', status: 'PERMISSION_DENIED' }, 'credential', {}],
   ])('under status %p with %j means %s', (status, error, kind, detail) => {
-    const fault = gemini.fault(status, new Headers(), JSON.stringify({ error }))
-    expect(fault.kind).toBe(kind as typeof fault.kind)
-    expect(fault.detail).toMatchObject(detail)
+    const providerError = gemini.responseError(status, new Headers(), JSON.stringify({ error }))
+    expect(providerError.kind).toBe(kind as typeof providerError.kind)
+    expect(providerError.detail).toMatchObject(detail)
   })
 
   test('has a header’s delay before that of the body', () => {
     const body = JSON.stringify({ error: { message: 'x', details: [{ retryDelay: '31s' }] } })
-    expect(gemini.fault(429, new Headers({ 'retry-after': '2' }), body).detail.retryAfterMs).toBe(2000)
+    expect(gemini.responseError(429, new Headers({ 'retry-after': '2' }), body).detail.retryAfterMs).toBe(2000)
   })
 })

@@ -15,15 +15,15 @@ interface Wanted {
   readonly calls?: readonly (readonly [name: string, json: string, id: string])[]
   readonly reason?: 'stop' | 'length' | 'tool-call' | 'content-filter'
   readonly usage?: Usage
-  readonly fault?: ProviderErrorKind
+  readonly errorKind?: ProviderErrorKind
 }
 
 function expectOutcome(outcome: ReturnType<typeof streamed>, wanted: Wanted): void {
-  const { text = '', calls = [], reason, usage, fault } = wanted
-  expect(outcome.fault).toBe(fault)
+  const { text = '', calls = [], reason, usage, errorKind } = wanted
+  expect(outcome.errorKind).toBe(errorKind)
   expect(outcome.text).toBe(text)
   expect(outcome.calls.map(({ name, json, id }) => [name, json, id])).toEqual(calls.map((call) => [...call]))
-  if (fault === undefined) expect(outcome.reason).toBe(reason ?? (calls.length > 0 ? 'tool-call' : 'stop'))
+  if (errorKind === undefined) expect(outcome.reason).toBe(reason ?? (calls.length > 0 ? 'tool-call' : 'stop'))
   if (usage !== undefined) expect(outcome.usage).toMatchObject(usage)
 }
 
@@ -78,7 +78,7 @@ describe('Chat Completions', () => {
     ],
     'a call that never gets a name, and goes on': [
       Array.from({ length: 80 }, () => chunk(piece(0, 'a', null, ' '.repeat(1024)))),
-      { fault: 'broken' },
+      { errorKind: 'broken' },
     ],
     'such an id once more behind the arguments': [
       [chunk(piece(0, 'functions.f:0', 'f', '{"a":1}')), chunk(piece(0, 'functions.f:0', 'f', '')), end],
@@ -186,16 +186,16 @@ describe('Chat Completions', () => {
     ],
     'a call that was taken out': [
       [chunk({ content: 'a' }), chunk({}, 'function_call_filter: MALFORMED_FUNCTION_CALL'), done],
-      { text: 'a', fault: 'broken' },
+      { text: 'a', errorKind: 'broken' },
     ],
     'an engine without resources': [
       [chunk({ content: 'a' }), chunk({}, 'insufficient_system_resource'), done],
-      { text: 'a', fault: 'overloaded' },
+      { text: 'a', errorKind: 'overloaded' },
     ],
-    'an engine that gave up': [[chunk({ content: 'a' }), chunk({}, 'abort'), done], { text: 'a', fault: 'failed' }],
+    'an engine that gave up': [[chunk({ content: 'a' }), chunk({}, 'abort'), done], { text: 'a', errorKind: 'failed' }],
     'a stream that was stopped early': [
       [chunk({ content: 'a' }), frame({ choices: [], x_groq: { id: 'r', error: 'over capacity' } }), done],
-      { text: 'a', fault: 'failed' },
+      { text: 'a', errorKind: 'failed' },
     ],
   }
 
@@ -272,7 +272,7 @@ describe('Gemini', () => {
       { text: 'ab', reason: 'length' },
     ],
     'the marker of another API': [[chunk([{ text: 'a' }], 'STOP'), 'data: [DONE]\n\n'], { text: 'a' }],
-    'that marker without a reason': [[chunk([{ text: 'a' }]), 'data: [DONE]\n\n'], { text: 'a', fault: 'cut' }],
+    'that marker without a reason': [[chunk([{ text: 'a' }]), 'data: [DONE]\n\n'], { text: 'a', errorKind: 'cut' }],
     'arguments as text': [[chunk(called({ id: 'x', args: '{"a":1}' }), 'STOP')], { calls: [['f', '{"a":1}', 'x']] }],
     'arguments that are null': [[chunk(called({ id: 'x', args: null }), 'STOP')], { calls: [['f', '{}', 'x']] }],
     'an id that callers do not take': [[chunk(called({ id: 'a:b/c' }), 'STOP')], { calls: [['f', '{}', '']] }],

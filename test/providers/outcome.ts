@@ -15,7 +15,7 @@ export interface Outcome {
   readonly usage: Usage
   readonly ended: boolean
   /** Why there is no end. */
-  readonly fault: ProviderErrorKind | undefined
+  readonly errorKind: ProviderErrorKind | undefined
 }
 
 /** Ids that `mintCallId` makes. */
@@ -47,18 +47,18 @@ export function whole(provider: Provider, body: string): Outcome {
 
 /** Runs `feed`, which fills `events`; only a `ProviderError` may come out of it. */
 function outcomeOf(events: readonly StreamEvent[], feed: () => void): Outcome {
-  let fault: ProviderErrorKind | undefined
+  let errorKind: ProviderErrorKind | undefined
   try {
     feed()
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
-    fault = error.kind
+    errorKind = error.kind
   }
-  checkOrder(events, fault === undefined)
-  return { ...gathered(events), fault }
+  checkOrder(events, errorKind === undefined)
+  return { ...gathered(events), errorKind }
 }
 
-function gathered(events: readonly StreamEvent[]): Omit<Outcome, 'fault'> {
+function gathered(events: readonly StreamEvent[]): Omit<Outcome, 'errorKind'> {
   const ended = events.some((event) => event.type === 'end')
   const fold = new Fold()
   let reason: FinishReason | undefined
@@ -117,5 +117,5 @@ export function checkOrder(events: readonly StreamEvent[], whole: boolean): void
         break
     }
   }
-  if (whole && state !== 'ended') throw new Error(`no fault, and yet no end: ${JSON.stringify(events)}`)
+  if (whole && state !== 'ended') throw new Error(`no error, and yet no end: ${JSON.stringify(events)}`)
 }

@@ -9,8 +9,8 @@ import type {
   ToolChoice,
   UserPart,
 } from '../../src/core/chat-request.ts'
+import type { Endpoint } from '../../src/core/endpoint.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import type { Endpoint } from '../../src/providers/provider.ts'
 import type { Random } from '../support/random.ts'
 
 const TEXTS = ['Hello', ' world \n', '', ' ', '\n\t', 'é日本語👩‍👩‍👧', '"quoted" \\', 'ends in space  ', '.'] as const

@@ -3,12 +3,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
 import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
+import type { Endpoint } from '../../src/core/endpoint.ts'
 import type { FinishReason } from '../../src/core/event.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
-import type { Endpoint, Provider } from '../../src/providers/provider.ts'
+import type { Provider } from '../../src/providers/provider.ts'
 import { type Outcome, streamed, whole } from './outcome.ts'
 import { endpoint, plainRequest } from './requests.ts'
 
@@ -123,7 +124,7 @@ afterAll(() => mock.stop())
 
 async function ask({ name: model, provider, path, more }: Known, request: ChatRequest): Promise<Outcome> {
   const target = { endpoint: endpoint({ baseUrl: `${mock.url}${path}`, ...more }), model }
-  const { url, headers, body } = await provider.request(request, target)
+  const { url, headers, body } = provider.request(request, target)
   const response = await fetch(url, { method: 'POST', headers: { ...headers, connection: 'close' }, body })
   expect(response.status).toBe(200)
   if (!request.stream) return whole(provider, await response.text())

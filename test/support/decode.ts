@@ -3,16 +3,16 @@
 import { type Completion, Fold } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
-import type { StreamEncoder } from '../../src/dialects/dialect.ts'
 import { Feed } from '../../src/gateway/decode-stream.ts'
 import type { Provider } from '../../src/providers/provider.ts'
+import { checked, type Encoding } from './encoding.ts'
 
 type Reading = Pick<Provider, 'framer' | 'decoder'>
 
 export interface Decoded {
   readonly events: readonly StreamEvent[]
   /** What ended the reading before `end`, if something did. */
-  readonly fault: ProviderError | undefined
+  readonly error: ProviderError | undefined
 }
 
 /** The events of chunks that end cleanly behind the last one. Texts that were copied come as text events. */
@@ -26,31 +26,31 @@ export function decode(
     for (const inside of insides) events.push({ type: 'text', text: JSON.parse(`"${inside}"`) })
   }
   const feed = new Feed(provider, { event: (event) => events.push(event), texts }, splice)
-  return { events, fault: feedAll(feed, chunks) }
+  return { events, error: feedAll(feed, chunks) }
 }
 
 /** The bytes that an encoder makes of them. */
 export function encode(
   provider: Reading,
-  encoder: StreamEncoder,
+  encoding: Encoding,
   chunks: readonly Uint8Array[],
   splice: 'spliced' | 'decoded' = 'spliced',
-): { readonly text: string; readonly fault: ProviderError | undefined } {
+): { readonly text: string; readonly error: ProviderError | undefined } {
   let text = ''
   const event = (each: StreamEvent) => {
-    text += encoder.encode(each)
+    text += encoding.add(each)
   }
   const texts = (insides: readonly string[]) => {
-    text += encoder.encodeTexts(insides)
+    text += encoding.copy(insides)
   }
-  const fault = feedAll(new Feed(provider, { event, texts }, splice), chunks)
-  return { text, fault }
+  const error = feedAll(new Feed(provider, { event, texts }, splice), chunks)
+  return { text, error }
 }
 
-/** Throws where the events have no `end`. */
+/** The answer that the events make. Throws if they have no `end`. */
 export function fold(events: readonly StreamEvent[]): Completion {
   const folding = new Fold()
-  for (const event of events) folding.add(event)
+  for (const event of checked(events)) folding.add(event)
   if (folding.completion === undefined) throw new Error('the events have no end')
   return folding.completion
 }

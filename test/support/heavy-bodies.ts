@@ -3,7 +3,7 @@
 import type { JsonObject } from '../../src/core/json.ts'
 import { compactionItem } from '../../src/dialects/responses/compaction.ts'
 import type { Random } from './random.ts'
-import { type Body, memory, ORGANIZATION, type Path, sealer } from './request-path.ts'
+import { type Body, itemStore, ORGANIZATION, type Path, sealer } from './request-path.ts'
 
 /** The largest body that the law looks at; what is many is as many there as the limits of a body allow. */
 export const LARGEST = 8 * 1024 * 1024
@@ -663,7 +663,7 @@ for (const path of ['responses', 'compact'] as const) {
     listed(path, 3, (i, pad) => `{"type":"item_reference","id":"${hex(i)}${pad}"}`),
   )
   add(`${path}: many references to one item`, (bytes, dense) => {
-    memory.remember(ORGANIZATION, [
+    itemStore.put(ORGANIZATION, [
       { id: 'msg_one', type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hello' }] },
     ])
     return listed(path, 3, () => `{"type":"item_reference","id":"msg_one"}`)(bytes, dense)
@@ -671,7 +671,7 @@ for (const path of ['responses', 'compact'] as const) {
   add(`${path}: many references to items`, (bytes, dense) => {
     const ids = Array.from({ length: 4096 }, (_, i) => `msg_${i}`)
     const text = 'x'.repeat(2000)
-    memory.remember(
+    itemStore.put(
       ORGANIZATION,
       ids.map((id) => ({ id, type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] })),
     )
@@ -680,7 +680,7 @@ for (const path of ['responses', 'compact'] as const) {
   add(`${path}: many references to large items`, (bytes, dense) => {
     const text = 'x'.repeat(400_000)
     const ids = Array.from({ length: 140 }, (_, i) => `msg_large_${i}`)
-    memory.remember(
+    itemStore.put(
       ORGANIZATION,
       ids.map((id) => ({ id, type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] })),
     )

@@ -18,10 +18,10 @@ import { refuseForbidden } from '../../src/dialects/forbidden-fields.ts'
 import { acceptImageForm, acceptImages } from '../../src/dialects/images/request.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
 import { acceptCount } from '../../src/dialects/messages/request.ts'
-import { Sealer } from '../../src/dialects/responses/compaction.ts'
-import { LocalItemMemory } from '../../src/dialects/responses/local-item-memory.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
 import { Conversation } from '../../src/gateway/affinity.ts'
+import { LocalItemStore } from '../../src/items/local-item-store.ts'
+import { Sealer } from '../../src/items/sealer.ts'
 import { estimateInput } from '../../src/ledger/estimate.ts'
 import { estimateImages } from '../../src/ledger/image-estimate.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
@@ -32,6 +32,7 @@ import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
 import { parseBody } from '../../src/wire/body.ts'
 import { boundaryOf, parseForm } from '../../src/wire/multipart.ts'
+import { Encoding } from './encoding.ts'
 
 /** Where a body is sent. */
 export type Path = 'chat' | 'responses' | 'compact' | 'messages' | 'count' | 'generations' | 'edits' | 'form'
@@ -55,7 +56,7 @@ export interface Walked {
 
 export const ORGANIZATION = 'acme'
 export const sealer = new Sealer([Buffer.alloc(32, 1).toString('base64')])
-export const memory = new LocalItemMemory({ sealer, ttlSeconds: 3600 })
+export const itemStore = new LocalItemStore({ ttlSeconds: 3600 })
 
 const SERVED = { model: 'm', createdAt: 1 }
 const COMPLETION: Completion = { text: 'Hello', toolCalls: [], reason: 'stop', usage: {} }
@@ -69,7 +70,7 @@ const EVENTS: readonly StreamEvent[] = [
 const MESSAGES = { toolResultImages: 'pass' } as const
 const dialects = {
   chat: chat({ imageUrls: 'public' }),
-  responses: responses({ sealer, memory }),
+  responses: responses({ sealer, itemStore }),
   messages: messages(MESSAGES),
 }
 
@@ -143,8 +144,8 @@ async function enter({ path, bytes, contentType }: Body, clock: Clock): Promise<
   )
   await send(exchange.request, clock)
   clock.run('answer', () => JSON.stringify(exchange.answer(COMPLETION, SERVED)))
-  const encoder = exchange.encoder(SERVED)
-  clock.run('stream', () => EVENTS.map((event) => encoder.encode(event)).join(''))
+  const encoding = Encoding.of(exchange, SERVED)
+  clock.run('stream', () => encoding.addAll(EVENTS))
 }
 
 async function send(request: ChatRequest, clock: Clock): Promise<void> {
@@ -158,7 +159,8 @@ async function send(request: ChatRequest, clock: Clock): Promise<void> {
   const fitted = clock.run('fit', () => fit(request, first))
   for (const [name, [provider, at]] of Object.entries(providers)) {
     try {
-      await clock.wait(`provider ${name}`, () => provider.request(fitted, at))
+      const { sign } = clock.run(`provider ${name}`, () => provider.request(fitted, at))
+      if (sign !== undefined) await clock.wait(`provider ${name} signs`, sign)
       if (provider.counter !== undefined)
         clock.run(`provider ${name} counts`, () => provider.counter?.request(fitted, at))
     } catch (error) {

@@ -1,13 +1,13 @@
 /** The inference API in this process over real sockets, with a ledger that remembers every verb and a log that is a list. */
 
 import { pino } from 'pino'
+import { InferenceService } from '../../src/assembly/inference-service.ts'
 import type { PeerUpdate } from '../../src/assembly/peer-update.ts'
 import type { Adapters } from '../../src/assembly/provider-adapters.ts'
-import { Service } from '../../src/assembly/worker-parts.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
@@ -16,23 +16,23 @@ import { configOf, type GatewaySetup } from './gateway.ts'
 /** Refuses growth beyond `costMax` micro-dollars, if it has one; admits everything at first. */
 export class RecordingLedger implements Ledger {
   readonly reserved: Hold[] = []
-  readonly wanted: Amounts[] = []
-  readonly settled = new Map<string, Settlement[]>()
+  readonly wanted: Estimate[] = []
+  readonly settled = new Map<string, Charge[]>()
   costMax = Number.POSITIVE_INFINITY
   /** What a settlement waits for once it is noted. */
   settling: Promise<void> = Promise.resolve()
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     this.reserved.push(hold)
-    return { id: hold.id, account, held: hold.amounts, admittedMs: 0 }
+    return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
   }
 
-  async extend(_reservation: Reservation, _soFar: Amounts, wanted: Amounts): Promise<boolean> {
+  async extend(_reservation: Reservation, _soFar: Estimate, wanted: Estimate): Promise<boolean> {
     this.wanted.push(wanted)
     return wanted.costMicroUsd <= this.costMax
   }
 
-  async settle(reservation: Reservation, actual: Settlement): Promise<'settled'> {
+  async settle(reservation: Reservation, actual: Charge): Promise<'settled'> {
     this.settled.set(reservation.id, [...(this.settled.get(reservation.id) ?? []), actual])
     await this.settling
     return 'settled'
@@ -67,7 +67,7 @@ export class Serving implements AsyncDisposable {
   readonly lines: JsonObject[] = []
   /** What other workers would be told. */
   readonly news: PeerUpdate[] = []
-  readonly service: Service
+  readonly service: InferenceService
   readonly config: Config
   private readonly server: Bun.Server<undefined>
 
@@ -85,7 +85,9 @@ export class Serving implements AsyncDisposable {
       { write: (line: string) => void this.lines.push(JSON.parse(line)) },
     )
     const request = (fields: object) => logger.info(fields, 'request')
-    this.service = new Service(this.config, adapters, { logger, request }, this.ledger, (news) => this.news.push(news))
+    this.service = new InferenceService(this.config, adapters, { logger, request }, this.ledger, (news) =>
+      this.news.push(news),
+    )
     this.server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: this.service.fetch })
   }
 

@@ -1,7 +1,7 @@
-/** Reads TypeScript files into what the rules of the house ask about: what they import, which functions they hold, what they touch. */
+/** Parses a TypeScript file into what the rules of the house check: its imports, exports, functions and uses of the runtime. */
 
 import { readFileSync } from 'node:fs'
-import { type Expression, parseSync, Visitor } from 'oxc-parser'
+import { type EcmaScriptModule, type Expression, parseSync, Visitor } from 'oxc-parser'
 
 /** Something at a line of a file, lines counted from 1. */
 export interface Place<T> {
@@ -16,10 +16,21 @@ export interface Source {
   readonly opensWithComment: boolean
   /** Module specifiers: imports, re-exports, `import()`, `import('…')` types and `new URL('./x.ts', import.meta.url)`. */
   readonly imports: readonly Place<string>[]
+  /** The names that those imports use. */
+  readonly importedNames: readonly ImportedName[]
+  /** Without those of `export * from`. */
+  readonly exports: readonly Place<string>[]
   /** Lengths of all functions in lines; `what.name` is the best that is known. */
   readonly functions: readonly Place<{ readonly name: string; readonly lines: number }>[]
   /** Uses of the runtime that only some files may make. */
   readonly uses: readonly Place<Use>[]
+}
+
+export interface ImportedName {
+  /** The module specifier. */
+  readonly from: string
+  /** `*` if the whole module is used, so that every export counts as used. */
+  readonly name: string
 }
 
 export type Use = 'environment' | 'fetch' | 'response' | 'import of what is not a literal'
@@ -46,13 +57,22 @@ export function parseSource(path: string, text: string): Source {
     const from = it.entries.find((entry) => entry.moduleRequest !== null)?.moduleRequest
     if (from !== null && from !== undefined) imported(it.start, from.value)
   }
+  const importedNames = staticNames(parsed.module)
+  const exported = parsed.module.staticExports
+    .flatMap(({ entries }) => entries)
+    .filter(({ exportName }) => exportName.kind !== 'None')
+    .map(({ start, exportName }) => ({ line: lineAt(start), what: exportName.name ?? 'default' }))
   new Visitor({
     ImportExpression(node) {
-      if (isText(node.source)) imported(node.start, node.source.value)
-      else used(node.start, 'import of what is not a literal')
+      if (isText(node.source)) {
+        imported(node.start, node.source.value)
+        for (const name of dynamicNames(text, node)) importedNames.push({ from: node.source.value, name })
+      } else used(node.start, 'import of what is not a literal')
     },
     TSImportType(node) {
       imported(node.start, node.source.value)
+      const name = node.qualifier === null ? '*' : text.slice(node.qualifier.start, node.qualifier.end)
+      importedNames.push({ from: node.source.value, name })
     },
     CallExpression(node) {
       const name = calleeName(node.callee)
@@ -81,7 +101,30 @@ export function parseSource(path: string, text: string): Source {
   const first = parsed.comments[0]
   const opening = text.startsWith('#!') ? text.indexOf('\n') + 1 : 0
   const opensWithComment = first !== undefined && first.start === opening
-  return { path, text, opensWithComment, imports, functions, uses }
+  return { path, text, opensWithComment, imports, importedNames, exports: exported, functions, uses }
+}
+
+/** The names of `import` and `export … from` statements. */
+function staticNames({ staticImports, staticExports }: EcmaScriptModule): ImportedName[] {
+  const names: ImportedName[] = []
+  for (const { moduleRequest, entries } of staticImports)
+    for (const { importName } of entries)
+      names.push({
+        from: moduleRequest.value,
+        name: importName.name ?? (importName.kind === 'Default' ? 'default' : '*'),
+      })
+  for (const { entries } of staticExports)
+    for (const { moduleRequest, importName } of entries)
+      if (moduleRequest !== null) names.push({ from: moduleRequest.value, name: importName.name ?? '*' })
+  return names
+}
+
+/** `const { a, b: c } = await import(…)` and `(await import(…)).a`; any other form uses the whole module. */
+function dynamicNames(text: string, { start, end }: Span): readonly string[] {
+  const member = /^\)\.(\w+)/.exec(text.slice(end, end + 100))?.[1]
+  if (member !== undefined) return [member]
+  const pattern = /\{([^{}]*)\}\s*=\s*await\s*$/.exec(text.slice(Math.max(0, start - 500), start))?.[1]
+  return pattern === undefined ? ['*'] : pattern.split(',').map((name) => name.split(':')[0]?.trim() ?? '')
 }
 
 interface Span {

@@ -9,7 +9,7 @@ import { invalid, missing } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { type ChatBody, checkChatBody } from './schema.ts'
 
-export interface AcceptedChat {
+interface AcceptedChat {
   readonly request: ChatRequest
   /** Whether the caller wants to see the usage chunk. The provider is asked for usage in any case. */
   readonly includeUsage: boolean

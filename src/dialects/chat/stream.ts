@@ -1,8 +1,8 @@
 /** Canonical events → the Chat Completions stream (wire.md A2.3). What does not change from chunk to chunk is serialised once. */
 
-import type { FinishReason, StreamEvent } from '../../core/event.ts'
+import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
-import { mergeUsage, type Usage } from '../../core/token-usage.ts'
+import type { Usage } from '../../core/token-usage.ts'
 import { dataEvent, jsonInside, jsonLine, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
@@ -11,8 +11,7 @@ import { chatUsage } from './usage.ts'
 
 /**
  * Role chunk, content, tool calls, finish, usage (where asked for), `[DONE]`. The role chunk waits for the first content, which
- * decides whether its `content` is `""` or, as where a tool call comes first, `null`. The finish waits for `end`: many readers stop at it, and
- * a stream that is cut behind it would be whole to them.
+ * decides whether its `content` is `""` or, if a tool call comes first, `null`.
  */
 export class ChatEncoder implements StreamEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
@@ -25,8 +24,6 @@ export class ChatEncoder implements StreamEncoder {
   /** From one text to the next. */
   private readonly textSeam: string
   private begun = false
-  private usage: Usage = {}
-  private reason: FinishReason = 'stop'
 
   constructor(
     private readonly served: Served,
@@ -48,11 +45,12 @@ export class ChatEncoder implements StreamEncoder {
     return this.begin('') + this.textOpening + insides.join(this.textSeam) + this.textClosing
   }
 
-  encode(event: StreamEvent): string {
+  start(): string {
+    return ''
+  }
+
+  encode(event: ContentEvent): string {
     switch (event.type) {
-      case 'start':
-      case 'reasoning':
-        return ''
       case 'text':
         return event.logprobs === undefined
           ? this.encodeTexts([jsonInside(event.text)])
@@ -70,21 +68,13 @@ export class ChatEncoder implements StreamEncoder {
       }
       case 'tool-delta':
         return this.chunk({ tool_calls: [{ index: event.index, function: { arguments: event.json } }] })
-      case 'usage':
-        this.usage = mergeUsage(this.usage, event.usage)
-        return ''
-      case 'finish':
-        this.reason = event.reason
-        return ''
-      case 'end':
-        return `${this.finish()}${this.includeUsage ? this.usageChunk() : ''}data: [DONE]\n\n`
     }
   }
 
-  private finish(): string {
-    const usage = this.includeUsage ? ',"usage":null' : ''
-    const reason = chatFinish(this.reason)
-    return `${this.begin('')}${this.opening}{},"logprobs":null,"finish_reason":"${reason}"}]${usage}}\n\n`
+  end(reason: FinishReason, usage: Usage): string {
+    const noUsage = this.includeUsage ? ',"usage":null' : ''
+    const finish = `${this.opening}{},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}]${noUsage}}\n\n`
+    return `${this.begin('')}${finish}${this.includeUsage ? this.usageChunk(usage) : ''}data: [DONE]\n\n`
   }
 
   /** The role chunk, the first time. */
@@ -103,7 +93,7 @@ export class ChatEncoder implements StreamEncoder {
     return `${this.begin('')}${this.opening}${jsonLine({ content: text })},"logprobs":${jsonLine(logprobs)},"finish_reason":null}]${usage}}\n\n`
   }
 
-  private usageChunk(): string {
+  private usageChunk(usage: Usage): string {
     const { createdAt, model } = this.served
     return dataEvent({
       id: this.id,
@@ -111,7 +101,7 @@ export class ChatEncoder implements StreamEncoder {
       created: createdAt,
       model,
       choices: [],
-      usage: chatUsage(this.usage),
+      usage: chatUsage(usage),
     })
   }
 }

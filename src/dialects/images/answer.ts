@@ -5,7 +5,7 @@ import { isArray, isObject, type JsonObject } from '../../core/json.ts'
 import { namedEvent } from '../../wire/sse.ts'
 
 /** A whole answer, and the text that it was parsed from. */
-export interface MadeImages {
+interface MadeImages {
   readonly text: string
   readonly body: JsonObject
   /** The public name of the model that made them. */

@@ -15,7 +15,7 @@ const WORDS: ReadonlySet<string> = new Set(['prompt', 'user'])
 const FILE_ID = /(?:^|[[.])file_ids?\]?(?:\[\d*\])?$/
 
 /** How the addresses of one request are judged, and how many it may hold. */
-export interface Rules {
+interface Rules {
   readonly imageUrls: ImageUrls
   readonly limits: RequestLimits
 }

@@ -15,7 +15,7 @@ export function messages(options: MessagesOptions): Dialect {
       isCompaction: false,
       ignored: ignoredFields('messages', body),
       answer: messagesAnswer,
-      encoder: (served) => new MessagesEncoder(served),
+      encoder: (served, meter) => new MessagesEncoder(served, meter),
     }),
   }
 }

@@ -3,14 +3,13 @@
  * belongs to a later block waits here until the open one is whole.
  */
 
-import type { FinishReason, StreamEvent } from '../../core/event.ts'
+import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
-import { mergeUsage, type Usage } from '../../core/token-usage.ts'
+import type { Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
-import type { Served, StreamEncoder } from '../dialect.ts'
+import type { Served, StreamEncoder, StreamMeter } from '../dialect.ts'
 import { stopReason } from './answer.ts'
-import { CallJson } from './call-json.ts'
 import { messagesUsage } from './usage.ts'
 
 /**
@@ -31,7 +30,8 @@ interface Call {
   readonly kind: 'call'
   readonly callId: string
   readonly name: string
-  readonly json: CallJson
+  /** True once its arguments are whole: the block may close. */
+  isWhole: boolean
   /** JSON that waits for the block to open. */
   waiting: string
 }
@@ -42,10 +42,7 @@ interface HeldText {
   inside: string
 }
 
-/**
- * `message_start` goes out with the first content, and with the input's figures where a provider told them before; the last two events
- * only on `end`, because Claude Code takes a stream that was cut after `message_delta` for a success.
- */
+/** `message_start` goes out with the first content: by then most providers have reported the tokens of the input. */
 export class MessagesEncoder implements StreamEncoder {
   private begun = false
   /** Blocks opened so far; the open one is the last of them. */
@@ -59,11 +56,10 @@ export class MessagesEncoder implements StreamEncoder {
   /** Blocks that wait, in order of appearance. Empty unless the open block is a call that is not whole. */
   private readonly held: (Call | HeldText)[] = []
   private heldCharacters = 0
-  private usage: Usage = {}
-  private reason: FinishReason = 'stop'
 
   constructor(
     private readonly served: Served,
+    private readonly meter: StreamMeter,
     private readonly id: string = mintId('msg'),
   ) {}
 
@@ -87,63 +83,58 @@ export class MessagesEncoder implements StreamEncoder {
     return insides.map((inside) => this.encodeText(inside)).join('')
   }
 
-  encode(event: StreamEvent): string {
+  start(): string {
+    return ''
+  }
+
+  encode(event: ContentEvent): string {
     switch (event.type) {
-      case 'start':
-      case 'reasoning':
-        return ''
       case 'text':
       case 'refusal':
         return this.encodeText(jsonInside(event.text))
       case 'tool-start':
         return this.startCall(event.index, event.callId, event.name)
       case 'tool-delta':
-        return this.continueCall(event.index, event.json)
-      case 'usage':
-        this.usage = mergeUsage(this.usage, event.usage)
-        return ''
-      case 'finish':
-        return this.finish(event.reason)
-      case 'end':
-        return this.end()
+        return this.continueCall(event.index, event.json, event.isLast === true)
     }
   }
 
+  end(reason: FinishReason, usage: Usage): string {
+    const delta = { stop_reason: stopReason(reason, this.calls.length > 0), stop_sequence: null }
+    return (
+      this.closeAll() +
+      namedEvent('message_delta', { type: 'message_delta', delta, usage: messagesUsage(usage) }) +
+      namedEvent('message_stop', { type: 'message_stop' })
+    )
+  }
+
   private startCall(index: number, callId: string, name: string): string {
-    const call: Call = { kind: 'call', callId, name, json: new CallJson(), waiting: '' }
+    const call: Call = { kind: 'call', callId, name, isWhole: false, waiting: '' }
     this.calls[index] = call
     if (this.isBusy()) return this.hold(call)
     return this.begin() + this.close() + this.openCall(call)
   }
 
-  private continueCall(index: number, piece: string): string {
+  private continueCall(index: number, json: string, isLast: boolean): string {
     const call = this.calls[index]
-    if (call === undefined) throw new Error(`a delta of the call ${index}, which has not started`)
-    // A call is closed before the finish only once it is whole: nothing that counts can come for it any more.
-    const json = call.json.add(piece)
+    if (call === undefined) throw new Error(`arguments of call ${index} before its start`)
+    call.isWhole = isLast
     if (this.open === call) return this.jsonDelta(call, json) + this.release()
     call.waiting += json
     return this.wait(json.length)
   }
 
-  private finish(reason: FinishReason): string {
-    this.reason = reason
+  private closeAll(): string {
     let events = this.begin()
     for (const block of this.held.splice(0)) events += this.close() + this.openHeld(block)
     if (this.blocks === 0) events += this.openText('')
     return events + this.close()
   }
 
-  private end(): string {
-    const delta = { stop_reason: stopReason(this.reason, this.calls.length > 0), stop_sequence: null }
-    const usage = messagesUsage(this.usage)
-    return (
-      namedEvent('message_delta', { type: 'message_delta', delta, usage }) +
-      namedEvent('message_stop', { type: 'message_stop' })
-    )
-  }
-
-  /** `message_start`, the first time. `output_tokens` is 0 in it: LangChain adds the final figure to it. */
+  /**
+   * `message_start`, the first time. `input_tokens` is our estimate if the provider has not reported the input yet, because some readers
+   * (LangChain) look for it nowhere else. `output_tokens` is 0, because LangChain adds the final figure to it.
+   */
   private begin(): string {
     if (this.begun) return ''
     this.begun = true
@@ -155,7 +146,7 @@ export class MessagesEncoder implements StreamEncoder {
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      usage: messagesUsage({ ...this.usage, output: 0 }),
+      usage: messagesUsage({ ...this.meter.soFar, output: 0 }),
     }
     return namedEvent('message_start', { type: 'message_start', message })
   }
@@ -195,13 +186,13 @@ export class MessagesEncoder implements StreamEncoder {
   /** A call without arguments is one empty delta, as Anthropic says it: every reader begins with `input: {}` (wire.md A4.3). */
   private jsonDelta(call: Call, json: string): string {
     if (json === '') return ''
-    const inside = json === '{}' && call.json.whole ? '' : jsonInside(json)
+    const inside = json === '{}' && call.isWhole ? '' : jsonInside(json)
     return this.deltaOpening + inside + DELTA_CLOSING
   }
 
   /** Whether the open block is one that may still grow and that nothing else may close. */
   private isBusy(): boolean {
-    return typeof this.open === 'object' && !this.open.json.whole
+    return typeof this.open === 'object' && !this.open.isWhole
   }
 
   private holdText(inside: string): string {

@@ -1,8 +1,8 @@
 /** Canonical events of a summary → the stream of a compaction (wire.md A3.3): nothing of the summary is shown, only the sealed item at the end. */
 
-import type { StreamEvent } from '../../core/event.ts'
+import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { mergeUsage, type Usage } from '../../core/token-usage.ts'
+import type { Usage } from '../../core/token-usage.ts'
 import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
 import type { StreamEncoder } from '../dialect.ts'
 import { SUMMARY_CHARS_MAX } from './compaction.ts'
@@ -18,7 +18,6 @@ export class CompactionEncoder implements StreamEncoder {
   /** Pieces of the inside of a JSON string. */
   private readonly pieces: string[] = []
   private chars = 0
-  private usage: Usage = {}
 
   constructor(
     private readonly resource: Resource,
@@ -35,34 +34,20 @@ export class CompactionEncoder implements StreamEncoder {
     return ''
   }
 
-  encode(event: StreamEvent): string {
-    switch (event.type) {
-      case 'start':
-        return this.lifecycle('response.created') + this.lifecycle('response.in_progress')
-      case 'text':
-      case 'refusal':
-        return this.encodeTexts([jsonInside(event.text)])
-      case 'usage':
-        this.usage = mergeUsage(this.usage, event.usage)
-        return ''
-      case 'end':
-        return this.complete()
-      case 'reasoning':
-      case 'tool-start':
-      case 'tool-delta':
-      case 'finish':
-        return ''
-    }
+  start(): string {
+    return this.lifecycle('response.created') + this.lifecycle('response.in_progress')
   }
 
-  private complete(): string {
+  encode(event: ContentEvent): string {
+    return event.type === 'text' || event.type === 'refusal' ? this.encodeTexts([jsonInside(event.text)]) : ''
+  }
+
+  end(_reason: FinishReason, usage: Usage): string {
     const summary: string = JSON.parse(`"${this.pieces.join('')}"`)
     const item = this.seal(summary)
     const added = this.item('response.output_item.added', item)
     const done = this.item('response.output_item.done', item)
-    return (
-      added + done + this.lifecycle('response.completed', this.resource.completedJson([jsonLine(item)], this.usage))
-    )
+    return added + done + this.lifecycle('response.completed', this.resource.completedJson([jsonLine(item)], usage))
   }
 
   private lifecycle(type: string, response: string = this.resource.inProgressJson()): string {

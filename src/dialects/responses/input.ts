@@ -3,13 +3,14 @@
 import { CallerError } from '../../core/caller-error.ts'
 import type { CacheMark, TextPart } from '../../core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
+import type { ItemStore } from '../../items/item-store.ts'
+import type { Sealer } from '../../items/sealer.ts'
 import { cacheMark } from '../cache-mark.ts'
 import type { Caller } from '../dialect.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
-import { openSummary, type Sealer, summaryText } from './compaction.ts'
+import { openSummary, summaryText } from './compaction.ts'
 import { Conversation } from './conversation.ts'
-import type { ItemMemory } from './local-item-memory.ts'
 import type { Toolbox, ToolList } from './tools.ts'
 
 const REFERENCE = 'item_reference'
@@ -50,18 +51,18 @@ function typeOf(json: JsonObject, path: string): string {
   throw missing(`${path}.type`)
 }
 
-/** The items with those in place of references that were sent to this organisation before. A promise only where the memory gives one. */
+/** The items, with each reference replaced by the stored item. A promise only if the item store returns one. */
 export function resolveReferences(
   items: readonly Item[],
   caller: Caller,
-  memory: ItemMemory | undefined,
+  itemStore: ItemStore | undefined,
 ): readonly Item[] | Promise<readonly Item[]> {
   const ids = [
     ...new Set(items.flatMap((item) => (item.type === REFERENCE ? required(item.json, 'id', item.path) : []))),
   ]
   if (ids.length === 0) return items
   if (ids.length > REFERENCES_MAX) throw invalid('input', `must not refer to more than ${REFERENCES_MAX} items`)
-  const recalled = ids.map((id) => memory?.recall(caller.organization, id))
+  const recalled = ids.map((id) => itemStore?.get(caller.organization, id))
   const fill = (found: readonly (JsonObject | undefined)[]) => {
     return fillIn(items, new Map(ids.map((id, index) => [id, found[index]])))
   }
@@ -101,7 +102,7 @@ export function toolListsOf(items: readonly Item[]): ToolList[] {
 }
 
 /** What reads items needs to know. */
-export interface Reading {
+interface Reading {
   readonly toolbox: Toolbox
   readonly sealer: Sealer
   readonly caller: Caller

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../core/json.ts'
 import { jsonLine } from '../../wire/sse.ts'
 import type { OwnName } from './tools.ts'
 
-export type ItemStatus = 'in_progress' | 'completed'
+type ItemStatus = 'in_progress' | 'completed'
 
 /** A part of a message as JSON text. `inside` is the text as the inside of a JSON string (`wire/sse.ts`, `jsonInside`). */
 export function textPartJson(inside: string): string {

@@ -2,12 +2,13 @@
 
 import type { ChatRequest, Message, ToolChoice } from '../../core/chat-request.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { ItemStore } from '../../items/item-store.ts'
+import type { Sealer } from '../../items/sealer.ts'
 import type { Caller } from '../dialect.ts'
 import { invalid } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
-import { type Sealer, SUMMARY_INSTRUCTION } from './compaction.ts'
+import { SUMMARY_INSTRUCTION } from './compaction.ts'
 import { conversationOf, type Item, itemsOf, resolveReferences, toolListsOf } from './input.ts'
-import type { ItemMemory } from './local-item-memory.ts'
 import { type Echo, echoOf } from './resource.ts'
 import { checkResponsesBody, type ResponsesBody } from './schema.ts'
 import { Toolbox } from './tools.ts'
@@ -16,7 +17,7 @@ import { Toolbox } from './tools.ts'
 export interface Surroundings {
   readonly sealer: Sealer
   /** Absent: nothing is remembered. */
-  readonly memory?: ItemMemory | undefined
+  readonly itemStore?: ItemStore | undefined
 }
 
 export interface AcceptedResponses {
@@ -35,7 +36,7 @@ export function acceptResponses(
   compact: boolean,
 ): AcceptedResponses | Promise<AcceptedResponses> {
   const body = checkResponsesBody(json)
-  const resolved = resolveReferences(itemsOf(body.input), caller, surroundings.memory)
+  const resolved = resolveReferences(itemsOf(body.input), caller, surroundings.itemStore)
   const convert = (items: readonly Item[]) => {
     const compaction = compact || items.some((item) => item.type === 'compaction_trigger')
     return accepted(body, items, {

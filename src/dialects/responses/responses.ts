@@ -19,7 +19,7 @@ export interface ResponsesDialect extends Dialect {
   acceptCompact(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
 }
 
-/** The dialect with the keys that seal compaction items and the memory for items that callers refer back to. */
+/** The Responses dialect. `sealer` encrypts compaction items; `itemStore` stores the items that callers may refer to. */
 export function responses(surroundings: Surroundings): ResponsesDialect {
   const accept = (body: JsonObject, caller: Caller, compact: boolean) => {
     const accepted = acceptResponses(body, caller, surroundings, compact)
@@ -42,11 +42,11 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
 function exchangeOf(
   accepted: AcceptedResponses,
   { organization }: Caller,
-  { sealer, memory }: Surroundings,
+  { sealer, itemStore }: Surroundings,
   object: ResourceObject,
 ): Pick<Exchange, 'request' | 'answer' | 'encoder'> {
   const { request, echo, toolbox, compaction } = accepted
-  const sent = memory && ((items: readonly JsonObject[]) => memory.remember(organization, items))
+  const sent = itemStore && ((items: readonly JsonObject[]) => itemStore.put(organization, items))
   const seal = (summary: string) => {
     const item = compactionItem(sealer, organization, summary)
     sent?.([item])

@@ -1,9 +1,9 @@
 /** Canonical events → the Responses stream (wire.md A3.3). What does not change from event to event is serialised once an item. */
 
-import type { StreamEvent } from '../../core/event.ts'
+import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
-import { mergeUsage, type Usage } from '../../core/token-usage.ts'
+import type { Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
@@ -31,7 +31,8 @@ interface OpenItem {
 interface OpenCall extends OpenItem {
   readonly callId: string
   readonly own: OwnName
-  done: boolean
+  /** True once its arguments are whole: it is done as soon as the items before it are. */
+  isWhole: boolean
 }
 
 /**
@@ -51,7 +52,6 @@ export class ResponsesEncoder implements StreamEncoder {
   private nextCall = 0
   private messageDone = ''
   private readonly callsDone: string[] = []
-  private usage: Usage = {}
 
   constructor(
     private readonly resource: Resource,
@@ -66,27 +66,24 @@ export class ResponsesEncoder implements StreamEncoder {
     return deltas
   }
 
-  encode(event: StreamEvent): string {
+  start(): string {
+    return this.event('response.created', `"response":${this.resource.inProgressJson()}`)
+  }
+
+  encode(event: ContentEvent): string {
     switch (event.type) {
-      case 'start':
-        return this.event('response.created', `"response":${this.resource.inProgressJson()}`)
       case 'text':
       case 'refusal':
         return this.textDelta(jsonInside(event.text))
       case 'tool-start':
         return this.openCall(event.index, event.callId, this.toolbox.ownName(event.name))
       case 'tool-delta':
-        return this.argumentsDelta(event.index, event.json)
-      case 'reasoning':
-        return ''
-      case 'usage':
-        this.usage = mergeUsage(this.usage, event.usage)
-        return ''
-      case 'finish':
-        return this.finish()
-      case 'end':
-        return this.complete()
+        return this.argumentsDelta(event.index, event.json, event.isLast === true)
     }
+  }
+
+  end(_reason: FinishReason, usage: Usage): string {
+    return this.closeAll() + this.complete(usage)
   }
 
   /** Only the number and the text differ from one delta of a message to the next. */
@@ -122,18 +119,16 @@ export class ResponsesEncoder implements StreamEncoder {
 
   private openCall(index: number, callId: string, own: OwnName): string {
     const before = this.closeWholeCalls()
-    const call = { ...this.open(mintId('fc'), ''), callId, own, done: false }
+    const call = { ...this.open(mintId('fc'), ''), callId, own, isWhole: false }
     this.calls[index] = call
     return before + this.itemEvent('added', call.outputIndex, callItemJson(call.id, 'in_progress', '', callId, own))
   }
 
-  private argumentsDelta(index: number, json: string): string {
+  private argumentsDelta(index: number, json: string, isLast: boolean): string {
     const call = this.calls[index]
-    if (call === undefined || json === '') return ''
-    if (call.done) {
-      if (json.trim() === '') return ''
-      throw new ProviderError('broken', 'arguments of a tool call go on behind their end')
-    }
+    if (call === undefined) throw new Error(`arguments of call ${index} before its start`)
+    if (json === '') return ''
+    call.isWhole = isLast
     const inside = jsonInside(json)
     this.hold(inside)
     call.inside += inside
@@ -141,20 +136,13 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   private closeCall(call: OpenCall): string {
-    // A call without arguments is `{}`; what is done must equal the deltas.
-    const before = call.inside === '' ? this.argumentsDelta(this.nextCall, '{}') : ''
-    call.done = true
     this.nextCall++
     const { id, outputIndex, inside, callId, own } = call
     const place = `"item_id":"${id}","output_index":${outputIndex}`
     const arguments_ = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
     const json = callItemJson(id, 'completed', inside, callId, own)
     this.callsDone.push(json)
-    return (
-      before +
-      this.event('response.function_call_arguments.done', arguments_) +
-      this.itemEvent('done', outputIndex, json)
-    )
+    return this.event('response.function_call_arguments.done', arguments_) + this.itemEvent('done', outputIndex, json)
   }
 
   /**
@@ -163,8 +151,7 @@ export class ResponsesEncoder implements StreamEncoder {
    */
   private closeWholeCalls(): string {
     let events = ''
-    for (let call = this.nextOpen(); call !== undefined && isWhole(call.inside); call = this.nextOpen())
-      events += this.closeCall(call)
+    for (let call = this.nextOpen(); call?.isWhole === true; call = this.nextOpen()) events += this.closeCall(call)
     return events
   }
 
@@ -176,7 +163,7 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   /** Everything is done, in the order in which it was added. An answer without anything is one empty message. */
-  private finish(): string {
+  private closeAll(): string {
     let events = this.items === 0 ? this.openMessage() : ''
     const closeCalls = () => {
       for (let call = this.nextOpen(); call !== undefined; call = this.nextOpen()) events += this.closeCall(call)
@@ -190,14 +177,14 @@ export class ResponsesEncoder implements StreamEncoder {
     return events
   }
 
-  private complete(): string {
+  private complete(usage: Usage): string {
     // As a whole answer has them: the message, then the calls.
     const output = this.messageDone === '' ? this.callsDone : [this.messageDone, ...this.callsDone]
     if (this.sent !== undefined) {
       const items: JsonValue = JSON.parse(`[${output.join()}]`)
       if (isArray(items)) this.sent(items.filter(isObject))
     }
-    return this.event('response.completed', `"response":${this.resource.completedJson(output, this.usage)}`)
+    return this.event('response.completed', `"response":${this.resource.completedJson(output, usage)}`)
   }
 
   private open(id: string, place: string): OpenItem {
@@ -223,17 +210,4 @@ export class ResponsesEncoder implements StreamEncoder {
 /** An event up to its sequence number. */
 function opening(name: string): string {
   return `event: ${name}\ndata: {"type":"${name}","sequence_number":`
-}
-
-/** Whether arguments, as the inside of a JSON string, are a whole JSON object. */
-function isWhole(inside: string): boolean {
-  if (!inside.endsWith('}')) return false
-  const json: string = JSON.parse(`"${inside}"`)
-  try {
-    JSON.parse(json)
-    return true
-  } catch {
-    // Not whole yet: which is what was asked.
-    return false
-  }
 }

@@ -4,12 +4,10 @@
  */
 
 import { amountsOf } from '../../core/limits.ts'
-import { usageOf } from '../counted.ts'
-import { type Account, type Amounts, demandOf, type Hold, type Settlement, usedOf } from '../ledger.ts'
+import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../ledger.ts'
 import type { EndKind } from '../request-table.ts'
 import {
-  type Closing,
-  checkAmounts,
+  checkEstimate,
   type ExtendReply,
   type FiguresOf,
   type ReserveReply,
@@ -17,7 +15,7 @@ import {
   TERMS,
   type Terms,
 } from '../reservation-store.ts'
-import { minusUsage, type UsageFigures } from '../usage-log.ts'
+import { minusUsage, type UsageFigures, usageOf } from '../usage-log.ts'
 import { firstRefusal, rateStatuses } from './limit-check.ts'
 import {
   type BothAmounts,
@@ -47,7 +45,7 @@ export interface Changes {
   forgotten(id: string): void
   /** Figures to add to the usage of a model on the day of the reservation's admission; negative ones correct earlier ones. */
   used(reservation: ReservationState, model: string, figures: UsageFigures): void
-  ended(reservation: ReservationState, kind: EndKind, settlement: Settlement | undefined): void
+  ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined): void
 }
 
 /** Reservations of one length of life in the order in which they fall due: each new one is due last, unless the clock went back. */
@@ -119,7 +117,7 @@ export class MemoryStore {
    * amount that is not a whole number.
    */
   reserve(account: Account, hold: Hold): ReserveReply {
-    checkAmounts(hold.amounts)
+    checkEstimate(hold.estimate)
     const now = this.clock.now()
     this.reapUntil(account.organization, now)
     const known = this.find(account.organization, hold.id)
@@ -141,9 +139,9 @@ export class MemoryStore {
   }
 
   /** Posts progress, prolongs the lease, and grows what is held to `wanted` if the limits have room (else `exhausted`). */
-  extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): ExtendReply {
-    checkAmounts(soFar)
-    checkAmounts(wanted)
+  extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): ExtendReply {
+    checkEstimate(soFar)
+    checkEstimate(wanted)
     const reservation = this.find(account.organization, id)
     if (reservation === undefined) return 'unknown'
     if (reservation.state !== 'live') return 'ended'
@@ -158,14 +156,13 @@ export class MemoryStore {
   }
 
   /** Frees what is held and makes `spent` what was really used. Never refuses. */
-  settle(account: Account, { id, settlement }: Closing): SettleReply {
-    checkAmounts(settlement.amounts)
+  settle({ account, id }: Admission, charge: Charge): SettleReply {
+    checkEstimate(charge)
     const now = this.clock.now()
     const known = this.find(account.organization, id)
     if (known === undefined) return 'unknown'
     if (known.state === 'settled') return 'already_settled'
-    const { amounts, images } = settlement
-    const used = usedOf({ requests: 1, images, ...amounts })
+    const used = usedOf(charge, 1)
     const scopes = this.advanced(account, now)
     const isLate = known.state === 'lost'
     if (isLate) this.changes.used(known, known.model, minusUsage(lostUsage(known)))
@@ -173,8 +170,8 @@ export class MemoryStore {
     correctRates(known, scopes, bothAmounts(account), used, now)
     this.keep(scopes)
     this.end(known, 'settled', now)
-    this.count(known, settlement)
-    this.changes.ended(known, isLate ? 'late' : 'settled', settlement)
+    this.count(known, charge)
+    this.changes.ended(known, isLate ? 'late' : 'settled', charge)
     return 'settled'
   }
 
@@ -281,9 +278,9 @@ export class MemoryStore {
     this.changes.ended(reservation, 'lost', undefined)
   }
 
-  protected count(reservation: ReservationState, settlement: Settlement): void {
-    const usage = usageOf(settlement)
-    if (usage !== undefined) this.changes.used(reservation, settlement.model ?? '', usage)
+  protected count(reservation: ReservationState, charge: Charge): void {
+    const usage = usageOf(charge)
+    if (usage !== undefined) this.changes.used(reservation, charge.model, usage)
   }
 
   protected end(reservation: ReservationState, state: Exclude<ReservationState['state'], 'live'>, now: number): void {

@@ -10,7 +10,7 @@ import { AMOUNT_MAX, type Bucket } from './store-state.ts'
 const MINUTE_MS = 60_000
 
 /** What a reservation charged a bucket, and when. */
-export interface Charge {
+interface Charge {
   readonly amount: number
   readonly ageMs: number
   /** `idled` of the bucket at the time; undefined if there was no limit then, so that nothing was charged. */

@@ -1,9 +1,8 @@
 /** What may happen to one reservation and the two scopes it lies on: amounts move between held, spent and free. Knows no other. */
 
 import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
-import { usageOfLost } from '../counted.ts'
-import { type Account, type Amounts, type Hold, sum } from '../ledger.ts'
-import type { UsageFigures } from '../usage-log.ts'
+import { type Account, type Estimate, type Hold, sum } from '../ledger.ts'
+import { type UsageFigures, usageOfLost } from '../usage-log.ts'
 import { correct } from './rate-bucket.ts'
 import { budgetAmount, hasRoom, idledOf, rateAmount, use } from './scope-moves.ts'
 import type { ReservationState, ScopeState } from './store-state.ts'
@@ -34,7 +33,7 @@ export function newReservation(
     admittedMs: now,
     key: account.key,
     model: hold.model ?? '',
-    inputTokens: hold.amounts.inputTokens,
+    inputTokens: hold.estimate.inputTokens,
     held,
     postedInput: 0,
     postedOutput: 0,
@@ -134,8 +133,8 @@ export function grow(
   reservation: ReservationState,
   scopes: Pair<ScopeState>,
   amounts: BothAmounts,
-  soFar: Amounts,
-  wanted: Amounts,
+  soFar: Estimate,
+  wanted: Estimate,
 ): boolean {
   const postedBefore = { tokens: posted(reservation, 'tokens'), micro_usd: reservation.postedMicroUsd }
   reservation.postedMicroUsd = Math.max(reservation.postedMicroUsd, soFar.costMicroUsd)

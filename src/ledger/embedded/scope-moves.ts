@@ -55,7 +55,7 @@ function roll(budget: BudgetState, window: number): void {
 }
 
 /** A limit that has no room for a demand. */
-export interface Obstacle {
+interface Obstacle {
   readonly limit: LimitName
   /** How long until it has room; infinite if it never will. */
   readonly waitMs: number

@@ -4,7 +4,7 @@ import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import type { Provider } from '../provider.ts'
-import { anthropicFault } from './error.ts'
+import { anthropicResponseError } from './error.ts'
 import { AnthropicDecoder, anthropicEvents } from './events.ts'
 import { anthropicCountRequest, anthropicRequest } from './request.ts'
 
@@ -14,7 +14,7 @@ export const anthropic: Provider = {
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new AnthropicDecoder(),
   events: anthropicEvents,
-  fault: anthropicFault,
+  responseError: anthropicResponseError,
   counter: {
     request: anthropicCountRequest,
     tokens: (body) => (isObject(body) ? tokenCount(body['input_tokens']) : undefined),

@@ -5,7 +5,7 @@ import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf 
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { ToolBlocks } from '../blocks.ts'
-import { faultOfError } from '../error-response.ts'
+import { reportedError } from '../error-response.ts'
 import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 
@@ -67,10 +67,10 @@ export class AnthropicDecoder implements StreamDecoder {
         this.stop(events)
         return
       case 'error':
-        throw faultOfError(chunk)
+        throw reportedError(chunk)
       default:
         // `ping`, and whatever is added later. An error of a proxy has no type of its own.
-        if (isObject(chunk['error'])) throw faultOfError(chunk)
+        if (isObject(chunk['error'])) throw reportedError(chunk)
     }
   }
 
@@ -147,7 +147,7 @@ export class AnthropicDecoder implements StreamDecoder {
 /** A whole, non-streamed message as events. */
 export function anthropicEvents(body: JsonValue): readonly StreamEvent[] {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
-  if (body['type'] === 'error' || isObject(body['error'])) throw faultOfError(body)
+  if (body['type'] === 'error' || isObject(body['error'])) throw reportedError(body)
   return new AnthropicDecoder().body(body)
 }
 

@@ -1,7 +1,7 @@
 /** AWS Bedrock: Converse and ConverseStream, for every model that they serve. */
 
 import type { Provider } from '../provider.ts'
-import { bedrockFault } from './error.ts'
+import { bedrockResponseError } from './error.ts'
 import { BedrockDecoder, bedrockEvents } from './events.ts'
 import { EventStreamFramer } from './framer.ts'
 import { bedrockRequest } from './request.ts'
@@ -12,5 +12,5 @@ export const bedrock: Provider = {
   framer: () => new EventStreamFramer(),
   decoder: () => new BedrockDecoder(),
   events: bedrockEvents,
-  fault: bedrockFault,
+  responseError: bedrockResponseError,
 }

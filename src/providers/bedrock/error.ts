@@ -2,17 +2,17 @@
 
 import { isObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError, type ProviderErrorKind } from '../../core/provider-error.ts'
-import { errorJson, errorText, faultOf } from '../error-response.ts'
+import { errorJson, errorText, responseError } from '../error-response.ts'
 import { scrub } from '../scrub.ts'
 
 /** An answer with an error status. The type wins over the status: an expired token is a 400 here and a 403 there. */
-export function bedrockFault(status: number, headers: Headers, body: string): ProviderError {
-  const fault = faultOf(status, headers, body)
+export function bedrockResponseError(status: number, headers: Headers, body: string): ProviderError {
+  const error = responseError(status, headers, body)
   const { message, json } = words(body)
   const kind = kindOf(typeName(headers.get('x-amzn-errortype') ?? stringOf(json['__type']) ?? ''), message)
   return kind === undefined
-    ? fault
-    : new ProviderError(kind, fault.message, { ...fault.detail, code: codeOf(kind, message) })
+    ? error
+    : new ProviderError(kind, error.message, { ...error.detail, code: codeOf(kind, message) })
 }
 
 /** An exception frame inside a stream: its type, and its payload as text. */

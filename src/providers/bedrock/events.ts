@@ -5,7 +5,7 @@ import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf 
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { ToolBlocks } from '../blocks.ts'
-import { faultOfError } from '../error-response.ts'
+import { reportedError } from '../error-response.ts'
 import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { bedrockException } from './error.ts'
@@ -137,7 +137,7 @@ export class BedrockDecoder implements StreamDecoder {
 /** A whole, non-streamed body as events. */
 export function bedrockEvents(body: JsonValue): readonly StreamEvent[] {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
-  if (isObject(body['error'])) throw faultOfError(body)
+  if (isObject(body['error'])) throw reportedError(body)
   return new BedrockDecoder().body(body)
 }
 

@@ -1,7 +1,7 @@
 /** AWS Signature Version 4 for one request, by AWS's own package; the hashing is the runtime's. */
 
 import { SignatureV4 } from '@smithy/signature-v4'
-import type { Endpoint } from '../provider.ts'
+import type { Endpoint } from '../../core/endpoint.ts'
 
 type SecretBytes = string | ArrayBuffer | ArrayBufferView
 

@@ -2,30 +2,29 @@
 
 import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
-import { errorJson, faultOf, faultOfError } from '../error-response.ts'
+import { errorJson, reportedError, responseError } from '../error-response.ts'
 
-export function geminiFault(status: number, headers: Headers, body: string): ProviderError {
-  return refined(faultOf(status, headers, body), errorIn(body))
+export function geminiResponseError(status: number, headers: Headers, body: string): ProviderError {
+  return refined(responseError(status, headers, body), errorIn(body))
 }
 
 /** An error inside an answer under status 200. */
-export function geminiError(chunk: JsonObject): ProviderError {
-  return refined(faultOfError(chunk), isObject(chunk['error']) ? chunk['error'] : {})
+export function geminiReportedError(chunk: JsonObject): ProviderError {
+  return refined(reportedError(chunk), isObject(chunk['error']) ? chunk['error'] : {})
 }
 
-function refined(fault: ProviderError, error: JsonObject): ProviderError {
-  const { detail } = fault
-  const message = stringOf(error['message']) ?? ''
-  if (fault.kind === 'rejected') {
-    if (isKeyError(error, message))
-      return new ProviderError('credential', fault.message, { ...detail, code: undefined })
+function refined(error: ProviderError, body: JsonObject): ProviderError {
+  const { detail } = error
+  const message = stringOf(body['message']) ?? ''
+  if (error.kind === 'rejected') {
+    if (isKeyError(body, message)) return new ProviderError('credential', error.message, { ...detail, code: undefined })
     // A region, a billing account, an API that is switched off: what is wrong is the operator's project.
-    if (error['status'] === 'FAILED_PRECONDITION') return new ProviderError('failed', fault.message, detail)
+    if (body['status'] === 'FAILED_PRECONDITION') return new ProviderError('failed', error.message, detail)
     if (/input token count.*exceeds/i.test(message))
-      return new ProviderError('rejected', fault.message, { ...detail, code: 'context_length_exceeded' })
+      return new ProviderError('rejected', error.message, { ...detail, code: 'context_length_exceeded' })
   }
-  const retryAfterMs = detail.retryAfterMs ?? retryDelayMs(error)
-  return retryAfterMs === undefined ? fault : new ProviderError(fault.kind, fault.message, { ...detail, retryAfterMs })
+  const retryAfterMs = detail.retryAfterMs ?? retryDelayMs(body)
+  return retryAfterMs === undefined ? error : new ProviderError(error.kind, error.message, { ...detail, retryAfterMs })
 }
 
 function isKeyError(error: JsonObject, message: string): boolean {

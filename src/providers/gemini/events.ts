@@ -8,7 +8,7 @@ import { CallerIds } from '../call-ids.ts'
 import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { inputJson } from '../tool-calls.ts'
-import { geminiError } from './error.ts'
+import { geminiReportedError } from './error.ts'
 import type { Signatures } from './signatures.ts'
 
 /** One a stream. Complete with a finish reason (or a blocked prompt) and the clean end of the bytes: there is no other marker. */
@@ -37,7 +37,7 @@ export class GeminiDecoder implements StreamDecoder {
 
   /** One `GenerateContentResponse`: of a stream, or a whole answer. */
   chunk(chunk: JsonObject): readonly StreamEvent[] {
-    if (chunk['error'] !== undefined && chunk['error'] !== null) throw geminiError(chunk)
+    if (chunk['error'] !== undefined && chunk['error'] !== null) throw geminiReportedError(chunk)
     const events: StreamEvent[] = []
     if (!this.started) events.push({ type: 'start' })
     this.started = true

@@ -4,7 +4,7 @@ import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import type { Provider } from '../provider.ts'
-import { geminiFault } from './error.ts'
+import { geminiResponseError } from './error.ts'
 import { GeminiDecoder, geminiEvents } from './events.ts'
 import { geminiCountRequest, geminiRequest } from './request.ts'
 import { Signatures } from './signatures.ts'
@@ -17,7 +17,7 @@ export const gemini: Provider = {
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new GeminiDecoder(signatures),
   events: (body) => geminiEvents(body, signatures),
-  fault: geminiFault,
+  responseError: geminiResponseError,
   counter: {
     request: (request, target) => geminiCountRequest(request, target, signatures),
     tokens: (body) => (isObject(body) ? tokenCount(body['totalTokens']) : undefined),

@@ -4,7 +4,7 @@ import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
-import { faultOfError } from '../error-response.ts'
+import { reportedError } from '../error-response.ts'
 import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { Calls } from './calls.ts'
@@ -189,8 +189,8 @@ function numberCalls(message: JsonObject): JsonObject {
 
 /** All the ways in which an answer under status 200 says that it is none. */
 function refuseError(event: string, chunk: JsonObject): void {
-  if (chunk['error'] || chunk['object'] === 'error' || event === 'error') throw faultOfError(chunk)
+  if (chunk['error'] || chunk['object'] === 'error' || event === 'error') throw reportedError(chunk)
   // Groq's word for why it stopped a stream early.
   const groq = isObject(chunk['x_groq']) ? chunk['x_groq']['error'] : undefined
-  if (groq) throw faultOfError({ error: groq })
+  if (groq) throw reportedError({ error: groq })
 }

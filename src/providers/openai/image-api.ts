@@ -4,7 +4,7 @@ import type { ImageFigures, ImageRequest } from '../../core/image-request.ts'
 import { isArray, isObject, type JsonValue } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount } from '../../core/token-usage.ts'
-import { faultOfError } from '../error-response.ts'
+import { reportedError } from '../error-response.ts'
 import type { Dispatch, ImageMaker } from '../provider.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
 
@@ -27,7 +27,7 @@ function dispatch(image: ImageRequest, model: string, { url, headers }: Provider
 function figures(body: JsonValue): ImageFigures {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is no JSON object')
   const { data, created, error, usage } = body
-  if (isObject(error)) throw faultOfError(body)
+  if (isObject(error)) throw reportedError(body)
   const images = isArray(data) ? data.length : undefined
   if (images === undefined && (data !== undefined || typeof created !== 'number')) {
     throw new ProviderError('broken', 'the answer holds no images')

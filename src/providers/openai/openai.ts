@@ -1,7 +1,7 @@
 /** OpenAI, and every server that speaks its Chat Completions API; Azure is the same with another address and header. */
 
 import { SseFramer } from '../../wire/frames.ts'
-import { faultOf } from '../error-response.ts'
+import { responseError } from '../error-response.ts'
 import type { Provider } from '../provider.ts'
 import { OpenaiDecoder, openaiEvents } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
@@ -13,7 +13,7 @@ export const openai: Provider = {
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new OpenaiDecoder(),
   events: openaiEvents,
-  fault: faultOf,
+  responseError,
   images: openaiImages,
 }
 

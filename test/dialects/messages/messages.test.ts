@@ -5,6 +5,7 @@ import type { JsonObject } from '../../../src/core/json.ts'
 import type { Exchange } from '../../../src/dialects/dialect.ts'
 import { messages } from '../../../src/dialects/messages/messages.ts'
 import { checkMessagesStream } from '../../laws/messages-grammar.ts'
+import { Encoding } from '../../support/encoding.ts'
 import { goldenEvents } from './golden.ts'
 
 const caller = { organization: 'org' }
@@ -21,8 +22,7 @@ test('one exchange answers whole and streamed under the served name, never the r
   expect(exchange.request).toMatchObject({ model: 'auto', stream: true })
   const usage = { input: 1, output: 1 }
   expect(exchange.answer({ text: 'a', toolCalls: [], reason: 'stop', usage }, served)['model']).toBe('acme-large')
-  const encoder = exchange.encoder(served)
-  const stream = (goldenEvents.get('text_tool') ?? []).map((event) => encoder.encode(event)).join('')
+  const stream = Encoding.of(exchange, served).addAll(goldenEvents.get('text_tool') ?? [])
   expect(stream).toContain('"model":"acme-large"')
   expect(stream).not.toContain('"auto"')
   expect(checkMessagesStream(stream).stopReason).toBe('tool_use')

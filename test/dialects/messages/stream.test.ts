@@ -9,13 +9,14 @@ import type { Usage } from '../../../src/core/token-usage.ts'
 import { HELD_CHARACTERS_MAX, MessagesEncoder } from '../../../src/dialects/messages/stream.ts'
 import { jsonInside } from '../../../src/wire/sse.ts'
 import { checkMessagesStream } from '../../laws/messages-grammar.ts'
+import { Encoding } from '../../support/encoding.ts'
 import { goldenEvents } from './golden.ts'
 
 const FOLDER = join(import.meta.dir, '../../fixtures/callers/messages')
 const served = { model: 'acme-large', createdAt: 1763650000 }
 
-const encoder = () => new MessagesEncoder(served, 'msg_01Ab')
-const encodeAll = (events: readonly StreamEvent[], to = encoder()) => events.map((event) => to.encode(event)).join('')
+const encoding = () => new Encoding((meter) => new MessagesEncoder(served, meter, 'msg_01Ab'))
+const encodeAll = (events: readonly StreamEvent[], to = encoding()) => to.addAll(events)
 
 const text = (said: string): StreamEvent => ({ type: 'text', text: said })
 const call = (index: number): StreamEvent => ({
@@ -104,13 +105,13 @@ describe('blocks one after another', () => {
   })
 
   test('an open call streams on: only what belongs to later blocks waits', () => {
-    const one = encoder()
+    const one = encoding()
     encodeAll([{ type: 'start' }, call(0), call(1), text('late')], one)
-    expect(one.encode(json(0, '{"x":'))).toContain(
+    expect(one.add(json(0, '{"x":'))).toContain(
       '"index":0,"delta":{"type":"input_json_delta","partial_json":"{\\"x\\":"',
     )
-    expect(one.encode(json(1, '{}'))).toBe('')
-    const released = one.encode(json(0, '1}'))
+    expect(one.add(json(1, '{}'))).toBe('')
+    const released = one.add(json(0, '1}'))
     expect(
       [...released.matchAll(/"type":"(content_block_\w+)","index":(\d)/g)].map(([, type, at]) => `${type} ${at}`),
     ).toEqual(
@@ -125,10 +126,12 @@ describe('blocks one after another', () => {
     expect(blocksOf(encodeAll(events))).toEqual(['0 tool_0 {"x":', '1 tool_1 {"y', '2 text t'])
   })
 
-  test('arguments that are no object go out as they are', () => {
-    const stream = encodeAll([call(0), json(0, '[1]'), call(1), json(1, '{}'), finish('tool-call'), end])
-    expect(stream).toContain('"partial_json":"[1]"')
-    expect(() => checkMessagesStream(stream)).toThrow(/not an object/)
+  test('arguments that are no object never end a stream for the caller to run', () => {
+    const calls = [call(0), json(0, '[1]'), call(1), json(1, '{}')]
+    expect(() => encodeAll([...calls, finish('tool-call')])).toThrow(ProviderError)
+    const cut = encodeAll([...calls, finish('length'), end])
+    expect(cut).toContain('"partial_json":"[1]"')
+    expect(checkMessagesStream(cut).stopReason).toBe('max_tokens')
   })
 
   test('what comes behind the arguments of a call breaks the stream rather than the call', () => {
@@ -139,21 +142,21 @@ describe('blocks one after another', () => {
   })
 
   test('what waits has a limit; at the limit all is well, beyond it the stream breaks', () => {
-    const start = (to = encoder()) => {
+    const start = (to = encoding()) => {
       encodeAll([call(0), json(0, '{"x":'), call(1)], to)
       return to
     }
     const headroom = 256 + 'call_1tool_1'.length
     const most = `{"y":"${'y'.repeat(HELD_CHARACTERS_MAX - headroom - 8)}"}`
     const full = start()
-    expect(full.encode(json(1, most))).toBe('')
+    expect(full.add(json(1, most))).toBe('')
     expect(encodeAll([json(0, '1}')], full)).toContain(jsonInside(most))
     // What was let out does not count any more.
     expect(encodeAll([call(2), json(2, '{"z":'), text('y'.repeat(HELD_CHARACTERS_MAX - 256))], full)).toContain(
       'tool_2',
     )
-    expect(() => full.encode(text('y'))).toThrow(ProviderError)
-    expect(() => start().encode(json(1, `${most} and`))).toThrow(/goes on/)
+    expect(() => full.add(text('y'))).toThrow(ProviderError)
+    expect(() => start().add(json(1, `${most} and`))).toThrow(/continues after/)
     expect(() => encodeAll([json(1, most.slice(0, -1)), text('')], start())).not.toThrow()
     expect(() => encodeAll([json(1, most), text('y')], start())).toThrow(/later blocks/)
   })
@@ -168,9 +171,9 @@ describe('message_start and the end', () => {
   const startUsage = (events: readonly StreamEvent[]) => checkMessagesStream(encodeAll(events)).usages[0]
 
   test('nothing goes out before the first content', () => {
-    const one = encoder()
+    const one = encoding()
     expect(encodeAll([{ type: 'start' }, usage({ input: 5 }), text('')], one)).toBe('')
-    expect(one.encode(text('a'))).toStartWith('event: message_start\n')
+    expect(one.add(text('a'))).toStartWith('event: message_start\n')
   })
 
   test('figures that came before are in message_start, without any output', () => {
@@ -198,7 +201,7 @@ describe('message_start and the end', () => {
 
   test('without end nothing ends: neither message_delta nor message_stop', () => {
     const stream = encodeAll([{ type: 'start' }, text('a'), finish('stop'), usage({ input: 1, output: 1 })])
-    expect(stream).toContain('content_block_stop')
+    expect(stream).toContain('content_block_delta')
     expect(stream).not.toContain('message_delta')
     expect(stream).not.toContain('message_stop')
   })
@@ -230,22 +233,26 @@ describe('message_start and the end', () => {
 })
 
 test('the sign of life is a ping once the stream has begun, a comment before', () => {
-  const one = encoder()
-  expect(one.keepAlive).toBe(': keep-alive\n\n')
-  const stream = one.keepAlive + one.encode(text('a')) + one.keepAlive + encodeAll([finish('stop'), end], one)
-  expect(one.keepAlive).toBe('event: ping\ndata: {"type":"ping"}\n\n')
+  const one = encoding()
+  expect(one.encoder.keepAlive).toBe(': keep-alive\n\n')
+  const stream =
+    one.encoder.keepAlive + one.add(text('a')) + one.encoder.keepAlive + encodeAll([finish('stop'), end], one)
+  expect(one.encoder.keepAlive).toBe('event: ping\ndata: {"type":"ping"}\n\n')
   expect(checkMessagesStream(stream).blocks).toHaveLength(1)
 })
 
 test('every stream has its own id', () => {
-  const id = () => /"id":"(msg_[A-Za-z0-9_-]{24})"/.exec(new MessagesEncoder(served).encode(text('a')))?.[1]
+  const id = () =>
+    /"id":"(msg_[A-Za-z0-9_-]{24})"/.exec(
+      new MessagesEncoder(served, { soFar: {} }).encode({ type: 'text', text: 'a' }),
+    )?.[1]
   expect(id()).toBeString()
   expect(id()).not.toBe(id())
 })
 
 test('an empty text among copied ones shows nothing', () => {
-  const one = encoder()
-  const stream = one.encodeTexts(['', 'a', '']) + one.encodeTexts(['b', '', 'c'])
+  const one = encoding()
+  const stream = one.copy(['', 'a', '']) + one.copy(['b', '', 'c'])
   expect(stream).toBe(encodeAll([text('a'), text('b'), text('c')]))
-  expect(encoder().encodeTexts([''])).toBe('')
+  expect(encoding().copy([''])).toBe('')
 })

@@ -6,8 +6,9 @@ import { join } from 'node:path'
 import type { ChatRequest } from '../../../src/core/chat-request.ts'
 import { isObject, type JsonObject } from '../../../src/core/json.ts'
 import type { Exchange } from '../../../src/dialects/dialect.ts'
-import { LocalItemMemory } from '../../../src/dialects/responses/local-item-memory.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
+import { LocalItemStore } from '../../../src/items/local-item-store.ts'
+import { Encoding } from '../../support/encoding.ts'
 import { CALLER, failureOf, SERVED, saying, sealer } from './setting.ts'
 
 const FIXTURES = join(import.meta.dir, '../../fixtures/callers')
@@ -20,8 +21,8 @@ function bodyOf(path: string): JsonObject {
   return recorded['body']
 }
 
-const memory = new LocalItemMemory({ sealer, ttlSeconds: 60 })
-const dialect = responses({ sealer, memory })
+const itemStore = new LocalItemStore({ ttlSeconds: 60 })
+const dialect = responses({ sealer, itemStore })
 
 function accepted(body: JsonObject): Exchange {
   const exchange = dialect.accept(body, CALLER)
@@ -41,7 +42,7 @@ function lines({ messages }: ChatRequest): string[] {
 
 describe('official SDKs', () => {
   // What the first answer had said, and the Vercel AI SDK refers back to.
-  memory.remember('acme', [
+  itemStore.put('acme', [
     {
       id: 'msg_68b0',
       type: 'message',
@@ -114,8 +115,7 @@ describe('Codex', () => {
       'assistant:  call_mwp8yi78000fabcdefgh=multi_agent_v1__close_agent({"target":"x"})',
       'tool call_mwp8yi78000fabcdefgh: invalid agen…',
     ])
-    const encoder = exchange.encoder(SERVED)
-    const added = encoder.encode({
+    const added = Encoding.of(exchange, SERVED).add({
       type: 'tool-start',
       index: 0,
       callId: 'call_1',
@@ -152,10 +152,7 @@ describe('Codex', () => {
     const body = bodyOf('agents/codex.compact-remote-003.json')
     expect(failureOf(() => accepted(body)).detail.param).toBe('input[4].encrypted_content')
     const compacting = accepted({ model: 'm', input: [{ type: 'compaction_trigger' }] })
-    const encoder = compacting.encoder(SERVED)
-    const sse = saying('Ran ls.')
-      .map((event) => encoder.encode(event))
-      .join('')
+    const sse = Encoding.of(compacting, SERVED).addAll(saying('Ran ls.'))
     const content = /"encrypted_content":"([^"]+)"/.exec(sse)?.[1] ?? ''
     const ours = JSON.parse(JSON.stringify(body).replace('SUMMARY: dev…', content))
     const said = lines(accepted(ours).request)

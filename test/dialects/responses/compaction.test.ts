@@ -4,10 +4,12 @@ import { describe, expect, test } from 'bun:test'
 import type { StreamEvent } from '../../../src/core/event.ts'
 import type { JsonObject } from '../../../src/core/json.ts'
 import { ProviderError } from '../../../src/core/provider-error.ts'
-import { Sealer, SUMMARY_CHARS_MAX, SUMMARY_INSTRUCTION } from '../../../src/dialects/responses/compaction.ts'
+import { SUMMARY_CHARS_MAX, SUMMARY_INSTRUCTION } from '../../../src/dialects/responses/compaction.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
+import { Sealer } from '../../../src/items/sealer.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
 import { checkCompletedResponse } from '../../laws/responses-schema.ts'
+import { Encoding } from '../../support/encoding.ts'
 import { accept, answered, CALLER, dialect, failureOf, keyOf, SERVED, saying, sealer, streamed } from './setting.ts'
 
 const TRIGGER = { type: 'compaction_trigger' }
@@ -96,12 +98,12 @@ describe('the trigger', () => {
   })
 
   test('nothing of the summary is shown, before the end or in the clear', () => {
-    const encoder = accept({ input: [TRIGGER] }).encoder(SERVED)
-    const [start, said, ...ending] = saying('the secret plan').map((event) => encoder.encode(event))
-    expect(start).toContain('event: response.in_progress')
-    expect(said).toBe('')
-    expect(encoder.encodeTexts(['more', 'and more'])).toBe('')
-    expect(ending.join('')).not.toContain('secret')
+    const encoding = Encoding.of(accept({ input: [TRIGGER] }), SERVED)
+    const [start, said, ...ending] = saying('the secret plan')
+    expect(encoding.addAll(start === undefined ? [] : [start])).toContain('event: response.in_progress')
+    expect(encoding.addAll(said === undefined ? [] : [said])).toBe('')
+    expect(encoding.copy(['more', 'and more'])).toBe('')
+    expect(encoding.addAll(ending)).not.toContain('secret')
   })
 
   test('a summary beyond the limit ends there, streamed and whole', () => {
@@ -211,7 +213,7 @@ describe('what cannot be read is one and the same 400', () => {
   test.each(cases)('%s', (_, value) => {
     const items = [hi, { type: 'compaction', id: 'cmp_1', encrypted_content: value as string }]
     const failure = failureOf(() => accept({ input: items }))
-    expect(failure.failure).toBe('invalid_field')
+    expect(failure.kind).toBe('invalid_field')
     expect(failure.detail.param).toBe('input[1].encrypted_content')
     expect(failure.message).toBe(
       "'input[1].encrypted_content' could not be read. Send the item back unchanged, or start from the original conversation.",

@@ -1,19 +1,20 @@
 /** What the tests of this dialect share: the dialect with fixed keys, answers of it, and ids and times out of the way. */
 
 import { CallerError } from '../../../src/core/caller-error.ts'
-import { type Completion, Fold } from '../../../src/core/completion.ts'
 import type { StreamEvent } from '../../../src/core/event.ts'
 import type { JsonObject } from '../../../src/core/json.ts'
 import type { Exchange, Served } from '../../../src/dialects/dialect.ts'
-import { Sealer } from '../../../src/dialects/responses/compaction.ts'
-import { LocalItemMemory } from '../../../src/dialects/responses/local-item-memory.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
+import { LocalItemStore } from '../../../src/items/local-item-store.ts'
+import { Sealer } from '../../../src/items/sealer.ts'
+import { fold } from '../../support/decode.ts'
+import { Encoding } from '../../support/encoding.ts'
 
 export const SERVED: Served = { model: 'acme-large', createdAt: 1763650000 }
 export const CALLER = { organization: 'acme' }
 export const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
 export const sealer = new Sealer([keyOf(1)])
-export const dialect = responses({ sealer, memory: new LocalItemMemory({ sealer, ttlSeconds: 3600 }) })
+export const dialect = responses({ sealer, itemStore: new LocalItemStore({ ttlSeconds: 3600 }) })
 
 /** An exchange that needed no look-up that takes time. */
 export function accept(body: JsonObject, organization = 'acme'): Exchange {
@@ -35,19 +36,11 @@ export function failureOf(body: () => unknown): CallerError {
 
 /** A stream as one text. */
 export function streamed(exchange: Exchange, events: readonly StreamEvent[]): string {
-  const encoder = exchange.encoder(SERVED)
-  return events.map((event) => encoder.encode(event)).join('')
-}
-
-export function completionOf(events: readonly StreamEvent[]): Completion {
-  const fold = new Fold()
-  for (const event of events) fold.add(event)
-  if (fold.completion === undefined) throw new Error('the events do not end')
-  return fold.completion
+  return Encoding.of(exchange, SERVED).addAll(events)
 }
 
 export function answered(exchange: Exchange, events: readonly StreamEvent[]): JsonObject {
-  return exchange.answer(completionOf(events), SERVED)
+  return exchange.answer(fold(events), SERVED)
 }
 
 /** A short answer of text. */

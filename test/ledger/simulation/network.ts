@@ -3,7 +3,7 @@
 import type { Link } from '../../../src/ledger/redis/client/redis-link.ts'
 import { DataLossError, Lives, type RecoverableBook } from '../../../src/ledger/redis/epochs/epochs.ts'
 import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
-import { Breaker } from '../../../src/redis/failure-detector.ts'
+import { CircuitBreaker } from '../../../src/redis/circuit-breaker.ts'
 import type { FullStore } from '../full-store.ts'
 import type { Server } from './server.ts'
 import type { World } from './world.ts'
@@ -22,7 +22,7 @@ export interface Faults {
 export class SimulatedLink implements Link {
   readonly book: RecoverableBook
   readonly lives = new Lives()
-  readonly breaker: Breaker
+  readonly breaker: CircuitBreaker
   readonly isFit = true
   isConnected = true
   lostMs: number
@@ -36,11 +36,11 @@ export class SimulatedLink implements Link {
     private readonly isAlive: () => boolean,
   ) {
     this.lostMs = world.nowMs
-    this.breaker = new Breaker(() => world.nowMs)
+    this.breaker = new CircuitBreaker(() => world.nowMs)
     this.book = {
       reserve: (account, hold) => this.call(() => server.reserve(account, hold)),
       extend: (account, id, soFar, wanted) => this.call((book) => book.extend(account, id, soFar, wanted)),
-      settle: (account, closing) => this.call(() => server.settle(account, closing)),
+      settle: (...settlement) => this.call(() => server.settle(...settlement)),
       cancel: (account, id) => this.call((book) => book.cancel(account, id)),
       reap: (organization) => this.call((book) => book.reap(organization)),
       figures: (account) => this.call((book) => book.figures(account)),

@@ -1,6 +1,7 @@
 /** Sets windows that began too early back, in Redis, whether or not a gateway runs. */
 
-import type { connect, RedisPlace } from '../../../redis/connect.ts'
+import type { RedisConfig } from '../../../core/redis-config.ts'
+import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
 import type { UsageRow } from '../../usage-log.ts'
 import { spentNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
@@ -10,11 +11,11 @@ const SCANNED_A_CALL = 500
 
 export class RedisWindowReset implements WindowReset {
   private constructor(
-    private readonly client: ReturnType<typeof connect>,
+    private readonly client: RedisClient,
     private readonly book: RedisStore,
   ) {}
 
-  static async open(place: RedisPlace): Promise<RedisWindowReset> {
+  static async open(place: RedisConfig): Promise<RedisWindowReset> {
     const client = await connectOnce(place)
     return new RedisWindowReset(client, new RedisStore(client, client))
   }

@@ -1,8 +1,10 @@
 /** Reads the ledger in Redis, for a command that runs once: usage, audit trail, standings. Connects when it is opened. */
 
+import type { RedisConfig } from '../../../core/redis-config.ts'
 import { requestTimeMs } from '../../../core/request-id.ts'
-import { type connect, durabilityWarning, type RedisPlace } from '../../../redis/connect.ts'
+import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
+import { durabilityWarning } from '../../../redis/server-check.ts'
 import { type AuditLog, type AuditQuery, endsOf, isEndKind, outcomeOf } from '../../audit-log.ts'
 import type { Account } from '../../ledger.ts'
 import type { Standings } from '../../remaining.ts'
@@ -11,7 +13,7 @@ import type { FiguresOf } from '../../reservation-store.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey, usageFiguresOf } from '../store/redis-store.ts'
 
-type Client = ReturnType<typeof connect>
+type Client = RedisClient
 
 const SCANNED_A_CALL = 500
 /** Organisations in whose streams one request is looked for at the same time. */
@@ -20,7 +22,7 @@ const ASKED_AT_ONCE = 100
 /** No request waits for what an operator reads: a Redis that is slow for a moment is waited for. */
 const READ_MS = 2000
 
-function patient(place: RedisPlace): RedisPlace {
+function patient(place: RedisConfig): RedisConfig {
   return { ...place, timeoutMs: Math.max(place.timeoutMs ?? 0, READ_MS) }
 }
 
@@ -36,7 +38,7 @@ async function asked(client: Client, organization: string | undefined): Promise<
 export class RedisUsageLog implements UsageLog {
   private constructor(private readonly client: Client) {}
 
-  static async open(place: RedisPlace): Promise<RedisUsageLog> {
+  static async open(place: RedisConfig): Promise<RedisUsageLog> {
     return new RedisUsageLog(await connectOnce(patient(place)))
   }
 
@@ -92,7 +94,7 @@ function usageRow(organization: string, field: string, text: string): UsageRow {
 export class RedisAuditLog implements AuditLog {
   private constructor(private readonly client: Client) {}
 
-  static async open(place: RedisPlace): Promise<RedisAuditLog> {
+  static async open(place: RedisConfig): Promise<RedisAuditLog> {
     return new RedisAuditLog(await connectOnce(patient(place)))
   }
 
@@ -196,7 +198,7 @@ export class RedisStandings implements Standings {
     private readonly book: RedisStore,
   ) {}
 
-  static async open(place: RedisPlace): Promise<RedisStandings> {
+  static async open(place: RedisConfig): Promise<RedisStandings> {
     const client = await connectOnce(patient(place))
     return new RedisStandings(client, new RedisStore(client, client))
   }

@@ -11,11 +11,13 @@ import {
   rateLimits,
   type UnitAmounts,
 } from '../../../core/limits.ts'
-import { isPassing, isTimeout } from '../../../redis/connect.ts'
+import { isTimeout, isTransient } from '../../../redis/redis-errors.ts'
 import {
   type Account,
-  type Amounts,
+  type Admission,
+  type Charge,
   demandOf,
+  type Estimate,
   type Hold,
   type RateStatus,
   type RateStatuses,
@@ -24,13 +26,13 @@ import {
 import { tighter } from '../../rate-limit-headers.ts'
 import {
   type CancelReply,
-  type Closing,
-  checkAmounts,
+  checkEstimate,
   type ExtendReply,
   type Figures,
   type FiguresOf,
   type Refusal,
   type ReserveReply,
+  type SettleOptions,
   type SettleReply,
   scopeNames,
 } from '../../reservation-store.ts'
@@ -87,7 +89,7 @@ interface Answer<Name extends ScriptName> {
 }
 
 /** A script answered what is not in the table: another version of the scripts, or not our data. */
-export class ScriptAnswerError extends Error {
+class ScriptAnswerError extends Error {
   constructor(name: ScriptName, answer: unknown) {
     super(`The script '${name}' answered ${JSON.stringify(answer)}, which it never does.`)
     this.name = 'ScriptAnswerError'
@@ -135,13 +137,13 @@ export class RedisStore implements RecoverableBook {
   }
 
   async reserve(account: Account, hold: Hold): Promise<ReserveReply> {
-    checkAmounts(hold.amounts)
+    checkEstimate(hold.estimate)
     const { outcome, words, numbers } = await this.call(this.admission, 'reserve', account.organization, {
       ...this.accountArguments(account, hold.id),
       model: hold.model ?? '',
-      input: hold.amounts.inputTokens,
-      output: hold.amounts.outputTokens,
-      cost: hold.amounts.costMicroUsd,
+      input: hold.estimate.inputTokens,
+      output: hold.estimate.outputTokens,
+      cost: hold.estimate.costMicroUsd,
       floorCost: hold.floorMicroUsd,
       life: this.lives?.of(account.organization) ?? UNKNOWN_LIFE,
       ...furtherAmounts(demandOf(hold)),
@@ -163,9 +165,9 @@ export class RedisStore implements RecoverableBook {
     }
   }
 
-  async extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): Promise<ExtendReply> {
-    checkAmounts(soFar)
-    checkAmounts(wanted)
+  async extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): Promise<ExtendReply> {
+    checkEstimate(soFar)
+    checkEstimate(wanted)
     const answer = await this.call(this.other, 'extend', account.organization, {
       ...this.accountArguments(account, id),
       input: soFar.inputTokens,
@@ -177,25 +179,29 @@ export class RedisStore implements RecoverableBook {
     return answer.outcome
   }
 
-  async settle(account: Account, { id, settlement, admittedMs, direct, from }: Closing): Promise<SettleReply> {
-    checkAmounts(settlement.amounts)
+  async settle(
+    { account, id, admittedMs }: Admission,
+    charge: Charge,
+    { isDirect, from }: SettleOptions = {},
+  ): Promise<SettleReply> {
+    checkEstimate(charge)
     const { outcome } = await this.call(this.other, 'settle', account.organization, {
       ...this.accountArguments(account, id),
-      input: settlement.amounts.inputTokens,
-      output: settlement.amounts.outputTokens,
-      cost: settlement.amounts.costMicroUsd,
-      cached: settlement.cachedInputTokens,
-      images: settlement.images,
-      estimated: settlement.estimated ? 1 : 0,
-      counted: settlement.model === undefined ? 0 : 1,
-      model: settlement.model ?? '',
-      provider: settlement.provider ?? '',
-      outcome: settlement.outcome,
+      input: charge.inputTokens,
+      output: charge.outputTokens,
+      cost: charge.costMicroUsd,
+      cached: charge.cachedInputTokens,
+      images: charge.images,
+      estimated: charge.estimated ? 1 : 0,
+      counted: charge.model === '' ? 0 : 1,
+      model: charge.model,
+      provider: charge.provider,
+      outcome: charge.outcome,
       admitted: admittedMs,
-      direct: direct ? 1 : 0,
+      direct: isDirect === true ? 1 : 0,
       life: from?.life ?? UNKNOWN_LIFE,
       node: from?.node ?? '',
-      ...furtherAmounts(usedOf({ requests: 1, images: settlement.images, ...settlement.amounts })),
+      ...furtherAmounts(usedOf(charge, 1)),
     })
     if (outcome === 'emptied') throw new DataLossError(account.organization)
     return outcome
@@ -342,7 +348,7 @@ export class RedisStore implements RecoverableBook {
       output: row.outputTokens,
       images: row.images,
       cost: row.costMicroUsd,
-      ...furtherAmounts(usedOf(row)),
+      ...furtherAmounts(usedOf(row, row.requests)),
     })
     if (outcome === 'emptied') return undefined
     const given = at(numbers, 0)
@@ -383,7 +389,7 @@ export class RedisStore implements RecoverableBook {
           return readAnswer(name, await redis.eval(lua, scriptKeys.length, ...words))
         }
         if (isTimeout(error) && REPEATED.has(name) && tries === 0) continue
-        if (!isPassing(error) || tries >= PASSING_TRIES) throw error
+        if (!isTransient(error) || tries >= PASSING_TRIES) throw error
         await Bun.sleep(PASSING_MS)
       }
     }

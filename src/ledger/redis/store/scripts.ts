@@ -27,7 +27,6 @@ import store from './store.lua' with { type: 'text' }
 
 /** The same six for every script; all of one organisation lie in one slot of a cluster. */
 export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes'] as const
-export type ScriptKey = (typeof scriptKeys)[number]
 
 /** What every verb about an account begins with. */
 const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits'] as const

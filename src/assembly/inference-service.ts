@@ -1,12 +1,11 @@
 /** What a worker serves: the parts that follow from a configuration, and what lives on through all configurations. */
 
-import { Catalog, type TargetRef } from '../catalog/catalog.ts'
+import { Catalog } from '../catalog/catalog.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
 import { acceptCount } from '../dialects/messages/request.ts'
-import { Sealer } from '../dialects/responses/compaction.ts'
-import type { ItemMemory } from '../dialects/responses/local-item-memory.ts'
 import { responses } from '../dialects/responses/responses.ts'
 import { Affinity } from '../gateway/affinity.ts'
 import { BodyMemory } from '../gateway/body-memory.ts'
@@ -16,12 +15,15 @@ import { InFlight } from '../gateway/in-flight.ts'
 import { AnonymousLog } from '../http/anonymous-log.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
-import { itemMemory, itemMemoryPlace } from '../items/item-memory.ts'
+import type { ItemStore } from '../items/item-store.ts'
+import { itemStorePlace, openItemStore } from '../items/open-item-store.ts'
+import { Sealer } from '../items/sealer.ts'
 import { Keys } from '../keys/accepted-keys.ts'
 import type { FollowedKeys } from '../keys/key-follower.ts'
 import { KeyTable } from '../keys/key-table.ts'
 import type { Ledger, LedgerHealth } from '../ledger/ledger.ts'
 import { errorFields, type Log, type Logger } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import type { PeerUpdate } from './peer-update.ts'
 import type { Adapters } from './provider-adapters.ts'
@@ -34,7 +36,7 @@ export class UnusableConfiguration extends Error {
 
 interface Prepared {
   readonly config: Config
-  readonly memory: ItemMemory | undefined
+  readonly itemStore: ItemStore | undefined
   readonly parts: EdgeParts
 }
 
@@ -42,7 +44,7 @@ interface Prepared {
 interface Lasting {
   readonly ledger: Ledger
   readonly logger: Logger
-  readonly memory: ItemMemory | undefined
+  readonly itemStore: ItemStore | undefined
   readonly breaker: Breaker
   readonly affinity: Affinity
   readonly stored: () => FollowedKeys
@@ -51,10 +53,10 @@ interface Lasting {
 }
 
 /** The inference API of one worker. A reload swaps what it serves; running requests keep what they took. */
-export class Service {
+export class InferenceService {
   readonly state: EdgeState
   readonly fetch: App['fetch']
-  private memory: ItemMemory | undefined
+  private itemStore: ItemStore | undefined
   private prepared: Prepared | undefined
   private stored: FollowedKeys = { table: new KeyTable(), isRead: false, complaint: undefined }
   private readonly breaker: Breaker
@@ -72,24 +74,32 @@ export class Service {
     spread: (news: PeerUpdate) => void = () => {},
     claim?: (target: TargetRef) => Promise<boolean>,
   ) {
-    this.memory = itemMemory(config, sealerOf(config))
+    this.itemStore = openItemStore(config, sealerOf(config))
     const tell = (rest: Rest) => {
       logRest(log.logger, rest)
       spread({ about: 'rest', rest })
     }
     this.breaker = new Breaker(undefined, tell, claim)
     this.affinity = new Affinity(undefined, (place) => spread({ about: 'place', place }))
-    const { memory, breaker, affinity } = this
+    const { itemStore, breaker, affinity } = this
     const { logger } = log
     const stored = () => this.stored
     this.state = {
-      current: buildParts(config, adapters, { ledger, logger, memory, breaker, affinity, stored, serves: this.serves }),
+      current: buildParts(config, adapters, {
+        ledger,
+        logger,
+        itemStore,
+        breaker,
+        affinity,
+        stored,
+        serves: this.serves,
+      }),
       inFlight: new InFlight(),
       bodies: new BodyMemory(config.listen.bodyBytes),
       log: (line) => log.request(line),
       anonymous: new AnonymousLog(
         (line) => log.request(line),
-        (omitted) => logger.warn({ event: 'requests.omitted', ...omitted }, 'requests without a valid key not logged'),
+        (omitted) => logEvent(logger, 'requests.omitted', { ...omitted }),
       ),
       remoteOf: () => 'unknown',
       draining: false,
@@ -107,25 +117,25 @@ export class Service {
     const { ledger, breaker, affinity } = this
     const { logger } = this.log
     // What callers may refer back to outlives a reload, unless it is to be remembered elsewhere or for another time.
-    const memory =
-      itemMemoryPlace(config) === itemMemoryPlace(this.config) ? this.memory : itemMemory(config, sealerOf(config))
+    const itemStore =
+      itemStorePlace(config) === itemStorePlace(this.config) ? this.itemStore : openItemStore(config, sealerOf(config))
     const stored = () => this.stored
-    const lasting = { ledger, logger, memory, breaker, affinity, stored, serves: this.serves }
-    this.prepared = { config, memory, parts: buildParts(config, adapters, lasting) }
+    const lasting = { ledger, logger, itemStore, breaker, affinity, stored, serves: this.serves }
+    this.prepared = { config, itemStore, parts: buildParts(config, adapters, lasting) }
   }
 
   commit(): void {
     if (this.prepared === undefined) return
     this.breaker.keep(remaining(this.config, this.prepared.config))
     this.config = this.prepared.config
-    if (this.memory !== this.prepared.memory) this.memory?.close?.()
-    this.memory = this.prepared.memory
+    if (this.itemStore !== this.prepared.itemStore) this.itemStore?.close?.()
+    this.itemStore = this.prepared.itemStore
     this.state.current = this.prepared.parts
     this.prepared = undefined
   }
 
   abort(): void {
-    if (this.prepared !== undefined && this.prepared.memory !== this.memory) this.prepared.memory?.close?.()
+    if (this.prepared !== undefined && this.prepared.itemStore !== this.itemStore) this.prepared.itemStore?.close?.()
     this.prepared = undefined
   }
 
@@ -191,7 +201,7 @@ export class Service {
 }
 
 function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeParts {
-  const { ledger, logger, memory, breaker, affinity, stored, serves } = lasting
+  const { ledger, logger, itemStore, breaker, affinity, stored, serves } = lasting
   const catalog = Catalog.from(config)
   const sealer = sealerOf(config)
   const keys = new Keys(catalog, stored, serves)
@@ -201,7 +211,7 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
     dialects: {
       chat: chat(config.compatibility),
       messages: messages(config.compatibility),
-      responses: responses({ sealer, memory }),
+      responses: responses({ sealer, itemStore }),
     },
     imageUrls: config.compatibility.imageUrls,
     acceptCount: (body) => acceptCount(body, config.compatibility),
@@ -214,9 +224,9 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
       affinity,
       random: Math.random,
       explainRoute: config.listen.explainHeader,
-      report: (error, requestId) => logger.error({ request_id: requestId, ...errorFields(error) }, 'internal error'),
-      alarm: (message, fields) => logger.error(fields, message),
-      warn: (event, message, fields) => logger.warn({ event, ...fields }, message),
+      report: (error, requestId) =>
+        logEvent(logger, 'internal.error', { request_id: requestId, ...errorFields(error) }),
+      logEvent: (event, fields) => logEvent(logger, event, fields),
       isRevoked: (key) => keys.isRevoked(key),
     },
   }
@@ -224,8 +234,8 @@ function buildParts(config: Config, adapters: Adapters, lasting: Lasting): EdgeP
 
 /** The beginning of a rest, and its end by a success; that a target is probed is of no interest. */
 function logRest(logger: Logger, { provider, model, restMs, rests, asked, reason, probing }: Rest): void {
-  if (rests === 0) logger.info({ provider, model }, 'target is well again')
-  else if (restMs > 0 && !probing) logger.info({ provider, model, reason, asked, rest_ms: restMs }, 'target rests')
+  if (rests === 0) logEvent(logger, 'target.closed', { provider, model })
+  else if (restMs > 0 && !probing) logEvent(logger, 'target.open', { provider, model, reason, asked, rest_ms: restMs })
 }
 
 /** Throws `UnusableConfiguration` where the key of this machine can be neither read nor made. */

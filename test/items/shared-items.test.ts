@@ -1,3 +1,5 @@
+/** References to items across workers and across gateways, over a real Redis. */
+
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { Redis } from 'ioredis'
 import { textOf } from '../support/bytes.ts'
@@ -9,7 +11,7 @@ import { Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(30_000)
 
-test('with Redis every worker knows the items that another one sent', async () => {
+test('with Redis every worker finds the items that another worker sent', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   upstream.on('m', json(200, chatBody('The word is plum.')))
@@ -24,7 +26,7 @@ test('with Redis every worker knows the items that another one sent', async () =
   }
   const { output } = JSON.parse((await post('Say a word.')).text)
   const reference = { type: 'item_reference', id: output[0].id }
-  // Each on a connection of its own: the kernel deals them out over the workers.
+  // Each request has its own connection: the kernel distributes them over the workers.
   for (let turn = 0; turn < 12; turn++) {
     expect((await post([reference, { role: 'user', content: 'Again.' }])).status).toBe(200)
     expect(textOf(upstream.calls.at(-1)?.body ?? new Uint8Array())).toContain('The word is plum.')
@@ -36,7 +38,7 @@ test('with Redis every worker knows the items that another one sent', async () =
   expect([unknown.status, unknown.text]).toEqual([400, expect.stringContaining('store')])
 })
 
-test('responses.redis: gateways with embedded ledgers share what they sent, and only that is in this Redis', async () => {
+test('responses.redis: gateways with embedded ledgers share their items, and this Redis holds nothing else', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   upstream.on('m', json(200, chatBody('The word is plum.')))
@@ -54,7 +56,7 @@ test('responses.redis: gateways with embedded ledgers share what they sent, and 
   const client = new Redis(redis.url)
   let keys: string[] = []
   let reference: unknown
-  // An item is sent to Redis after the answer, and not at all before the gateway is connected.
+  // An item reaches Redis after the answer, and not before the gateway has connected.
   while (keys.length < 2) {
     reference = { type: 'item_reference', id: JSON.parse((await post(one.port, 'Say a word.')).text).output[0].id }
     keys = await client.keys('*')

@@ -1,0 +1,32 @@
+/** A provider of the configuration as its adapter and the HTTP client need it. Plain data; it holds credentials and must never be logged. */
+
+export interface Endpoint {
+  /** The provider's name in the configuration. */
+  readonly name: string
+  /** Without a trailing slash. */
+  readonly baseUrl: string
+  readonly apiKey?: string | undefined
+  /** Azure's `api-version`. */
+  readonly apiVersion?: string | undefined
+  /** Bedrock's region and credentials; absent if a Bedrock API key (`apiKey`) is used. */
+  readonly aws?:
+    | {
+        readonly region: string
+        readonly accessKeyId: string
+        readonly secretAccessKey: string
+        readonly sessionToken?: string | undefined
+      }
+    | undefined
+  /** The operator's own headers; they override the adapter's. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly deadlines: Deadlines
+}
+
+/** Milliseconds. `firstByteMs` differs for streams and whole answers, because a whole answer takes longer to begin. */
+interface Deadlines {
+  /** Infinity if a proxy opens the connections. */
+  readonly connectMs: number
+  readonly firstByteMs: { readonly stream: number; readonly whole: number }
+  readonly idleMs: number
+  readonly totalMs: number
+}

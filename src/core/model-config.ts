@@ -1,0 +1,38 @@
+/** A model of the configuration: its public name, the targets that serve it, what it costs and what it supports. Plain data. */
+
+import type { Price } from './money.ts'
+
+export type Support = 'tools' | 'images' | 'image_generation'
+export type Ttl = '5m' | '1h'
+
+/** One model of one provider. */
+export interface TargetRef {
+  /** The provider's name in the configuration. */
+  readonly provider: string
+  /** The provider's own name of the model. */
+  readonly model: string
+}
+
+/** A target as the key of a map. It is unambiguous because the name of a provider contains no slash. */
+export function targetKey({ provider, model }: TargetRef): string {
+  return `${provider}/${model}`
+}
+
+export interface ModelConfig {
+  /** The public name: printable ASCII without spaces, because it is sent in a header. */
+  readonly name: string
+  readonly aliases: readonly string[]
+  /** Tried in order until one answers. */
+  readonly targets: readonly TargetRef[]
+  /** Public names of other models, tried after the targets. */
+  readonly fallbacks: readonly string[]
+  readonly price?: Price | undefined
+  /** Tokens of input and output together. */
+  readonly contextWindow?: number | undefined
+  /** Tokens. */
+  readonly maxOutputTokens?: number | undefined
+  /** Tokens; the output limit of a Responses or Messages request that sets none. */
+  readonly defaultOutputTokens: number
+  readonly supports: readonly Support[]
+  readonly promptCache: { readonly key: boolean; readonly explicit: boolean; readonly ttls: readonly Ttl[] }
+}

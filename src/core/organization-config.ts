@@ -1,0 +1,32 @@
+/** An organisation of the configuration with its keys: which models they may use, and their limits. Plain data without secrets. */
+
+import type { Limits } from './limits.ts'
+import type { AccessRule } from './permission.ts'
+
+/** Whether a key may, or must, let the gateway choose the model. */
+type AutoSetting = 'off' | 'available' | 'mandatory'
+
+export interface OrganizationConfig {
+  readonly id: string
+  /** Globs over public names; absent = all. */
+  readonly models?: readonly string[] | undefined
+  /** The first that matches decides; none = allowed. */
+  readonly rules: readonly AccessRule[]
+  readonly auto: AutoSetting
+  readonly limits: Limits
+  readonly keys: readonly KeyConfig[]
+}
+
+export interface KeyConfig {
+  readonly id: string
+  /** SHA-256 of the key, 64 lower-case hex digits. */
+  readonly sha256: string
+  /** Globs over public names; absent = all that the organisation may use. */
+  readonly models?: readonly string[] | undefined
+  /** The key's own setting, or the organisation's if the key has none. */
+  readonly auto: AutoSetting
+  readonly limits: Limits
+  /** Unix milliseconds; from this moment on the key is rejected. */
+  readonly expiresAtMs?: number | undefined
+  readonly disabled: boolean
+}

@@ -1,0 +1,25 @@
+/** How to reach a Redis: its addresses, TLS and reply timeout. Plain data; it may hold a password and must never be logged. */
+
+/** One server, a cluster, or the sentinels of a master. Addresses are `redis://` or `rediss://` URLs and may carry a password. */
+export type RedisConfig = RedisAddresses & {
+  /** For `rediss://` addresses, sentinels included. */
+  readonly tls?: RedisTlsConfig | undefined
+  /** The longest wait for a reply, in time that the event loop of this process runs; absent = `REDIS_TIMEOUT_MS`. */
+  readonly timeoutMs?: number | undefined
+}
+
+export const REDIS_TIMEOUT_MS = 250
+
+type RedisAddresses =
+  | { readonly kind: 'single'; readonly url: string }
+  | { readonly kind: 'cluster'; readonly nodes: readonly string[] }
+  | { readonly kind: 'sentinel'; readonly sentinels: readonly string[]; readonly name: string }
+
+/** All of it PEM. */
+export interface RedisTlsConfig {
+  /** The CA certificates to trust; absent = those of the system. */
+  readonly ca?: string | undefined
+  /** The client certificate; set together with `key`, or not at all. */
+  readonly certificate?: string | undefined
+  readonly key?: string | undefined
+}

@@ -1,0 +1,69 @@
+/** Opens the item store of a configuration: in this process, or in Redis for all workers and gateways. */
+
+import { createHash } from 'node:crypto'
+import type { Config } from '../config/config.ts'
+import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
+import type { ItemStore } from './item-store.ts'
+import { LocalItemStore } from './local-item-store.ts'
+import type { RedisItems } from './redis-items.ts'
+import type { Sealer } from './sealer.ts'
+
+/** Equal for two configurations that can share one store: a reload that changes nothing here keeps the stored items. */
+export function itemStorePlace({ responses, ledger }: Config): string {
+  return JSON.stringify([
+    responses,
+    ledger.kind === 'redis' && responses.redis === undefined ? ledger.redis : undefined,
+  ])
+}
+
+/** Undefined if the configuration stores no items. `sealer` has the keys that all gateways share. */
+export function openItemStore({ responses, ledger }: Config, sealer: Sealer): ItemStore | undefined {
+  const { rememberItemsSeconds: ttlSeconds } = responses
+  if (ttlSeconds === 0) return undefined
+  const redis = responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
+  return redis === undefined
+    ? new LocalItemStore({ ttlSeconds })
+    : new SealedItemStore(sealer, loadRedisItems(redis, ttlSeconds))
+}
+
+/** The Redis client is loaded only if a configuration needs it. */
+async function loadRedisItems(redis: RedisConfig, ttlSeconds: number): Promise<RedisItems> {
+  const { RedisItems } = await import('./redis-items.ts')
+  return new RedisItems(redis, { ttlSeconds })
+}
+
+/** Encrypts items before they leave the process. */
+class SealedItemStore implements ItemStore {
+  constructor(
+    private readonly sealer: Sealer,
+    private readonly items: Promise<RedisItems>,
+  ) {}
+
+  async get(organization: string, id: string): Promise<JsonObject | undefined> {
+    const items = await this.items
+    const sealed = await items.get(organization, digest(id))
+    const json = sealed === undefined ? undefined : this.sealer.open('item', organization, sealed)
+    if (json === undefined) return undefined
+    const item: JsonValue = JSON.parse(json)
+    return isObject(item) ? item : undefined
+  }
+
+  put(organization: string, items: readonly JsonObject[]): void {
+    const pieces = items.flatMap((item) => {
+      const { id } = item
+      if (typeof id !== 'string') return []
+      return [{ id: digest(id), bytes: this.sealer.seal('item', organization, JSON.stringify(item)) }]
+    })
+    void this.items.then((redis) => redis.put(organization, pieces))
+  }
+
+  close(): void {
+    void this.items.then((redis) => redis.close())
+  }
+}
+
+/** A caller chooses the id that it asks for, and that id may be as long as a request body. */
+function digest(id: string): string {
+  return createHash('sha256').update(id).digest('base64url')
+}

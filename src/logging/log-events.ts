@@ -1,0 +1,183 @@
+/**
+ * Every event that weir logs, save the line of a request: its name, level, message and meaning. The name is stable, so that alerts can match
+ * `event`; the message is for people. The page about logs in the documentation is checked against this table.
+ */
+
+import type { Logger } from 'pino'
+
+type Level = 'info' | 'warn' | 'error' | 'fatal'
+
+interface LogEvent {
+  readonly level: Level
+  readonly message: string
+  /** For the operator: when weir logs this, and its fields. */
+  readonly meaning: string
+}
+
+export const LOG_EVENTS = {
+  'server.ready': {
+    level: 'info',
+    message: 'ready',
+    meaning:
+      'All workers accept requests. `address` and `admin` are the addresses, `workers` their number, `ms` the time since the start.',
+  },
+  'server.draining': {
+    level: 'info',
+    message: 'draining',
+    meaning:
+      'SIGTERM or SIGINT (`signal`) arrived: weir accepts no new connections, and running requests may finish within `drain_seconds`.',
+  },
+  'server.killing_workers': {
+    level: 'error',
+    message: 'workers did not end in time; killing them',
+    meaning: 'Workers still ran 10 s after `drain_seconds`. Their unsettled reservations expire later.',
+  },
+  'server.stopped': { level: 'info', message: 'stopped', meaning: 'All workers have ended, and so does weir.' },
+  'config.reloaded': {
+    level: 'info',
+    message: 'configuration reloaded',
+    meaning: 'All workers use the new configuration from the next request on.',
+  },
+  'config.rejected': {
+    level: 'error',
+    message: 'configuration rejected',
+    meaning: 'A reload failed and the old configuration stays in force. `problems` lists every reason with its path.',
+  },
+  'control.unavailable': {
+    level: 'warn',
+    message: 'no control socket',
+    meaning:
+      'The control socket in `data_dir` could not be opened (`problem`). weir serves requests; `weir explain` cannot ask it for the state of targets.',
+  },
+  'worker.died': {
+    level: 'error',
+    message: 'worker died',
+    meaning:
+      'A worker process ended unexpectedly (`how`: its exit code or signal). weir starts another in `restart_in_ms` milliseconds.',
+  },
+  'worker.start_failed': {
+    level: 'error',
+    message: 'worker cannot start',
+    meaning: 'A worker that replaces another cannot start (`reason`). weir retries.',
+  },
+  'worker.stuck': {
+    level: 'error',
+    message: 'worker does not answer',
+    meaning: 'The event loop of a worker stood still for `silent_ms` milliseconds. weir kills and replaces the worker.',
+  },
+  'supervisor.gone': {
+    level: 'error',
+    message: 'the supervisor is gone',
+    meaning:
+      'The supervisor ended without stopping this worker, which therefore drains. `cut` is true if it also ends running requests at once.',
+  },
+  'process.crashed': {
+    level: 'fatal',
+    message: 'crashed',
+    meaning:
+      'A bug in weir ended a process. `error` is the class of the error, `at` where it was thrown. A worker is replaced.',
+  },
+  'requests.cut': {
+    level: 'warn',
+    message: 'running requests were cut',
+    meaning: 'A worker ended requests that still ran after `drain_seconds`, or after a second signal.',
+  },
+  'requests.omitted': {
+    level: 'warn',
+    message: 'requests without a valid key not logged',
+    meaning:
+      'One address (`remote`) sent more than 20 requests without a valid key within a second; `requests` of them have no line of their own.',
+  },
+  'internal.error': {
+    level: 'error',
+    message: 'internal error',
+    meaning:
+      'A bug in weir failed the request `request_id`. `error` is the class of the error, `at` where it was thrown.',
+  },
+  'target.open': {
+    level: 'info',
+    message: 'circuit breaker opened',
+    meaning:
+      'weir skips the target (`provider`, `model`) for `rest_ms` milliseconds because of failures (`reason`). `asked` is true if the provider asked for this pause.',
+  },
+  'target.closed': {
+    level: 'info',
+    message: 'circuit breaker closed',
+    meaning: 'A skipped target (`provider`, `model`) answered again and takes requests as before.',
+  },
+  'provider.credential_rejected': {
+    level: 'error',
+    message: 'provider rejected our credential',
+    meaning: 'Check the `api_key`, or the AWS credentials, of `provider`. Logged once each time the target is skipped.',
+  },
+  'provider.usage_implausible': {
+    level: 'error',
+    message: 'provider reported implausible usage; charging our own count',
+    meaning: 'The token counts in the answer of a target (`provider`, `model`) cannot be right for this request.',
+  },
+  'compaction.truncated': {
+    level: 'warn',
+    message: 'compaction summary hit the output limit',
+    meaning:
+      'The caller of `request_id` continues with an incomplete summary of its conversation. Raise `max_output_tokens` of the model.',
+  },
+  'ledger.down': {
+    level: 'error',
+    message: 'ledger down',
+    meaning:
+      'The ledger does not answer (`problem`), and requests fail with 503. A warning under `ledger_unreachable: allow`: requests are served, and `pending` settlements wait in the outbox.',
+  },
+  'ledger.degraded': {
+    level: 'warn',
+    message: 'ledger degraded',
+    meaning: 'The ledger serves requests, but something needs attention (`problem`), such as a full disk.',
+  },
+  'ledger.up': {
+    level: 'info',
+    message: 'ledger recovered',
+    meaning: 'The end of `ledger.down` or `ledger.degraded`.',
+  },
+  'ledger.undurable': {
+    level: 'warn',
+    message: 'ledger not durable',
+    meaning: 'The settings of Redis can lose data after a crash (`warning`).',
+  },
+  'ledger.window_ahead': {
+    level: 'error',
+    message: 'budget window ahead',
+    meaning:
+      'The budgets of `organization` belong to a later day than today, because a clock was wrong. `advice` names the command.',
+  },
+  'ledger.many_fields': {
+    level: 'warn',
+    message: 'very many keys of an organisation in Redis',
+    meaning: '`organization` has `fields` fields in Redis, about one for each key. `advice` names the commands.',
+  },
+  'ledger.fields_unknown': {
+    level: 'warn',
+    message: 'cannot count the keys of organisations in Redis',
+    meaning: 'Redis denies a command (`why`), so weir cannot report organisations with too many keys.',
+  },
+  'keys.prune_failed': {
+    level: 'warn',
+    message: 'expired API keys could not be deleted',
+    meaning: 'Records of expired or revoked API keys stay in the store (`why`). weir retries.',
+  },
+  'log.dropped': {
+    level: 'warn',
+    message: 'log lines dropped',
+    meaning: 'The reader of the log was too slow, or the disk was full: `dropped` lines are lost.',
+  },
+} as const satisfies Readonly<Record<string, LogEvent>>
+
+export type LogEventName = keyof typeof LOG_EVENTS
+
+/** Logs an event with its fields, at the level of the table unless the caller knows better. */
+export function logEvent(
+  logger: Pick<Logger, Level>,
+  event: LogEventName,
+  fields: Readonly<Record<string, unknown>> = {},
+  level: Level = LOG_EVENTS[event].level,
+): void {
+  logger[level]({ event, ...fields }, LOG_EVENTS[event].message)
+}
