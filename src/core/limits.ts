@@ -50,7 +50,7 @@ const table = [
     unit: 'requests',
     key: 'requests_per_minute',
     property: 'requestsPerMinute',
-    description: 'A bucket of so many requests that refills evenly within a minute',
+    description: 'Requests in a minute. The limit is a bucket of that size that refills evenly',
     words: 'requests a minute',
     noun: 'requests a minute',
     header: 'requests',
@@ -62,7 +62,8 @@ const table = [
     unit: 'tokens',
     key: 'tokens_per_minute',
     property: 'tokensPerMinute',
-    description: 'A bucket of so many tokens that refills evenly within a minute',
+    description:
+      'Tokens in a minute, input and output together. The limit is a bucket of that size that refills evenly',
     words: 'tokens a minute',
     noun: 'tokens a minute',
     header: 'tokens',

@@ -39,7 +39,7 @@ export interface ScopeState {
   readonly budgets: readonly BudgetState[]
 }
 
-export type ReservationPhase = 'live' | 'settled' | 'lost' | 'cancelled'
+type ReservationPhase = 'live' | 'settled' | 'lost' | 'cancelled'
 
 /** A reservation. Ended ones keep only what a repetition or a correction needs. */
 export interface ReservationState {
