@@ -163,7 +163,9 @@ function fieldsOf<Row>(
   columns: readonly AuditColumn[],
   stored: (column: AuditColumn) => Stored,
 ): Row {
-  const row: object = Object.fromEntries(columns.map((column) => [column.field, typedValue(column.type, stored(column))]))
+  const row: object = Object.fromEntries(
+    columns.map((column) => [column.field, typedValue(column.type, stored(column))]),
+  )
   if (!isComplete(row)) throw new TypeError('A column of the audit trail has no value.')
   return row
 }

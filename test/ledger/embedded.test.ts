@@ -171,7 +171,9 @@ describe('the file', () => {
     const database = new Database(join(at, LEDGER_FILE), { create: true })
     database.run('PRAGMA user_version = 99')
     database.close()
-    expect(() => EmbeddedLedger.open(at)).toThrow('was written by a newer version of weir (format 99; this one reads up to 2)')
+    expect(() => EmbeddedLedger.open(at)).toThrow(
+      'was written by a newer version of weir (format 99; this one reads up to 2)',
+    )
   })
 
   test('that cannot be there is said so', () => {

@@ -2,8 +2,9 @@
 
 import type { RedisConfig } from '../../../core/redis-config.ts'
 import { requestTimeMs } from '../../../core/request-id.ts'
-import { type connect, durabilityWarning } from '../../../redis/connect.ts'
+import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
+import { durabilityWarning } from '../../../redis/server-check.ts'
 import { type AuditRow, rowOfEntry } from '../../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../../audit-log.ts'
 import type { Account } from '../../ledger.ts'
@@ -13,7 +14,7 @@ import { figuresOfList } from '../../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts'
 
-type Client = ReturnType<typeof connect>
+type Client = RedisClient
 
 const SCANNED_A_CALL = 500
 /** Organisations in whose streams one request is looked for at the same time. */
