@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type LedgerPlace, openLedger, openUsageLog } from '../src/assembly/open-ledger.ts'
-import type { Account, Amounts, Ledger } from '../src/ledger/ledger.ts'
+import type { Account, Estimate, Ledger } from '../src/ledger/ledger.ts'
 import { dayOf } from '../src/ledger/window.ts'
 
 const LIMITS = {
@@ -14,8 +14,8 @@ const LIMITS = {
   spend: { day: 1e12, total: 1e13, strict: false, onExhausted: 'finish' as const },
 }
 const ACCOUNT: Account = { organization: 'bench', organizationLimits: LIMITS, key: 'key', keyLimits: LIMITS }
-const HELD: Amounts = { inputTokens: 500, outputTokens: 4096, costMicroUsd: 9000 }
-const USED: Amounts = { inputTokens: 480, outputTokens: 200, costMicroUsd: 800 }
+const HELD: Estimate = { inputTokens: 500, outputTokens: 4096, costMicroUsd: 9000 }
+const USED: Estimate = { inputTokens: 480, outputTokens: 200, costMicroUsd: 800 }
 
 /** How long a request holds its reservation. */
 const UNDER_WAY_MS = 20
@@ -55,7 +55,7 @@ export async function atPace(perSecond: number, seconds: number, url: string | u
 
 async function one(ledger: Ledger, latenciesMs: number[] | undefined): Promise<void> {
   const askedMs = performance.now()
-  const hold = { id: crypto.randomUUID(), amounts: HELD, floorMicroUsd: 500, model: 'bench' }
+  const hold = { id: crypto.randomUUID(), estimate: HELD, floorMicroUsd: 500, model: 'bench' }
   const reservation = await ledger.reserve(ACCOUNT, hold)
   latenciesMs?.push(performance.now() - askedMs)
   await Bun.sleep(UNDER_WAY_MS)
@@ -67,5 +67,5 @@ async function one(ledger: Ledger, latenciesMs: number[] | undefined): Promise<v
     model: 'bench',
     provider: 'bench',
   }
-  await ledger.settle(reservation, { amounts: USED, ...use, outcome: 'completed' })
+  await ledger.settle(reservation, { ...USED, ...use, outcome: 'completed' })
 }

@@ -5,7 +5,7 @@ import { pino } from 'pino'
 import { loadAdapters } from '../src/assembly/provider-adapters.ts'
 import { Service } from '../src/assembly/worker-parts.ts'
 import { parseConfig } from '../src/config/parse.ts'
-import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation } from '../src/ledger/ledger.ts'
+import type { Account, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../src/ledger/ledger.ts'
 
 /** What is reserved and not settled, and what was settled wrongly; it forgets the rest. */
 class CountingLedger implements Ledger {
@@ -16,10 +16,10 @@ class CountingLedger implements Ledger {
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     this.reserved++
     this.live.add(hold.id)
-    return { id: hold.id, account, held: hold.amounts, admittedMs: 0 }
+    return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
   }
 
-  async extend(_reservation: Reservation, _soFar: Amounts, _wanted: Amounts): Promise<boolean> {
+  async extend(_reservation: Reservation, _soFar: Estimate, _wanted: Estimate): Promise<boolean> {
     return true
   }
 

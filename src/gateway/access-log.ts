@@ -1,7 +1,7 @@
 /** What is known of one request for its log line: filled along the walk, written once at the end. Never a key, a credential or content. */
 
 import type { CallerError } from '../core/caller-error.ts'
-import type { Outcome } from '../ledger/ledger.ts'
+import type { Charge, Outcome } from '../ledger/ledger.ts'
 
 /** One call to one candidate. */
 interface AttemptLine {
@@ -61,7 +61,7 @@ export class RequestLog {
   readonly attempts: AttemptLine[] = []
   private model: string | undefined
   private firstByteMs: number | undefined
-  private charged: Charged | undefined
+  private charged: Charge | undefined
   private failure: string | undefined
   private written = false
   private readonly startedMs = performance.now()
@@ -80,7 +80,7 @@ export class RequestLog {
     this.firstByteMs ??= this.elapsedMs()
   }
 
-  charge(charged: Charged): void {
+  charge(charged: Charge): void {
     this.charged = charged
   }
 
@@ -124,13 +124,4 @@ export class RequestLog {
   private elapsedMs(): number {
     return Math.round((performance.now() - this.startedMs) * 10) / 10
   }
-}
-
-/** What a request was charged. */
-export interface Charged {
-  readonly inputTokens: number
-  readonly cachedInputTokens: number
-  readonly outputTokens: number
-  readonly costMicroUsd: number
-  readonly estimated: boolean
 }

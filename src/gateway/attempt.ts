@@ -3,7 +3,7 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
-import { conceal } from '../providers/upstream.ts'
+import { conceal } from '../providers/scrub.ts'
 import type { RequestLog } from './access-log.ts'
 import type { Permit, Rest } from './breaker.ts'
 import type { Gateway } from './gateway.ts'

@@ -5,10 +5,18 @@ import type { Ttl } from '../core/model-config.ts'
 import type { Price } from '../core/money.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Usage } from '../core/token-usage.ts'
-import type { Account, Amounts, Ledger, Outcome, Reservation } from '../ledger/ledger.ts'
+import {
+  type Account,
+  type Charge,
+  type Estimate,
+  type Ledger,
+  noCharge,
+  type Outcome,
+  type Reservation,
+} from '../ledger/ledger.ts'
 import { costMicroUsd } from '../ledger/price.ts'
 import { rateLimitHeaders } from '../ledger/rate-limit-headers.ts'
-import type { Charged, RequestLog } from './access-log.ts'
+import type { RequestLog } from './access-log.ts'
 import type { Counted } from './usage-meter.ts'
 
 /** How much output is held at a time, unless the caller's limit is lower (operator.md 3). */
@@ -46,7 +54,7 @@ export interface Bill {
   readonly images?: number | undefined
 }
 
-const NOTHING: Amounts = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
+const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
 /**
  * An `await using` resource: whoever holds it settles it, on every way out. A stream takes it over (`handOver`) and settles it itself.
@@ -91,7 +99,7 @@ export class RequestReservation implements AsyncDisposable, Ticking {
   ): Promise<RequestReservation> {
     const hold = {
       id: trace.requestId,
-      amounts: slice(quote, 0),
+      estimate: slice(quote, 0),
       floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
       model: quote.model,
     }
@@ -128,12 +136,12 @@ export class RequestReservation implements AsyncDisposable, Ticking {
     return this.turnTo(quote, wanted)
   }
 
-  private async fund(quote: Quote, wanted: Amounts): Promise<boolean> {
+  private async fund(quote: Quote, wanted: Estimate): Promise<boolean> {
     const isFunded = await this.ledger.extend(this.reservation, NOTHING, wanted).catch(refused)
     return isFunded && this.turnTo(quote, wanted)
   }
 
-  private turnTo(quote: Quote, held: Amounts): true {
+  private turnTo(quote: Quote, held: Estimate): true {
     this.quote = quote
     this.unseenBeats = 0
     this.holds(held.outputTokens)
@@ -219,17 +227,9 @@ export class RequestReservation implements AsyncDisposable, Ticking {
     if (this.settled) return
     this.settled = true
     ticker.remove(this)
-    const charged = bill === undefined ? undefined : chargeOf(bill)
-    if (charged !== undefined) this.trace.charge(charged)
-    await this.ledger.settle(this.reservation, {
-      amounts: charged ?? NOTHING,
-      cachedInputTokens: charged?.cachedInputTokens ?? 0,
-      images: bill?.images ?? 0,
-      estimated: charged?.estimated ?? false,
-      outcome,
-      model: bill?.model,
-      provider: bill?.provider,
-    })
+    const charge = bill === undefined ? noCharge(outcome) : chargeOf(bill, outcome)
+    if (bill !== undefined) this.trace.charge(charge)
+    await this.ledger.settle(this.reservation, charge)
   }
 
   /**
@@ -267,7 +267,7 @@ function isSame(one: Quote, other: Quote): boolean {
 }
 
 /** The input, and output up to the next slice beyond what is written. */
-function slice(quote: Quote, writtenTokens: number, aheadTokens = SLICE_TOKENS): Amounts {
+function slice(quote: Quote, writtenTokens: number, aheadTokens = SLICE_TOKENS): Estimate {
   const { inputTokens, price, images } = quote
   const outputTokens = outputUpTo(quote, writtenTokens, aheadTokens)
   if (quote.cached === undefined) return amounts(inputTokens, outputTokens, quote)
@@ -283,16 +283,20 @@ function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: number, a
   return Math.min(limit, atOnce === true ? limit : writtenTokens + aheadTokens)
 }
 
-function amounts(inputTokens: number, outputTokens: number, { price, images }: Quote): Amounts {
+function amounts(inputTokens: number, outputTokens: number, { price, images }: Quote): Estimate {
   return { inputTokens, outputTokens, costMicroUsd: cost({ input: inputTokens, output: outputTokens }, price, images) }
 }
 
-function chargeOf({ counted, price, images }: Bill): Charged {
+function chargeOf({ model, provider, counted, price, images }: Bill, outcome: Outcome): Charge {
   const { usage, estimated } = counted
   return {
+    outcome,
+    model,
+    provider,
     inputTokens: usage.input,
     cachedInputTokens: usage.cachedInput ?? 0,
     outputTokens: usage.output,
+    images: images ?? 0,
     costMicroUsd: cost(usage, price, images),
     estimated,
   }

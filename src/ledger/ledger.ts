@@ -1,12 +1,12 @@
 /**
- * Money and rate held for one request. Three verbs, each atomic, each safe to repeat: amounts are totals, never differences, and every
- * verb is idempotent on the reservation's id.
+ * Money and rate held for one request. The verbs reserve, extend and settle are atomic and idempotent on the reservation's id: figures are
+ * totals, never differences, so a repeated call changes nothing.
  */
 
 import type { Limits } from '../core/money.ts'
 
-/** Whole numbers; money in micro-dollars. */
-export interface Amounts {
+/** What a request may take, or has taken so far. Whole numbers; money in micro-dollars. */
+export interface Estimate {
   readonly inputTokens: number
   readonly outputTokens: number
   readonly costMicroUsd: number
@@ -24,7 +24,7 @@ export interface Account {
 export interface Hold {
   /** Unique for ever, made before anything is sent: the key of idempotency. */
   readonly id: string
-  readonly amounts: Amounts
+  readonly estimate: Estimate
   /** What is charged where the gateway dies before it could settle: the input estimate's price. */
   readonly floorMicroUsd: number
   /** The public name of the first candidate: under it the usage is counted where the gateway dies before it could settle. */
@@ -38,12 +38,16 @@ export interface Allowance {
   readonly resetMs: number
 }
 
-export interface Reservation {
+/** What a store needs to find a reservation again, or to charge a request that it does not know. */
+export interface Admission {
   readonly id: string
   readonly account: Account
-  readonly held: Amounts
   /** By the ledger's clock: it decides the day and the month that the request is counted in. */
   readonly admittedMs: number
+}
+
+export interface Reservation extends Admission {
+  readonly held: Estimate
   readonly requests?: Allowance | undefined
   readonly tokens?: Allowance | undefined
 }
@@ -51,17 +55,34 @@ export interface Reservation {
 /** How a request ended: the `outcome` of its log line. */
 export type Outcome = 'completed' | 'caller_left' | 'provider_cut' | 'timed_out' | 'drained' | 'refused'
 
-/** What a request really took. Nothing was called: `amounts` are zero. */
-export interface Settlement {
-  readonly amounts: Amounts
-  readonly cachedInputTokens: number
-  readonly images: number
-  /** True where the figures are our own count, in whole or in part. */
-  readonly estimated: boolean
+/** What a request took, and how it ended: the same for the ledger, the audit trail and the log line. */
+export interface Charge {
   readonly outcome: Outcome
-  /** The public name of the model that answered or was last tried, and the provider; absent where none was called. */
-  readonly model?: string | undefined
-  readonly provider?: string | undefined
+  /** The public name of the model that answered or was last tried; '' if no provider was called. */
+  readonly model: string
+  readonly provider: string
+  readonly inputTokens: number
+  readonly cachedInputTokens: number
+  readonly outputTokens: number
+  readonly images: number
+  readonly costMicroUsd: number
+  /** The figures are our own count, in whole or in part. */
+  readonly estimated: boolean
+}
+
+/** The charge of a request that reached no provider, or whose provider takes nothing for it. */
+export function noCharge(outcome: Outcome): Charge {
+  return {
+    outcome,
+    model: '',
+    provider: '',
+    inputTokens: 0,
+    cachedInputTokens: 0,
+    outputTokens: 0,
+    images: 0,
+    costMicroUsd: 0,
+    estimated: false,
+  }
 }
 
 /** How a ledger is, for whoever asks whether this process can serve. */
@@ -83,9 +104,9 @@ export interface Ledger {
    * Moves the lease, records the use so far and grows what is held. False if a limit does not allow the growth: the use is recorded all the same.
    * Throws `CallerError` `ledger_unavailable` if nothing is held any more, or nobody can tell: the reservation was lost, the ledger is out of reach.
    */
-  extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean>
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean>
   /** Never refuses: the tokens are already spent. */
-  settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'>
+  settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'>
   /** As far as is known without asking. */
   health(): LedgerHealth
   /** The same, once the store was asked now. */

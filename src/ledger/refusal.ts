@@ -48,7 +48,7 @@ export function refusalFailure(
       const limit = spendLimit(refusal.limit, limits, whose)
       if (refusal.held && refusal.waitMs !== undefined) {
         const retryAfterSeconds = retrySeconds(refusal.waitMs)
-        const cost = dollars(hold.amounts.costMicroUsd)
+        const cost = dollars(hold.estimate.costMicroUsd)
         const message =
           `This request may cost ${cost}, more than running requests leave of ${limit.words}. ` +
           `Try again in ${retryAfterSeconds} s.`
@@ -76,7 +76,7 @@ function rateWords(limit: 'requests' | 'tokens' | 'concurrent_requests', limits:
 
 function tooLarge(name: LimitName, limit: string, hold: Hold): string {
   if (name !== 'tokens') return `Nothing passes a limit of ${limit}.`
-  const tokens = hold.amounts.inputTokens + hold.amounts.outputTokens
+  const tokens = hold.estimate.inputTokens + hold.estimate.outputTokens
   return (
     `This request needs up to ${tokens} tokens, more than the whole limit of ${limit}. ` +
     'Waiting does not help: send less, or ask for a smaller output limit.'
@@ -94,9 +94,9 @@ function spendLimit(window: 'day' | 'month' | 'total', limits: Limits, whose: st
   return { mostMicroUsd, words: `the ${name} spend limit of ${dollars(mostMicroUsd)} for ${whose}` }
 }
 
-function spentWords({ waitMs }: Refusal, limit: SpendLimit, { amounts }: Hold, nowMs: number): string {
-  const cost = `This request may cost ${dollars(amounts.costMicroUsd)}, more than`
-  if (amounts.costMicroUsd > limit.mostMicroUsd) return `${cost} ${limit.words}. Waiting does not help.`
+function spentWords({ waitMs }: Refusal, limit: SpendLimit, { estimate }: Hold, nowMs: number): string {
+  const cost = `This request may cost ${dollars(estimate.costMicroUsd)}, more than`
+  if (estimate.costMicroUsd > limit.mostMicroUsd) return `${cost} ${limit.words}. Waiting does not help.`
   const left = `${cost} is left of ${limit.words}`
   if (waitMs === undefined) return `${left}. The limit does not renew.`
   // Windows end at midnight UTC, whichever clock is a little off.

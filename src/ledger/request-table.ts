@@ -5,7 +5,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { turn } from '../core/event-loop.ts'
-import type { Outcome, Settlement } from './ledger.ts'
+import type { Charge, Outcome } from './ledger.ts'
 import type { UsageFigures, UsagePlace, UsageQuery, UsageRow } from './usage-log.ts'
 import { dayOf, firstKeptDay, foldedDay } from './window.ts'
 
@@ -138,28 +138,13 @@ export function settledRow(
   id: string,
   account: { readonly organization: string; readonly key: string },
   times: { readonly admittedMs: number; readonly endedMs: number },
-  settlement: Settlement,
+  charge: Charge,
   kind: EndKind,
   heldMicroUsd: number,
 ): RequestRow {
-  const { inputTokens, outputTokens, costMicroUsd } = settlement.amounts
-  return {
-    id,
-    organization: account.organization,
-    key: account.key,
-    ...times,
-    kind,
-    outcome: settlement.outcome,
-    model: settlement.model ?? '',
-    provider: settlement.provider ?? '',
-    inputTokens,
-    cachedInputTokens: settlement.cachedInputTokens,
-    outputTokens,
-    images: settlement.images,
-    costMicroUsd,
-    overageMicroUsd: Math.max(0, costMicroUsd - heldMicroUsd),
-    estimated: settlement.estimated,
-  }
+  const { organization, key } = account
+  const overageMicroUsd = Math.max(0, charge.costMicroUsd - heldMicroUsd)
+  return { id, organization, key, ...times, kind, ...charge, overageMicroUsd }
 }
 
 /** Writes both tables; for use inside a transaction. */

@@ -6,7 +6,7 @@
  * cancelled ones are remembered for a while, so that whatever arrives twice or late is known for what it is.
  */
 
-import type { Account, Allowance, Amounts, Hold, Settlement } from './ledger.ts'
+import type { Account, Admission, Allowance, Charge, Estimate, Hold } from './ledger.ts'
 
 /** How long things live, in milliseconds. */
 export interface Terms {
@@ -64,15 +64,10 @@ export type ExtendReply = 'extended' | 'exhausted' | 'ended' | 'unknown'
 export type SettleReply = 'settled' | 'already_settled' | 'cancelled' | 'unknown'
 export type CancelReply = 'cancelled' | 'ended'
 
-/** A settlement, and what is to be done where the book knows nothing of its reservation. */
-export interface Closing {
-  readonly id: string
-  readonly settlement: Settlement
-  /** When the request was admitted, by the book's clock. */
-  readonly admittedMs: number
-  /** True: charge it all the same (the book lost the reservation, or could not be asked for one). False: answer `unknown`. */
-  readonly direct: boolean
-  /** The node that sends it, and the life of the organisation that it knows; a book that loses nothing does not look at it. */
+export interface SettleOptions {
+  /** Charges a request whose reservation the store lost or never had. Without it the reply is then `unknown`. */
+  readonly isDirect?: boolean | undefined
+  /** The node that sends it, and the life of the organisation that it knows; a store that loses nothing ignores it. */
   readonly from?: { readonly node: string; readonly life: number } | undefined
 }
 
@@ -104,9 +99,9 @@ export interface ReservationStore {
    * Posts progress (held becomes spent), prolongs the lease, and grows what is held to `wanted`: money where every spend limit has room
    * (else `exhausted`), tokens where the rates have.
    */
-  extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): ExtendReply | Promise<ExtendReply>
-  /** Frees what is held and makes `spent` what it was really. Never refuses. */
-  settle(account: Account, closing: Closing): SettleReply | Promise<SettleReply>
+  extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): ExtendReply | Promise<ExtendReply>
+  /** Frees what is held and makes `spent` what the request cost. Never refuses. */
+  settle(admission: Admission, charge: Charge, options?: SettleOptions): SettleReply | Promise<SettleReply>
   /** Frees what is held; what was posted stays spent, and no floor is charged, of a lost one neither. An unknown one is barred from being reserved. */
   cancel(account: Account, id: string): CancelReply | Promise<CancelReply>
   /** Ends what is overdue: a live reservation is lost and charged the greater of its progress and its floor. Gives how many. */
@@ -121,7 +116,7 @@ export interface FiguresOf {
 }
 
 /** Throws where an amount is not a whole number from 0 to 2^53 - 1. The scripts check the same: neither side trusts the other. */
-export function checkAmounts({ inputTokens, outputTokens, costMicroUsd }: Amounts): void {
+export function checkEstimate({ inputTokens, outputTokens, costMicroUsd }: Estimate): void {
   for (const amount of [inputTokens, outputTokens, costMicroUsd]) {
     if (!Number.isSafeInteger(amount) || amount < 0) throw new RangeError(`${amount} is no amount.`)
   }

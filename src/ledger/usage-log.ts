@@ -1,6 +1,7 @@
 /** What was used and what it cost, by day, organisation, key and model: what `weir usage` reads. */
 
-import { bucketOf } from './window.ts'
+import type { Admission, Charge } from './ledger.ts'
+import { bucketOf, dayOf } from './window.ts'
 
 /** Sums over requests that reached a provider. `inputTokens` includes the cached ones. */
 export interface UsageFigures {
@@ -84,6 +85,37 @@ export function minusUsage(a: UsageFigures): UsageFigures {
     images: -a.images,
     costMicroUsd: -a.costMicroUsd,
   }
+}
+
+/** The figures of a settled request; undefined if no provider was called. */
+export function usageOf(charge: Charge): UsageFigures | undefined {
+  if (charge.model === '') return undefined
+  return {
+    requests: 1,
+    estimatedRequests: charge.estimated ? 1 : 0,
+    inputTokens: charge.inputTokens,
+    cachedInputTokens: charge.cachedInputTokens,
+    outputTokens: charge.outputTokens,
+    images: charge.images,
+    costMicroUsd: charge.costMicroUsd,
+  }
+}
+
+/** Where and what a settled request counts; undefined if no provider was called. */
+export function usageRowOf({
+  account,
+  admittedMs,
+  charge,
+}: Admission & { readonly charge: Charge }): UsageRow | undefined {
+  const usage = usageOf(charge)
+  if (usage === undefined) return undefined
+  const { organization, key } = account
+  return { day: dayOf(admittedMs), organization, key, model: charge.model, ...usage }
+}
+
+/** The figures of a reservation that nobody settled: its progress, with the input estimate at least. */
+export function usageOfLost(inputTokens: number, outputTokens: number, costMicroUsd: number): UsageFigures {
+  return { ...noUsage, requests: 1, estimatedRequests: 1, inputTokens, outputTokens, costMicroUsd }
 }
 
 /** Rows added up by `placeName`, those of days before another by month. */

@@ -1,5 +1,8 @@
 /** A provider's words, fit to be shown to a caller: without keys, addresses and the operator's accounts. */
 
+import type { Endpoint } from '../core/endpoint.ts'
+import { ProviderError } from '../core/provider-error.ts'
+
 const CHARS_MAX = 500
 
 /** What may follow a host: a port, and a path or query up to a blank or a quote. */
@@ -75,4 +78,17 @@ export function scrub(text: string, hide: readonly string[] = []): string {
   for (const [pattern, instead] of SECRETS) clean = clean.replace(pattern, instead)
   clean = clean.replace(/\s+/g, ' ').trim()
   return clean.length > CHARS_MAX ? `${clean.slice(0, CHARS_MAX - 1)}…` : clean
+}
+
+/** The error with a message that a caller may see: without what belongs to the operator. The same object if nothing was removed. */
+export function conceal(error: ProviderError, endpoint: Endpoint): ProviderError {
+  const message = scrub(error.message, ownWords(endpoint))
+  return message === error.message ? error : new ProviderError(error.kind, message, error.detail)
+}
+
+/** Credentials, hosts and paths of a provider, and the values of its own headers. */
+function ownWords({ apiKey, aws, baseUrl, headers }: Endpoint): readonly string[] {
+  const { host, hostname, pathname } = new URL(baseUrl)
+  const secrets = [apiKey, aws?.accessKeyId, aws?.secretAccessKey, aws?.sessionToken, ...Object.values(headers)]
+  return [...secrets, host, hostname, pathname].filter((word) => word !== undefined)
 }

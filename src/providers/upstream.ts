@@ -1,102 +1,87 @@
-/** The one place that calls `fetch`: one request to a provider, with its deadlines, its abort and its caps. */
+/**
+ * One request to a provider and its answer, with their deadlines and caps. Whatever ends a call, `abort` leaves nothing
+ * open.
+ */
 
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
+import { FetchTransport } from './fetch-transport.ts'
 import type { Dispatch } from './provider.ts'
-import { canConnect } from './reachability.ts'
-import { scrub } from './scrub.ts'
+import type { Transport } from './transport.ts'
 
-/** A whole answer in JSON; images come as base64 inside one. */
+/** A whole answer in JSON; images are base64 inside one. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024
-/** Of an error body only the message is of use. */
+/** Only the message of an error body is used. */
 const ERROR_BYTES_MAX = 64 * 1024
-
-type BodyReader = Pick<ReadableStreamDefaultReader<Uint8Array>, 'read'>
+/** A provider that does not end its answer within this time after its final marker is disconnected. */
+const RELEASE_MS = 1000
 
 type Phase = 'connect' | 'first byte' | 'idle' | 'paused' | 'release'
 
 /**
- * One call to a provider. `open` resolves with its headers, `read` gives its bytes. The deadlines run by themselves: connecting, the
- * first byte, silence between bytes, all in all. Whatever ends it, `abort` leaves nothing open.
+ * `open` resolves with the head of the answer, `read` returns its bytes. Four deadlines run on their own: connecting,
+ * the first byte, silence between bytes, and the whole call.
  */
 export class UpstreamCall implements Ticking {
-  /** None before the request, and none once the answer was read to its end: then it is another call's. */
-  private controller: AbortController | undefined
-  private aborted = false
   private readonly startedMs = performance.now()
   private phase: Phase = 'connect'
   private phaseMs = this.startedMs
-  private response: Response | undefined
-  private reader: BodyReader | undefined
+  private aborted = false
+  /** The deadline that ended the call. */
   private expired: ProviderError | undefined
   private probing = false
-
-  private readonly url: string
-  /** Whether a byte of it may have left; undefined while nobody can tell: `fetch` asks for pieces once it is connected, and hides it of a text. */
-  private sent: boolean | undefined = false
-  /** Let go as soon as `fetch` has it: the answer may take minutes, and bodies are up to 10 MiB. */
-  private request: Dispatch | undefined
 
   constructor(
     request: Dispatch,
     private readonly endpoint: Endpoint,
     private readonly stream: boolean,
-    /** No answer later than this (`performance.now()`), whatever the provider's own deadlines say. */
+    /** No answer later than this (`performance.now()`), even if the provider's own deadlines allow it. */
     private dueMs: number,
-  ) {
-    this.url = request.url
-    this.request = request
-  }
+    private readonly transport: Transport = new FetchTransport(request, endpoint),
+  ) {}
 
   get status(): number {
-    return this.response?.status ?? 0
+    return this.transport.status
   }
 
   get headers(): Headers {
-    return this.response?.headers ?? new Headers()
+    return this.transport.headers
   }
 
-  /** Sends the request; resolves with the answer's headers. Throws `ProviderError` `unreachable`, `timeout` or `broken`. */
+  /**
+   * Sends the request; resolves with the head of the answer. Throws `ProviderError` `unreachable`, `timeout` or
+   * `broken`.
+   */
   async open(): Promise<void> {
-    const { request } = this
-    if (this.aborted || request === undefined)
-      throw new ProviderError('unreachable', 'the request was ended before it was sent')
+    if (this.aborted) throw new ProviderError('unreachable', 'the request was aborted before it was sent')
     ticker.add(this)
-    this.controller = spare.pop() ?? new AbortController()
     try {
-      this.request = undefined
-      if (isSmall(request.body)) this.sent = undefined
-      this.response = await fetched(request, this.controller.signal, () => {
-        this.sent = true
-      })
+      await this.transport.open()
     } catch (error) {
       this.close()
-      if (neverConnected(error)) this.sent = false
-      throw this.expired ?? unreachable(error)
+      throw this.expired ?? error
     }
-    this.sent = true
-    heardMs.set(this.endpoint.baseUrl, performance.now())
     this.enter('first byte')
   }
 
-  /** The next bytes, or undefined at the clean end. Throws `ProviderError` `cut` for a reset or a short body, `timeout` for a deadline. */
+  /**
+   * The next bytes, or undefined at the clean end. Throws `ProviderError` `cut` after a reset or a short body,
+   * `timeout` after a deadline.
+   */
   async read(): Promise<Uint8Array | undefined> {
-    this.reader ??= this.response?.body?.getReader()
-    if (this.reader === undefined) return undefined
     try {
-      const { value, done } = await this.reader.read()
+      const { value, done } = await this.transport.read()
       this.enter('idle')
       if (!done) return value
       this.finish()
       return undefined
     } catch (error) {
-      this.close()
-      throw this.expired ?? new ProviderError('cut', 'the connection to the provider broke', { cause: error })
+      throw this.cut(error)
     }
   }
 
-  /** Silence does not count while the caller, not the provider, is the slow one. */
+  /** Stops the idle deadline while the caller, not the provider, is the slow one. */
   pause(): void {
     this.phase = 'paused'
   }
@@ -105,21 +90,21 @@ export class UpstreamCall implements Ticking {
     this.enter('idle')
   }
 
-  /** The whole body as text. Throws `ProviderError` `broken` over the cap. */
+  /** The whole body as text. Throws `ProviderError` `broken` over the cap, else what `read` throws. */
   async text(bytesMax: number = ANSWER_BYTES_MAX): Promise<string> {
     const { headers } = this
     const declared = headers.get('content-length')
-    // A declared length is kept to by the HTTP parser, and one native read costs 8 µs less; what is compressed grows behind it.
+    // The HTTP parser enforces a declared length, and one native read costs 8 µs less. A compressed body grows when it
+    // is decoded.
     if (declared === null || headers.has('content-encoding')) return this.countedText(bytesMax)
     if (Number(declared) > bytesMax) throw this.tooLarge(bytesMax)
     this.enter('idle')
     try {
-      const text = (await this.response?.text()) ?? ''
+      const text = await this.transport.text()
       this.finish()
       return text
     } catch (error) {
-      this.close()
-      throw this.expired ?? new ProviderError('cut', 'the connection to the provider broke', { cause: error })
+      throw this.cut(error)
     }
   }
 
@@ -137,7 +122,7 @@ export class UpstreamCall implements Ticking {
     return new TextDecoder().decode(chunks.length === 1 ? only : Buffer.concat(chunks, size))
   }
 
-  /** The body of an error, as much of it as is of use; '' where it cannot be had. */
+  /** The body of an error; '' if it is too large or cannot be read. */
   async errorText(): Promise<string> {
     try {
       return await this.text(ERROR_BYTES_MAX)
@@ -147,41 +132,34 @@ export class UpstreamCall implements Ticking {
     }
   }
 
-  /** The search for an answer is over: from here on only the provider's own deadlines hold. */
+  /** This candidate is the one that answers: from here on only the provider's own deadlines apply. */
   found(): void {
     this.dueMs = Number.POSITIVE_INFINITY
   }
 
-  /**
-   * False if the provider cannot have seen anything of the request. Of a small text that was broken off before an answer only another connection
-   * can tell: if none can be made, the request's never was. A provider that answered lately may have got it on a connection that was kept.
-   */
-  wasSent(): boolean | Promise<boolean> {
-    if (this.sent !== undefined) return this.sent
-    const { baseUrl, deadlines } = this.endpoint
-    const sinceMs = performance.now() - (heardMs.get(baseUrl) ?? Number.NEGATIVE_INFINITY)
-    if (sinceMs < KEPT_MS || !Number.isFinite(deadlines.connectMs)) return true
-    return canConnect(this.url, Math.min(deadlines.connectMs / 2, CONNECTABLE_MS))
+  /** False if the provider cannot have received any byte of the request, so that nothing is charged for it. */
+  wasSent(): Promise<boolean> {
+    return this.transport.wasSent()
   }
 
-  /** Ends the call wherever it is. */
+  /** Ends the call in any phase. */
   abort(): void {
     this.close()
     this.aborted = true
-    this.controller?.abort()
+    this.transport.abort()
   }
 
   /**
-   * The answer is whole, its connection may not be free yet: reads what is left so that it can serve again, but only what is there
-   * at once. Providers end a body right behind their final marker.
+   * The answer is complete, but its connection can be reused only after the end of the body was read. Providers end a
+   * body right after their final marker, so this waits at most `RELEASE_MS`.
    */
   async release(): Promise<void> {
     this.enter('release')
     try {
-      while ((await this.reader?.read())?.done === false);
+      while (!(await this.transport.read()).done);
       this.finish()
     } catch {
-      // Nobody waits for these bytes. A connection that broke cannot serve again, and has nothing open.
+      // Nobody waits for these bytes, and a connection that broke is closed already.
       this.close()
     }
   }
@@ -215,6 +193,11 @@ export class UpstreamCall implements Ticking {
     return this.stream ? firstByteMs.stream : firstByteMs.whole
   }
 
+  private cut(cause: unknown): ProviderError {
+    this.close()
+    return this.expired ?? new ProviderError('cut', 'the connection to the provider broke', { cause })
+  }
+
   private tooLarge(bytesMax: number): ProviderError {
     this.abort()
     return new ProviderError('broken', `the answer is larger than ${bytesMax} bytes`, { status: this.status })
@@ -237,129 +220,25 @@ export class UpstreamCall implements Ticking {
   /** The answer was read to its end: nothing is left to abort. */
   private finish(): void {
     this.close()
-    if (this.controller !== undefined && !this.controller.signal.aborted && spare.length < SPARE_MAX)
-      spare.push(this.controller)
-    this.controller = undefined
+    this.transport.finish()
   }
 
   /**
-   * `fetch` does not tell a connection that is not made yet from an answer that takes its time. So where there are no headers after half
-   * of the connect deadline, a connection of our own tells: if it cannot be made by the deadline either, the request's never was.
+   * A transport may be unable to distinguish a connection that is not made yet from an answer that takes its time. So
+   * after half of the connect deadline without a head, it is asked whether a connection can be made by the deadline; if
+   * not, the request's was not made.
    */
   private probe(): void {
     if (this.probing) return
     this.probing = true
     const { connectMs } = this.endpoint.deadlines
-    canConnect(this.url, connectMs / 2).then((can) => {
-      if (can || this.response !== undefined || this.expired !== undefined) return
+    this.transport.canConnect(connectMs / 2).then((can) => {
+      if (can || this.phase !== 'connect' || this.expired !== undefined) return
       this.expired = new ProviderError('timeout', `no connection to the provider within ${connectMs} ms`)
       this.abort()
-    }, reportAsOpen)
+    }, ignoreProbe)
   }
 }
 
-/** Controllers whose calls ended well serve again: a fresh one a call is 15 µs of a small request, most of it garbage collection. */
-const spare: AbortController[] = []
-const SPARE_MAX = 1024
-
-/** When each provider last began to answer, by its address. */
-const heardMs = new Map<string, number>()
-/** Longer than connections are kept between requests. */
-const KEPT_MS = 600_000
-/** The longest wait for a connection that only tells whether there was one. */
-const CONNECTABLE_MS = 1000
-
-/** A provider that does not end its answer this long behind its final marker is left. */
-const RELEASE_MS = 1000
-
-/** The fault with a message that may be shown: the provider's words without what is the operator's own, wherever they quote it. */
-export function conceal(error: ProviderError, endpoint: Endpoint): ProviderError {
-  const message = scrub(error.message, ownWords(endpoint))
-  return message === error.message ? error : new ProviderError(error.kind, message, error.detail)
-}
-
-/** Credentials, hosts and addresses of a provider, and its own headers' values. */
-function ownWords({ apiKey, aws, baseUrl, headers }: Endpoint): readonly string[] {
-  const { host, hostname, pathname } = new URL(baseUrl)
-  const secrets = [apiKey, aws?.accessKeyId, aws?.secretAccessKey, aws?.sessionToken, ...Object.values(headers)]
-  return [...secrets, host, hostname, pathname].filter((word) => word !== undefined)
-}
-
-/** How much is handed to the socket at a time. */
-const PIECE_BYTES = 64 * 1024
-/** From here on a text is sent in pieces: a stream costs a small request 20 µs. */
-const PIECEMEAL_CHARS_MIN = 256 * 1024
-
-function isSmall(body: Dispatch['body']): body is string {
-  return typeof body === 'string' && body.length < PIECEMEAL_CHARS_MIN
-}
-
-/** `leaves` is called when the first piece is about to leave; never for a small text. */
-function fetched({ url, headers, body }: Dispatch, signal: AbortSignal, leaves: () => void): Promise<Response> {
-  const small = isSmall(body)
-  const pieces = typeof body === 'string' ? (small ? [] : [Buffer.from(body)]) : body
-  return fetch(url, {
-    method: 'POST',
-    // Bun asks for compression by itself; an answer that is not compressed can be counted and copied.
-    headers: { 'accept-encoding': 'identity', ...headers, ...(small ? {} : lengthOf(pieces)) },
-    body: small ? body : streamOf(pieces, leaves),
-    redirect: 'manual',
-    // Bun ends a request whose provider says nothing for 5 minutes; whole answers may take longer, and have deadlines of their own.
-    timeout: false,
-    signal,
-  })
-}
-
-/** A stream goes out chunked, which not every provider takes, unless its length is said. */
-function lengthOf(pieces: readonly Uint8Array[]): Readonly<Record<string, string>> {
-  return { 'content-length': String(pieces.reduce((sum, piece) => sum + piece.byteLength, 0)) }
-}
-
-/**
- * Pieces as a stream, each let go once it was sent. Bun copies texts, bytes and Blobs that it is given whole, and keeps the copy until
- * the answer has ended: with 10 MiB uploads that is 21 MB a request that waits, against 11 this way.
- */
-function streamOf(pieces: readonly Uint8Array[], leaves: () => void): ReadableStream<Uint8Array> {
-  const left = [...pieces].reverse()
-  let at = 0
-  return new ReadableStream(
-    {
-      pull(controller) {
-        leaves()
-        while (left.length > 0 && at >= (left.at(-1)?.byteLength ?? 0)) {
-          left.pop()
-          at = 0
-        }
-        const piece = left.at(-1)
-        if (piece === undefined) return controller.close()
-        controller.enqueue(piece.subarray(at, at + PIECE_BYTES))
-        at += PIECE_BYTES
-      },
-    },
-    { highWaterMark: 0 },
-  )
-}
-
-/** A probe that cannot be made proves nothing; the first-byte deadline goes on. */
-function reportAsOpen(): void {}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : ''
-}
-
-/** True if no connection was made: refused, no such host, or a certificate that is not trusted. */
-function neverConnected(error: unknown): boolean {
-  return /CONN_?REFUSED|FailedToOpenSocket|NOTFOUND|EAI_AGAIN|CERT|ALTNAME/i.test(codeOf(error))
-}
-
-function unreachable(error: unknown): ProviderError {
-  const code = codeOf(error)
-  const kind = /InvalidHTTPResponse|Malformed_HTTP|HPE_|InvalidContentLength/.test(code) ? 'broken' : 'unreachable'
-  return new ProviderError(
-    kind,
-    kind === 'broken' ? 'the provider did not answer in HTTP' : 'the provider cannot be reached',
-    {
-      cause: error,
-    },
-  )
-}
+/** A probe that fails proves nothing; the first-byte deadline goes on. */
+function ignoreProbe(): void {}

@@ -1,7 +1,7 @@
 /** `weir audit` as an operator meets it: with the embedded ledger and with a real Redis. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Ledger } from '../../src/ledger/ledger.ts'
+import { type Ledger, noCharge } from '../../src/ledger/ledger.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { connectOnce } from '../../src/redis/connect-once.ts'
 import { RedisServer } from '../support/redis.ts'
@@ -112,18 +112,11 @@ test('redis: what was lost and settled late is told once, as it was settled', as
   const account = { ...ci, organizationLimits: {}, keyLimits: {} }
   const amounts = { inputTokens: 5, outputTokens: 5, costMicroUsd: 70 }
   await client.sadd('weir:organizations', 'acme')
-  for (const id of ['late', 'lost']) await book.reserve(account, { id, amounts, floorMicroUsd: 30, model: 'small' })
+  for (const id of ['late', 'lost'])
+    await book.reserve(account, { id, estimate: amounts, floorMicroUsd: 30, model: 'small' })
   await client.incrby('now', 40_000)
   expect(await book.reap('acme')).toBe(2)
-  const settlement = {
-    amounts,
-    cachedInputTokens: 0,
-    images: 0,
-    estimated: false,
-    outcome: 'completed',
-    model: 'm',
-  } as const
-  await book.settle(account, { id: 'late', settlement, admittedMs: 0, direct: false })
+  await book.settle({ id: 'late', account, admittedMs: 0 }, { ...noCharge('completed'), ...amounts, model: 'm' })
   client.disconnect()
   const { stdout } = await world.weir('audit', '--csv')
   const told = stdout.split('\n').slice(1, -1)

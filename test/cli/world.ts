@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type LedgerPlace, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
-import type { Ledger, Settlement } from '../../src/ledger/ledger.ts'
+import type { Charge, Ledger } from '../../src/ledger/ledger.ts'
 import { MAIN } from '../process/weir.ts'
 
 /** A key of the configuration. */
@@ -100,14 +100,14 @@ export async function use(
   ledger: Ledger,
   owner: { readonly organization: string; readonly key: string },
   model: string,
-  figures: Partial<Pick<Settlement, 'cachedInputTokens' | 'images' | 'estimated'>> & { readonly cost: number },
+  figures: Partial<Pick<Charge, 'cachedInputTokens' | 'images' | 'estimated'>> & { readonly cost: number },
 ): Promise<void> {
   const { cost, ...rest } = figures
-  const amounts = { inputTokens: 100, outputTokens: 10, costMicroUsd: cost }
+  const estimate = { inputTokens: 100, outputTokens: 10, costMicroUsd: cost }
   const account = { ...owner, organizationLimits: {}, keyLimits: {} }
-  const reservation = await ledger.reserve(account, { id: crypto.randomUUID(), amounts, floorMicroUsd: 0 })
+  const reservation = await ledger.reserve(account, { id: crypto.randomUUID(), estimate, floorMicroUsd: 0 })
   await ledger.settle(reservation, {
-    ...{ amounts, cachedInputTokens: 0, images: 0, estimated: false, outcome: 'completed', model, provider: 'up' },
+    ...{ ...estimate, cachedInputTokens: 0, images: 0, estimated: false, outcome: 'completed', model, provider: 'up' },
     ...rest,
   })
 }

@@ -9,7 +9,7 @@ import { Breaker } from '../../src/gateway/breaker.ts'
 import type { Upstream as GatewayUpstream } from '../../src/gateway/gateway.ts'
 import { type ImageAnswer, makeImages } from '../../src/gateway/images.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
-import type { Hold, Settlement } from '../../src/ledger/ledger.ts'
+import type { Charge, Hold } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { bytesOf } from '../support/bytes.ts'
@@ -20,7 +20,7 @@ import { type Scenario, Upstream } from '../support/upstream.ts'
 /** Remembers what was held and settled. */
 class ReservationStore extends UnlimitedLedger {
   readonly holds: Hold[] = []
-  readonly settlements: Settlement[] = []
+  readonly settlements: Charge[] = []
 
   override reserve(...[account, hold]: Parameters<UnlimitedLedger['reserve']>) {
     this.holds.push(hold)
@@ -192,11 +192,9 @@ describe('what is held and what is charged', () => {
     expect((await stage.make(body)).text).toBe(answer)
     // A few words of the prompt are estimated: up to 5 tokens at $5 a million.
     const [hold] = stage.book.holds
-    expect((hold?.amounts.costMicroUsd ?? -1) - held).toBeWithin(0, 26)
+    expect((hold?.estimate.costMicroUsd ?? -1) - held).toBeWithin(0, 26)
     const [end, ...more] = stage.book.settlements
-    expect({ cost: end?.amounts.costMicroUsd, images: end?.images, estimated: end?.estimated }).toEqual(
-      settled as never,
-    )
+    expect({ cost: end?.costMicroUsd, images: end?.images, estimated: end?.estimated }).toEqual(settled as never)
     expect([more.length, end?.outcome, end?.model, end?.provider]).toEqual([0, 'completed', 'painter', 'up'])
     expect(stage.book.reservations).toBe(0)
   })
@@ -208,8 +206,8 @@ describe('what is held and what is charged', () => {
     await using stage = await startStage(byToken, { up: does.json(200, data(2, more)) })
     await stage.make({ ...low, n: 2 })
     const [end] = stage.book.settlements
-    expect(end?.amounts.outputTokens).toBe(544)
-    expect(end?.amounts.costMicroUsd).toBe(stage.book.holds[0]?.amounts.costMicroUsd ?? -1)
+    expect(end?.outputTokens).toBe(544)
+    expect(end?.costMicroUsd).toBe(stage.book.holds[0]?.estimate.costMicroUsd ?? -1)
     expect(stage.line?.usage).toBe('estimated')
   })
 })
@@ -231,7 +229,7 @@ describe('candidates', () => {
     expect([answer.servedModel, answer.fallbacks]).toEqual(['painter', 1])
     expect(stage.line?.attempts?.map((attempt) => attempt.error)).toEqual([error, undefined])
     expect((await stage.upstream.call('second')).json).toEqual({ model: 'second', prompt: 'a weir' })
-    expect(stage.book.settlements.map(({ amounts }) => amounts.costMicroUsd)).toEqual([40_000])
+    expect(stage.book.settlements.map(({ costMicroUsd }) => costMicroUsd)).toEqual([40_000])
   })
 
   test('a provider without images is passed over, and alone it is a failure of ours', async () => {
@@ -252,9 +250,7 @@ describe('candidates', () => {
       'Your prompt was refused.',
     ])
     expect(stage.upstream.calls).toHaveLength(1)
-    expect(stage.book.settlements.map(({ amounts, outcome }) => [amounts.costMicroUsd, outcome])).toEqual([
-      [0, 'refused'],
-    ])
+    expect(stage.book.settlements.map(({ costMicroUsd, outcome }) => [costMicroUsd, outcome])).toEqual([[0, 'refused']])
   })
 })
 
@@ -268,7 +264,7 @@ describe('interrupted', () => {
     )
     expect((await made).failure).toBe('shutting_down')
     await (await stage.upstream.call('up')).aborted
-    expect(stage.book.settlements.map((end) => [end.amounts.costMicroUsd, end.images, end.outcome])).toEqual([
+    expect(stage.book.settlements.map((end) => [end.costMicroUsd, end.images, end.outcome])).toEqual([
       [120_000, 3, why],
     ])
     expect(stage.book.settlements[0]?.estimated).toBe(true)
@@ -279,13 +275,13 @@ describe('interrupted', () => {
     const made = failureOf(stage.make({}, (interrupt) => stage.whenPaused(() => interrupt('caller_left'))))
     expect((await made).failure).toBe('shutting_down')
     expect(stage.upstream.calls.map(({ model }) => model)).toEqual(['first'])
-    expect(stage.book.settlements.map((end) => [end.amounts.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
+    expect(stage.book.settlements.map((end) => [end.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
   })
 
   test('before a provider was asked nothing is charged', async () => {
     await using stage = await startStage({ image: 40_000 }, { up: does.silent() })
     await failureOf(stage.make({}, (interrupt) => interrupt('caller_left')))
     expect(stage.upstream.calls).toEqual([])
-    expect(stage.book.settlements.map((end) => [end.amounts.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
+    expect(stage.book.settlements.map((end) => [end.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
   })
 })

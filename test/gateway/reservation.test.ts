@@ -3,10 +3,10 @@
 import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { ticker } from '../../src/core/ticker.ts'
-import { type Charged, RequestLog } from '../../src/gateway/access-log.ts'
+import { RequestLog } from '../../src/gateway/access-log.ts'
 import { RequestReservation } from '../../src/gateway/reservation.ts'
 import type { Counted } from '../../src/gateway/usage-meter.ts'
-import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 
 const SECOND = 1000
 const account: Account = { organization: 'o', organizationLimits: {}, key: 'k', keyLimits: {} }
@@ -14,23 +14,23 @@ const price = { input: 1_000_000, output: 10_000_000 }
 
 class Recorder implements Ledger {
   readonly holds: Hold[] = []
-  readonly extensions: (readonly [soFar: Amounts, wanted: Amounts])[] = []
-  readonly settlements: Settlement[] = []
+  readonly extensions: (readonly [soFar: Estimate, wanted: Estimate])[] = []
+  readonly settlements: Charge[] = []
   refusal: CallerError | undefined
   grants: () => boolean = () => false
 
   async reserve(of: Account, hold: Hold): Promise<Reservation> {
     this.holds.push(hold)
-    return { id: hold.id, account: of, held: hold.amounts, admittedMs: 0 }
+    return { id: hold.id, account: of, held: hold.estimate, admittedMs: 0 }
   }
 
-  async extend(_: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
+  async extend(_: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
     this.extensions.push([soFar, wanted])
     if (this.refusal !== undefined) throw this.refusal
     return this.grants()
   }
 
-  async settle(_: Reservation, actual: Settlement): Promise<'settled'> {
+  async settle(_: Reservation, actual: Charge): Promise<'settled'> {
     this.settlements.push(actual)
     return 'settled'
   }
@@ -60,7 +60,7 @@ function counted(output: number): Counted {
   return { usage: { input: 100, output }, estimated: true }
 }
 
-const amounts = (inputTokens: number, outputTokens: number): Amounts => ({
+const amounts = (inputTokens: number, outputTokens: number): Estimate => ({
   inputTokens,
   outputTokens,
   costMicroUsd: inputTokens + 10 * outputTokens,
@@ -74,7 +74,7 @@ describe('what is held', () => {
   ])('an output limit of %p: the input, and %p of output', async (limit, output) => {
     const ledger = new Recorder()
     await using _ = await open(ledger, () => undefined, limit)
-    expect(ledger.holds).toEqual([{ id: 'req_1', amounts: amounts(100, output), floorMicroUsd: 100, model: 'm' }])
+    expect(ledger.holds).toEqual([{ id: 'req_1', estimate: amounts(100, output), floorMicroUsd: 100, model: 'm' }])
   })
 
   test('it grows by a slice beyond what is written, every 10 s, from the moment it was taken', async () => {
@@ -290,7 +290,7 @@ describe('it is settled', () => {
     }
     expect(ledger.settlements).toEqual([
       {
-        amounts: expect.objectContaining(amounts(100, 7)),
+        ...amounts(100, 7),
         ...{ cachedInputTokens: 40, images: 0, estimated: false, outcome: 'completed', model: 'm', provider: 'p' },
       },
     ])
@@ -301,7 +301,7 @@ describe('it is settled', () => {
     {
       await using _ = await open(ledger, () => undefined)
     }
-    expect(ledger.settlements).toMatchObject([{ amounts: amounts(0, 0), outcome: 'refused' }])
+    expect(ledger.settlements).toMatchObject([{ ...amounts(0, 0), outcome: 'refused' }])
     const held = await open(ledger, () => undefined)
     {
       await using taken = held
@@ -313,7 +313,7 @@ describe('it is settled', () => {
   })
 
   test('and its log line says the same', async () => {
-    const charges: Charged[] = []
+    const charges: Charge[] = []
     const trace = new RequestLog('req_1', () => {})
     trace.charge = (charged) => charges.push(charged)
     const held = await RequestReservation.open(
@@ -324,7 +324,7 @@ describe('it is settled', () => {
       () => undefined,
     )
     await held.settle('completed', bill)
-    expect(charges).toEqual([{ ...amounts(100, 7), cachedInputTokens: 40, estimated: false }])
+    expect(charges).toMatchObject([{ ...amounts(100, 7), cachedInputTokens: 40, estimated: false }])
   })
 })
 

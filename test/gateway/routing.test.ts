@@ -379,7 +379,7 @@ describe('what a candidate may cost', () => {
     await using on = await stage(scenarios, models)
     const answer = await on.ask('cheap', { max_tokens: 100 })
     expect([...told(answer), answer.header('x-gateway-served-model')]).toEqual([200, '1', 'dear'])
-    expect(on.serving.ledger.reserved[0]?.amounts.costMicroUsd).toBeLessThan(1100)
+    expect(on.serving.ledger.reserved[0]?.estimate.costMicroUsd).toBeLessThan(1100)
     expect(on.serving.ledger.wanted[0]?.costMicroUsd).toBeGreaterThanOrEqual(10_000)
   })
 

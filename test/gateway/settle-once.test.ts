@@ -6,7 +6,7 @@ import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
 import { Service } from '../../src/assembly/worker-parts.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import type { Account, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Charge, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { Caller } from '../support/caller.ts'
 import { configOf } from '../support/gateway.ts'
 import { Random } from '../support/random.ts'
@@ -22,20 +22,20 @@ const AT_ONCE = 40
 
 class Counting implements Ledger {
   readonly reserved = new Set<string>()
-  readonly settled = new Map<string, Settlement[]>()
+  readonly settled = new Map<string, Charge[]>()
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     // A store far away: callers leave meanwhile.
     if (this.reserved.size % 3 === 0) await turn()
     this.reserved.add(hold.id)
-    return { id: hold.id, account, held: hold.amounts, admittedMs: 0 }
+    return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
   }
 
   async extend(): Promise<boolean> {
     return true
   }
 
-  async settle(reservation: Reservation, actual: Settlement): Promise<'settled'> {
+  async settle(reservation: Reservation, actual: Charge): Promise<'settled'> {
     const earlier = this.settled.get(reservation.id) ?? []
     this.settled.set(reservation.id, [...earlier, actual])
     return 'settled'
@@ -189,18 +189,22 @@ function expectTrue(line: JsonObject): void {
     for (const name of ['cost_micro_usd', 'provider', 'attempts']) expect(line).not.toHaveProperty(name)
     return
   }
-  const { amounts, outcome, model, provider, estimated } = settlement
+  const { outcome, model, provider, estimated } = settlement
   expect(outcome).toBe(line['outcome'] === 'timed_out' ? 'refused' : (line['outcome'] as typeof outcome))
-  if (model === undefined) {
-    expect([amounts.costMicroUsd, line['cost_micro_usd']]).toEqual([0, undefined])
+  if (model === '') {
+    expect([settlement.costMicroUsd, line['cost_micro_usd']]).toEqual([0, undefined])
     return
   }
   expect(line).toMatchObject({
-    ...{ input_tokens: amounts.inputTokens, output_tokens: amounts.outputTokens, cost_micro_usd: amounts.costMicroUsd },
+    ...{
+      input_tokens: settlement.inputTokens,
+      output_tokens: settlement.outputTokens,
+      cost_micro_usd: settlement.costMicroUsd,
+    },
     ...{ served_model: model, provider, usage: estimated ? 'estimated' : 'provider' },
   })
   // A provider was called.
-  expect(amounts.costMicroUsd).toBeGreaterThan(0)
+  expect(settlement.costMicroUsd).toBeGreaterThan(0)
 }
 
 function turn(): Promise<void> {

@@ -42,7 +42,7 @@ test.each([
   })
   const body = { model: 'm', max_tokens: 9000, messages: [{ role: 'user', content }] }
   expect((await ask(serving.port, requestBytes('/v1/messages', { key: keyOf(id), body }))).status).toBe(200)
-  const { amounts } = serving.ledger.reserved[0] ?? {}
+  const amounts = serving.ledger.reserved[0]?.estimate
   expect(amounts?.inputTokens).toBeGreaterThan(0)
   expect(amounts).toEqual({
     inputTokens: amounts?.inputTokens ?? 0,
@@ -74,7 +74,7 @@ test.each([
     const answer = await ask(serving.port, requestBytes('/v1/chat/completions', { key: keyOf(id), body: request }))
     expect(answer.status).toBe(200)
     const { max_tokens, max_completion_tokens } = upstream.calls[0]?.json ?? {}
-    expect([max_completion_tokens ?? max_tokens, serving.ledger.reserved[0]?.amounts.outputTokens]).toEqual([
+    expect([max_completion_tokens ?? max_tokens, serving.ledger.reserved[0]?.estimate.outputTokens]).toEqual([
       told,
       held,
     ])

@@ -6,7 +6,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Limits } from '../../src/core/money.ts'
-import type { Account, Settlement } from '../../src/ledger/ledger.ts'
+import { type Account, noCharge } from '../../src/ledger/ledger.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
 import { START_MS, type Subject, subjects } from '../ledger/subject.ts'
 
@@ -78,12 +78,9 @@ class Callers {
       if (first.endsMs > this.subject.clock.now) return
       this.running.shift()
       const { usedTokens } = this.demand
-      const settlement: Settlement = {
-        amounts: { inputTokens: 0, outputTokens: usedTokens, costMicroUsd: 0 },
-        ...{ cachedInputTokens: 0, images: 0, estimated: false, outcome: 'completed', model: 'm' },
-      }
+      const charge = { ...noCharge('completed'), outputTokens: usedTokens, model: 'm' }
       const { id, admittedMs } = first
-      await this.subject.book.settle(this.account, { id, settlement, admittedMs, direct: false })
+      await this.subject.book.settle({ id, account: this.account, admittedMs }, charge)
       this.had.requests += 1
       this.had.tokens += usedTokens
     }
@@ -92,8 +89,8 @@ class Callers {
   private async ask(): Promise<boolean> {
     const { heldTokens, answerMs } = this.demand
     const id = `r${this.made++}`
-    const amounts = { inputTokens: 0, outputTokens: heldTokens, costMicroUsd: 0 }
-    const reply = await this.subject.book.reserve(this.account, { id, amounts, floorMicroUsd: 0 })
+    const estimate = { inputTokens: 0, outputTokens: heldTokens, costMicroUsd: 0 }
+    const reply = await this.subject.book.reserve(this.account, { id, estimate, floorMicroUsd: 0 })
     if (reply.outcome !== 'granted') return false
     const admittedMs = this.subject.clock.now
     const endsMs = admittedMs + Math.max(1, Math.round(answerMs * (0.5 + this.random.unit())))

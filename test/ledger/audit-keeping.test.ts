@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import { OUTBOX_FILE, Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
-import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
 
 const DAY_MS = 86_400_000
 const START_MS = Date.UTC(2026, 10, 1)
@@ -40,7 +40,7 @@ test('in the embedded ledger', async () => {
   const ledger = EmbeddedLedger.open(directory, clock, 7 * DAY_MS)
   for (let day = 0; day < 20; day++) {
     clock.ms = START_MS + day * DAY_MS
-    await ledger.settle(await ledger.reserve(account, holdOf(10)), settlementOf(3))
+    await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(3))
     // A look that follows the commit's.
     while (ledger.health().pending > 0) await Bun.sleep(5)
   }
@@ -55,8 +55,7 @@ test('in the outbox', async () => {
   const outbox = new Outbox(directory, () => now, 7 * DAY_MS)
   for (let day = 0; day < 20; day++) {
     now = START_MS + day * DAY_MS
-    const closing = { id: `r-${day}`, settlement: settlementOf(3), admittedMs: now, direct: false }
-    await outbox.add({ account, closing, heldMicroUsd: 10 }, true)
+    await outbox.add({ id: `r-${day}`, account, admittedMs: now, charge: chargeOf(3), heldMicroUsd: 10 }, true)
   }
   outbox.close()
   expect(kept(join(directory, OUTBOX_FILE))).toEqual([[12, 13, 14, 15, 16, 17, 18, 19], 20])

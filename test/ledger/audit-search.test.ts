@@ -11,7 +11,7 @@ import { RedisAuditLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { type EndKind, LogWriter, RowBatch, settledRow } from '../../src/ledger/request-table.ts'
 import { openDatabase } from '../../src/sqlite/database.ts'
-import { settlementOf } from './conformance.ts'
+import { chargeOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 
 const HOUR_MS = 3_600_000
@@ -43,7 +43,7 @@ function logOf(commits: number, more: readonly Ended[] = []): string {
   const write = (ended: readonly Ended[]) => {
     const batch = new RowBatch()
     for (const { id, endedMs, kind = 'settled' } of ended) {
-      batch.add(settledRow(id, account, { admittedMs: endedMs, endedMs }, settlementOf(5), kind, 5))
+      batch.add(settledRow(id, account, { admittedMs: endedMs, endedMs }, chargeOf(5), kind, 5))
     }
     writer.batch(batch)
   }

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Limits } from '../../src/core/money.ts'
-import type { Account, Hold, Ledger, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Charge, Hold, Ledger, Reservation } from '../../src/ledger/ledger.ts'
 import { rateLimitHeaders } from '../../src/ledger/rate-limit-headers.ts'
 import { leftOf } from '../../src/ledger/remaining.ts'
 import { groupUsage } from '../../src/ledger/usage-log.ts'
@@ -31,15 +31,15 @@ export function accountOf(
 export function holdOf(costMicroUsd: number, tokens = 10): Hold {
   return {
     id: `r${made++}-${process.pid}`,
-    amounts: { inputTokens: tokens, outputTokens: 0, costMicroUsd },
+    estimate: { inputTokens: tokens, outputTokens: 0, costMicroUsd },
     floorMicroUsd: Math.min(costMicroUsd, 30),
     model: 'm',
   }
 }
 
-export function settlementOf(costMicroUsd: number, model: string | undefined = 'm'): Settlement {
+export function chargeOf(costMicroUsd: number, model = 'm'): Charge {
   return {
-    amounts: { inputTokens: 10, outputTokens: 5, costMicroUsd },
+    ...{ inputTokens: 10, outputTokens: 5, costMicroUsd },
     cachedInputTokens: 4,
     images: 0,
     estimated: false,
@@ -90,7 +90,7 @@ export function conformance(installation: Installation): void {
       const account = accountOf({ requestsPerMinute: 60, tokensPerMinute: 1000 })
       const hold = holdOf(100, 400)
       const reservation = await ledger.reserve(account, hold)
-      expect(reservation).toMatchObject({ id: hold.id, account, held: hold.amounts })
+      expect(reservation).toMatchObject({ id: hold.id, account, held: hold.estimate })
       expect(Math.abs(reservation.admittedMs - Date.now())).toBeLessThan(5000)
       expect(rateLimitHeaders(reservation)).toEqual({
         'x-ratelimit-limit-requests': '60',
@@ -106,8 +106,8 @@ export function conformance(installation: Installation): void {
     test('settling twice charges once', async () => {
       const account = accountOf()
       const reservation = await ledger.reserve(account, holdOf(100))
-      expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
-      expect(await ledger.settle(reservation, settlementOf(90))).toBe('already_settled')
+      expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
+      expect(await ledger.settle(reservation, chargeOf(90))).toBe('already_settled')
       await reopen()
       const { organization, key } = await standings(account)
       expect([organization.total, key.day.spent, organization.live]).toEqual([{ window: 0, spent: 70, held: 0 }, 70, 0])
@@ -119,12 +119,12 @@ export function conformance(installation: Installation): void {
       const amounts = (costMicroUsd: number) => ({ inputTokens: 10, outputTokens: 1, costMicroUsd })
       expect(await ledger.extend(reservation, amounts(50), amounts(200))).toBe(true)
       expect(await ledger.extend(reservation, amounts(60), amounts(201))).toBe(false)
-      expect(await ledger.settle(reservation, settlementOf(250))).toBe('settled')
+      expect(await ledger.settle(reservation, chargeOf(250))).toBe('settled')
     })
 
     test('a reservation that has ended grows no more, and says so', async () => {
       const reservation = await ledger.reserve(accountOf(), holdOf(100))
-      await ledger.settle(reservation, settlementOf(70))
+      await ledger.settle(reservation, chargeOf(70))
       const grown = ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 200 })
       expect(await grown.catch((error) => error.failure)).toBe('ledger_unavailable')
     })
@@ -133,9 +133,9 @@ export function conformance(installation: Installation): void {
       const account = accountOf(spend({ day: 100 }), spend({ total: 100 }))
       const reservation = await ledger.reserve(account, holdOf(100))
       const free = { ...holdOf(0), floorMicroUsd: 0 }
-      await ledger.settle(await ledger.reserve(account, free), settlementOf(0))
-      expect(await ledger.settle(reservation, settlementOf(250))).toBe('settled')
-      await ledger.settle(await ledger.reserve(account, { ...holdOf(0), floorMicroUsd: 0 }), settlementOf(0))
+      await ledger.settle(await ledger.reserve(account, free), chargeOf(0))
+      expect(await ledger.settle(reservation, chargeOf(250))).toBe('settled')
+      await ledger.settle(await ledger.reserve(account, { ...holdOf(0), floorMicroUsd: 0 }), chargeOf(0))
       expect((await refused(ledger, account, holdOf(1))).failure).toBe('quota_exhausted')
       expect((await standings(account)).organization.live).toBe(0)
     })
@@ -181,7 +181,7 @@ export function conformance(installation: Installation): void {
 
       test('a spend limit: which, of whom, and when it renews', async () => {
         const account = accountOf(spend({ day: 5_000_000 }), spend({ total: 1_500_000 }))
-        await ledger.settle(await ledger.reserve(account, holdOf(1_500_000)), settlementOf(1_500_000))
+        await ledger.settle(await ledger.reserve(account, holdOf(1_500_000)), chargeOf(1_500_000))
         const total = await refused(ledger, account, holdOf(1))
         expect([total.failure, total.code, total.detail.retryAfterSeconds]).toEqual([
           'quota_exhausted',
@@ -192,7 +192,7 @@ export function conformance(installation: Installation): void {
           "This request may cost $0.000001, more than is left of the total spend limit of $1.50 for key 'ci'. The limit does not renew.",
         )
         const other = { ...account, key: 'other', keyLimits: {} }
-        await ledger.settle(await ledger.reserve(other, holdOf(3_500_000)), settlementOf(3_500_000))
+        await ledger.settle(await ledger.reserve(other, holdOf(3_500_000)), chargeOf(3_500_000))
         const day = await refused(ledger, other, holdOf(1))
         const midnight = new Date((dayOf(Date.now()) + 1) * 86_400_000).toISOString().slice(0, 19)
         expect(day.message).toBe(
@@ -218,7 +218,7 @@ export function conformance(installation: Installation): void {
         )
         expect((await refused(ledger, account, holdOf(1_000_000))).detail.retryAfterSeconds).toBe(10)
         expect((await refused(ledger, account, holdOf(1_000_001))).failure).toBe('quota_exhausted')
-        await ledger.settle(running, settlementOf(500_000))
+        await ledger.settle(running, chargeOf(500_000))
         const spent = await refused(ledger, account, holdOf(500_001))
         expect([spent.code, spent.type, spent.detail.retryAfterSeconds, spent.row.headers]).toEqual([
           ...['insufficient_quota', 'insufficient_quota', undefined],
@@ -236,14 +236,14 @@ export function conformance(installation: Installation): void {
 
     test('usage is what was settled, by day, key and model; what reached no provider is not in it', async () => {
       const account = accountOf()
-      const settle = async (of: Account, settlement: Settlement) => {
+      const settle = async (of: Account, settlement: Charge) => {
         await ledger.settle(await ledger.reserve(of, holdOf(100)), settlement)
       }
       const other = { ...account, key: 'dev' }
-      await settle(account, settlementOf(70))
-      await settle(account, settlementOf(30, 'n'))
-      await settle(other, { ...settlementOf(5), estimated: true, images: 2 })
-      await settle(account, { ...settlementOf(0), model: undefined, outcome: 'refused' })
+      await settle(account, chargeOf(70))
+      await settle(account, chargeOf(30, 'n'))
+      await settle(other, { ...chargeOf(5), estimated: true, images: 2 })
+      await settle(account, { ...chargeOf(0), model: '', outcome: 'refused' })
       await reopen()
       const log = await openUsageLog(installation.place)
       const today = dayOf(Date.now())
@@ -271,7 +271,7 @@ export function conformance(installation: Installation): void {
 
     test('standings tell what is left, while the ledger is open', async () => {
       const account = accountOf({ requestsPerMinute: 10, concurrentRequests: 3 }, spend({ day: 1000 }))
-      await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(40))
+      await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(40))
       const held: Reservation = await ledger.reserve(account, holdOf(200))
       await ledger.extend(held, held.held, held.held)
       // A file of its own is written on a beat of 20 ms; nothing tells a reader of it when.
@@ -292,7 +292,7 @@ export function conformance(installation: Installation): void {
 
     test('it is ready, and holds nothing back once all is settled', async () => {
       const reservation = await ledger.reserve(accountOf(), holdOf(1))
-      await ledger.settle(reservation, settlementOf(1))
+      await ledger.settle(reservation, chargeOf(1))
       for (let i = 0; i < 100 && ledger.health().pending > 0; i++) await Bun.sleep(10)
       expect(ledger.health()).toEqual({ ready: true, up: true, complaint: undefined, pending: 0 })
     })

@@ -19,8 +19,8 @@ let grantedAfterRefusal = 0
 
 async function work(): Promise<void> {
   for (let isRefused = false; ; ) {
-    const amounts = { inputTokens: 1, outputTokens: 1, costMicroUsd: Number(amount) }
-    const { outcome } = await book.reserve(account, { id: `${process.pid}-${made++}`, amounts, floorMicroUsd: 0 })
+    const estimate = { inputTokens: 1, outputTokens: 1, costMicroUsd: Number(amount) }
+    const { outcome } = await book.reserve(account, { id: `${process.pid}-${made++}`, estimate, floorMicroUsd: 0 })
     if (outcome === 'granted') granted += 1
     if (outcome === 'granted' && isRefused) grantedAfterRefusal += 1
     // Asks once more after its refusal: where the budget was used up before that call began, nothing may be granted.

@@ -6,7 +6,7 @@ import { CallerError } from '../../src/core/caller-error.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { PENDING_MAX } from '../../src/ledger/embedded/journal.ts'
 import { EmbeddedStandings } from '../../src/ledger/embedded/sqlite-readers.ts'
-import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { Random } from './random.ts'
 
 const [, , mode = '', directory = ''] = process.argv
@@ -22,10 +22,10 @@ async function streams(): Promise<void> {
       const hold = holdOf(100)
       const reservation = await ledger.reserve(account, hold)
       if (random.oneIn(2))
-        await ledger.extend(reservation, { ...hold.amounts, costMicroUsd: random.below(120) }, hold.amounts)
+        await ledger.extend(reservation, { ...hold.estimate, costMicroUsd: random.below(120) }, hold.estimate)
       if (random.oneIn(4)) continue
       const cost = random.below(150)
-      await ledger.settle(reservation, settlementOf(cost))
+      await ledger.settle(reservation, chargeOf(cost))
       said.push(`${hold.id} ${cost}\n`)
     }
     while (ledger.health().pending > 0) await Bun.sleep(1)
@@ -35,7 +35,7 @@ async function streams(): Promise<void> {
 
 async function full(): Promise<void> {
   const ledger = EmbeddedLedger.open(directory)
-  const settle = async (cost: number) => ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(cost))
+  const settle = async (cost: number) => ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(cost))
   await settle(1)
   while (ledger.health().pending > 0) await Bun.sleep(1)
   const ballast = join(directory, 'ballast')

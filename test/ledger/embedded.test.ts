@@ -13,7 +13,7 @@ import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import type { RequestRow } from '../../src/ledger/request-table.ts'
 import { LedgerFileError } from '../../src/sqlite/database.ts'
-import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
 
 const CHILD = join(import.meta.dir, 'embedded-child.ts')
 const account = accountOf({}, {}, 'acme')
@@ -82,8 +82,8 @@ test('what was lost while the process stood still and is settled after all is to
   const caught = await ledger.reserve(account, holdOf(100))
   const left = await ledger.reserve(account, holdOf(100))
   time.now += 40_000
-  await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(5))
-  expect(await ledger.settle(caught, settlementOf(70))).toBe('settled')
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(5))
+  expect(await ledger.settle(caught, chargeOf(70))).toBe('settled')
   await ledger.close()
   const rows = await rowsOf(at)
   expect(rows.filter(({ id }) => id === caught.id).map(({ kind, costMicroUsd }) => [kind, costMicroUsd])).toEqual([
@@ -128,7 +128,7 @@ describe('the file', () => {
     const at = directory()
     const limited = accountOf({ requestsPerMinute: 2 }, {}, 'acme')
     const first = EmbeddedLedger.open(at)
-    for (let i = 0; i < 2; i++) await first.settle(await first.reserve(limited, holdOf(100)), settlementOf(70))
+    for (let i = 0; i < 2; i++) await first.settle(await first.reserve(limited, holdOf(100)), chargeOf(70))
     await first.close()
     const second = EmbeddedLedger.open(at)
     expect(second.reserve(limited, holdOf(1))).rejects.toThrow('Rate limit reached')
@@ -151,7 +151,7 @@ describe('the file', () => {
     test(`is refused where it is ${name}, and left as it is`, async () => {
       const at = directory()
       const ledger = EmbeddedLedger.open(at)
-      for (let i = 0; i < 50; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))
+      for (let i = 0; i < 50; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(70))
       await ledger.close()
       const path = join(at, LEDGER_FILE)
       harm(path)
@@ -210,7 +210,7 @@ test.skipIf(!canMount)(
 
 test('a burst that outruns the beat is committed on the way, not refused', async () => {
   const ledger = EmbeddedLedger.open(directory())
-  for (let i = 0; i < 12_000; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(1))
+  for (let i = 0; i < 12_000; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(1))
   expect(ledger.health().complaint).toBeUndefined()
   await ledger.close()
 })

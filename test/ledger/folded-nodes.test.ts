@@ -6,15 +6,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openUsageLog } from '../../src/assembly/open-ledger.ts'
-import { usageRowOf } from '../../src/ledger/entry.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { foldUsage } from '../../src/ledger/redis/maintenance/usage-folding.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
-import { placeName, type UsageRow } from '../../src/ledger/usage-log.ts'
-import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { placeName, type UsageRow, usageRowOf } from '../../src/ledger/usage-log.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
 import { until } from './seen.ts'
@@ -90,7 +89,7 @@ class Fleet {
       const reservation = await ledger.reserve(account, holdOf(2_000_000)).catch(() => undefined)
       if (reservation === undefined) return
       this.served.push({ account, model, admittedMs: reservation.admittedMs, cost })
-      await ledger.settle(reservation, settlementOf(cost, model))
+      await ledger.settle(reservation, chargeOf(cost, model))
     }
     await until(() => this.ledgers.every((ledger) => ledger.health().ready))
     await Promise.all(
@@ -266,13 +265,9 @@ test('a log that folds while Redis is asked what it has by day is given nothing 
   const outbox = new Outbox(home, () => ms)
   const figures = new Map<string, UsageRow>()
   for (const [i, admittedMs] of [Date.UTC(2024, 2, 3), Date.UTC(2024, 2, 20), ms].entries()) {
-    const entry = {
-      account,
-      closing: { id: `r-${i}`, settlement: settlementOf(100 + i), admittedMs, direct: false },
-      heldMicroUsd: 100,
-    }
-    outbox.add(entry, true)
-    const row = usageRowOf(entry)
+    const settlement = { id: `r-${i}`, account, admittedMs, charge: chargeOf(100 + i), heldMicroUsd: 100 }
+    outbox.add(settlement, true)
+    const row = usageRowOf(settlement)
     if (row !== undefined) figures.set(placeName(row), row)
   }
   for (let i = 0; i < 9; i++) {

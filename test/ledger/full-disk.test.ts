@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
-import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 import { totals, until } from './seen.ts'
 
@@ -82,9 +82,9 @@ test('a disk that is full: the beat goes on, requests are served and charged, it
   const elsewhere = accountOf()
   const past = new Outbox(directory, () => Date.now() - 3_600_000)
   for (let i = 0; i < 20; i++) {
-    const closing = { id: `old-${i}`, settlement: settlementOf(1), admittedMs: 1, direct: false }
-    await past.add({ account: elsewhere, closing, heldMicroUsd: 1 }, true)
-    past.taken(closing.id, elsewhere.organization, 0)
+    const id = `old-${i}`
+    await past.add({ id, account: elsewhere, admittedMs: 1, charge: chargeOf(1), heldMicroUsd: 1 }, true)
+    past.taken(id, elsewhere.organization, 0)
   }
   past.commit()
   past.close()
@@ -143,7 +143,7 @@ test('a beat that fails is told of, and the next one that does not takes it back
   outbox.failing = true
   await until(() => ledger.health().complaint === 'disk I/O error')
   const account = accountOf()
-  await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(70))
   expect(ledger.health()).toMatchObject({ ready: true, complaint: 'disk I/O error' })
   outbox.failing = false
   await until(() => ledger.health().complaint === undefined)

@@ -3,7 +3,7 @@
 import { expect } from 'bun:test'
 import type { Limits } from '../../src/core/money.ts'
 import { AMOUNT_MAX } from '../../src/ledger/embedded/store-state.ts'
-import type { Account, Amounts, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Charge, Estimate } from '../../src/ledger/ledger.ts'
 import type { UsageFigures } from '../../src/ledger/usage-log.ts'
 import { Model } from './model.ts'
 import type { Random } from './random.ts'
@@ -45,7 +45,7 @@ class History {
   private made = 0
   /** The furthest that the clock ever was. */
   private latest = 0
-  /** Amounts are drawn around this: micro-dollars of small change, of real budgets, or near 2^53. */
+  /** Estimate are drawn around this: micro-dollars of small change, of real budgets, or near 2^53. */
   private readonly scale: number
   private accounts: Account[]
 
@@ -157,11 +157,11 @@ class History {
 
   private async reserve(account: Account): Promise<void> {
     const id = this.random.oneIn(6) ? this.someId(account) : this.newId(account)
-    const amounts = this.amounts(this.room(account))
+    const estimate = this.amounts(this.room(account))
     const hold = {
       id,
-      amounts,
-      floorMicroUsd: Math.floor(amounts.costMicroUsd / 3),
+      estimate,
+      floorMicroUsd: Math.floor(estimate.costMicroUsd / 3),
       model: this.random.pick(['a', 'b', undefined]),
     }
     const before = this.model.entries.length
@@ -173,7 +173,7 @@ class History {
     expect<unknown>(answer).toEqual(expected)
     // A repeated call is granted again, whatever the limits have become.
     if (this.model.entries.length > before && this.random.oneIn(3))
-      await this.withinLimits(account, amounts.costMicroUsd > 0)
+      await this.withinLimits(account, estimate.costMicroUsd > 0)
   }
 
   /**
@@ -210,22 +210,23 @@ class History {
   }
 
   private async settle(account: Account): Promise<void> {
-    const settlement: Settlement = {
-      amounts: this.amounts(this.room(account)),
+    const charge: Charge = {
+      ...this.amounts(this.room(account)),
       cachedInputTokens: this.random.below(5),
       images: this.random.below(2),
       estimated: this.random.oneIn(2),
       outcome: 'completed',
-      model: this.random.pick(['a', 'b', undefined]),
+      model: this.random.pick(['a', 'b', '']),
+      provider: '',
     }
     const back = this.random.pick([0, 10_000, 26 * HOUR_MS])
-    const closing = {
-      id: this.someId(account),
-      settlement,
-      admittedMs: this.subject.clock.now - back,
-      direct: this.random.oneIn(8),
-    }
-    this.same('settle', await this.subject.book.settle(account, closing), this.model.settle(account, closing))
+    const admission = { id: this.someId(account), account, admittedMs: this.subject.clock.now - back }
+    const options = { isDirect: this.random.oneIn(8) }
+    this.same(
+      'settle',
+      await this.subject.book.settle(admission, charge, options),
+      this.model.settle(admission, charge, options.isDirect),
+    )
   }
 
   private moveClock(): void {
@@ -284,7 +285,7 @@ class History {
     )
   }
 
-  private amounts(costMost: number): Amounts {
+  private amounts(costMost: number): Estimate {
     const tokens = () => this.random.below(Math.min(this.scale, 1e15) * 2)
     const exact = [0, 1, costMost - 1, costMost]
     const cost = this.random.oneIn(4) ? this.random.pick(exact) : this.random.below(costMost + 1)

@@ -5,10 +5,9 @@
  */
 
 import type { Limits } from '../../src/core/money.ts'
-import type { Account, Amounts, Hold, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Admission, Charge, Estimate, Hold } from '../../src/ledger/ledger.ts'
 import type {
   CancelReply,
-  Closing,
   ExtendReply,
   Figures,
   FiguresOf,
@@ -52,7 +51,7 @@ interface Entry {
   readonly moments: readonly { readonly requests: Moment; readonly tokens: Moment }[]
   tokens: number
   held: number
-  posted: Amounts
+  posted: Estimate
   /** What it cost in the end, once it ended. */
   charged: number
   usage: { readonly model: string; readonly figures: UsageFigures } | undefined
@@ -95,8 +94,8 @@ export class Model {
       undo()
       return { outcome: 'granted', admittedMs: known.admitted }
     }
-    const tokens = Math.min(MOST, hold.amounts.inputTokens + hold.amounts.outputTokens)
-    const refused = this.refusal(account, tokens, hold.amounts.costMicroUsd)
+    const tokens = Math.min(MOST, hold.estimate.inputTokens + hold.estimate.outputTokens)
+    const refused = this.refusal(account, tokens, hold.estimate.costMicroUsd)
     if (refused !== undefined) {
       undo()
       return { outcome: 'refused', ...refused }
@@ -116,12 +115,12 @@ export class Model {
       due: this.clock.now + LEASE_MS,
       admitted: this.clock.now,
       model: hold.model ?? '',
-      input: hold.amounts.inputTokens,
+      input: hold.estimate.inputTokens,
       floor: hold.floorMicroUsd,
       windows: this.windows(account),
       moments,
       tokens,
-      held: hold.amounts.costMicroUsd,
+      held: hold.estimate.costMicroUsd,
       posted: { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 },
       charged: 0,
       usage: undefined,
@@ -131,7 +130,7 @@ export class Model {
     return { outcome: 'granted', admittedMs: entry.admitted }
   }
 
-  extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): ExtendReply {
+  extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): ExtendReply {
     const entry = this.get(account, id)
     if (entry === undefined) return 'unknown'
     if (entry.state !== 'live') return 'ended'
@@ -160,22 +159,22 @@ export class Model {
     return fits ? 'extended' : 'exhausted'
   }
 
-  settle(account: Account, closing: Closing): SettleReply {
-    const entry = this.get(account, closing.id)
-    const { settlement } = closing
+  settle(admission: Admission, charge: Charge, isDirect: boolean): SettleReply {
+    const { account } = admission
+    const entry = this.get(account, admission.id)
     if (entry === undefined) {
-      if (!closing.direct) return 'unknown'
+      if (!isDirect) return 'unknown'
       this.pass(account)
-      this.charge(account, closing)
+      this.charge(admission, charge)
       return 'settled'
     }
     if (entry.state === 'settled') return 'already_settled'
     if (entry.state === 'cancelled') return 'cancelled'
     this.pass(account)
-    const { inputTokens, outputTokens, costMicroUsd } = settlement.amounts
+    const { inputTokens, outputTokens, costMicroUsd } = charge
     this.correct(account, entry, Math.min(MOST, inputTokens + outputTokens))
     this.finish(entry, 'settled', costMicroUsd, ENDED_MS)
-    entry.usage = usageOf(settlement)
+    entry.usage = usageOf(charge)
     return 'settled'
   }
 
@@ -252,7 +251,7 @@ export class Model {
     return entries.reduce((sum, entry) => sum + Number(spentOf(entry)) + unposted(entry), 0)
   }
 
-  private charge(account: Account, { id, settlement, admittedMs }: Closing): void {
+  private charge({ account, id, admittedMs }: Admission, charge: Charge): void {
     const windows = (scope: readonly number[]) => [
       Math.min(dayOf(admittedMs), scope[0] ?? 0),
       Math.min(monthOf(admittedMs), scope[1] ?? 0),
@@ -261,8 +260,8 @@ export class Model {
     const [organization, key] = this.windows(account)
     const bound: Windows = [windows(organization), windows(key)]
     const entry: Entry = { ...this.blank(account, id), admitted: admittedMs, windows: bound }
-    this.finish(entry, 'settled', settlement.amounts.costMicroUsd, ENDED_MS)
-    entry.usage = usageOf(settlement)
+    this.finish(entry, 'settled', charge.costMicroUsd, ENDED_MS)
+    entry.usage = usageOf(charge)
     this.entries.push(entry)
     this.put(entry)
   }
@@ -446,10 +445,9 @@ function unposted(entry: Entry): number {
   return entry.state === 'live' ? Math.max(0, entry.held - entry.posted.costMicroUsd) : 0
 }
 
-function usageOf(settlement: Settlement): Entry['usage'] {
-  if (settlement.model === undefined) return undefined
-  const { inputTokens, outputTokens, costMicroUsd } = settlement.amounts
-  const { cachedInputTokens, images, estimated } = settlement
+function usageOf({ model, estimated, ...charge }: Charge): Entry['usage'] {
+  if (model === '') return undefined
+  const { inputTokens, cachedInputTokens, outputTokens, images, costMicroUsd } = charge
   const figures = {
     requests: 1,
     estimatedRequests: estimated ? 1 : 0,
@@ -459,7 +457,7 @@ function usageOf(settlement: Settlement): Entry['usage'] {
     images,
     costMicroUsd,
   }
-  return { model: settlement.model, figures }
+  return { model, figures }
 }
 
 function ownCount(model: string, inputTokens: number, outputTokens: number, costMicroUsd: number): Entry['usage'] {

@@ -177,14 +177,18 @@ const RECONCILE = 'redis/epochs/reconcile.ts'
 export const nodeMutants: readonly Mutant[] = [
   [NODE, "if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancelLater(account, hold.id)", ''],
   [NODE, '      this.cancels.set(id, account)\n    }', '    }'],
-  [NODE, 'await this.outbox.add(entry, isSent)', 'this.outbox.add(entry, isSent)'],
-  [NODE, 'if (!wasSent) return await book.settle(account, { ...closing, direct: true, from })', "return 'settled'"],
+  [NODE, 'await this.outbox.add(settlement, isSent)', 'this.outbox.add(settlement, isSent)'],
+  [
+    NODE,
+    'if (!wasSent) return await book.settle(settlement, settlement.charge, { isDirect: true, from })',
+    "return 'settled'",
+  ],
   [RESTORATION, 'await this.renew(organization, mine)', 'await this.enter(organization, asked)'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [
     NODE,
     "else breaker.failed()\n    }\n    return 'settled'",
-    "else this.outbox.taken(closing.id, organization, first.life)\n    }\n    return 'settled'",
+    "else this.outbox.taken(id, organization, first.life)\n    }\n    return 'settled'",
   ],
   [NODE, 'await this.replay(this.outbox.pending(REPLAYED_A_BEAT))', ''],
   [NODE, 'this.cancels.delete(id)\n        this.cancelled', 'this.cancelled'],

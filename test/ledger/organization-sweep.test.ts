@@ -9,7 +9,7 @@ import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
 import { OUTBOX_FILE, Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
-import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 import { totals, until } from './seen.ts'
 
@@ -49,7 +49,7 @@ const accounts = Array.from({ length: ORGANIZATIONS }, (_, i) => accountOf(spend
 
 async function serveAll(ledger: RedisLedger): Promise<void> {
   await Promise.all(
-    accounts.map(async (account) => ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))),
+    accounts.map(async (account) => ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(70))),
   )
   await until(() => ledger.health().pending === 0)
 }
@@ -92,7 +92,7 @@ test('what is overdue is ended, what Redis has lost is given back, whatever is w
   await client.set(redisKey(foreign.organization, 'scopes'), 'not ours')
   const before = await client.dumpBuffer(redisKey(set.organization, 'scopes'))
   const nodes = await client.dumpBuffer(redisKey(set.organization, 'nodes'))
-  await ledger.settle(await ledger.reserve(set, holdOf(100)), settlementOf(30))
+  await ledger.settle(await ledger.reserve(set, holdOf(100)), chargeOf(30))
   await until(() => ledger.health().pending === 0)
   await client.restore(redisKey(set.organization, 'scopes'), 0, before, 'REPLACE')
   await client.restore(redisKey(set.organization, 'nodes'), 0, nodes, 'REPLACE')

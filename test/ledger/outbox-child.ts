@@ -6,7 +6,7 @@
 import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
-import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
 
 // As the program does: what nobody caught ends it.
 process.on('unhandledRejection', (error) => {
@@ -31,7 +31,7 @@ const time = {
 const ledger = new RedisLedger(link, new Outbox(directory), 'refuse', time)
 
 async function settle(): Promise<void> {
-  for (let i = 0; i < 10; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))
+  for (let i = 0; i < 10; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(70))
 }
 
 for await (const line of console) {

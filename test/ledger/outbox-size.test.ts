@@ -8,7 +8,7 @@ import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import type { FoundOfNode } from '../../src/ledger/redis/epochs/epoch-rows.ts'
 import { type Entered, Lives, type NumberedRow, type RecoverableBook } from '../../src/ledger/redis/epochs/epochs.ts'
 import { Restoration } from '../../src/ledger/redis/epochs/replay.ts'
-import { accountOf, settlementOf } from './conformance.ts'
+import { accountOf, chargeOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
 
 const NOTHING: FoundOfNode = {
@@ -37,8 +37,7 @@ function outboxOf(count: number): Outbox {
   }
   for (let i = 0; i < count + 10; i++) {
     const account = i < count ? busy : quiet
-    const closing = { id: `r-${i}`, settlement: settlementOf(5), admittedMs: Date.now(), direct: false }
-    outbox.add({ account, closing, heldMicroUsd: 5 }, true)
+    outbox.add({ id: `r-${i}`, account, admittedMs: Date.now(), charge: chargeOf(5), heldMicroUsd: 5 }, true)
     if (i % 5000 === 0) outbox.commit()
   }
   outbox.commit()
@@ -88,8 +87,7 @@ function backlogOf(count: number): Outbox {
 }
 
 function addPending(outbox: Outbox, id: string): void {
-  const closing = { id, settlement: settlementOf(5), admittedMs: Date.now(), direct: false }
-  outbox.add({ account: busy, closing, heldMicroUsd: 5 }, false)
+  outbox.add({ id, account: busy, admittedMs: Date.now(), charge: chargeOf(5), heldMicroUsd: 5 }, false)
 }
 
 /** A Redis that was emptied, except for open reservations with these ids. Collects what it is given back. */
@@ -193,7 +191,7 @@ test('law: what ends while a large backlog is given back is charged once, also i
     outbox.commit()
     redis.isAway = false
     await restorationOf(outbox, redis).restore(busy.organization)
-    const resent = outbox.pending(1e6, true).map(({ entry }) => entry.closing.id)
+    const resent = outbox.pending(1e6, true).map(({ settlement }) => settlement.id)
     expect(new Set(resent).size).toBe(resent.length)
     expect(redis.requests + resent.length).toBe(count + added)
     for (const id of open) expect(resent).toContain(id)

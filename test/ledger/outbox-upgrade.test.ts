@@ -6,11 +6,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Account } from '../../src/ledger/ledger.ts'
+import { settlementText } from '../../src/ledger/redis/delivery/settlement.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { LOG_SQL } from '../../src/ledger/request-table.ts'
 import { dayOf } from '../../src/ledger/window.ts'
-import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
 
@@ -50,10 +51,10 @@ async function earlier(server: RedisServer, at: string, account: Account): Promi
   ] as const) {
     const hold = holdOf(cost)
     await book.reserve(account, hold)
-    const closing = { id: hold.id, settlement: settlementOf(cost), admittedMs: now, direct: false }
-    if (isTaken) await book.settle(account, closing)
+    const settlement = { id: hold.id, account, admittedMs: now, charge: chargeOf(cost), heldMicroUsd: cost }
+    if (isTaken) await book.settle(settlement, settlement.charge)
     else if (state === 2) await book.cancel(account, hold.id)
-    put.run(state, now, state === 1 ? now : null, JSON.stringify({ account, closing, heldMicroUsd: cost }))
+    put.run(state, now, state === 1 ? now : null, settlementText(settlement))
   }
   // Where that version kept the life, and where this one does.
   const life = now - 1000
@@ -69,7 +70,7 @@ async function earlier(server: RedisServer, at: string, account: Account): Promi
 
 async function serve(ledger: RedisLedger, account: Account, cost: number): Promise<void> {
   await until(async () => {
-    const settled = async () => ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost))
+    const settled = async () => ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost))
     return (await failureOf(settled())) === 'none'
   })
   await until(() => ledger.health().pending === 0)

@@ -12,7 +12,7 @@ import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
-import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { breakConnections, failureOf, until } from './seen.ts'
@@ -38,7 +38,7 @@ async function usage(server: RedisServer, organization?: string): Promise<UsageF
 
 /** Serves a request from its reservation to its settlement in Redis. */
 async function serve(ledger: RedisLedger, account: Account, cost: number, model = 'm'): Promise<void> {
-  await ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost, model))
+  await ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost, model))
 }
 
 /** What a Redis has that was emptied. */
@@ -57,14 +57,10 @@ async function oldLog(at: string, account: Account, costs: readonly (readonly [c
   outbox.enter(account.organization, 7, NOTHING, [])
   outbox.entered(account.organization, 7)
   for (const [i, [cost, daysAgo]] of costs.entries()) {
-    const closing = {
-      id: `old-${account.organization}-${i}`,
-      settlement: settlementOf(cost),
-      admittedMs: now - daysAgo * DAY_MS,
-      direct: false,
-    }
-    await outbox.add({ account, closing, heldMicroUsd: cost }, true)
-    outbox.taken(closing.id, account.organization, 7)
+    const id = `old-${account.organization}-${i}`
+    const admittedMs = now - daysAgo * DAY_MS
+    await outbox.add({ id, account, admittedMs, charge: chargeOf(cost), heldMicroUsd: cost }, true)
+    outbox.taken(id, account.organization, 7)
   }
   outbox.close()
 }
@@ -99,10 +95,10 @@ describe('FLUSHALL', () => {
     await client.flushall()
     // Nothing is held for it any more: nobody may take that for room.
     expect(await failureOf(ledger.extend(first, first.held, first.held))).toBe('ledger_unavailable')
-    expect(await ledger.settle(first, settlementOf(40))).toBe('settled')
+    expect(await ledger.settle(first, chargeOf(40))).toBe('settled')
     expect((await figures(client, account)).organization.total).toMatchObject({ spent: 340, held: 0 })
     await client.flushall()
-    expect(await ledger.settle(second, settlementOf(30))).toBe('settled')
+    expect(await ledger.settle(second, chargeOf(30))).toBe('settled')
     // Every connection is cut: what was taken last is sent again, and is known already.
     await breakConnections(client)
     await until(() => ledger.health().ready && ledger.health().pending === 0)
@@ -211,8 +207,8 @@ test('a node that dies while it gives back goes on where it was', async () => {
     await give(i + 3)
   }
   // Until the rest is given back no settlement of this node counts.
-  const closing = { id: 'early', settlement: settlementOf(1), admittedMs: Date.now(), direct: true }
-  const early = book.settle(account, { ...closing, from: { node: outbox.node, life } })
+  const admission = { id: 'early', account, admittedMs: Date.now() }
+  const early = book.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, life } })
   expect(early).rejects.toThrow(DataLossError)
   await early.catch(() => undefined)
   outbox.close()
@@ -277,15 +273,15 @@ test('what is pending is not given back with the rest: it is sent', async () => 
   const account = accountOf()
   await oldLog(at, account, [[100, 0]])
   const outbox = new Outbox(at)
-  const closing = { id: 'pending', settlement: settlementOf(20), admittedMs: Date.now(), direct: false }
-  await outbox.add({ account, closing, heldMicroUsd: 20 }, false)
+  const settlement = { id: 'pending', account, admittedMs: Date.now(), charge: chargeOf(20), heldMicroUsd: 20 }
+  await outbox.add(settlement, false)
   expect(outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
     { day: dayOf(Date.now()), key: 'ci', model: 'm', requests: 1, costMicroUsd: 100 },
   ])
   // A settlement that was taken in the life before counts as not taken.
   outbox.taken('pending', account.organization, 7)
   outbox.commit()
-  expect(outbox.pending(10, true)).toMatchObject([{ entry: { closing }, life: 9, wasSent: false }])
+  expect(outbox.pending(10, true)).toMatchObject([{ settlement, life: 9, wasSent: false }])
   outbox.taken('pending', account.organization, 9)
   outbox.commit()
   expect(outbox.pending(10, true)).toEqual([])

@@ -13,7 +13,7 @@ import { RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/red
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { RedisUnfitError } from '../../src/redis/connect.ts'
-import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { Meddler } from './lossy-proxy.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
@@ -53,7 +53,7 @@ test('a black hole: nobody waits long, the connection is given up and made anew,
   between.swallow()
   expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
   expect(await failureOf(ledger.extend(running, running.held, running.held))).toBe('ledger_unavailable')
-  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
   await until(() => between.accepted > connections && ledger.health().ready)
   await until(() => ledger.health().pending === 0)
   await until(async () => (await totals(server, account)).live === 0)
@@ -68,7 +68,7 @@ test('a master that was demoted under us: what it refuses to write is written on
   const client = server.client()
   await client.replicaof('127.0.0.1', 1)
   expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
-  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
   await client.replicaof('NO', 'ONE')
   await until(() => ledger.health().ready && ledger.health().pending === 0)
   await until(async () => (await failureOf(ledger.reserve(account, holdOf(30)))) === 'none')
@@ -103,7 +103,7 @@ describe('a Redis that answers and takes no reservations', () => {
       await until(() => words.test(ledger.health().complaint ?? ''))
       expect(ledger.health()).toMatchObject({ ready: false, up: false })
       // What frees and records runs on a full server, too.
-      await ledger.settle(running, settlementOf(70))
+      await ledger.settle(running, chargeOf(70))
       if (settled === 'settled') expect(await totals(server, account)).toMatchObject({ spent: 70, live: 0 })
       await set(client, false)
       await until(() => ledger.health().up && ledger.health().pending === 0)
@@ -124,7 +124,7 @@ test('a Redis that takes no writes is not called one that does not answer, howev
   const client = server.client()
   await client.config('SET', 'min-replicas-to-write', '1')
   expect(await failureOf(ledger.reserve(account, holdOf(1)))).toBe('ledger_unavailable')
-  await Promise.all(running.map((reservation) => ledger.settle(reservation, settlementOf(1))))
+  await Promise.all(running.map((reservation) => ledger.settle(reservation, chargeOf(1))))
   const complaints = new Set<string | undefined>()
   let looks = 0
   await until(() => {
@@ -143,7 +143,7 @@ test('a Redis that is emptied under a node without requests gets back what that 
   await using server = await RedisServer.start()
   const ledger = await ledgerAt(server.socket)
   const account = accountOf()
-  await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(70))
   await until(async () => (await totals(server, account)).spent === 70)
   const client = server.client()
   await client.flushall()
@@ -157,11 +157,11 @@ test('a reply that comes too late: the same reservation is asked for once more, 
   const between = await meddler(server)
   const ledger = await ledgerAt(between.url)
   const account = accountOf()
-  await ledger.settle(await ledger.reserve(account, holdOf(10)), settlementOf(1))
+  await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(1))
   between.delay()
   const reservation = await ledger.reserve(account, holdOf(100))
   expect(await totals(server, account)).toEqual({ spent: 1, held: 100, live: 1 })
-  await ledger.settle(reservation, settlementOf(70))
+  await ledger.settle(reservation, chargeOf(70))
   await until(() => ledger.health().pending === 0)
   expect(await totals(server, account)).toEqual({ spent: 71, held: 0, live: 0 })
 })
@@ -170,7 +170,7 @@ test('a frozen Redis: everybody hears of it, what waits its turn too, and nothin
   await using server = await RedisServer.start()
   const ledger = await ledgerAt(server.socket)
   const account = accountOf()
-  await ledger.settle(await ledger.reserve(account, holdOf(10)), settlementOf(1))
+  await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(1))
   server.signal('SIGSTOP')
   const asked = Array.from({ length: 1000 }, () => failureOf(ledger.reserve(account, holdOf(1))))
   expect(new Set(await Promise.all(asked))).toEqual(new Set(['ledger_unavailable']))
@@ -193,14 +193,14 @@ describe.each([
     const between = await meddler(server)
     const ledger = await ledgerAt(between.url)
     const account = accountOf()
-    await ledger.settle(await ledger.reserve(account, holdOf(10)), settlementOf(1))
+    await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(1))
     between.fail('reserve', error, error)
     const reservation = await ledger.reserve(account, holdOf(100))
     expect(between.failuresLeft).toBe(0)
     between.fail('reserve', error, error, error)
     expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
     between.fail('settle', error, error, error)
-    expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+    expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
     expect(ledger.health().pending).toBe(1)
     await until(() => ledger.health().pending === 0)
     expect(await totals(server, account)).toEqual({ spent: 71, held: 0, live: 0 })
@@ -224,7 +224,7 @@ test('a script that runs long: those behind it are refused or wait, and nothing 
     ),
   )
   expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
-  await ledger.settle(running, settlementOf(70))
+  await ledger.settle(running, chargeOf(70))
   await until(async () => (await other.script('KILL').catch(() => '')) === 'OK')
   expect(await loop).toContain('killed')
   await until(() => ledger.health().ready && ledger.health().pending === 0)
@@ -243,7 +243,7 @@ describe('rights', () => {
     const client = server.client()
     await client.call('ACL', 'SETUSER', 'default', '-evalsha', '-eval')
     expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
-    expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+    expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
     expect(ledger.health().pending).toBe(1)
     await client.call('ACL', 'SETUSER', 'default', '+evalsha', '+eval')
     await until(() => ledger.health().pending === 0)
@@ -274,7 +274,7 @@ test('a command that reads waits for a Redis that is slow for a moment: no reque
   const ledger = await ledgerAt(server.socket)
   const account = accountOf()
   const reservation = await ledger.reserve(account, holdOf(100))
-  await ledger.settle(reservation, settlementOf(70))
+  await ledger.settle(reservation, chargeOf(70))
   await until(() => ledger.health().pending === 0)
   const client = server.client()
   const place = { kind: 'single', url: server.socket } as const
@@ -298,7 +298,7 @@ test('these rights are enough', async () => {
   const account = accountOf()
   const reservation = await ledger.reserve(account, holdOf(100))
   expect(await ledger.extend(reservation, reservation.held, reservation.held)).toBe(true)
-  expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+  expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
   await client.flushall()
   await client.script('FLUSH')
   await ledger.reserve(account, holdOf(100))
@@ -355,7 +355,7 @@ describe('records of another version', () => {
     expect(await client.hgetBuffer(key, field)).toEqual(record)
     for (let i = 0; i < 10; i++) {
       await failureOf(ledger.reserve(tomorrows, hold))
-      expect(await ledger.settle(await ledger.reserve(ours, holdOf(100)), settlementOf(7))).toBe('settled')
+      expect(await ledger.settle(await ledger.reserve(ours, holdOf(100)), chargeOf(7))).toBe('settled')
     }
     expect(ledger.health().ready).toBe(true)
     client.disconnect()

@@ -10,7 +10,7 @@ import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { RedisLedger, type WhenUnreachable } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { RedisUnfitError } from '../../src/redis/connect.ts'
-import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
 
@@ -59,12 +59,12 @@ describe('Redis is away', () => {
     const reservation = await ledger.reserve(account, holdOf(100))
     await server.kill()
     expect(await failureOf(ledger.extend(reservation, reservation.held, reservation.held))).toBe('ledger_unavailable')
-    expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+    expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
     expect(ledger.health().pending).toBe(1)
     await server.start()
     await until(() => ledger.health().pending === 0)
     expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
-    expect(await ledger.settle(reservation, settlementOf(90))).toBe('already_settled')
+    expect(await ledger.settle(reservation, chargeOf(90))).toBe('already_settled')
   })
 
   test('and the gateway dies too: the next one on the same directory sends what was left', async () => {
@@ -74,7 +74,7 @@ describe('Redis is away', () => {
     const first = await RedisLedger.open({ kind: 'single', url: server.socket }, at, 'refuse')
     const reservation = await first.reserve(account, holdOf(100))
     await server.kill()
-    await first.settle(reservation, settlementOf(70))
+    await first.settle(reservation, chargeOf(70))
     await first.close()
     await server.start()
     const second = await ledgerOn(server, 'refuse', at)
@@ -87,7 +87,7 @@ describe('Redis is away', () => {
     const ledger = await ledgerOn(server, 'allow')
     await server.kill()
     const account = accountOf(spend({ total: 10 }))
-    for (const cost of [70, 80]) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(cost))
+    for (const cost of [70, 80]) await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(cost))
     expect(ledger.health()).toMatchObject({ ready: true, pending: 2 })
     await server.start()
     await until(() => ledger.health().pending === 0)
@@ -120,7 +120,7 @@ describe('Redis is frozen', () => {
     const reservations = []
     for (let i = 0; i < 20; i++) reservations.push(await ledger.reserve(account, holdOf(100)))
     server.signal('SIGSTOP')
-    await Promise.all(reservations.map((reservation) => ledger.settle(reservation, settlementOf(70))))
+    await Promise.all(reservations.map((reservation) => ledger.settle(reservation, chargeOf(70))))
     server.signal('SIGCONT')
     await until(() => ledger.health().pending === 0)
     expect(await totals(server, account)).toEqual({ spent: 1400, held: 0, live: 0 })
@@ -132,7 +132,7 @@ describe('Redis forgets', () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server)
     const account = accountOf()
-    for (const cost of [70, 80]) await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(cost))
+    for (const cost of [70, 80]) await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(cost))
     const running = await ledger.reserve(account, holdOf(100))
     await until(() => ledger.health().pending === 0)
     // Without a disk it comes back empty: all that it took is lost.
@@ -140,7 +140,7 @@ describe('Redis forgets', () => {
     await server.start()
     await until(async () => (await totals(server, account)).spent === 150)
     expect(await failureOf(ledger.extend(running, running.held, running.held))).toBe('ledger_unavailable')
-    expect(await ledger.settle(running, settlementOf(5))).toBe('settled')
+    expect(await ledger.settle(running, chargeOf(5))).toBe('settled')
     expect(await totals(server, account)).toEqual({ spent: 155, held: 0, live: 0 })
   })
 
@@ -152,7 +152,7 @@ describe('Redis forgets', () => {
       await client.script('FLUSH')
       const reservation = await ledger.reserve(accountOf(), holdOf(100))
       await client.script('FLUSH')
-      expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+      expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
     }
     client.disconnect()
   })
@@ -161,9 +161,10 @@ describe('Redis forgets', () => {
     const at = directory()
     const account = accountOf()
     const outbox = new Outbox(at, () => Date.now() - 3_600_000)
-    const closing = { id: 'old', settlement: settlementOf(70), admittedMs: Date.now() - 3_600_000, direct: false }
-    await outbox.add({ account, closing, heldMicroUsd: 100 }, true)
-    await outbox.add({ account, closing: { ...closing, id: 'never-sent' }, heldMicroUsd: 100 }, false)
+    const admittedMs = Date.now() - 3_600_000
+    const settlement = { id: 'old', account, admittedMs, charge: chargeOf(70), heldMicroUsd: 100 }
+    await outbox.add(settlement, true)
+    await outbox.add({ ...settlement, id: 'never-sent' }, false)
     outbox.close()
     const ledger = await ledgerOn(server, 'refuse', at)
     await until(() => ledger.health().pending === 0)
@@ -179,7 +180,7 @@ describe('many settlements at once', () => {
     const account = accountOf()
     const reservations = []
     for (let i = 0; i < 600; i++) reservations.push(await ledger.reserve(account, holdOf(100)))
-    const settlements = reservations.map((reservation) => ledger.settle(reservation, settlementOf(70)))
+    const settlements = reservations.map((reservation) => ledger.settle(reservation, chargeOf(70)))
     await ledger.close()
     expect(await totals(server, account)).toEqual({ spent: 600 * 70, held: 0, live: 0 })
     await Promise.all(settlements)
@@ -191,7 +192,7 @@ describe('many settlements at once', () => {
     const account = accountOf({ concurrentRequests: 1 })
     for (let i = 0; i < 20; i++) {
       const reservation = await ledger.reserve(account, holdOf(1))
-      ledger.settle(reservation, settlementOf(1)).catch(() => undefined)
+      ledger.settle(reservation, chargeOf(1)).catch(() => undefined)
     }
     expect(await failureOf(ledger.reserve(account, holdOf(1)))).toBe('none')
     expect(await failureOf(ledger.reserve(account, holdOf(1)))).toBe('rate_limited')
@@ -208,7 +209,7 @@ describe('Redis answers, but', () => {
     await client.config('SET', 'maxmemory', '1')
     expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
     expect(await ledger.extend(reservation, reservation.held, reservation.held)).toBe(true)
-    expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+    expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
     await client.config('SET', 'maxmemory', '0')
     await until(async () => (await failureOf(ledger.reserve(account, holdOf(100)))) === 'none')
     client.disconnect()
@@ -226,9 +227,9 @@ describe('Redis answers, but', () => {
     for (let i = 0; i < 10; i++) {
       expect(await failureOf(ledger.reserve(foreign, holdOf(1)))).toBe('ledger_unavailable')
     }
-    await ledger.settle(caught, settlementOf(70))
+    await ledger.settle(caught, chargeOf(70))
     for (let i = 0; i < 10; i++) {
-      expect(await ledger.settle(await ledger.reserve(sound, holdOf(100)), settlementOf(70))).toBe('settled')
+      expect(await ledger.settle(await ledger.reserve(sound, holdOf(100)), chargeOf(70))).toBe('settled')
     }
     expect(await client.get(key)).toBe('not ours')
     client.disconnect()
@@ -239,7 +240,7 @@ describe('Redis answers, but', () => {
     const ledger = await ledgerOn(server)
     const client = server.client()
     const [foreign, sound] = [accountOf(), accountOf()]
-    await ledger.settle(await ledger.reserve(sound, holdOf(1)), settlementOf(1))
+    await ledger.settle(await ledger.reserve(sound, holdOf(1)), chargeOf(1))
     await client.set(redisKey(foreign.organization, 'reservations'), 'not ours')
     expect(await failureOf(ledger.reserve(foreign, holdOf(100)))).toBe('ledger_unavailable')
     server.signal('SIGSTOP')
@@ -275,7 +276,7 @@ describe('many at once', () => {
       const node = nodes[i % 2]
       if (node === undefined) return 0
       try {
-        await node.settle(await node.reserve(account, hold), settlementOf(7000))
+        await node.settle(await node.reserve(account, hold), chargeOf(7000))
         return 7000
       } catch (error) {
         if (error instanceof CallerError && /^(quota_exhausted|rate_limited)$/.test(error.failure)) return 0
@@ -311,13 +312,13 @@ test('records of the version before, which knew nothing of when a bucket stood e
   expect([before.requests, before.live, before.day.held]).toEqual([1, 1, 100])
   expect(before.tokens).toBeWithin(400, 601)
   expect(await ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 150 })).toBe(true)
-  expect(await ledger.settle(reservation, settlementOf(70))).toBe('settled')
+  expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
   await until(async () => (await totals(server, account)).live === 0)
   const { organization } = await book.figures(account)
   expect([organization.day.spent, organization.day.held]).toEqual([70, 0])
   // As that version would have: the tokens that were not used are back but for those that drained since.
   expect(organization.tokens).toBeWithin(0, 101)
-  await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(30))
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(30))
   expect((await book.figures(account)).organization.requests).toBe(2)
   client.disconnect()
 })

@@ -10,7 +10,7 @@ import { UnderWay } from '../../src/ledger/redis/delivery/settlements-in-flight.
 import { RedisLedger, type Time } from '../../src/ledger/redis/redis-ledger.ts'
 import { ReserveRetry } from '../../src/ledger/redis/store/reserve-retry.ts'
 import type { LimitName, ReserveReply, ScopeName } from '../../src/ledger/reservation-store.ts'
-import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
 
@@ -155,7 +155,7 @@ test('a settlement whose commit hangs keeps no refused caller for ever', async (
   const ledger = new RedisLedger(link, new StuckOutbox(directory), 'refuse', time)
   const one = accountOf({ concurrentRequests: 1 })
   const reservation = await ledger.reserve(one, holdOf(100))
-  void ledger.settle(reservation, settlementOf(70))
+  void ledger.settle(reservation, chargeOf(70))
   const second = failureOf(ledger.reserve(one, holdOf(100)))
   for (const [i, ms] of [100, 30, 70].entries()) {
     await until(() => waits.length > i)

@@ -12,7 +12,7 @@ import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
-import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { Meddler } from './lossy-proxy.ts'
 import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
@@ -22,7 +22,7 @@ import { breakConnections, failureOf, until } from './seen.ts'
 const { open, directory, ledgerOn } = opened()
 
 async function serve(ledger: RedisLedger, account: Account, cost: number): Promise<void> {
-  await ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost))
+  await ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost))
 }
 
 /** All that this node settled is taken, and was an hour ago: nothing is sent again for being young. */
@@ -181,14 +181,14 @@ describe('a backup', () => {
     const running = await ledger.reserve(account, holdOf(60))
     await ledger.extend(ended, { ...ended.held, costMicroUsd: 20 }, ended.held)
     const saved = await snapshot(server)
-    await ledger.settle(ended, settlementOf(45))
+    await ledger.settle(ended, chargeOf(45))
     await serve(ledger, account, 7)
     await grownOld(ledger, at)
     await setBack(server, saved)
     await until(() => ledger.health().ready)
     await until(async () => (await spentOf(server, account)).spent === 52 && ledger.health().pending === 0)
     expect(await spentOf(server, account)).toEqual({ ...all(52), held: 60 })
-    await ledger.settle(running, settlementOf(33))
+    await ledger.settle(running, chargeOf(33))
     await until(async () => (await spentOf(server, account)).held === 0)
     expect(await spentOf(server, account)).toEqual(all(85))
   })
@@ -248,14 +248,10 @@ describe('a settlement that was sent long ago, and not acknowledged', () => {
     const reservation: Reservation = await ledger.reserve(account, holdOf(100))
     await ledger.close()
     open.pop()
-    const closing = {
-      id: reservation.id,
-      settlement: settlementOf(70),
-      admittedMs: reservation.admittedMs,
-      direct: false,
-    }
+    const { id, admittedMs } = reservation
+    const charge = chargeOf(70)
     const outbox = new Outbox(at)
-    await outbox.add({ account, closing, heldMicroUsd: 100 }, true)
+    await outbox.add({ id, account, admittedMs, charge, heldMicroUsd: 100 }, true)
     outbox.close()
     const client = server.client()
     const book = new RedisStore(client, client)
@@ -263,7 +259,7 @@ describe('a settlement that was sent long ago, and not acknowledged', () => {
     if (isTaken) {
       const stored = file.query<{ id: string; life: number }, []>('SELECT id, life FROM node, life').get()
       const from = stored === null ? undefined : { node: stored.id, life: stored.life }
-      expect(await book.settle(account, { ...closing, ...(from === undefined ? {} : { from }) })).toBe('settled')
+      expect(await book.settle(reservation, charge, { from })).toBe('settled')
     } else await book.cancel(account, reservation.id)
     await client.del(redisKey(account.organization, 'reservations'), redisKey(account.organization, 'deadlines'))
     client.disconnect()
@@ -350,7 +346,7 @@ async function history(seed: number, server: RedisServer): Promise<void> {
     if (random.below(3) === 0) await ledger.extend(reservation, posted, reservation.held).catch(() => undefined)
     cost += mine
     ended += 1
-    await ledger.settle(reservation, settlementOf(mine))
+    await ledger.settle(reservation, chargeOf(mine))
   }
   const blow = async (): Promise<void> => {
     const kind = random.below(10)

@@ -2,24 +2,33 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { Limits } from '../../src/core/money.ts'
-import type { Account, Amounts, Hold } from '../../src/ledger/ledger.ts'
-import type { Closing } from '../../src/ledger/reservation-store.ts'
+import {
+  type Account,
+  type Admission,
+  type Charge,
+  type Estimate,
+  type Hold,
+  noCharge,
+} from '../../src/ledger/ledger.ts'
 import { START_MS, type Subject, subjects } from './subject.ts'
 
 const account: Account = { organization: 'acme', organizationLimits: {}, key: 'ci', keyLimits: {} }
 const MOST = Number.MAX_SAFE_INTEGER
 
-function amounts(inputTokens: number, outputTokens: number, costMicroUsd: number): Amounts {
+function amounts(inputTokens: number, outputTokens: number, costMicroUsd: number): Estimate {
   return { inputTokens, outputTokens, costMicroUsd }
 }
 
 function hold(id: string, cost = 100, tokens = 10): Hold {
-  return { id, amounts: amounts(tokens, 0, cost), floorMicroUsd: Math.min(30, cost), model: 'm' }
+  return { id, estimate: amounts(tokens, 0, cost), floorMicroUsd: Math.min(30, cost), model: 'm' }
 }
 
-function closing(cost: number, direct: boolean): Closing {
-  const settlement = { cachedInputTokens: 0, images: 0, estimated: false, outcome: 'completed', model: 'm' } as const
-  return { id: 'r', settlement: { ...settlement, amounts: amounts(10, 5, cost) }, admittedMs: START_MS, direct }
+function admission(of: Account, id = 'r'): Admission {
+  return { id, account: of, admittedMs: START_MS }
+}
+
+function charge(costMicroUsd: number): Charge {
+  return { ...noCharge('completed'), ...amounts(10, 5, costMicroUsd), model: 'm' }
 }
 
 /** How each state is reached: 100 held, a floor of 30. `posted` is live with 40 posted; `overdue` is live with its lease run out. */
@@ -38,7 +47,7 @@ const reach: Readonly<Record<string, (subject: Subject) => Promise<void>>> = {
   },
   settled: async (subject) => {
     await reach['live']?.(subject)
-    await subject.book.settle(account, closing(70, false))
+    await subject.book.settle(admission(account), charge(70))
   },
   lost: async (subject) => {
     await reach['overdue']?.(subject)
@@ -53,8 +62,8 @@ const reach: Readonly<Record<string, (subject: Subject) => Promise<void>>> = {
 const verbs: Readonly<Record<string, (subject: Subject) => unknown>> = {
   reserve: async ({ book }) => (await book.reserve(account, hold('r'))).outcome,
   extend: ({ book }) => book.extend(account, 'r', amounts(10, 4, 60), amounts(10, 20, 150)),
-  settle: ({ book }) => book.settle(account, closing(80, false)),
-  charge: ({ book }) => book.settle(account, closing(80, true)),
+  settle: ({ book }) => book.settle(admission(account), charge(80)),
+  charge: ({ book }) => book.settle(admission(account), charge(80), { isDirect: true }),
   cancel: ({ book }) => book.cancel(account, 'r'),
   reap: ({ book }) => book.reap('acme'),
 }
@@ -190,7 +199,7 @@ for (const subject of subjects()) {
       // Ten seconds at most for what a running request holds, a minute for the next request.
       const held = await subject.book.reserve(limited, hold('b'))
       expect(held).toMatchObject({ refusal: { scope: 'organization', limit: 'requests' }, held: false })
-      await subject.book.settle(limited, closing(1, false))
+      await subject.book.settle(admission(limited), charge(1))
       const spent = await subject.book.reserve(limited, hold('b'))
       expect(spent).toMatchObject({ refusal: { scope: 'key', limit: 'day' } })
     })
@@ -213,7 +222,7 @@ for (const subject of subjects()) {
       await subject.book.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 200))
       expect(await ask(250)).toEqual([window, 10_000, true])
       expect(await ask(251)).toEqual([window, renewsMs, false])
-      await subject.book.settle(limited, closing(200, false))
+      await subject.book.settle(admission(limited), charge(200))
       expect(await ask(101)).toEqual([window, renewsMs, false])
       expect(await ask(100)).toMatchObject({ outcome: 'granted' })
     })
@@ -241,7 +250,7 @@ for (const subject of subjects()) {
       subject.clock.witness += 10_000
       expect(await used()).toBe(300)
       // 15 of 400 were used; 100 of the 400 have drained already: 300 go back, not 385.
-      await subject.book.settle(limited, closing(1, false))
+      await subject.book.settle(admission(limited), charge(1))
       expect(await used()).toBe(0)
       await subject.book.reserve(limited, hold('s', 1, 600))
       expect(await used()).toBe(600)
@@ -254,8 +263,8 @@ for (const subject of subjects()) {
         await subject.book.reserve(limited, one)
       subject.clock.now += 10_000
       // Of each 15 of 100 were used; the 100 that have drained were taken by whoever holds the rest.
-      await subject.book.settle(limited, closing(1, false))
-      await subject.book.settle(limited, { ...closing(1, false), id: 's' })
+      await subject.book.settle(admission(limited), charge(1))
+      await subject.book.settle(admission(limited, 's'), charge(1))
       expect(await used()).toBe(600 - 100 - 85 - 85)
     })
 
@@ -267,7 +276,7 @@ for (const subject of subjects()) {
       await subject.book.reserve(limited, hold('s', 1, 30))
       subject.clock.now += 5000
       await subject.book.reserve(limited, hold('t', 1, 300))
-      await subject.book.settle(limited, closing(1, false))
+      await subject.book.settle(admission(limited), charge(1))
       expect(await used()).toBe(300)
     })
 
@@ -279,13 +288,13 @@ for (const subject of subjects()) {
         const used = async () => (await subject.book.figures(limited))[scope === 'keyLimits' ? 'key' : 'organization']
         for (const id of ['r', 's', 't']) await subject.book.reserve(account, hold(id, 1, 10))
         for (const id of ['u', 'v', 'w']) await subject.book.reserve(limited, hold(id, 1, 200))
-        await subject.book.settle(account, closing(1, false))
+        await subject.book.settle(admission(account), charge(1))
         await subject.book.extend(account, 's', amounts(1, 1, 1), amounts(1, 1, 1))
         await subject.book.cancel(account, 't')
         expect(await used()).toMatchObject({ requests: 3, tokens: 600 })
         // Nor do they take time from it: what passed while only they ran has drained.
         subject.clock.now += 20_000
-        await subject.book.settle(account, { ...closing(1, false), id: 's' })
+        await subject.book.settle(admission(account, 's'), charge(1))
         expect(await used()).toMatchObject({ requests: 2, tokens: 400 })
         expect((await subject.book.reserve(limited, hold('x', 1, 200))).outcome).toBe('granted')
         expect((await subject.book.reserve(limited, hold('y', 1, 1))).outcome).toBe('refused')
@@ -297,7 +306,7 @@ for (const subject of subjects()) {
       await subject.book.reserve(limited(6000), hold('r', 1, 100))
       subject.clock.now += 1000
       await subject.book.reserve(limited(6000), hold('s', 1, 0))
-      await subject.book.settle(limited(60), closing(1, false))
+      await subject.book.settle(admission(limited(60)), charge(1))
       expect((await subject.book.figures(limited(60))).organization.tokens).toBe(0)
     })
 
@@ -343,7 +352,7 @@ for (const subject of subjects()) {
       const lowered = { ...account, organizationLimits: spend({ day: 50 }) }
       expect((await subject.book.reserve(lowered, hold('s', 1))).outcome).toBe('refused')
       expect(await subject.book.extend(lowered, 'r', amounts(1, 1, 60), amounts(1, 1, 60))).toBe('extended')
-      expect(await subject.book.settle(lowered, closing(80, false))).toBe('settled')
+      expect(await subject.book.settle(admission(lowered), charge(80))).toBe('settled')
     })
 
     test('a day renews at midnight UTC, and never comes back', async () => {
@@ -374,7 +383,7 @@ for (const subject of subjects()) {
       for (const bad of [-1, 0.5, MOST + 1, Number.NaN, Number.POSITIVE_INFINITY]) {
         expect(async () => subject.book.reserve(account, hold('r', bad))).toThrow(RangeError)
         expect(async () => subject.book.extend(account, 'r', amounts(bad, 0, 0), amounts(0, 0, 0))).toThrow(RangeError)
-        expect(async () => subject.book.settle(account, closing(bad, true))).toThrow(RangeError)
+        expect(async () => subject.book.settle(admission(account), charge(bad), { isDirect: true })).toThrow(RangeError)
       }
       expect((await subject.book.figures(account)).organization.live).toBe(0)
     })
@@ -385,11 +394,11 @@ for (const subject of subjects()) {
       expect((await subject.book.figures(account)).key.day.held).toBe(big)
       await subject.book.extend(account, 'r', amounts(1, 1, big - 1), amounts(1, 1, 1))
       expect((await subject.book.figures(account)).key.month).toMatchObject({ spent: big - 1, held: 1 })
-      await subject.book.settle(account, closing(big + 1, false))
+      await subject.book.settle(admission(account), charge(big + 1))
       expect((await subject.book.figures(account)).organization.total).toMatchObject({ spent: big + 1, held: 0 })
       const [usage] = (await subject.usage('acme')).values()
       expect(usage?.costMicroUsd).toBe(big + 1)
-      await subject.book.settle(account, { ...closing(MOST, true), id: 'more' })
+      await subject.book.settle(admission(account, 'more'), charge(MOST), { isDirect: true })
       expect((await subject.book.figures(account)).organization.total.spent).toBe(MOST)
     })
   })

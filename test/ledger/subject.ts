@@ -60,11 +60,11 @@ export function memorySubject(): Subject {
           const place = [dayOf(reservation.admittedMs), reservation.key, model].join(' ')
           usage.set(place, addUsage(usage.get(place) ?? noUsage, figures))
         },
-        ended: (reservation, kind, settlement) =>
+        ended: (reservation, kind, charge) =>
           emplace(seen.audit, reservation.organization, () => []).push({
             id: reservation.id,
             kind,
-            costMicroUsd: settlement?.amounts.costMicroUsd ?? charged(reservation),
+            costMicroUsd: charge?.costMicroUsd ?? charged(reservation),
           }),
       },
     )

@@ -15,7 +15,7 @@ import type { Account } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { lastingPort } from '../support/ports.ts'
-import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { REDIS } from './programs.ts'
 
 const directories: string[] = []
@@ -63,7 +63,7 @@ async function exercise(redis: RedisConfig): Promise<void> {
       await ledger.reserve(account, holdOf(600)).catch((error) => error instanceof CallerError && error.failure),
     ).toBe('rate_limited')
     expect(await ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 1000 })).toBe(true)
-    expect(await ledger.settle(reservation, settlementOf(700))).toBe('settled')
+    expect(await ledger.settle(reservation, chargeOf(700))).toBe('settled')
   }
   expect(ledger.health().ready).toBe(true)
   const [standings, usage] = [await openStandings(place), await openUsageLog(place)]
@@ -213,7 +213,7 @@ test('a cluster whose master dies with what its replica had not got: all of it i
   const ledger = await openLedger(place)
   const [account, elsewhere] = [await accountOn(first), accountOf(spend({ total: 100_000 }))]
   const spendOn = async (of: Account, cost: number) =>
-    ledger.settle(await ledger.reserve(of, holdOf(100)), settlementOf(cost))
+    ledger.settle(await ledger.reserve(of, holdOf(100)), chargeOf(cost))
   for (let i = 0; i < 5; i++) await spendOn(account, 10)
   await first.client.wait(1, 1000)
   await abandon(replica, first)
@@ -222,7 +222,7 @@ test('a cluster whose master dies with what its replica had not got: all of it i
   await until(() => ledger.health().pending === 0)
   first.process.kill('SIGKILL')
   // While nobody answers for those slots: refused, and what runs goes on.
-  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
   await until(async () => (await replica.client.role())[0] === 'master')
   await until(() =>
     spendOn(account, 30).then(
@@ -257,13 +257,13 @@ test('slots that move to another master: what arrives meanwhile is refused or wa
   const refusal = await ledger.reserve(account, holdOf(100)).catch((error) => error)
   expect(refusal).toBeInstanceOf(CallerError)
   expect(refusal.failure).toBe('ledger_unavailable')
-  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
   const keys = (await from.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 100)) as string[]
   await from.client.call('MIGRATE', '127.0.0.1', to.port, '', 0, 5000, 'KEYS', ...keys)
   for (const { client } of [to, from]) await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(there))
   await until(async () => {
     const granted = await ledger.reserve(account, holdOf(100)).catch(() => undefined)
-    if (granted !== undefined) await ledger.settle(granted, settlementOf(30))
+    if (granted !== undefined) await ledger.settle(granted, chargeOf(30))
     return granted !== undefined
   })
   await until(() => ledger.health().pending === 0)
@@ -332,7 +332,7 @@ test('a sentinel’s master dies with what its replica had not got: all of it is
   const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
   const ledger = await openLedger(place)
   const account = accountOf(spend({ total: 100_000 }))
-  const spendOn = async (cost: number) => ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(cost))
+  const spendOn = async (cost: number) => ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(cost))
   await spendOn(10)
   await master.client.wait(1, 1000)
   await abandon(replica, master)
@@ -340,7 +340,7 @@ test('a sentinel’s master dies with what its replica had not got: all of it is
   for (let i = 0; i < 20; i++) await spendOn(20)
   await until(() => ledger.health().pending === 0)
   master.process.kill('SIGKILL')
-  expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+  expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
   await until(async () => (await replica.client.role())[0] === 'master')
   await until(() =>
     spendOn(30).then(

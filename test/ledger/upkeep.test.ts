@@ -8,7 +8,7 @@ import type { Account } from '../../src/ledger/ledger.ts'
 import { FIELDS_ALARM, type Size, Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
 import { RedisStandings } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
-import { accountOf, holdOf, settlementOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 
 const DAY_MS = 86_400_000
@@ -137,7 +137,7 @@ async function used(client: Redis, organization: string, key: string, agoMs: num
   const book = new RedisStore(client, client, () => at, `local now = ${at}\n`)
   const hold = holdOf(100)
   await book.reserve(account, hold)
-  if (!runs) await book.settle(account, { id: hold.id, settlement: settlementOf(70), admittedMs: at, direct: false })
+  if (!runs) await book.settle({ id: hold.id, account, admittedMs: at }, chargeOf(70))
   return account
 }
 

@@ -10,7 +10,7 @@ import { Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
 import { ORGANIZATIONS_KEY, RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { Figures } from '../../src/ledger/reservation-store.ts'
 import { dayOf, monthOf } from '../../src/ledger/window.ts'
-import { accountOf, holdOf, settlementOf, spend } from './conformance.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 
 const AHEAD_MS = 40 * 86_400_000
@@ -51,8 +51,7 @@ test('in Redis', async () => {
     const book = new RedisStore(client, client, () => ms, `local now = ${ms}\n`)
     const hold = holdOf(cost)
     await book.reserve(account, hold)
-    const closing = { id: hold.id, settlement: settlementOf(cost), admittedMs: ms, direct: false }
-    expect(await book.settle(account, closing)).toBe('settled')
+    expect(await book.settle({ id: hold.id, account, admittedMs: ms }, chargeOf(cost))).toBe('settled')
   }
   await charge(100, Date.now())
   await charge(30, Date.now() + AHEAD_MS)
@@ -88,7 +87,7 @@ test('in the embedded ledger, while no gateway has it', async () => {
   const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir }
   const serve = async (cost: number, ms: number) => {
     const ledger = EmbeddedLedger.open(dataDir, { now: () => ms, trusted: () => true })
-    await ledger.settle(await ledger.reserve(account, holdOf(cost)), settlementOf(cost))
+    await ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost))
     await ledger.close()
   }
   await serve(100, Date.now())

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
-import { conceal } from '../../src/providers/upstream.ts'
+import { conceal } from '../../src/providers/scrub.ts'
 
 const endpoint: Endpoint = {
   name: 'p',

@@ -9,7 +9,7 @@ import type { RedisConfig } from '../../src/core/redis-config.ts'
 import { openRedisKeys } from '../../src/keys/redis-key-store.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisUnfitError } from '../../src/redis/connect.ts'
-import { accountOf, holdOf, settlementOf } from '../ledger/conformance.ts'
+import { accountOf, chargeOf, holdOf } from '../ledger/conformance.ts'
 import { REDIS } from '../ledger/programs.ts'
 import { RedisServer } from '../ledger/redis-server.ts'
 import { failureOf, totals, until } from '../ledger/seen.ts'
@@ -80,7 +80,7 @@ async function locked(server: RedisServer): Promise<void> {
 
 async function works(ledger: RedisLedger, server: RedisServer): Promise<void> {
   const account = accountOf()
-  expect(await ledger.settle(await ledger.reserve(account, holdOf(100)), settlementOf(70))).toBe('settled')
+  expect(await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(70))).toBe('settled')
   expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
 }
 
@@ -183,7 +183,7 @@ describe('at run time: as if Redis were down, and why; and well again by itself'
     else expect(complaint).toMatch(words)
     expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
     expect(await failureOf(ledger.extend(running, running.held, running.held))).toBe('ledger_unavailable')
-    expect(await ledger.settle(running, settlementOf(70))).toBe('settled')
+    expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
     expect(ledger.health().pending).toBe(1)
     await show('good')
     await until(() => ledger.health().ready && ledger.health().pending === 0)

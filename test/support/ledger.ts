@@ -1,6 +1,6 @@
 /** A ledger in process that knows no limits: it remembers what is reserved until it is settled, and refuses nothing. */
 
-import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 
 export class UnlimitedLedger implements Ledger {
   private readonly live = new Set<string>()
@@ -12,14 +12,14 @@ export class UnlimitedLedger implements Ledger {
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     this.live.add(hold.id)
-    return { id: hold.id, account, held: hold.amounts, admittedMs: Date.now() }
+    return { id: hold.id, account, held: hold.estimate, admittedMs: Date.now() }
   }
 
-  async extend(_reservation: Reservation, _soFar: Amounts, _wanted: Amounts): Promise<boolean> {
+  async extend(_reservation: Reservation, _soFar: Estimate, _wanted: Estimate): Promise<boolean> {
     return true
   }
 
-  async settle(reservation: Reservation, _actual: Settlement): Promise<'settled' | 'already_settled'> {
+  async settle(reservation: Reservation, _actual: Charge): Promise<'settled' | 'already_settled'> {
     return this.live.delete(reservation.id) ? 'settled' : 'already_settled'
   }
 

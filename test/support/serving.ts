@@ -7,7 +7,7 @@ import { Service } from '../../src/assembly/worker-parts.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../../src/ledger/ledger.ts'
+import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
@@ -16,23 +16,23 @@ import { configOf, type GatewaySetup } from './gateway.ts'
 /** Refuses growth beyond `costMax` micro-dollars, if it has one; admits everything at first. */
 export class RecordingLedger implements Ledger {
   readonly reserved: Hold[] = []
-  readonly wanted: Amounts[] = []
-  readonly settled = new Map<string, Settlement[]>()
+  readonly wanted: Estimate[] = []
+  readonly settled = new Map<string, Charge[]>()
   costMax = Number.POSITIVE_INFINITY
   /** What a settlement waits for once it is noted. */
   settling: Promise<void> = Promise.resolve()
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     this.reserved.push(hold)
-    return { id: hold.id, account, held: hold.amounts, admittedMs: 0 }
+    return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
   }
 
-  async extend(_reservation: Reservation, _soFar: Amounts, wanted: Amounts): Promise<boolean> {
+  async extend(_reservation: Reservation, _soFar: Estimate, wanted: Estimate): Promise<boolean> {
     this.wanted.push(wanted)
     return wanted.costMicroUsd <= this.costMax
   }
 
-  async settle(reservation: Reservation, actual: Settlement): Promise<'settled'> {
+  async settle(reservation: Reservation, actual: Charge): Promise<'settled'> {
     this.settled.set(reservation.id, [...(this.settled.get(reservation.id) ?? []), actual])
     await this.settling
     return 'settled'

@@ -75,6 +75,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'dialects/dialect.ts',
       'providers/provider.ts',
       'providers/upstream.ts',
+      'providers/scrub.ts',
     ],
     packages: { [ANYWHERE]: ['node:crypto'] },
   },
@@ -114,7 +115,7 @@ const USES = {
     instead: 'the environment is read in config/load.ts; take the value from the configuration',
   },
   fetch: {
-    where: ['providers/upstream.ts'],
+    where: ['providers/fetch-transport.ts'],
     instead: 'call providers/upstream.ts, which holds the deadlines and the abort',
   },
   response: { where: ['http/', 'admin/'], instead: 'return data or throw a CallerError; http/ makes the Response' },

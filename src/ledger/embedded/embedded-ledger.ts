@@ -1,7 +1,7 @@
 /** The ledger of a single process: the book in memory, its journal in `data_dir`. Owns what becomes of a verb's answer, and the beat of the reaper. */
 
 import { CallerError } from '../../core/caller-error.ts'
-import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
+import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
 import { isHeld, refusalFailure } from '../refusal.ts'
 import { TERMS } from '../reservation-store.ts'
 import { AHEAD_ADVICE, isAhead } from '../window-reset.ts'
@@ -60,7 +60,7 @@ export class EmbeddedLedger implements Ledger {
     const reply = this.book.reserve(account, hold)
     switch (reply.outcome) {
       case 'granted':
-        return { id: hold.id, account, held: hold.amounts, admittedMs: reply.admittedMs, ...reply.allowances }
+        return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, ...reply.allowances }
       case 'refused':
         throw refusalFailure(account, hold, reply.refusal, reply.allowances, this.clock.now())
       case 'ended':
@@ -68,15 +68,13 @@ export class EmbeddedLedger implements Ledger {
     }
   }
 
-  async extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
+  async extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
     return isHeld(this.book.extend(reservation.account, reservation.id, soFar, wanted))
   }
 
   /** Its own reservations are all it is ever asked about, and a lost one is remembered: what the book does not know has been settled. */
-  async settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'> {
-    const { account, id, admittedMs } = reservation
-    const reply = this.book.settle(account, { id, settlement: actual, admittedMs, direct: false })
-    return reply === 'settled' ? 'settled' : 'already_settled'
+  async settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
+    return this.book.settle(reservation, charge) === 'settled' ? 'settled' : 'already_settled'
   }
 
   health(): LedgerHealth {

@@ -7,7 +7,7 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { openDatabase } from '../../sqlite/database.ts'
 import { GroupCommit } from '../../sqlite/group-commit.ts'
-import type { Settlement } from '../ledger.ts'
+import { type Charge, noCharge } from '../ledger.ts'
 import { type EndKind, LogWriter, type RequestRow, ROWS_KEPT_MS, RowBatch, settledRow } from '../request-table.ts'
 import type { UsageFigures } from '../usage-log.ts'
 import { UsageSums } from '../usage-sums.ts'
@@ -77,12 +77,12 @@ export class Journal implements Changes {
     this.usage.add({ day: dayOf(reservation.admittedMs), organization, key, model }, figures)
   }
 
-  ended(reservation: ReservationState, kind: EndKind, settlement: Settlement | undefined): void {
+  ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined): void {
     const times = { admittedMs: reservation.admittedMs, endedMs: this.now() }
     const row =
-      settlement === undefined
+      charge === undefined
         ? lostRow(reservation, kind, times)
-        : settledRow(reservation.id, reservation, times, settlement, kind, reservation.heldMicroUsd)
+        : settledRow(reservation.id, reservation, times, charge, kind, reservation.heldMicroUsd)
     this.rows.add(row)
     this.group.soon()
   }
@@ -136,13 +136,13 @@ function lostRow(
 ): RequestRow {
   const { id, organization, key, model, postedInput, postedOutput, heldMicroUsd } = reservation
   const inputTokens = kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput
-  const settlement: Settlement = {
-    amounts: { inputTokens, outputTokens: postedOutput, costMicroUsd: charged(reservation) },
-    cachedInputTokens: 0,
-    images: 0,
-    estimated: true,
-    outcome: 'provider_cut',
+  const charge: Charge = {
+    ...noCharge('provider_cut'),
     model,
+    inputTokens,
+    outputTokens: postedOutput,
+    costMicroUsd: charged(reservation),
+    estimated: true,
   }
-  return { ...settledRow(id, { organization, key }, times, settlement, kind, heldMicroUsd), outcome: '' }
+  return { ...settledRow(id, { organization, key }, times, charge, kind, heldMicroUsd), outcome: '' }
 }

@@ -3,22 +3,21 @@
  * `redis/*.lua` are the same verbs, line by line; one law holds both to one model.
  */
 
-import { usageOf, usageOfLost } from '../counted.ts'
-import type { Account, Amounts, Hold, Settlement } from '../ledger.ts'
+import type { Account, Admission, Charge, Estimate, Hold } from '../ledger.ts'
 import type { EndKind } from '../request-table.ts'
 import {
   type CancelReply,
-  type Closing,
-  checkAmounts,
+  checkEstimate,
   type ExtendReply,
   type FiguresOf,
   type ReservationStore,
   type ReserveReply,
+  type SettleOptions,
   type SettleReply,
   TERMS,
   type Terms,
 } from '../reservation-store.ts'
-import { minusUsage, type UsageFigures } from '../usage-log.ts'
+import { minusUsage, type UsageFigures, usageOf, usageOfLost } from '../usage-log.ts'
 import { dayOf, monthOf } from '../window.ts'
 import { Deadlines } from './deadlines.ts'
 import { allowances, firstRefusal, limitsOf } from './limit-check.ts'
@@ -52,7 +51,7 @@ export interface Changes {
   forgotten(id: string): void
   /** Figures to add to the usage of a model on the day of the reservation's admission; negative ones correct earlier ones. */
   used(reservation: ReservationState, model: string, figures: UsageFigures): void
-  ended(reservation: ReservationState, kind: EndKind, settlement: Settlement | undefined): void
+  ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined): void
 }
 
 interface Organization {
@@ -71,7 +70,7 @@ export class MemoryStore implements ReservationStore {
   ) {}
 
   reserve(account: Account, hold: Hold): ReserveReply {
-    checkAmounts(hold.amounts)
+    checkEstimate(hold.estimate)
     const now = this.clock.now()
     this.reapUntil(account.organization, now)
     const { reservations, deadlines } = this.organization(account.organization)
@@ -81,8 +80,8 @@ export class MemoryStore implements ReservationStore {
     const scopes = this.tried(account, now)
     if (known !== undefined)
       return { outcome: 'granted', admittedMs: known.admittedMs, allowances: allowances(scopes, limits) }
-    const tokens = sum(hold.amounts.inputTokens, hold.amounts.outputTokens)
-    const costMicroUsd = hold.amounts.costMicroUsd
+    const tokens = sum(hold.estimate.inputTokens, hold.estimate.outputTokens)
+    const costMicroUsd = hold.estimate.costMicroUsd
     const refused = firstRefusal(scopes, limits, { tokens, costMicroUsd }, now)
     if (refused !== undefined) return { outcome: 'refused', ...refused, allowances: allowances(scopes, limits) }
     // Everything is checked; from here on everything is written.
@@ -99,9 +98,9 @@ export class MemoryStore implements ReservationStore {
     return { outcome: 'granted', admittedMs: now, allowances: allowances(scopes, limits) }
   }
 
-  extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): ExtendReply {
-    checkAmounts(soFar)
-    checkAmounts(wanted)
+  extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): ExtendReply {
+    checkEstimate(soFar)
+    checkEstimate(wanted)
     const reservation = this.organization(account.organization).reservations.get(id)
     if (reservation === undefined) return 'unknown'
     if (reservation.state !== 'live') return 'ended'
@@ -116,30 +115,24 @@ export class MemoryStore implements ReservationStore {
     return fits ? 'extended' : 'exhausted'
   }
 
-  settle(account: Account, closing: Closing): SettleReply {
-    checkAmounts(closing.settlement.amounts)
+  settle(admission: Admission, charge: Charge, { isDirect = false }: SettleOptions = {}): SettleReply {
+    checkEstimate(charge)
     const now = this.clock.now()
+    const { account, id } = admission
     const { reservations } = this.organization(account.organization)
-    const known = reservations.get(closing.id)
-    if (known === undefined) return closing.direct ? this.charge(account, closing, now) : 'unknown'
+    const known = reservations.get(id)
+    if (known === undefined) return isDirect ? this.charge(admission, charge, now) : 'unknown'
     if (known.state === 'settled') return 'already_settled'
     if (known.state === 'cancelled') return 'cancelled'
-    const { settlement } = closing
     const scopes = this.advanced(account, now)
     const isLate = known.state === 'lost'
     if (isLate) this.changes.used(known, known.model, minusUsage(lostUsage(known)))
-    free(known, scopes, settlement.amounts.costMicroUsd)
-    correctTokens(
-      known,
-      scopes,
-      limitsOf(account),
-      sum(settlement.amounts.inputTokens, settlement.amounts.outputTokens),
-      now,
-    )
+    free(known, scopes, charge.costMicroUsd)
+    correctTokens(known, scopes, limitsOf(account), sum(charge.inputTokens, charge.outputTokens), now)
     this.keep(scopes)
     this.end(known, 'settled', now)
-    this.count(known, settlement)
-    this.changes.ended(known, isLate ? 'late' : 'settled', settlement)
+    this.count(known, charge)
+    this.changes.ended(known, isLate ? 'late' : 'settled', charge)
     return 'settled'
   }
 
@@ -278,32 +271,31 @@ export class MemoryStore implements ReservationStore {
   }
 
   /** A settlement without a reservation: only what it cost, into the windows that its request was admitted in. */
-  private charge(account: Account, closing: Closing, now: number): SettleReply {
-    const { settlement, admittedMs } = closing
+  private charge({ account, id, admittedMs }: Admission, charge: Charge, now: number): SettleReply {
     const { reservations, deadlines } = this.organization(account.organization)
     const scopes = this.advanced(account, now)
     // No later than the scope's own window, which stands still while the clocks disagree.
     const admission = [dayOf(admittedMs), monthOf(admittedMs), 0]
     const windows = (scope: ScopeState) => scope.budgets.map(({ window }, i) => Math.min(window, admission[i] ?? 0))
-    const hold: Hold = { id: closing.id, amounts: settlement.amounts, floorMicroUsd: 0, model: settlement.model }
+    const hold: Hold = { id, estimate: charge, floorMicroUsd: 0, model: charge.model }
     const reservation: ReservationState = {
       ...newReservation(account, hold, 0, scopes, admittedMs, now + this.terms.endedMs, limitsOf(account)),
       state: 'settled',
       windows: [windows(scopes[0]), windows(scopes[1])],
     }
-    move(reservation, scopes, settlement.amounts.costMicroUsd, 0)
+    move(reservation, scopes, charge.costMicroUsd, 0)
     this.keep(scopes)
-    reservations.set(closing.id, reservation)
-    deadlines.add(reservation.dueMs, closing.id)
+    reservations.set(id, reservation)
+    deadlines.add(reservation.dueMs, id)
     this.changes.reservation(reservation)
-    this.count(reservation, settlement)
-    this.changes.ended(reservation, 'direct', settlement)
+    this.count(reservation, charge)
+    this.changes.ended(reservation, 'direct', charge)
     return 'settled'
   }
 
-  private count(reservation: ReservationState, settlement: Settlement): void {
-    const usage = usageOf(settlement)
-    if (usage !== undefined) this.changes.used(reservation, settlement.model ?? '', usage)
+  private count(reservation: ReservationState, charge: Charge): void {
+    const usage = usageOf(charge)
+    if (usage !== undefined) this.changes.used(reservation, charge.model, usage)
   }
 
   private end(reservation: ReservationState, state: RecordEnd, now: number): void {

@@ -1,9 +1,8 @@
 /** What may happen to one reservation and the two scopes it lies on: money and tokens move between held, spent and free. Knows no other. */
 
 import type { Limits } from '../../core/money.ts'
-import { usageOfLost } from '../counted.ts'
-import type { Account, Amounts, Hold } from '../ledger.ts'
-import type { UsageFigures } from '../usage-log.ts'
+import type { Account, Estimate, Hold } from '../ledger.ts'
+import { type UsageFigures, usageOfLost } from '../usage-log.ts'
 import { correct } from './rate-bucket.ts'
 import { budgetLimits, chargedOf, hasRoom, use } from './scope-moves.ts'
 import { AMOUNT_MAX, type ReservationState, type ScopeState } from './store-state.ts'
@@ -34,9 +33,9 @@ export function newReservation(
     admittedMs: now,
     key: account.key,
     model: hold.model ?? '',
-    inputTokens: hold.amounts.inputTokens,
+    inputTokens: hold.estimate.inputTokens,
     accountedTokens: tokens,
-    heldMicroUsd: hold.amounts.costMicroUsd,
+    heldMicroUsd: hold.estimate.costMicroUsd,
     postedInput: 0,
     postedOutput: 0,
     postedMicroUsd: 0,
@@ -103,7 +102,7 @@ export function growTokens(
   reservation: ReservationState,
   scopes: Pair<ScopeState>,
   limits: Pair<Limits>,
-  soFar: Amounts,
+  soFar: Estimate,
   wantedTokens: number,
 ): void {
   reservation.postedInput = Math.max(reservation.postedInput, soFar.inputTokens)

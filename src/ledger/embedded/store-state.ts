@@ -3,7 +3,7 @@
 import type { Budget, Figures } from '../reservation-store.ts'
 import { dayOf, monthOf } from '../window.ts'
 
-/** Amounts stop growing here. Unreached by real money ($9.0 billion); the sums stay exact up to it. */
+/** Estimate stop growing here. Unreached by real money ($9.0 billion); the sums stay exact up to it. */
 export const AMOUNT_MAX = Number.MAX_SAFE_INTEGER
 
 /** One rate limit's bucket; `meter.ts` says what may happen to it. */

@@ -6,13 +6,13 @@
 import { CallerError } from '../../core/caller-error.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import { isRefusal, standstillOf } from '../../redis/connect.ts'
-import type { Entry } from '../entry.ts'
-import type { Account, Amounts, Hold, Ledger, LedgerHealth, Reservation, Settlement } from '../ledger.ts'
+import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
 import { isHeld, refusalFailure } from '../refusal.ts'
 import type { ReserveReply, SettleReply } from '../reservation-store.ts'
 import type { ConcurrencyLimit } from './client/concurrency-limit.ts'
 import { type Link, RedisLink } from './client/redis-link.ts'
 import { Outbox, PENDING_MAX, type Pending, type SettlementLog } from './delivery/outbox.ts'
+import type { Settlement } from './delivery/settlement.ts'
 import { UnderWay } from './delivery/settlements-in-flight.ts'
 import { DataLossError } from './epochs/epochs.ts'
 import { OrganizationSweep } from './epochs/organization-sweep.ts'
@@ -155,7 +155,7 @@ export class RedisLedger implements Ledger {
     if (attempts.isAnyUnanswered && reply.outcome === 'refused') this.cancelLater(account, hold.id)
     switch (reply.outcome) {
       case 'granted':
-        return { id: hold.id, account, held: hold.amounts, admittedMs: reply.admittedMs, ...reply.allowances }
+        return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, ...reply.allowances }
       case 'refused':
         throw refusalFailure(account, hold, reply.refusal, reply.allowances, this.time.now())
       case 'ended':
@@ -164,7 +164,7 @@ export class RedisLedger implements Ledger {
   }
 
   /** `allow` asks for no room while Redis is out of reach, and so for none of what was reserved then. */
-  async extend(reservation: Reservation, soFar: Amounts, wanted: Amounts): Promise<boolean> {
+  async extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
     try {
       if (!this.link.isReady) throw unavailable('The ledger cannot be reached.')
       return isHeld(await this.link.book.extend(reservation.account, reservation.id, soFar, wanted))
@@ -175,11 +175,11 @@ export class RedisLedger implements Ledger {
   }
 
   /** Resolves once the settlement is in this node's log, and in Redis or on its way there. */
-  async settle(reservation: Reservation, actual: Settlement): Promise<'settled' | 'already_settled'> {
+  async settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
     if (this.settled.has(reservation)) return 'already_settled'
     this.settled.add(reservation)
     const { organization } = reservation.account
-    return await this.underWay.run(organization, (lanes) => this.write(reservation, actual, lanes))
+    return await this.underWay.run(organization, (lanes) => this.write(reservation, charge, lanes))
   }
 
   private after(ms: number): Promise<void> {
@@ -193,18 +193,17 @@ export class RedisLedger implements Ledger {
 
   private async write(
     reservation: Reservation,
-    actual: Settlement,
+    charge: Charge,
     lanes: ConcurrencyLimit,
   ): Promise<'settled' | 'already_settled'> {
     const { account, id, admittedMs, held } = reservation
     const isSent = this.link.isReady
-    const closing = { id, settlement: actual, admittedMs, direct: false }
-    const entry: Entry = { account, closing, heldMicroUsd: held.costMicroUsd }
+    const settlement: Settlement = { id, account, admittedMs, charge, heldMicroUsd: held.costMicroUsd }
     // If another life is entered before it is in the file, it is not in what is given back to that life; if after, it may be.
     const life = this.restoration.lifeOf(account.organization)
-    await this.outbox.add(entry, isSent)
+    await this.outbox.add(settlement, isSent)
     // Where Redis went away meanwhile, it is in the outbox, and sent from there.
-    const send = () => (this.link.isReady ? this.deliver({ entry, life, wasSent: false }) : 'settled')
+    const send = () => (this.link.isReady ? this.deliver({ settlement, life, wasSent: false }) : 'settled')
     return isSent ? lanes.run(send) : 'settled'
   }
 
@@ -268,7 +267,7 @@ export class RedisLedger implements Ledger {
 
   /** Redis cannot be asked: serve and remember, or refuse. */
   private without(account: Account, hold: Hold, error?: unknown): Reservation {
-    if (this.unreachable === 'allow') return { id: hold.id, account, held: hold.amounts, admittedMs: this.time.now() }
+    if (this.unreachable === 'allow') return { id: hold.id, account, held: hold.estimate, admittedMs: this.time.now() }
     const isFull = error instanceof ReserveQueueFullError
     throw unavailable(
       isFull ? 'The ledger has more requests than it can answer.' : 'The ledger cannot be reached.',
@@ -286,7 +285,7 @@ export class RedisLedger implements Ledger {
 
   /** Sends one settlement, and marks it if it was taken. What fails stays in the outbox. */
   private async deliver(first: Pending): Promise<'settled' | 'already_settled'> {
-    const { account, closing } = first.entry
+    const { id, account } = first.settlement
     const { organization } = account
     const { breaker } = this.link
     let pending: Pending | undefined = first
@@ -295,33 +294,32 @@ export class RedisLedger implements Ledger {
         const reply = await this.charge(pending)
         breaker.succeeded()
         if (reply !== 'compared') {
-          this.outbox.taken(closing.id, organization, pending.life)
+          this.outbox.taken(id, organization, pending.life)
           // After a comparison another process, or this one, may have sent it already.
           return tries > 0 || reply === 'settled' ? 'settled' : 'already_settled'
         }
         // It may be in what was given back meanwhile: then it is not sent any more.
-        const standing = this.outbox.standing(first.entry)
+        const standing = this.outbox.standing(first.settlement)
         pending = standing && { ...standing, life: standing.life || this.restoration.lifeOf(organization) }
       }
     } catch (error) {
-      if (isRefusal(error)) this.outbox.postponed(closing.id)
+      if (isRefusal(error)) this.outbox.postponed(id)
       else breaker.failed()
     }
     return 'settled'
   }
 
   /** `compared`: nothing was charged, as Redis had lost something. It has all that it lost now, or will have when this one is sent again. */
-  private async charge({ entry, life, wasSent }: Pending): Promise<SettleReply | 'compared'> {
-    const { account, closing } = entry
-    const { organization } = account
+  private async charge({ settlement, life, wasSent }: Pending): Promise<SettleReply | 'compared'> {
+    const { organization } = settlement.account
     const { book } = this.link
     const from = { node: this.outbox.node, life }
     try {
       await this.restoration.assure(organization)
-      const reply = await book.settle(account, { ...closing, from })
+      const reply = await book.settle(settlement, settlement.charge, { from })
       if (reply !== 'unknown') return reply
       // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and forgotten that.
-      if (!wasSent) return await book.settle(account, { ...closing, direct: true, from })
+      if (!wasSent) return await book.settle(settlement, settlement.charge, { isDirect: true, from })
       await this.restoration.resolve(organization, life)
     } catch (error) {
       if (!(error instanceof DataLossError)) throw error
@@ -428,7 +426,7 @@ export class RedisLedger implements Ledger {
 
   private async replay(pending: readonly Pending[]): Promise<void> {
     if (pending.length === 0) return
-    for (const { entry, wasSent } of pending) if (!wasSent) this.outbox.sent(entry.closing.id)
+    for (const { settlement, wasSent } of pending) if (!wasSent) this.outbox.sent(settlement.id)
     // Written down before it is sent: after a kill it must be known that it may have been taken.
     if (!this.outbox.commit()) return
     for (let i = 0; i < pending.length; i += ABREAST) {

@@ -1,17 +1,17 @@
 /** One gateway's log: what is committed outlives it, what is gathered does not. May be full for a while. */
 
-import { type Entry, usageRowOf } from '../../../src/ledger/entry.ts'
 import type { Pending, SettlementLog } from '../../../src/ledger/redis/delivery/outbox.ts'
+import type { Settlement } from '../../../src/ledger/redis/delivery/settlement.ts'
 import type { Expected, FoundOfNode, KnownLife } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
 import { reconcile } from '../../../src/ledger/redis/epochs/reconcile.ts'
-import { addUsage, noUsage, placeName, type UsageRow } from '../../../src/ledger/usage-log.ts'
+import { addUsage, noUsage, placeName, type UsageRow, usageRowOf } from '../../../src/ledger/usage-log.ts'
 import type { World } from './world.ts'
 
 const COMMIT_MS = 20
 const FIRST_WAY_MS = 2000
 
 interface Stored {
-  readonly entry: Entry
+  readonly settlement: Settlement
   state: 'pending' | 'taken' | 'absorbed'
   dueMs: number
   sentMs: number | null
@@ -19,7 +19,7 @@ interface Stored {
 }
 
 interface Waiting {
-  readonly entry: Entry
+  readonly settlement: Settlement
   readonly isSent: boolean
   readonly done: () => void
   isReleased: boolean
@@ -70,9 +70,9 @@ export class SimulatedLog implements SettlementLog {
     return this.disk.open.size
   }
 
-  add(entry: Entry, isSent: boolean): Promise<void> {
+  add(settlement: Settlement, isSent: boolean): Promise<void> {
     return new Promise((done) => {
-      this.waiting.set(entry.closing.id, { entry, isSent, done, isReleased: false })
+      this.waiting.set(settlement.id, { settlement, isSent, done, isReleased: false })
       this.soon()
     })
   }
@@ -114,14 +114,16 @@ export class SimulatedLog implements SettlementLog {
       .map((stored) => this.pendingOf(stored))
   }
 
-  standing(entry: Entry): Pending | undefined {
-    if (this.waiting.has(entry.closing.id)) return { entry, life: 0, wasSent: false }
-    const stored = this.disk.stored.get(entry.closing.id)
+  standing(settlement: Settlement): Pending | undefined {
+    if (this.waiting.has(settlement.id)) return { settlement, life: 0, wasSent: false }
+    const stored = this.disk.stored.get(settlement.id)
     return stored?.state === 'pending' ? this.pendingOf(stored) : undefined
   }
 
   knownLives(): readonly KnownLife[] {
-    const organizations = new Set([...this.disk.stored.values()].map(({ entry }) => entry.account.organization))
+    const organizations = new Set(
+      [...this.disk.stored.values()].map(({ settlement }) => settlement.account.organization),
+    )
     return [...organizations].map((organization) => this.lifeOf(organization))
   }
 
@@ -141,8 +143,8 @@ export class SimulatedLog implements SettlementLog {
 
   places(): readonly UsageRow[] {
     const rows = new Map<string, UsageRow>()
-    for (const { entry } of this.disk.stored.values()) {
-      const row = usageRowOf(entry)
+    for (const { settlement } of this.disk.stored.values()) {
+      const row = usageRowOf(settlement)
       if (row === undefined) continue
       const name = placeName(row)
       rows.set(name, { ...row, ...addUsage(rows.get(name) ?? noUsage, row) })
@@ -150,23 +152,23 @@ export class SimulatedLog implements SettlementLog {
     return [...rows.values()]
   }
 
-  async find(_organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Entry[]> {
-    return [...admittedMs.keys()].flatMap((id) => this.disk.stored.get(id)?.entry ?? [])
+  async find(_organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]> {
+    return [...admittedMs.keys()].flatMap((id) => this.disk.stored.get(id)?.settlement ?? [])
   }
 
   async prepare(): Promise<void> {}
 
-  enter(_organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {
+  enter(_organization: string, life: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
     const { disk } = this
     if (!this.commit()) {
       if (disk.life === 0 && disk.stored.size === 0) return []
       throw new Error('The disk is full.')
     }
     if (disk.life === life) return disk.given
-    const again = new Set(resent.map(({ closing }) => closing.id))
-    const logged = [...disk.stored].flatMap(([id, { entry, state, takenMs }]) => {
+    const again = new Set(resent.map(({ id }) => id))
+    const logged = [...disk.stored].flatMap(([id, { settlement, state, takenMs }]) => {
       const isKnown = state === 'pending' || again.has(id) || (state === 'taken' && takenMs >= found.sinceMs)
-      return isKnown ? [{ id, isPending: state === 'pending', usage: usageRowOf(entry) }] : []
+      return isKnown ? [{ id, isPending: state === 'pending', usage: usageRowOf(settlement) }] : []
     })
     const { resend, absorb, rows } = reconcile(this.places(), logged, found)
     for (const id of resend) this.reopen(id)
@@ -195,12 +197,12 @@ export class SimulatedLog implements SettlementLog {
       this.soon()
       return false
     }
-    for (const { entry, isSent } of waiting) {
-      const { id } = entry.closing
+    for (const { settlement, isSent } of waiting) {
+      const { id } = settlement
       if (this.disk.stored.has(id)) continue
       const { nowMs } = this.world
       this.disk.stored.set(id, {
-        entry,
+        settlement,
         state: 'pending',
         dueMs: nowMs + FIRST_WAY_MS,
         sentMs: isSent ? nowMs : null,
@@ -222,8 +224,8 @@ export class SimulatedLog implements SettlementLog {
     return [...this.disk.open].flatMap((id) => this.disk.stored.get(id) ?? [])
   }
 
-  private pendingOf({ entry, sentMs }: Stored): Pending {
-    return { entry, life: this.disk.life, wasSent: sentMs !== null }
+  private pendingOf({ settlement, sentMs }: Stored): Pending {
+    return { settlement, life: this.disk.life, wasSent: sentMs !== null }
   }
 
   private reopen(id: string): void {

@@ -1,7 +1,7 @@
 /** A gateway without its wire: requests that reserve, call a provider, run for a while and settle; it may be killed between any two steps. */
 
 import { CallerError } from '../../../src/core/caller-error.ts'
-import type { Account, Amounts, Reservation } from '../../../src/ledger/ledger.ts'
+import { type Account, type Estimate, noCharge, type Reservation } from '../../../src/ledger/ledger.ts'
 import { RedisLedger, type WhenUnreachable } from '../../../src/ledger/redis/redis-ledger.ts'
 import { Disk, SimulatedLog } from './disk.ts'
 import { type Faults, SimulatedLink } from './network.ts'
@@ -94,10 +94,10 @@ export class Gateway {
     }
     this.truths.push(truth)
     this.running.add(truth)
-    const amounts = { inputTokens: 100, outputTokens: 200, costMicroUsd: 100 }
+    const estimate = { inputTokens: 100, outputTokens: 200, costMicroUsd: 100 }
     let reservation: Reservation
     try {
-      reservation = await ledger.reserve(account, { id: truth.id, amounts, floorMicroUsd: 30, model: 'm' })
+      reservation = await ledger.reserve(account, { id: truth.id, estimate, floorMicroUsd: 30, model: 'm' })
     } catch (error) {
       if (!(error instanceof CallerError)) throw error
       this.running.delete(truth)
@@ -108,18 +108,11 @@ export class Gateway {
     const cost = world.random.below(180)
     await this.stream(ledger, reservation, cost, life)
     truth.cost = cost
-    const settlement = {
-      amounts: amountsOf(cost),
-      cachedInputTokens: 0,
-      images: 0,
-      estimated: false,
-      outcome: 'completed',
-      model: 'm',
-    } as const
+    const charge = { ...noCharge('completed'), ...amountsOf(cost), model: 'm' }
     // The moment in which a row, a charge and a mark follow one another: kills are drawn to it.
     if (world.random.oneIn(KILLED_AT_ITS_END))
       world.after(world.delay(0, 60), () => this.life === life && this.kill(1000))
-    await ledger.settle(reservation, settlement)
+    await ledger.settle(reservation, charge)
     this.running.delete(truth)
   }
 
@@ -168,6 +161,6 @@ function letPass(error: unknown): void {
   if (!(error instanceof CallerError)) throw error
 }
 
-function amountsOf(costMicroUsd: number): Amounts {
+function amountsOf(costMicroUsd: number): Estimate {
   return { inputTokens: 100, outputTokens: costMicroUsd, costMicroUsd }
 }

@@ -40,7 +40,7 @@ export class SimulatedLink implements Link {
     this.book = {
       reserve: (account, hold) => this.call(() => server.reserve(account, hold)),
       extend: (account, id, soFar, wanted) => this.call((book) => book.extend(account, id, soFar, wanted)),
-      settle: (account, closing) => this.call(() => server.settle(account, closing)),
+      settle: (...settlement) => this.call(() => server.settle(...settlement)),
       cancel: (account, id) => this.call((book) => book.cancel(account, id)),
       reap: (organization) => this.call((book) => book.reap(organization)),
       figures: (account) => this.call((book) => book.figures(account)),

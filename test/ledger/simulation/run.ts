@@ -110,8 +110,8 @@ function check(server: Server, gateways: readonly Gateway[], account: Account, w
 function checkRows(gateway: Gateway, charged: ReadonlyMap<string, { readonly costMicroUsd: number }>): void {
   const { stored, node } = gateway.disk
   let [written, found] = [0, 0]
-  for (const [id, { entry, state }] of stored) {
-    const cost = entry.closing.settlement.amounts.costMicroUsd
+  for (const [id, { settlement, state }] of stored) {
+    const cost = settlement.charge.costMicroUsd
     expect([id, state]).toEqual([id, expect.stringMatching(/^(taken|absorbed)$/)])
     expect([id, charged.get(id)?.costMicroUsd ?? cost]).toEqual([id, cost])
     written += cost

@@ -1,11 +1,10 @@
 /** The server that holds the book: it may be down, and when it comes back it may have lost its last second. Keeps what is needed to undo that much. */
 
 import { expect } from 'bun:test'
-import { usageOf } from '../../../src/ledger/counted.ts'
 import { MemoryStore } from '../../../src/ledger/embedded/memory-store.ts'
 import { charged } from '../../../src/ledger/embedded/reservation-moves.ts'
 import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/store-state.ts'
-import type { Account, Hold } from '../../../src/ledger/ledger.ts'
+import { type Account, type Admission, type Charge, type Hold, noCharge } from '../../../src/ledger/ledger.ts'
 import type { NodeFigures } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
 import {
   DataLossError,
@@ -16,7 +15,7 @@ import {
 import type { FoundReservation } from '../../../src/ledger/redis/epochs/reconcile.ts'
 import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
 import type { EndKind } from '../../../src/ledger/request-table.ts'
-import type { Closing, SettleReply } from '../../../src/ledger/reservation-store.ts'
+import type { SettleOptions, SettleReply } from '../../../src/ledger/reservation-store.ts'
 import {
   addUsage,
   noUsage,
@@ -24,11 +23,12 @@ import {
   type UsageFigures,
   type UsagePlace,
   type UsageRow,
+  usageOf,
 } from '../../../src/ledger/usage-log.ts'
 import { dayOf } from '../../../src/ledger/window.ts'
 import type { World } from './world.ts'
 
-export interface Charge {
+export interface Charged {
   readonly id: string
   readonly kind: EndKind
   readonly costMicroUsd: number
@@ -39,7 +39,7 @@ export const LOST_MOST_MS = 20_000
 
 export class Server {
   isUp = true
-  readonly charges: Charge[] = []
+  readonly charges: Charged[] = []
   private book: MemoryStore
   private readonly life = new Map<string, number>()
   private readonly nodes = new Map<string, Omit<Entered, 'isLegacy'>>()
@@ -70,16 +70,17 @@ export class Server {
   }
 
   /** Settlements of a node count by node, after it has given back to this life what it lacks. */
-  settle(account: Account, closing: Closing): SettleReply {
-    const { from, settlement, admittedMs } = closing
+  settle(admission: Admission, charge: Charge, options: SettleOptions = {}): SettleReply {
+    const { from } = options
+    const { account, admittedMs } = admission
     if (from === undefined) throw new Error('A node says who it is.')
     const record = this.nodes.get(from.node)
     if (this.life.get('') !== from.life || record?.life !== from.life || record.given !== 'all')
       throw new DataLossError(account.organization)
-    const reply = this.book.settle(account, closing)
-    const usage = usageOf(settlement)
+    const reply = this.book.settle(admission, charge, options)
+    const usage = usageOf(charge)
     if (reply === 'settled' && usage !== undefined)
-      this.count(from.node, { day: dayOf(admittedMs), ...account, model: settlement.model ?? '', ...usage })
+      this.count(from.node, { day: dayOf(admittedMs), ...account, model: charge.model, ...usage })
     return reply
   }
 
@@ -123,10 +124,10 @@ export class Server {
     if (this.life.get('') !== life || record?.life !== life) return undefined
     if (record.given === 'all' || (row.last > 0 && row.number !== record.given + 1)) return record.given
     if (row.last > 0) {
-      const settlement = { ...row, amounts: row, estimated: false, outcome: 'completed' } as const
+      const charge = { ...noCharge('completed'), ...row }
       const account = { ...row, organizationLimits: {}, keyLimits: {} }
       const id = `${node} ${life} ${row.number}`
-      this.book.settle(account, { id, settlement, admittedMs: row.day * 86_400_000, direct: true })
+      this.book.settle({ id, account, admittedMs: row.day * 86_400_000 }, charge, { isDirect: true })
       this.count(node, row)
     }
     const given = row.number === row.last ? 'all' : row.number
@@ -168,8 +169,8 @@ export class Server {
         reservation: (reservation) => this.set(this.reservations, reservation.id, { ...reservation }),
         forgotten: (id) => this.set(this.reservations, id, undefined),
         used: () => undefined,
-        ended: (reservation, kind, settlement) => {
-          const costMicroUsd = settlement?.amounts.costMicroUsd ?? charged(reservation)
+        ended: (reservation, kind, charge) => {
+          const costMicroUsd = charge?.costMicroUsd ?? charged(reservation)
           this.charges.push({ id: reservation.id, kind, costMicroUsd })
           this.remember(() => this.charges.pop())
         },

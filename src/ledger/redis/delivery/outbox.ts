@@ -9,8 +9,6 @@ import { join } from 'node:path'
 import { turn } from '../../../core/event-loop.ts'
 import { openDatabase, placeOf, type Schema } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
-import { type Entry, usageRowOf } from '../../entry.ts'
-import type { Settlement } from '../../ledger.ts'
 import {
   findRows,
   LOG_SQL,
@@ -20,7 +18,7 @@ import {
   RowBatch,
   settledRow,
 } from '../../request-table.ts'
-import type { UsagePlace, UsageRow } from '../../usage-log.ts'
+import { type UsagePlace, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { UsageSums } from '../../usage-sums.ts'
 import { dayOf } from '../../window.ts'
 import {
@@ -33,6 +31,7 @@ import {
   LifeRows,
 } from '../epochs/epoch-rows.ts'
 import { RESEND_MAX } from '../epochs/reconcile.ts'
+import { type Settlement, settlementOf, settlementText } from './settlement.ts'
 
 export const OUTBOX_FILE = 'outbox.sqlite'
 
@@ -94,7 +93,7 @@ const PENDING_SQL = `SELECT number, entry, sent_ms, (SELECT life FROM life WHERE
   FROM outbox`
 
 export interface Pending {
-  readonly entry: Entry
+  readonly settlement: Settlement
   /** The life of its organisation in which it is to be sent; 0: none is entered. Sent in another it could be charged twice. */
   readonly life: number
   /** If it was, `unknown` may mean that Redis took it and forgot. */
@@ -117,7 +116,7 @@ interface Taken {
 }
 
 interface Waiting {
-  readonly entry: Entry
+  readonly settlement: Settlement
   readonly isSent: boolean
   readonly committed: () => void
 }
@@ -132,7 +131,7 @@ export interface SettlementLog {
   /** How many are to be sent. */
   pendingCount(): number
   /** Writes a settlement down. Resolves with the commit that holds it, or at once where commits fail: then memory alone holds it for now. */
-  add(entry: Entry, isSent: boolean): Promise<void>
+  add(settlement: Settlement, isSent: boolean): Promise<void>
   sent(id: string): void
   /** Redis took it, in a life of its organisation. Counts only while that life lasts: else it is sent again. */
   taken(id: string, organization: string, life: number): void
@@ -142,7 +141,7 @@ export interface SettlementLog {
   /** Those of an organisation that a life which was entered lacks, and that are sent again one by one. */
   resent(organization: string): readonly Pending[]
   /** A settlement that this process has under way, as it stands now; undefined if it is not to be sent any more. */
-  standing(entry: Entry): Pending | undefined
+  standing(settlement: Settlement): Pending | undefined
   /** Lets go of what was taken long ago; for when the server is there, so that none is dropped that it may still turn out to have lost. */
   forget(): void
   /** Commits what is gathered, now. False where the file does not take it. */
@@ -157,7 +156,7 @@ export interface SettlementLog {
   /** Every place in which this node served something. */
   places(organization: string): readonly UsagePlace[]
   /** What the log of requests holds of requests with these ids, admitted at these times. */
-  find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Entry[]>
+  find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]>
   /**
    * Prepares for a life while other requests are served: of a large backlog only the newest settlements stay pending one by one; the rest is in the
    * sums. Throws where the file does not take it.
@@ -167,7 +166,7 @@ export interface SettlementLog {
    * What is to be given back to a life of an organisation in Redis: settled at its first call, as is what is sent again one by one. `resent` are
    * settlements that `find` found. Throws where the file does not take it.
    */
-  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[]
+  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[]
   /** All of it was given back. */
   entered(organization: string, life: number): void
   /** The last commit. Throws where it fails. */
@@ -222,9 +221,9 @@ export class Outbox implements SettlementLog {
     return this.statements.count.get()?.n ?? 0
   }
 
-  add(entry: Entry, isSent: boolean): Promise<void> {
+  add(settlement: Settlement, isSent: boolean): Promise<void> {
     return new Promise((resolve) => {
-      this.waiting.set(entry.closing.id, { entry, isSent, committed: resolve })
+      this.waiting.set(settlement.id, { settlement, isSent, committed: resolve })
       this.group.soon()
     })
   }
@@ -255,15 +254,15 @@ export class Outbox implements SettlementLog {
     return query.all(organization).map((stored) => this.pendingOf(stored))
   }
 
-  standing(entry: Entry): Pending | undefined {
-    const { closing } = entry
+  standing(settlement: Settlement): Pending | undefined {
+    const { id } = settlement
     // What the file does not take is in no sums either.
-    if (this.waiting.has(closing.id)) return { entry, life: 0, wasSent: false }
+    if (this.waiting.has(id)) return { settlement, life: 0, wasSent: false }
     const query = this.database.query<Stored, [number]>(`${PENDING_SQL} WHERE number = ? AND state = 0`)
-    const stored = query.get(this.numbers.get(closing.id) ?? NOWHERE)
+    const stored = query.get(this.numbers.get(id) ?? NOWHERE)
     const pending = stored === null ? undefined : this.pendingOf(stored)
     // Numbers of entries that are gone come again.
-    return pending?.entry.closing.id === closing.id ? pending : undefined
+    return pending?.settlement.id === id ? pending : undefined
   }
 
   forget(): void {
@@ -301,13 +300,13 @@ export class Outbox implements SettlementLog {
     return this.lives.places(organization)
   }
 
-  async find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Entry[]> {
+  async find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]> {
     if (admittedMs.size === 0) return []
     let [first, last] = [Number.POSITIVE_INFINITY, 0]
     for (const ms of admittedMs.values()) [first, last] = [Math.min(first, ms), Math.max(last, ms)]
     const span = [first - CLOCKS_APART_MS, last + LONGEST_REQUEST_MS] as const
     const rows = await findRows(this.database, organization, new Set(admittedMs.keys()), span)
-    return rows.map(entryOf)
+    return rows.map(loggedSettlement)
   }
 
   async prepare(organization: string, life: number, found: FoundOfNode): Promise<void> {
@@ -323,7 +322,7 @@ export class Outbox implements SettlementLog {
     }
   }
 
-  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {
+  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
     // What this process knows of the life before must be in the file, or come after.
     if (!this.commit()) {
       // An organisation that is new here has nothing to be given back: while the disk is full it is served all the same.
@@ -351,9 +350,9 @@ export class Outbox implements SettlementLog {
   }
 
   private pendingOf({ number, entry, sent_ms, life }: Stored): Pending {
-    const parsed: Entry = JSON.parse(entry)
-    this.place(parsed.closing.id, number)
-    return { entry: parsed, life: life ?? 0, wasSent: sent_ms !== null }
+    const settlement = settlementOf(entry)
+    this.place(settlement.id, number)
+    return { settlement, life: life ?? 0, wasSent: sent_ms !== null }
   }
 
   /** One whose place was forgotten is sent again, and marked then. */
@@ -384,7 +383,7 @@ export class Outbox implements SettlementLog {
     const { statements } = this
     const usage = new UsageSums()
     const rows = new RowBatch()
-    for (const { entry, isSent } of this.waiting.values()) this.put(entry, now, isSent, { usage, rows })
+    for (const { settlement, isSent } of this.waiting.values()) this.put(settlement, now, isSent, { usage, rows })
     this.writer.batch(rows)
     const isIn = this.lives.look()
     const taken: number[] = []
@@ -406,20 +405,17 @@ export class Outbox implements SettlementLog {
     if (foldedBefore !== undefined) this.lives.folded(foldedBefore)
   }
 
-  private put(entry: Entry, now: number, isSent: boolean, into: { usage: UsageSums; rows: RowBatch }): void {
-    const { account, closing, heldMicroUsd } = entry
+  private put(settlement: Settlement, now: number, isSent: boolean, into: { usage: UsageSums; rows: RowBatch }): void {
+    const { id, account, admittedMs, charge, heldMicroUsd } = settlement
     const { lastInsertRowid } = this.statements.insert.run(
       now + FIRST_WAY_MS,
       isSent ? now : null,
       account.organization,
-      JSON.stringify(entry),
+      settlementText(settlement),
     )
-    this.place(closing.id, Number(lastInsertRowid))
-    const times = { admittedMs: closing.admittedMs, endedMs: now }
-    into.rows.add(
-      settledRow(closing.id, account, times, closing.settlement, closing.direct ? 'direct' : 'settled', heldMicroUsd),
-    )
-    const usage = usageRowOf(entry)
+    this.place(id, Number(lastInsertRowid))
+    into.rows.add(settledRow(id, account, { admittedMs, endedMs: now }, charge, 'settled', heldMicroUsd))
+    const usage = usageRowOf(settlement)
     if (usage !== undefined) into.usage.add(usage, usage)
   }
 }
@@ -444,20 +440,13 @@ function prepare(database: Database) {
 }
 
 /** What the log holds of a settlement, as it would be sent. */
-function entryOf(row: RequestRow): Entry {
-  const { organization, key, id, admittedMs, outcome, model, provider } = row
-  const settlement: Settlement = {
-    amounts: { inputTokens: row.inputTokens, outputTokens: row.outputTokens, costMicroUsd: row.costMicroUsd },
-    cachedInputTokens: row.cachedInputTokens,
-    images: row.images,
-    estimated: row.estimated,
-    outcome: outcome === '' ? 'completed' : outcome,
-    ...(model === '' ? {} : { model }),
-    ...(provider === '' ? {} : { provider }),
-  }
+function loggedSettlement(row: RequestRow): Settlement {
+  const { id, organization, key, admittedMs, endedMs: _, kind: _kind, overageMicroUsd, outcome, ...figures } = row
   return {
+    id,
     account: { organization, organizationLimits: {}, key, keyLimits: {} },
-    closing: { id, settlement, admittedMs, direct: false },
-    heldMicroUsd: Math.max(0, row.costMicroUsd - row.overageMicroUsd),
+    admittedMs,
+    charge: { ...figures, outcome: outcome === '' ? 'completed' : outcome },
+    heldMicroUsd: Math.max(0, row.costMicroUsd - overageMicroUsd),
   }
 }

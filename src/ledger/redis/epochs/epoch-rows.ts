@@ -4,10 +4,18 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { type Entry, usageRowOf } from '../../entry.ts'
 import { addUsageSql } from '../../request-table.ts'
-import { addUsage, foldUsageRows, minusUsage, noUsage, type UsageFigures, type UsageRow } from '../../usage-log.ts'
+import {
+  addUsage,
+  foldUsageRows,
+  minusUsage,
+  noUsage,
+  type UsageFigures,
+  type UsageRow,
+  usageRowOf,
+} from '../../usage-log.ts'
 import { bucketOf } from '../../window.ts'
+import { type Settlement, settlementOf, settlementText } from '../delivery/settlement.ts'
 import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
 
 const FIGURE_COLUMNS = `
@@ -226,7 +234,7 @@ export class LifeRows {
    * Enters a life, and settles once for all what is given back to it and what is sent to it one by one. The rows in their order; those of an
    * earlier call if the life is entered already. `resent`: settlements that the outbox has let go of. Inside a transaction.
    */
-  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Entry[]): readonly UsageRow[] {
+  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
     const known = this.stored(organization)
     if (known?.life !== life) {
       if (found.isLegacy && (known?.life ?? 0) === 0) this.leaveEnded(organization, found)
@@ -279,7 +287,7 @@ export class LifeRows {
    * What is pending, and the newest of what was taken since a time: a minute of an organisation may be 60,000 settlements, which took 0.2 s to read,
    * and no more are sent again one by one. What a store lacks of the others is in the sums.
    */
-  private logged(organization: string, sinceMs: number, resent: readonly Entry[]): readonly Kept[] {
+  private logged(organization: string, sinceMs: number, resent: readonly Settlement[]): readonly Kept[] {
     const query = this.database.query<{ number: number; state: number; entry: string }, Since>(
       `SELECT number, state, entry FROM outbox WHERE organization = ?1 AND state = 0
        UNION ALL SELECT * FROM (
@@ -288,14 +296,13 @@ export class LifeRows {
        )`,
     )
     const logged = new Map<string, Kept>()
-    for (const entry of resent) {
-      const { id } = entry.closing
-      logged.set(id, { id, isPending: false, usage: usageRowOf(entry), entry, number: undefined })
+    const log = (settlement: Settlement, isPending: boolean, number?: number) => {
+      const { id } = settlement
+      logged.set(id, { id, isPending, usage: usageRowOf(settlement), settlement, number })
     }
-    for (const { number, state, entry: text } of query.all(organization, sinceMs)) {
-      const entry: Entry = JSON.parse(text)
-      const { id } = entry.closing
-      logged.set(id, { id, isPending: state === 0, usage: usageRowOf(entry), entry, number })
+    for (const settlement of resent) log(settlement, false)
+    for (const { number, state, entry } of query.all(organization, sinceMs)) {
+      log(settlementOf(entry), state === 0, number)
     }
     return [...logged.values()]
   }
@@ -327,7 +334,7 @@ export class LifeRows {
     for (const id of resend) {
       const one = byId.get(id)
       if (one?.number !== undefined) again.run(one.number)
-      else if (one !== undefined) put.run(organization, JSON.stringify(one.entry))
+      else if (one !== undefined) put.run(organization, settlementText(one.settlement))
     }
     // Kept for a while, so that nobody who still has its number means another one by it.
     const gone = this.database.query(GONE_SQL)
@@ -348,7 +355,7 @@ type Since = [organization: string, ms: number]
 
 /** `number`: its place in the outbox, if it is there. */
 interface Kept extends Logged {
-  readonly entry: Entry
+  readonly settlement: Settlement
   readonly number: number | undefined
 }
 

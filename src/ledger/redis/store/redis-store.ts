@@ -3,20 +3,20 @@
 import type { Cluster, Redis } from 'ioredis'
 import type { Limits } from '../../../core/money.ts'
 import { isPassing, isTimeout } from '../../../redis/connect.ts'
-import type { Account, Allowance, Amounts, Hold } from '../../ledger.ts'
+import type { Account, Admission, Allowance, Charge, Estimate, Hold } from '../../ledger.ts'
 import { tighter } from '../../rate-limit-headers.ts'
 import {
   type Allowances,
   type Budget,
   type CancelReply,
-  type Closing,
-  checkAmounts,
+  checkEstimate,
   type ExtendReply,
   type Figures,
   type FiguresOf,
   limitNames,
   type Refusal,
   type ReserveReply,
+  type SettleOptions,
   type SettleReply,
   scopeNames,
 } from '../../reservation-store.ts'
@@ -117,13 +117,13 @@ export class RedisStore implements RecoverableBook {
   }
 
   async reserve(account: Account, hold: Hold): Promise<ReserveReply> {
-    checkAmounts(hold.amounts)
+    checkEstimate(hold.estimate)
     const { outcome, numbers } = await this.call(this.admission, 'reserve', account.organization, {
       ...this.accountArguments(account, hold.id),
       model: hold.model ?? '',
-      input: hold.amounts.inputTokens,
-      output: hold.amounts.outputTokens,
-      cost: hold.amounts.costMicroUsd,
+      input: hold.estimate.inputTokens,
+      output: hold.estimate.outputTokens,
+      cost: hold.estimate.costMicroUsd,
       floor: hold.floorMicroUsd,
       life: this.lives?.of(account.organization) ?? UNKNOWN_LIFE,
     })
@@ -144,9 +144,9 @@ export class RedisStore implements RecoverableBook {
     }
   }
 
-  async extend(account: Account, id: string, soFar: Amounts, wanted: Amounts): Promise<ExtendReply> {
-    checkAmounts(soFar)
-    checkAmounts(wanted)
+  async extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): Promise<ExtendReply> {
+    checkEstimate(soFar)
+    checkEstimate(wanted)
     const answer = await this.call(this.other, 'extend', account.organization, {
       ...this.accountArguments(account, id),
       input: soFar.inputTokens,
@@ -158,22 +158,26 @@ export class RedisStore implements RecoverableBook {
     return answer.outcome
   }
 
-  async settle(account: Account, { id, settlement, admittedMs, direct, from }: Closing): Promise<SettleReply> {
-    checkAmounts(settlement.amounts)
+  async settle(
+    { account, id, admittedMs }: Admission,
+    charge: Charge,
+    { isDirect, from }: SettleOptions = {},
+  ): Promise<SettleReply> {
+    checkEstimate(charge)
     const { outcome } = await this.call(this.other, 'settle', account.organization, {
       ...this.accountArguments(account, id),
-      input: settlement.amounts.inputTokens,
-      output: settlement.amounts.outputTokens,
-      cost: settlement.amounts.costMicroUsd,
-      cached: settlement.cachedInputTokens,
-      images: settlement.images,
-      estimated: settlement.estimated ? 1 : 0,
-      counted: settlement.model === undefined ? 0 : 1,
-      model: settlement.model ?? '',
-      provider: settlement.provider ?? '',
-      outcome: settlement.outcome,
+      input: charge.inputTokens,
+      output: charge.outputTokens,
+      cost: charge.costMicroUsd,
+      cached: charge.cachedInputTokens,
+      images: charge.images,
+      estimated: charge.estimated ? 1 : 0,
+      counted: charge.model === '' ? 0 : 1,
+      model: charge.model,
+      provider: charge.provider,
+      outcome: charge.outcome,
       admitted: admittedMs,
-      direct: direct ? 1 : 0,
+      direct: isDirect === true ? 1 : 0,
       life: from?.life ?? UNKNOWN_LIFE,
       node: from?.node ?? '',
     })

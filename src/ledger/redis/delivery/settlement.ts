@@ -1,0 +1,41 @@
+/** A settlement on its way from a node's log to Redis, and the form in which the log stores it. */
+
+import type { Account, Admission, Charge, Estimate } from '../../ledger.ts'
+
+export interface Settlement extends Admission {
+  readonly charge: Charge
+  /** What the reservation held, for the row's overage. */
+  readonly heldMicroUsd: number
+}
+
+/** Earlier versions read and write this form, so it stays: an outbox outlives an upgrade, and a return from one. */
+interface StoredSettlement {
+  readonly account: Account
+  readonly closing: {
+    readonly id: string
+    readonly settlement: Omit<Charge, keyof Estimate | 'model' | 'provider'> & {
+      readonly amounts: Estimate
+      readonly model?: string | undefined
+      readonly provider?: string | undefined
+    }
+    readonly admittedMs: number
+    readonly direct: false
+  }
+  readonly heldMicroUsd: number
+}
+
+export function settlementText({ account, id, admittedMs, charge, heldMicroUsd }: Settlement): string {
+  const { inputTokens, outputTokens, costMicroUsd, model, provider, ...rest } = charge
+  const amounts = { inputTokens, outputTokens, costMicroUsd }
+  // Earlier versions count a request by the presence of its model.
+  const settlement = { amounts, ...rest, model: model || undefined, provider: provider || undefined }
+  const stored = { account, closing: { id, settlement, admittedMs, direct: false }, heldMicroUsd } as const
+  return JSON.stringify(stored satisfies StoredSettlement)
+}
+
+export function settlementOf(text: string): Settlement {
+  const { account, closing, heldMicroUsd }: StoredSettlement = JSON.parse(text)
+  const { amounts, model = '', provider = '', ...rest } = closing.settlement
+  const charge = { ...rest, model, provider, ...amounts }
+  return { id: closing.id, account, admittedMs: closing.admittedMs, charge, heldMicroUsd }
+}

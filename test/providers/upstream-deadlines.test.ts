@@ -1,0 +1,183 @@
+/** The deadlines of a call over a transport whose answers the test gives: no clock runs, `tick` gets the time. */
+
+import { expect, test } from 'bun:test'
+import type { Endpoint } from '../../src/core/endpoint.ts'
+import type { BodyChunk, Transport } from '../../src/providers/transport.ts'
+import { UpstreamCall } from '../../src/providers/upstream.ts'
+
+const HOUR_MS = 3_600_000
+const endpoint: Endpoint = {
+  name: 'p',
+  baseUrl: 'http://provider.test',
+  headers: {},
+  deadlines: {
+    connectMs: 2 * HOUR_MS,
+    firstByteMs: { stream: 10 * HOUR_MS, whole: 20 * HOUR_MS },
+    idleMs: 5 * HOUR_MS,
+    totalMs: 40 * HOUR_MS,
+  },
+}
+
+class HandTransport implements Transport {
+  readonly status = 200
+  readonly headers = new Headers()
+  readonly done: string[] = []
+  readonly head = Promise.withResolvers<void>()
+  readonly chunk = Promise.withResolvers<BodyChunk>()
+  readonly probe = Promise.withResolvers<boolean>()
+
+  constructor() {
+    // `abort` rejects what nobody waits for, too.
+    this.head.promise.catch(() => {})
+    this.chunk.promise.catch(() => {})
+  }
+
+  open(): Promise<void> {
+    return this.head.promise
+  }
+
+  read(): Promise<BodyChunk> {
+    return this.chunk.promise
+  }
+
+  text(): Promise<string> {
+    return Promise.resolve('')
+  }
+
+  finish(): void {
+    this.done.push('finish')
+  }
+
+  abort(): void {
+    this.done.push('abort')
+    this.head.reject(new Error('aborted'))
+    this.chunk.reject(new Error('aborted'))
+  }
+
+  canConnect(ms: number): Promise<boolean> {
+    this.done.push(`probe for ${ms / HOUR_MS} h`)
+    return this.probe.promise
+  }
+
+  wasSent(): Promise<boolean> {
+    return Promise.resolve(true)
+  }
+}
+
+function made(stream = true, dueMs = Number.POSITIVE_INFINITY) {
+  const transport = new HandTransport()
+  const startedMs = performance.now()
+  const call = new UpstreamCall({ url: '', headers: {}, body: '' }, endpoint, stream, dueMs, transport)
+  return { transport, call, at: (hours: number) => call.tick(startedMs + hours * HOUR_MS + 2000) }
+}
+
+const errorOf = (promise: Promise<unknown>): Promise<unknown> => promise.then(() => undefined).catch((error) => error)
+
+test.each([
+  ['a stream', true, 10, 'within 36000000 ms'],
+  ['a whole answer', false, 20, 'within 72000000 ms'],
+])('%s begins within its first-byte deadline', async (_, stream, hours, words) => {
+  const { transport, call, at } = made(stream)
+  const opening = errorOf(call.open())
+  transport.probe.resolve(true)
+  at(hours - 1)
+  expect(transport.done).not.toContain('abort')
+  at(hours)
+  expect(await opening).toMatchObject({ kind: 'timeout', message: `the provider did not answer ${words}` })
+  expect(transport.done.at(-1)).toBe('abort')
+})
+
+test('a connection that cannot be made by the connect deadline ends the call', async () => {
+  const { transport, call, at } = made()
+  const opening = errorOf(call.open())
+  at(0.5)
+  expect(transport.done).toEqual([])
+  at(1)
+  at(1.5)
+  expect(transport.done).toEqual(['probe for 1 h'])
+  transport.probe.resolve(false)
+  expect(await opening).toMatchObject({ kind: 'timeout', message: 'no connection to the provider within 7200000 ms' })
+  expect(transport.done.at(-1)).toBe('abort')
+})
+
+test('a probe that fails after the head came, or is inconclusive, ends nothing', async () => {
+  const { transport, call, at } = made()
+  const opening = call.open()
+  at(1)
+  transport.head.resolve()
+  await opening
+  transport.probe.resolve(false)
+  await transport.probe.promise
+  expect(transport.done).toEqual(['probe for 1 h'])
+
+  const other = made()
+  const waiting = other.call.open()
+  other.at(1)
+  other.transport.probe.reject(new Error('no sockets left'))
+  await errorOf(other.transport.probe.promise)
+  other.transport.head.resolve()
+  await waiting
+  expect(other.transport.done).toEqual(['probe for 1 h'])
+})
+
+async function reading() {
+  const { transport, call, at } = made()
+  transport.head.resolve()
+  await call.open()
+  return { transport, call, at }
+}
+
+test('silence between bytes ends the call, unless the caller is the slow side', async () => {
+  const { transport, call, at } = await reading()
+  call.resume()
+  const next = errorOf(call.read())
+  call.pause()
+  at(6)
+  expect(transport.done).toEqual([])
+  call.resume()
+  at(6)
+  expect(await next).toMatchObject({ kind: 'timeout', message: 'the provider did not answer for 18000000 ms' })
+})
+
+test('a connection that breaks is a cut, and a clean end leaves the connection to others', async () => {
+  const broken = await reading()
+  broken.transport.chunk.reject(new Error('ECONNRESET'))
+  expect(await errorOf(broken.call.read())).toMatchObject({ kind: 'cut' })
+  const whole = await reading()
+  whole.transport.chunk.resolve({ done: true })
+  expect(await whole.call.read()).toBeUndefined()
+  expect(whole.transport.done).toEqual(['finish'])
+})
+
+test('the total deadline holds while the caller is slow, too', async () => {
+  const { transport, call, at } = await reading()
+  const next = errorOf(call.read())
+  call.pause()
+  at(40)
+  expect(await next).toMatchObject({ kind: 'timeout', message: 'the provider did not answer in time' })
+  expect(transport.done).toEqual(['abort'])
+})
+
+test('the time of the whole request ends the search for an answer, not the answer itself', async () => {
+  const dueMs = performance.now() + HOUR_MS
+  const late = made(true, dueMs)
+  const opening = errorOf(late.call.open())
+  late.at(1)
+  const error = await opening
+  expect(error).toMatchObject({ kind: 'timeout', detail: { hurried: true } })
+  const found = made(true, dueMs)
+  found.transport.head.resolve()
+  await found.call.open()
+  found.call.found()
+  found.at(1)
+  expect(found.transport.done).toEqual([])
+  found.call.abort()
+})
+
+test('a provider that does not end its body after its final marker is disconnected after a second', async () => {
+  const { transport, call, at } = await reading()
+  const released = call.release()
+  at(0)
+  expect(transport.done).toEqual(['abort'])
+  await released
+})
