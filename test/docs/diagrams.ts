@@ -4,7 +4,7 @@ const NODE = /[A-Za-z]\w*(?:\["[^"]+"\]|\[\("[^"]+"\)\]|\{"[^"]+"\})?/.source
 const EDGE = String.raw`(?:<?-->|---|==>|-\.->)(?:\|(?:"[^"|]+"|[^"|()[\]{}]+)\|)?`
 const FLOW = new RegExp(`^${NODE}(?: ${EDGE} ${NODE})*$`)
 const STATE = String.raw`(?:\[\*\]|[A-Z]\w*)`
-const TRANSITION = new RegExp(String.raw`^${STATE} --> ${STATE}(?:: [^:;]+)?$`)
+const TRANSITION = new RegExp(`^${STATE} --> ${STATE}(?:: [^:;]+)?$`)
 const PARTICIPANT = /^(?:participant|actor) \w+(?: as [\w ,:.()/-]+)?$/
 const MESSAGE = /^\w+(?:-->>|->>|-\)|-x)\w+: [^;#]+$/
 const NOTE = /^Note (?:over|left of|right of) \w+(?:,\w+)?: [^;#]+$/

@@ -30,7 +30,10 @@ describe('links', () => {
   })
 
   test('are checked', () => {
-    const page = readPage('docs/x.md', '# One, two\n## A `b` c\n[a](y.md) [b](#one-two) [c](#a-b-c) [d](#no) `[e](z.md)`\n')
+    const page = readPage(
+      'docs/x.md',
+      '# One, two\n## A `b` c\n[a](y.md) [b](#one-two) [c](#a-b-c) [d](#no) `[e](z.md)`\n',
+    )
     expect([...page.anchors]).toEqual(['one-two', 'a-b-c'])
     expect(linksOf(page)).toEqual(['y.md', '#one-two', '#a-b-c', '#no'])
     expect(problemOf(page, 'y.md')).toContain('there is no docs/y.md')

@@ -31,11 +31,6 @@ export const PAGES: readonly Page[] = [
   ...[...new Bun.Glob('docs/**/*.md').scanSync({ cwd: ROOT })].sort(),
 ].map((path) => readPage(path, readFileSync(join(ROOT, path), 'utf8')))
 
-/** What operators and callers read: every page of `docs/`, as one text. */
-export const DOCS: string = PAGES.filter(({ path }) => path.startsWith('docs/'))
-  .map(({ text }) => text)
-  .join('\n')
-
 export function pageOf(path: string): Page {
   const page = PAGES.find((each) => each.path === path)
   if (page === undefined) throw new Error(`there is no page ${path}`)

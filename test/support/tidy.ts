@@ -304,11 +304,11 @@ export function forbiddenWords(path: string, text: string): string[] {
   )
 }
 
-/** Packages of package.json that the README does not name. */
-export function unexplainedPackages(packages: readonly string[], readme: string): string[] {
+/** Packages of package.json that the page about dependencies does not name. */
+export function unexplainedPackages(packages: readonly string[], page: string): string[] {
   return packages
-    .filter((name) => !readme.includes(`\`${name}\``))
-    .map((name) => `package.json: ${name} is not named in README.md; give its reason there, or remove it`)
+    .filter((name) => !page.includes(`\`${name}\``))
+    .map((name) => `package.json: ${name} is not named in docs/dependencies.md; give its reason there, or remove it`)
 }
 
 function insideSrc(path: string): string {
