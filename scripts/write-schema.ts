@@ -1,6 +1,10 @@
-/** Writes `src/config/weir.schema.json` anew after a change of the configuration's schema: bun scripts/write-schema.ts */
+/** Writes what is generated from the schema of the configuration: `src/config/weir.schema.json` and `docs/configuration.md`. */
 
 import { join } from 'node:path'
-import { jsonSchema } from '../src/config/json-schema.ts'
+import { jsonSchema } from '../src/config/schema-file.ts'
+import { configurationPage } from './configuration-page.ts'
 
-await Bun.write(join(import.meta.dir, '../src/config/weir.schema.json'), jsonSchema())
+const ROOT = join(import.meta.dir, '..')
+
+await Bun.write(join(ROOT, 'src/config/weir.schema.json'), jsonSchema())
+await Bun.write(join(ROOT, 'docs/configuration.md'), configurationPage())

@@ -1,4 +1,4 @@
-/** The checked file → the configuration: defaults, camel case, whole micro-dollars, hashes instead of keys. It checks nothing. */
+/** The checked file → the configuration: camel case, whole micro-dollars, hashes instead of keys. It checks nothing. */
 
 import type { ModelConfig } from '../core/model-config.ts'
 import type { Limits, Price } from '../core/money.ts'
@@ -9,72 +9,71 @@ import type { Config, LedgerConfig, ProviderConfig } from './config.ts'
 import { hashOf } from './key-hash.ts'
 import { defaultBaseUrl } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
-import { type File, ORGANIZATION_BODY_BYTES, WORKER_BODY_BYTES } from './schema-file.ts'
+import type { CompletedFile, File } from './schema-file.ts'
+import { FIRST_BYTE_MS } from './schema-models.ts'
 import { instant } from './timestamps.ts'
 
-type FileOrganization = File['organizations'][number]
-type FileKey = NonNullable<FileOrganization['keys']>[number]
+type FileProvider = CompletedFile['providers'][string]
+type FileModel = CompletedFile['models'][number]
+type FileOrganization = CompletedFile['organizations'][number]
+type FileKey = FileOrganization['keys'][number]
 type FileLimits = NonNullable<FileOrganization['limits']>
+type FileRedis = Exclude<CompletedFile['ledger'], 'embedded'>['redis']
 
 type Env = Readonly<Record<string, string | undefined>>
 
-export function build(file: File, { cores, env }: { readonly cores: number; readonly env: Env }): Config {
+export function build(file: CompletedFile, { cores, env }: { readonly cores: number; readonly env: Env }): Config {
+  const { listen, admin, compatibility, routing } = file
   return {
     listen: {
-      host: file.listen?.host ?? '127.0.0.1',
-      port: file.listen?.port ?? 8080,
-      explainHeader: file.listen?.explain_header ?? false,
-      bodyBytes: {
-        organizationBytes: file.listen?.organization_body_bytes ?? ORGANIZATION_BODY_BYTES,
-        workerBytes: file.listen?.worker_body_bytes ?? WORKER_BODY_BYTES,
-      },
+      host: listen.host,
+      port: listen.port,
+      explainHeader: listen.explain_header,
+      bodyBytes: { organizationBytes: listen.organization_body_bytes, workerBytes: listen.worker_body_bytes },
     },
-    admin: { host: file.admin?.host ?? '127.0.0.1', port: file.admin?.port ?? 9090 },
-    workers: file.workers === 'auto' ? cores : (file.workers ?? 1),
-    dataDir: file.data_dir ?? './data',
-    drainSeconds: file.drain_seconds ?? 600,
-    ownedBy: file.owned_by ?? 'weir',
+    admin: { host: admin.host, port: admin.port },
+    workers: file.workers === 'auto' ? cores : file.workers,
+    dataDir: file.data_dir,
+    drainSeconds: file.drain_seconds,
+    ownedBy: file.owned_by,
     ledger: ledgerOf(file.ledger),
-    ledgerUnreachable: file.ledger_unreachable ?? 'refuse',
-    audit: { keepDays: file.audit?.keep_days ?? 90 },
+    ledgerUnreachable: file.ledger_unreachable,
+    audit: { keepDays: file.audit.keep_days },
     responses: responsesOf(file.responses),
-    compatibility: {
-      toolResultImages: file.compatibility?.tool_result_images ?? 'refuse',
-      imageUrls: file.compatibility?.image_urls ?? 'public',
-    },
+    compatibility: { toolResultImages: compatibility.tool_result_images, imageUrls: compatibility.image_urls },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
     providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, env)),
     models: file.models.map(modelOf),
     auto: { candidates: file.auto?.candidates ?? [] },
-    routing: {
-      maxAttempts: file.routing?.max_attempts ?? 3,
-      totalTimeoutMs: file.routing?.total_timeout_ms ?? 600_000,
-    },
+    routing: { maxAttempts: routing.max_attempts, totalTimeoutMs: routing.total_timeout_ms },
     organizations: file.organizations.map(organizationOf),
   }
 }
 
-function responsesOf(responses: File['responses']): Config['responses'] {
-  const rememberItemsSeconds = responses?.remember_items_seconds ?? 3600
-  if (responses?.redis === undefined) return { rememberItemsSeconds }
-  const { redis, tls } = responses
-  return { rememberItemsSeconds, redis: { ...addressesOf(redis), ...(tls === undefined ? {} : { tls }) } }
+function responsesOf({ remember_items_seconds, redis, tls }: CompletedFile['responses']): Config['responses'] {
+  if (redis === undefined) return { rememberItemsSeconds: remember_items_seconds }
+  return {
+    rememberItemsSeconds: remember_items_seconds,
+    redis: { ...addressesOf(redis), ...(tls === undefined ? {} : { tls }) },
+  }
 }
 
-function ledgerOf(ledger: File['ledger']): LedgerConfig {
-  if (ledger === undefined || ledger === 'embedded') return { kind: 'embedded' }
+function ledgerOf(ledger: CompletedFile['ledger']): LedgerConfig {
+  if (ledger === 'embedded') return { kind: 'embedded' }
   const { tls, timeout_ms: timeoutMs } = ledger
-  const more = { ...(tls === undefined ? {} : { tls }), ...(timeoutMs === undefined ? {} : { timeoutMs }) }
-  return { kind: 'redis', redis: { ...addressesOf(ledger.redis), ...more } }
+  return {
+    kind: 'redis',
+    redis: { ...addressesOf(ledger.redis), timeoutMs, ...(tls === undefined ? {} : { tls }) },
+  }
 }
 
-function addressesOf(redis: Exclude<NonNullable<File['ledger']>, 'embedded'>['redis']): RedisConfig {
+function addressesOf(redis: FileRedis): RedisConfig {
   if (typeof redis === 'string') return { kind: 'single', url: redis }
   if ('cluster' in redis) return { kind: 'cluster', nodes: redis.cluster }
   return { kind: 'sentinel', sentinels: redis.sentinels, name: redis.name }
 }
 
-function providerOf(name: string, provider: File['providers'][string], env: Env): ProviderConfig {
+function providerOf(name: string, provider: FileProvider, env: Env): ProviderConfig {
   const address = provider.base_url ?? defaultBaseUrl(provider.dialect, provider.region ?? '')
   const firstByte = provider.first_byte_timeout_ms
   return {
@@ -86,17 +85,17 @@ function providerOf(name: string, provider: File['providers'][string], env: Env)
     aws: awsOf(provider),
     headers: provider.headers ?? {},
     deadlines: {
-      connectMs: isProxied(address, env) ? Number.POSITIVE_INFINITY : (provider.connect_timeout_ms ?? 3000),
-      firstByteMs: { stream: firstByte ?? 60_000, whole: firstByte ?? 600_000 },
-      idleMs: provider.idle_timeout_ms ?? 60_000,
-      totalMs: provider.total_timeout_ms ?? 3_600_000,
+      connectMs: isProxied(address, env) ? Number.POSITIVE_INFINITY : provider.connect_timeout_ms,
+      firstByteMs: { stream: firstByte ?? FIRST_BYTE_MS.stream, whole: firstByte ?? FIRST_BYTE_MS.whole },
+      idleMs: provider.idle_timeout_ms,
+      totalMs: provider.total_timeout_ms,
     },
   }
 }
 
 /**
- * Whether requests may go through a proxy of the environment, as the runtime sends them. The connection is the proxy's to make then, and
- * whether it could be made from here says nothing. Hosts that `NO_PROXY` names do without the deadline, too.
+ * Whether Bun sends requests to this address through a proxy of the environment. The proxy connects then, and a deadline for our own
+ * connection would say nothing about the provider. `NO_PROXY` is not considered: hosts that it names have no such deadline either.
  */
 function isProxied(address: string, env: Env): boolean {
   const scheme = new URL(address).protocol === 'https:' ? 'https' : 'http'
@@ -105,32 +104,28 @@ function isProxied(address: string, env: Env): boolean {
   )
 }
 
-function awsOf(provider: File['providers'][string]): ProviderConfig['aws'] {
+function awsOf(provider: FileProvider): ProviderConfig['aws'] {
   const { region, access_key_id: accessKeyId, secret_access_key: secretAccessKey } = provider
   if (region === undefined || accessKeyId === undefined || secretAccessKey === undefined) return undefined
   return { region, accessKeyId, secretAccessKey, sessionToken: provider.session_token }
 }
 
-function modelOf(model: File['models'][number]): ModelConfig {
+function modelOf(model: FileModel): ModelConfig {
   return {
     name: model.name,
-    aliases: model.aliases ?? [],
+    aliases: model.aliases,
     targets: model.targets,
-    fallbacks: model.fallbacks ?? [],
+    fallbacks: model.fallbacks,
     price: model.price === undefined ? undefined : priceOf(model.price),
     contextWindow: model.context_window,
     maxOutputTokens: model.max_output_tokens,
-    defaultOutputTokens: model.default_output_tokens ?? 4096,
-    supports: model.supports ?? [],
-    promptCache: {
-      key: model.prompt_cache?.key ?? false,
-      explicit: model.prompt_cache?.explicit ?? false,
-      ttls: model.prompt_cache?.ttls ?? [],
-    },
+    defaultOutputTokens: model.default_output_tokens,
+    supports: model.supports,
+    promptCache: model.prompt_cache,
   }
 }
 
-function priceOf(price: NonNullable<File['models'][number]['price']>): Price {
+function priceOf(price: NonNullable<FileModel['price']>): Price {
   return {
     input: microUsd(price.input),
     cachedInput: microUsd(price.cached_input),
@@ -141,27 +136,24 @@ function priceOf(price: NonNullable<File['models'][number]['price']>): Price {
   }
 }
 
-/** Dollars → whole micro-dollars: $0.25 a million tokens is 250,000 micro-dollars a million tokens. */
-function microUsd(dollars: number): number
-function microUsd(dollars: number | undefined): number | undefined
+/** Dollars → whole micro-dollars: $0.25 per million tokens is 250,000 micro-dollars per million tokens. */
 function microUsd(dollars: number | undefined): number | undefined {
   return dollars === undefined ? undefined : Math.round(dollars * 1_000_000)
 }
 
 function organizationOf(organization: FileOrganization): OrganizationConfig {
-  const auto = organization.auto ?? 'off'
   return {
     id: organization.id,
     models: organization.models,
     rules: rulesOf(organization.rules),
-    auto,
+    auto: organization.auto,
     limits: limitsOf(organization.limits),
-    keys: organization.keys?.map((key) => keyOf(key, auto)) ?? [],
+    keys: organization.keys.map((key) => keyOf(key, organization.auto)),
   }
 }
 
-/** Rules as they are judged; also of a file that is only in part sound, where a list that is not counts as empty. */
-export function rulesOf(rules: Loose<FileOrganization>['rules']): readonly AccessRule[] {
+/** The rules in the form that requests are judged by; also those of a file with mistakes, in which a mistyped list counts as empty. */
+export function rulesOf(rules: Loose<File['organizations'][number]>['rules']): readonly AccessRule[] {
   return (rules ?? []).flatMap((rule) => {
     if (rule === undefined) return []
     const effect = rule.deny === undefined ? 'allow' : 'deny'
@@ -182,7 +174,7 @@ function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {
     auto: key.auto ?? auto,
     limits: limitsOf(key.limits),
     expiresAtMs: key.expires_at === undefined ? undefined : instant(key.expires_at),
-    disabled: key.disabled ?? false,
+    disabled: key.disabled,
   }
 }
 
@@ -199,8 +191,8 @@ function limitsOf(limits: FileLimits | undefined): Limits {
             day: microUsd(spend.day),
             month: microUsd(spend.month),
             total: microUsd(spend.total),
-            strict: spend.strict ?? false,
-            onExhausted: spend.on_exhausted ?? 'finish',
+            strict: spend.strict,
+            onExhausted: spend.on_exhausted,
           },
   }
 }

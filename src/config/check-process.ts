@@ -15,10 +15,9 @@ export function checkProcess(check: Check): void {
 }
 
 function checkPorts({ file, problems }: Check): void {
-  const port = file.listen?.port ?? 8080
-  const admin = file.admin?.port ?? 9090
-  if (port !== admin || port === 0) return
-  const hosts = [file.listen?.host ?? '127.0.0.1', file.admin?.host ?? '127.0.0.1']
+  const port = file.listen?.port
+  if (port === undefined || port === 0 || port !== file.admin?.port) return
+  const hosts = [file.listen?.host, file.admin?.host]
   if (hosts[0] === hosts[1] || hosts.some((host) => host === '0.0.0.0' || host === '::')) {
     problems.add(['admin', 'port'], `is the port of the inference API, too (${port}); give it another`)
   }
@@ -26,7 +25,7 @@ function checkPorts({ file, problems }: Check): void {
 
 function checkWorkers({ file, problems, cores }: Check): void {
   const written = file.workers
-  if (written === undefined || (file.ledger ?? 'embedded') !== 'embedded') return
+  if (written === undefined || file.ledger !== 'embedded') return
   const workers = written === 'auto' ? cores : written
   if (workers <= 1) return
   const meaning = written === 'auto' ? `auto means ${cores} on this machine, and more` : 'more'

@@ -1,16 +1,27 @@
-/** The kinds of fields that the configuration is made of, each with its bounds and the words that say what it must be. */
+/** The types of fields in the configuration, each with its bounds and the error message for a value that breaks them. */
 
-import { type ObjectOptions, type TProperties, type TSchema, Type } from '@sinclair/typebox'
+import {
+  type ObjectOptions,
+  type Static,
+  type TArray,
+  type TObject,
+  type TOptional,
+  type TProperties,
+  type TRecord,
+  type TSchema,
+  type TUnion,
+  Type,
+} from '@sinclair/typebox'
 
-/** Ids of organisations, keys and providers stand in log lines, in the ledger and on command lines. */
+/** Ids of organisations, keys and providers appear in log lines, in the ledger and on command lines. */
 export const IDENTIFIER = '^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$'
 export const IDENTIFIER_WORDS = 'must be 1 to 64 letters, digits or ._@- and begin with a letter or digit'
 
-/** Names of models stand in headers. */
+/** Names of models are sent in headers. */
 export const MODEL_NAME = '^[\\x21-\\x2b\\x2d-\\x7e]{1,128}$'
 const MODEL_NAME_WORDS = 'must be 1 to 128 printable ASCII characters without spaces or commas'
 
-/** No period in this file is longer than a day, save for what is remembered. */
+/** The longest timeout of the file. */
 const DAY_MS = 86_400_000
 
 export const object = <T extends TProperties>(properties: T, options: ObjectOptions = {}) =>
@@ -18,10 +29,36 @@ export const object = <T extends TProperties>(properties: T, options: ObjectOpti
 
 export const optional = <T extends TSchema>(schema: T) => Type.Optional(schema)
 
-export const oneOf = <const T extends string>(words: readonly T[], description: string, fallback?: T) =>
+/** A key that may be left out, and then has this value. */
+export const withDefault = <T extends TSchema>(schema: T, value: Static<T>) =>
+  Object.assign(Type.Optional(schema), { default: value })
+
+/** What a schema describes once every default is filled in. */
+export type Completed<T extends TSchema> =
+  T extends TObject<infer P>
+    ? CompletedObject<P>
+    : T extends TArray<infer I>
+      ? readonly Completed<I>[]
+      : T extends TUnion<infer V>
+        ? Completed<V[number]>
+        : T extends TRecord<TSchema, infer V>
+          ? Readonly<Record<string, Completed<V>>>
+          : Static<T>
+
+type CompletedObject<P extends TProperties> = {
+  readonly [K in keyof P as IsPresent<P[K]> extends true ? K : never]: Completed<P[K]>
+} & { readonly [K in keyof P as IsPresent<P[K]> extends true ? never : K]?: Completed<P[K]> | undefined }
+
+type IsPresent<T extends TSchema> = T extends { readonly default: unknown }
+  ? true
+  : T extends TOptional<TSchema>
+    ? false
+    : true
+
+export const oneOf = <const T extends string>(words: readonly T[], description: string) =>
   Type.Union(
     words.map((word) => Type.Literal(word)),
-    fallback === undefined ? { description } : { description, default: fallback },
+    { description },
   )
 
 /** A line break or a NUL in one of these would end a header, an address or a path early. */
@@ -36,7 +73,7 @@ export const text = (description: string) =>
     description,
   })
 
-/** What is sent in a header to prove who asks. */
+/** A secret that is sent in a header. */
 export const credential = (description: string) =>
   Type.String({
     minLength: 1,
@@ -46,7 +83,7 @@ export const credential = (description: string) =>
     description,
   })
 
-/** An address or a part of one: the parser of addresses leaves line breaks and tabs out without a word. */
+/** An address or a part of one. The URL parser silently drops line breaks and tabs, so they are rejected here. */
 export const unbroken = (description: string) =>
   Type.String({
     minLength: 1,
@@ -56,33 +93,35 @@ export const unbroken = (description: string) =>
     description,
   })
 
-/** `words` is the complaint; editors that know JSON Schema show it, too. */
+/** `words` is the error message; editors that know JSON Schema show it, too. */
 export const pattern = (source: string, words: string, description: string) =>
   Type.String({ pattern: source, patternErrorMessage: words, description })
 
 export const identifier = (description: string) => pattern(IDENTIFIER, IDENTIFIER_WORDS, description)
 export const modelName = (description: string) => pattern(MODEL_NAME, MODEL_NAME_WORDS, description)
-export const glob = modelName('A name, in which * stands for any characters and ? for any one')
+export const glob = modelName('A pattern: `*` matches any characters, `?` any one')
 
-export const period = (description: string, fallback?: number) =>
-  Type.Integer({ minimum: 1, maximum: DAY_MS, description, ...(fallback === undefined ? {} : { default: fallback }) })
+/** Milliseconds. */
+export const period = (description: string) => Type.Integer({ minimum: 1, maximum: DAY_MS, description })
 
-export const count = (description: string) => Type.Integer({ minimum: 1, maximum: 1_000_000_000, description })
+export const integer = (minimum: number, maximum: number, description: string) =>
+  Type.Integer({ minimum, maximum, description })
 
-export const port = (description: string, fallback: number) =>
-  Type.Integer({ minimum: 0, maximum: 65_535, description, default: fallback })
+export const count = (description: string) => integer(1, 1_000_000_000, description)
 
-export const host = (fallback: string) =>
+export const boolean = (description: string) => Type.Boolean({ description })
+
+export const port = (description: string) => integer(0, 65_535, description)
+
+export const host = (description: string) =>
   Type.String({
     pattern: '^[^\\s/]{1,253}$',
     patternErrorMessage: 'must be an address or a host name',
-    description: 'The address to listen on',
-    default: fallback,
+    description,
   })
 
-/** The bound keeps every product of a price and a count of tokens far from where numbers lose their last digit. */
-export const perMillion = (description: string) =>
-  Type.Number({ minimum: 0, maximum: 10_000, description: `US dollars per million tokens: ${description}` })
+/** US dollars. The bound keeps every product of a price and a token count within the exact range of numbers. */
+export const perMillion = (description: string) => Type.Number({ minimum: 0, maximum: 10_000, description })
 
 export const dollars = (description: string) =>
   Type.Number({ minimum: 0, maximum: 1_000_000_000, description: `US dollars: ${description}` })
@@ -94,7 +133,7 @@ export const redisUrl = (description: string) =>
     description,
   )
 
-/** A chain of an authority is a few KB; the bundle of a whole system a few hundred. */
+/** A certificate chain is a few KB; the CA bundle of a whole system is a few hundred. */
 const PEM_CHARS_MAX = 1024 * 1024
 
 export const pem = (description: string) =>

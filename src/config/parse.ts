@@ -13,8 +13,8 @@ import { checkProviders } from './check-providers.ts'
 import type { Config } from './config.ts'
 import { readDocument, type Sources } from './document.ts'
 import { Problems, pathText, quoted } from './problems.ts'
-import { checkShape } from './schema-errors.ts'
-import { schema } from './schema-file.ts'
+import { checkShape, withDefaults } from './schema-errors.ts'
+import { type CompletedFile, type File, schema } from './schema-file.ts'
 
 /** Each problem is one line: `path: what is wrong and what to do`. */
 export type LoadResult =
@@ -43,5 +43,10 @@ export function parseConfig(text: string, options: ParseOptions): LoadResult {
   checkModels(check)
   checkOrganizations(check)
   if (!problems.isEmpty || !Value.Check(schema, whole)) return { ok: false, problems: problems.lines }
-  return { ok: true, config: build(whole, options) }
+  return { ok: true, config: build(completed(whole), options) }
+}
+
+/** The file with its defaults. TypeBox does not know the type of what it fills in; `Completed` derives it from the same schema. */
+function completed(file: File): CompletedFile {
+  return withDefaults(file) as CompletedFile
 }

@@ -6,6 +6,7 @@ import { isArray, isObject } from '../core/json.ts'
 import type { Read } from './document.ts'
 import { didYouMean, type Path, type Problems, pathText, quoted } from './problems.ts'
 import { type File, schema } from './schema-file.ts'
+import { provider } from './schema-models.ts'
 
 /** The file with everything taken out that has a wrong type: a problem in one place does not hide those in others. */
 export type Loose<T> = T extends readonly (infer U)[]
@@ -34,7 +35,15 @@ export function checkShape(read: Read, problems: Problems): Shape {
     if (isMistyped(error)) loose = without(loose, path)
     complain(error, path, read, problems)
   }
-  return { file: asLoose(loose), whole: value }
+  return { file: asLoose(withDefaults(loose)), whole: value }
+}
+
+/** A copy with the defaults of the schema filled in. `Value.Default` leaves out what is inside a record, so providers are visited here. */
+export function withDefaults(value: unknown): unknown {
+  const completed = Value.Default(schema, Value.Clone(value))
+  if (!isObject(completed) || !isObject(completed['providers'])) return completed
+  const providers = Object.entries(completed['providers']).map(([name, one]) => [name, Value.Default(provider, one)])
+  return { ...completed, providers: Object.fromEntries(providers) }
 }
 
 /** The one step that the compiler has to be told: `without` has taken out whatever had a wrong type, so what is left has the right ones. */
@@ -143,8 +152,9 @@ function boundWords(error: ValueError): string | undefined {
   }
 }
 
-function about(described: TSchema): string {
-  return described.description === undefined ? '' : ` (${described.description})`
+/** The first sentence of a description, in brackets. */
+function about({ description }: TSchema): string {
+  return description === undefined ? '' : ` (${description.split('. ')[0]})`
 }
 
 function unknownKey(parent: TSchema, key: string): string {

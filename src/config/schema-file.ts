@@ -1,14 +1,19 @@
 /**
- * The shape of the configuration file, every key of it with its meaning: what the file is checked by and what its JSON Schema is made
- * from. What one field alone cannot tell (references, duplicates, combinations) is checked beside it, in `check-*.ts`.
+ * The schema of the configuration file: every key with its type, bounds, default and meaning. It validates the file, and its JSON Schema
+ * and the page about the configuration are generated from it. What involves several fields (references, duplicates, combinations) is
+ * checked in `check-*.ts`.
  */
 
 import { type Static, Type } from '@sinclair/typebox'
+import { REDIS_TIMEOUT_MS } from '../core/redis-config.ts'
 import {
+  boolean,
+  type Completed,
   host,
   IDENTIFIER,
   IDENTIFIER_WORDS,
   identifier,
+  integer,
   modelName,
   object,
   oneOf,
@@ -18,58 +23,59 @@ import {
   port,
   redisUrl,
   text,
+  withDefault,
 } from './field-types.ts'
 import { model, provider } from './schema-models.ts'
 import { organization } from './schema-organizations.ts'
 
 const MIB = 1024 * 1024
-/** The largest body, which must pass alone. */
+/** The largest request body that weir accepts. The memory limits below must allow at least one. */
 const BODY_BYTES_MAX = 10 * MIB
-export const ORGANIZATION_BODY_BYTES = 64 * MIB
-export const WORKER_BODY_BYTES = 512 * MIB
 
 const listen = object(
   {
-    host: optional(host('127.0.0.1')),
-    port: optional(port('The port of the inference API; 0 = any that is free', 8080)),
-    explain_header: optional(
-      Type.Boolean({ description: 'Tell in a header of each answer how its model was chosen', default: false }),
+    host: withDefault(host('The address to listen on. `0.0.0.0` listens on all interfaces'), '127.0.0.1'),
+    port: withDefault(port('The port of the inference API. `0` takes any free port'), 8080),
+    explain_header: withDefault(
+      boolean('Adds the header `X-Gateway-Route` to each answer. It lists the targets that weir tried and why'),
+      false,
     ),
-    organization_body_bytes: optional(
-      Type.Integer({
-        minimum: BODY_BYTES_MAX,
-        maximum: Number.MAX_SAFE_INTEGER,
-        description: 'Request bodies that one organization may have in flight in one worker; beyond it is a 429',
-        default: ORGANIZATION_BODY_BYTES,
-      }),
+    organization_body_bytes: withDefault(
+      integer(
+        BODY_BYTES_MAX,
+        Number.MAX_SAFE_INTEGER,
+        'The most request bodies, added up, that one organisation may have in flight in one worker. ' +
+          'weir answers requests beyond it with 429',
+      ),
+      64 * MIB,
     ),
-    worker_body_bytes: optional(
-      Type.Integer({
-        // One of the largest, four times over, in what is not kept free for small ones.
-        minimum: 5 * BODY_BYTES_MAX,
-        maximum: Number.MAX_SAFE_INTEGER,
-        description:
-          'Memory of one worker for request bodies, each of which takes up to four times its size; beyond it is a 503',
-        default: WORKER_BODY_BYTES,
-      }),
+    worker_body_bytes: withDefault(
+      integer(
+        // Parsing takes up to four times the size of a body, and an eighth of the memory is reserved for small bodies.
+        5 * BODY_BYTES_MAX,
+        Number.MAX_SAFE_INTEGER,
+        'The memory of one worker for request bodies, each of which takes up to four times its size. ' +
+          'weir answers requests beyond it with 503',
+      ),
+      512 * MIB,
     ),
   },
-  { description: 'Where the inference API is served' },
+  { description: 'The address of the inference API' },
 )
 
 const admin = object(
   {
-    host: optional(host('127.0.0.1')),
-    port: optional(port('The port of health, metrics and console; 0 = any that is free', 9090)),
+    host: withDefault(host('The address to listen on'), '127.0.0.1'),
+    port: withDefault(port('The port of health checks and metrics. `0` takes any free port'), 9090),
   },
-  { description: 'Where health, metrics and the console are served; never the inference API' },
+  { description: 'The address of the admin port: health checks and metrics. It never serves the inference API' },
 )
 
 const cluster = object(
   {
-    cluster: Type.Array(redisUrl('A node'), {
+    cluster: Type.Array(redisUrl('The address of a node'), {
       minItems: 1,
-      description: 'Some nodes of a Redis Cluster; the others are found',
+      description: 'Some nodes of a Redis Cluster. weir discovers the others',
     }),
   },
   { description: 'A Redis Cluster' },
@@ -77,22 +83,26 @@ const cluster = object(
 
 const sentinel = object(
   {
-    sentinels: Type.Array(redisUrl('A sentinel'), { minItems: 1, description: 'Redis Sentinels' }),
+    sentinels: Type.Array(redisUrl('The address of a sentinel'), { minItems: 1, description: 'Redis Sentinels' }),
     name: text('The name of the master that the sentinels watch'),
   },
-  { description: 'A Redis master that is found through sentinels' },
+  { description: 'A Redis master that weir finds through Redis Sentinel' },
 )
 
 const tls = object(
   {
-    ca: optional(pem('The certificates of the authorities that Redis is trusted by; unless set, those of the system')),
-    certificate: optional(pem('The certificate that weir shows, where Redis asks for one')),
-    key: optional(pem('The key of that certificate')),
+    ca: optional(pem('The CA certificates to trust, as PEM. Without it weir trusts those of the system')),
+    certificate: optional(pem('The client certificate, as PEM, if Redis asks for one. Needs `key`')),
+    key: optional(pem('The private key of `certificate`, as PEM')),
   },
-  { description: 'How a Redis at rediss:// is trusted, and how weir shows who it is; PEM, best from files' },
+  { description: 'TLS settings for `rediss://` addresses' },
 )
 
-const redis = Type.Union([redisUrl('The address of one Redis'), cluster, sentinel], { description: 'Which Redis' })
+const redis = Type.Union([redisUrl('The address of one Redis server'), cluster, sentinel], {
+  description:
+    'A `redis://` or `rediss://` (TLS) address, which may carry a user, a password and a database; ' +
+    'or the nodes of a Redis Cluster; or the sentinels of a master',
+})
 
 const ledger = Type.Union(
   [
@@ -101,171 +111,184 @@ const ledger = Type.Union(
       {
         redis,
         tls: optional(tls),
-        timeout_ms: optional(
-          Type.Integer({
-            minimum: 10,
-            maximum: 10_000,
-            description: 'How long a reply of Redis may take; a reservation is sent once more after that',
-            default: 250,
-          }),
+        timeout_ms: withDefault(
+          integer(
+            10,
+            10_000,
+            'How long weir waits for a reply of Redis. After that it sends a reservation once more, then fails it',
+          ),
+          REDIS_TIMEOUT_MS,
         ),
       },
-      { description: 'In Redis: for several workers or nodes' },
+      { description: 'A ledger in Redis, shared by several workers or nodes' },
     ),
   ],
   {
-    description: 'Where money and rates are held: `embedded` (in process and in data_dir) or { redis: … }',
-    default: 'embedded',
+    description:
+      'Where budgets and rate limits are kept: `embedded` (in the process and in `data_dir`; one worker) or ' +
+      '`{ redis: … }` (Redis 7 or Valkey; any number of workers and nodes)',
   },
+)
+
+const audit = object(
+  {
+    keep_days: withDefault(
+      integer(
+        1,
+        3650,
+        'How long single requests are kept, in the ledger and in the outbox. Their sums are kept forever',
+      ),
+      90,
+    ),
+  },
+  { description: 'The audit trail, which `weir audit` reads' },
+)
+
+const responses = object(
+  {
+    remember_items_seconds: withDefault(
+      integer(
+        0,
+        2_592_000,
+        'How long weir keeps output items, so that a later request can refer to them by id. `0` keeps none',
+      ),
+      3600,
+    ),
+    redis: optional(redis),
+    tls: optional(tls),
+  },
+  {
+    description:
+      'The Responses endpoint. Items are kept in `responses.redis`, else in the Redis of the ledger, else in the process',
+  },
+)
+
+const compatibility = object(
+  {
+    image_urls: withDefault(
+      oneOf(
+        ['public', 'any'],
+        'Which image URLs weir passes to providers: `public` (https to public hosts) or `any` (http and private hosts, too)',
+      ),
+      'public',
+    ),
+    tool_result_images: withDefault(
+      oneOf(
+        ['refuse', 'pass'],
+        'Images inside tool results on Messages: `refuse` answers 400, `pass` passes them to the provider. ' +
+          'Coding agents that read pictures need `pass`',
+      ),
+      'refuse',
+    ),
+  },
+  { description: 'Relaxed rules that some callers need' },
+)
+
+const compaction = object(
+  {
+    keys: Type.Array(text('32 bytes in base64, best from the environment: `openssl rand -base64 32`'), {
+      minItems: 1,
+      uniqueItems: true,
+      description: 'The first key encrypts, all of them decrypt, so that keys can be rotated',
+    }),
+  },
+  {
+    description:
+      'Keys that encrypt compacted conversations. Without them weir creates one and keeps it in `data_dir`. ' +
+      'Several nodes need the same keys',
+  },
+)
+
+const auto = object(
+  {
+    candidates: Type.Array(modelName('A public name of a chat model'), {
+      minItems: 1,
+      uniqueItems: true,
+      description: 'Public names of chat models, in order of preference',
+    }),
+  },
+  { description: 'The models from which weir chooses for a request for the model `auto`' },
+)
+
+const routing = object(
+  {
+    max_attempts: withDefault(integer(1, 100, 'The most targets that weir tries for one request'), 3),
+    total_timeout_ms: withDefault(
+      period('The longest time from the start of a request to the first content of its answer, over all attempts'),
+      600_000,
+    ),
+  },
+  { description: 'Limits for the fallbacks of one request' },
 )
 
 export const schema = object(
   {
-    listen: optional(listen),
-    admin: optional(admin),
-    workers: optional(
-      Type.Union([Type.Integer({ minimum: 1, maximum: 1024 }), Type.Literal('auto')], {
-        description: 'Processes that share the port; auto = one a core. More than 1 needs Redis',
-        default: 1,
+    listen: withDefault(listen, {}),
+    admin: withDefault(admin, {}),
+    workers: withDefault(
+      Type.Union([integer(1, 1024, 'The number of processes'), Type.Literal('auto')], {
+        description:
+          'Processes that share the port. `auto` starts one for each core. More than one needs the ledger in Redis',
       }),
+      1,
     ),
-    data_dir: optional(
+    data_dir: withDefault(
       Type.String({
         minLength: 1,
         maxLength: 4096,
         pattern: '^[^\\x00]*$',
         patternErrorMessage: 'must be a path',
-        description: 'The embedded ledger, and the outbox',
-        default: './data',
+        description:
+          'The directory of the embedded ledger, the outbox of settlements that Redis has not taken yet, ' +
+          'and the control socket. A relative path is relative to the working directory',
       }),
+      './data',
     ),
-    drain_seconds: optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: 86_400,
-        description: 'How long running requests may finish when the program is stopped',
-        default: 600,
-      }),
+    drain_seconds: withDefault(
+      integer(0, 86_400, 'How long running requests may finish after SIGTERM. weir ends those that remain'),
+      600,
     ),
-    owned_by: optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 128,
-        description: 'The owned_by of every model in the list',
-        default: 'weir',
-      }),
+    owned_by: withDefault(
+      Type.String({ minLength: 1, maxLength: 128, description: 'The `owned_by` of every model in the model list' }),
+      'weir',
     ),
-    ledger: optional(ledger),
-    ledger_unreachable: optional(
-      oneOf(['refuse', 'allow'], 'Without a ledger: refuse (503), or allow and settle on recovery', 'refuse'),
-    ),
-    audit: optional(
-      object(
-        {
-          keep_days: optional(
-            Type.Integer({
-              minimum: 1,
-              maximum: 3650,
-              description: 'How long single requests are kept; their sums are kept for good',
-              default: 90,
-            }),
-          ),
-        },
-        { description: 'The audit trail, in the embedded ledger, in Redis and in the outbox' },
+    ledger: withDefault(ledger, 'embedded'),
+    ledger_unreachable: withDefault(
+      oneOf(
+        ['refuse', 'allow'],
+        'What happens while Redis is unreachable: `refuse` answers 503; `allow` serves requests without limits, ' +
+          'records them in the outbox and settles them later',
       ),
+      'refuse',
     ),
-    responses: optional(
-      object(
-        {
-          remember_items_seconds: optional(
-            Type.Integer({
-              minimum: 0,
-              maximum: 2_592_000,
-              description: 'How long output items that SDKs refer back to are remembered; 0 = not',
-              default: 3600,
-            }),
-          ),
-          redis: optional(redis),
-          tls: optional(tls),
-        },
-        {
-          description:
-            'The Responses endpoint. With redis, items are kept there, and not in the Redis of the ledger or in process',
-        },
-      ),
-    ),
-    compatibility: optional(
-      object(
-        {
-          image_urls: optional(
-            oneOf(
-              ['public', 'any'],
-              'Addresses of images that providers are given: https to public hosts, or any, http and private hosts too',
-              'public',
-            ),
-          ),
-          tool_result_images: optional(
-            oneOf(
-              ['refuse', 'pass'],
-              'Images within tool results on Messages: refuse (the specification) or pass them on',
-              'refuse',
-            ),
-          ),
-        },
-        { description: 'Departures from the specification that some callers need' },
-      ),
-    ),
-    compaction: optional(
-      object(
-        {
-          keys: Type.Array(text('32 bytes in base64, best from the environment'), {
-            minItems: 1,
-            uniqueItems: true,
-            description: 'The first seals compacted conversations, all open them',
-          }),
-        },
-        { description: 'Keys of compaction; unless set one is made and kept in data_dir' },
-      ),
-    ),
+    audit: withDefault(audit, {}),
+    responses: withDefault(responses, {}),
+    compatibility: withDefault(compatibility, {}),
+    compaction: optional(compaction),
     providers: Type.Record(identifier('The name that targets use'), provider, {
-      description: 'The providers by name',
+      description: 'The providers by name. A name is any word; targets refer to it',
       additionalProperties: false,
       propertyNames: { pattern: IDENTIFIER, patternErrorMessage: IDENTIFIER_WORDS },
       minProperties: 1,
     }),
-    models: Type.Array(model, { minItems: 1, description: 'The models, in the order in which they are listed' }),
-    auto: optional(
-      object(
-        {
-          candidates: Type.Array(modelName('A public name of a chat model'), {
-            minItems: 1,
-            uniqueItems: true,
-            description: 'In order',
-          }),
-        },
-        { description: 'What the model `auto` chooses from' },
-      ),
-    ),
-    routing: optional(
-      object(
-        {
-          max_attempts: optional(
-            Type.Integer({
-              minimum: 1,
-              maximum: 100,
-              description: 'Providers that are asked for one request at most',
-              default: 3,
-            }),
-          ),
-          total_timeout_ms: optional(period('The longest that finding an answer may take, over all attempts', 600_000)),
-        },
-        { description: 'How far one request goes' },
-      ),
-    ),
-    organizations: Type.Array(organization, { minItems: 1, description: 'Who may call' }),
+    models: Type.Array(model, { minItems: 1, description: 'The models. The model list has the same order' }),
+    auto: optional(auto),
+    routing: withDefault(routing, {}),
+    organizations: Type.Array(organization, {
+      minItems: 1,
+      description: 'The organisations that may call, with their keys',
+    }),
   },
   { title: 'weir.yaml', description: 'The configuration of weir' },
 )
 
-/** The file as it stands in YAML, once it is known to have this shape. */
+/** The file as written, once it is known to match the schema. */
 export type File = Static<typeof schema>
+
+/** The file with every default filled in. */
+export type CompletedFile = Completed<typeof schema>
+
+/** The text of the JSON Schema, for editors. A TypeBox schema is JSON Schema already; its symbols vanish in JSON. */
+export function jsonSchema(): string {
+  return `${JSON.stringify({ $schema: 'https://json-schema.org/draft/2020-12/schema', ...schema }, undefined, 2)}\n`
+}

@@ -1,7 +1,8 @@
-/** The part of the file that says which models there are, where they can be had and what they cost. */
+/** The part of the schema for providers and models: which models exist, where they run and what they cost. */
 
 import { type TSchema, Type } from '@sinclair/typebox'
 import {
+  boolean,
   count,
   credential,
   identifier,
@@ -13,8 +14,12 @@ import {
   period,
   perMillion,
   unbroken,
+  withDefault,
 } from './field-types.ts'
 import { type DialectField, defaultBaseUrl, PROVIDER_DIALECTS, takersOf } from './provider-dialects.ts'
+
+/** Milliseconds until the head of an answer. A whole answer takes longer to begin than a stream. */
+export const FIRST_BYTE_MS = { stream: 60_000, whole: 600_000 } as const
 
 const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
 
@@ -24,10 +29,10 @@ const headers = Type.Record(
     pattern: '^[\\t\\x20-\\x7e]*$',
     patternErrorMessage: 'must be printable ASCII',
     maxLength: 8192,
-    description: 'Its value',
+    description: 'The value of the header',
   }),
   {
-    description: "Sent with every request; they win over the gateway's own",
+    description: "Headers that weir sends with every request to this provider. They override weir's own",
     additionalProperties: false,
     propertyNames: { pattern: HEADER_NAME, patternErrorMessage: 'is not the name of a header' },
   },
@@ -36,132 +41,148 @@ const headers = Type.Record(
 /** The description, prefixed with the dialects that take the field unless all do. */
 const of = (field: DialectField, description: string) => {
   const takers = takersOf(field)
-  return takers.length === PROVIDER_DIALECTS.length ? description : `${takers.join(', ')}: ${description}`
+  if (takers.length === PROVIDER_DIALECTS.length) return description
+  return `Only for ${takers.map((dialect) => `\`${dialect}\``).join(', ')}: ${description}`
 }
 
 const dialectFields = {
-  api_key: optional(credential(of('api_key', 'The credential; absent where it needs none, or another is given'))),
-  api_version: optional(unbroken(of('api_version', 'the api-version of every request'))),
+  api_key: optional(
+    credential(of('api_key', 'The API key. Leave it out if the server needs none, or if other credentials are given')),
+  ),
+  api_version: optional(unbroken(of('api_version', 'the `api-version` of every request'))),
   region: optional(
     pattern('^[a-z0-9-]{1,32}$', 'must be the name of a region, such as eu-west-1', of('region', 'the AWS region')),
   ),
-  access_key_id: optional(credential(of('access_key_id', 'the AWS access key id'))),
+  access_key_id: optional(
+    credential(of('access_key_id', 'the AWS access key id. Give it with `secret_access_key`, instead of `api_key`')),
+  ),
   secret_access_key: optional(credential(of('secret_access_key', 'the AWS secret access key'))),
-  session_token: optional(credential(of('session_token', 'the session token of temporary credentials'))),
+  session_token: optional(credential(of('session_token', 'the session token of temporary AWS credentials'))),
 } satisfies Readonly<Record<DialectField, TSchema>>
 
-const WITHOUT_ADDRESS = PROVIDER_DIALECTS.filter((dialect) => defaultBaseUrl(dialect, '') === '').join(', ')
+const WITHOUT_ADDRESS = PROVIDER_DIALECTS.filter((dialect) => defaultBaseUrl(dialect, '') === '')
 
 export const provider = object(
   {
-    dialect: oneOf(PROVIDER_DIALECTS, 'Which API the provider speaks'),
+    dialect: oneOf(PROVIDER_DIALECTS, 'The API that the provider speaks'),
     base_url: optional(
       unbroken(
-        `Its address, up to and without the path of an endpoint. Needed for ${WITHOUT_ADDRESS}; the others have a default`,
+        'The address, without the path of an endpoint. ' +
+          `Required for ${WITHOUT_ADDRESS.map((dialect) => `\`${dialect}\``).join(', ')}; the other dialects have a default`,
       ),
     ),
     ...dialectFields,
-    connect_timeout_ms: optional(period('The longest wait for a connection', 3000)),
+    connect_timeout_ms: withDefault(period('The longest time to look up the name and connect'), 3000),
     first_byte_timeout_ms: optional(
-      period('The longest wait for the head of an answer. Unless set: 60000 for streams and 600000 for whole answers'),
+      period(
+        'The longest time until the head of an answer. ' +
+          `The default is ${FIRST_BYTE_MS.stream} for streams and ${FIRST_BYTE_MS.whole} for whole answers`,
+      ),
     ),
-    idle_timeout_ms: optional(period('The longest silence within a stream', 60_000)),
-    total_timeout_ms: optional(period('The longest that an answer may take as a whole', 3_600_000)),
+    idle_timeout_ms: withDefault(period('The longest silence within a stream'), 60_000),
+    total_timeout_ms: withDefault(period('The longest time for a whole answer or stream'), 3_600_000),
     headers: optional(headers),
   },
-  { description: 'A provider: who to ask and with which credential' },
+  { description: 'A provider: its API, address, credential and timeouts' },
 )
 
 const target = object(
   {
-    provider: identifier('The name of a provider of this file'),
+    provider: identifier('The name of a provider in `providers`'),
     model: pattern(
       '^[^\\x00-\\x1f\\x7f]{1,256}$',
       'must be 1 to 256 characters without control characters',
-      "The provider's own name of the model; azure: the deployment",
+      "The provider's own name of the model. For `azure` it is the deployment",
     ),
   },
-  { description: 'A place that the model can be had from' },
+  { description: 'One model of one provider' },
 )
 
 const price = object(
   {
-    input: optional(perMillion('input')),
-    cached_input: optional(perMillion('input that was read from a cache; the price of input unless set')),
-    cache_write: optional(perMillion('input that was written to a cache; the price of input unless set')),
+    input: optional(perMillion('Input. Chat models need it')),
+    cached_input: optional(perMillion('Input that the provider read from its cache. Without it, the price of `input`')),
+    cache_write: optional(perMillion('Input that the provider wrote to its cache. Without it, the price of `input`')),
     cache_write_1h: optional(
-      perMillion('input that was written to a cache for an hour; that of cache_write unless set'),
+      perMillion('Input that the provider wrote to its cache for an hour. Without it, the price of `cache_write`'),
     ),
-    output: optional(perMillion('output')),
-    image: optional(Type.Number({ minimum: 0, maximum: 10_000, description: 'US dollars an image' })),
+    output: optional(perMillion('Output, reasoning included. Chat models need it')),
+    image: optional(
+      Type.Number({
+        minimum: 0,
+        maximum: 10_000,
+        description: 'US dollars for one generated image. Only for image models, instead of token prices',
+      }),
+    ),
   },
-  { description: 'What the model costs. A model without a price cannot be used where a spend limit applies' },
+  {
+    description:
+      'Prices in US dollars per million tokens, as providers publish them. ' +
+      'A model without a price cannot be used under a spend limit',
+  },
+)
+
+const promptCache = object(
+  {
+    key: withDefault(boolean('Passes `prompt_cache_key` to the provider'), false),
+    explicit: withDefault(boolean('Passes cache marks (`cache_control`) to the provider'), false),
+    ttls: withDefault(
+      Type.Array(oneOf(['5m', '1h'], 'A lifetime of cache entries'), {
+        uniqueItems: true,
+        description: 'The lifetimes that cache marks may ask for. Needs `explicit: true`',
+      }),
+      [],
+    ),
+  },
+  { description: 'Which controls of prompt caching weir passes to the providers of the model' },
 )
 
 export const model = object(
   {
-    name: modelName('The public name; `auto` is reserved'),
-    aliases: optional(
-      Type.Array(modelName('Another name for it'), {
+    name: modelName('The public name, which callers use. `auto` is reserved'),
+    aliases: withDefault(
+      Type.Array(modelName('Another name of the model'), {
         uniqueItems: true,
-        description: 'Other names that callers may write; they are not listed',
+        description: 'Other names that callers may use. The model list does not show them',
       }),
+      [],
     ),
     targets: Type.Array(target, {
       minItems: 1,
-      description: 'Where the model can be had from, tried in order until one answers',
+      description: 'The models of providers that serve this model. weir tries them in order until one answers',
     }),
-    fallbacks: optional(
+    fallbacks: withDefault(
       Type.Array(modelName('A public name'), {
         uniqueItems: true,
         description:
-          'Other models to try after the targets, where the key may use them. Their own fallbacks are not followed',
+          'Public names of models to try after the targets, if the key may use them. weir does not follow their own fallbacks',
       }),
+      [],
     ),
     price: optional(price),
     context_window: optional(
       count(
-        'Tokens of input and output together. Automatic selection passes a model over whose window is too small; under its own name the provider decides',
+        'Tokens of input and output together. `auto` and fallbacks skip the model if a request does not fit; ' +
+          'for a request under its own name the provider decides',
       ),
     ),
     max_output_tokens: optional(
-      count('The most output that the model gives; a higher limit of a caller is lowered to it'),
+      count('The most output tokens that the model can produce. weir lowers a higher limit of a caller to it'),
     ),
-    default_output_tokens: optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 1_000_000_000,
-        description: 'The output limit where a Responses or Messages caller names none',
-        default: 4096,
+    default_output_tokens: withDefault(
+      count('The output limit of a Responses or Messages request that sets none'),
+      4096,
+    ),
+    supports: withDefault(
+      Type.Array(oneOf(['tools', 'images', 'image_generation'], 'Something that the model can do'), {
+        uniqueItems: true,
+        description:
+          'What the model can do: `tools` and `images` (as input) for chat models, ' +
+          '`image_generation` for models of the image endpoints',
       }),
+      [],
     ),
-    supports: optional(
-      Type.Array(
-        oneOf(
-          ['tools', 'images', 'image_generation'],
-          'tools and images: a chat model. image_generation: a model of the image endpoints',
-        ),
-        {
-          uniqueItems: true,
-          description: 'What the model can do',
-        },
-      ),
-    ),
-    prompt_cache: optional(
-      object(
-        {
-          key: optional(Type.Boolean({ description: 'prompt_cache_key is passed on', default: false })),
-          explicit: optional(Type.Boolean({ description: 'cache_control is passed on', default: false })),
-          ttls: optional(
-            Type.Array(oneOf(['5m', '1h'], 'A time to live'), {
-              uniqueItems: true,
-              description: 'The TTLs that cache_control may ask for',
-            }),
-          ),
-        },
-        { description: 'How the model caches prompts; not at all unless set' },
-      ),
-    ),
+    prompt_cache: withDefault(promptCache, {}),
   },
   { description: 'A model under its public name' },
 )

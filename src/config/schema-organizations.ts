@@ -1,12 +1,28 @@
-/** The part of the file that says who may call, with which keys, which models and how much. */
+/** The part of the schema for organisations and API keys: who may call which models, and how much they may use. */
 
 import { Type } from '@sinclair/typebox'
-import { count, dollars, glob, identifier, object, oneOf, optional, pattern, text } from './field-types.ts'
+import {
+  boolean,
+  count,
+  dollars,
+  glob,
+  identifier,
+  object,
+  oneOf,
+  optional,
+  pattern,
+  text,
+  withDefault,
+} from './field-types.ts'
 
 const limits = object(
   {
-    requests_per_minute: optional(count('A bucket of so many requests that refills evenly within a minute')),
-    tokens_per_minute: optional(count('A bucket of so many tokens that refills evenly within a minute')),
+    requests_per_minute: optional(
+      count('Requests in a minute. The limit is a bucket of that size that refills evenly'),
+    ),
+    tokens_per_minute: optional(
+      count('Tokens in a minute, input and output together. The limit is a bucket of that size that refills evenly'),
+    ),
     concurrent_requests: optional(count('Requests that run at the same time')),
     spend: optional(
       object(
@@ -14,68 +30,102 @@ const limits = object(
           day: optional(dollars('the most in a UTC calendar day')),
           month: optional(dollars('the most in a UTC calendar month')),
           total: optional(dollars('the most ever')),
-          strict: optional(
-            Type.Boolean({
-              description:
-                'Hold the whole output limit from the start rather than a slice that grows; models need max_output_tokens',
-              default: false,
-            }),
+          strict: withDefault(
+            boolean(
+              'Reserves the whole output limit of a request from the start, not a slice that grows. ' +
+                'Models then need `max_output_tokens`',
+            ),
+            false,
           ),
-          on_exhausted: optional(oneOf(['finish', 'cut'], 'What happens to a stream that reaches the limit', 'finish')),
+          on_exhausted: withDefault(
+            oneOf(['finish', 'cut'], 'A stream that reaches the limit may `finish`, or weir ends it (`cut`)'),
+            'finish',
+          ),
         },
-        { description: 'Spend limits', minProperties: 1 },
+        { description: 'Spend limits, at least one of `day`, `month` and `total`', minProperties: 1 },
       ),
     ),
   },
-  { description: 'Limits, each optional; each is held for the whole of its owner' },
+  { description: 'Limits. Each is optional, and applies to the organisation or key as a whole' },
 )
 
 const rule = object(
   {
-    allow: optional(Type.Array(glob, { minItems: 1, description: 'Models that are allowed' })),
-    deny: optional(Type.Array(glob, { minItems: 1, description: 'Models that are denied' })),
-    keys: optional(Type.Array(glob, { minItems: 1, description: 'Ids of the keys that it holds for; all unless set' })),
+    allow: optional(Type.Array(glob, { minItems: 1, description: 'Patterns of models that the rule allows' })),
+    deny: optional(Type.Array(glob, { minItems: 1, description: 'Patterns of models that the rule denies' })),
+    keys: optional(
+      Type.Array(glob, {
+        minItems: 1,
+        description: 'Patterns of the ids of keys that the rule applies to. Without it, all keys',
+      }),
+    ),
   },
   {
-    description: 'Allows or denies; the first rule that matches decides',
+    description: 'A rule, with either `allow` or `deny`',
     oneOf: [{ required: ['allow'] }, { required: ['deny'] }],
   },
 )
 
-const globs = (whose: string) => Type.Array(glob, { description: `The models that ${whose} may use; all unless set` })
+const globs = (whose: string) =>
+  Type.Array(glob, { description: `Patterns of the models that ${whose} may use. Without it, all models` })
 
-const auto = (description: string) => oneOf(['off', 'available', 'mandatory'], description)
+const AUTO = ['off', 'available', 'mandatory'] as const
 
 const key = object(
   {
-    id: identifier('Its name in logs and reports; unique in the whole file'),
-    sha256: optional(pattern('^[0-9A-Fa-f]{64}$', 'must be 64 hexadecimal digits', 'SHA-256 of the key')),
+    id: identifier('The name of the key in logs and reports. It is unique in the whole file'),
+    sha256: optional(
+      pattern(
+        '^[0-9A-Fa-f]{64}$',
+        'must be 64 hexadecimal digits',
+        'The SHA-256 of the key, as `printf %s "$KEY" | sha256sum` prints it',
+      ),
+    ),
     key: optional(
       pattern(
         '^[\\x21-\\x2b\\x2d-\\x7e]{16,512}$',
         'must be 16 to 512 printable ASCII characters without spaces or commas',
-        'The key itself, best from the environment; only its hash is kept',
+        'The key itself, instead of `sha256`, best from the environment. weir keeps only its hash',
       ),
     ),
     models: optional(globs('the key')),
-    auto: optional(auto("Narrows the organisation's setting or makes it mandatory; the same as it unless set")),
-    limits: optional(limits),
-    expires_at: optional(
-      text('A date (from its first moment on, UTC) or an RFC 3339 time from which the key is refused'),
+    auto: optional(
+      oneOf(AUTO, "Narrows the organisation's `auto`, or makes it mandatory. Without it, the organisation's setting"),
     ),
-    disabled: optional(Type.Boolean({ description: 'The key is refused', default: false })),
+    limits: optional(limits),
+    expires_at: optional(text('A date (its first moment in UTC) or an RFC 3339 time, from which weir rejects the key')),
+    disabled: withDefault(boolean('Makes weir reject the key'), false),
   },
-  { description: 'An API key', oneOf: [{ required: ['sha256'] }, { required: ['key'] }] },
+  {
+    description: 'An API key, with either `sha256` or `key`',
+    oneOf: [{ required: ['sha256'] }, { required: ['key'] }],
+  },
 )
 
 export const organization = object(
   {
-    id: identifier('Its name in logs and reports'),
+    id: identifier('The name of the organisation in logs and reports'),
     models: optional(globs('the organisation')),
-    rules: optional(Type.Array(rule, { description: 'The first that matches decides; none = allowed' })),
-    auto: optional(auto('Automatic selection of the model `auto`: off unless set')),
+    rules: withDefault(
+      Type.Array(rule, {
+        description:
+          'Rules that allow or deny models. The first rule that matches decides; without a match the model is allowed',
+      }),
+      [],
+    ),
+    auto: withDefault(
+      oneOf(
+        AUTO,
+        'The model `auto`, for which weir chooses one of `auto.candidates`: `off` rejects it, `available` allows it, ' +
+          '`mandatory` allows nothing else',
+      ),
+      'off',
+    ),
     limits: optional(limits),
-    keys: optional(Type.Array(key, { description: 'Keys of the file; `weir keys create` makes others' })),
+    keys: withDefault(
+      Type.Array(key, { description: 'API keys. `weir keys create` makes more, without a change of the file' }),
+      [],
+    ),
   },
-  { description: 'An organisation: whose keys, models and limits' },
+  { description: 'An organisation: its models, limits and API keys' },
 )

@@ -280,7 +280,7 @@ class Walk {
     const upstream = upstreamOf(this.gateway, candidate)
     const { provider, endpoint } = upstream
     const target: Target = { endpoint, model: candidate.target.model }
-    const request = await provider.request(this.fitted(candidate.model), target)
+    const request = provider.request(this.fitted(candidate.model), target)
     // Looked at last: who was interrupted while the request was being made would have nothing yet to stop.
     const { interrupted } = this.order.flight
     if (interrupted !== undefined) throw interruptedFailure(interrupted)

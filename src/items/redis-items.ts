@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { CallerError } from '../core/caller-error.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
-import { connect } from '../redis/connect.ts'
+import { connect, type RedisClient } from '../redis/connect.ts'
 import getItem from './get-item.lua' with { type: 'text' }
 import putItem from './put-item.lua' with { type: 'text' }
 
@@ -35,7 +35,7 @@ interface RedisItemsOptions {
  * item.
  */
 export class RedisItems {
-  private readonly client: ReturnType<typeof connect>
+  private readonly client: RedisClient
   private readonly ttlMs: number
   private readonly ownerBytesMax: number
 

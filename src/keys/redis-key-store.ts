@@ -5,8 +5,9 @@
 
 import { randomBytes } from 'node:crypto'
 import type { RedisConfig } from '../core/redis-config.ts'
-import { connect, denialOf, isRefusal } from '../redis/connect.ts'
+import { connect, type RedisClient } from '../redis/connect.ts'
 import { connectOnce } from '../redis/connect-once.ts'
+import { accessProblem, isPermanent } from '../redis/redis-errors.ts'
 import { type KeyRecord, parseKey } from './key-record.ts'
 import {
   CHANGES_A_PAGE,
@@ -21,7 +22,7 @@ import {
 } from './key-store.ts'
 import replaceKeys from './replace-keys.lua' with { type: 'text' }
 
-type Client = ReturnType<typeof connect>
+type Client = RedisClient
 
 /** Texts by id. Earlier versions of this program wrote it, and counted up the version, without a log. */
 const RECORDS = 'weir:{keys}:records'
@@ -135,8 +136,8 @@ class RedisKeys implements KeyBackend {
       try {
         return await call()
       } catch (error) {
-        const isLasting = isRefusal(error) || denialOf(error) !== undefined
-        if (isLasting || performance.now() >= end) throw denialOf(error) ?? error
+        const isLasting = isPermanent(error) || accessProblem(error) !== undefined
+        if (isLasting || performance.now() >= end) throw accessProblem(error) ?? error
       }
       await Bun.sleep(PATIENT_PAUSE_MS)
     }

@@ -7,12 +7,18 @@ import type { Child } from './worker-process.ts'
 const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   'listen.host': (config) => config.listen.host,
   'listen.port': (config) => config.listen.port,
+  'listen.organization_body_bytes': (config) => config.listen.bodyBytes.organizationBytes,
+  'listen.worker_body_bytes': (config) => config.listen.bodyBytes.workerBytes,
   admin: (config) => config.admin,
   workers: (config) => config.workers,
   data_dir: (config) => config.dataDir,
   ledger: (config) => config.ledger,
+  ledger_unreachable: (config) => config.ledgerUnreachable,
   audit: (config) => config.audit,
 }
+
+/** The keys that only a restart can change. */
+export const NEEDS_RESTART: readonly string[] = Object.keys(fixed)
 
 /** Why `next` cannot take the place of `current` without a restart; none where it can. */
 export function needsRestart(current: Config, next: Config): readonly string[] {

@@ -11,22 +11,14 @@ export class FetchTransport implements Transport {
   private controller: AbortController | undefined
   private response: Response | undefined
   private reader: Pick<ReadableStreamDefaultReader<Uint8Array>, 'read'> | undefined
-  private readonly url: string
-  /** Dropped as soon as `fetch` has it: the answer may take minutes, and bodies are up to 10 MiB. */
-  private request: Dispatch | undefined
+  private url = ''
   /**
    * Whether a byte of the request may have been sent. Undefined if unknown: `fetch` reads a streamed body once it is
    * connected, but does not report when it sends a text.
    */
   private sent: boolean | undefined = false
 
-  constructor(
-    request: Dispatch,
-    private readonly endpoint: Endpoint,
-  ) {
-    this.url = request.url
-    this.request = request
-  }
+  constructor(private readonly endpoint: Endpoint) {}
 
   get status(): number {
     return this.response?.status ?? 0
@@ -36,10 +28,8 @@ export class FetchTransport implements Transport {
     return this.response?.headers ?? new Headers()
   }
 
-  async open(): Promise<void> {
-    const { request } = this
-    if (request === undefined) throw new Error('a transport carries one request')
-    this.request = undefined
+  async open(request: Dispatch): Promise<void> {
+    this.url = request.url
     this.controller = spare.pop() ?? new AbortController()
     if (isSmall(request.body)) this.sent = undefined
     try {

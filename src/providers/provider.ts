@@ -20,6 +20,8 @@ export interface Dispatch {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | readonly Uint8Array[]
+  /** Returns all headers, with a signature that only asynchronous hashing can make. Absent if `headers` are complete. */
+  readonly sign?: (() => Promise<Readonly<Record<string, string>>>) | undefined
 }
 
 export interface UpstreamRequest extends Dispatch {
@@ -60,7 +62,7 @@ interface TokenCounter {
 
 export interface Provider {
   /** `request` is already fitted to the model: its output limit resolved, what the model does not support taken out. */
-  request(request: ChatRequest, target: Target): UpstreamRequest | Promise<UpstreamRequest>
+  request(request: ChatRequest, target: Target): UpstreamRequest
   /** The content type of its streams. */
   readonly streamType: string
   /** `shortcut` may be left alone by framings that are no lines of text. */

@@ -2,6 +2,8 @@
  * What carries one request to a provider and its answer back. Deadlines, caps on sizes and retries are not its concern.
  */
 
+import type { Dispatch } from './provider.ts'
+
 /** `value` is absent at the clean end of the body. */
 export interface BodyChunk {
   readonly done: boolean
@@ -14,7 +16,7 @@ export interface BodyChunk {
  */
 export interface Transport {
   /** Sends the request; resolves with the head of the answer. Throws `ProviderError` `unreachable` or `broken`. */
-  open(): Promise<void>
+  open(request: Dispatch): Promise<void>
   /** 0 before the head. */
   readonly status: number
   /** Empty before the head. */
@@ -29,7 +31,7 @@ export interface Transport {
   finish(): void
   /** Closes the connection; what is pending rejects. */
   abort(): void
-  /** Resolves with false if no connection to the provider can be made within `ms`. */
+  /** After `open`: resolves with false if no connection to the provider can be made within `ms`. */
   canConnect(ms: number): Promise<boolean>
   /** False if the provider cannot have received any byte of the request; true if that is unknown. */
   wasSent(): Promise<boolean>

@@ -31,6 +31,8 @@ export class UpstreamCall implements Ticking {
   /** The deadline that ended the call. */
   private expired: ProviderError | undefined
   private probing = false
+  /** Dropped as soon as the transport has it: the answer may take minutes, and bodies are up to 10 MiB. */
+  private request: Dispatch | undefined
 
   constructor(
     request: Dispatch,
@@ -38,8 +40,10 @@ export class UpstreamCall implements Ticking {
     private readonly stream: boolean,
     /** No answer later than this (`performance.now()`), even if the provider's own deadlines allow it. */
     private dueMs: number,
-    private readonly transport: Transport = new FetchTransport(request, endpoint),
-  ) {}
+    private readonly transport: Transport = new FetchTransport(endpoint),
+  ) {
+    this.request = request
+  }
 
   get status(): number {
     return this.transport.status
@@ -54,15 +58,24 @@ export class UpstreamCall implements Ticking {
    * `broken`.
    */
   async open(): Promise<void> {
-    if (this.aborted) throw new ProviderError('unreachable', 'the request was aborted before it was sent')
+    const { request } = this
+    this.request = undefined
+    if (this.aborted || request === undefined) throw abortedBeforeSent()
     ticker.add(this)
     try {
-      await this.transport.open()
+      if (request.sign === undefined) await this.transport.open(request)
+      else await this.transport.open(await this.signed(request, request.sign))
     } catch (error) {
       this.close()
       throw this.expired ?? error
     }
     this.enter('first byte')
+  }
+
+  private async signed(request: Dispatch, sign: NonNullable<Dispatch['sign']>): Promise<Dispatch> {
+    const headers = await sign()
+    if (this.aborted) throw abortedBeforeSent()
+    return { ...request, headers }
   }
 
   /**
@@ -238,6 +251,10 @@ export class UpstreamCall implements Ticking {
       this.abort()
     }, ignoreProbe)
   }
+}
+
+function abortedBeforeSent(): ProviderError {
+  return new ProviderError('unreachable', 'the request was aborted before it was sent')
 }
 
 /** A probe that fails proves nothing; the first-byte deadline goes on. */

@@ -1,3 +1,3 @@
--- Redis' clock, in milliseconds: no gateway's clock decides anything.
+-- The clock of Redis, in milliseconds: no gateway's clock decides anything.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,19 +1,20 @@
 /**
- * A time limit that counts only while this process' event loop runs. After a second in which the process stood still (a long computation, a
- * machine with more to do than cores) a plain timer fires before the socket is read, and calls a reply late that lies there since long.
+ * A deadline that counts only time in which this process' event loop runs. When the process was suspended for a second
+ * (a long computation, a machine with more work than cores), a plain timer fires before the socket is read and reports
+ * a reply as late that has already arrived.
  */
 
-/** What has a limit: a command, a place in a queue. */
+/** Something with a deadline: a command, a place in a queue. */
 export interface Limited {
   readonly isSettled: boolean
-  /** Its time is over. Not called if it was settled before. */
+  /** Called at the deadline, unless it has settled before. */
   expire(): void
 }
 
-/** Milliseconds of a clock that never goes back, and beats on it. */
+/** Milliseconds of a monotonic clock, and its ticks. */
 export interface LoopTime {
   now(): number
-  /** Calls a function again and again; what is returned ends it. */
+  /** Calls `call` every `ms`; the returned function stops that. */
   every(ms: number, call: () => void): () => void
 }
 
@@ -26,10 +27,10 @@ const realTime: LoopTime = {
   },
 }
 
-/** Beats in one limit. */
-const BEATS = 10
-/** A beat that comes later than this many of its intervals after the last one was held up here: no more than this is counted. */
-const COUNTED_MAX = 2
+/** Ticks in one limit. */
+const TICKS = 10
+/** After a late tick at most this many intervals are counted: the rest of the time the loop did not run. */
+const COUNTED_INTERVALS_MAX = 2
 
 interface Entry {
   readonly limited: Limited
@@ -37,11 +38,11 @@ interface Entry {
 }
 
 export class LoopDeadline {
-  /** The oldest first: all have the same limit. */
+  /** Oldest first: all have the same limit. */
   private readonly entries: Entry[] = []
-  /** How long the loop has run, as far as anybody waited. */
+  /** How long the loop has run while there were entries. */
   private ranMs = 0
-  private beatMs = 0
+  private tickMs = 0
   private stop: (() => void) | undefined
 
   constructor(
@@ -49,22 +50,22 @@ export class LoopDeadline {
     private readonly time: LoopTime = realTime,
   ) {}
 
-  /** Expires it unless it is settled within the limit. The socket is read at least four times before that. */
+  /** Expires it unless it settles within the limit. The loop reads its sockets at least four times before that. */
   watch(limited: Limited): void {
     this.entries.push({ limited, dueMs: this.ranMs + this.limitMs })
     if (this.stop !== undefined) return
-    this.beatMs = this.time.now()
-    this.stop = this.time.every(this.intervalMs, () => this.beat())
+    this.tickMs = this.time.now()
+    this.stop = this.time.every(this.intervalMs, () => this.tick())
   }
 
   private get intervalMs(): number {
-    return Math.max(1, Math.round(this.limitMs / BEATS))
+    return Math.max(1, Math.round(this.limitMs / TICKS))
   }
 
-  private beat(): void {
+  private tick(): void {
     const now = this.time.now()
-    this.ranMs += Math.min(now - this.beatMs, COUNTED_MAX * this.intervalMs)
-    this.beatMs = now
+    this.ranMs += Math.min(now - this.tickMs, COUNTED_INTERVALS_MAX * this.intervalMs)
+    this.tickMs = now
     let over = 0
     for (const { limited, dueMs } of this.entries) {
       if (!limited.isSettled && dueMs > this.ranMs) break

@@ -1,13 +1,13 @@
 /**
- * TLS toward Redis: what is wrong with it, in words for the operator. Owns no connection of the ledger's; where one does not come about and
- * says nothing of why, it knocks once itself, and sends no credential.
+ * TLS to Redis: its options, and what is wrong with it in words for the operator. If a connection fails without naming
+ * the cause, a probe here looks for it; the probe sends no credentials.
  */
 
 import net from 'node:net'
 import tls, { type ConnectionOptions } from 'node:tls'
 import type { RedisTlsConfig } from '../core/redis-config.ts'
 
-/** As Node's TLS has it. */
+/** The options of `node:tls`. */
 export function tlsOptions({
   ca,
   certificate,
@@ -20,8 +20,8 @@ export function tlsOptions({
   }
 }
 
-const PLAIN = 'Redis answers without TLS at an address that begins with rediss://: use its TLS port, or redis://.'
-const SECURE = 'Redis speaks TLS at an address that begins with redis://: write rediss://.'
+const NO_TLS = 'Redis does not speak TLS at an address that begins with rediss://. Use its TLS port, or write redis://.'
+const NEEDS_TLS = 'Redis speaks TLS at an address that begins with redis://. Write rediss://.'
 
 /** What is wrong with the certificate or the handshake; undefined for an error that is neither. */
 export function tlsProblem(error: unknown): string | undefined {
@@ -29,40 +29,37 @@ export function tlsProblem(error: unknown): string | undefined {
   const { code, message } = error
   switch (code) {
     case 'CERT_HAS_EXPIRED':
-      return `The certificate of Redis has expired (${code}).`
+      return `The Redis certificate has expired (${code}).`
     case 'CERT_NOT_YET_VALID':
-      return `The certificate of Redis is not valid yet (${code}).`
+      return `The Redis certificate is not valid yet (${code}).`
     case 'ERR_TLS_CERT_ALTNAME_INVALID':
-      return `The certificate of Redis is for another name than the address in the configuration (${code}: ${message}).`
+      return `The Redis certificate is for another name than the address in the configuration (${code}: ${message}).`
     case 'DEPTH_ZERO_SELF_SIGNED_CERT':
     case 'SELF_SIGNED_CERT_IN_CHAIN':
     case 'UNABLE_TO_GET_ISSUER_CERT':
     case 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY':
     case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
-      return `The certificate of Redis is from nobody that is trusted here (${code}): name its authority in ledger.tls.ca.`
+      return `The Redis certificate is not signed by a trusted CA (${code}). Set \`ledger.tls.ca\`.`
     case 'ERR_SSL_WRONG_VERSION_NUMBER':
-      return PLAIN
+      return NO_TLS
   }
   if (/CERTIFICATE_REQUIRED$|ALERT_BAD_CERTIFICATE$|ALERT_UNKNOWN_CA$|ALERT_UNSUPPORTED_CERTIFICATE$/.test(code)) {
-    return `Redis does not take the certificate that weir shows, or wants one: see ledger.tls.certificate (${code}).`
+    return (
+      `Redis requires a client certificate, or rejected ours (${code}). ` +
+      'Set `ledger.tls.certificate` and `ledger.tls.key`.'
+    )
   }
   return /^(CERT_|CRL_|ERR_SSL_|ERR_TLS_|ERR_OSSL_|UNABLE_TO_|HOSTNAME_MISMATCH)/.test(code)
-    ? `TLS with Redis fails (${code}: ${message}).`
+    ? `The TLS handshake with Redis failed (${code}: ${message}).`
     : undefined
 }
 
-interface Door {
-  readonly host: string
-  readonly port: number
-  readonly isSecure: boolean
-}
-
 /**
- * Why no connection comes about: knocks with TLS and without. Resolves to undefined where it finds nothing that waiting could not help, or
- * not within so many milliseconds.
+ * Connects with TLS and without. Resolves within `ms` to the problem that it finds, or to undefined if waiting may
+ * help.
  */
-export async function knock(
-  { host, port, isSecure }: Door,
+export async function probeTls(
+  { host, port, isSecure }: { readonly host: string; readonly port: number; readonly isSecure: boolean },
   own: RedisTlsConfig | undefined,
   ms: number,
 ): Promise<string | undefined> {
@@ -71,7 +68,7 @@ export async function knock(
   const timer = setTimeout(found.resolve, ms)
   const sockets = isSecure
     ? [handshake({ ...at, ...tlsOptions(own) }, undefined, found.resolve), ping(at, found.resolve)]
-    : [handshake({ ...at, rejectUnauthorized: false }, SECURE, found.resolve)]
+    : [handshake({ ...at, rejectUnauthorized: false }, NEEDS_TLS, found.resolve)]
   try {
     return await found.promise
   } finally {
@@ -80,32 +77,32 @@ export async function knock(
   }
 }
 
-/** Tells `problem` where TLS comes about, and what is wrong where it does not; of two words the first counts. */
+/** Reports `problem` if the handshake succeeds. Without a `problem` it reports why the handshake failed. */
 function handshake(
   options: ConnectionOptions,
   problem: string | undefined,
-  tell: (problem: string) => void,
+  report: (problem: string) => void,
 ): tls.TLSSocket {
   const socket = tls.connect({
     ...options,
     ...(net.isIP(options.host ?? '') === 0 ? { servername: options.host } : {}),
   })
   socket.on('secureConnect', () => {
-    if (problem !== undefined) tell(problem)
+    if (problem !== undefined) report(problem)
   })
   socket.on('error', (error) => {
     const found = problem === undefined ? tlsProblem(error) : undefined
-    if (found !== undefined) tell(found)
+    if (found !== undefined) report(found)
   })
   return socket
 }
 
-/** A Redis that wants a password says so to anybody. */
-function ping(at: { readonly host: string; readonly port: number }, tell: (problem: string) => void): net.Socket {
+/** Reports a server that answers without TLS: Redis answers a PING without a login, if only to require a password. */
+function ping(at: { readonly host: string; readonly port: number }, report: (problem: string) => void): net.Socket {
   const socket = net.connect(at, () => socket.write('PING\r\n'))
   socket.on('error', () => undefined)
   socket.on('data', (data) => {
-    if (/^(\+PONG|-NOAUTH|-DENIED|-ERR|-LOADING)/.test(data.toString('latin1'))) tell(PLAIN)
+    if (/^(\+PONG|-NOAUTH|-DENIED|-ERR|-LOADING)/.test(data.toString('latin1'))) report(NO_TLS)
   })
   return socket
 }

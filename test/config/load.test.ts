@@ -8,11 +8,12 @@ import { readFileSync } from 'node:fs'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { configurationPage, EXAMPLES } from '../../scripts/configuration-page.ts'
 import type { CatalogConfig } from '../../src/catalog/catalog.ts'
 import type { Config } from '../../src/config/config.ts'
-import { jsonSchema } from '../../src/config/json-schema.ts'
 import { configFile, environment, loadConfig } from '../../src/config/load.ts'
 import { parseConfig } from '../../src/config/parse.ts'
+import { jsonSchema, schema } from '../../src/config/schema-file.ts'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import { SEED } from '../support/seed.ts'
 import { BASE, edited, good, options, parse } from './fixture.ts'
@@ -178,19 +179,22 @@ ${edited(
 
   test.each([
     ['embedded', { kind: 'embedded' }],
-    ['{ redis: "redis://a:1/0" }', { kind: 'redis', redis: { kind: 'single', url: 'redis://a:1/0' } }],
+    ['{ redis: "redis://a:1/0" }', { kind: 'redis', redis: { kind: 'single', url: 'redis://a:1/0', timeoutMs: 250 } }],
     [
       '{ redis: "redis://a:1/0", timeout_ms: 400 }',
       { kind: 'redis', redis: { kind: 'single', url: 'redis://a:1/0', timeoutMs: 400 } },
     ],
-    ['{ redis: { cluster: ["redis://a"] } }', { kind: 'redis', redis: { kind: 'cluster', nodes: ['redis://a'] } }],
+    [
+      '{ redis: { cluster: ["redis://a"] } }',
+      { kind: 'redis', redis: { kind: 'cluster', nodes: ['redis://a'], timeoutMs: 250 } },
+    ],
     [
       '{ redis: { sentinels: ["rediss://a"], name: m } }',
-      { kind: 'redis', redis: { kind: 'sentinel', sentinels: ['rediss://a'], name: 'm' } },
+      { kind: 'redis', redis: { kind: 'sentinel', sentinels: ['rediss://a'], name: 'm', timeoutMs: 250 } },
     ],
     [
       `{ redis: "rediss://a", tls: { ca: ${JSON.stringify(AUTHORITY)} } }`,
-      { kind: 'redis', redis: { kind: 'single', url: 'rediss://a', tls: { ca: AUTHORITY } } },
+      { kind: 'redis', redis: { kind: 'single', url: 'rediss://a', timeoutMs: 250, tls: { ca: AUTHORITY } } },
     ],
   ])('ledger: %s', (written, ledger) => {
     expect(JSON.parse(JSON.stringify(good(`ledger: ${written}\n${BASE}`).ledger))).toEqual(ledger)
@@ -284,9 +288,28 @@ describe('files', () => {
     expect(environment()['WEIR_TEST_OF_A_COPY']).toBeUndefined()
   })
 
-  test('weir.schema.json is current: bun scripts/write-schema.ts', async () => {
-    const text = await Bun.file(join(ROOT, 'src/config/weir.schema.json')).text()
-    expect(text).toBe(jsonSchema())
+  test.each([
+    ['src/config/weir.schema.json', jsonSchema],
+    ['docs/configuration.md', configurationPage],
+  ])('%s is current: bun scripts/write-schema.ts', async (path, generate) => {
+    expect(await Bun.file(join(ROOT, path)).text()).toBe(generate())
+  })
+
+  test('the examples of the page about the configuration are one valid file, and so is its small one', () => {
+    const variables = [...DUMMIES, 'REDIS_PASSWORD', 'WEIR_CI_KEY']
+    const key = Buffer.alloc(32).toString('base64')
+    const env = {
+      ...Object.fromEntries(variables.map((name) => [name, `canary-of-${name}`])),
+      WEIR_COMPACTION_KEY: key,
+      WEIR_OLD_COMPACTION_KEY: key.replace('A', 'B'),
+      WEIR_CI_KEY_SHA256: 'ab'.repeat(32),
+    }
+    const small = /```yaml\n(.*?)```/s.exec(configurationPage())?.[1] ?? ''
+    for (const text of [small, Object.values(EXAMPLES).join('\n')]) {
+      const loaded = parse(text, { env })
+      expect(loaded.ok ? [] : loaded.problems).toEqual([])
+    }
+    expect(Object.keys(EXAMPLES)).toEqual(Object.keys(schema.properties))
   })
 })
 

@@ -55,12 +55,12 @@ const table: readonly [string, string, string, ...string[]][] = [
   ['word for boolean', '', 'listen: { explain_header: yes }', 'listen.explain_header: must be true or false'],
   ['number for string', 'id: acme', 'id: 7', 'organizations[0].id: must be a string; put it in quotes'],
   ['list for string', 'id: acme', 'id: [a]', 'organizations[0].id: must be a string'],
-  ['string for group', '', 'listen: here', 'listen: must be a group of keys (Where the inference API is served)'],
+  ['string for group', '', 'listen: here', 'listen: must be a group of keys (The address of the inference API)'],
   [
     'string for list',
     'aliases: [mini]',
     'aliases: mini',
-    'models[0].aliases: must be a list (Other names that callers may write; they are not listed)',
+    'models[0].aliases: must be a list (Other names that callers may use)',
   ],
   ['no value', '', 'listen:', 'listen: has no value; give it one or take the key out'],
   [
@@ -69,12 +69,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'aliases: [~]',
     'models[0].aliases[0]: has no value; give it one or take the key out',
   ],
-  [
-    'missing',
-    GPT,
-    '',
-    'models[0].targets: is missing (Where the model can be had from, tried in order until one answers)',
-  ],
+  ['missing', GPT, '', 'models[0].targets: is missing (The models of providers that serve this model)'],
   ['empty list', GPT, 'targets: []', 'models[0].targets: must not be empty'],
   ['empty string', '', 'data_dir: ""', 'data_dir: must not be empty'],
   ['twice in a list', 'aliases: [mini]', 'aliases: [mini, mini]', 'models[0].aliases: has the same entry twice'],

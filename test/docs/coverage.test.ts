@@ -1,8 +1,10 @@
-/** Everything that users meet is documented: commands and flags, errors, log events, metrics. */
+/** Everything that users meet is documented: configuration keys, commands and flags, errors, log events, metrics. */
 
 import { describe, expect, test } from 'bun:test'
 import { Metrics } from '../../src/admin/metrics.ts'
+import { schema } from '../../src/config/schema-file.ts'
 import { failures } from '../../src/core/caller-error.ts'
+import { isArray, isObject } from '../../src/core/json.ts'
 import { LOG_EVENTS } from '../../src/logging/log-events.ts'
 import { MAIN } from '../process/weir.ts'
 import { pageOf } from './pages.ts'
@@ -20,6 +22,20 @@ function rowsOf(path: string): readonly (readonly string[])[] {
     )
 }
 
+/** The names of all keys of a JSON Schema, at any depth. */
+function keysOf(node: unknown): ReadonlySet<string> {
+  const keys = new Set<string>()
+  const visit = (value: unknown): void => {
+    if (isArray(value)) for (const each of value) visit(each)
+    if (!isObject(value)) return
+    const { properties } = value
+    if (isObject(properties)) for (const name of Object.keys(properties)) keys.add(name)
+    for (const each of Object.values(value)) visit(each)
+  }
+  visit(node)
+  return keys
+}
+
 /** Failures that have the code and the row of another one. */
 const SHARING: ReadonlySet<string> = new Set(['exceeds_limit', 'upstream_rejected', 'upstream_too_large'])
 
@@ -29,6 +45,13 @@ async function weir(...args: readonly string[]): Promise<string> {
   expect(await child.exited).toBe(0)
   return text
 }
+
+test('every key of the configuration is on its page', () => {
+  const keys = keysOf(JSON.parse(JSON.stringify(schema)))
+  expect(keys.size).toBeGreaterThan(60)
+  const { text } = pageOf('docs/configuration.md')
+  expect([...keys].filter((key) => !new RegExp(`(?<![\\w])${key}(?![\\w])`).test(text))).toEqual([])
+})
 
 describe('commands', () => {
   const sections = new Map(

@@ -28,6 +28,7 @@ const REST = {
     openai: { dialect: 'openai', api_key: 'example' },
     azure: { dialect: 'azure', base_url: 'https://example.openai.azure.com', api_version: '2025-04-01-preview' },
     anthropic: { dialect: 'anthropic', api_key: 'example' },
+    aws: { dialect: 'bedrock', region: 'eu-west-1', api_key: 'example' },
   },
   models: ['gpt-5-mini', 'claude-sonnet'].map((name) => ({
     name,
@@ -85,7 +86,11 @@ function completed(text: string): string {
   const sections: JsonValue = parse(text)
   if (!isObject(sections)) throw new Error('is no section of a configuration')
   if ('providers' in sections && 'models' in sections && 'organizations' in sections) return text
-  const rest: JsonObject = JSON.parse(JSON.stringify(REST))
+  const rest: JsonObject = {
+    ...JSON.parse(JSON.stringify(REST)),
+    ...('workers' in sections ? { ledger: { redis: 'redis://127.0.0.1:6379' } } : {}),
+    ...('models' in sections ? {} : { auto: { candidates: ['gpt-5-mini'] } }),
+  }
   const beside = Object.entries(rest).filter(([name]) => !(name in sections))
   return `${text}\n${beside.length === 0 ? '' : stringify(Object.fromEntries(beside))}`
 }

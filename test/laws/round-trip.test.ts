@@ -181,7 +181,7 @@ describe.each(Object.entries(KEEPERS))('%s', (_, keeper) => {
     expect(said.calls).toEqual(calls)
     expect(said.results).toEqual(said.calls.map(({ callId }) => callId))
     for (const [provider, rules] of PROVIDERS) {
-      const { body } = await provider.request(request, { endpoint: endpoint(), model: 'claude-sonnet-4-5' })
+      const { body } = provider.request(request, { endpoint: endpoint(), model: 'claude-sonnet-4-5' })
       rules(objectOf(body), request)
     }
   })

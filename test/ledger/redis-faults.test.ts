@@ -12,7 +12,7 @@ import { Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
 import { RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
-import { RedisUnfitError } from '../../src/redis/connect.ts'
+import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { Meddler } from './lossy-proxy.ts'
 import { RedisServer } from './redis-server.ts'
@@ -252,11 +252,23 @@ describe('rights', () => {
   })
 
   test.each([
-    ['-info', "Redis refuses weir: NOPERM this user has no permissions to run the 'info' command"],
-    ['-evalsha', "Redis refuses weir: NOPERM this user has no permissions to run the 'evalsha' command"],
+    [
+      '-info',
+      "Redis does not permit a command that weir needs: NOPERM this user has no permissions to run the 'info' command",
+    ],
+    [
+      '-evalsha',
+      "Redis does not permit a command that weir needs: NOPERM this user has no permissions to run the 'evalsha' command",
+    ],
     ['-zrangebyscore', "can't run this command"],
-    ['-hlen', "Redis refuses weir: NOPERM this user has no permissions to run the 'hlen' command"],
-    ['resetkeys', 'Redis refuses weir: NOPERM this user has no permissions to access one of the keys'],
+    [
+      '-hlen',
+      "Redis does not permit a command that weir needs: NOPERM this user has no permissions to run the 'hlen' command",
+    ],
+    [
+      'resetkeys',
+      'Redis does not permit a command that weir needs: NOPERM this user has no permissions to access one of the keys',
+    ],
   ])('never given, %s: refused at the start, in words that say so', async (rights, words) => {
     await using server = await RedisServer.start()
     const client = server.client()

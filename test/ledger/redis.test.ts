@@ -9,7 +9,7 @@ import type { Hold } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { RedisLedger, type WhenUnreachable } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
-import { RedisUnfitError } from '../../src/redis/connect.ts'
+import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
@@ -254,7 +254,7 @@ describe('Redis answers, but', () => {
   test('may evict: refused at the start', async () => {
     await using server = await RedisServer.start('--maxmemory-policy', 'allkeys-lru')
     expect(ledgerOn(server)).rejects.toThrow(
-      'Redis may evict keys (maxmemory-policy allkeys-lru), and with them money: set maxmemory-policy noeviction.',
+      'Redis may evict keys of the ledger (maxmemory-policy allkeys-lru). Set maxmemory-policy noeviction.',
     )
   })
 

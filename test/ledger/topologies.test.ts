@@ -307,8 +307,8 @@ test('a sentinel that wants the password of its master gets it; another or none 
   }
   const opened = (redis: RedisConfig) =>
     openLedger({ ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() })
-  expect(opened(place(''))).rejects.toThrow('Redis wants a password')
-  expect(opened(place(':nope@'))).rejects.toThrow('Redis refuses the user name or the password')
+  expect(opened(place(''))).rejects.toThrow('Redis requires a password')
+  expect(opened(place(':nope@'))).rejects.toThrow('Redis rejected the user name or the password')
   await exercise(place(':secret@'))
 }, 30_000)
 

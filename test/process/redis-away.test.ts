@@ -170,7 +170,7 @@ describe('Redis turns weir away', () => {
     await using redis = await RedisServer.start(['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'])
     await using upstream = await Upstream.start()
     expect(await serving(upstream, redis.url)).toBe(
-      'weir: Redis may evict keys (maxmemory-policy allkeys-lru), and with them money: set maxmemory-policy noeviction.\n',
+      'weir: Redis may evict keys of the ledger (maxmemory-policy allkeys-lru). Set maxmemory-policy noeviction.\n',
     )
   })
 
@@ -189,7 +189,7 @@ describe('Redis turns weir away', () => {
     const expired = await secure('expired')
     await using _expired = expired.redis
     expect(await serving(upstream, expired.ledger)).toBe(
-      'weir: The certificate of Redis has expired (CERT_HAS_EXPIRED).\n',
+      'weir: The Redis certificate has expired (CERT_HAS_EXPIRED).\n',
     )
     const good = await secure('good')
     await using _good = good.redis
@@ -205,8 +205,10 @@ describe('Redis turns weir away', () => {
     const client = new Redis(redis.url)
     await client.config('SET', 'requirepass', 'secret')
     client.disconnect()
-    const missing = 'weir: Redis wants a password, and the address in the configuration has none (NOAUTH).\n'
-    const wrong = 'weir: Redis refuses the user name or the password of the address in the configuration (WRONGPASS).\n'
+    const missing =
+      'weir: Redis requires a password, and the address in the configuration has none (NOAUTH). Write redis://:PASSWORD@HOST.\n'
+    const wrong =
+      'weir: Redis rejected the user name or the password in the address of the configuration (WRONGPASS).\n'
     for (const [url, said] of [
       [redis.url, missing],
       [redis.url.replace('//', '//:nope@'), wrong],
@@ -230,6 +232,6 @@ describe('Redis turns weir away', () => {
     const admin = new Redis(redis.url.replace('//', '//:secret@'))
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     admin.disconnect()
-    await until(async () => (await readiness(gateway)).text.includes('Redis wants a password'))
+    await until(async () => (await readiness(gateway)).text.includes('Redis requires a password'))
   })
 })

@@ -17,7 +17,7 @@ const TARGET: Target = { endpoint: endpoint(), model: 'claude-sonnet-4-5' }
 
 async function bodyOf(more: Partial<ChatRequest>, model = TARGET.model): Promise<JsonObject> {
   const request = plainRequest(more)
-  const body = objectOf((await anthropic.request(request, { ...TARGET, model })).body)
+  const body = objectOf(anthropic.request(request, { ...TARGET, model }).body)
   anthropicRules(body, request)
   return body
 }
@@ -42,7 +42,7 @@ describe('a request to Anthropic', () => {
       baseUrl: 'https://api.example',
       headers: { 'anthropic-beta': 'b', 'anthropic-version': 'x' },
     })
-    const sent = await anthropic.request(plainRequest(), { endpoint: own, model: 'm' })
+    const sent = anthropic.request(plainRequest(), { endpoint: own, model: 'm' })
     expect(sent.url).toBe('https://api.example/v1/messages')
     expect(sent.headers).toEqual({
       'content-type': 'application/json',
@@ -50,7 +50,7 @@ describe('a request to Anthropic', () => {
       'anthropic-version': 'x',
       'anthropic-beta': 'b',
     })
-    const plain = await anthropic.request(plainRequest(), { endpoint: endpoint(), model: 'm' })
+    const plain = anthropic.request(plainRequest(), { endpoint: endpoint(), model: 'm' })
     expect(plain.headers['anthropic-version']).toBe('2023-06-01')
     expect(plain.body).toBe(
       '{"model":"m","max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}]}',
@@ -203,7 +203,7 @@ describe('a request to Anthropic', () => {
       data: 'aGk=',
     })
     const request = plainRequest({ messages: [source({ type: 'url', url: 'https://x/y.png' })] })
-    const { body } = await anthropic.request(request, TARGET)
+    const { body } = anthropic.request(request, TARGET)
     expect(body).toContain('"source":{"type":"url","url":"https://x/y.png"}')
   })
 })
@@ -385,7 +385,7 @@ test('names that Anthropic does not take come back as the caller’s own', async
     tools: [{ name, parameters: { type: 'object' } }],
     toolChoice: { mode: 'tool', name },
   })
-  const sent = await anthropic.request(request, TARGET)
+  const sent = anthropic.request(request, TARGET)
   const [sentName = ''] = [...(sent.toolNames?.keys() ?? [])]
   expect(sentName).toMatch(/^mcp_server_tool_[0-9a-f]{10}$/)
   expect(objectOf(sent.body)['tool_choice']).toEqual({ type: 'tool', name: sentName })

@@ -22,7 +22,7 @@ const TARGET: Target = {
 
 async function bodyOf(more: Partial<ChatRequest>, model = MODEL): Promise<JsonObject> {
   const request = plainRequest(more)
-  const body = objectOf((await bedrock.request(request, { ...TARGET, model })).body)
+  const body = objectOf(bedrock.request(request, { ...TARGET, model }).body)
   bedrockRules(body, request)
   return body
 }
@@ -55,7 +55,7 @@ describe('a request to Bedrock', () => {
       'arn%3Aaws%3Abedrock%3Aeu-west-1%3A123456789012%3Ainference-profile%2Fx/converse',
     ],
   ])('for %s, streamed: %p, goes to …/model/%s', async (model, stream, path) => {
-    const sent = await bedrock.request(plainRequest({ stream }), { ...TARGET, model })
+    const sent = bedrock.request(plainRequest({ stream }), { ...TARGET, model })
     expect(sent.url).toBe(`https://bedrock-runtime.eu-west-1.amazonaws.com/model/${path}`)
     expect(sent.headers).toEqual({ 'content-type': 'application/json', authorization: 'Bearer secret-key' })
   })
@@ -129,20 +129,22 @@ describe('a request to Bedrock', () => {
   test('takes images as data alone', async () => {
     const image = (source: object) =>
       plainRequest({ messages: [{ role: 'user', parts: [{ type: 'image', source }] } as Message] })
-    const { body } = await bedrock.request(image({ type: 'base64', mediaType: 'image/jpg', data: 'aGk=' }), TARGET)
+    const { body } = bedrock.request(image({ type: 'base64', mediaType: 'image/jpg', data: 'aGk=' }), TARGET)
     expect(body).toContain('{"image":{"format":"jpeg","source":{"bytes":"aGk="}}}')
-    const address = bedrock.request(image({ type: 'url', url: 'https://x/y.png' }), TARGET)
-    expect(await kindOf(async () => await address)).toBe('rejected')
+    const address = image({ type: 'url', url: 'https://x/y.png' })
+    expect(await kindOf(async () => bedrock.request(address, TARGET))).toBe('rejected')
   })
 })
 
 describe('a signature', () => {
   const AWS = { region: 'eu-west-1', accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCY' }
-  const signed = (aws: NonNullable<Target['endpoint']['aws']>, model: string, baseUrl: string) =>
-    bedrock.request(plainRequest({ messages: [user('é日本')] }), {
+  const signed = async (aws: NonNullable<Target['endpoint']['aws']>, model: string, baseUrl: string) => {
+    const request = bedrock.request(plainRequest({ messages: [user('é日本')] }), {
       endpoint: endpoint({ baseUrl, apiKey: undefined, aws, headers: { 'x-operator': 'o' } }),
       model,
     })
+    return { ...request, headers: (await request.sign?.()) ?? {} }
+  }
 
   test.each([
     ['https://bedrock-runtime.eu-west-1.amazonaws.com', MODEL],

@@ -101,9 +101,9 @@ export function conforms(conformant: Conformant): void {
         const refused = await Promise.try(() => provider.request(made, conformant.target)).catch((error) => error)
         expect(refused).toMatchObject({ kind: 'rejected', detail: { unsent: true } })
       }
-      const { body } = await provider.request(request, conformant.target)
+      const { body } = provider.request(request, conformant.target)
       conformant.rules(objectOf(body), request)
-      const again = await provider.request(structuredClone(request), conformant.target)
+      const again = provider.request(structuredClone(request), conformant.target)
       expect(again.body).toBe(body)
     })
 
@@ -113,8 +113,8 @@ export function conforms(conformant: Conformant): void {
       // A system message that comes later is hoisted, tools that were called later are named: no prefix then.
       if (later.messages.slice(earlier.messages.length).some(({ role }) => role === 'system')) return
       if (later.tools.length === 0) return
-      const before = conformant.turns(objectOf((await provider.request(earlier, conformant.target)).body))
-      const after = conformant.turns(objectOf((await provider.request(later, conformant.target)).body))
+      const before = conformant.turns(objectOf(provider.request(earlier, conformant.target).body))
+      const after = conformant.turns(objectOf(provider.request(later, conformant.target).body))
       // The last turn may have grown.
       const kept = before.length - 1
       expect(JSON.stringify(after.slice(0, kept))).toBe(JSON.stringify(before.slice(0, kept)))

@@ -11,7 +11,7 @@ import { endpoint, plainRequest } from './requests.ts'
 import { geminiRules } from './rules.ts'
 
 async function bodyOf(more: Partial<ChatRequest>, model = 'gemini-3-pro'): Promise<JsonObject> {
-  const body = objectOf((await gemini.request(plainRequest(more), { endpoint: endpoint(), model })).body)
+  const body = objectOf(gemini.request(plainRequest(more), { endpoint: endpoint(), model }).body)
   geminiRules(body)
   return body
 }
@@ -45,7 +45,7 @@ describe('a request to Gemini', () => {
     ['tunedModels/my one', true, '/v1beta/tunedModels/my%20one:streamGenerateContent?alt=sse'],
     ['models/gemini-x', false, '/v1beta/models/gemini-x:generateContent'],
   ])('for %s, streamed: %p, goes to %s', async (model, stream, path) => {
-    const sent = await gemini.request(plainRequest({ stream }), { endpoint: endpoint({ baseUrl: 'https://g' }), model })
+    const sent = gemini.request(plainRequest({ stream }), { endpoint: endpoint({ baseUrl: 'https://g' }), model })
     expect(sent.url).toBe(`https://g${path}`)
     expect(sent.headers).toEqual({ 'content-type': 'application/json', 'x-goog-api-key': 'secret-key' })
   })

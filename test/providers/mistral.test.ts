@@ -17,7 +17,7 @@ const FIELDS =
 const MESSAGE_FIELDS = 'role content tool_calls tool_call_id prefix'.split(' ')
 
 async function sent(request: ChatRequest, target = MISTRAL): Promise<JsonObject> {
-  const { body } = await openai.request(request, target)
+  const { body } = openai.request(request, target)
   return JSON.parse(String(body))
 }
 

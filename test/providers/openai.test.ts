@@ -68,7 +68,7 @@ describe('a recorded stream gives what its manifest says, wherever it is cut', (
 
 describe('a request', () => {
   const sent = async (more: Partial<ChatRequest>) =>
-    objectOf((await openai.request(plainRequest(more), { endpoint: endpoint(), model: 'm' })).body)
+    objectOf(openai.request(plainRequest(more), { endpoint: endpoint(), model: 'm' }).body)
   const user = (text: string, ttl?: '5m' | '1h'): Message => ({
     role: 'user',
     parts: [{ type: 'text', text, cache: { ttl } }],
@@ -232,7 +232,7 @@ describe('a cache mark', () => {
     ['on an empty result', { role: 'tool', callId: 'c', parts: [], cache: {} }, ''],
   ]
   test.each(rows)('%s: the text is divided behind it alone', async (_, message, content) => {
-    const { body } = await openai.request(plainRequest({ messages: [message] }), { endpoint: endpoint(), model: 'm' })
+    const { body } = openai.request(plainRequest({ messages: [message] }), { endpoint: endpoint(), model: 'm' })
     expect(JSON.parse(body).messages[0].content).toEqual(content)
   })
 })

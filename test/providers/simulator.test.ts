@@ -124,7 +124,7 @@ afterAll(() => mock.stop())
 
 async function ask({ name: model, provider, path, more }: Known, request: ChatRequest): Promise<Outcome> {
   const target = { endpoint: endpoint({ baseUrl: `${mock.url}${path}`, ...more }), model }
-  const { url, headers, body } = await provider.request(request, target)
+  const { url, headers, body } = provider.request(request, target)
   const response = await fetch(url, { method: 'POST', headers: { ...headers, connection: 'close' }, body })
   expect(response.status).toBe(200)
   if (!request.stream) return whole(provider, await response.text())

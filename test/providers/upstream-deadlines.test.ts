@@ -33,6 +33,7 @@ class HandTransport implements Transport {
   }
 
   open(): Promise<void> {
+    this.done.push('open')
     return this.head.promise
   }
 
@@ -91,10 +92,10 @@ test('a connection that cannot be made by the connect deadline ends the call', a
   const { transport, call, at } = made()
   const opening = errorOf(call.open())
   at(0.5)
-  expect(transport.done).toEqual([])
+  expect(transport.done).toEqual(['open'])
   at(1)
   at(1.5)
-  expect(transport.done).toEqual(['probe for 1 h'])
+  expect(transport.done).toEqual(['open', 'probe for 1 h'])
   transport.probe.resolve(false)
   expect(await opening).toMatchObject({ kind: 'timeout', message: 'no connection to the provider within 7200000 ms' })
   expect(transport.done.at(-1)).toBe('abort')
@@ -108,7 +109,7 @@ test('a probe that fails after the head came, or is inconclusive, ends nothing',
   await opening
   transport.probe.resolve(false)
   await transport.probe.promise
-  expect(transport.done).toEqual(['probe for 1 h'])
+  expect(transport.done).toEqual(['open', 'probe for 1 h'])
 
   const other = made()
   const waiting = other.call.open()
@@ -117,7 +118,7 @@ test('a probe that fails after the head came, or is inconclusive, ends nothing',
   await errorOf(other.transport.probe.promise)
   other.transport.head.resolve()
   await waiting
-  expect(other.transport.done).toEqual(['probe for 1 h'])
+  expect(other.transport.done).toEqual(['open', 'probe for 1 h'])
 })
 
 async function reading() {
@@ -133,7 +134,7 @@ test('silence between bytes ends the call, unless the caller is the slow side', 
   const next = errorOf(call.read())
   call.pause()
   at(6)
-  expect(transport.done).toEqual([])
+  expect(transport.done).toEqual(['open'])
   call.resume()
   at(6)
   expect(await next).toMatchObject({ kind: 'timeout', message: 'the provider did not answer for 18000000 ms' })
@@ -146,7 +147,7 @@ test('a connection that breaks is a cut, and a clean end leaves the connection t
   const whole = await reading()
   whole.transport.chunk.resolve({ done: true })
   expect(await whole.call.read()).toBeUndefined()
-  expect(whole.transport.done).toEqual(['finish'])
+  expect(whole.transport.done).toEqual(['open', 'finish'])
 })
 
 test('the total deadline holds while the caller is slow, too', async () => {
@@ -155,7 +156,7 @@ test('the total deadline holds while the caller is slow, too', async () => {
   call.pause()
   at(40)
   expect(await next).toMatchObject({ kind: 'timeout', message: 'the provider did not answer in time' })
-  expect(transport.done).toEqual(['abort'])
+  expect(transport.done).toEqual(['open', 'abort'])
 })
 
 test('the time of the whole request ends the search for an answer, not the answer itself', async () => {
@@ -170,14 +171,26 @@ test('the time of the whole request ends the search for an answer, not the answe
   await found.call.open()
   found.call.found()
   found.at(1)
-  expect(found.transport.done).toEqual([])
+  expect(found.transport.done).toEqual(['open'])
   found.call.abort()
+})
+
+test('a call that is aborted while its request is signed sends nothing', async () => {
+  const signing = Promise.withResolvers<Record<string, string>>()
+  const transport = new HandTransport()
+  const request = { url: '', headers: {}, body: '', sign: () => signing.promise }
+  const call = new UpstreamCall(request, endpoint, true, Number.POSITIVE_INFINITY, transport)
+  const opening = errorOf(call.open())
+  call.abort()
+  signing.resolve({})
+  expect(await opening).toMatchObject({ kind: 'unreachable' })
+  expect(transport.done).toEqual(['abort'])
 })
 
 test('a provider that does not end its body after its final marker is disconnected after a second', async () => {
   const { transport, call, at } = await reading()
   const released = call.release()
   at(0)
-  expect(transport.done).toEqual(['abort'])
+  expect(transport.done).toEqual(['open', 'abort'])
   await released
 })

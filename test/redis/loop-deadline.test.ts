@@ -1,16 +1,16 @@
-/** A time limit that counts only while the event loop runs. Time is the test's own. */
+/** A deadline that counts only while the event loop runs. The test sets the time. */
 
 import { expect, test } from 'bun:test'
 import { LoopDeadline } from '../../src/redis/loop-deadline.ts'
 
 function setting(limitMs: number) {
-  const beats = new Set<() => void>()
+  const ticks = new Set<() => void>()
   let now = 1000
   const time = {
     now: () => now,
     every: (_: number, call: () => void) => {
-      beats.add(call)
-      return () => void beats.delete(call)
+      ticks.add(call)
+      return () => void ticks.delete(call)
     },
   }
   const deadline = new LoopDeadline(limitMs, time)
@@ -23,17 +23,17 @@ function setting(limitMs: number) {
     deadline.watch(one)
     return one
   }
-  /** The loop comes round after so many milliseconds. */
+  /** One turn of the loop after `ms` milliseconds. */
   const pass = (ms: number, times = 1) => {
     for (let i = 0; i < times; i++) {
       now += ms
-      for (const beat of [...beats]) beat()
+      for (const tick of [...ticks]) tick()
     }
   }
-  return { watched, pass, beats }
+  return { watched, pass, ticks }
 }
 
-test('on a loop that runs freely it is the time that has passed', () => {
+test('on a loop that is never late it is the elapsed time', () => {
   const { watched, pass } = setting(250)
   const one = watched()
   pass(25, 9)
@@ -42,17 +42,17 @@ test('on a loop that runs freely it is the time that has passed', () => {
   expect(one.expired).toBe(true)
 })
 
-test.each([300, 1000, 60_000])('of %i ms in which the process stood still next to nothing counts', (ms) => {
+test.each([300, 1000, 60_000])('of %i ms in which the process was suspended almost nothing counts', (ms) => {
   const { watched, pass } = setting(250)
   const one = watched()
   pass(ms, 4)
   expect(one.expired).toBe(false)
-  // But it is bounded: whoever waits on a loop that is always late hears after five rounds of it.
+  // But it is bounded: on a loop that is always late, the deadline passes after five turns.
   pass(ms)
   expect(one.expired).toBe(true)
 })
 
-test('what is settled in time is left alone, also what comes after it', () => {
+test('an entry that settles in time does not expire, and later entries keep their own deadline', () => {
   const { watched, pass } = setting(250)
   const [one, two] = [watched(), watched()]
   pass(25, 5)
@@ -64,18 +64,18 @@ test('what is settled in time is left alone, also what comes after it', () => {
   expect(three.expired).toBe(true)
 })
 
-test('nobody waits: nothing beats', () => {
-  const { watched, pass, beats } = setting(250)
-  expect(beats.size).toBe(0)
+test('without entries there is no timer', () => {
+  const { watched, pass, ticks } = setting(250)
+  expect(ticks.size).toBe(0)
   const one = watched()
-  expect(beats.size).toBe(1)
+  expect(ticks.size).toBe(1)
   one.isSettled = true
   pass(25)
-  expect(beats.size).toBe(0)
+  expect(ticks.size).toBe(0)
   const two = watched()
-  // A long time without anybody is nobody's time.
+  // The time without entries does not count for a later one.
   pass(25, 9)
   expect(two.expired).toBe(false)
   pass(25)
-  expect([two.expired, beats.size]).toEqual([true, 0])
+  expect([two.expired, ticks.size]).toEqual([true, 0])
 })

@@ -1,4 +1,4 @@
-/** Redis behind TLS: what its certificate says decides whether it is spoken to at all, and what is wrong is said in one line. */
+/** Redis over TLS: weir connects only with a valid certificate, and reports what is wrong in one line. */
 
 import { afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { Redis } from 'ioredis'
 import type { RedisConfig } from '../../src/core/redis-config.ts'
 import { openRedisKeys } from '../../src/keys/redis-key-store.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
-import { RedisUnfitError } from '../../src/redis/connect.ts'
+import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf } from '../ledger/conformance.ts'
 import { REDIS } from '../ledger/programs.ts'
 import { RedisServer } from '../ledger/redis-server.ts'
@@ -30,9 +30,9 @@ const directories: string[] = []
 
 beforeAll(() => {
   const { stderr, stdout } = Bun.spawnSync([REDIS, '--port', '0', '--tls-port', '0', '--loglevel', 'nonsense'])
-  // It complains of what it does not know in the order of the words.
-  const said = `${stdout}${stderr}`
-  if (said.includes("'tls-port")) throw new Error(`${REDIS} was built without TLS: use Debian's package.`)
+  // Redis rejects unknown options in the order of the command line.
+  const output = `${stdout}${stderr}`
+  if (output.includes("'tls-port")) throw new Error(`${REDIS} was built without TLS. Use Debian's package.`)
 })
 
 afterEach(async () => {
@@ -63,7 +63,7 @@ interface Secure {
   readonly url: string
 }
 
-/** Speaks TLS on its port; the tests themselves look at it through its socket. */
+/** A server with TLS on its port. The tests read it through its Unix socket. */
 async function secure(name: Certificate, ...settings: readonly string[]): Promise<Secure> {
   const port = await lastingPort()
   const tls = ['--tls-port', String(port), ...files(name), '--tls-ca-cert-file', path('client.crt')]
@@ -71,7 +71,7 @@ async function secure(name: Certificate, ...settings: readonly string[]): Promis
   return { server, port, url: `rediss://127.0.0.1:${port}` }
 }
 
-/** From here on it wants a password. */
+/** Makes the server require a password. */
 async function locked(server: RedisServer): Promise<void> {
   const client = server.client()
   await client.config('SET', 'requirepass', 'secret')
@@ -84,46 +84,45 @@ async function works(ledger: RedisLedger, server: RedisServer): Promise<void> {
   expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
 }
 
-/** What an operator reads where it does not start. */
+/** The message with which the start fails. */
 async function refusal(place: RedisConfig): Promise<string> {
   const error = await openAt(place).then(
     () => undefined,
     (thrown: unknown) => thrown,
   )
-  if (!(error instanceof RedisUnfitError)) throw new Error(`It opened all the same, or failed otherwise: ${error}`)
+  if (!(error instanceof RedisUnfitError)) throw new Error(`It opened, or failed with another error: ${error}`)
   expect(error.message).not.toContain('\n')
   return error.message
 }
 
-test('an authority of the operator’s own is trusted where it is named', async () => {
+test('a CA of the operator is trusted if `tls.ca` names it', async () => {
   const { server, url } = await secure('good')
   await using _ = server
   await works(await openAt({ kind: 'single', url, tls: CA }), server)
 })
 
 const UNTRUSTED = (code: string) =>
-  `The certificate of Redis is from nobody that is trusted here (${code}): name its authority in ledger.tls.ca.`
-const EXPIRED = 'The certificate of Redis has expired (CERT_HAS_EXPIRED).'
-const OTHER_NAME =
-  /^The certificate of Redis is for another name than the address in the configuration \(.*127\.0\.0\.1/
+  `The Redis certificate is not signed by a trusted CA (${code}). Set \`ledger.tls.ca\`.`
+const EXPIRED = 'The Redis certificate has expired (CERT_HAS_EXPIRED).'
+const OTHER_NAME = /^The Redis certificate is for another name than the address in the configuration \(.*127\.0\.0\.1/
 
-describe('at the start, in one line', () => {
+describe('at the start, one line reports', () => {
   test.each([
-    ['of an authority that is not named', 'good', undefined, UNTRUSTED('UNABLE_TO_VERIFY_LEAF_SIGNATURE')],
-    ['self-signed', 'self-signed', CA, UNTRUSTED('DEPTH_ZERO_SELF_SIGNED_CERT')],
-    ['expired', 'expired', CA, EXPIRED],
-    ['for another name', 'wrong-name', CA, OTHER_NAME],
+    ['a certificate of an unknown CA', 'good', undefined, UNTRUSTED('UNABLE_TO_VERIFY_LEAF_SIGNATURE')],
+    ['a self-signed certificate', 'self-signed', CA, UNTRUSTED('DEPTH_ZERO_SELF_SIGNED_CERT')],
+    ['an expired certificate', 'expired', CA, EXPIRED],
+    ['a certificate for another name', 'wrong-name', CA, OTHER_NAME],
   ] as const)('%s', async (_, name, tls, words) => {
     const { server, url } = await secure(name)
     await using _server = server
-    const said = await refusal({ kind: 'single', url, tls })
-    if (typeof words === 'string') expect(said).toBe(words)
-    else expect(said).toMatch(words)
-    // A command that reads or makes keys is told the same.
-    expect(openRedisKeys({ kind: 'single', url, tls })).rejects.toThrow(said)
+    const message = await refusal({ kind: 'single', url, tls })
+    if (typeof words === 'string') expect(message).toBe(words)
+    else expect(message).toMatch(words)
+    // Commands for keys report the same.
+    expect(openRedisKeys({ kind: 'single', url, tls })).rejects.toThrow(message)
   })
 
-  test('no TLS behind rediss://, and TLS behind redis://', async () => {
+  test('a server without TLS at rediss://, and one with TLS at redis://', async () => {
     const { server, port } = await secure('good')
     await using _ = server
     const plain = await lastingPort()
@@ -131,14 +130,14 @@ describe('at the start, in one line', () => {
     await locked(other)
     const [toPlain, toSecure] = [`rediss://127.0.0.1:${plain}`, `redis://127.0.0.1:${port}`]
     expect(await refusal({ kind: 'single', url: toPlain, tls: CA })).toBe(
-      'Redis answers without TLS at an address that begins with rediss://: use its TLS port, or redis://.',
+      'Redis does not speak TLS at an address that begins with rediss://. Use its TLS port, or write redis://.',
     )
     expect(await refusal({ kind: 'single', url: toSecure })).toBe(
-      'Redis speaks TLS at an address that begins with redis://: write rediss://.',
+      'Redis speaks TLS at an address that begins with redis://. Write rediss://.',
     )
   })
 
-  test('a password behind TLS that is wrong', async () => {
+  test('a wrong password', async () => {
     const { server, url } = await secure('good')
     await using _ = server
     await locked(server)
@@ -150,15 +149,15 @@ describe('at the start, in one line', () => {
     expect(await openAt(place('secret'))).toBeInstanceOf(RedisLedger)
   })
 
-  test('a certificate that Redis wants of us, is not shown, and then is', async () => {
+  test('a client certificate that Redis requires and that is not configured', async () => {
     const { server, url } = await secure('good', '--tls-auth-clients', 'yes')
     await using _ = server
-    expect(await refusal({ kind: 'single', url, tls: CA })).toContain('see ledger.tls.certificate (')
+    expect(await refusal({ kind: 'single', url, tls: CA })).toContain('Set `ledger.tls.certificate`')
     await works(await openAt({ kind: 'single', url, tls: { ...CA, ...CLIENT } }), server)
   })
 })
 
-describe('at run time: as if Redis were down, and why; and well again by itself', () => {
+describe('at run time the ledger is not ready, reports the cause, and recovers on its own', () => {
   test.each([
     ['expired', EXPIRED],
     ['wrong-name', OTHER_NAME],
@@ -193,7 +192,7 @@ describe('at run time: as if Redis were down, and why; and well again by itself'
   })
 })
 
-test('no TLS any more, at run time: as if Redis were down, until there is', async () => {
+test('a server that comes back without TLS is not used until it has TLS again', async () => {
   const { server, port, url } = await secure('good')
   await using _ = server
   const ledger = await openAt({ kind: 'single', url, tls: CA })
@@ -212,7 +211,7 @@ test('no TLS any more, at run time: as if Redis were down, until there is', asyn
   await works(ledger, server)
 })
 
-test('a cluster: every node is behind TLS', async () => {
+test('a cluster: every node uses TLS', async () => {
   const settings = ['--cluster-enabled', 'yes', '--tls-cluster', 'yes', '--cluster-announce-ip', '127.0.0.1']
   const { server, url } = await secure('good', ...settings)
   await using _ = server
@@ -225,7 +224,7 @@ test('a cluster: every node is behind TLS', async () => {
   client.disconnect()
 })
 
-test('a sentinel and its master: both are behind TLS, and neither is spoken to without', async () => {
+test('a sentinel and its master: both connections use TLS', async () => {
   const { server, port } = await secure('good', '--tls-replication', 'yes', '--tls-ca-cert-file', path('authority.crt'))
   await using _ = server
   const at = await lastingPort()

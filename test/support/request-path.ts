@@ -159,7 +159,8 @@ async function send(request: ChatRequest, clock: Clock): Promise<void> {
   const fitted = clock.run('fit', () => fit(request, first))
   for (const [name, [provider, at]] of Object.entries(providers)) {
     try {
-      await clock.wait(`provider ${name}`, () => provider.request(fitted, at))
+      const { sign } = clock.run(`provider ${name}`, () => provider.request(fitted, at))
+      if (sign !== undefined) await clock.wait(`provider ${name} signs`, sign)
       if (provider.counter !== undefined)
         clock.run(`provider ${name} counts`, () => provider.counter?.request(fitted, at))
     } catch (error) {

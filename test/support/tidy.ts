@@ -26,7 +26,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   'sqlite/': { from: ['core/'], packages: { [ANYWHERE]: ['bun:sqlite', 'node:fs', 'node:path'] } },
   'redis/': {
     from: ['core/'],
-    packages: { [ANYWHERE]: ['ioredis', 'node:crypto'], 'redis/tls.ts': ['node:net', 'node:tls'] },
+    packages: { [ANYWHERE]: ['ioredis'], 'redis/tls.ts': ['node:net', 'node:tls'] },
   },
   'keys/': {
     from: ['core/', 'catalog/', 'sqlite/', 'redis/'],

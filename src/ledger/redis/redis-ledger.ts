@@ -5,7 +5,7 @@
 
 import { CallerError } from '../../core/caller-error.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
-import { isRefusal, standstillOf } from '../../redis/connect.ts'
+import { isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
 import { isHeld, refusalFailure } from '../refusal.ts'
 import type { ReserveReply, SettleReply } from '../reservation-store.ts'
@@ -143,11 +143,11 @@ export class RedisLedger implements Ledger {
       if (reply.outcome === 'refused') reply = await this.patience.retry(account, reply, ask)
       breaker.succeeded()
     } catch (error) {
-      const why = standstillOf(error)
+      const why = writeProblem(error)
       // It takes what frees and records all the same.
       if (why !== undefined) this.standstill = { organization: account.organization, why }
       // Neither what one organisation's keys hold nor our own queue is a fault of the server.
-      else if (!isRefusal(error) && !(error instanceof ReserveQueueFullError)) breaker.failed()
+      else if (!isPermanent(error) && !(error instanceof ReserveQueueFullError)) breaker.failed()
       if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancelLater(account, hold.id)
       return this.without(account, hold, error)
     }
@@ -303,7 +303,7 @@ export class RedisLedger implements Ledger {
         pending = standing && { ...standing, life: standing.life || this.restoration.lifeOf(organization) }
       }
     } catch (error) {
-      if (isRefusal(error)) this.outbox.postponed(id)
+      if (isPermanent(error)) this.outbox.postponed(id)
       else breaker.failed()
     }
     return 'settled'
@@ -412,7 +412,7 @@ export class RedisLedger implements Ledger {
         this.cancels.delete(id)
         this.cancelled.set(id, { account, ms: this.time.now() })
       } catch (error) {
-        if (isRefusal(error)) {
+        if (isPermanent(error)) {
           // Nothing can be reserved under keys that hold something else; the others behind it are not to wait.
           this.cancels.delete(id)
           continue
@@ -473,7 +473,7 @@ export class RedisLedger implements Ledger {
       try {
         await call(organization)
       } catch (error) {
-        if (!isRefusal(error)) return
+        if (!isPermanent(error)) return
       }
     }
   }

@@ -23,32 +23,28 @@ import { signatureHeaders } from './sign.ts'
 
 /** Claude's own rules hold behind Converse too. */
 const CLAUDE = /anthropic|claude/
+const JSON_TYPE = { 'content-type': 'application/json' }
 /** A result without text: Converse wants content, and none that is blank. */
 const NO_OUTPUT = '(no output)'
 
 /**
- * With `apiKey` the request carries that (a Bedrock API key), else it is signed with the endpoint's AWS credentials. Throws `ProviderError`
- * `rejected` for an image by address: Converse takes bytes alone.
+ * With `apiKey` (a Bedrock API key) the request carries that, else it is signed with the endpoint's AWS credentials. Throws `ProviderError`
+ * `rejected` for an image by URL: Converse takes bytes alone.
  */
-export async function bedrockRequest(request: ChatRequest, target: Target): Promise<UpstreamRequest> {
+export function bedrockRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const { endpoint, model } = target
+  const { apiKey, aws } = endpoint
   const names = new ToolNames(request, NAMES_OF_64)
   // Model ids and ARNs hold `:` and `/`, which stay inside one path segment.
   const url = `${endpoint.baseUrl}/model/${encodeURIComponent(model)}/${request.stream ? 'converse-stream' : 'converse'}`
   const body = JSON.stringify(bedrockBody(request, model, names))
-  const headers = { 'content-type': 'application/json' }
-  const authorized = await authorizedHeaders(target, url, headers, body)
-  return { url, headers: { ...authorized, ...endpoint.headers }, body, toolNames: names.restore }
-}
-
-async function authorizedHeaders(
-  { endpoint }: Target,
-  url: string,
-  headers: Readonly<Record<string, string>>,
-  body: string,
-): Promise<Readonly<Record<string, string>>> {
-  if (endpoint.apiKey !== undefined) return { ...headers, authorization: `Bearer ${endpoint.apiKey}` }
-  return endpoint.aws === undefined ? headers : signatureHeaders(endpoint.aws, url, headers, body)
+  const authorization: Record<string, string> = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
+  const headers = { ...JSON_TYPE, ...authorization, ...endpoint.headers }
+  const sign =
+    apiKey === undefined && aws !== undefined
+      ? async () => ({ ...(await signatureHeaders(aws, url, JSON_TYPE, body)), ...endpoint.headers })
+      : undefined
+  return { url, headers, body, toolNames: names.restore, sign }
 }
 
 /** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */

@@ -4,7 +4,7 @@ import type { MemoryStore } from '../../../src/ledger/embedded/memory-store.ts'
 import type { Link } from '../../../src/ledger/redis/client/redis-link.ts'
 import { DataLossError, Lives, type RecoverableBook } from '../../../src/ledger/redis/epochs/epochs.ts'
 import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
-import { Breaker } from '../../../src/redis/failure-detector.ts'
+import { CircuitBreaker } from '../../../src/redis/circuit-breaker.ts'
 import type { Server } from './server.ts'
 import type { World } from './world.ts'
 
@@ -22,7 +22,7 @@ export interface Faults {
 export class SimulatedLink implements Link {
   readonly book: RecoverableBook
   readonly lives = new Lives()
-  readonly breaker: Breaker
+  readonly breaker: CircuitBreaker
   readonly isFit = true
   isConnected = true
   lostMs: number
@@ -36,7 +36,7 @@ export class SimulatedLink implements Link {
     private readonly isAlive: () => boolean,
   ) {
     this.lostMs = world.nowMs
-    this.breaker = new Breaker(() => world.nowMs)
+    this.breaker = new CircuitBreaker(() => world.nowMs)
     this.book = {
       reserve: (account, hold) => this.call(() => server.reserve(account, hold)),
       extend: (account, id, soFar, wanted) => this.call((book) => book.extend(account, id, soFar, wanted)),

@@ -5,9 +5,11 @@
 
 import { Cluster, type Redis } from 'ioredis'
 import type { RedisConfig } from '../../../core/redis-config.ts'
-import { connect, denialOf, inspect, mistakenTls, RedisUnfitError, standstillOf } from '../../../redis/connect.ts'
-import { Breaker } from '../../../redis/failure-detector.ts'
+import { CircuitBreaker } from '../../../redis/circuit-breaker.ts'
+import { connect } from '../../../redis/connect.ts'
 import { LoopDeadline } from '../../../redis/loop-deadline.ts'
+import { accessProblem, RedisUnfitError, writeProblem } from '../../../redis/redis-errors.ts'
+import { checkServer, tlsMismatch } from '../../../redis/server-check.ts'
 import { type NodeHome, NodeLease } from '../delivery/node-lease.ts'
 import { Lives, type RecoverableBook } from '../epochs/epochs.ts'
 import { type Surveyed, survey } from '../epochs/survey.ts'
@@ -18,7 +20,7 @@ export interface Link {
   readonly book: RecoverableBook
   /** The lives that this node has entered: its book refuses reservations in others. */
   readonly lives: Lives
-  readonly breaker: Breaker
+  readonly breaker: CircuitBreaker
   /** False while the server answers and cannot be used. */
   readonly isFit: boolean
   readonly isConnected: boolean
@@ -62,7 +64,7 @@ const SILENT = 'Redis does not answer a PING.'
 export class RedisLink implements Link {
   readonly book: RedisStore
   readonly lives = new Lives()
-  readonly breaker = new Breaker()
+  readonly breaker = new CircuitBreaker()
   private readonly pings = new LoopDeadline(PING_MS)
   private readonly admission: Redis | Cluster
   private readonly other: Redis | Cluster
@@ -90,7 +92,7 @@ export class RedisLink implements Link {
       this.denial = undefined
     })
     this.other.on('error', (error) => {
-      this.denial = denialOf(error) ?? this.denial
+      this.denial = accessProblem(error) ?? this.denial
     })
     const went = () => {
       this.closedMs ??= Date.now()
@@ -107,14 +109,14 @@ export class RedisLink implements Link {
   async start(): Promise<void> {
     const { promise: denied, reject: deny } = Promise.withResolvers<never>()
     const listen = (error: unknown) => {
-      const denial = denialOf(error)
+      const denial = accessProblem(error)
       if (denial !== undefined) deny(denial)
     }
     this.other.on('error', listen)
     const both = Promise.all([ready(this.admission), ready(this.other)])
     await Promise.race([both, denied, Bun.sleep(START_WAIT_MS)])
     if (this.other.status !== 'ready') {
-      const mistaken = mistakenTls(this.place, START_LOOK_MS).then((problem) => problem && deny(problem))
+      const mistaken = tlsMismatch(this.place, START_LOOK_MS).then((problem) => problem && deny(problem))
       await Promise.race([both, denied, Promise.all([mistaken, Bun.sleep(START_LOOK_MS)])])
     }
     this.other.off('error', listen)
@@ -182,7 +184,7 @@ export class RedisLink implements Link {
       await this.admission.eval(GATE, 1, redisKey(organization, 'scopes'))
       return undefined
     } catch (error) {
-      const standstill = standstillOf(error)
+      const standstill = writeProblem(error)
       if (standstill === undefined) throw error
       return standstill
     }
@@ -231,7 +233,7 @@ export class RedisLink implements Link {
 
   private async inspect(): Promise<void> {
     try {
-      await inspect(this.other)
+      await checkServer(this.other)
       this.unfit = undefined
       await this.lease?.claim()
     } catch (error) {
@@ -241,7 +243,7 @@ export class RedisLink implements Link {
 
   private judge(error: unknown): void {
     // Anything else is a connection that went away again: the next one is looked at anew.
-    this.unfit = error instanceof RedisUnfitError ? error : (denialOf(error) ?? this.unfit)
+    this.unfit = error instanceof RedisUnfitError ? error : (accessProblem(error) ?? this.unfit)
   }
 }
 

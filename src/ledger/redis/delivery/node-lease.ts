@@ -4,7 +4,7 @@
  */
 
 import type { Cluster, Redis } from 'ioredis'
-import { RedisUnfitError } from '../../../redis/connect.ts'
+import { RedisUnfitError } from '../../../redis/redis-errors.ts'
 
 /** How long after its end a gateway's id may not be used by an outbox that is elsewhere; a start waits for it. */
 const LEASE_MS = 6000

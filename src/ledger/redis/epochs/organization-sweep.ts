@@ -3,7 +3,7 @@
  * something without a connection that broke. Costs little for those with which all is well.
  */
 
-import { isRefusal } from '../../../redis/connect.ts'
+import { isPermanent } from '../../../redis/redis-errors.ts'
 import type { Link } from '../client/redis-link.ts'
 import type { SettlementLog } from '../delivery/outbox.ts'
 import type { Expected } from './epoch-rows.ts'
@@ -52,7 +52,7 @@ export class OrganizationSweep {
       return true
     } catch (error) {
       // What is wrong with the keys of one organisation keeps no other from its turn.
-      return isRefusal(error) && this.link.isReady
+      return isPermanent(error) && this.link.isReady
     }
   }
 }

@@ -3,10 +3,11 @@
  * by itself (`store.lua`); at 10,000 organisations that alone would be 155 GB.
  */
 
-import { type connect, isRefusal } from '../../../redis/connect.ts'
+import type { RedisClient } from '../../../redis/connect.ts'
+import { isPermanent } from '../../../redis/redis-errors.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-store.ts'
 
-type Client = ReturnType<typeof connect>
+type Client = RedisClient
 
 /** For all organisations together; the README names it. An entry takes 85 to 250 bytes. */
 const AUDIT_BYTES_MAX = 1024 * 1024 * 1024
@@ -65,7 +66,7 @@ export class AuditRetention {
       for (const result of await Promise.allSettled(all.slice(i, i + AT_ONCE).map(call))) {
         if (result.status === 'fulfilled') results.push(result.value)
         // Something else is under the keys of that organisation, whose requests are told so; the others are trimmed.
-        else if (!isRefusal(result.reason)) throw result.reason
+        else if (!isPermanent(result.reason)) throw result.reason
       }
     }
     return results

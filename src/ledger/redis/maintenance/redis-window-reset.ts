@@ -1,7 +1,7 @@
 /** Sets windows that began too early back, in Redis, whether or not a gateway runs. */
 
 import type { RedisConfig } from '../../../core/redis-config.ts'
-import type { connect } from '../../../redis/connect.ts'
+import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
 import type { UsageRow } from '../../usage-log.ts'
 import { spendNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
@@ -11,7 +11,7 @@ const SCANNED_A_CALL = 500
 
 export class RedisWindowReset implements WindowReset {
   private constructor(
-    private readonly client: ReturnType<typeof connect>,
+    private readonly client: RedisClient,
     private readonly book: RedisStore,
   ) {}
 

@@ -6,14 +6,16 @@
 import type { RedisConfig } from '../../../core/redis-config.ts'
 import type { KeyRecord } from '../../../keys/key-record.ts'
 import { scanKeys } from '../../../keys/redis-key-store.ts'
-import { connect, denialOf, durabilityWarning, isRefusal } from '../../../redis/connect.ts'
+import { connect, type RedisClient } from '../../../redis/connect.ts'
+import { accessProblem, isPermanent } from '../../../redis/redis-errors.ts'
+import { durabilityWarning } from '../../../redis/server-check.ts'
 import { dayOf } from '../../window.ts'
 import { isAhead } from '../../window-reset.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts'
 import { AuditRetention } from './audit-retention.ts'
 import { foldUsage } from './usage-folding.ts'
 
-type Client = ReturnType<typeof connect>
+type Client = RedisClient
 
 /** More fields than this are more keys than anybody has on purpose: worth a word to the operator. */
 export const FIELDS_ALARM = 50_000
@@ -110,7 +112,7 @@ export class Upkeep {
     for (const { organization } of sizes) {
       await this.judgeWindows(organization).catch((error) => {
         // As with its size.
-        if (!isRefusal(error)) throw error
+        if (!isPermanent(error)) throw error
       })
     }
   }
@@ -141,7 +143,7 @@ export class Upkeep {
         sizes.push({ organization, fields: await this.client.hlen(redisKey(organization, 'scopes')) })
       } catch (error) {
         // Its requests are told of what else is under its keys; the others are looked at all the same.
-        if (!isRefusal(error)) throw error
+        if (!isPermanent(error)) throw error
       }
     }
     return sizes
@@ -190,7 +192,7 @@ export class Upkeep {
 
   /** Tells what Redis does not allow, once until it does again. */
   private deny(error: unknown): string | undefined {
-    const denial = denialOf(error)?.message
+    const denial = accessProblem(error)?.message
     if (denial !== undefined && denial !== this.denial) this.options.denied(denial)
     this.denial = denial
     return denial

@@ -1,29 +1,25 @@
 /** Folds what Redis has of usage that is long past into months: one field a month, key and model instead of thirty. */
 
-import { type connect, isRefusal } from '../../../redis/connect.ts'
+import type { RedisClient } from '../../../redis/connect.ts'
+import { isPermanent } from '../../../redis/redis-errors.ts'
 import { foldedDay } from '../../window.ts'
 import { ORGANIZATIONS_KEY, type RedisStore, redisKey } from '../store/redis-store.ts'
 
 const SCANNED_A_CALL = 500
 const ABREAST = 32
 
-export async function foldUsage(client: ReturnType<typeof connect>, book: RedisStore, today: number): Promise<void> {
+export async function foldUsage(client: RedisClient, book: RedisStore, today: number): Promise<void> {
   for (const organization of await client.smembers(ORGANIZATIONS_KEY)) {
     try {
       await foldOne(client, book, organization, today)
     } catch (error) {
       // What is wrong with the keys of one organisation keeps no other from its turn.
-      if (!isRefusal(error)) throw error
+      if (!isPermanent(error)) throw error
     }
   }
 }
 
-async function foldOne(
-  client: ReturnType<typeof connect>,
-  book: RedisStore,
-  organization: string,
-  today: number,
-): Promise<void> {
+async function foldOne(client: RedisClient, book: RedisStore, organization: string, today: number): Promise<void> {
   for await (const fields of pages(client, redisKey(organization, 'usage'))) {
     const old = fields.flatMap(([day = '', key, model]) => {
       const month = foldedDay(Number(day), today)
@@ -43,10 +39,7 @@ async function foldOne(
 }
 
 /** The names of a hash's fields, each split into its parts. */
-async function* pages(
-  client: ReturnType<typeof connect>,
-  hash: string,
-): AsyncGenerator<readonly (readonly string[])[]> {
+async function* pages(client: RedisClient, hash: string): AsyncGenerator<readonly (readonly string[])[]> {
   let cursor = '0'
   do {
     const [next, words] = await client.hscan(hash, cursor, 'COUNT', SCANNED_A_CALL)

@@ -2,8 +2,9 @@
 
 import type { RedisConfig } from '../../../core/redis-config.ts'
 import { requestTimeMs } from '../../../core/request-id.ts'
-import { type connect, durabilityWarning } from '../../../redis/connect.ts'
+import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
+import { durabilityWarning } from '../../../redis/server-check.ts'
 import { type AuditLog, type AuditQuery, endsOf, isEndKind, outcomeOf } from '../../audit-log.ts'
 import type { Account } from '../../ledger.ts'
 import type { Standings } from '../../remaining.ts'
@@ -12,7 +13,7 @@ import type { FiguresOf } from '../../reservation-store.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey, usageFiguresOf } from '../store/redis-store.ts'
 
-type Client = ReturnType<typeof connect>
+type Client = RedisClient
 
 const SCANNED_A_CALL = 500
 /** Organisations in whose streams one request is looked for at the same time. */

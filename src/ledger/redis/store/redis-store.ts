@@ -2,7 +2,7 @@
 
 import type { Cluster, Redis } from 'ioredis'
 import type { Limits } from '../../../core/money.ts'
-import { isPassing, isTimeout } from '../../../redis/connect.ts'
+import { isTimeout, isTransient } from '../../../redis/redis-errors.ts'
 import type { Account, Admission, Allowance, Charge, Estimate, Hold } from '../../ledger.ts'
 import { tighter } from '../../rate-limit-headers.ts'
 import {
@@ -361,7 +361,7 @@ export class RedisStore implements RecoverableBook {
           return readAnswer(name, await redis.eval(lua, scriptKeys.length, ...words))
         }
         if (isTimeout(error) && REPEATED.has(name) && tries === 0) continue
-        if (!isPassing(error) || tries >= PASSING_TRIES) throw error
+        if (!isTransient(error) || tries >= PASSING_TRIES) throw error
         await Bun.sleep(PASSING_MS)
       }
     }

@@ -3,7 +3,7 @@
  * call as it answered the first.
  */
 
-import { isTimeout, wasNeverSent } from '../../../redis/connect.ts'
+import { isTimeout, wasNeverSent } from '../../../redis/redis-errors.ts'
 import type { Account, Hold } from '../../ledger.ts'
 import type { ReserveReply } from '../../reservation-store.ts'
 import type { Link } from '../client/redis-link.ts'

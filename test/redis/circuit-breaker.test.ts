@@ -1,18 +1,18 @@
-/** The breaker before Redis: when it opens, what it lets through, and what closes it. */
+/** The circuit breaker in front of Redis: when it opens, what it admits, and what closes it. */
 
 import { expect, test } from 'bun:test'
-import { Breaker } from '../../src/redis/failure-detector.ts'
+import { CircuitBreaker } from '../../src/redis/circuit-breaker.ts'
 
 function breaker() {
   const time = { ms: 1000 }
-  const one = new Breaker(() => time.ms)
+  const one = new CircuitBreaker(() => time.ms)
   const fail = (times: number) => {
     for (let i = 0; i < times; i++) one.failed()
   }
   return { one, time, fail }
 }
 
-test('opens after five failures in a row that last a while', () => {
+test('opens after five failures in a row that span 400 ms', () => {
   const { one, time, fail } = breaker()
   fail(4)
   time.ms += 1000
@@ -21,7 +21,7 @@ test('opens after five failures in a row that last a while', () => {
   expect(one.isOpen).toBe(true)
 })
 
-test('a hundred failures of one moment are no outage', () => {
+test('a hundred failures at the same moment do not open it', () => {
   const { one, time, fail } = breaker()
   fail(100)
   expect(one.admits()).toBe(true)
@@ -31,7 +31,7 @@ test('a hundred failures of one moment are no outage', () => {
   expect(one.isOpen).toBe(false)
 })
 
-test('while open it lets one call through each quarter of a second; a success closes it', () => {
+test('while open it admits one command every 250 ms; a success closes it', () => {
   const { one, time, fail } = breaker()
   fail(5)
   time.ms += 400
