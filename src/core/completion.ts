@@ -14,13 +14,19 @@ export interface ToolCall {
   readonly json: string
 }
 
+/** A call of an answer. */
+export interface AnswerCall extends ToolCall {
+  /** False if the output limit or a filter stopped the model before the arguments were a whole JSON object. */
+  readonly isWhole: boolean
+}
+
 export interface Completion {
   readonly text: string
   /** Absent where the model did not refuse in so many words. */
   readonly refusal?: string | undefined
   /** Both in the order in which they came; absent unless there are both. */
   readonly mixed?: string | undefined
-  readonly toolCalls: readonly ToolCall[]
+  readonly toolCalls: readonly AnswerCall[]
   readonly reason: FinishReason
   readonly usage: Usage
   /** Chat Completions' `logprobs` objects of the text, in order; absent where the provider sent none. */
@@ -37,7 +43,7 @@ export class Fold {
   private readonly text: string[] = []
   private readonly refusal: string[] = []
   private readonly spoken: string[] = []
-  private readonly calls: { callId: string; name: string; json: string[] }[] = []
+  private readonly calls: { callId: string; name: string; json: string[]; isWhole: boolean }[] = []
   private readonly logprobs: JsonValue[] = []
   private reason: FinishReason = 'stop'
   private usage: Usage = {}
@@ -55,11 +61,14 @@ export class Fold {
         this.spoken.push(event.text)
         return
       case 'tool-start':
-        this.calls[event.index] = { callId: event.callId, name: event.name, json: [] }
+        this.calls[event.index] = { callId: event.callId, name: event.name, json: [], isWhole: false }
         return
-      case 'tool-delta':
-        this.calls[event.index]?.json.push(event.json)
+      case 'tool-delta': {
+        const call = this.calls[event.index]
+        call?.json.push(event.json)
+        if (call !== undefined && event.isLast) call.isWhole = true
         return
+      }
       case 'finish':
         this.reason = event.reason
         return
@@ -82,7 +91,7 @@ export class Fold {
       text: this.text.join(''),
       refusal: this.refusal.length > 0 ? this.refusal.join('') : undefined,
       mixed: this.refusal.length > 0 && this.text.length > 0 ? this.spoken.join('') : undefined,
-      toolCalls: this.calls.map((call) => ({ callId: call.callId, name: call.name, json: call.json.join('') || '{}' })),
+      toolCalls: this.calls.map((call) => ({ ...call, json: call.json.join('') })),
       reason: this.reason,
       usage: this.usage,
       logprobs: this.logprobs.length > 0 ? this.logprobs : undefined,

@@ -22,7 +22,13 @@ export type StreamEvent =
   /** What the model thinks: no caller sees it, and it is charged like what it says. */
   | { readonly type: 'reasoning'; readonly text: string }
   | { readonly type: 'tool-start'; readonly index: number; readonly callId: string; readonly name: string }
-  | { readonly type: 'tool-delta'; readonly index: number; readonly json: string }
+  | {
+      readonly type: 'tool-delta'
+      readonly index: number
+      readonly json: string
+      /** Set by the gateway, not by decoders: with this delta the arguments are a whole JSON object, and no more come. */
+      readonly isLast?: true | undefined
+    }
   | { readonly type: 'finish'; readonly reason: FinishReason }
   | { readonly type: 'usage'; readonly usage: Usage }
   | { readonly type: 'end' }

@@ -3,13 +3,7 @@
 import type { StreamEvent } from '../core/event.ts'
 import type { Provider } from '../providers/provider.ts'
 import { Splice } from '../wire/splice.ts'
-
-/** Who takes the events. */
-export interface EventSink {
-  event(event: StreamEvent): void
-  /** Text events whose texts were copied: the insides of their JSON strings. */
-  texts(insides: readonly string[]): void
-}
+import type { EventSink } from './event-check.ts'
 
 export class Feed {
   private readonly framer: ReturnType<Provider['framer']>

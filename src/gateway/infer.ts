@@ -5,21 +5,20 @@ import { AUTO, isStrict, type Key, type Model } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import { Fold } from '../core/completion.ts'
-import type { StreamEvent } from '../core/event.ts'
 import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
-import { restoreToolName, type Target, type UpstreamRequest } from '../providers/provider.ts'
+import type { Target, UpstreamRequest } from '../providers/provider.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 import type { RequestLog } from './access-log.ts'
 import { Conversation } from './affinity.ts'
 import { type Answered as Attempted, attempt } from './attempt.ts'
 import type { Permit } from './breaker.ts'
-import { CallCheck } from './call-check.ts'
 import { Feed } from './decode-stream.ts'
+import { EventCheck } from './event-check.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import type { Flight, Interruption } from './in-flight.ts'
 import { Pump, type StreamEnd } from './pump.ts'
@@ -199,21 +198,27 @@ class Walk {
   ): Promise<{ readonly body: JsonObject; readonly call: Call }> {
     const call = await this.open(candidate, false)
     const fold = new Fold()
-    const check = new CallCheck()
-    const take = (told: StreamEvent) => {
-      const event = restoreToolName(told, call.toolNames)
-      check.see(event)
-      call.tally.add(event)
-      fold.add(event)
-    }
-    if (isStream(call)) await readStream(call, take, () => held.written(call.tally.written))
-    else for (const event of call.upstream.provider.events(await readJson(call.call, this.valuesMax))) take(event)
+    const check = new EventCheck(
+      {
+        event: (event) => {
+          call.tally.add(event)
+          fold.add(event)
+        },
+        texts: () => {
+          throw new Error('nothing is copied where every frame is decoded')
+        },
+      },
+      call.toolNames,
+    )
+    if (isStream(call)) await readStream(call, check, () => held.written(call.tally.written))
+    else
+      for (const event of call.upstream.provider.events(await readJson(call.call, this.valuesMax))) check.event(event)
     const { completion } = fold
     if (completion === undefined)
       throw new ProviderError('cut', 'the answer is not whole', { status: call.call.status })
     this.order.trace.markFirstByte()
     const usage = { ...completion.usage, ...call.tally.count(true).usage }
-    // A dialect refuses an answer that it cannot show, such as arguments that are no JSON: then this candidate failed.
+    // A dialect may reject an answer that it cannot show, such as an empty summary: then this candidate failed.
     const body = this.order.exchange.answer({ ...completion, usage }, served(candidate.model))
     return { body, call }
   }
@@ -341,13 +346,10 @@ function isStream({ call, upstream }: Call): boolean {
 
 async function readStream(
   { call, upstream }: Call,
-  take: (event: StreamEvent) => void,
+  check: EventCheck,
   fund: () => Promise<void> | undefined,
 ): Promise<void> {
-  const texts = () => {
-    throw new Error('nothing is copied where every frame is decoded')
-  }
-  const feed = new Feed(upstream.provider, { event: take, texts }, 'decoded')
+  const feed = new Feed(upstream.provider, check, 'decoded')
   const pace = new Pace()
   while (!feed.ended) {
     const chunk = await call.read()

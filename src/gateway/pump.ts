@@ -9,11 +9,11 @@ import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
-import { type Provider, restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
+import type { Provider, UpstreamRequest } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
 import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
-import { CallCheck } from './call-check.ts'
-import { type EventSink, Feed } from './decode-stream.ts'
+import { Feed } from './decode-stream.ts'
+import { EventCheck, type EventSink } from './event-check.ts'
 import type { Interruption } from './in-flight.ts'
 import type { UsageMeter } from './usage-meter.ts'
 
@@ -57,7 +57,7 @@ export class Pump implements EventSink, Ticking {
   private readonly opening = Promise.withResolvers<void>()
   private readonly ending = Promise.withResolvers<StreamEnd>()
   private readonly feed: Feed
-  private readonly calls = new CallCheck()
+  private readonly check: EventCheck
   private sink: ByteSink | undefined
   private beforeEnd: (() => void) | undefined
   /** Told of the output tokens so far; nothing more is read before what it gives back has resolved. */
@@ -79,12 +79,13 @@ export class Pump implements EventSink, Ticking {
 
   constructor(
     private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
-    private readonly toolNames: UpstreamRequest['toolNames'],
+    toolNames: UpstreamRequest['toolNames'],
     provider: Provider,
     private readonly encoder: StreamEncoder,
     private readonly tally: UsageMeter,
   ) {
-    this.feed = new Feed(provider, this)
+    this.check = new EventCheck(this, toolNames)
+    this.feed = new Feed(provider, this.check)
   }
 
   /** Starts to read. Resolves when the headers may go out; throws the `ProviderError` of a candidate that failed before. */
@@ -106,7 +107,7 @@ export class Pump implements EventSink, Ticking {
 
   /** Feeds a whole answer, where the provider sent one although a stream was asked for. */
   openWhole(events: readonly StreamEvent[]): void {
-    for (const event of events) this.event(event)
+    for (const event of events) this.check.event(event)
     this.release()
     void this.finishWhole()
   }
@@ -152,9 +153,7 @@ export class Pump implements EventSink, Ticking {
     this.call.abort()
   }
 
-  event(told: StreamEvent): void {
-    const event = restoreToolName(told, this.toolNames)
-    this.calls.see(event)
+  event(event: StreamEvent): void {
     this.firstEventMs ??= performance.now()
     this.tally.add(event)
     switch (event.type) {

@@ -13,7 +13,7 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 /** `deep`: nested more than `DEPTH_MAX` levels. `full`: of too many values. */
-type ShapeProblem = 'deep' | 'full'
+export type ShapeProblem = 'deep' | 'full'
 
 /** Text that is not JSON has a shape too: that of its brackets, commas and colons. */
 export class JsonShape {
@@ -31,18 +31,17 @@ export class JsonShape {
     return this.counted
   }
 
-  /** True where no bracket and no string is open. */
-  get isClosed(): boolean {
-    return this.depth === 0 && !this.inString
-  }
-
   get problem(): ShapeProblem | undefined {
     if (this.deepest > DEPTH_MAX) return 'deep'
     return this.counted > this.valuesMax ? 'full' : undefined
   }
 
-  /** Scans the next piece. What comes after a limit was passed changes nothing. */
-  add(piece: string): void {
+  /**
+   * Scans the next piece. Returns the index after the first bracket in it that closes the outermost level, or -1. Once a limit is
+   * exceeded, nothing more is scanned.
+   */
+  add(piece: string): number {
+    let close = -1
     let at = this.inString ? this.string(piece, 0) : 0
     for (; at < piece.length && this.deepest <= DEPTH_MAX && this.counted <= this.valuesMax; at++) {
       switch (piece.charCodeAt(at)) {
@@ -56,7 +55,7 @@ export class JsonShape {
           break
         case 0x5d:
         case 0x7d:
-          this.depth--
+          if (--this.depth === 0 && close === -1) close = at + 1
           break
         case 0x2c:
         case 0x3a:
@@ -64,6 +63,7 @@ export class JsonShape {
           break
       }
     }
+    return close
   }
 
   /** Where the string ends that goes on at `from`, or the end of the piece. One native search settles nearly every string. */

@@ -12,8 +12,8 @@ import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
-import { CallCheck } from '../../src/gateway/call-check.ts'
 import { Feed } from '../../src/gateway/decode-stream.ts'
+import { EventCheck } from '../../src/gateway/event-check.ts'
 import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { parseJson } from '../../src/gateway/walk.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
@@ -299,12 +299,13 @@ function best(read: () => void, enough: number): number {
 
 function readWhole(provider: Provider, text: string): () => void {
   return () => {
-    const [fold, check, tally] = [new Fold(), new CallCheck(), new UsageMeter(1)]
-    for (const event of provider.events(parseJson(text, 200))) {
-      check.see(event)
-      tally.add(event)
-      fold.add(event)
+    const [fold, tally] = [new Fold(), new UsageMeter(1)]
+    const event = (each: StreamEvent) => {
+      tally.add(each)
+      fold.add(each)
     }
+    const check = new EventCheck({ event, texts: () => {} }, undefined)
+    for (const each of provider.events(parseJson(text, 200))) check.event(each)
     const { completion } = fold
     if (completion === undefined) throw new Error('the events have no end')
     JSON.stringify(chatAnswer(completion, served))
@@ -317,17 +318,16 @@ function readStream(provider: Provider, text: string, dialect: keyof typeof ENCO
   const bytes = Buffer.from(text)
   return () => {
     const encoding = ENCODERS[dialect]()
-    const [check, tally] = [new CallCheck(), new UsageMeter(1)]
+    const tally = new UsageMeter(1)
     let written = 0
     const feed = new Feed(provider, {
       event(event: StreamEvent) {
-        check.see(event)
         tally.add(event)
         written += encoding.add(event).length
       },
       texts(insides) {
         tally.addInsides(insides)
-        written += encoding.texts(insides).length
+        written += encoding.copy(insides).length
       },
     })
     for (let at = 0; at < bytes.length && !feed.ended; at += SLICE) feed.push(bytes.subarray(at, at + SLICE))

@@ -21,10 +21,11 @@ import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
 import { type Fixture, fixtures, type Wanted } from '../support/fixtures.ts'
 import { Random } from '../support/random.ts'
-import { cuts, foldOf } from '../support/streams.ts'
+import { cuts } from '../support/streams.ts'
 import { type Said, saidBy } from './reading.ts'
 
 const PROVIDERS: Readonly<Record<string, Provider>> = { openai, azure, anthropic, gemini, bedrock }
@@ -80,7 +81,7 @@ const isTexts = (step: Step): step is readonly string[] => Array.isArray(step)
 
 function written(dialect: DialectName, { steps }: Reading): string {
   const encoding = ENCODERS[dialect]()
-  return steps.map((step) => (isTexts(step) ? encoding.texts(step) : encoding.add(step))).join('')
+  return steps.map((step) => (isTexts(step) ? encoding.copy(step) : encoding.add(step))).join('')
 }
 
 /** The same bytes of all dialects, with what is made up anew each time out of the way. */
@@ -133,7 +134,7 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
     const said = saidBy(dialect, true, text)
     checkSaid(said, wanted, name)
     // Fold: a whole answer of the same events says the same.
-    const body = JSON.stringify(ANSWERS[dialect](foldOf(whole.steps.flatMap(eventsOf))))
+    const body = JSON.stringify(ANSWERS[dialect](fold(whole.steps.flatMap(eventsOf))))
     expect(saidBy(dialect, false, body)).toEqual(said)
   })
 

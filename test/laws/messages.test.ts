@@ -4,7 +4,6 @@
  */
 
 import { describe, expect, test } from 'bun:test'
-import { Fold } from '../../src/core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import { mergeUsage, type Usage } from '../../src/core/token-usage.ts'
@@ -12,6 +11,7 @@ import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { acceptMessages } from '../../src/dialects/messages/request.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
+import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
 import { property, Random } from '../support/random.ts'
 import { checkMessagesStream } from './messages-grammar.ts'
@@ -130,10 +130,7 @@ const encoding = () => new Encoding((meter) => new MessagesEncoder(served, meter
 const encodeAll = (events: readonly StreamEvent[]) => encoding().addAll(events)
 
 function answerTo(events: readonly StreamEvent[]): JsonObject {
-  const fold = new Fold()
-  for (const event of events) fold.add(event)
-  if (fold.completion === undefined) throw new Error('the events do not end')
-  return messagesAnswer(fold.completion, served)
+  return messagesAnswer(fold(events), served)
 }
 
 /** A message as the official SDK gathers it: by index, without checking any order. */
@@ -193,7 +190,7 @@ describe('every answer', () => {
   property('splice: copied text gives the same bytes', CASES, (random) => {
     const events = script(random)
     const one = encoding()
-    const copied = events.map((event) => (event.type === 'text' ? one.texts([jsonInside(event.text)]) : one.add(event)))
+    const copied = events.map((event) => (event.type === 'text' ? one.copy([jsonInside(event.text)]) : one.add(event)))
     expect(copied.join('')).toBe(encodeAll(events))
   })
 
@@ -203,7 +200,7 @@ describe('every answer', () => {
     let bytes = ''
     let insides: string[] = []
     const flush = () => {
-      if (insides.length > 0) bytes += one.texts(insides)
+      if (insides.length > 0) bytes += one.copy(insides)
       insides = []
     }
     for (const event of events) {

@@ -11,9 +11,10 @@ import { ProviderError } from '../../src/core/provider-error.ts'
 import type { Exchange } from '../../src/dialects/dialect.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
 import { property, type Random } from '../support/random.ts'
-import { foldOf, randomEvents } from '../support/streams.ts'
+import { randomEvents } from '../support/streams.ts'
 import { checkResponsesStream } from './responses-grammar.ts'
 import { checkCompletedResponse } from './responses-schema.ts'
 
@@ -40,7 +41,7 @@ const saidIn = ({ toolCalls }: Completion, events: readonly StreamEvent[]) => ({
 property('order and fold: the grammar takes every stream, and it says what the whole answer says', 400, (random) => {
   const events = randomEvents(random)
   const reading = checkResponsesStream(encodeAll(exchangeOf(), events))
-  const completion = foldOf(events)
+  const completion = fold(events)
   const whole = exchangeOf().answer(completion, SERVED)
   checkCompletedResponse(whole)
   expect(saidBy(whole['output'])).toEqual(saidIn(completion, events))
@@ -59,7 +60,7 @@ property('splice: copied insides give the bytes that decoded text gives, however
   let copied = ''
   let insides: string[] = []
   const copy = () => {
-    if (insides.length > 0) copied += encoding.texts(insides)
+    if (insides.length > 0) copied += encoding.copy(insides)
     insides = []
   }
   for (const event of events) {
@@ -81,7 +82,7 @@ property('cut: no prefix of the events ends the stream', 50, (random) => {
 property('compaction: whatever the model says, one item; a cut where it says nothing', 100, (random) => {
   const events = randomEvents(random)
   const exchange = accept({ input: [{ role: 'user', content: 'x' }, { type: 'compaction_trigger' }] })
-  const said = foldOf(events)
+  const said = fold(events)
   if ((said.text + (said.refusal ?? '')).trim() === '') {
     expect(() => encodeAll(exchange, events)).toThrow(ProviderError)
     return
@@ -122,9 +123,9 @@ property('round trip: what was answered is taken back over three turns, with not
     const exchange = accept({ input })
     const output = random.chance(0.5)
       ? checkResponsesStream(encodeAll(exchange, events)).output
-      : (exchange.answer(foldOf(events), SERVED)['output'] as readonly JsonObject[])
+      : (exchange.answer(fold(events), SERVED)['output'] as readonly JsonObject[])
     text += saidBy([...output]).text
-    calls.push(...foldOf(events).toolCalls.map((call) => call.callId))
+    calls.push(...fold(events).toolCalls.map((call) => call.callId))
     input = nextInput(random, input, output, turn)
   }
   const { messages } = accept({ input }).request
@@ -158,7 +159,7 @@ function answering(make: (body: JsonObject) => string | JsonObject): typeof fetc
 const weir = (events: readonly StreamEvent[]) =>
   answering((body) => {
     const exchange = accept(body)
-    return body['stream'] === true ? encodeAll(exchange, events) : exchange.answer(foldOf(events), SERVED)
+    return body['stream'] === true ? encodeAll(exchange, events) : exchange.answer(fold(events), SERVED)
   })
 
 describe('what official SDKs accumulate is what the whole answer says', () => {
@@ -169,7 +170,7 @@ describe('what official SDKs accumulate is what the whole answer says', () => {
     const client = new OpenAI({ apiKey: 'k', baseURL: 'http://weir.test/v1', fetch: weir(events), maxRetries: 0 })
     const streamed = await client.responses.stream({ model: 'm', input: 'x' }).finalResponse()
     const whole = await client.responses.create({ model: 'm', input: 'x' })
-    const expected = saidIn(foldOf(events), events)
+    const expected = saidIn(fold(events), events)
     const said = (output: unknown) => saidBy(JSON.parse(JSON.stringify(output)))
     expect(said(whole.output)).toEqual(JSON.parse(JSON.stringify(expected)))
     expect(said(streamed.output)).toEqual(JSON.parse(JSON.stringify(expected)))
@@ -181,7 +182,7 @@ describe('what official SDKs accumulate is what the whole answer says', () => {
     const ask = { model: provider.responses('acme-large'), prompt: 'x', maxRetries: 0, onError: () => {} }
     const streamed = streamText(ask)
     const whole = await generateText(ask)
-    const expected = saidIn(foldOf(events), events)
+    const expected = saidIn(fold(events), events)
     expect(whole.text).toBe(expected.text)
     expect((await streamed.steps).map((step) => step.text).join('')).toBe(expected.text)
     for (const calls of [whole.toolCalls, await streamed.toolCalls]) {

@@ -18,9 +18,10 @@ import { CALLER, dialect as responses, SERVED } from '../dialects/responses/sett
 import { objectOf } from '../providers/conformance.ts'
 import { endpoint } from '../providers/requests.ts'
 import { anthropicRules, bedrockRules, geminiRules } from '../providers/rules.ts'
+import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
 import { property, type Random } from '../support/random.ts'
-import { foldOf, randomEvents } from '../support/streams.ts'
+import { randomEvents } from '../support/streams.ts'
 import { checkChatStream } from './chat-grammar.ts'
 import { checkMessagesStream } from './messages-grammar.ts'
 import { checkResponsesStream } from './responses-grammar.ts'
@@ -41,7 +42,7 @@ interface Keeper {
 const streamOf = (exchange: Exchange, events: readonly StreamEvent[]) => Encoding.of(exchange, SERVED).addAll(events)
 
 const bodyOf = (exchange: Exchange, events: readonly StreamEvent[]): JsonObject =>
-  JSON.parse(JSON.stringify(exchange.answer(foldOf(events), SERVED)))
+  JSON.parse(JSON.stringify(exchange.answer(fold(events), SERVED)))
 
 const objects = (value: unknown) => (isArray(value) ? value.filter(isObject) : [])
 
@@ -162,7 +163,7 @@ describe.each(Object.entries(KEEPERS))('%s', (_, keeper) => {
     let mixes = false
     for (let turn = 1; turn <= 3; turn++) {
       const events = turnOf(random, turn)
-      const { text, refusal = '', toolCalls } = foldOf(events)
+      const { text, refusal = '', toolCalls } = fold(events)
       history.push(...keeper.kept(random, accepted(keeper, history), events))
       history.push(
         ...keeper.next(

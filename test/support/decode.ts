@@ -5,7 +5,7 @@ import type { StreamEvent } from '../../src/core/event.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { Feed } from '../../src/gateway/decode-stream.ts'
 import type { Provider } from '../../src/providers/provider.ts'
-import type { Encoding } from './encoding.ts'
+import { checked, type Encoding } from './encoding.ts'
 
 type Reading = Pick<Provider, 'framer' | 'decoder'>
 
@@ -41,16 +41,16 @@ export function encode(
     text += encoding.add(each)
   }
   const texts = (insides: readonly string[]) => {
-    text += encoding.texts(insides)
+    text += encoding.copy(insides)
   }
   const error = feedAll(new Feed(provider, { event, texts }, splice), chunks)
   return { text, error }
 }
 
-/** Throws where the events have no `end`. */
+/** The answer that the events make. Throws if they have no `end`. */
 export function fold(events: readonly StreamEvent[]): Completion {
   const folding = new Fold()
-  for (const event of events) folding.add(event)
+  for (const event of checked(events)) folding.add(event)
   if (folding.completion === undefined) throw new Error('the events have no end')
   return folding.completion
 }

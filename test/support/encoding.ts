@@ -1,11 +1,23 @@
-/** A dialect's encoder as the gateway drives it: canonical events in, the caller's stream out. */
+/** A dialect's encoder as the gateway drives it: a decoder's events in, checked as the gateway checks them, the caller's stream out. */
 
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
 import { mergeUsage, type Usage } from '../../src/core/token-usage.ts'
 import type { Exchange, Served, StreamEncoder, StreamMeter } from '../../src/dialects/dialect.ts'
+import { EventCheck, type EventSink } from '../../src/gateway/event-check.ts'
 
-export class Encoding {
+/** The events as they leave the gateway's check. */
+export function checked(events: readonly StreamEvent[]): StreamEvent[] {
+  const passed: StreamEvent[] = []
+  const check = new EventCheck({ event: (event) => passed.push(event), texts: () => {} }, undefined)
+  for (const event of events) check.event(event)
+  return passed
+}
+
+export class Encoding implements EventSink {
   readonly encoder: StreamEncoder
+  private readonly check = new EventCheck(this, undefined)
+  private hasStarted = false
+  private out = ''
   private usage: Usage = {}
   private reason: FinishReason = 'stop'
 
@@ -23,30 +35,52 @@ export class Encoding {
     return new Encoding((meter) => exchange.encoder(served, meter))
   }
 
+  /** What the caller is sent for this event. A missing `start` is added before the first. */
   add(event: StreamEvent): string {
-    switch (event.type) {
-      case 'start':
-        return this.encoder.start()
-      case 'reasoning':
-        return ''
-      case 'usage':
-        this.usage = mergeUsage(this.usage, event.usage)
-        return ''
-      case 'finish':
-        this.reason = event.reason
-        return ''
-      case 'end':
-        return this.encoder.end(this.reason, this.usage)
-      default:
-        return this.encoder.encode(event)
-    }
+    this.out = ''
+    if (!this.hasStarted && event.type !== 'start') this.check.event({ type: 'start' })
+    this.hasStarted = true
+    this.check.event(event)
+    return this.out
   }
 
   addAll(events: readonly StreamEvent[]): string {
     return events.map((event) => this.add(event)).join('')
   }
 
-  texts(insides: readonly string[]): string {
-    return this.encoder.encodeTexts(insides)
+  /** What the caller is sent for texts that are copied, given as the insides of JSON strings. */
+  copy(insides: readonly string[]): string {
+    this.out = ''
+    if (!this.hasStarted) this.check.event({ type: 'start' })
+    this.hasStarted = true
+    this.check.texts(insides)
+    return this.out
+  }
+
+  /** For the check alone. */
+  texts(insides: readonly string[]): void {
+    this.out += this.encoder.encodeTexts(insides)
+  }
+
+  /** For the check alone. */
+  event(event: StreamEvent): void {
+    switch (event.type) {
+      case 'start':
+        this.out += this.encoder.start()
+        return
+      case 'reasoning':
+        return
+      case 'usage':
+        this.usage = mergeUsage(this.usage, event.usage)
+        return
+      case 'finish':
+        this.reason = event.reason
+        return
+      case 'end':
+        this.out += this.encoder.end(this.reason, this.usage)
+        return
+      default:
+        this.out += this.encoder.encode(event)
+    }
   }
 }

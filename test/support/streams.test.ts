@@ -3,8 +3,9 @@
 import { describe, expect } from 'bun:test'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { joined } from './bytes.ts'
+import { fold } from './decode.ts'
 import { property, Random } from './random.ts'
-import { chatProviderBytes, cuts, foldOf, randomEvents } from './streams.ts'
+import { chatProviderBytes, cuts, randomEvents } from './streams.ts'
 
 /** The order law of `core/event.ts`, as an expression over one letter an event. */
 const ORDER = /^s(?:[txhrdu])*f(?:u)*e$/
@@ -33,7 +34,7 @@ describe('random streams', () => {
     const events = randomEvents(random)
     expect(events.map((event) => LETTER[event.type]).join('')).toMatch(ORDER)
     expect(startedBefore(events)).toBe(true)
-    for (const call of foldOf(events).toolCalls) expect(typeof JSON.parse(call.json)).toBe('object')
+    for (const call of fold(events).toolCalls) expect(typeof JSON.parse(call.json)).toBe('object')
   })
 
   property('are the same for the same seed', 20, (random) => {

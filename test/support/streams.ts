@@ -3,7 +3,6 @@
  * might have said them in, with the quirks of wire.md E1.
  */
 
-import { type Completion, Fold } from '../../src/core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
 import type { Usage } from '../../src/core/token-usage.ts'
 import { bytesOf } from './bytes.ts'
@@ -108,15 +107,6 @@ function randomUsage(random: Random): Usage {
     ...(random.chance(0.5) ? { cachedInput: random.between(0, input) } : {}),
     ...(random.chance(0.5) ? { reasoning: random.between(0, output) } : {}),
   }
-}
-
-/** The answer that the events fold to. Throws where they do not end. */
-export function foldOf(events: readonly StreamEvent[]): Completion {
-  const fold = new Fold()
-  for (const event of events) fold.add(event)
-  const { completion } = fold
-  if (completion === undefined) throw new Error('the events do not end')
-  return completion
 }
 
 /** How one server speaks. All of these are in the wild. */

@@ -1,16 +1,15 @@
 /** A whole answer → the body of Messages (inference-api.md 2.2, wire.md A4.2). */
 
-import { type Completion, spokenText, type ToolCall } from '../../core/completion.ts'
+import { type AnswerCall, type Completion, spokenText } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
-import { isObject, type JsonObject } from '../../core/json.ts'
-import { ProviderError } from '../../core/provider-error.ts'
+import type { JsonObject } from '../../core/json.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
 import { messagesUsage } from './usage.ts'
 
-/** Text, then calls. Throws a `ProviderError` where a call's arguments are no JSON object: such an answer cannot be said in this dialect. */
+/** Text, then calls. */
 export function messagesAnswer(completion: Completion, served: Served): JsonObject {
-  const calls = completion.toolCalls.flatMap((call) => toolUse(call, completion.reason))
+  const calls = completion.toolCalls.flatMap((call) => toolUse(call))
   const text = spokenText(completion)
   const content = text === '' && calls.length > 0 ? calls : [{ type: 'text', text }, ...calls]
   return {
@@ -41,20 +40,7 @@ export function stopReason(reason: FinishReason, called: boolean): string {
   }
 }
 
-/** A call that the output limit or the filter cut in the middle is left out: with a made-up input it might be run. */
-function toolUse(call: ToolCall, reason: FinishReason): JsonObject[] {
-  const input = parseObject(call.json)
-  if (input !== undefined) return [{ type: 'tool_use', id: call.callId, name: call.name, input }]
-  if (reason === 'length' || reason === 'content-filter') return []
-  throw new ProviderError('broken', `the arguments of the tool call ${call.name} are not a JSON object`)
-}
-
-function parseObject(json: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(json)
-    return isObject(value) ? value : undefined
-  } catch {
-    // What is no JSON is no object either; the caller decides what that means.
-    return undefined
-  }
+/** A call that the output limit or a filter cut is left out: a caller might run it with a made-up input. */
+function toolUse({ callId, name, json, isWhole }: AnswerCall): JsonObject[] {
+  return isWhole ? [{ type: 'tool_use', id: callId, name, input: JSON.parse(json) }] : []
 }

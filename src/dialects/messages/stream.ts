@@ -10,7 +10,6 @@ import { jsonInside, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder, StreamMeter } from '../dialect.ts'
 import { stopReason } from './answer.ts'
-import { CallJson } from './call-json.ts'
 import { messagesUsage } from './usage.ts'
 
 /**
@@ -31,7 +30,8 @@ interface Call {
   readonly kind: 'call'
   readonly callId: string
   readonly name: string
-  readonly json: CallJson
+  /** True once its arguments are whole: the block may close. */
+  isWhole: boolean
   /** JSON that waits for the block to open. */
   waiting: string
 }
@@ -95,7 +95,7 @@ export class MessagesEncoder implements StreamEncoder {
       case 'tool-start':
         return this.startCall(event.index, event.callId, event.name)
       case 'tool-delta':
-        return this.continueCall(event.index, event.json)
+        return this.continueCall(event.index, event.json, event.isLast === true)
     }
   }
 
@@ -109,17 +109,16 @@ export class MessagesEncoder implements StreamEncoder {
   }
 
   private startCall(index: number, callId: string, name: string): string {
-    const call: Call = { kind: 'call', callId, name, json: new CallJson(), waiting: '' }
+    const call: Call = { kind: 'call', callId, name, isWhole: false, waiting: '' }
     this.calls[index] = call
     if (this.isBusy()) return this.hold(call)
     return this.begin() + this.close() + this.openCall(call)
   }
 
-  private continueCall(index: number, piece: string): string {
+  private continueCall(index: number, json: string, isLast: boolean): string {
     const call = this.calls[index]
-    if (call === undefined) throw new Error(`a delta of the call ${index}, which has not started`)
-    // A call is closed before the finish only once it is whole: nothing that counts can come for it any more.
-    const json = call.json.add(piece)
+    if (call === undefined) throw new Error(`arguments of call ${index} before its start`)
+    call.isWhole = isLast
     if (this.open === call) return this.jsonDelta(call, json) + this.release()
     call.waiting += json
     return this.wait(json.length)
@@ -187,13 +186,13 @@ export class MessagesEncoder implements StreamEncoder {
   /** A call without arguments is one empty delta, as Anthropic says it: every reader begins with `input: {}` (wire.md A4.3). */
   private jsonDelta(call: Call, json: string): string {
     if (json === '') return ''
-    const inside = json === '{}' && call.json.whole ? '' : jsonInside(json)
+    const inside = json === '{}' && call.isWhole ? '' : jsonInside(json)
     return this.deltaOpening + inside + DELTA_CLOSING
   }
 
   /** Whether the open block is one that may still grow and that nothing else may close. */
   private isBusy(): boolean {
-    return typeof this.open === 'object' && !this.open.json.whole
+    return typeof this.open === 'object' && !this.open.isWhole
   }
 
   private holdText(inside: string): string {

@@ -31,7 +31,8 @@ interface OpenItem {
 interface OpenCall extends OpenItem {
   readonly callId: string
   readonly own: OwnName
-  done: boolean
+  /** True once its arguments are whole: it is done as soon as the items before it are. */
+  isWhole: boolean
 }
 
 /**
@@ -77,7 +78,7 @@ export class ResponsesEncoder implements StreamEncoder {
       case 'tool-start':
         return this.openCall(event.index, event.callId, this.toolbox.ownName(event.name))
       case 'tool-delta':
-        return this.argumentsDelta(event.index, event.json)
+        return this.argumentsDelta(event.index, event.json, event.isLast === true)
     }
   }
 
@@ -118,18 +119,16 @@ export class ResponsesEncoder implements StreamEncoder {
 
   private openCall(index: number, callId: string, own: OwnName): string {
     const before = this.closeWholeCalls()
-    const call = { ...this.open(mintId('fc'), ''), callId, own, done: false }
+    const call = { ...this.open(mintId('fc'), ''), callId, own, isWhole: false }
     this.calls[index] = call
     return before + this.itemEvent('added', call.outputIndex, callItemJson(call.id, 'in_progress', '', callId, own))
   }
 
-  private argumentsDelta(index: number, json: string): string {
+  private argumentsDelta(index: number, json: string, isLast: boolean): string {
     const call = this.calls[index]
-    if (call === undefined || json === '') return ''
-    if (call.done) {
-      if (json.trim() === '') return ''
-      throw new ProviderError('broken', 'arguments of a tool call go on behind their end')
-    }
+    if (call === undefined) throw new Error(`arguments of call ${index} before its start`)
+    if (json === '') return ''
+    call.isWhole = isLast
     const inside = jsonInside(json)
     this.hold(inside)
     call.inside += inside
@@ -137,20 +136,13 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   private closeCall(call: OpenCall): string {
-    // A call without arguments is `{}`; what is done must equal the deltas.
-    const before = call.inside === '' ? this.argumentsDelta(this.nextCall, '{}') : ''
-    call.done = true
     this.nextCall++
     const { id, outputIndex, inside, callId, own } = call
     const place = `"item_id":"${id}","output_index":${outputIndex}`
     const arguments_ = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
     const json = callItemJson(id, 'completed', inside, callId, own)
     this.callsDone.push(json)
-    return (
-      before +
-      this.event('response.function_call_arguments.done', arguments_) +
-      this.itemEvent('done', outputIndex, json)
-    )
+    return this.event('response.function_call_arguments.done', arguments_) + this.itemEvent('done', outputIndex, json)
   }
 
   /**
@@ -159,8 +151,7 @@ export class ResponsesEncoder implements StreamEncoder {
    */
   private closeWholeCalls(): string {
     let events = ''
-    for (let call = this.nextOpen(); call !== undefined && isWhole(call.inside); call = this.nextOpen())
-      events += this.closeCall(call)
+    for (let call = this.nextOpen(); call?.isWhole === true; call = this.nextOpen()) events += this.closeCall(call)
     return events
   }
 
@@ -219,17 +210,4 @@ export class ResponsesEncoder implements StreamEncoder {
 /** An event up to its sequence number. */
 function opening(name: string): string {
   return `event: ${name}\ndata: {"type":"${name}","sequence_number":`
-}
-
-/** Whether arguments, as the inside of a JSON string, are a whole JSON object. */
-function isWhole(inside: string): boolean {
-  if (!inside.endsWith('}')) return false
-  const json: string = JSON.parse(`"${inside}"`)
-  try {
-    JSON.parse(json)
-    return true
-  } catch {
-    // Not whole yet: which is what was asked.
-    return false
-  }
 }

@@ -4,7 +4,7 @@ import { CALLS_MAX } from '../../core/completion.ts'
 import type { StreamEvent } from '../../core/event.ts'
 import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
-import { JsonShape } from '../../wire/json-shape.ts'
+import { ObjectText, parsedObject } from '../../wire/object-text.ts'
 import { CallerIds } from '../call-ids.ts'
 
 /** What some models write for no arguments. */
@@ -23,7 +23,7 @@ interface Call {
   pending: string
   open: boolean
   /** All arguments so far: whether they are whole tells a call's end from another call's beginning. */
-  readonly written: Written
+  readonly written: ObjectText
 }
 
 /** Calls are numbered in order of appearance, whatever the server's own numbers. The first id and the first name that are not empty hold. */
@@ -46,11 +46,11 @@ export class Calls {
     const json = isObject(written) ? JSON.stringify(written) : (stringOf(written) ?? '')
     const known = this.callOf(delta['index'], id, name)
     // Arguments behind whole ones are another call's, whatever its number: some servers give all calls the same, and the same id.
-    const isOver = name !== '' && json.trim() !== '' && known.written.isWhole
+    const isOver = name !== '' && json.trim() !== '' && isWhole(known)
     const isSame = id !== '' && known.id === id && known.name === name
     const isUnnamed = id === '' && typeof delta['index'] === 'number' && known.name === name
     // Some servers sum a call up at the end. Anything else behind its arguments makes it one that is none, which is refused at the finish.
-    if (isOver && (isSame || isUnnamed) && known.written.equals(json)) return
+    if (isOver && (isSame || isUnnamed) && repeats(known.written, json)) return
     const call = isOver && !isSame ? this.another(delta['index']) : known
     if (call.id === '') this.name(call, id)
     if (call.name === '') call.name = name
@@ -104,13 +104,13 @@ export class Calls {
     const last = this.calls.at(-1)
     if (last === undefined) return this.begin()
     if (id !== '') return this.byId.get(id) ?? (last.id === '' && name === '' ? last : this.begin())
-    if (name !== '' && (name !== last.name || last.written.isWhole)) return last.name === '' ? last : this.begin()
+    if (name !== '' && (name !== last.name || isWhole(last))) return last.name === '' ? last : this.begin()
     return last
   }
 
   /** A header that is sent again with a fresh id while the arguments are still under way belongs to the same call. */
   private isRepeat(call: Call, name: string): boolean {
-    return call.name === name && !call.written.isEmpty && !call.written.isWhole
+    return call.name === name && !call.written.isEmpty && !isWhole(call)
   }
 
   private name(call: Call, id: string): void {
@@ -128,10 +128,14 @@ export class Calls {
     if (this.calls.length === CALLS_MAX)
       throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} tool calls`)
     const { length: index } = this.calls
-    const call: Call = { index, id: '', name: '', pending: '', open: false, written: new Written() }
+    const call: Call = { index, id: '', name: '', pending: '', open: false, written: new ObjectText() }
     this.calls.push(call)
     return call
   }
+}
+
+function isWhole(call: Call): boolean {
+  return call.written.state === 'whole'
 }
 
 function nameless(): ProviderError {
@@ -142,50 +146,7 @@ function saysNothing(json: string): boolean {
   return json.trim() === '' || json.trim() === NOTHING
 }
 
-/** Arguments as they come. They are parsed once, when their last bracket closes: with every piece it would be all of them each time. */
-class Written {
-  private json = ''
-  private readonly shape = new JsonShape()
-  /** Something but blanks has come. */
-  private begun = false
-  /** Once the text was closed: its value, or undefined where it is no object. */
-  private closed: { value: JsonObject | undefined } | undefined
-
-  get isEmpty(): boolean {
-    return this.json === ''
-  }
-
-  /** True for a whole JSON object with nothing but blanks around it. */
-  get isWhole(): boolean {
-    return this.closed?.value !== undefined
-  }
-
-  add(piece: string): void {
-    this.json += piece
-    if (this.closed !== undefined) {
-      if (piece.trim() !== '') this.closed.value = undefined
-      return
-    }
-    this.begun ||= piece.trim() !== ''
-    this.shape.add(piece)
-    // What is too deep or too full is refused before it matters where it ends.
-    if (this.shape.isClosed && this.shape.problem === undefined && this.begun) {
-      this.closed = { value: objectOf(this.json) }
-    }
-  }
-
-  equals(json: string): boolean {
-    const value = this.closed?.value
-    return value !== undefined && Bun.deepEquals(value, objectOf(json))
-  }
-}
-
-function objectOf(json: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(json)
-    return isObject(value) ? value : undefined
-  } catch {
-    // Not yet: half of a call's arguments is not JSON.
-    return undefined
-  }
+/** True if the JSON text spells the same object as the whole arguments so far. */
+function repeats(written: ObjectText, json: string): boolean {
+  return written.value !== undefined && Bun.deepEquals(written.value, parsedObject(json))
 }

@@ -126,10 +126,12 @@ describe('blocks one after another', () => {
     expect(blocksOf(encodeAll(events))).toEqual(['0 tool_0 {"x":', '1 tool_1 {"y', '2 text t'])
   })
 
-  test('arguments that are no object go out as they are', () => {
-    const stream = encodeAll([call(0), json(0, '[1]'), call(1), json(1, '{}'), finish('tool-call'), end])
-    expect(stream).toContain('"partial_json":"[1]"')
-    expect(() => checkMessagesStream(stream)).toThrow(/not an object/)
+  test('arguments that are no object never end a stream for the caller to run', () => {
+    const calls = [call(0), json(0, '[1]'), call(1), json(1, '{}')]
+    expect(() => encodeAll([...calls, finish('tool-call')])).toThrow(ProviderError)
+    const cut = encodeAll([...calls, finish('length'), end])
+    expect(cut).toContain('"partial_json":"[1]"')
+    expect(checkMessagesStream(cut).stopReason).toBe('max_tokens')
   })
 
   test('what comes behind the arguments of a call breaks the stream rather than the call', () => {
@@ -154,7 +156,7 @@ describe('blocks one after another', () => {
       'tool_2',
     )
     expect(() => full.add(text('y'))).toThrow(ProviderError)
-    expect(() => start().add(json(1, `${most} and`))).toThrow(/goes on/)
+    expect(() => start().add(json(1, `${most} and`))).toThrow(/continues after/)
     expect(() => encodeAll([json(1, most.slice(0, -1)), text('')], start())).not.toThrow()
     expect(() => encodeAll([json(1, most), text('y')], start())).toThrow(/later blocks/)
   })
@@ -250,7 +252,7 @@ test('every stream has its own id', () => {
 
 test('an empty text among copied ones shows nothing', () => {
   const one = encoding()
-  const stream = one.texts(['', 'a', '']) + one.texts(['b', '', 'c'])
+  const stream = one.copy(['', 'a', '']) + one.copy(['b', '', 'c'])
   expect(stream).toBe(encodeAll([text('a'), text('b'), text('c')]))
-  expect(encoding().texts([''])).toBe('')
+  expect(encoding().copy([''])).toBe('')
 })

@@ -99,11 +99,11 @@ describe('the trigger', () => {
 
   test('nothing of the summary is shown, before the end or in the clear', () => {
     const encoding = Encoding.of(accept({ input: [TRIGGER] }), SERVED)
-    const [start, said, ...ending] = saying('the secret plan').map((event) => encoding.add(event))
-    expect(start).toContain('event: response.in_progress')
-    expect(said).toBe('')
-    expect(encoding.texts(['more', 'and more'])).toBe('')
-    expect(ending.join('')).not.toContain('secret')
+    const [start, said, ...ending] = saying('the secret plan')
+    expect(encoding.addAll(start === undefined ? [] : [start])).toContain('event: response.in_progress')
+    expect(encoding.addAll(said === undefined ? [] : [said])).toBe('')
+    expect(encoding.copy(['more', 'and more'])).toBe('')
+    expect(encoding.addAll(ending)).not.toContain('secret')
   })
 
   test('a summary beyond the limit ends there, streamed and whole', () => {

@@ -1,13 +1,13 @@
 /** What the tests of this dialect share: the dialect with fixed keys, answers of it, and ids and times out of the way. */
 
 import { CallerError } from '../../../src/core/caller-error.ts'
-import { type Completion, Fold } from '../../../src/core/completion.ts'
 import type { StreamEvent } from '../../../src/core/event.ts'
 import type { JsonObject } from '../../../src/core/json.ts'
 import type { Exchange, Served } from '../../../src/dialects/dialect.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { LocalItemStore } from '../../../src/items/local-item-store.ts'
 import { Sealer } from '../../../src/items/sealer.ts'
+import { fold } from '../../support/decode.ts'
 import { Encoding } from '../../support/encoding.ts'
 
 export const SERVED: Served = { model: 'acme-large', createdAt: 1763650000 }
@@ -39,15 +39,8 @@ export function streamed(exchange: Exchange, events: readonly StreamEvent[]): st
   return Encoding.of(exchange, SERVED).addAll(events)
 }
 
-export function completionOf(events: readonly StreamEvent[]): Completion {
-  const fold = new Fold()
-  for (const event of events) fold.add(event)
-  if (fold.completion === undefined) throw new Error('the events do not end')
-  return fold.completion
-}
-
 export function answered(exchange: Exchange, events: readonly StreamEvent[]): JsonObject {
-  return exchange.answer(completionOf(events), SERVED)
+  return exchange.answer(fold(events), SERVED)
 }
 
 /** A short answer of text. */

@@ -1,0 +1,112 @@
+/**
+ * Stands between a provider's decoder and everything else. Here, and nowhere else, the order law of events is asserted, the arguments of
+ * tool calls are judged, and tools get back the names that the caller gave them. What comes after may rely on `core/event.ts`.
+ */
+
+import type { StreamEvent } from '../core/event.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
+import { DEPTH_MAX, VALUES_MAX } from '../wire/json-shape.ts'
+import { ObjectText } from '../wire/object-text.ts'
+
+/** Takes the events of one answer. */
+export interface EventSink {
+  event(event: StreamEvent): void
+  /** Text events whose texts were copied: the insides of their JSON strings. */
+  texts(insides: readonly string[]): void
+}
+
+/** How far the answer has come. Plain numbers: the check of an event is one comparison. */
+const NOT_STARTED = 0
+const ANSWERING = 1
+const FINISHED = 2
+const ENDED = 3
+type Phase = typeof NOT_STARTED | typeof ANSWERING | typeof FINISHED | typeof ENDED
+const PHASES = ['before the start', 'in the answer', 'after the finish', 'after the end'] as const
+
+/** One an answer. */
+export class EventCheck implements EventSink {
+  private phase: Phase = NOT_STARTED
+  private readonly calls: ObjectText[] = []
+  private values = 0
+
+  constructor(
+    private readonly sink: EventSink,
+    /** Tool names that the provider got in another form; see `UpstreamRequest`. */
+    private readonly toolNames: UpstreamRequest['toolNames'],
+  ) {}
+
+  texts(insides: readonly string[]): void {
+    if (this.phase !== ANSWERING) throw this.misplaced('text')
+    this.sink.texts(insides)
+  }
+
+  /**
+   * Passes the event on. Throws an `Error`, which is a bug of the decoder, if the event breaks the order law. Throws a `ProviderError` if
+   * the arguments of a tool call continue after their object, or are so deep or so many that weir would reject them when the caller
+   * sends them back; and at the finish if they are not a JSON object, because a caller that runs half a call would run it without
+   * arguments. If the output limit or a filter stopped the model, the last call may be half: the finish reason tells the caller.
+   */
+  event(event: StreamEvent): void {
+    switch (event.type) {
+      case 'start':
+        if (this.phase !== NOT_STARTED) throw this.misplaced(event.type)
+        this.phase = ANSWERING
+        break
+      case 'tool-start':
+        if (this.phase !== ANSWERING) throw this.misplaced(event.type)
+        if (event.index !== this.calls.length)
+          throw new Error(`order of events: call ${event.index} started as the ${this.calls.length}th, counted from 0`)
+        this.calls.push(new ObjectText())
+        return this.sink.event(restoreToolName(event, this.toolNames))
+      case 'tool-delta':
+        if (this.phase !== ANSWERING) throw this.misplaced(event.type)
+        return this.addArguments(event)
+      case 'usage':
+        if (this.phase !== ANSWERING && this.phase !== FINISHED) throw this.misplaced(event.type)
+        break
+      case 'finish':
+        if (this.phase !== ANSWERING) throw this.misplaced(event.type)
+        this.phase = FINISHED
+        this.judgeCalls(event.reason === 'length' || event.reason === 'content-filter')
+        break
+      case 'end':
+        if (this.phase !== FINISHED) throw this.misplaced(event.type)
+        this.phase = ENDED
+        break
+      default:
+        if (this.phase !== ANSWERING) throw this.misplaced(event.type)
+    }
+    this.sink.event(event)
+  }
+
+  private addArguments(event: Extract<StreamEvent, { type: 'tool-delta' }>): void {
+    const { index, json } = event
+    const call = this.calls[index]
+    if (call === undefined) throw new Error(`order of events: arguments of call ${index} before its start`)
+    const wasOpen = call.state === 'open'
+    const before = call.values
+    const length = call.add(json)
+    this.values += call.values - before
+    if (call.problem === 'deep')
+      throw new ProviderError('broken', `the arguments of a tool call are nested more than ${DEPTH_MAX} levels deep`)
+    if (this.values > VALUES_MAX)
+      throw new ProviderError('broken', `the arguments of the tool calls hold more than ${VALUES_MAX} values`)
+    if (call.state === 'overrun') throw new ProviderError('broken', 'a tool call continues after its arguments')
+    if (call.state !== 'whole') return this.sink.event(event)
+    // Blanks after the object are dropped, so that its last delta is the one that is marked.
+    if (wasOpen) this.sink.event({ type: 'tool-delta', index, json: json.slice(0, length), isLast: true })
+  }
+
+  private judgeCalls(isCut: boolean): void {
+    for (const [index, call] of this.calls.entries()) {
+      if (call.isEmpty) throw new Error(`order of events: the finish came before any arguments of call ${index}`)
+      if (!isCut && call.state !== 'whole')
+        throw new ProviderError('broken', 'the arguments of a tool call are not a JSON object')
+    }
+  }
+
+  private misplaced(type: string): Error {
+    return new Error(`order of events: '${type}' ${PHASES[this.phase]}`)
+  }
+}
