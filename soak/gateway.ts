@@ -2,8 +2,8 @@
 
 import { readdirSync } from 'node:fs'
 import { pino } from 'pino'
+import { InferenceService } from '../src/assembly/inference-service.ts'
 import { loadAdapters } from '../src/assembly/provider-adapters.ts'
-import { Service } from '../src/assembly/worker-parts.ts'
 import { parseConfig } from '../src/config/parse.ts'
 import type { Account, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../src/ledger/ledger.ts'
 
@@ -52,7 +52,7 @@ const request = (line: object) => {
   const outcome = 'outcome' in line ? String(line.outcome) : 'none'
   outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
 }
-const service = new Service(parsed.config, await loadAdapters(parsed.config), { logger, request }, ledger)
+const service = new InferenceService(parsed.config, await loadAdapters(parsed.config), { logger, request }, ledger)
 const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: service.fetch })
 process.send?.({ port: server.port })
 process.on('message', (message) => {

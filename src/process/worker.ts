@@ -4,9 +4,9 @@
  */
 
 import type { Server } from 'bun'
+import { InferenceService, UnusableConfiguration } from '../assembly/inference-service.ts'
 import { beginUpkeep, isLedgerProblem, keyFollower, openLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
-import { Service, UnusableConfiguration } from '../assembly/worker-parts.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
@@ -29,7 +29,7 @@ type Start = Extract<ToWorker, { type: 'start' }>
 interface Running {
   readonly worker: number
   readonly server: Server<undefined>
-  readonly service: Service
+  readonly service: InferenceService
   /** No other process can open the ledger while this one lives. */
   readonly ownsLedger: boolean
 }
@@ -106,12 +106,12 @@ class Worker {
 
   private async start({ worker, address, config }: Start): Promise<void> {
     if (config.workers === 1) this.log.alone()
-    let service: Service
+    let service: InferenceService
     try {
       const ledger = await openLedger(config, worker === 0)
       const adapters = await loadAdapters(config)
       const claim = config.workers === 1 ? undefined : this.claims.ask
-      service = new Service(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
+      service = new InferenceService(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
       this.stopKeys = await this.followKeys(config, service, worker)
       this.watch = new LedgerWatch(service, this.log.logger, worker, (up) => tell({ type: 'ledger', up }))
       // One of the machine looks after what Redis holds.
@@ -146,7 +146,11 @@ class Worker {
   }
 
   /** Follows the keys that commands create. What is returned ends it. */
-  private async followKeys(config: Start['config'], service: Service, worker: number): Promise<() => Promise<void>> {
+  private async followKeys(
+    config: Start['config'],
+    service: InferenceService,
+    worker: number,
+  ): Promise<() => Promise<void>> {
     const { logger } = this.log
     const follower = await keyFollower(config, {
       // One of the machine.
@@ -161,7 +165,7 @@ class Worker {
     return () => follower.stop()
   }
 
-  private upkeep(config: Start['config'], service: Service): Promise<() => void> {
+  private upkeep(config: Start['config'], service: InferenceService): Promise<() => void> {
     const { logger } = this.log
     return beginUpkeep(config, {
       isConfigured: (organization, key) => service.isConfigured(organization, key),

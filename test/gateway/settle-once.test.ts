@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { pino } from 'pino'
+import { InferenceService } from '../../src/assembly/inference-service.ts'
 import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
-import { Service } from '../../src/assembly/worker-parts.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Account, Charge, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
@@ -98,7 +98,7 @@ const finite: Readonly<Record<string, Scenario>> = {
 const ledger = new Counting()
 const lines: JsonObject[] = []
 let upstream: Upstream
-let service: Service
+let service: InferenceService
 let server: ReturnType<typeof Bun.serve>
 
 beforeAll(async () => {
@@ -118,7 +118,7 @@ beforeAll(async () => {
   } as never)
   if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
   const logger = pino({}, { write: (line) => lines.push(JSON.parse(line)) })
-  service = new Service(
+  service = new InferenceService(
     parsed.config,
     await loadAdapters(parsed.config),
     { logger, request: (fields) => logger.info(fields, 'request') },

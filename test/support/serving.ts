@@ -1,9 +1,9 @@
 /** The inference API in this process over real sockets, with a ledger that remembers every verb and a log that is a list. */
 
 import { pino } from 'pino'
+import { InferenceService } from '../../src/assembly/inference-service.ts'
 import type { PeerUpdate } from '../../src/assembly/peer-update.ts'
 import type { Adapters } from '../../src/assembly/provider-adapters.ts'
-import { Service } from '../../src/assembly/worker-parts.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -67,7 +67,7 @@ export class Serving implements AsyncDisposable {
   readonly lines: JsonObject[] = []
   /** What other workers would be told. */
   readonly news: PeerUpdate[] = []
-  readonly service: Service
+  readonly service: InferenceService
   readonly config: Config
   private readonly server: Bun.Server<undefined>
 
@@ -85,7 +85,9 @@ export class Serving implements AsyncDisposable {
       { write: (line: string) => void this.lines.push(JSON.parse(line)) },
     )
     const request = (fields: object) => logger.info(fields, 'request')
-    this.service = new Service(this.config, adapters, { logger, request }, this.ledger, (news) => this.news.push(news))
+    this.service = new InferenceService(this.config, adapters, { logger, request }, this.ledger, (news) =>
+      this.news.push(news),
+    )
     this.server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: this.service.fetch })
   }
 

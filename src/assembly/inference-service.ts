@@ -53,7 +53,7 @@ interface Lasting {
 }
 
 /** The inference API of one worker. A reload swaps what it serves; running requests keep what they took. */
-export class Service {
+export class InferenceService {
   readonly state: EdgeState
   readonly fetch: App['fetch']
   private itemStore: ItemStore | undefined
