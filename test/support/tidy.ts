@@ -1,4 +1,4 @@
-/** The rules of the house as functions from files to complaints. Which folder may import what is the table at the top; the README shows the same. */
+/** The rules of the house as functions from files to complaints. Which folder may import what is the table at the top; docs/architecture.md shows the same. */
 
 import { dirname, posix } from 'node:path'
 import type { Source } from './source.ts'
