@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Metrics } from '../../src/admin/metrics.ts'
 import { schema } from '../../src/config/schema-file.ts'
-import { failures } from '../../src/core/caller-error.ts'
+import { CALLER_ERRORS } from '../../src/core/caller-error.ts'
 import { isArray, isObject } from '../../src/core/json.ts'
 import { LOG_EVENTS } from '../../src/logging/log-events.ts'
 import { MAIN } from '../process/weir.ts'
@@ -93,7 +93,7 @@ describe('errors', () => {
   const rows = rowsOf('docs/errors.md').filter(([, status = '']) => /^\d{3}$/.test(status))
 
   test('every failure has its row', () => {
-    const missing = Object.entries(failures).flatMap(([name, { code, status, type, messagesType, stage }]) => {
+    const missing = Object.entries(CALLER_ERRORS).flatMap(([name, { code, status, type, messagesType, stage }]) => {
       const own = [`${code}${stage === 'body' ? ' *' : ''}`, String(status), `${type}, ${messagesType}`]
       const has = rows.some(([first = '', ...cells]) => {
         if (SHARING.has(name)) return first.replace(' *', '') === String(code) && cells[0] === own[1]
@@ -105,7 +105,7 @@ describe('errors', () => {
   })
 
   test('no row is of an error that does not exist, or is there twice', () => {
-    const codes = new Set(Object.values(failures).map(({ code }) => String(code)))
+    const codes = new Set(Object.values(CALLER_ERRORS).map(({ code }) => String(code)))
     const shown = rows.map(([first = '']) => first.replace(' *', ''))
     expect(shown.filter((code) => !codes.has(code))).toEqual([])
     expect(new Set(shown).size).toBe(shown.length)
