@@ -36,7 +36,7 @@ const INVALID = 'invalid_request_error'
 const STOP_RETRYING = { 'x-should-retry': 'false' } as const
 
 /** Sources: inference-api.md 7, decisions.md 1, 2 and 5, wire.md C2. */
-export const failures = {
+export const CALLER_ERRORS = {
   malformed_body: row(400, null, INVALID, INVALID, 'body'),
   missing_field: row(400, 'missing_required_parameter', INVALID, INVALID, 'body'),
   invalid_field: row(400, 'invalid_value', INVALID, INVALID, 'body'),
@@ -79,9 +79,9 @@ export const failures = {
   internal_error: row(500, 'internal_error', 'server_error', 'api_error', 'request'),
 } as const satisfies Record<string, Row>
 
-type FailureName = keyof typeof failures
+type CallerErrorKind = keyof typeof CALLER_ERRORS
 
-interface FailureDetail {
+interface CallerErrorDetail {
   /** The field at fault as a path: `messages[3].content[0].type`. */
   readonly param?: string | undefined
   /** Takes the row's `code` over, where the provider gave one that is on our list. */
@@ -101,13 +101,13 @@ export class CallerError extends Error {
   readonly row: Row
 
   constructor(
-    readonly failure: FailureName,
+    readonly kind: CallerErrorKind,
     message: string,
-    readonly detail: FailureDetail = {},
+    readonly detail: CallerErrorDetail = {},
   ) {
     super(message, detail.cause === undefined ? undefined : { cause: detail.cause })
     this.name = 'CallerError'
-    this.row = failures[failure]
+    this.row = CALLER_ERRORS[kind]
   }
 
   get code(): string | null {

@@ -86,7 +86,7 @@ export class RequestLog {
 
   refuse(failure: CallerError): void {
     this.status = failure.row.status
-    this.failure = failure.code ?? failure.failure
+    this.failure = failure.code ?? failure.kind
   }
 
   /** Writes the line; only the first call does. `cutFor` is the code of what ended a stream that had begun well. */

@@ -1,6 +1,6 @@
 /** This request's reservation: grows while the answer runs, by time and by what is written; settled once on every way out. */
 
-import { CallerError, failures } from '../core/caller-error.ts'
+import { CALLER_ERRORS, CallerError } from '../core/caller-error.ts'
 import type { Ttl } from '../core/model-config.ts'
 import type { Price } from '../core/money.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
@@ -218,7 +218,7 @@ export class RequestReservation implements AsyncDisposable, Ticking {
   }
 
   private refuse(why: 'unauthenticated' | 'quota_exhausted'): void {
-    this.cutFor ??= failures[why].code ?? undefined
+    this.cutFor ??= CALLER_ERRORS[why].code ?? undefined
     this.cut()
   }
 

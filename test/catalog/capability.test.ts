@@ -180,7 +180,7 @@ describe('fit', () => {
       fit(markedEverywhere(mark, { cacheStrict: true }), of)
       throw new Error('it was accepted')
     } catch (error) {
-      expect(error).toMatchObject({ failure: 'unsupported_cache', message })
+      expect(error).toMatchObject({ kind: 'unsupported_cache', message })
     }
   })
 

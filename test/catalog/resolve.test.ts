@@ -176,7 +176,7 @@ describe('endpoints', () => {
 
   test('a model at the wrong one', () => {
     const image = failure(of, 'paint')
-    expect([image.failure, image.row.status, image.detail.param]).toEqual(['wrong_endpoint', 400, 'model'])
+    expect([image.kind, image.row.status, image.detail.param]).toEqual(['wrong_endpoint', 400, 'model'])
     expect(image.message).toContain('/v1/images/generations')
     expect(failure(of, 'a', { kind: 'image' }).message).toContain('/v1/chat/completions')
   })

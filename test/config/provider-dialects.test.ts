@@ -5,8 +5,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import { PROVIDER_DIALECTS, type ProviderDialect, providerDialects } from '../../src/config/provider-dialects.ts'
+import {
+  PROVIDER_DIALECTS,
+  type ProviderDialect,
+  providerDialects,
+  takersOf,
+} from '../../src/config/provider-dialects.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import { DIALECTS } from '../providers/dialects.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { says, speaks } from '../support/speech.ts'
@@ -15,25 +21,6 @@ import { options } from './fixture.ts'
 
 setDefaultTimeout(30_000)
 
-/** Valid entries of each dialect, one a credential, with no field that it could do without. */
-const SMALLEST: Readonly<Record<ProviderDialect, readonly JsonObject[]>> = {
-  openai: [{}],
-  anthropic: [{}],
-  gemini: [{}],
-  azure: [{ base_url: 'https://a.test', api_version: '2025-04-01-preview' }],
-  bedrock: [
-    { region: 'eu-west-1', api_key: 'k' },
-    { region: 'eu-west-1', access_key_id: 'i', secret_access_key: 's' },
-  ],
-}
-/** What may be added to each of them, in the same order. */
-const MORE: Readonly<Record<ProviderDialect, readonly (readonly string[])[]>> = {
-  openai: [['api_key', 'base_url']],
-  anthropic: [['api_key', 'base_url']],
-  gemini: [['api_key', 'base_url']],
-  azure: [['api_key']],
-  bedrock: [['base_url'], ['base_url', 'session_token']],
-}
 const VALUES: JsonObject = {
   base_url: 'https://b.test/v1',
   api_key: 'k',
@@ -43,14 +30,6 @@ const VALUES: JsonObject = {
   secret_access_key: 's',
   session_token: 't',
 }
-const ADDRESSES: Readonly<Record<ProviderDialect, string>> = {
-  openai: 'https://api.openai.com/v1',
-  anthropic: 'https://api.anthropic.com',
-  gemini: 'https://generativelanguage.googleapis.com',
-  azure: 'https://a.test',
-  bedrock: 'https://bedrock-runtime.eu-west-1.amazonaws.com',
-}
-
 function load(dialect: ProviderDialect, entry: JsonObject) {
   const file = {
     providers: { p: { dialect, ...entry } },
@@ -67,14 +46,14 @@ function problemsOf(dialect: ProviderDialect, entry: JsonObject): readonly strin
 }
 
 const cases = PROVIDER_DIALECTS.flatMap((dialect) =>
-  SMALLEST[dialect].map((entry, at) => ({ dialect, entry, more: MORE[dialect][at] ?? [] })),
+  DIALECTS[dialect].configurations.map((configuration) => ({ dialect, ...configuration })),
 )
 
-describe.each(cases)('$dialect: $entry', ({ dialect, entry, more }) => {
+describe.each(cases)('$dialect: $entry', ({ dialect, entry, more, baseUrl }) => {
   test('is enough, at its default address', () => {
     const loaded = load(dialect, entry)
     expect(problemsOf(dialect, entry)).toEqual([])
-    expect(loaded.ok && loaded.config.providers[0]?.baseUrl).toBe(ADDRESSES[dialect])
+    expect(loaded.ok && loaded.config.providers[0]?.baseUrl).toBe(baseUrl)
   })
 
   test.each(Object.keys(VALUES))('%s', (field) => {
@@ -87,8 +66,7 @@ describe.each(cases)('$dialect: $entry', ({ dialect, entry, more }) => {
     } else {
       const problems = problemsOf(dialect, { ...entry, [field]: VALUES[field] ?? '' })
       expect(problems).toHaveLength(more.includes(field) ? 0 : 1)
-      const second =
-        dialect === 'bedrock' && ['api_key', 'access_key_id', 'secret_access_key', 'session_token'].includes(field)
+      const second = takersOf(field).includes(dialect)
       const complaint = second ? 'providers.p: has more than one credential' : `providers.p.${field}: is for dialect`
       if (!more.includes(field)) expect(problems[0]).toStartWith(complaint)
     }
@@ -116,10 +94,10 @@ test('adapters make images where the list says so', async () => {
     expect([dialect, adapters.get(dialect)?.images !== undefined]).toEqual([dialect, providerDialects[dialect].images])
 })
 
-test('the README names every field of every dialect in its row', () => {
-  const readme = readFileSync(join(import.meta.dir, '../../README.md'), 'utf8')
+test('the page about providers names every field of every dialect in its row', () => {
+  const page = readFileSync(join(import.meta.dir, '../../docs/providers.md'), 'utf8')
   for (const dialect of PROVIDER_DIALECTS) {
-    const row = readme.split('\n').find((line) => line.startsWith(`| \`${dialect}\` |`))
+    const row = page.split('\n').find((line) => line.startsWith(`| \`${dialect}\` |`))
     for (const field of providerDialects[dialect].takes)
       expect([dialect, row]).toEqual([dialect, expect.stringContaining(`\`${field}\``)])
   }
@@ -133,7 +111,7 @@ describe('a request carries the credential', () => {
     upstreams = await Promise.all(cases.map(() => Upstream.start()))
     const providers = cases.map(({ dialect, entry }, at) => {
       upstreams[at]?.otherwise(speaks(dialect, () => says('Hello')))
-      const key = dialect === 'bedrock' ? {} : { api_key: 'k' }
+      const key = providerDialects[dialect].credentials === undefined ? { api_key: 'k' } : {}
       return [`p${at}`, { dialect, ...entry, ...key, base_url: `http://127.0.0.1:${upstreams[at]?.port}` }]
     })
     gateway = await Gateway.start({
@@ -147,14 +125,6 @@ describe('a request carries the credential', () => {
     for (const upstream of upstreams) await upstream[Symbol.asyncDispose]()
   })
 
-  const headers: readonly (readonly [string, RegExp])[] = [
-    ['authorization', /^Bearer k$/],
-    ['x-api-key', /^k$/],
-    ['x-goog-api-key', /^k$/],
-    ['api-key', /^k$/],
-    ['authorization', /^Bearer k$/],
-    ['authorization', /^AWS4-HMAC-SHA256 Credential=i\//],
-  ]
   test.each(cases.map(({ dialect, entry }, at) => [at, dialect, Object.keys(entry).join()] as const))(
     '%i: %s with %s',
     async (at) => {
@@ -162,7 +132,7 @@ describe('a request carries the credential', () => {
         const body = { model: `m${at}`, messages: [{ role: 'user', content: 'hi' }], stream }
         const answer = await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
         expect([answer.status, answer.end]).toEqual([200, 'whole'])
-        const [name = '', value = /^$/] = headers[at] ?? []
+        const [name = '', value = /^$/] = cases[at]?.header ?? []
         expect(upstreams[at]?.calls.at(-1)?.header(name)).toMatch(value)
       }
     },

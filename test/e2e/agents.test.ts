@@ -11,7 +11,8 @@ import type { DialectName } from '../../src/dialects/dialect.ts'
 import { type Said, saidBy } from '../laws/reading.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
-import { calls, type Speech, says, speaks } from '../support/speech.ts'
+import { calls, says, speaks } from '../support/speech.ts'
+import type { Speech } from '../support/speech-writer.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(30_000)

@@ -7,7 +7,8 @@ import type { JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { saidBy } from '../laws/reading.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
-import { calls, SPEECH_USAGE, type Speech, says, speaks } from '../support/speech.ts'
+import { calls, says, speaks } from '../support/speech.ts'
+import { SPEECH_USAGE, type Speech } from '../support/speech-writer.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(30_000)

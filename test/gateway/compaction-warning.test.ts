@@ -5,7 +5,8 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import { Serving } from '../support/serving.ts'
-import { type Speech, says, speaks } from '../support/speech.ts'
+import { says, speaks } from '../support/speech.ts'
+import type { Speech } from '../support/speech-writer.ts'
 import { Upstream } from '../support/upstream.ts'
 
 const cut: Speech = { ...says('The user wan'), finish: 'length' }

@@ -236,7 +236,7 @@ describe('candidates', () => {
     await using stage = await startStage(undefined, { chatty: does.silent(), second: does.json(200, data(1)) })
     expect((await stage.make({})).fallbacks).toBe(1)
     await using alone = await startStage(undefined, { chatty: does.silent() })
-    expect((await failureOf(alone.make({}))).failure).toBe('upstream_failed')
+    expect((await failureOf(alone.make({}))).kind).toBe('upstream_failed')
     expect(alone.upstream.calls).toEqual([])
   })
 
@@ -244,7 +244,7 @@ describe('candidates', () => {
     const refused = does.json(400, '{"error":{"message":"Your prompt was refused.","code":"moderation_blocked"}}')
     await using stage = await startStage({ image: 1 }, { first: refused, second: does.json(200, data(1)) })
     const failure = await failureOf(stage.make({}))
-    expect([failure.failure, failure.code, failure.message]).toEqual([
+    expect([failure.kind, failure.code, failure.message]).toEqual([
       'upstream_rejected',
       'moderation_blocked',
       'Your prompt was refused.',
@@ -262,7 +262,7 @@ describe('interrupted', () => {
         void stage.upstream.call('up').then(() => interrupt(why))
       }),
     )
-    expect((await made).failure).toBe('shutting_down')
+    expect((await made).kind).toBe('shutting_down')
     await (await stage.upstream.call('up')).aborted
     expect(stage.book.settlements.map((end) => [end.costMicroUsd, end.images, end.outcome])).toEqual([
       [120_000, 3, why],
@@ -273,7 +273,7 @@ describe('interrupted', () => {
   test('between a provider that failed and the next nothing is charged', async () => {
     await using stage = await startStage({ image: 40_000 }, { first: does.json(500, ''), second: does.silent() })
     const made = failureOf(stage.make({}, (interrupt) => stage.whenPaused(() => interrupt('caller_left'))))
-    expect((await made).failure).toBe('shutting_down')
+    expect((await made).kind).toBe('shutting_down')
     expect(stage.upstream.calls.map(({ model }) => model)).toEqual(['first'])
     expect(stage.book.settlements.map((end) => [end.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
   })

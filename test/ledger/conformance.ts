@@ -126,7 +126,7 @@ export function conformance(installation: Installation): void {
       const reservation = await ledger.reserve(accountOf(), holdOf(100))
       await ledger.settle(reservation, chargeOf(70))
       const grown = ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 200 })
-      expect(await grown.catch((error) => error.failure)).toBe('ledger_unavailable')
+      expect(await grown.catch((error) => error.kind)).toBe('ledger_unavailable')
     })
 
     test('what costs nothing passes a budget that is used up, and one that is overdrawn', async () => {
@@ -136,7 +136,7 @@ export function conformance(installation: Installation): void {
       await ledger.settle(await ledger.reserve(account, free), chargeOf(0))
       expect(await ledger.settle(reservation, chargeOf(250))).toBe('settled')
       await ledger.settle(await ledger.reserve(account, { ...holdOf(0), floorMicroUsd: 0 }), chargeOf(0))
-      expect((await refused(ledger, account, holdOf(1))).failure).toBe('quota_exhausted')
+      expect((await refused(ledger, account, holdOf(1))).kind).toBe('quota_exhausted')
       expect((await standings(account)).organization.live).toBe(0)
     })
 
@@ -146,11 +146,7 @@ export function conformance(installation: Installation): void {
         await ledger.reserve(account, holdOf(1))
         await ledger.reserve(account, holdOf(1))
         const failure = await refused(ledger, account, holdOf(1))
-        expect([failure.failure, failure.code, failure.type]).toEqual([
-          'rate_limited',
-          'rate_limit_exceeded',
-          'requests',
-        ])
+        expect([failure.kind, failure.code, failure.type]).toEqual(['rate_limited', 'rate_limit_exceeded', 'requests'])
         expect(failure.detail.retryAfterSeconds).toBeGreaterThanOrEqual(29)
         expect(failure.detail.retryAfterSeconds).toBeLessThanOrEqual(30)
         expect(failure.message).toContain(`2 requests a minute for organisation '${account.organization}'`)
@@ -161,7 +157,7 @@ export function conformance(installation: Installation): void {
         const account = accountOf({}, { tokensPerMinute: 100, concurrentRequests: 1 })
         await ledger.reserve(account, holdOf(1, 90))
         const tokens = await refused(ledger, account, holdOf(1, 20))
-        expect([tokens.failure, tokens.type]).toEqual(['rate_limited', 'tokens'])
+        expect([tokens.kind, tokens.type]).toEqual(['rate_limited', 'tokens'])
         const places = await refused(ledger, account, holdOf(1, 10))
         expect([places.type, places.detail.retryAfterSeconds]).toEqual(['concurrent_requests', 1])
         expect(places.message).toContain("1 concurrent requests for key 'ci'")
@@ -170,7 +166,7 @@ export function conformance(installation: Installation): void {
       test('what never passes is said so, and is not to be repeated', async () => {
         const account = accountOf({ tokensPerMinute: 100 })
         const failure = await refused(ledger, account, holdOf(1, 101))
-        expect([failure.failure, failure.type, failure.detail.retryAfterSeconds]).toEqual([
+        expect([failure.kind, failure.type, failure.detail.retryAfterSeconds]).toEqual([
           'exceeds_limit',
           'tokens',
           undefined,
@@ -183,7 +179,7 @@ export function conformance(installation: Installation): void {
         const account = accountOf(spend({ day: 5_000_000 }), spend({ total: 1_500_000 }))
         await ledger.settle(await ledger.reserve(account, holdOf(1_500_000)), chargeOf(1_500_000))
         const total = await refused(ledger, account, holdOf(1))
-        expect([total.failure, total.code, total.detail.retryAfterSeconds]).toEqual([
+        expect([total.kind, total.code, total.detail.retryAfterSeconds]).toEqual([
           'quota_exhausted',
           'insufficient_quota',
           undefined,
@@ -199,7 +195,7 @@ export function conformance(installation: Installation): void {
           `This request may cost $0.000001, more than is left of the daily spend limit of $5.00 for organisation '${account.organization}'. The limit renews at ${midnight}Z.`,
         )
         const large = await refused(ledger, other, holdOf(5_000_001))
-        expect(large.failure).toBe('quota_exhausted')
+        expect(large.kind).toBe('quota_exhausted')
         expect(large.message).toContain('This request may cost $5.000001, more than the daily spend limit of $5.00')
       })
 
@@ -207,7 +203,7 @@ export function conformance(installation: Installation): void {
         const account = accountOf({}, spend({ day: 1_000_000 }))
         const running = await ledger.reserve(account, holdOf(600_000))
         const failure = await refused(ledger, account, holdOf(520_000))
-        expect([failure.failure, failure.row.status, failure.code, failure.type]).toEqual([
+        expect([failure.kind, failure.row.status, failure.code, failure.type]).toEqual([
           ...['rate_limited', 429],
           ...['rate_limit_exceeded', 'spend'],
         ])
@@ -217,7 +213,7 @@ export function conformance(installation: Installation): void {
           "This request may cost $0.52, more than running requests leave of the daily spend limit of $1.00 for key 'ci'. Try again in 2 s.",
         )
         expect((await refused(ledger, account, holdOf(1_000_000))).detail.retryAfterSeconds).toBe(10)
-        expect((await refused(ledger, account, holdOf(1_000_001))).failure).toBe('quota_exhausted')
+        expect((await refused(ledger, account, holdOf(1_000_001))).kind).toBe('quota_exhausted')
         await ledger.settle(running, chargeOf(500_000))
         const spent = await refused(ledger, account, holdOf(500_001))
         expect([spent.code, spent.type, spent.detail.retryAfterSeconds, spent.row.headers]).toEqual([

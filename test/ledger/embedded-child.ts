@@ -66,7 +66,7 @@ async function full(): Promise<void> {
       written,
       granted,
       spent: organization.total.spent,
-      failure: failure?.failure,
+      failure: failure?.kind,
       during,
       after: { ready: after.ready, complaint: after.complaint },
     }),

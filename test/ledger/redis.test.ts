@@ -279,7 +279,7 @@ describe('many at once', () => {
         await node.settle(await node.reserve(account, hold), chargeOf(7000))
         return 7000
       } catch (error) {
-        if (error instanceof CallerError && /^(quota_exhausted|rate_limited)$/.test(error.failure)) return 0
+        if (error instanceof CallerError && /^(quota_exhausted|rate_limited)$/.test(error.kind)) return 0
         throw error
       }
     }

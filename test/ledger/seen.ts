@@ -29,7 +29,7 @@ export async function failureOf(promise: Promise<unknown>): Promise<string> {
   try {
     await promise
   } catch (error) {
-    return error instanceof CallerError ? error.failure : String(error)
+    return error instanceof CallerError ? error.kind : String(error)
   }
   return 'none'
 }

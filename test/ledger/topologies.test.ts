@@ -60,7 +60,7 @@ async function exercise(redis: RedisConfig): Promise<void> {
   for (const account of accounts) {
     const reservation = await ledger.reserve(account, holdOf(600))
     expect(
-      await ledger.reserve(account, holdOf(600)).catch((error) => error instanceof CallerError && error.failure),
+      await ledger.reserve(account, holdOf(600)).catch((error) => error instanceof CallerError && error.kind),
     ).toBe('rate_limited')
     expect(await ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 1000 })).toBe(true)
     expect(await ledger.settle(reservation, chargeOf(700))).toBe('settled')
@@ -256,7 +256,7 @@ test('slots that move to another master: what arrives meanwhile is refused or wa
   // Some keys are there, others nowhere yet: neither side may run a script on them.
   const refusal = await ledger.reserve(account, holdOf(100)).catch((error) => error)
   expect(refusal).toBeInstanceOf(CallerError)
-  expect(refusal.failure).toBe('ledger_unavailable')
+  expect(refusal.kind).toBe('ledger_unavailable')
   expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
   const keys = (await from.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 100)) as string[]
   await from.client.call('MIGRATE', '127.0.0.1', to.port, '', 0, 5000, 'KEYS', ...keys)

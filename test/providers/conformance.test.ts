@@ -1,85 +1,17 @@
 /** The suite of `conformance.ts`, run for every provider, and what every error answer of the fixtures means to whom it came from. */
 
 import { describe, expect, test } from 'bun:test'
-import { isObject, type JsonObject, numberOf } from '../../src/core/json.ts'
 import type { ProviderErrorKind } from '../../src/core/provider-error.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
-import { conforms, fixtureBytes, manifest } from './conformance.ts'
-import { openaiRules } from './openai-rules.ts'
-import { endpoint } from './requests.ts'
-import { anthropicRules, bedrockRules, geminiRules } from './rules.ts'
+import { fixtureBytes, manifest } from '../support/fixtures.ts'
+import { conforms } from './conformance.ts'
+import { DIALECTS } from './dialects.ts'
 
-function list(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : []
-}
-
-function count(counts: JsonObject, name: string): number | undefined {
-  return numberOf(counts[name])
-}
-
-conforms({
-  name: 'openai',
-  provider: openai,
-  takesNative: true,
-  target: { endpoint: endpoint(), model: 'gpt-test' },
-  reasons: { length: 'length', content_filter: 'content-filter' },
-  usage: (counts) => {
-    const details = isObject(counts['prompt_tokens_details']) ? counts['prompt_tokens_details'] : {}
-    return {
-      input: count(counts, 'prompt_tokens'),
-      output: count(counts, 'completion_tokens'),
-      cachedInput: count(details, 'cached_tokens'),
-    }
-  },
-  skipped: { 'openai/html-200.html': 'the content type is refused before anything is decoded' },
-  rules: openaiRules,
-  turns: (body) => list(body['messages']),
-})
-
-conforms({
-  name: 'anthropic',
-  provider: anthropic,
-  target: { endpoint: endpoint(), model: 'claude-sonnet-4-5' },
-  reasons: { max_tokens: 'length', model_context_window_exceeded: 'length', refusal: 'content-filter' },
-  usage: (counts) => ({
-    input:
-      Number(counts['input_tokens']) +
-      (count(counts, 'cache_read_input_tokens') ?? 0) +
-      (count(counts, 'cache_creation_input_tokens') ?? 0),
-    cachedInput: count(counts, 'cache_read_input_tokens'),
-    output: count(counts, 'output_tokens'),
-  }),
-  rules: anthropicRules,
-  turns: (body) => list(body['messages']),
-})
-
-conforms({
-  name: 'gemini',
-  provider: gemini,
-  target: { endpoint: endpoint(), model: 'gemini-3-pro' },
-  reasons: { MAX_TOKENS: 'length', SAFETY: 'content-filter', content_filter: 'content-filter' },
-  usage: (counts) => ({
-    input: count(counts, 'prompt'),
-    output: Number(counts['candidates']) + (count(counts, 'thoughts') ?? 0),
-    reasoning: count(counts, 'thoughts'),
-  }),
-  rules: geminiRules,
-  turns: (body) => list(body['contents']),
-})
-
-conforms({
-  name: 'bedrock',
-  provider: bedrock,
-  target: { endpoint: endpoint(), model: 'eu.anthropic.claude-sonnet-4-5-20250929-v1:0' },
-  reasons: {},
-  usage: (counts) => ({ input: count(counts, 'inputTokens'), output: count(counts, 'outputTokens') }),
-  rules: bedrockRules,
-  turns: (body) => list(body['messages']),
-})
+for (const { conformance } of Object.values(DIALECTS)) if (conformance !== undefined) conforms(conformance)
 
 type Row = readonly [
   file: string,

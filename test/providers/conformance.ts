@@ -2,47 +2,17 @@
 
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { FinishReason } from '../../src/core/event.ts'
-import { isObject, type JsonObject } from '../../src/core/json.ts'
+import { isObject, type JsonObject, numberOf } from '../../src/core/json.ts'
 import type { Usage } from '../../src/core/token-usage.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
+import { type Fixture, fixtureBytes, manifest } from '../support/fixtures.ts'
 import { property, Random } from '../support/random.ts'
+import type { SpeechWriter } from '../support/speech-writer.ts'
 import { cuts } from '../support/streams.ts'
 import { type Outcome, streamed, whole } from './outcome.ts'
 import { randomRequest, withoutNative } from './requests.ts'
-
-const FOLDER = join(import.meta.dir, '../fixtures/providers')
-
-export interface Fixture {
-  readonly file: string
-  readonly status: number
-  readonly content_type: string
-  readonly headers?: Readonly<Record<string, string>>
-  readonly expect: {
-    readonly text?: string
-    readonly text_sha256?: string
-    readonly tool_calls?: readonly {
-      readonly id: string | null
-      readonly name: string
-      readonly arguments?: string
-      readonly arguments_sha256?: string
-    }[]
-    readonly finish_reason?: string | null
-    readonly terminal: boolean
-    readonly error?: boolean
-    readonly refusal?: string
-    readonly usage?: JsonObject
-  }
-}
-
-export const manifest: readonly Fixture[] = JSON.parse(readFileSync(join(FOLDER, 'manifest.json'), 'utf8'))
-
-export function fixtureBytes(file: string): Uint8Array {
-  return Uint8Array.from(readFileSync(join(FOLDER, file)))
-}
 
 export interface Conformant {
   /** The folder of its fixtures. */
@@ -61,6 +31,36 @@ export interface Conformant {
   readonly rules: (body: JsonObject, request: ChatRequest) => void
   /** The part of a body that grows with the conversation. */
   readonly turns: (body: JsonObject) => readonly unknown[]
+}
+
+/** A provider dialect as the tests know it. */
+export interface DialectUnderTest {
+  /** Undefined if another dialect has the same adapter. */
+  readonly conformance: Conformant | undefined
+  /** How the paths of its recorded streams begin. */
+  readonly fixtures: string
+  readonly writer: SpeechWriter
+  /** One for each kind of credential. */
+  readonly configurations: readonly DialectConfiguration[]
+}
+
+export interface DialectConfiguration {
+  /** A valid entry of a configuration, without `dialect` and without any field that it could do without. */
+  readonly entry: JsonObject
+  /** Fields that may be added. */
+  readonly more: readonly string[]
+  /** Where requests go if the configuration names no other address. */
+  readonly baseUrl: string
+  /** The header that carries the credential, with `api_key: k` unless `entry` has another. */
+  readonly header: readonly [name: string, value: RegExp]
+}
+
+export function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+export function count(counts: JsonObject, name: string): number | undefined {
+  return numberOf(counts[name])
 }
 
 /** Above this many bytes only a few ways of cutting are tried: one byte at a time is a second's work for a mebibyte. */
@@ -122,7 +122,11 @@ export function conforms(conformant: Conformant): void {
   })
 }
 
-function checkExpected({ reasons, usage }: Conformant, { file, expect: wanted }: Fixture, outcome: Outcome): void {
+function checkExpected(
+  { reasons, usage }: Conformant,
+  { file, expect: wanted }: Pick<Fixture, 'file' | 'expect'>,
+  outcome: Outcome,
+): void {
   if (wanted.text !== undefined) expect(outcome.text).toBe(wanted.text)
   if (wanted.text_sha256 !== undefined) expect(sha256(outcome.text)).toBe(wanted.text_sha256)
   expect(outcome.refusal).toBe(wanted.refusal ?? '')

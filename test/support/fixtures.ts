@@ -1,4 +1,4 @@
-/** The recorded provider streams of `test/fixtures/providers`, with what their manifest says must come out of each. */
+/** The recorded provider streams of `test/fixtures/providers`; the manifest of each folder states what must come out of each. */
 
 import { readFileSync } from 'node:fs'
 
@@ -7,18 +7,20 @@ export interface Wanted {
   readonly text_sha256?: string
   readonly text_length_utf16?: number
   readonly tool_calls?: readonly {
-    readonly id?: string
+    readonly id?: string | null
     readonly name: string
     readonly arguments?: string
     readonly arguments_sha256?: string
   }[]
   /** The provider's own word. */
-  readonly finish_reason?: string
+  readonly finish_reason?: string | null
   readonly usage?: Readonly<Record<string, number>>
   readonly chat_usage?: Readonly<Record<string, number>>
   readonly refusal?: string
   /** What the model thought, where the provider showed it. */
   readonly reasoning?: string
+  /** True if a `ProviderError` other than `cut` must come out. */
+  readonly error?: boolean
   /** False: no whole answer, to be cut or to be given to the next candidate. */
   readonly terminal: boolean
 }
@@ -35,10 +37,20 @@ export interface Fixture {
 
 const FOLDER = `${import.meta.dir}/../fixtures/providers/`
 
-/** All fixtures whose file begins so (`openai/`, `errors/`). */
+/** Every entry of every folder's manifest, in the order of the folders' names. */
+export const manifest: readonly Omit<Fixture, 'bytes'>[] = [
+  ...new Bun.Glob('*/manifest.json').scanSync({ cwd: FOLDER }),
+]
+  .sort()
+  .flatMap((file) => JSON.parse(readFileSync(FOLDER + file, 'utf8')))
+
+export function fixtureBytes(file: string): Uint8Array {
+  return new Uint8Array(readFileSync(FOLDER + file))
+}
+
+/** All fixtures in files whose path begins with `prefix` (`openai/`, `errors/`). */
 export function fixtures(prefix: string): Fixture[] {
-  const manifest: readonly Omit<Fixture, 'bytes'>[] = JSON.parse(readFileSync(`${FOLDER}manifest.json`, 'utf8'))
   return manifest
     .filter(({ file }) => file.startsWith(prefix))
-    .map((entry) => ({ ...entry, bytes: new Uint8Array(readFileSync(FOLDER + entry.file)) }))
+    .map((entry) => ({ ...entry, bytes: fixtureBytes(entry.file) }))
 }

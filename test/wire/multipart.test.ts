@@ -28,7 +28,7 @@ function problem(run: () => unknown): string {
     return 'none'
   } catch (error) {
     if (!(error instanceof CallerError)) throw error
-    expect(error.failure).toBe('malformed_body')
+    expect(error.kind).toBe('malformed_body')
     return error.message
   }
 }

@@ -17,7 +17,7 @@ function refusal(run: () => unknown): readonly [string, string | undefined] {
     return ['none', undefined]
   } catch (error) {
     if (!(error instanceof CallerError)) throw error
-    return [error.failure, error.detail.param]
+    return [error.kind, error.detail.param]
   }
 }
 

@@ -81,7 +81,7 @@ describe('SDKs in a tool loop of two steps', () => {
     ])
     expect(() => acceptMessages(bodyOf(bodies, 'anthropic1-toolRunner.2'), refuse)).toThrow(
       expect.objectContaining({
-        failure: 'thread_not_found',
+        kind: 'thread_not_found',
         detail: expect.objectContaining({ details: { error_code: 'thread_not_found' } }),
       }),
     )

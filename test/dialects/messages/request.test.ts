@@ -441,7 +441,7 @@ describe('complaints', () => {
     [{ tools: [tool()], tool_choice: { type: 'tool' } }, 'missing_field', 'tool_choice.name'],
   ]
   test.each(rows)('%j', (fields, failure, param) => {
-    expect(failureOf(fields)).toMatchObject({ failure, detail: { param } })
+    expect(failureOf(fields)).toMatchObject({ kind: failure, detail: { param } })
   })
 })
 

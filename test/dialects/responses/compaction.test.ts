@@ -213,7 +213,7 @@ describe('what cannot be read is one and the same 400', () => {
   test.each(cases)('%s', (_, value) => {
     const items = [hi, { type: 'compaction', id: 'cmp_1', encrypted_content: value as string }]
     const failure = failureOf(() => accept({ input: items }))
-    expect(failure.failure).toBe('invalid_field')
+    expect(failure.kind).toBe('invalid_field')
     expect(failure.detail.param).toBe('input[1].encrypted_content')
     expect(failure.message).toBe(
       "'input[1].encrypted_content' could not be read. Send the item back unchanged, or start from the original conversation.",

@@ -53,7 +53,7 @@ test('the items of an incomplete answer are not stored', () => {
   const sse = streamed(accept({ input: 'x' }), events.slice(0, -1))
   const id = /"id":"(msg_[^"]+)"/.exec(sse)?.[1]
   expect(id).toBeDefined()
-  expect(failureOf(() => accept({ input: [ref(id)] })).failure).toBe('invalid_field')
+  expect(failureOf(() => accept({ input: [ref(id)] })).kind).toBe('invalid_field')
 })
 
 test('a reference without a type, as the official schema allows it', () => {
@@ -100,7 +100,7 @@ describe('an item store that answers later', () => {
 test('without an item store every reference is rejected', () => {
   const without = responses({ sealer })
   const [message] = outputOf('whole')
-  expect(failureOf(() => without.accept({ model: 'm', input: [ref(message?.['id'])] }, CALLER)).failure).toBe(
+  expect(failureOf(() => without.accept({ model: 'm', input: [ref(message?.['id'])] }, CALLER)).kind).toBe(
     'invalid_field',
   )
 })

@@ -400,14 +400,14 @@ describe('refused with the field at fault', () => {
   ]
   test.each(rows)('%j', (body, name, param) => {
     const failure = failureOf(() => requestOf(body))
-    expect<string>(failure.failure).toBe(name)
+    expect<string>(failure.kind).toBe(name)
     expect(failure.detail.param).toBe(param)
     expect(failure.row.status).toBe(400)
   })
 })
 
 test('no model', () => {
-  expect(failureOf(() => dialect.accept({ input: 'x' }, CALLER)).failure).toBe('missing_field')
+  expect(failureOf(() => dialect.accept({ input: 'x' }, CALLER)).kind).toBe('missing_field')
 })
 
 test('conversion is deterministic: the same body gives the same bytes', () => {

@@ -1,0 +1,16 @@
+/** Every provider dialect as the tests know it; a new one adds its row. */
+
+import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
+import { anthropicDialect } from './anthropic/dialect.ts'
+import { bedrockDialect } from './bedrock/dialect.ts'
+import type { DialectUnderTest } from './conformance.ts'
+import { geminiDialect } from './gemini/dialect.ts'
+import { azureDialect, openaiDialect } from './openai/dialect.ts'
+
+export const DIALECTS: Readonly<Record<ProviderDialect, DialectUnderTest>> = {
+  openai: openaiDialect,
+  azure: azureDialect,
+  anthropic: anthropicDialect,
+  gemini: geminiDialect,
+  bedrock: bedrockDialect,
+}
