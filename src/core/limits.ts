@@ -1,9 +1,9 @@
 /**
- * The limits that an organisation or a key may have, in one table. The configuration's fields, the ledgers' state, the names in the Lua
- * scripts, rejections, `x-ratelimit-*` headers and `weir explain` are made from it.
+ * The limits that an organisation or a key may have, in one table. The configuration's fields, the ledgers' state, the names
+ * in the Lua scripts, the errors of rejected requests, `x-ratelimit-*` headers and `weir explain` are made from it.
  *
- * A new limit is a row at the end, and, if no row counts its unit yet, what a request takes of the unit (`ledger/ledger.ts`). Its state
- * begins empty in data that was stored before. A `name` is stored and never changes.
+ * A new limit is a row at the end and, if no row counts its unit yet, what a request takes of the unit (`ledger/ledger.ts`).
+ * Stored data that lacks its state begins empty. The ledgers store a `name`: it never changes.
  */
 
 interface Row {
@@ -161,10 +161,10 @@ export function amountOf(limits: Limits, limit: Limit): number | undefined {
 /** No limit, in `amountsOf` and in the scripts. */
 export const NO_LIMIT = -1
 
-/** An organisation's limits are the same object from one configuration to the next, and every verb of a ledger reads them. */
+/** By the limits of one owner: the same object until the configuration changes, and read by every verb of a ledger. */
 const known = new WeakMap<Limits, readonly number[]>()
 
-/** The amounts of all limits in the order of `limitTable`, `NO_LIMIT` for those that are not set. The same array each time. */
+/** The amounts in the order of `limitTable`, `NO_LIMIT` if one is not set. The same array for the same object. */
 export function amountsOf(limits: Limits): readonly number[] {
   const before = known.get(limits)
   if (before !== undefined) return before

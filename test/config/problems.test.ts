@@ -6,6 +6,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { didYouMean, nearest, pathText } from '../../src/config/problems.ts'
+import { PROVIDER_DIALECTS } from '../../src/config/provider-dialects.ts'
 import { BASE, edited, problems } from './fixture.ts'
 
 const GPT = 'targets: [{ provider: openai, model: gpt-1 }]'
@@ -83,7 +84,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'enum word of a dialect',
     'dialect: anthropic',
     'dialect: antropic',
-    'providers.anthropic.dialect: "antropic" is not one of openai, anthropic, gemini, azure, bedrock (did you mean "anthropic"?)',
+    `providers.anthropic.dialect: "antropic" is not one of ${PROVIDER_DIALECTS.join(', ')} (did you mean "anthropic"?)`,
   ],
   ['enum of another type', '', 'ledger_unreachable: 3', 'ledger_unreachable: must be one of refuse, allow'],
   [

@@ -94,10 +94,10 @@ test('adapters make images where the list says so', async () => {
     expect([dialect, adapters.get(dialect)?.images !== undefined]).toEqual([dialect, providerDialects[dialect].images])
 })
 
-test('the README names every field of every dialect in its row', () => {
-  const readme = readFileSync(join(import.meta.dir, '../../README.md'), 'utf8')
+test('the page about providers names every field of every dialect in its row', () => {
+  const page = readFileSync(join(import.meta.dir, '../../docs/providers.md'), 'utf8')
   for (const dialect of PROVIDER_DIALECTS) {
-    const row = readme.split('\n').find((line) => line.startsWith(`| \`${dialect}\` |`))
+    const row = page.split('\n').find((line) => line.startsWith(`| \`${dialect}\` |`))
     for (const field of providerDialects[dialect].takes)
       expect([dialect, row]).toEqual([dialect, expect.stringContaining(`\`${field}\``)])
   }

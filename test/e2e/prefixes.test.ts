@@ -5,9 +5,10 @@
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
+import { PROVIDER_DIALECTS, type ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
+import { DIALECTS } from '../providers/dialects.ts'
 import { type Answer, ask, requestBytes } from '../support/caller.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
@@ -15,14 +16,6 @@ import { type Call, Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(60_000)
 
-const PROVIDERS: readonly ProviderDialect[] = ['openai', 'azure', 'anthropic', 'gemini', 'bedrock']
-const FOLDERS: Readonly<Record<ProviderDialect, string>> = {
-  openai: 'openai/',
-  azure: 'openai/azure',
-  anthropic: 'anthropic/',
-  gemini: 'gemini/',
-  bedrock: 'bedrock/',
-}
 const PATHS: Readonly<Record<DialectName, string>> = {
   chat: '/v1/chat/completions',
   responses: '/v1/responses',
@@ -50,11 +43,11 @@ const beginnings: Beginning[] = []
 let gateway: Gateway
 
 beforeAll(async () => {
-  for (const dialect of PROVIDERS) upstreams.set(dialect, (await Upstream.start()).otherwise(breakOff))
+  for (const dialect of PROVIDER_DIALECTS) upstreams.set(dialect, (await Upstream.start()).otherwise(breakOff))
   const entry = (dialect: ProviderDialect) => providerEntry(dialect, `http://127.0.0.1:${upstreams.get(dialect)?.port}`)
   gateway = await Gateway.start({
-    providers: Object.fromEntries(PROVIDERS.map((dialect) => [dialect, entry(dialect)])),
-    models: Object.fromEntries(PROVIDERS.map((dialect) => [dialect, [`${dialect}/up`]])),
+    providers: Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, entry(dialect)])),
+    models: Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, [`${dialect}/up`]])),
   })
 })
 
@@ -119,8 +112,8 @@ function check(dialect: DialectName, answer: Answer): void {
   expect(answer.end).not.toBe('closed')
 }
 
-describe.each(PROVIDERS)('%s', (provider) => {
-  const streams = fixtures(FOLDERS[provider]).filter(
+describe.each(PROVIDER_DIALECTS)('%s', (provider) => {
+  const streams = fixtures(DIALECTS[provider].fixtures).filter(
     ({ content_type: type }) => type === 'text/event-stream' || type === 'application/vnd.amazon.eventstream',
   )
 

@@ -14,7 +14,7 @@ import {
   type SettleOptions,
   type SettleReply,
 } from '../../src/ledger/reservation-store.ts'
-import { minusUsage, usageOfLost } from '../../src/ledger/usage-log.ts'
+import { minusUsage, usageOfLost } from '../../src/ledger/usage-figures.ts'
 import { dayOf, monthOf } from '../../src/ledger/window.ts'
 
 const NOTHING = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }

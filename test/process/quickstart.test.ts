@@ -102,7 +102,7 @@ const SCRIPT = join(ROOT, 'scripts/quickstart.ts')
 
 test('the first request of the README works as it stands, after the line that sets WEIR_KEY', async () => {
   const readme = await fs.readFile(join(ROOT, 'README.md'), 'utf8')
-  const [, request = ''] = /## A first request[\s\S]*?```sh\n([\s\S]*?)```/.exec(readme) ?? []
+  const [, request = ''] = /## A first request[\s\S]*?```sh runnable\n([\s\S]*?)```/.exec(readme) ?? []
   expect(request).toContain('"gpt-5-mini"')
   const port = String(await lastingPort())
   await using quickstart = Quickstart.start([process.execPath, SCRIPT, '--port', port])

@@ -37,6 +37,8 @@ export interface Conformant {
 export interface DialectUnderTest {
   /** Undefined if another dialect has the same adapter. */
   readonly conformance: Conformant | undefined
+  /** How the paths of its recorded streams begin. */
+  readonly fixtures: string
   readonly writer: SpeechWriter
   /** One for each kind of credential. */
   readonly configurations: readonly DialectConfiguration[]

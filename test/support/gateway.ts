@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
+import { type DialectField, type ProviderDialect, providerDialects } from '../../src/config/provider-dialects.ts'
 import { isObject, type JsonObject, stringOf } from '../../src/core/json.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
@@ -186,19 +186,21 @@ export class Gateway implements AsyncDisposable {
   }
 }
 
-/** A provider of any dialect in the file, with what it asks for besides its address. */
+const OWN_FIELDS: Readonly<Record<DialectField, string>> = {
+  api_key: 'provider-key',
+  api_version: '2025-04-01-preview',
+  region: 'eu-west-1',
+  access_key_id: 'AKIATEST',
+  secret_access_key: 'provider-secret',
+  session_token: 'provider-token',
+}
+
+/** A provider of any dialect in the configuration file: its address, the fields that it needs, and its last kind of credential. */
 export function providerEntry(dialect: ProviderDialect, baseUrl: string): JsonObject {
-  const entry = { dialect, base_url: baseUrl }
-  switch (dialect) {
-    case 'bedrock':
-      return { ...entry, region: 'eu-west-1', access_key_id: 'AKIATEST', secret_access_key: 'provider-secret' }
-    case 'azure':
-      return { ...entry, api_key: 'provider-key', api_version: '2025-04-01-preview' }
-    case 'openai':
-    case 'anthropic':
-    case 'gemini':
-      return { ...entry, api_key: 'provider-key' }
-  }
+  const { needs, credentials } = providerDialects[dialect]
+  const fields = [...needs, ...(credentials?.at(-1)?.needs ?? (['api_key'] as const))]
+  const own = fields.flatMap((field) => (field === 'base_url' ? [] : [[field, OWN_FIELDS[field]]]))
+  return { dialect, base_url: baseUrl, ...Object.fromEntries(own) }
 }
 
 /** The configuration file that a set-up stands for. */

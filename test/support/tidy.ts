@@ -1,4 +1,4 @@
-/** The rules of the house as functions from files to complaints. Which folder may import what is the table at the top; the README shows the same. */
+/** The rules of the house as functions from files to complaints. Which folder may import what is the table at the top; docs/architecture.md shows the same. */
 
 import { dirname, posix } from 'node:path'
 import type { Source } from './source.ts'
@@ -44,6 +44,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'ledger/redis/epochs/epoch-rows.ts': ['bun:sqlite'],
       'ledger/embedded/': ['bun:sqlite', 'node:fs', 'node:path'],
       'ledger/request-table.ts': ['bun:sqlite'],
+      'ledger/request-writer.ts': ['bun:sqlite'],
     },
   },
   'items/': {
@@ -304,11 +305,11 @@ export function forbiddenWords(path: string, text: string): string[] {
   )
 }
 
-/** Packages of package.json that the README does not name. */
-export function unexplainedPackages(packages: readonly string[], readme: string): string[] {
+/** Packages of package.json that the page about dependencies does not name. */
+export function unexplainedPackages(packages: readonly string[], page: string): string[] {
   return packages
-    .filter((name) => !readme.includes(`\`${name}\``))
-    .map((name) => `package.json: ${name} is not named in README.md; give its reason there, or remove it`)
+    .filter((name) => !page.includes(`\`${name}\``))
+    .map((name) => `package.json: ${name} is not named in docs/dependencies.md; give its reason there, or remove it`)
 }
 
 function insideSrc(path: string): string {

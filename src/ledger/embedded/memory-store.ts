@@ -4,8 +4,8 @@
  */
 
 import { amountsOf } from '../../core/limits.ts'
+import type { EndKind } from '../audit-columns.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../ledger.ts'
-import type { EndKind } from '../request-table.ts'
 import {
   checkEstimate,
   type ExtendReply,
@@ -15,7 +15,7 @@ import {
   TERMS,
   type Terms,
 } from '../reservation-store.ts'
-import { minusUsage, type UsageFigures, usageOf } from '../usage-log.ts'
+import { minusUsage, type UsageFigures, usageOf } from '../usage-figures.ts'
 import { firstRefusal, rateStatuses } from './limit-check.ts'
 import {
   type BothAmounts,

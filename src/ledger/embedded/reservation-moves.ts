@@ -2,7 +2,7 @@
 
 import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import { type Account, type Estimate, type Hold, sum } from '../ledger.ts'
-import { type UsageFigures, usageOfLost } from '../usage-log.ts'
+import { type UsageFigures, usageOfLost } from '../usage-figures.ts'
 import { correct } from './rate-bucket.ts'
 import { budgetAmount, hasRoom, idledOf, rateAmount, use } from './scope-moves.ts'
 import type { ReservationState, ScopeState } from './store-state.ts'

@@ -6,8 +6,9 @@
 import type { Database, SQLQueryBindings } from 'bun:sqlite'
 import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits } from '../../core/limits.ts'
 import type { Schema } from '../../sqlite/database.ts'
-import { LOG_SQL } from '../request-table.ts'
+import { LOG_SQL, LOG_VIEWS } from '../request-table.ts'
 import { scopeNames } from '../reservation-store.ts'
+import { FIGURE_DEFINITIONS } from '../usage-figures.ts'
 import { type ReservationState, type ScopeState, scopeName } from './store-state.ts'
 
 export const LEDGER_FILE = 'ledger.sqlite'
@@ -88,11 +89,12 @@ const LIVE_SQL = LIVE_COLUMNS.map(definition)
 export const LEDGER_SCHEMA: Schema = {
   version: 2,
   checked: ['scope', 'live'],
+  columns: { scope: SCOPE_SQL, live: LIVE_SQL, usage: FIGURE_DEFINITIONS },
+  views: LOG_VIEWS,
   sql: `
     CREATE TABLE scope (${SCOPE_SQL.join(', ')}, PRIMARY KEY (organization, key)) WITHOUT ROWID;
     CREATE TABLE live (${LIVE_SQL.join(', ')}, PRIMARY KEY (id)) WITHOUT ROWID;
     ${LOG_SQL}`,
-  columns: { scope: SCOPE_SQL, live: LIVE_SQL },
 }
 
 /** Every scope there is. */

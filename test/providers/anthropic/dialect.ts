@@ -23,6 +23,7 @@ export const anthropicDialect: DialectUnderTest = {
     rules: anthropicRules,
     turns: (body) => list(body['messages']),
   },
+  fixtures: 'anthropic/',
   writer: anthropicWriter,
   configurations: [
     { entry: {}, more: ['api_key', 'base_url'], baseUrl: 'https://api.anthropic.com', header: ['x-api-key', /^k$/] },

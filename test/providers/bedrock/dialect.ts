@@ -16,6 +16,7 @@ export const bedrockDialect: DialectUnderTest = {
     rules: bedrockRules,
     turns: (body) => list(body['messages']),
   },
+  fixtures: 'bedrock/',
   writer: bedrockWriter,
   configurations: [
     {

@@ -20,6 +20,7 @@ export const geminiDialect: DialectUnderTest = {
     rules: geminiRules,
     turns: (body) => list(body['contents']),
   },
+  fixtures: 'gemini/',
   writer: geminiWriter,
   configurations: [
     {

@@ -26,6 +26,7 @@ export const openaiDialect: DialectUnderTest = {
     rules: openaiRules,
     turns: (body) => list(body['messages']),
   },
+  fixtures: 'openai/',
   writer: openaiWriter,
   configurations: [
     {
@@ -40,6 +41,7 @@ export const openaiDialect: DialectUnderTest = {
 export const azureDialect: DialectUnderTest = {
   // The adapter of `openai` with other addresses and another header.
   conformance: undefined,
+  fixtures: 'openai/azure',
   writer: openaiWriter,
   configurations: [
     {

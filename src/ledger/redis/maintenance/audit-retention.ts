@@ -9,7 +9,7 @@ import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-store.ts'
 
 type Client = RedisClient
 
-/** For all organisations together; the README names it. An entry takes 85 to 250 bytes. */
+/** For all organisations together; docs/operating.md names it. An entry takes 85 to 250 bytes. */
 const AUDIT_BYTES_MAX = 1024 * 1024 * 1024
 /** Streams that are asked about at once. */
 const AT_ONCE = 200

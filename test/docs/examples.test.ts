@@ -1,0 +1,198 @@
+/** The examples of the documents do what the text around them promises. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { chmod, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parse, stringify } from 'yaml'
+import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
+import { MAIN } from '../process/weir.ts'
+import { Gateway } from '../support/gateway.ts'
+import { says, speaks } from '../support/speech.ts'
+import { Upstream } from '../support/upstream.ts'
+import { problemsOfDiagram } from './diagrams.ts'
+import { type Block, PAGES, pageOf, ROOT } from './pages.ts'
+
+setDefaultTimeout(60_000)
+
+const blocks = (info: string): readonly Block[] =>
+  PAGES.flatMap((page) => page.blocks.filter((each) => each.info === info))
+const labelled = (found: readonly Block[]) => found.map((block) => [block.at, block] as const)
+
+/** The key of the gateway that examples talk to. Its id is `ci`, as in the documents. */
+const KEY = 'example-key-0123456789abcdef'
+
+/** What sections of the documents stand beside: each replaces the section of the same name. */
+const REST = {
+  providers: {
+    openai: { dialect: 'openai', api_key: 'example' },
+    azure: { dialect: 'azure', base_url: 'https://example.openai.azure.com', api_version: '2025-04-01-preview' },
+    anthropic: { dialect: 'anthropic', api_key: 'example' },
+    aws: { dialect: 'bedrock', region: 'eu-west-1', api_key: 'example' },
+  },
+  models: ['gpt-5-mini', 'claude-sonnet'].map((name) => ({
+    name,
+    targets: [{ provider: 'openai', model: name }],
+    price: { input: 1, output: 2 },
+    max_output_tokens: 4096,
+  })),
+  organizations: [{ id: 'acme', keys: [{ id: 'ci', key: KEY }] }],
+} as const
+
+/** Files that examples refer to, as those of the tests. */
+const FILES: Readonly<Record<string, string>> = {
+  '/etc/weir/redis-ca.pem': 'authority.crt',
+  '/etc/weir/weir.pem': 'client.crt',
+  '/etc/weir/weir.key': 'client.key',
+}
+
+/** A value for each variable that an example names: distinct, and of the form that it needs. */
+function environmentOf(text: string): Record<string, string> {
+  const names = [...text.matchAll(/\$\{([A-Z_0-9]+)\}/g)].map(([, name = '']) => name)
+  const dummyOf = (name: string) => {
+    const hash = new Bun.CryptoHasher('sha256').update(name)
+    if (name.endsWith('_SHA256')) return hash.digest('hex')
+    return name.includes('COMPACTION') ? hash.digest('base64') : `example-${name.toLowerCase()}`
+  }
+  return Object.fromEntries(names.map((name) => [name, dummyOf(name)]))
+}
+
+let folder = ''
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'weir-docs-'))
+})
+
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function check(text: string): Promise<{ readonly code: number; readonly problems: string }> {
+  const file = join(folder, `${Bun.hash(text)}.yaml`)
+  let complete = text
+  for (const [path, fixture] of Object.entries(FILES))
+    complete = complete.replaceAll(path, join(ROOT, 'test/fixtures/tls', fixture))
+  await writeFile(file, complete)
+  const child = Bun.spawn([process.execPath, MAIN, 'check', '--config', file], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], ...environmentOf(text) },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  return { code: await child.exited, problems: await child.stderr.text() }
+}
+
+/** The example as it stands if it is a whole configuration, else its sections with others beside them. */
+function completed(text: string): string {
+  const sections: JsonValue = parse(text)
+  if (!isObject(sections)) throw new Error('is no section of a configuration')
+  if ('providers' in sections && 'models' in sections && 'organizations' in sections) return text
+  const rest: JsonObject = {
+    ...JSON.parse(JSON.stringify(REST)),
+    ...('workers' in sections ? { ledger: { redis: 'redis://127.0.0.1:6379' } } : {}),
+    ...('models' in sections ? {} : { auto: { candidates: ['gpt-5-mini'] } }),
+  }
+  const beside = Object.entries(rest).filter(([name]) => !(name in sections))
+  return `${text}\n${beside.length === 0 ? '' : stringify(Object.fromEntries(beside))}`
+}
+
+describe('configurations pass weir check', () => {
+  const found = blocks('yaml')
+  test('there are some', () => expect(found.length).toBeGreaterThan(12))
+
+  test.each(labelled(found))('%s', async (_at, { text }) => {
+    expect(await check(completed(text))).toEqual({ code: 0, problems: '' })
+  })
+
+  test('what the check finds is reported', async () => {
+    const { code, problems } = await check(completed('routing: { max_attempts: 0 }\n'))
+    expect(code).toBe(1)
+    expect(problems).toContain('routing.max_attempts')
+  })
+})
+
+describe('JSON is valid', () => {
+  test.each(labelled(blocks('json')))('%s', (_at, { text }) => {
+    expect(() => JSON.parse(text)).not.toThrow()
+  })
+})
+
+describe('diagrams are well formed', () => {
+  const found = blocks('mermaid')
+  test('there are some', () => expect(found.length).toBeGreaterThan(3))
+
+  test.each(labelled(found))('%s', (_at, { text }) => {
+    expect(problemsOfDiagram(text)).toEqual([])
+  })
+})
+
+describe('examples that run', () => {
+  let provider: Upstream
+  let gateway: Gateway
+
+  beforeAll(async () => {
+    provider = await Upstream.start()
+    provider.otherwise(speaks('openai', () => says('Hello from the provider.')))
+    const price = { input: 0.25, output: 2 }
+    gateway = await Gateway.start({
+      providers: { up: provider.url },
+      models: Object.fromEntries(
+        ['gpt-5-mini', 'claude-sonnet'].map((name) => [
+          name,
+          { targets: [{ provider: 'up', model: name }], price, context_window: 400_000, supports: ['tools', 'images'] },
+        ]),
+      ),
+      config: {
+        organizations: [
+          { id: 'acme', limits: { requests_per_minute: 6000, spend: { day: 50 } }, keys: [{ id: 'ci', key: KEY }] },
+        ],
+      },
+    })
+    // What a reader has: `weir` on PATH, and a project with the SDKs.
+    const program = join(gateway.folder, 'weir')
+    const flags = '--no-env-file --config=/dev/null --tsconfig-override=/dev/null --no-install'
+    await writeFile(program, `#!/bin/sh\nexec "${process.execPath}" ${flags} "${MAIN}" "$@"\n`)
+    await chmod(program, 0o755)
+    await symlink(join(ROOT, 'node_modules'), join(gateway.folder, 'node_modules'))
+  })
+
+  afterAll(async () => {
+    for (const each of [gateway, provider]) await each[Symbol.asyncDispose]()
+  })
+
+  async function run(words: string[]) {
+    const child = Bun.spawn(words, {
+      cwd: gateway.folder,
+      env: { PATH: `${gateway.folder}:${process.env['PATH']}`, HOME: gateway.folder, WEIR_KEY: KEY },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
+    return { code, stdout, stderr }
+  }
+
+  const here = (text: string) =>
+    text.replaceAll('http://127.0.0.1:8080', gateway.url).replaceAll('http://127.0.0.1:9090', gateway.adminUrl)
+
+  test.each(labelled(blocks('sh runnable')))('%s', async (_at, { text }) => {
+    const { code, stdout, stderr } = await run(['bash', '-euo', 'pipefail', '-c', here(text)])
+    expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).not.toBe('')
+    // `curl` exits with 0 for an error of HTTP.
+    expect(stdout).not.toContain('"error":{')
+  })
+
+  test.each(labelled(blocks('ts runnable')))('%s', async (_at, { text }) => {
+    const file = join(gateway.folder, 'example.ts')
+    await writeFile(file, here(text))
+    const { code, stdout, stderr } = await run([process.execPath, file])
+    expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toContain('Hello from the provider.')
+  })
+
+  test('every field of the log lines that they caused is documented', async () => {
+    await gateway.line((line) => line['msg'] === 'request')
+    const page = pageOf('docs/logs.md').text
+    const fields = new Set(gateway.lines.filter(({ msg }) => msg === 'request').flatMap((line) => Object.keys(line)))
+    expect(fields.size).toBeGreaterThan(10)
+    expect([...fields].filter((field) => !page.includes(`\`${field}\``))).toEqual([])
+  })
+})
