@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { ProviderError, type ProviderErrorDetail, type ProviderErrorKind } from '../../src/core/provider-error.ts'
 import { Breaker, type Permit, type Rest } from '../../src/gateway/breaker.ts'
-import { Probes } from '../../src/process/probe-lease.ts'
+import { ProbeLeases } from '../../src/process/probe-lease.ts'
 import { property, type Random } from '../support/random.ts'
 
 const A = { provider: 'p', model: 'a' }
@@ -253,7 +253,7 @@ describe('other workers', () => {
     const clock = new Clock()
     const breakers: Breaker[] = []
     const supervisor = new Breaker(clock.now)
-    const probes = new Probes(supervisor)
+    const probes = new ProbeLeases(supervisor)
     for (const worker of [0, 1, 2]) {
       const tell = (rest: Rest) => {
         probes.hear(rest)
