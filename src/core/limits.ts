@@ -1,9 +1,10 @@
 /**
- * The limits that an organisation or a key may have, in one table. The configuration's fields, the ledgers' state, the names
- * in the Lua scripts, the errors of rejected requests, `x-ratelimit-*` headers and `weir explain` are made from it.
+ * The limits that an organisation or a key may have, in one table. The configuration's fields, the ledgers' state, the
+ * names in the Lua scripts, the errors of rejected requests, `x-ratelimit-*` headers and `weir explain` are made from
+ * it.
  *
- * A new limit is a row at the end and, if no row counts its unit yet, what a request takes of the unit (`ledger/ledger.ts`).
- * Stored data that lacks its state begins empty. The ledgers store a `name`: it never changes.
+ * A new limit is a row at the end and, if no row counts its unit yet, what a request takes of the unit
+ * (`ledger/ledger.ts`). Stored data that lacks its state begins empty. The ledgers store a `name`: it never changes.
  */
 
 interface Row {

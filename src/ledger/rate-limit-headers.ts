@@ -9,17 +9,20 @@ export function tighter(a: RateStatus | undefined, b: RateStatus | undefined): R
   return b.remaining < a.remaining ? b : a
 }
 
+const NO_HEADERS: Readonly<Record<string, string>> = {}
+
 /** Headers with the names that OpenAI gives them and its SDKs read; none for a rate that is not limited. */
-export function rateLimitHeaders({ rates }: Pick<Reservation, 'rates'>): Readonly<Record<string, string>> {
-  const headers: Record<string, string> = {}
-  for (const [index, status] of rates?.entries() ?? []) {
-    const name = rateLimits[index]?.header
+export function rateLimitHeaders({ rates = [] }: Pick<Reservation, 'rates'>): Readonly<Record<string, string>> {
+  let headers: Record<string, string> | undefined
+  for (let i = 0; i < rates.length; i++) {
+    const [status, name] = [rates[i], rateLimits[i]?.header]
     if (status === undefined || name === undefined) continue
+    headers ??= {}
     headers[`x-ratelimit-limit-${name}`] = String(status.limit)
     headers[`x-ratelimit-remaining-${name}`] = String(status.remaining)
     headers[`x-ratelimit-reset-${name}`] = duration(status.resetMs)
   }
-  return headers
+  return headers ?? NO_HEADERS
 }
 
 /** `120ms`, `1.5s`, `1m0s`. */
