@@ -1,8 +1,8 @@
 /** What must hold of the figures, the audit trail and the logs in the end: one function a demand. */
 
 import { isObject } from '../src/core/json.ts'
+import type { AuditRow } from '../src/ledger/audit-columns.ts'
 import { OUTBOX_SCHEMA } from '../src/ledger/redis/delivery/outbox.ts'
-import type { RequestRow } from '../src/ledger/request-table.ts'
 import type { Asked } from './callers.ts'
 import { type AllFigures, type Charge, finalOf, rowsOf, sumOf, type Trail } from './ledger-audit.ts'
 import type { Node } from './node.ts'
@@ -90,7 +90,7 @@ export function judgeTrail(verdict: Verdict, trail: Trail, asked: readonly Asked
 }
 
 /** Each settlement that a node wrote down is charged in Redis, exactly, under its own id or in a sum that the node gave back; none waits. */
-export function judgeOutboxes(verdict: Verdict, trail: Trail, rows: readonly RequestRow[], pending: number): void {
+export function judgeOutboxes(verdict: Verdict, trail: Trail, rows: readonly AuditRow[], pending: number): void {
   const own = rows.filter(({ id }) => trail.has(id))
   const wrong = own.filter(({ id, costMicroUsd }) => finalOf(trail.get(id)) !== costMicroUsd)
   verdict.check(
@@ -108,6 +108,6 @@ export function judgeOutboxes(verdict: Verdict, trail: Trail, rows: readonly Req
   verdict.check(`outboxes: ${pending} pending`, pending === 0)
 }
 
-export function outboxRows(paths: readonly string[]): readonly RequestRow[] {
+export function outboxRows(paths: readonly string[]): readonly AuditRow[] {
   return paths.flatMap((path) => rowsOf(path, OUTBOX_SCHEMA))
 }

@@ -1,9 +1,9 @@
 /** What the ledgers say once all is over, read from their stores behind the gateways' backs: every charge, every row, every figure. */
 
 import type { Cluster, Redis } from 'ioredis'
+import { type AuditRow, ROW_SQL, rowOf } from '../src/ledger/audit-columns.ts'
 import type { Account } from '../src/ledger/ledger.ts'
 import { redisKey } from '../src/ledger/redis/store/redis-store.ts'
-import { type RequestRow, readRows } from '../src/ledger/request-table.ts'
 import type { Figures, FiguresOf } from '../src/ledger/reservation-store.ts'
 import { openReadOnly, type Schema } from '../src/sqlite/database.ts'
 import type { Tenant } from './organizations.ts'
@@ -41,12 +41,17 @@ export async function trailOf(client: Redis | Cluster, tenants: readonly Tenant[
   return trail
 }
 
-/** All rows of a ledger's log. */
-export function rowsOf(path: string, schema: Schema): readonly RequestRow[] {
+/** The last row of each request in a ledger's log. */
+export function rowsOf(path: string, schema: Schema): readonly AuditRow[] {
   const database = openReadOnly(path, schema)
   if (database === undefined) return []
   try {
-    return readRows(database, 0, Number.MAX_SAFE_INTEGER)
+    const rows = new Map<string, AuditRow>()
+    const query = database.query<Parameters<typeof rowOf>[0], []>(
+      `SELECT ${ROW_SQL} FROM request ORDER BY batch, place`,
+    )
+    for (const row of query.all().map(rowOf)) rows.set(row.id, row)
+    return [...rows.values()]
   } finally {
     database.close()
   }

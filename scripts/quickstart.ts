@@ -1,6 +1,6 @@
 /**
- * Starts a provider to talk to and the gateway with the embedded ledger, and prints how to talk to it. `--once` sends the requests
- * itself and ends. Started by `scripts/quickstart`, which finds Bun first.
+ * Starts a simulated provider and the gateway with the embedded ledger, and prints requests to paste. `--once` sends
+ * them itself and exits. Started by `scripts/quickstart`, which finds Bun first.
  */
 
 import { randomBytes } from 'node:crypto'
@@ -13,23 +13,24 @@ import { requestLine } from './request-line.ts'
 
 const HELP = `Usage: scripts/quickstart [--once] [--port N]
 
-Starts the gateway and a provider to talk to, and prints what to paste. Ctrl-C stops everything.
+Starts the gateway and a simulated provider, and prints the address, a key and requests to paste.
+With OPENAI_API_KEY or ANTHROPIC_API_KEY set, it uses that provider instead. Ctrl-C stops everything.
 
-  --once    sends one request of each dialect, prints the answers, and stops everything
-  --port N  listens on this port (default: 8080, or a free one if another program has it)
+  --once    sends one request of each dialect, prints the answers, and exits with 1 if one failed
+  --port N  listens on this port (default: 8080, or a free one if 8080 is taken)
 `
 
 const PORT = 8080
 const ADMIN_PORT = 9090
 const START_MS_MAX = 15_000
 
-/** Where answers come from: the lines of the configuration that name it. Each answers to both names that the README's requests use. */
+/** A provider as lines of the configuration. Each serves both model names that the examples of the documents use. */
 interface Source {
   readonly about: string
   readonly lines: readonly string[]
 }
 
-/** A real provider is used where its key is in the environment; the first of these wins. */
+/** A real provider is used if its key is in the environment. The first of these wins. */
 const realProviders: readonly { readonly variable: string; readonly source: Source }[] = [
   {
     variable: 'OPENAI_API_KEY',
@@ -37,7 +38,7 @@ const realProviders: readonly { readonly variable: string; readonly source: Sour
       about: 'OpenAI, with OPENAI_API_KEY',
       lines: [
         'providers:',
-        // biome-ignore lint/suspicious/noTemplateCurlyInString: the configuration reads the variable itself, so the key is not written down.
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: the configuration replaces it, so no file has the key.
         '  openai: { dialect: openai, base_url: "https://api.openai.com/v1", api_key: "${OPENAI_API_KEY}" }',
         'models:',
         '  - name: gpt-5-mini',
@@ -91,21 +92,21 @@ function simulated(url: string): Source {
   }
 }
 
-/** The log line of a gateway that accepts. */
+/** The log line of a gateway that accepts requests. */
 interface Ready {
-  readonly msg?: string
+  readonly event?: string
   readonly address?: string
   readonly admin?: string
 }
 
-/** One request of a dialect. A new dialect is a new line or two in `examples`. */
+/** One request of a dialect. */
 interface Example {
   readonly title: string
   readonly path: string
   /** The header that carries the key. */
   readonly key: (key: string) => readonly [string, string]
   readonly body: Readonly<Record<string, unknown>>
-  /** True for the text of a whole answer: not merely one that began. */
+  /** True for the text of a complete answer. */
   readonly whole: (text: string) => boolean
 }
 
@@ -167,7 +168,7 @@ interface Gateway {
   readonly process: Bun.Subprocess<'ignore', 'pipe', 'inherit'>
 }
 
-/** Everything that was started, in the order of starting; stopped in the other. */
+/** Stops what was started, in the order of starting; run in reverse. */
 const cleanups: (() => Promise<unknown>)[] = []
 
 async function stopAll(): Promise<void> {
@@ -217,7 +218,7 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
   return { process: gateway, ...(await readLog(gateway)) }
 }
 
-/** The wanted port if it is free, else 0, which lets the system choose one. */
+/** The wanted port if it is free, else 0, so that the system chooses one. */
 function freePort(wanted: number): number {
   try {
     return probe({ host: '127.0.0.1', port: wanted }).port
@@ -228,8 +229,8 @@ function freePort(wanted: number): number {
 }
 
 /**
- * Resolves at the gateway's "ready". Every later line of its log is shown, on a terminal as a short text, unless `--once` shows the
- * answers instead.
+ * Resolves when the gateway is ready. Shows every later line of its log, on a terminal as a short text; not with
+ * `--once`, which shows the answers.
  */
 async function readLog(gateway: Gateway['process']): Promise<{ address: string; admin: string }> {
   const { promise, resolve, reject } = Promise.withResolvers<{ address: string; admin: string }>()
@@ -241,7 +242,7 @@ async function readLog(gateway: Gateway['process']): Promise<{ address: string; 
       rest = lines.pop() ?? ''
       for (const line of lines) {
         const entry: Readonly<Record<string, unknown>> & Ready = JSON.parse(line)
-        if (entry.msg === 'ready') resolve({ address: entry.address ?? '', admin: entry.admin ?? '' })
+        if (entry.event === 'server.ready') resolve({ address: entry.address ?? '', admin: entry.admin ?? '' })
         else if (!once) console.log(process.stdout.isTTY ? requestLine(entry) : line)
       }
     }
@@ -254,7 +255,8 @@ async function readLog(gateway: Gateway['process']): Promise<{ address: string; 
 function curl(gateway: Gateway, key: string, example: Example): string {
   const [name, value] = example.key(key)
   const body = JSON.stringify(example.body)
-  return `curl -sN ${gateway.address}${example.path} -H '${name}: ${value}' -H 'content-type: application/json' -d '${body}'`
+  const headers = `-H '${name}: ${value}' -H 'content-type: application/json'`
+  return `curl -sN ${gateway.address}${example.path} ${headers} -d '${body}'`
 }
 
 function introduce(gateway: Gateway, key: string, source: Source): void {
@@ -263,14 +265,14 @@ function introduce(gateway: Gateway, key: string, source: Source): void {
   console.log('models    gpt-5-mini, claude-sonnet')
   console.log(`provider  ${source.about}`)
   console.log(`admin     ${gateway.admin}/readyz`)
-  console.log(`\nIn another terminal, for the README's requests:\nexport WEIR_KEY=${key}`)
+  console.log(`\nFor the examples of the README, in another terminal:\nexport WEIR_KEY=${key}`)
   if (!gateway.address.endsWith(`:${PORT}`))
-    console.log(`(They ask port ${PORT}: put ${gateway.address} in its place.)`)
+    console.log(`(They use port ${PORT}, which is taken: replace http://127.0.0.1:${PORT} by ${gateway.address}.)`)
   for (const example of examples()) console.log(`\n${example.title}:\n${curl(gateway, key, example)}`)
-  if (!once) console.log('\nCtrl-C stops everything. Below is the log, one line a request.\n')
+  if (!once) console.log('\nCtrl-C stops everything. Below is the log, one line per request.\n')
 }
 
-/** Sends an example and prints the answer. True where it is whole. */
+/** Sends an example and prints the answer. True if it is complete. */
 async function send(gateway: Gateway, key: string, example: Example): Promise<boolean> {
   console.log(`\n--- ${example.title}: POST ${example.path}`)
   const [name, value] = example.key(key)
@@ -321,7 +323,7 @@ interface Flags {
   readonly port: number | undefined
 }
 
-/** Undefined if the words are none that there are. */
+/** Undefined if a flag or its value is wrong. */
 function flagsOf(args: readonly string[]): Flags | undefined {
   try {
     const { values } = parseArgs({
@@ -332,7 +334,7 @@ function flagsOf(args: readonly string[]): Flags | undefined {
     const isPort = port === undefined || (/^\d{1,5}$/.test(port) && Number(port) <= 65_535)
     return isPort ? { help, once, port: port === undefined ? undefined : Number(port) } : undefined
   } catch (error) {
-    // Unknown words; anything else is a bug.
+    // An unknown flag; anything else is a bug.
     if (error instanceof TypeError && 'code' in error) return undefined
     throw error
   }

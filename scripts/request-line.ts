@@ -1,4 +1,4 @@
-/** One short line of text for one line of the gateway's log, for a person who watches a terminal. */
+/** A line of the gateway's log as one short line of text, for a terminal. */
 
 type Entry = Readonly<Record<string, unknown>>
 

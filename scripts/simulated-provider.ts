@@ -1,12 +1,13 @@
 /**
- * A provider to try the gateway with: answers every conversation as Chat Completions on a free loopback port, word by word. Started by
- * `quickstart.ts`, which it tells its address, and with which it ends.
+ * A provider to try the gateway with: answers every conversation as Chat Completions on a free loopback port, word by
+ * word. Started by `quickstart.ts`, to which it sends its address, and with which it ends.
  */
 
 const WORD_MS = 20
 const GREETING = 'Hello! This answer was made by a simulated provider and came through the gateway, word by word.'
 const OTHERWISE =
-  'This is the simulated provider: it answers everything with this. Set OPENAI_API_KEY or ANTHROPIC_API_KEY to talk to a real one.'
+  'This is the simulated provider: it answers everything with this text. ' +
+  'Set OPENAI_API_KEY or ANTHROPIC_API_KEY to use a real one.'
 
 interface Asked {
   readonly model: string
@@ -31,7 +32,7 @@ function read(body: unknown): Asked {
   }
 }
 
-/** A figure that looks like one: a token is a word here. */
+/** Plausible usage: a token is a word here. */
 function usageOf(asked: Asked, answer: string): object {
   const count = (text: string) => text.split(/\s+/).filter(Boolean).length
   const [prompt_tokens, completion_tokens] = [count(asked.text), count(answer)]

@@ -52,7 +52,12 @@ const request = (line: object) => {
   const outcome = 'outcome' in line ? String(line.outcome) : 'none'
   outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
 }
-const service = new InferenceService(parsed.config, await loadAdapters(parsed.config), { logger, request }, ledger)
+const service = new InferenceService({
+  config: parsed.config,
+  adapters: await loadAdapters(parsed.config),
+  log: { logger, request },
+  ledger,
+})
 const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: service.fetch })
 process.send?.({ port: server.port })
 process.on('message', (message) => {

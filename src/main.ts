@@ -1,8 +1,7 @@
 #!/usr/bin/env -S bun --no-env-file --config=/dev/null --tsconfig-override=/dev/null --no-install
-/** The command line: one line a command. Each command's code is loaded only when it is asked for. */
+/** The command line: a table of the commands. The code of a command is loaded only if it is called. */
 
 import { complain, exit } from './cli/command.ts'
-import { ignoreSignals } from './process/signals.ts'
 
 interface Command {
   readonly about: string
@@ -11,9 +10,12 @@ interface Command {
 
 const commands: Readonly<Record<string, Command>> = {
   serve: { about: 'runs the gateway', run: async (args) => (await import('./cli/serve-command.ts')).serve(args) },
-  check: { about: 'checks a configuration', run: async (args) => (await import('./cli/check-command.ts')).check(args) },
+  check: {
+    about: 'checks the configuration',
+    run: async (args) => (await import('./cli/check-command.ts')).check(args),
+  },
   keys: {
-    about: 'makes, lists and revokes keys',
+    about: 'creates, lists and revokes API keys',
     run: async (args) => (await import('./cli/keys-command.ts')).keys(args),
   },
   usage: {
@@ -25,7 +27,7 @@ const commands: Readonly<Record<string, Command>> = {
     run: async (args) => (await import('./cli/audit-command.ts')).audit(args),
   },
   ledger: {
-    about: 'sets back budgets that a wrong clock renewed too early',
+    about: 'resets budgets that a wrong clock renewed too early',
     run: async (args) => (await import('./cli/reset-window-command.ts')).ledger(args),
   },
   explain: {
@@ -33,18 +35,18 @@ const commands: Readonly<Record<string, Command>> = {
     run: async (args) => (await import('./cli/explain-command.ts')).explain(args),
   },
   version: {
-    about: 'prints the version',
+    about: 'prints the version of weir and of Bun',
     run: async (args) => (await import('./cli/version-command.ts')).version(args),
   },
 }
 
 function help(): string {
   const lines = Object.entries(commands).map(([name, { about }]) => `  ${name.padEnd(9)}${about}`)
-  return `Usage: weir COMMAND [FLAGS]\n\n${lines.join('\n')}\n\nweir COMMAND --help tells more about each.\n`
+  return `Usage: weir COMMAND [FLAGS]\n\n${lines.join('\n')}\n\nweir COMMAND --help shows the flags of a command.\n`
 }
 
 async function main([name, ...args]: readonly string[]): Promise<number> {
-  // Files that SQLite and others make beside ours are nobody else's, either.
+  // SQLite creates files of its own; they must be private, too.
   process.umask(0o077)
   if (name === 'worker') return work()
   if (name === 'help' || name === '--help' || name === '-h') {
@@ -54,19 +56,27 @@ async function main([name, ...args]: readonly string[]): Promise<number> {
   const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
   if (name === 'serve') ignoreSignals()
   if (command !== undefined) return command.run(args)
-  complain(name === undefined ? 'no command (see weir --help)' : `there is no command "${name}" (see weir --help)`)
+  complain(name === undefined ? 'no command (see weir --help)' : `unknown command "${name}" (see weir --help)`)
   return exit.usage
 }
 
-/** `weir serve` starts its workers so; there is no other use for it, and it is not in the help. */
+/** The command by which `weir serve` starts its workers. It is not in the help. */
 async function work(): Promise<number> {
   if (process.send === undefined) {
-    complain('"worker" is started by "weir serve" alone')
+    complain('"weir worker" is internal; run "weir serve"')
     return exit.usage
   }
   ignoreSignals()
   const { work } = await import('./process/worker.ts')
   return work()
+}
+
+/**
+ * Keeps signals without a meaning here from ending the process: SIGQUIT comes with Ctrl-\ to a whole terminal, SIGUSR1 and SIGUSR2 from
+ * habits with other servers. Called in the supervisor and in each worker before anything else is loaded, because handlers are not inherited.
+ */
+function ignoreSignals(): void {
+  for (const signal of ['SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => {})
 }
 
 process.exitCode = await main(process.argv.slice(2))

@@ -3,9 +3,9 @@
 import { openAuditLog } from '../assembly/open-ledger.ts'
 import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
+import { type AuditColumn, type AuditRow, auditColumns } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
 import { dollars } from '../ledger/refusal.ts'
-import type { RequestRow } from '../ledger/request-table.ts'
 import { complain, exit, parseFlags } from './command.ts'
 import { csvLine } from './csv.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
@@ -70,7 +70,7 @@ export async function audit(args: readonly string[]): Promise<number> {
 async function print(log: AuditLog, query: AuditQuery, form: Form): Promise<void> {
   // A write that fails says so to its callback; without a listener the event would end the process as well.
   process.stdout.on('error', () => undefined)
-  if (form === 'csv' && !(await write(csvLine(COLUMNS)))) return
+  if (form === 'csv' && !(await write(csvLine(auditColumns.map(({ name }) => name))))) return
   // Each page has widths of its own; the heading stands above the first, also where there is nothing below.
   let head: readonly (readonly string[])[] = [HEAD]
   for await (const rows of log.read(query)) {
@@ -112,65 +112,48 @@ function write(text: string): Promise<boolean> {
   })
 }
 
-function printed(form: Form, rows: readonly RequestRow[], head: readonly (readonly string[])[]): string {
+function printed(form: Form, rows: readonly AuditRow[], head: readonly (readonly string[])[]): string {
   switch (form) {
     case 'json':
-      return rows.map((row) => `${JSON.stringify(shown(row))}\n`).join('')
+      return rows
+        .map(
+          (row) =>
+            `${JSON.stringify(Object.fromEntries(auditColumns.map((column) => [column.name, jsonOf(column, row)])))}\n`,
+        )
+        .join('')
     case 'csv':
-      return rows.map((row) => csvLine(Object.values(shown(row)).map((value) => value ?? ''))).join('')
+      return rows.map((row) => csvLine(auditColumns.map((column) => jsonOf(column, row) ?? ''))).join('')
     case 'table':
-      return table([...head, ...rows.map(cells)], NUMBERS_FROM)
+      return table([...head, ...rows.map((row) => shownColumns.map((column) => cellOf(column, row)))], NUMBERS_FROM)
   }
 }
 
-/** The names and the order of what is printed for programs. */
-function shown(row: RequestRow) {
-  return {
-    request_id: row.id,
-    organization: row.organization,
-    key: row.key,
-    admitted_at: row.admittedMs === 0 ? null : new Date(row.admittedMs).toISOString(),
-    ended_at: new Date(row.endedMs).toISOString(),
-    model: row.model === '' ? null : row.model,
-    provider: row.provider === '' ? null : row.provider,
-    input_tokens: row.inputTokens,
-    cached_input_tokens: row.cachedInputTokens,
-    output_tokens: row.outputTokens,
-    images: row.images,
-    cost_micro_usd: row.costMicroUsd,
-    overage_micro_usd: row.overageMicroUsd,
-    estimated: row.estimated,
-    ended: row.kind,
-    outcome: row.outcome === '' ? null : row.outcome,
+/** What programs read of a value; null if it is not known. */
+function jsonOf({ type, field }: AuditColumn, row: AuditRow): string | number | boolean | null {
+  const value = row[field]
+  if (type === 'time') return value === 0 ? null : new Date(Number(value)).toISOString()
+  return value === '' ? null : value
+}
+
+/** What the table shows of a value. */
+function cellOf({ type, field }: AuditColumn, row: AuditRow): string {
+  const value = row[field]
+  switch (type) {
+    case 'time':
+      return `${new Date(Number(value)).toISOString().slice(0, 19)}Z`
+    case 'money':
+      return dollars(Number(value))
+    case 'flag':
+      return value === true ? 'yes' : 'no'
+    default:
+      return value === '' ? '-' : String(value)
   }
 }
 
-const COLUMNS = [
-  ...['request_id', 'organization', 'key', 'admitted_at', 'ended_at', 'model', 'provider', 'input_tokens'],
-  ...[
-    'cached_input_tokens',
-    'output_tokens',
-    'images',
-    'cost_micro_usd',
-    'overage_micro_usd',
-    'estimated',
-    'ended',
-    'outcome',
-  ],
-]
+/** The columns of the table, from left to right. */
+const shownColumns = auditColumns
+  .filter(({ shown }) => shown !== undefined)
+  .sort((one, other) => (one.shown?.[0] ?? 0) - (other.shown?.[0] ?? 0))
 
-const HEAD = [
-  ...['ended at', 'request', 'organization', 'key', 'model', 'provider', 'ended', 'outcome'],
-  ...['input', 'output', 'cost', 'overage', 'estimated'],
-]
-const NUMBERS_FROM = 8
-
-function cells(row: RequestRow): readonly string[] {
-  const { endedMs, id, organization, key, model, provider, kind, outcome } = row
-  const words = [organization, key, model, provider, kind, outcome].map((word) => (word === '' ? '-' : word))
-  return [
-    ...[`${new Date(endedMs).toISOString().slice(0, 19)}Z`, id, ...words],
-    ...[String(row.inputTokens), String(row.outputTokens), dollars(row.costMicroUsd), dollars(row.overageMicroUsd)],
-    row.estimated ? 'yes' : 'no',
-  ]
-}
+const HEAD = shownColumns.map(({ shown }) => shown?.[1] ?? '')
+const NUMBERS_FROM = shownColumns.findIndex(({ type }) => type === 'count' || type === 'money')

@@ -5,7 +5,8 @@ import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
 import { dollars } from '../ledger/refusal.ts'
-import { addUsage, groupUsage, noUsage, type UsageBy, type UsageFigures } from '../ledger/usage-log.ts'
+import { addUsage, noUsage, type UsageFigures, usageColumns } from '../ledger/usage-figures.ts'
+import { groupUsage, type UsageBy } from '../ledger/usage-log.ts'
 import { dayOf, dayText, firstKeptDay, foldedDay } from '../ledger/window.ts'
 import { complain, exit, parseFlags } from './command.ts'
 import { csvLine } from './csv.ts'
@@ -159,7 +160,7 @@ function printed(question: Question, rows: readonly Row[]): string {
       return [[column, ...Object.keys(shown(total))], ...lines].map(csvLine).join('')
     }
     case 'table': {
-      const head = [column, 'requests', 'estimated', 'input', 'cached', 'output', 'images', 'cost']
+      const head = [column, ...usageColumns.map(({ heading }) => heading)]
       const lines = rows.map(({ name, figures }) => [name === '' ? '(unknown)' : name, ...cells(figures)])
       return table([head, ...lines, ['total', ...cells(total)]], 1)
     }
@@ -167,23 +168,10 @@ function printed(question: Question, rows: readonly Row[]): string {
 }
 
 /** The names and the order of what is printed for programs. */
-function shown(figures: UsageFigures) {
-  return {
-    requests: figures.requests,
-    estimated_requests: figures.estimatedRequests,
-    input_tokens: figures.inputTokens,
-    cached_input_tokens: figures.cachedInputTokens,
-    output_tokens: figures.outputTokens,
-    images: figures.images,
-    cost_micro_usd: figures.costMicroUsd,
-  }
+function shown(figures: UsageFigures): Readonly<Record<string, number>> {
+  return Object.fromEntries(usageColumns.map(({ name, field }) => [name, figures[field]]))
 }
 
 function cells(figures: UsageFigures): readonly string[] {
-  const { costMicroUsd, ...counts } = figures
-  const { requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images } = counts
-  return [
-    ...[requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images].map(String),
-    dollars(costMicroUsd),
-  ]
+  return usageColumns.map(({ field, isMoney }) => (isMoney ? dollars(figures[field]) : String(figures[field])))
 }

@@ -7,6 +7,8 @@ import type { File } from './schema-file.ts'
 /** What every check sees: what is sound of the file, where problems go, and a word of it as it may be shown. */
 export interface Check {
   readonly file: Loose<File>
+  /** The same with defaults. */
+  readonly completed: Loose<File>
   readonly problems: Problems
   /** The word in quotes; where a reference stood in the file, the reference, because it may have named a secret. */
   shown(path: Path, word: string): string

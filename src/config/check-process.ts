@@ -14,7 +14,7 @@ export function checkProcess(check: Check): void {
   })
 }
 
-function checkPorts({ file, problems }: Check): void {
+function checkPorts({ completed: file, problems }: Check): void {
   const port = file.listen?.port
   if (port === undefined || port === 0 || port !== file.admin?.port) return
   const hosts = [file.listen?.host, file.admin?.host]
@@ -23,7 +23,7 @@ function checkPorts({ file, problems }: Check): void {
   }
 }
 
-function checkWorkers({ file, problems, cores }: Check): void {
+function checkWorkers({ completed: file, problems, cores }: Check): void {
   const written = file.workers
   if (written === undefined || file.ledger !== 'embedded') return
   const workers = written === 'auto' ? cores : written

@@ -31,9 +31,10 @@ export function parseConfig(text: string, options: ParseOptions): LoadResult {
   const problems = new Problems()
   const read = readDocument(text, options, problems)
   if (read === undefined) return { ok: false, problems: problems.lines }
-  const { file, whole } = checkShape(read, problems)
+  const { file, completed, whole } = checkShape(read, problems)
   const check: Check = {
     file,
+    completed,
     problems,
     cores: options.cores,
     shown: (path, word) => quoted(read.written.get(pathText(path)) ?? word),
@@ -43,10 +44,10 @@ export function parseConfig(text: string, options: ParseOptions): LoadResult {
   checkModels(check)
   checkOrganizations(check)
   if (!problems.isEmpty || !Value.Check(schema, whole)) return { ok: false, problems: problems.lines }
-  return { ok: true, config: build(completed(whole), options) }
+  return { ok: true, config: build(complete(whole), options) }
 }
 
 /** The file with its defaults. TypeBox does not know the type of what it fills in; `Completed` derives it from the same schema. */
-function completed(file: File): CompletedFile {
+function complete(file: File): CompletedFile {
   return withDefaults(file) as CompletedFile
 }

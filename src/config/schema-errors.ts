@@ -20,6 +20,8 @@ const COMPLAINTS_MAX = 1000
 
 interface Shape {
   readonly file: Loose<File>
+  /** The same with defaults. */
+  readonly completed: Loose<File>
   /** The data as a whole, sound or not. */
   readonly whole: unknown
 }
@@ -30,12 +32,12 @@ export function checkShape(read: Read, problems: Problems): Shape {
   let loose = value
   let complaints = 0
   for (const error of Value.Errors(schema, value)) {
-    if (++complaints > COMPLAINTS_MAX) return { file: {}, whole: undefined }
+    if (++complaints > COMPLAINTS_MAX) return { file: {}, completed: {}, whole: undefined }
     const path = pathOf(error.path, value)
     if (isMistyped(error)) loose = without(loose, path)
     complain(error, path, read, problems)
   }
-  return { file: asLoose(withDefaults(loose)), whole: value }
+  return { file: asLoose(loose), completed: asLoose(withDefaults(loose)), whole: value }
 }
 
 /** A copy with the defaults of the schema filled in. `Value.Default` leaves out what is inside a record, so providers are visited here. */

@@ -1,7 +1,6 @@
 /** The audit trail: who asked, when, which model, how many tokens, at what cost, and how it ended. What `weir audit` reads; never what was said. */
 
-import type { Outcome } from './ledger.ts'
-import type { EndKind, RequestRow } from './request-table.ts'
+import type { AuditRow } from './audit-columns.ts'
 
 export interface AuditQuery {
   /** Unix milliseconds: requests that ended from the first on, and before the second. */
@@ -19,7 +18,7 @@ export interface AuditLog {
    * One row a request that was admitted and has ended, in pages: of each organisation those that ended first come first. What was lost and
    * settled late is told as it was settled.
    */
-  read(query: AuditQuery): AsyncIterable<readonly RequestRow[]>
+  read(query: AuditQuery): AsyncIterable<readonly AuditRow[]>
   close(): Promise<void>
 }
 
@@ -37,35 +36,3 @@ const CLOCKS_APART_MS = 600_000
 const SHORT_MS = 60_000
 /** A request takes a day at most; lost and settled late it may be known an hour later. A disk may have been full for a day. */
 const LONGEST_MS = 50 * 3_600_000
-
-const endKinds: Readonly<Record<EndKind, true>> = {
-  settled: true,
-  late: true,
-  direct: true,
-  lost: true,
-  cancelled: true,
-  withdrawn: true,
-}
-
-const outcomes: Readonly<Record<Outcome, true>> = {
-  completed: true,
-  caller_left: true,
-  provider_cut: true,
-  timed_out: true,
-  drained: true,
-  refused: true,
-}
-
-/** True for a word that is stored of the end of a request. */
-export function isEndKind(word: string): word is EndKind {
-  return Object.hasOwn(endKinds, word)
-}
-
-/** A word that was stored, or '' where nobody settled. */
-export function outcomeOf(word: string): Outcome | '' {
-  return isOutcome(word) ? word : ''
-}
-
-function isOutcome(word: string): word is Outcome {
-  return Object.hasOwn(outcomes, word)
-}

@@ -4,6 +4,9 @@
  */
 
 import type { Limits } from '../core/money.ts'
+import type { Charge } from './audit-columns.ts'
+
+export { type Charge, noCharge, type Outcome } from './audit-columns.ts'
 
 /** What a request may take, or has taken so far. Whole numbers; money in micro-dollars. */
 export interface Estimate {
@@ -50,39 +53,6 @@ export interface Reservation extends Admission {
   readonly held: Estimate
   readonly requests?: Allowance | undefined
   readonly tokens?: Allowance | undefined
-}
-
-/** How a request ended: the `outcome` of its log line. */
-export type Outcome = 'completed' | 'caller_left' | 'provider_cut' | 'timed_out' | 'drained' | 'refused'
-
-/** What a request took, and how it ended: the same for the ledger, the audit trail and the log line. */
-export interface Charge {
-  readonly outcome: Outcome
-  /** The public name of the model that answered or was last tried; '' if no provider was called. */
-  readonly model: string
-  readonly provider: string
-  readonly inputTokens: number
-  readonly cachedInputTokens: number
-  readonly outputTokens: number
-  readonly images: number
-  readonly costMicroUsd: number
-  /** The figures are our own count, in whole or in part. */
-  readonly estimated: boolean
-}
-
-/** The charge of a request that reached no provider, or whose provider takes nothing for it. */
-export function noCharge(outcome: Outcome): Charge {
-  return {
-    outcome,
-    model: '',
-    provider: '',
-    inputTokens: 0,
-    cachedInputTokens: 0,
-    outputTokens: 0,
-    images: 0,
-    costMicroUsd: 0,
-    estimated: false,
-  }
 }
 
 /** How a ledger is, for whoever asks whether this process can serve. */

@@ -1,19 +1,8 @@
 /** What was used and what it cost, by day, organisation, key and model: what `weir usage` reads. */
 
 import type { Admission, Charge } from './ledger.ts'
+import { addUsage, noUsage, type UsageFigures, usageOf } from './usage-figures.ts'
 import { bucketOf, dayOf } from './window.ts'
-
-/** Sums over requests that reached a provider. `inputTokens` includes the cached ones. */
-export interface UsageFigures {
-  readonly requests: number
-  /** Those whose tokens are, in whole or in part, our own count. */
-  readonly estimatedRequests: number
-  readonly inputTokens: number
-  readonly cachedInputTokens: number
-  readonly outputTokens: number
-  readonly images: number
-  readonly costMicroUsd: number
-}
 
 /** Where a request is counted: under the UTC day on which it was admitted. */
 export interface UsagePlace {
@@ -46,61 +35,6 @@ export interface UsageLog {
   close(): Promise<void>
 }
 
-export const noUsage: UsageFigures = {
-  requests: 0,
-  estimatedRequests: 0,
-  inputTokens: 0,
-  cachedInputTokens: 0,
-  outputTokens: 0,
-  images: 0,
-  costMicroUsd: 0,
-}
-
-/** Figures stop growing at the largest number that is exact, as in Redis. */
-function sum(a: number, b: number): number {
-  return Math.min(Number.MAX_SAFE_INTEGER, a + b)
-}
-
-/** The sum of two sets of figures. */
-export function addUsage(a: UsageFigures, b: UsageFigures): UsageFigures {
-  return {
-    requests: sum(a.requests, b.requests),
-    estimatedRequests: sum(a.estimatedRequests, b.estimatedRequests),
-    inputTokens: sum(a.inputTokens, b.inputTokens),
-    cachedInputTokens: sum(a.cachedInputTokens, b.cachedInputTokens),
-    outputTokens: sum(a.outputTokens, b.outputTokens),
-    images: sum(a.images, b.images),
-    costMicroUsd: sum(a.costMicroUsd, b.costMicroUsd),
-  }
-}
-
-/** The figures of one reservation taken back: the other half of a correction. */
-export function minusUsage(a: UsageFigures): UsageFigures {
-  return {
-    requests: -a.requests,
-    estimatedRequests: -a.estimatedRequests,
-    inputTokens: -a.inputTokens,
-    cachedInputTokens: -a.cachedInputTokens,
-    outputTokens: -a.outputTokens,
-    images: -a.images,
-    costMicroUsd: -a.costMicroUsd,
-  }
-}
-
-/** The figures of a settled request; undefined if no provider was called. */
-export function usageOf(charge: Charge): UsageFigures | undefined {
-  if (charge.model === '') return undefined
-  return {
-    requests: 1,
-    estimatedRequests: charge.estimated ? 1 : 0,
-    inputTokens: charge.inputTokens,
-    cachedInputTokens: charge.cachedInputTokens,
-    outputTokens: charge.outputTokens,
-    images: charge.images,
-    costMicroUsd: charge.costMicroUsd,
-  }
-}
-
 /** Where and what a settled request counts; undefined if no provider was called. */
 export function usageRowOf({
   account,
@@ -111,11 +45,6 @@ export function usageRowOf({
   if (usage === undefined) return undefined
   const { organization, key } = account
   return { day: dayOf(admittedMs), organization, key, model: charge.model, ...usage }
-}
-
-/** The figures of a reservation that nobody settled: its progress, with the input estimate at least. */
-export function usageOfLost(inputTokens: number, outputTokens: number, costMicroUsd: number): UsageFigures {
-  return { ...noUsage, requests: 1, estimatedRequests: 1, inputTokens, outputTokens, costMicroUsd }
 }
 
 /** Rows added up by `placeName`, those of days before another by month. */

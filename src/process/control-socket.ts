@@ -1,6 +1,6 @@
 /**
- * The control socket: how the command line asks the running program. A Unix socket in the data directory that only its owner may open;
- * one JSON object a line in, one out. It never serves callers.
+ * The control socket, through which the command line talks to the running weir: a Unix socket in the data directory that only its owner may
+ * open. Each line is a JSON object, and so is each answer. It never serves callers.
  */
 
 import { mkdir, unlink } from 'node:fs/promises'
@@ -8,22 +8,22 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { isObject, type JsonObject } from '../core/json.ts'
 
-/** Beyond it a line is no request; the connection is closed. */
+/** A connection that sends a longer line is closed. */
 const LINE_CHARS_MAX = 64 * 1024
 
 export const CONTROL_SOCKET = 'control.sock'
 
-/** What can be asked, by its name in `ask`. What a handler throws is told as its message. */
-type ControlHandlers = Readonly<Record<string, (request: JsonObject) => object | Promise<object>>>
+/** The commands, by their name in `ask`. The message of an error that a handler throws becomes the answer. */
+type ControlHandlers = Readonly<Record<string, (request: JsonObject) => object>>
 
 export interface Control {
-  /** Ends every conversation and takes the socket away. */
+  /** Closes all connections and deletes the socket. */
   close(): Promise<void>
 }
 
 /**
- * Opens the socket. Resolves to a line for the operator where that cannot be: another program serves it, or the directory cannot be
- * written. One that a killed program left behind is replaced.
+ * Opens the socket. Resolves to a problem for the operator if another program serves it or the directory is not writable. A socket that a
+ * killed weir left is replaced.
  */
 export async function openControl(
   dataDir: string,
@@ -47,7 +47,7 @@ async function listen(path: string, handlers: ControlHandlers): Promise<Control>
     socket.once('close', () => sockets.delete(socket))
     serve(socket, handlers)
   })
-  // Made under this mask, the socket is never open to others, not even for a moment.
+  // Created under this mask, the socket is never open to others, not even for a moment.
   const mask = process.umask(0o177)
   try {
     await new Promise<void>((resolve, reject) => {
@@ -69,24 +69,24 @@ async function listen(path: string, handlers: ControlHandlers): Promise<Control>
 function serve(socket: Socket, handlers: ControlHandlers): void {
   let received = ''
   socket.setEncoding('utf8')
-  // Who asked and left has no use for the answer.
+  // A client that disconnects early does not need its answer.
   socket.on('error', () => socket.destroy())
   socket.on('data', (text: string) => {
     const lines = (received + text).split('\n')
     received = lines.pop() ?? ''
-    for (const line of lines) void answer(line, handlers).then((said) => socket.write(`${said}\n`))
+    for (const line of lines) socket.write(`${answer(line, handlers)}\n`)
     if (received.length > LINE_CHARS_MAX) socket.destroy()
   })
 }
 
 /** `{"ok":true,…}`, or `{"ok":false,"error"}`. */
-async function answer(line: string, handlers: ControlHandlers): Promise<string> {
+function answer(line: string, handlers: ControlHandlers): string {
   try {
     const request: unknown = JSON.parse(line)
     const ask = isObject(request) ? request['ask'] : undefined
     if (!isObject(request) || typeof ask !== 'string' || !Object.hasOwn(handlers, ask))
-      return JSON.stringify({ ok: false, error: 'this program does not know that question' })
-    return JSON.stringify({ ok: true, ...(await handlers[ask]?.(request)) })
+      return JSON.stringify({ ok: false, error: 'unknown command' })
+    return JSON.stringify({ ok: true, ...handlers[ask]?.(request) })
   } catch (error) {
     return JSON.stringify({ ok: false, error: error instanceof Error ? error.message : String(error) })
   }

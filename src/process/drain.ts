@@ -1,9 +1,9 @@
-/** The end of a worker: the listener closes, what runs may finish, what is left is cut, and everything is settled before the process ends. */
+/** The end of a worker: the listener closes, running requests may finish, the rest is cut, and all are settled before the process ends. */
 
 import type { Server } from 'bun'
 import type { InFlight } from '../gateway/in-flight.ts'
 
-/** After a cut, this long for settling and for the last bytes. */
+/** How long requests that were cut may take to settle and to send their last bytes. */
 const SETTLE_MS = 2000
 /** A longer timer fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1
@@ -12,13 +12,13 @@ interface Draining {
   readonly server: Server<undefined>
   readonly inFlight: InFlight
   readonly drainSeconds: number
-  /** Resolves when the operator will not wait any longer. */
+  /** Resolves when running requests must be cut at once. */
   readonly cut: Promise<void>
 }
 
 /**
- * Bun's `stop()` closes the listener and idle connections at once, and resolves when the last answer has reached its socket. That
- * alone is not enough: a request whose caller has left may still have to be settled.
+ * Resolves to whether all requests finished or some were cut. Bun's `stop()` closes the listener and idle connections at once, and resolves
+ * when the last answer has reached its socket. That alone is not enough: a request whose caller disconnected may still have to settle.
  */
 export async function drain({ server, inFlight, drainSeconds, cut }: Draining): Promise<'finished' | 'cut'> {
   const finished = server
@@ -38,7 +38,7 @@ export async function drain({ server, inFlight, drainSeconds, cut }: Draining): 
   return end
 }
 
-/** Idle for good: a request may have entered between the last end and the closing of the listener. */
+/** A request may arrive between the end of the last one and the closing of the listener, hence the loop. */
 async function whenIdle(inFlight: InFlight): Promise<void> {
   while (inFlight.size > 0) await inFlight.idle()
 }

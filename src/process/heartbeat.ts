@@ -1,21 +1,21 @@
 /**
- * Whether a worker still answers. One whose event loop stands still keeps its connections and its share of new ones, and nobody is
- * answered on them; it cannot be told to end, either.
+ * Detects a worker whose event loop stands still. Such a worker keeps its connections and gets its share of new ones, but answers no request;
+ * nor does it take a message or SIGTERM.
  */
 
-/** How often a worker is asked. */
+/** The time between two pings. */
 const PERIOD_MS = 4000
-/** So many questions in a row without an answer, 20 s, and it is given up. */
+/** A worker that leaves this many pings in a row unanswered, 20 s, is considered lost. */
 const UNANSWERED_MAX = 5
 
 interface HeartbeatEvents {
-  /** Sends the question. */
+  /** Sends a ping. */
   readonly ask: () => void
-  /** No answer came; called once. */
+  /** Called once, if the worker is lost. */
   readonly lost: (silentMs: number) => void
 }
 
-/** One a worker process. */
+/** One for each worker process. */
 export class Heartbeat {
   private timer: NodeJS.Timeout | undefined
   private unanswered = 0
@@ -23,11 +23,11 @@ export class Heartbeat {
 
   constructor(
     private readonly events: HeartbeatEvents,
-    /** Milliseconds of a clock that never goes back. */
+    /** Milliseconds of a monotonic clock. */
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** Asks from now on. */
+  /** Sends pings from now on. */
   start(): void {
     this.stop()
     this.unanswered = 0
@@ -41,12 +41,12 @@ export class Heartbeat {
     this.timer = undefined
   }
 
-  /** Any message of the worker's is an answer. */
+  /** Call on every message of the worker; each counts as an answer. */
   heard(): void {
     this.unanswered = 0
   }
 
-  /** Questions are counted rather than time: where this process itself was stopped, the answers are there and not read yet. */
+  /** Counts pings, not time: if this process itself was stopped, the answers have arrived and are not read yet. */
   tick(): void {
     const wasStopped = this.nowMs() - this.askedMs >= 2 * PERIOD_MS
     if (wasStopped) this.unanswered = 0

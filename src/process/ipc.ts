@@ -1,10 +1,13 @@
-/** What the supervisor and its workers tell each other. Both ends are the same version of this program. */
+/**
+ * The messages between the supervisor and its workers, as JSON. The names on the wire do not change: after an upgrade of the program file the
+ * supervisor is still the old program, and a worker that it restarts is the new one. An unknown message is ignored.
+ */
 
-import type { PeerUpdate } from '../assembly/peer-update.ts'
+import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 
-/** Where the workers accept: decided by the supervisor, so that all of them share one port. 0: the first worker takes a free one. */
+/** Where the workers listen. The supervisor decides, because all of them share one port. Port 0: the first worker takes a free one. */
 export interface Address {
   readonly host: string
   readonly port: number
@@ -12,17 +15,19 @@ export interface Address {
 
 export type ToWorker =
   | { readonly type: 'start'; readonly worker: number; readonly address: Address; readonly config: Config }
-  /** Build everything that follows from this configuration, and keep it ready. */
+  /** First half of a reload: build everything that follows from this configuration. Answered by `prepared`. */
   | { readonly type: 'prepare'; readonly config: Config }
-  /** Use what was prepared, from the next request on. */
+  /** Second half: serve what was prepared, from the next request on. */
   | { readonly type: 'commit' }
+  /** Drop what was prepared. */
   | { readonly type: 'abort' }
+  /** Answered by `status` with the same id. */
   | { readonly type: 'status'; readonly id: number }
-  /** Does it still answer? */
+  /** Answered by `pong`. */
   | { readonly type: 'ping' }
   /** From another worker. */
   | { readonly type: 'news'; readonly news: PeerUpdate }
-  /** Answers a `claim`. */
+  /** Answers a `claim` with the same id. */
   | { readonly type: 'granted'; readonly id: number; readonly granted: boolean }
   | { readonly type: 'drain' }
   /** Ends a drain at once. */
@@ -30,20 +35,19 @@ export type ToWorker =
 
 export type ToSupervisor =
   | { readonly type: 'ready'; readonly port: number }
-  /** The worker cannot start, and another in its place could not either. */
+  /** The worker cannot start, and a restart would not help. */
   | { readonly type: 'failed'; readonly reason: string }
   | { readonly type: 'prepared'; readonly problem?: string | undefined }
-  /** `reasons`: why it is not ready; none where it is. */
+  /** `reasons`: why it is not ready; empty if it is. */
   | { readonly type: 'status'; readonly id: number; readonly reasons: readonly string[] }
-  /** Answers a `ping`. */
   | { readonly type: 'pong' }
-  /** How many fields the largest organisation has in Redis. */
+  /** The number of fields of the largest organisation in Redis. */
   | { readonly type: 'fields'; readonly fields: number }
-  /** Whether this worker finds that the ledger takes what it is given. */
+  /** Whether the ledger takes this worker's settlements. Sent at first and at each change. */
   | { readonly type: 'ledger'; readonly up: boolean }
   /** For the other workers. */
   | { readonly type: 'news'; readonly news: PeerUpdate }
-  /** May this worker find out whether the target is well again? */
+  /** Asks for the lease to probe a target that was skipped. Answered by `granted`. */
   | { readonly type: 'claim'; readonly id: number; readonly target: TargetRef }
 
 const toWorker: Readonly<Record<ToWorker['type'], true>> = {

@@ -1,19 +1,19 @@
 /**
- * Logs when the ledger, or the store of the API keys, begins to fail and when it has recovered. Requests that go on meanwhile do not say so:
- * without this a full disk, or an outage under `ledger_unreachable: allow`, would pass unseen.
+ * Logs when the ledger, or the store of the API keys, begins to fail and when it has recovered. Request lines do not show it: without this, a
+ * full disk, or an outage under `ledger_unreachable: allow`, would go unnoticed.
  */
 
 import type { LedgerHealth } from '../ledger/ledger.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 
-/** How often it looks. */
+/** The time between two checks. */
 const LOOK_MS = 500
-/** A problem that goes on is logged again in other words at most this often: "connecting" and "reconnecting" take turns in an outage. */
+/** A problem whose text changes is logged again at most this often: "connecting" and "reconnecting" alternate during an outage. */
 const REWORDED_MS = 60_000
 
 export class LedgerWatch {
-  /** What was logged last. */
+  /** The problem that was logged last. */
   private problem: string | undefined
   private problemMs = Number.NEGATIVE_INFINITY
   private wasUp: boolean | undefined
@@ -32,7 +32,7 @@ export class LedgerWatch {
     this.timer = setInterval(() => this.look(performance.now()), LOOK_MS).unref()
   }
 
-  /** To be called before the ledger is closed. */
+  /** Call before the ledger is closed. */
   stop(): void {
     clearInterval(this.timer)
   }

@@ -1,16 +1,16 @@
-/** Finds out whether an address can be listened on, before any worker tries. */
+/** Checks that weir can listen on an address, before any worker tries. */
 
 import { isIPv6 } from 'node:net'
 import type { Address } from './ipc.ts'
 
-/** An address that the program cannot have: a line for the operator. */
+/** weir cannot listen on an address. The message is for the operator. */
 export class AddressProblem extends Error {
   override readonly name = 'AddressProblem'
 }
 
 /**
- * Claims the address alone for a moment and gives it free. The workers share their port (`reusePort`), and would share it with another
- * weir too without noticing; this claim shares with nobody.
+ * Listens on the address exclusively for a moment. The workers share their port (`reusePort`), so they would silently share it with another
+ * weir, too. Returns the address; throws `AddressProblem`.
  */
 export function probe(address: Address): Address {
   try {
@@ -30,7 +30,7 @@ export function probe(address: Address): Address {
   }
 }
 
-/** Why an address cannot be listened on, in one line. */
+/** Why weir cannot listen on an address, in one line. */
 export function explain(address: Address, error: unknown): string {
   const at = `cannot listen on ${authority(address)}`
   const code = error instanceof Error && 'code' in error ? error.code : undefined
@@ -46,7 +46,7 @@ export function explain(address: Address, error: unknown): string {
   }
 }
 
-/** `host:port` as it stands in a URL. */
+/** `host:port` as in a URL. */
 export function authority(address: Address): string {
   return `${isIPv6(address.host) ? `[${address.host}]` : address.host}:${address.port}`
 }

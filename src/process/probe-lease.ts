@@ -1,23 +1,23 @@
 /**
- * Which worker finds out whether a target is well again: one at a time on this machine. The supervisor grants it, the workers ask; neither
- * asks a provider anything here.
+ * Which worker probes a target that was skipped: one at a time on this machine, so that a recovering provider gets one request and not one
+ * from each worker. The supervisor grants leases, the workers claim them; no provider is called here.
  */
 
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { Breaker, Rest } from '../gateway/breaker.ts'
 
-/** The supervisor heard of a rest a little later than the worker that began it, and so sees it end later. */
+/** The supervisor learns of a pause a little after the worker that began it, so it sees the pause end later than that worker. */
 const LATE_MS = 50
-/** A request does not wait longer than this for leave: without an answer its worker finds out by itself. */
+/** A request waits no longer than this for a lease. Without an answer its worker probes on its own. */
 const ANSWER_MS_MAX = 500
 
-/** The supervisor's half. */
-export class Probes {
-  /** The worker that finds out, by target; until it tells what it found, or is gone. */
+/** The supervisor's side. */
+export class ProbeLeases {
+  /** The worker that probes, by target; until it reports a result, or is gone. */
   private readonly holders = new Map<string, number>()
 
-  /** `health` is what all workers have told, through here. */
-  constructor(private readonly health: Pick<Breaker, 'restOf' | 'hear'>) {}
+  /** `health` has what all workers reported. */
+  constructor(private readonly health: Pick<Breaker, 'restOf' | 'receive'>) {}
 
   grant(worker: number, target: TargetRef): boolean {
     const rest = this.health.restOf(target)
@@ -30,24 +30,26 @@ export class Probes {
     return true
   }
 
-  /** A worker has told something of a target. */
+  /** Takes what a worker reports of a target. Anything but the start of a probe ends the lease. */
   hear(rest: Rest): void {
-    this.health.hear(rest)
+    this.health.receive(rest)
     if (!rest.probing) this.holders.delete(targetKey(rest))
   }
 
+  /** Ends the leases of a worker that is gone. */
   gone(worker: number): void {
     for (const [key, holder] of this.holders) if (holder === worker) this.holders.delete(key)
   }
 }
 
-/** The half of a worker: its questions that are not answered yet. */
-export class Claims {
+/** The worker's side: its claims that are not answered yet. */
+export class ProbeClaims {
   private next = 0
   private readonly waiting = new Map<number, (granted: boolean) => void>()
 
   constructor(private readonly send: (id: number, target: TargetRef) => void) {}
 
+  /** Resolves to whether this worker may probe the target, within 500 ms. */
   readonly ask = (target: TargetRef): Promise<boolean> => {
     const id = this.next++
     const { promise, resolve } = Promise.withResolvers<boolean>()

@@ -1,9 +1,9 @@
-/** A new configuration while requests run: checked as a whole first, then swapped in all workers or in none. */
+/** A reload: the new configuration is checked as a whole, then all workers switch to it or none does. */
 
 import type { Config } from '../config/config.ts'
-import type { Child } from './worker-process.ts'
+import type { WorkerProcess } from './worker-process.ts'
 
-/** What a running program cannot change, by its name in the file. */
+/** The settings that a running weir cannot change, by their key in the file. */
 const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   'listen.host': (config) => config.listen.host,
   'listen.port': (config) => config.listen.port,
@@ -20,29 +20,29 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
 /** The keys that only a restart can change. */
 export const NEEDS_RESTART: readonly string[] = Object.keys(fixed)
 
-/** Why `next` cannot take the place of `current` without a restart; none where it can. */
+/** Why `next` cannot replace `current` without a restart, one line for each key; empty if it can. */
 export function needsRestart(current: Config, next: Config): readonly string[] {
   return Object.entries(fixed)
     .filter(([, of]) => !Bun.deepEquals(of(current), of(next)))
-    .map(([name]) => `${name}: changed, which needs a restart; nothing of the file was taken over`)
+    .map(([name]) => `${name}: changed, which needs a restart; nothing of the file was applied`)
 }
 
 /**
- * Two phases: every worker builds all that follows from the configuration, and only when all have done so are they told to use it.
- * Resolves to what stands against it; then nothing has changed anywhere.
+ * Two phases: every worker builds all that follows from the configuration, and only if all succeed do they switch to it. Resolves to the
+ * problems, in which case nothing has changed anywhere.
  */
-export async function swap(children: readonly Child[], config: Config): Promise<readonly string[]> {
-  const taking = children.filter((child) => child.state === 'ready')
-  const problems = (await Promise.all(taking.map((child) => child.prepare(config)))).filter(
+export async function swap(workers: readonly WorkerProcess[], config: Config): Promise<readonly string[]> {
+  const ready = workers.filter((worker) => worker.state === 'ready')
+  const problems = (await Promise.all(ready.map((worker) => worker.prepare(config)))).filter(
     (problem) => problem !== undefined,
   )
   if (problems.length > 0) {
-    for (const child of taking) child.abort()
+    for (const worker of ready) worker.abort()
     return [...new Set(problems)]
   }
-  for (const child of children) child.config = config
-  for (const child of taking) child.commit()
+  for (const worker of workers) worker.config = config
+  for (const worker of ready) worker.commit()
   // A worker that was starting meanwhile got the old configuration.
-  for (const child of children) if (!taking.includes(child) && child.state !== 'down') child.replace()
+  for (const worker of workers) if (!ready.includes(worker) && worker.state !== 'down') worker.replace()
   return []
 }

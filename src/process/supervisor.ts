@@ -1,11 +1,11 @@
 /**
- * The supervisor: starts the workers, restarts them, and turns the operator's signals into orders. It holds the configuration and the
- * admin port, and never touches a request of the inference API.
+ * The supervisor: starts the workers, restarts them, and handles signals. It owns the configuration and the admin port. It never serves the
+ * inference API.
  */
 
 import type { Admin } from '../admin/admin-app.ts'
 import type { Figures } from '../admin/metrics.ts'
-import type { PeerUpdate } from '../assembly/peer-update.ts'
+import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { Loaded } from '../assembly/served-config.ts'
 import { remaining, targetsOf } from '../assembly/targets.ts'
 import type { Config } from '../config/config.ts'
@@ -15,23 +15,24 @@ import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import { type Control, openControl } from './control-socket.ts'
 import type { Address } from './ipc.ts'
 import { AddressProblem, authority, explain, probe } from './listen-address.ts'
-import { Probes } from './probe-lease.ts'
+import { ProbeLeases } from './probe-lease.ts'
 import { needsRestart, swap } from './reload.ts'
-import { Child } from './worker-process.ts'
+import { WorkerProcess } from './worker-process.ts'
 
-/** A worker that dies so often before it accepts will not do better the next time. */
+/** After this many deaths in a row before it was ready, a worker will not start the next time either. */
 const EARLY_DEATHS_MAX = 3
-/** Beyond `drain_seconds`: for settling and for the log. After that a worker is killed. */
+/** What a worker may take beyond `drain_seconds` to settle and to write its log. After that it is killed. */
 const DRAIN_GRACE_MS = 10_000
+/** A longer timer fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
 interface SupervisorOptions {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Reads and checks the configuration, as it is to be run: the command line's flags are in it. */
+  /** Reads and checks the configuration, with the flags of the command line applied. */
   readonly load: () => Promise<Loaded>
 }
 
-/** What keeps the program from starting: one line each for the operator. */
+/** Why weir cannot start: one line for each problem, for the operator. */
 class StartProblem extends Error {
   override readonly name = 'StartProblem'
 
@@ -40,7 +41,7 @@ class StartProblem extends Error {
   }
 }
 
-/** Runs the gateway until it is told to end. Resolves to the exit code and the problems to print. */
+/** Runs the gateway until a signal ends it. Resolves to the exit code and the problems to print. */
 export async function supervise(options: SupervisorOptions): Promise<{ code: number; problems: readonly string[] }> {
   const log = openLog()
   dieOnUncaught(log, { process: 'supervisor' })
@@ -59,34 +60,34 @@ export async function supervise(options: SupervisorOptions): Promise<{ code: num
 }
 
 class Supervisor {
-  private readonly children: Child[] = []
+  private readonly workers: WorkerProcess[] = []
   private config: Config | undefined
   private admin: Admin | undefined
   private control: Control | undefined
-  /** What the workers found out about targets: for new workers, and for those who ask. It decides nothing here. */
+  /** What the workers reported about targets: for new workers, metrics and `weir explain`. The supervisor itself calls no target. */
   private readonly health = new Breaker()
-  private readonly probes = new Probes(this.health)
-  /** Of the largest organisation, in Redis; undefined until somebody has looked. */
+  private readonly probes = new ProbeLeases(this.health)
+  /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
   private fields: number | undefined
-  /** The workers that find the ledger down. */
-  private readonly withoutLedger = new Set<Child>()
-  /** The answer that everybody who asks now waits for. */
-  private asking: Promise<readonly string[]> | undefined
+  /** The workers that report the ledger down. */
+  private readonly withoutLedger = new Set<WorkerProcess>()
+  /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
+  private checking: Promise<readonly string[]> | undefined
   private accepting = false
   private ending = false
   private reloading = false
   private reloadWanted = false
   private readonly ended = Promise.withResolvers<void>()
-  /** Settles when every worker accepts, or with what keeps one from it. */
+  /** Resolves when every worker is ready; rejects with the `StartProblem` of one that cannot start. */
   private readonly started = Promise.withResolvers<void>()
-  /** The port of the first worker that accepts. */
+  /** The port of the first worker that is ready. */
   private readonly chosenPort = Promise.withResolvers<number>()
 
   constructor(
     private readonly options: SupervisorOptions,
     private readonly log: Log,
   ) {
-    // It may fail before `run` comes to wait for it.
+    // It may reject before `run` awaits it, which would end the process as an unhandled rejection.
     this.started.promise.catch(() => {})
   }
 
@@ -103,7 +104,7 @@ class Supervisor {
   }
 
   async killAll(): Promise<void> {
-    await Promise.all([this.control?.close(), this.admin?.stop(), ...this.children.map((child) => child.kill())])
+    await Promise.all([this.control?.close(), this.admin?.stop(), ...this.workers.map((worker) => worker.kill())])
   }
 
   private async load(): Promise<Config> {
@@ -114,7 +115,7 @@ class Supervisor {
   }
 
   private async start(config: Config): Promise<void> {
-    while (this.children.length < config.workers) this.spawn()
+    while (this.workers.length < config.workers) this.spawn()
     const address = await this.startWorkers(config)
     if (address === undefined) return
     const admin = await this.openAdmin(config.admin)
@@ -131,25 +132,25 @@ class Supervisor {
   }
 
   /**
-   * Gives the workers their orders. Resolves to the address that they share; undefined if the program ends first. A port of 0 is chosen by
-   * the first worker, which keeps it: a port that was found free here could be taken before a worker has it.
+   * Sends the workers their settings. Resolves to the address that they share; undefined if weir ends first. If the port is 0, the first
+   * worker takes a free one and keeps it: a port that the supervisor finds free could be taken before a worker listens on it.
    */
   private async startWorkers(config: Config): Promise<Address | undefined> {
-    const [first, ...others] = this.children
+    const [first, ...others] = this.workers
     const address = config.listen.port === 0 ? config.listen : probe(config.listen)
     first?.start({ address, config })
     if (address.port !== 0) {
-      for (const child of others) child.start({ address, config })
+      for (const worker of others) worker.start({ address, config })
       return address
     }
     const chosen = await Promise.race([this.chosenPort.promise, this.started.promise, this.ended.promise])
     if (chosen === undefined) return undefined
     const shared = { ...address, port: chosen }
-    for (const child of others) child.start({ address: shared, config })
+    for (const worker of others) worker.start({ address: shared, config })
     return shared
   }
 
-  /** Its code is loaded only now: the workers load theirs at the same time. */
+  /** Loads the code of the admin port only now, while the workers load theirs. Throws `StartProblem`. */
   private async openAdmin(address: Address): Promise<Admin> {
     const { openAdmin } = await import('../admin/admin-app.ts')
     try {
@@ -160,7 +161,7 @@ class Supervisor {
     }
   }
 
-  /** Without it the gateway serves all the same; only the command line cannot ask it. */
+  /** If the socket cannot be opened, weir serves requests all the same; only `weir explain` cannot ask for the state of targets. */
   private async openControl(dataDir: string): Promise<void> {
     const opened = await openControl(dataDir, { rests: () => ({ rests: this.health.rests() }) })
     if ('problem' in opened) this.logEvent('control.unavailable', { problem: opened.problem })
@@ -168,23 +169,23 @@ class Supervisor {
   }
 
   private spawn(): void {
-    const child = new Child(this.children.length, this.options.env, this.log.logger, {
+    const worker: WorkerProcess = new WorkerProcess(this.workers.length, this.options.env, this.log.logger, {
       onReady: (port) => {
         this.chosenPort.resolve(port)
-        for (const rest of this.health.rests()) child.hear({ about: 'rest', rest })
-        if (this.children.every((each) => each.state === 'ready')) this.started.resolve()
+        for (const rest of this.health.rests()) worker.forward({ about: 'rest', rest })
+        if (this.workers.every((each) => each.state === 'ready')) this.started.resolve()
       },
       onFailed: (reason) => {
         this.started.reject(new StartProblem([reason]))
         if (this.accepting) {
-          this.logEvent('worker.start_failed', { worker: child.worker, reason })
-          child.replace()
+          this.logEvent('worker.start_failed', { worker: worker.index, reason })
+          worker.replace()
         }
       },
       onEarlyDeath: (how, deaths) => {
         if (deaths >= EARLY_DEATHS_MAX) {
           this.started.reject(
-            new StartProblem([`worker ${child.worker} died ${deaths} times before it could start (${how})`]),
+            new StartProblem([`worker ${worker.index} died ${deaths} times before it could start (${how})`]),
           )
         }
       },
@@ -192,23 +193,23 @@ class Supervisor {
         this.fields = fields
       },
       onLedger: (up) => {
-        if (up) this.withoutLedger.delete(child)
-        else this.withoutLedger.add(child)
+        if (up) this.withoutLedger.delete(worker)
+        else this.withoutLedger.add(worker)
       },
-      onNews: (news) => this.spread(child, news),
-      onClaim: (target) => this.probes.grant(child.worker, target),
+      onPeerUpdate: (update) => this.broadcast(worker, update),
+      onProbeClaim: (target) => this.probes.grant(worker.index, target),
       onGone: () => {
-        this.probes.gone(child.worker)
-        this.withoutLedger.delete(child)
+        this.probes.gone(worker.index)
+        this.withoutLedger.delete(worker)
       },
     })
-    this.children.push(child)
-    child.spawn()
+    this.workers.push(worker)
+    worker.spawn()
   }
 
-  private spread(from: Child, news: PeerUpdate): void {
-    if (news.about === 'rest') this.probes.hear(news.rest)
-    for (const child of this.children) if (child !== from) child.hear(news)
+  private broadcast(from: WorkerProcess, update: PeerUpdate): void {
+    if (update.about === 'rest') this.probes.hear(update.rest)
+    for (const worker of this.workers) if (worker !== from) worker.forward(update)
   }
 
   private onSignals(): void {
@@ -220,7 +221,7 @@ class Supervisor {
   /** The first signal drains, the second cuts. */
   private end(signal: string): void {
     if (this.ending) {
-      for (const child of this.children) child.cut()
+      for (const worker of this.workers) worker.cut()
       return
     }
     this.ending = true
@@ -233,18 +234,18 @@ class Supervisor {
     const limit = setTimeout(
       () => {
         this.logEvent('server.killing_workers')
-        for (const child of this.children) void child.kill()
+        for (const worker of this.workers) void worker.kill()
       },
       Math.min(drainSeconds * 1000 + DRAIN_GRACE_MS, TIMER_MS_MAX),
     )
-    await Promise.all(this.children.map((child) => child.drain()))
+    await Promise.all(this.workers.map((worker) => worker.drain()))
     clearTimeout(limit)
     await Promise.all([this.control?.close(), this.admin?.stop()])
     this.logEvent('server.stopped')
     this.ended.resolve()
   }
 
-  /** One reload at a time; those that are asked for meanwhile become one more. */
+  /** Reloads one at a time; all requests that arrive during a reload become one more. */
   private async reload(): Promise<void> {
     this.reloadWanted = true
     if (this.reloading || !this.accepting) return
@@ -266,7 +267,7 @@ class Supervisor {
       const problems = needsRestart(current, loaded.config)
       if (problems.length > 0) return problems
     }
-    const problems = await swap(this.children, loaded.config)
+    const problems = await swap(this.workers, loaded.config)
     if (problems.length > 0) return problems
     if (current !== undefined) this.health.keep(remaining(current, loaded.config))
     this.config = loaded.config
@@ -282,8 +283,8 @@ class Supervisor {
     return {
       targets: targets.map((target) => ({ target, rest: this.health.restOf(target) })),
       workers: {
-        configured: this.children.length,
-        ready: this.children.filter(({ state }) => state === 'ready').length,
+        configured: this.workers.length,
+        ready: this.workers.filter(({ state }) => state === 'ready').length,
       },
       ledgerUp: this.withoutLedger.size === 0,
       ledgerFields: this.fields,
@@ -293,11 +294,11 @@ class Supervisor {
   private async reasons(): Promise<readonly string[]> {
     if (this.ending) return ['draining']
     if (!this.accepting) return ['starting']
-    this.asking ??= Promise.all(this.children.map((child) => child.status()))
+    this.checking ??= Promise.all(this.workers.map((worker) => worker.status()))
       .then((reasons) => reasons.flat())
       .finally(() => {
-        this.asking = undefined
+        this.checking = undefined
       })
-    return await this.asking
+    return await this.checking
   }
 }

@@ -1,7 +1,7 @@
-/** One worker as the supervisor sees it: its process, restarted with back-off, and the questions that are put to it. */
+/** One worker as the supervisor sees it: its process, restarted with back-off, and the messages to and from it. */
 
 import type { Subprocess } from 'bun'
-import type { PeerUpdate } from '../assembly/peer-update.ts'
+import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Logger } from '../logging/log.ts'
@@ -11,63 +11,64 @@ import { type Address, isToSupervisor, type ToSupervisor, type ToWorker } from '
 
 const BACKOFF_MS_MIN = 100
 const BACKOFF_MS_MAX = 5000
-/** A worker that lived this long was well: the next death begins at the shortest back-off again. */
-const WELL_AFTER_MS = 10_000
-/** A worker that does not accept by then is ended and restarted. */
+/** After a life this long a worker counts as healthy: the back-off of its next death begins at the minimum again. */
+const HEALTHY_AFTER_MS = 10_000
+/** A worker that is not ready by then is killed and restarted. */
 const START_MS_MAX = 30_000
 const STATUS_MS_MAX = 1000
 const PREPARE_MS_MAX = 10_000
 
-/** What Bun reads from the environment when a process starts, and at no other time. */
+/** Settings that Bun reads from the environment only when a process starts. */
 const RUNTIME = {
-  /** It lets 256 outgoing requests run at once and makes all others wait without a sign. */
+  /** By default 256 outgoing requests run at once, and all others wait without any sign. */
   BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
   /**
-   * Names are looked up by a pool of threads, one a core: two names that no name server answers held every other look-up up for 10 s. The
-   * requests for one name wait for one look-up together, and threads begin as they are needed, so this is how many names may be silent.
+   * Threads resolve host names, by default one for each core, so two names that no DNS server answers delayed every other look-up by 10 s.
+   * Requests for the same name share a look-up, and threads start on demand, so this is how many names may be unresponsive at once.
    */
   UV_THREADPOOL_SIZE: '256',
-  /** It remembers addresses for 30 s, also those that refuse: so long a provider that moved was not found. That a name is none it forgets. */
+  /** By default addresses are cached for 30 s, even if they refuse connections, so a provider that moved was not found for that long. */
   BUN_CONFIG_DNS_TIME_TO_LIVE_SECONDS: '5',
 } as const
 
 /**
- * The C library waits 5 s for a name server before it asks the next, longer than a connection may take: one that is gone would cost every
- * request. Whatever the operator sets wins.
+ * The C library waits 5 s for a DNS server before it tries the next. That is longer than a connection may take, so one dead DNS server would
+ * fail every request. The operator's own setting wins.
  */
 const RESOLVER = { RES_OPTIONS: 'timeout:1 attempts:3' } as const
 
-interface Orders {
+/** What a worker is started with. */
+interface StartSettings {
   readonly address: Address
   readonly config: Config
 }
 
-interface ChildEvents {
-  /** It accepts on this port. */
+interface WorkerProcessEvents {
+  /** It accepts requests on this port. */
   readonly onReady: (port: number) => void
-  /** It cannot start, and says why. */
+  /** It cannot start, for this reason. */
   readonly onFailed: (reason: string) => void
-  /** It died without having become ready; `deaths` in a row. */
+  /** It died before it was ready, for the `deaths`th time in a row. `how` is the exit code or signal. */
   readonly onEarlyDeath: (how: string, deaths: number) => void
-  /** It has looked how many fields the largest organisation has in Redis. */
+  /** It counted the fields of the largest organisation in Redis. */
   readonly onFields: (fields: number) => void
-  /** Whether it finds the ledger up has changed. */
+  /** The ledger began or ceased to take its settlements. */
   readonly onLedger: (up: boolean) => void
-  /** It found out what the other workers should know. */
-  readonly onNews: (news: PeerUpdate) => void
-  /** It asks whether it may find out about a target whose rest is over. */
-  readonly onClaim: (target: TargetRef) => boolean
-  /** Its process is gone, however it went. */
+  /** It learned what the other workers should know. */
+  readonly onPeerUpdate: (update: PeerUpdate) => void
+  /** It claims the lease to probe a target. Returns whether it gets it. */
+  readonly onProbeClaim: (target: TargetRef) => boolean
+  /** Its process is gone, for whatever reason. */
   readonly onGone: () => void
 }
 
 type State = 'down' | 'starting' | 'ready' | 'ending'
 type Process = Subprocess<'ignore', 'inherit', 'inherit'>
 
-export class Child {
+export class WorkerProcess {
   state: State = 'down'
   private process: Process | undefined
-  private orders: Orders | undefined
+  private settings: StartSettings | undefined
   private ending = false
   private startedAt = 0
   private backoffMs = BACKOFF_MS_MIN
@@ -79,18 +80,19 @@ export class Child {
   private prepared: ((problem: string | undefined) => void) | undefined
   private readonly gone = Promise.withResolvers<void>()
   private readonly heartbeat = new Heartbeat({
-    ask: () => this.tell({ type: 'ping' }),
-    lost: (silentMs) => this.giveUp(silentMs),
+    ask: () => this.send({ type: 'ping' }),
+    lost: (silentMs) => this.killStuck(silentMs),
   })
 
   constructor(
-    readonly worker: number,
+    /** From 0. */
+    readonly index: number,
     private readonly env: Readonly<Record<string, string | undefined>>,
     private readonly logger: Logger,
-    private readonly events: ChildEvents,
+    private readonly events: WorkerProcessEvents,
   ) {}
 
-  /** Starts the process. It loads its code at once and waits for orders, so that the configuration can be checked meanwhile. */
+  /** Starts the process. It loads its code while the configuration is still being checked, and waits for its settings. */
   spawn(): void {
     this.state = 'starting'
     this.startedAt = performance.now()
@@ -98,56 +100,56 @@ export class Child {
       env: { ...RESOLVER, ...this.env, ...RUNTIME },
       stdio: ['ignore', 'inherit', 'inherit'],
       ipc: (message) => {
-        if (isToSupervisor(message)) this.take(message)
+        if (isToSupervisor(message)) this.receive(message)
       },
       onExit: (_process, code, signal) => this.exited(code, signal),
     })
     this.startLimit = setTimeout(() => this.process?.kill('SIGKILL'), START_MS_MAX)
-    if (this.orders !== undefined) this.tell({ type: 'start', worker: this.worker, ...this.orders })
+    if (this.settings !== undefined) this.send({ type: 'start', worker: this.index, ...this.settings })
   }
 
-  /** Tells the process where to listen and what to serve, and every one that takes its place. */
-  start(orders: Orders): void {
-    this.orders = orders
-    this.tell({ type: 'start', worker: this.worker, ...orders })
+  /** Sends the settings to the process, and to every process that replaces it. */
+  start(settings: StartSettings): void {
+    this.settings = settings
+    this.send({ type: 'start', worker: this.index, ...settings })
   }
 
-  /** What a process that is started from now on is told. */
+  /** The configuration of processes that start from now on. */
   set config(config: Config) {
-    if (this.orders !== undefined) this.orders = { ...this.orders, config }
+    if (this.settings !== undefined) this.settings = { ...this.settings, config }
   }
 
-  /** The first half of a reload. Resolves to what stands against it. */
+  /** The first half of a reload. Resolves to the problem that prevents it, if there is one. */
   prepare(config: Config): Promise<string | undefined> {
     const { promise, resolve } = Promise.withResolvers<string | undefined>()
-    const limit = setTimeout(() => resolve(`worker ${this.worker} does not answer`), PREPARE_MS_MAX)
+    const limit = setTimeout(() => resolve(this.named('does not answer')), PREPARE_MS_MAX)
     this.prepared = (problem) => {
       clearTimeout(limit)
       resolve(problem)
     }
-    this.tell({ type: 'prepare', config })
+    this.send({ type: 'prepare', config })
     return promise
   }
 
   commit(): void {
-    this.tell({ type: 'commit' })
+    this.send({ type: 'commit' })
   }
 
   abort(): void {
-    this.tell({ type: 'abort' })
+    this.send({ type: 'abort' })
   }
 
-  /** Tells it what another worker found out. One that is not ready yet has nothing to keep it in. */
-  hear(news: PeerUpdate): void {
-    if (this.state === 'ready') this.tell({ type: 'news', news })
+  /** Forwards what another worker learned. A worker that is not ready yet cannot apply it. */
+  forward(update: PeerUpdate): void {
+    if (this.state === 'ready') this.send({ type: 'news', news: update })
   }
 
-  /** Ends the running process in good order; a new one with the newest orders takes its place. */
+  /** Lets the running process drain and end; a new one with the latest settings replaces it. */
   replace(): void {
     this.process?.kill('SIGTERM')
   }
 
-  /** Why this worker is not ready; none where it is. */
+  /** Resolves to the reasons why this worker is not ready; empty if it is. Takes at most a second. */
   status(): Promise<readonly string[]> {
     if (this.state !== 'ready')
       return Promise.resolve([this.named(this.state === 'down' ? 'is down' : `is ${this.state}`)])
@@ -158,19 +160,19 @@ export class Child {
       clearTimeout(limit)
       resolve(reasons.map((reason) => this.named(reason)))
     })
-    this.tell({ type: 'status', id })
+    this.send({ type: 'status', id })
     return promise
   }
 
-  /** Lets the process finish what it does and end. Resolves when it is gone. */
+  /** Lets the process finish its requests and end. Resolves when it is gone. */
   drain(): Promise<void> {
     this.end()
-    this.tell({ type: 'drain' })
+    this.send({ type: 'drain' })
     return this.gone.promise
   }
 
   cut(): void {
-    this.tell({ type: 'cut' })
+    this.send({ type: 'cut' })
   }
 
   kill(): Promise<void> {
@@ -187,16 +189,16 @@ export class Child {
   }
 
   private listensOn(port: number): void {
-    if (this.orders === undefined) return
-    this.orders = { ...this.orders, address: { ...this.orders.address, port } }
+    if (this.settings === undefined) return
+    this.settings = { ...this.settings, address: { ...this.settings.address, port } }
   }
 
   private named(reason: string): string {
-    return `worker ${this.worker} ${reason}`
+    return `worker ${this.index} ${reason}`
   }
 
-  private tell(message: ToWorker): void {
-    // Between the end of a process and the start of the next there is nobody to tell; the next one gets its orders when it starts.
+  private send(message: ToWorker): void {
+    // Between the end of a process and the start of the next there is no receiver; the next one gets its settings when it starts.
     if (this.process !== undefined && this.process.exitCode === null) this.process.send(message)
   }
 
@@ -205,18 +207,11 @@ export class Child {
     this.statuses.delete(id)
   }
 
-  private take(message: ToSupervisor): void {
+  private receive(message: ToSupervisor): void {
     this.heartbeat.heard()
     switch (message.type) {
       case 'ready':
-        clearTimeout(this.startLimit)
-        this.deaths = 0
-        if (!this.ending) this.state = 'ready'
-        // A worker that is looked at in a debugger stands still for as long as its reader likes.
-        if (this.env['BUN_INSPECT'] === undefined) this.heartbeat.start()
-        // The one that takes its place shall have the same, also if any port was good enough for this one.
-        this.listensOn(message.port)
-        this.events.onReady(message.port)
+        this.ready(message.port)
         return
       case 'failed':
         this.events.onFailed(message.reason)
@@ -236,18 +231,29 @@ export class Child {
         this.events.onLedger(message.up)
         return
       case 'news':
-        this.events.onNews(message.news)
+        this.events.onPeerUpdate(message.news)
         return
       case 'claim':
-        this.tell({ type: 'granted', id: message.id, granted: this.events.onClaim(message.target) })
+        this.send({ type: 'granted', id: message.id, granted: this.events.onProbeClaim(message.target) })
         return
     }
   }
 
-  /** Its loop stands still: no order reaches it, and no signal but this one. */
-  private giveUp(silentMs: number): void {
-    const { process, worker } = this
-    logEvent(this.logger, 'worker.stuck', { worker, pid: process?.pid, silent_ms: silentMs })
+  private ready(port: number): void {
+    clearTimeout(this.startLimit)
+    this.deaths = 0
+    if (!this.ending) this.state = 'ready'
+    // A worker that is paused in a debugger does not answer for as long as the debugger likes.
+    if (this.env['BUN_INSPECT'] === undefined) this.heartbeat.start()
+    // A replacement must listen on the same port, even if any port was good enough for this process.
+    this.listensOn(port)
+    this.events.onReady(port)
+  }
+
+  /** Its event loop stands still: it takes no message, and no signal but SIGKILL. */
+  private killStuck(silentMs: number): void {
+    const { process, index } = this
+    logEvent(this.logger, 'worker.stuck', { worker: index, pid: process?.pid, silent_ms: silentMs })
     process?.kill('SIGKILL')
   }
 
@@ -271,21 +277,21 @@ export class Child {
   }
 
   private restartLater(pid: number | undefined, how: string): void {
-    if (performance.now() - this.startedAt >= WELL_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
+    if (performance.now() - this.startedAt >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
     const restartInMs = this.backoffMs
     this.backoffMs = Math.min(this.backoffMs * 2, BACKOFF_MS_MAX)
-    logEvent(this.logger, 'worker.died', { worker: this.worker, pid, how, restart_in_ms: restartInMs })
+    logEvent(this.logger, 'worker.died', { worker: this.index, pid, how, restart_in_ms: restartInMs })
     this.restart = setTimeout(() => this.spawn(), restartInMs)
   }
 }
 
 /**
- * Keeps Bun from loading what lies in the working directory: `.env`, the `preload` of bunfig.toml, the `paths` of tsconfig.json. A compiled
- * binary loads none of them.
+ * Keeps Bun from loading files of the working directory: `.env`, the `preload` of bunfig.toml, the `paths` of tsconfig.json. They could set
+ * credentials or run code. A compiled binary loads none of them.
  */
 const ISOLATION = ['--no-env-file', '--config=/dev/null', '--tsconfig-override=/dev/null', '--no-install'] as const
 
-/** How this program starts itself as a worker: with the script's path from a checkout, without one if it is a compiled binary. */
+/** How weir starts itself as a worker: with the path of the script from a checkout, without one as a compiled binary. */
 function workerCommand(): string[] {
   const compiled = import.meta.path.startsWith('/$bunfs/')
   return compiled ? [process.execPath, 'worker'] : [process.execPath, ...ISOLATION, Bun.main, 'worker']

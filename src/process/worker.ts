@@ -1,10 +1,11 @@
 /**
- * One worker process: the inference API on the shared port. It does what the supervisor tells it, ends with it, and holds no
- * configuration of its own.
+ * One worker process: serves the inference API on the shared port. It follows the messages of the supervisor, ends when the supervisor ends,
+ * and never reads the configuration itself.
  */
 
 import type { Server } from 'bun'
-import { InferenceService, UnusableConfiguration } from '../assembly/inference-service.ts'
+import { UnusableConfiguration } from '../assembly/edge-parts.ts'
+import { InferenceService } from '../assembly/inference-service.ts'
 import { beginUpkeep, isLedgerProblem, keyFollower, openLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
@@ -15,14 +16,14 @@ import { descriptorLimit, isCrowded } from './file-descriptors.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './ipc.ts'
 import { LedgerWatch } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
-import { Claims } from './probe-lease.ts'
+import { ProbeClaims } from './probe-lease.ts'
 
-/** Never: the edge counts while it reads, and Bun's own 413 has no body and none of our headers (decisions.md 1). */
+/** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 const CROWD_CHECK_MS = 250
 
 const MANY_FIELDS =
-  'revoke the keys that are not used any more (weir keys list, weir keys revoke): what Redis holds of one goes a day after its last request'
+  'revoke unused keys (weir keys list, weir keys revoke); weir deletes the data of a key from Redis a day after its last request'
 
 type Start = Extract<ToWorker, { type: 'start' }>
 
@@ -30,11 +31,11 @@ interface Running {
   readonly worker: number
   readonly server: Server<undefined>
   readonly service: InferenceService
-  /** No other process can open the ledger while this one lives. */
+  /** True for the embedded ledger, which no other process can open while this one runs. */
   readonly ownsLedger: boolean
 }
 
-/** Runs until the supervisor ends it. Called once, in a process that `weir serve` started. */
+/** Runs until the supervisor ends it. Called once, in a process that `weir serve` started. Returns at once; the exit code is 0. */
 export function work(): number {
   const log = openLog()
   dieOnUncaught(log, {})
@@ -47,11 +48,11 @@ class Worker {
   private draining = false
   /** The supervisor is gone. */
   private isOrphan = false
-  /** A SIGTERM has come. */
-  private isTold = false
-  /** Counts what was begun and what was given up: the last one alone counts. */
+  /** SIGTERM has arrived. */
+  private isTerminated = false
+  /** The number of preparations begun or aborted. Only the latest preparation counts. */
   private preparations = 0
-  private readonly claims = new Claims((id, target) => tell({ type: 'claim', id, target }))
+  private readonly claims = new ProbeClaims((id, target) => send({ type: 'claim', id, target }))
   private stopKeys: () => Promise<void> = () => Promise.resolve()
   private watch: LedgerWatch | undefined
   private stopUpkeep: () => void = () => {}
@@ -64,9 +65,9 @@ class Worker {
       if (isToWorker(message)) this.handle(message)
     })
     process.on('disconnect', () => this.orphan())
-    // A terminal sends its signals to the whole process group, and so do service managers; the supervisor decides what they mean.
+    // Terminals and service managers signal the whole process group; the supervisor decides what a signal means.
     process.on('SIGTERM', () => {
-      this.isTold = true
+      this.isTerminated = true
       if (this.isOrphan) this.cutNow.resolve()
       this.drain()
     })
@@ -74,7 +75,7 @@ class Worker {
     process.on('SIGHUP', () => {})
   }
 
-  /** Nothing here waits, so that no message overtakes an earlier one; only the answers to `status` and `prepare` come later. */
+  /** Awaits nothing, so that no message overtakes an earlier one. Only the answers to `status` and `prepare` come later. */
   private handle(message: ToWorker): void {
     switch (message.type) {
       case 'start':
@@ -89,12 +90,12 @@ class Worker {
         this.preparations++
         return this.running?.service.abort()
       case 'status':
-        void this.reasons().then((reasons) => tell({ type: 'status', id: message.id, reasons }))
+        void this.reasons().then((reasons) => send({ type: 'status', id: message.id, reasons }))
         return
       case 'ping':
-        return tell({ type: 'pong' })
+        return send({ type: 'pong' })
       case 'news':
-        return this.running?.service.hear(message.news)
+        return this.running?.service.apply(message.news)
       case 'granted':
         return this.claims.answer(message.id, message.granted)
       case 'drain':
@@ -110,14 +111,20 @@ class Worker {
     try {
       const ledger = await openLedger(config, worker === 0)
       const adapters = await loadAdapters(config)
-      const claim = config.workers === 1 ? undefined : this.claims.ask
-      service = new InferenceService(config, adapters, this.log, ledger, (news) => tell({ type: 'news', news }), claim)
+      service = new InferenceService({
+        config,
+        adapters,
+        log: this.log,
+        ledger,
+        publish: (update) => send({ type: 'news', news: update }),
+        claimProbe: config.workers === 1 ? undefined : this.claims.ask,
+      })
       this.stopKeys = await this.followKeys(config, service, worker)
-      this.watch = new LedgerWatch(service, this.log.logger, worker, (up) => tell({ type: 'ledger', up }))
-      // One of the machine looks after what Redis holds.
+      this.watch = new LedgerWatch(service, this.log.logger, worker, (up) => send({ type: 'ledger', up }))
+      // One worker of each machine maintains the data in Redis.
       if (worker === 0) this.stopUpkeep = await this.upkeep(config, service)
     } catch (error) {
-      tell({ type: 'failed', reason: problemOf(error) })
+      send({ type: 'failed', reason: problemOf(error) })
       return
     }
     try {
@@ -125,27 +132,27 @@ class Worker {
         hostname: address.host,
         port: address.port,
         reusePort: true,
-        // Else Bun prints every stream that is cut on standard error, with the source around it.
+        // Otherwise Bun prints each stream that is cut to standard error, with the source code around it.
         development: false,
         maxRequestBodySize: BUN_BODY_BYTES_MAX,
         fetch: service.fetch,
       })
       this.running = { worker, server, service, ownsLedger: config.ledger.kind === 'embedded' }
     } catch (error) {
-      tell({ type: 'failed', reason: explain(address, error) })
+      send({ type: 'failed', reason: explain(address, error) })
       return
     }
     this.watch.start()
     const limit = descriptorLimit()
     setInterval(() => {
       service.state.crowded = isCrowded(limit)
-      // Those that wait for a caller's next request are the first to go.
+      // Connections that wait for a caller's next request are closed first.
       if (service.state.crowded) this.running?.server.closeIdleConnections()
     }, CROWD_CHECK_MS).unref()
-    tell({ type: 'ready', port: this.running.server.port ?? address.port })
+    send({ type: 'ready', port: this.running.server.port ?? address.port })
   }
 
-  /** Follows the keys that commands create. What is returned ends it. */
+  /** Follows the keys that commands create. Resolves to a function that ends it. */
   private async followKeys(
     config: Start['config'],
     service: InferenceService,
@@ -153,7 +160,7 @@ class Worker {
   ): Promise<() => Promise<void>> {
     const { logger } = this.log
     const follower = await keyFollower(config, {
-      // One of the machine.
+      // One worker of each machine.
       prunes: worker === 0,
       pruneFailed: (error) => {
         const why = error instanceof Error ? error.message : String(error)
@@ -169,7 +176,7 @@ class Worker {
     const { logger } = this.log
     return beginUpkeep(config, {
       isConfigured: (organization, key) => service.isConfigured(organization, key),
-      looked: (sizes) => tell({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
+      looked: (sizes) => send({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
       ahead: (organization) => logEvent(logger, 'ledger.window_ahead', { organization, advice: AHEAD_ADVICE }),
       undurable: (warning) => logEvent(logger, 'ledger.undurable', { warning }),
       denied: (why) => logEvent(logger, 'ledger.fields_unknown', { why }),
@@ -182,12 +189,12 @@ class Worker {
     const preparation = ++this.preparations
     try {
       const adapters = await loadAdapters(config)
-      // Given up or asked for anew meanwhile: nobody waits for this one any more.
+      // Aborted, or replaced by a later one: the supervisor no longer waits for this one.
       if (preparation !== this.preparations) return
       this.running?.service.prepare(config, adapters)
-      tell({ type: 'prepared' })
+      send({ type: 'prepared' })
     } catch (error) {
-      tell({ type: 'prepared', problem: problemOf(error) })
+      send({ type: 'prepared', problem: problemOf(error) })
     }
   }
 
@@ -198,15 +205,15 @@ class Worker {
   }
 
   /**
-   * The supervisor is gone, however it went: nobody would restart, reload or end this process any more, and somebody is about to start the
-   * program anew. What runs may finish where that holds nobody up. The embedded ledger has one owner, and a service manager that ends
-   * what was left over waits for it: then it is cut and settled at once.
+   * The supervisor is gone: it can no longer restart, reload or end this process, and weir is probably about to be started again. Running
+   * requests may finish, unless they are in the way: the embedded ledger has one owner, so the new weir waits for this process; and a service
+   * manager that sent SIGTERM waits for it. Then they are cut and settled at once.
    */
   private orphan(): void {
     this.isOrphan = true
-    const isInTheWay = this.running?.ownsLedger === true || this.isTold
-    if (isInTheWay) this.cutNow.resolve()
-    logEvent(this.log.logger, 'supervisor.gone', { worker: this.running?.worker, cut: isInTheWay })
+    const mustCut = this.running?.ownsLedger === true || this.isTerminated
+    if (mustCut) this.cutNow.resolve()
+    logEvent(this.log.logger, 'supervisor.gone', { worker: this.running?.worker, cut: mustCut })
     this.drain()
   }
 
@@ -237,17 +244,17 @@ class Worker {
   }
 }
 
-/** The first reading of the keys is waited for, so that none of them is refused at first; a store that is away or large is not. */
+/** How long a start waits for the first read of the stored keys, which are rejected until then. An unreachable or large store may take longer. */
 const KEYS_MS_MAX = 500
 
-/** The operator's line of a configuration that cannot be served; anything else is a bug, and ends the process. */
+/** The message for the operator if the configuration cannot be served. Any other error is a bug: it is thrown, and ends the process. */
 function problemOf(error: unknown): string {
   if (error instanceof UnusableConfiguration) return error.message
   if (isLedgerProblem(error)) return error.message
   throw error
 }
 
-/** Nobody to tell once the supervisor is gone: then `disconnect` has already begun the drain. */
-function tell(message: ToSupervisor): void {
+/** Does nothing if the supervisor is gone; `disconnect` has begun the drain then. */
+function send(message: ToSupervisor): void {
   if (process.connected) process.send?.(message)
 }

@@ -26,16 +26,25 @@ export class LedgerFileError extends Error {
 /** Another process has it. It may be about to end. */
 export class LedgerInUseError extends LedgerFileError {}
 
+/**
+ * The format of a file. Its version grows only with a change that earlier versions of weir cannot read or write: they refuse such a file. What is
+ * merely added (tables, triggers, columns, views) keeps the version, so that an operator can go back to the version before.
+ */
 export interface Schema {
-  /** Stored in the file; another one is refused. */
+  /** Stored in the file. */
   readonly version: number
+  /** Makes a new file. */
   readonly sql: string
-  /** What makes this format of an older one, in one transaction, by the older one's version. */
-  readonly upgrades?: Readonly<Record<number, string>>
+  /** By the version of an older file, what makes the next version of it. All steps run in one transaction. */
+  readonly migrations?: Readonly<Record<number, string>>
   /** Tables that are read whole at every start, however large the file. */
   readonly checked: readonly string[]
-  /** What files of this version may lack, because it came later: statements that change nothing the second time. */
+  /** What files of this version may lack, because it was added later: statements that change nothing the second time. */
   readonly additions?: string
+  /** By table, the definitions of columns that it may lack. Each has a default. */
+  readonly columns?: Readonly<Record<string, readonly string[]>>
+  /** By name: made, or made again if one of these columns is missing. */
+  readonly views?: Readonly<Record<string, { readonly columns: readonly string[]; readonly sql: string }>>
 }
 
 /**
@@ -69,7 +78,7 @@ export function openReadOnly(path: string, schema: Schema): Database | undefined
         database.close()
         return undefined
       }
-      if (schema.additions !== undefined) database.run(schema.additions)
+      untilFree(() => addMissing(database, schema))
       database.run('PRAGMA query_only = true')
       return database
     })
@@ -122,20 +131,45 @@ function prepare(database: Database, path: string, schema: Schema): void {
   // 16 MB. A checkpoint waits for the disk, 5 ms and more, and the process with it: at a thousand requests a second every 6 s, not every 1.5.
   database.run('PRAGMA wal_autocheckpoint = 4000')
   database.run('PRAGMA foreign_keys = OFF')
-  const { additions } = schema
-  if (checkVersion(database, path, schema)) {
-    if (additions !== undefined) database.run(additions)
-    return
-  }
-  const make = database.transaction(() => {
-    // Workers that start together open the same new file: whoever gets the lock second finds it made.
-    const version = versionOf(database)
-    if (version === schema.version) return
-    database.run(schema.upgrades?.[version] ?? schema.sql)
-    if (additions !== undefined) database.run(additions)
-    database.run(`PRAGMA user_version = ${schema.version}`)
+  if (!checkVersion(database, path, schema)) database.transaction(() => migrate(database, schema)).immediate()
+  addMissing(database, schema)
+}
+
+/** Makes a new file, or the current format of an older one. Inside a transaction. */
+function migrate(database: Database, schema: Schema): void {
+  let version = versionOf(database)
+  // Workers that start together open the same file: the second to get the lock finds it made.
+  if (version === schema.version) return
+  if (version === 0) database.run(schema.sql)
+  else for (; version < schema.version; version++) database.run(schema.migrations?.[version] ?? '')
+  database.run(`PRAGMA user_version = ${schema.version}`)
+}
+
+/** Adds what this version of weir has and the one that made the file had not. Takes the lock only if something is missing. */
+function addMissing(database: Database, { additions, columns = {}, views = {} }: Schema): void {
+  if (additions !== undefined) database.run(additions)
+  const statements = (): readonly string[] => [
+    ...Object.entries(columns).flatMap(([table, definitions]) => {
+      const known = columnsOf(database, table)
+      const missing = definitions.filter((definition) => !known.has(definition.split(' ')[0] ?? ''))
+      return missing.map((definition) => `ALTER TABLE ${table} ADD COLUMN ${definition}`)
+    }),
+    ...Object.entries(views).flatMap(([view, { columns: wanted, sql }]) => {
+      const known = columnsOf(database, view)
+      if (wanted.every((name) => known.has(name))) return []
+      return [`DROP VIEW IF EXISTS ${view}`, `CREATE VIEW ${view} AS ${sql}`]
+    }),
+  ]
+  if (statements().length === 0) return
+  const add = database.transaction(() => {
+    for (const statement of statements()) database.run(statement)
   })
-  make.immediate()
+  add.immediate()
+}
+
+function columnsOf(database: Database, table: string): ReadonlySet<string> {
+  const query = database.query<{ name: string }, [string]>('SELECT name FROM pragma_table_info(?)')
+  return new Set(query.all(table).map(({ name }) => name))
 }
 
 function checkWhole(database: Database, path: string, schema: Schema): void {
@@ -159,14 +193,25 @@ function versionOf(database: Database): number {
   return database.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version ?? 0
 }
 
-/** True if the file has the schema, false if it is new or of a format that can be upgraded. */
+/** True if the file has the format of the schema, false if it is new or can be migrated. */
 function checkVersion(database: Database, path: string, schema: Schema): boolean {
   const version = versionOf(database)
   if (version === schema.version) return true
-  if (version === 0 || schema.upgrades?.[version] !== undefined) return false
-  throw new LedgerFileError(
-    `${path} was written by another version of weir (format ${version}, this one has ${schema.version}).`,
-  )
+  if (version === 0) return false
+  if (version > schema.version) {
+    throw new LedgerFileError(
+      `${path} was written by a newer version of weir (format ${version}; this one reads up to ${schema.version}). ` +
+        'Use that version, or restore a backup from before the upgrade.',
+    )
+  }
+  for (let from = version; from < schema.version; from++) {
+    if (schema.migrations?.[from] !== undefined) continue
+    throw new LedgerFileError(
+      `${path} was written by an older version of weir (format ${version}) that this one cannot migrate to format ` +
+        `${schema.version}. Start a version in between first.`,
+    )
+  }
+  return false
 }
 
 function damaged(path: string, what: string, cause?: unknown): LedgerFileError {

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { linksOf, PAGES, type Page, pageOf, ROOT, readPage } from './pages.ts'
 
-/** The problem of a link, or undefined. Addresses outside the repository are not requested: tests use loopback alone. */
+/** The problem of a link, or undefined. Addresses elsewhere are not requested: tests use loopback alone. */
 function problemOf(page: Page, link: string): string | undefined {
   if (/^https?:/.test(link)) return undefined
   const [path = '', anchor] = link.split('#')

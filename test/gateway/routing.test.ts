@@ -174,7 +174,7 @@ describe('attempts', () => {
     const caller = await Caller.connect(on.serving.port)
     caller.send(bytes('m'))
     // The third failure is told: from then on the next is waited for.
-    while (on.serving.news.every(({ about }) => about !== 'rest')) await new Promise(setImmediate)
+    while (on.serving.peerUpdates.every(({ about }) => about !== 'rest')) await new Promise(setImmediate)
     caller.reset()
     await on.serving.idle()
     const line = on.serving.lines.findLast(({ msg }) => msg === 'request')
@@ -199,7 +199,7 @@ describe('attempts', () => {
     )
     for (let i = 0; i < 30; i++) expect((await on.ask('m')).status).toBe(400)
     expect(new Set(on.asked())).toEqual(new Set(['a']))
-    expect(on.serving.news).toEqual([])
+    expect(on.serving.peerUpdates).toEqual([])
   })
 })
 
@@ -353,16 +353,16 @@ describe('resting', () => {
   test('what other workers found out counts here', async () => {
     await using on = await stage({ a: does.says('a'), b: does.says('b') }, { m: ['up/a', 'up/b'] })
     const rest = { provider: 'up', model: 'a', restMs: 20_000, rests: 1, asked: true, reason: 'rate_limited' } as const
-    on.serving.service.hear({ about: 'rest', rest: { ...rest, probing: false } })
+    on.serving.service.apply({ about: 'rest', rest: { ...rest, probing: false } })
     expect(told(await on.ask('m'))).toEqual([200, '1'])
-    on.serving.service.hear({ about: 'rest', rest: { ...rest, restMs: 0, rests: 0, probing: false } })
+    on.serving.service.apply({ about: 'rest', rest: { ...rest, restMs: 0, rests: 0, probing: false } })
     expect(told(await on.ask('m'))).toEqual([200, '0'])
   })
 
   test('a target that another worker probes has rested as long as it asked: it is asked where there is no other', async () => {
     await using on = await stage({ a: does.says('a') }, { m: ['up/a'] })
     const rest = { provider: 'up', model: 'a', restMs: 5000, rests: 1, asked: true, reason: 'rate_limited' } as const
-    on.serving.service.hear({ about: 'rest', rest: { ...rest, probing: true } })
+    on.serving.service.apply({ about: 'rest', rest: { ...rest, probing: true } })
     expect(told(await on.ask('m'))).toEqual([200, '0'])
   })
 })
@@ -524,11 +524,11 @@ describe('conversations', () => {
   test('are told to other workers as a hash', async () => {
     await using on = await twoTargets()
     await on.ask('m', turn('a secret beginning'))
-    const places = on.serving.news.filter(({ about }) => about === 'place')
+    const places = on.serving.peerUpdates.filter(({ about }) => about === 'place')
     expect(places).toMatchObject([{ place: { target: { provider: 'up', model: 'b' } } }])
     expect(JSON.stringify(places)).not.toContain('secret')
     await using other = new Serving({ providers: { up: on.upstream.url }, models: { m: ['up/a', 'up/b'] } })
-    for (const news of places) other.service.hear(news)
+    for (const news of places) other.service.apply(news)
     on.asked()
     expect(told(await on.ask('m', turn('a secret beginning', 2), other))).toEqual([200, '1'])
     expect(on.asked()).toEqual(['b'])

@@ -118,12 +118,12 @@ beforeAll(async () => {
   } as never)
   if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
   const logger = pino({}, { write: (line) => lines.push(JSON.parse(line)) })
-  service = new InferenceService(
-    parsed.config,
-    await loadAdapters(parsed.config),
-    { logger, request: (fields) => logger.info(fields, 'request') },
+  service = new InferenceService({
+    config: parsed.config,
+    adapters: await loadAdapters(parsed.config),
+    log: { logger, request: (fields) => logger.info(fields, 'request') },
     ledger,
-  )
+  })
   server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: service.fetch })
 })
 

@@ -5,11 +5,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { newRequestId, requestTimeMs } from '../../src/core/request-id.ts'
+import { type EndKind, settledRow } from '../../src/ledger/audit-columns.ts'
 import { EmbeddedAuditLog } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA } from '../../src/ledger/embedded/state-tables.ts'
 import { RedisAuditLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
-import { type EndKind, LogWriter, RowBatch, settledRow } from '../../src/ledger/request-table.ts'
+import { LogWriter, RowBatch } from '../../src/ledger/request-writer.ts'
 import { openDatabase } from '../../src/sqlite/database.ts'
 import { chargeOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
@@ -43,7 +44,7 @@ function logOf(commits: number, more: readonly Ended[] = []): string {
   const write = (ended: readonly Ended[]) => {
     const batch = new RowBatch()
     for (const { id, endedMs, kind = 'settled' } of ended) {
-      batch.add(settledRow(id, account, { admittedMs: endedMs, endedMs }, chargeOf(5), kind, 5))
+      batch.add(settledRow({ id, ...account, admittedMs: endedMs, endedMs, kind }, chargeOf(5), 5))
     }
     writer.batch(batch)
   }

@@ -6,12 +6,12 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type LedgerPlace, openLedger } from '../../src/assembly/open-ledger.ts'
+import type { AuditRow } from '../../src/ledger/audit-columns.ts'
 import { lockDirectory } from '../../src/ledger/embedded/directory-lock.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { SteadyClock } from '../../src/ledger/embedded/monotonic-clock.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
-import type { RequestRow } from '../../src/ledger/request-table.ts'
 import { LedgerFileError } from '../../src/sqlite/database.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 
@@ -32,7 +32,7 @@ afterEach(() => {
   }
 })
 
-async function rowsOf(at: string): Promise<readonly RequestRow[]> {
+async function rowsOf(at: string): Promise<readonly AuditRow[]> {
   const pages = await Array.fromAsync(new EmbeddedAuditLog(at).read({ sinceMs: 0, untilMs: Number.MAX_SAFE_INTEGER }))
   return pages.flat()
 }
@@ -171,7 +171,9 @@ describe('the file', () => {
     const database = new Database(join(at, LEDGER_FILE), { create: true })
     database.run('PRAGMA user_version = 99')
     database.close()
-    expect(() => EmbeddedLedger.open(at)).toThrow('was written by another version of weir (format 99, this one has 2)')
+    expect(() => EmbeddedLedger.open(at)).toThrow(
+      'was written by a newer version of weir (format 99; this one reads up to 2)',
+    )
   })
 
   test('that cannot be there is said so', () => {

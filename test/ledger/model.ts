@@ -15,7 +15,7 @@ import type {
   ScopeName,
   SettleReply,
 } from '../../src/ledger/reservation-store.ts'
-import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-log.ts'
+import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { dayEndMs, dayOf, monthEndMs, monthOf } from '../../src/ledger/window.ts'
 import {
   type Bucket,

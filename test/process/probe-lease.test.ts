@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { Breaker, type Rest } from '../../src/gateway/breaker.ts'
-import { Claims, Probes } from '../../src/process/probe-lease.ts'
+import { ProbeClaims, ProbeLeases } from '../../src/process/probe-lease.ts'
 
 const A = { provider: 'p', model: 'a' }
 const B = { provider: 'p', model: 'b' }
@@ -20,7 +20,7 @@ describe('the supervisor', () => {
   function make() {
     const clock = { ms: 0 }
     const health = new Breaker(() => clock.ms)
-    const probes = new Probes(health)
+    const probes = new ProbeLeases(health)
     return { clock, probes, hear: (told: Rest) => probes.hear(told) }
   }
 
@@ -62,7 +62,7 @@ describe('the supervisor', () => {
 describe('a worker', () => {
   test('is answered by the number of its question', async () => {
     const asked: number[] = []
-    const claims = new Claims((id) => asked.push(id))
+    const claims = new ProbeClaims((id) => asked.push(id))
     const [one, two] = [claims.ask(A), claims.ask(B)]
     claims.answer(asked[1] ?? -1, false)
     claims.answer(asked[0] ?? -1, true)
@@ -71,7 +71,7 @@ describe('a worker', () => {
   })
 
   test('finds out by itself where nobody answers', async () => {
-    const claims = new Claims(() => {})
+    const claims = new ProbeClaims(() => {})
     expect(await claims.ask(A)).toBe(true)
     claims.answer(0, false)
   })

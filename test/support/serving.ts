@@ -1,8 +1,7 @@
 /** The inference API in this process over real sockets, with a ledger that remembers every verb and a log that is a list. */
 
 import { pino } from 'pino'
-import { InferenceService } from '../../src/assembly/inference-service.ts'
-import type { PeerUpdate } from '../../src/assembly/peer-update.ts'
+import { InferenceService, type PeerUpdate } from '../../src/assembly/inference-service.ts'
 import type { Adapters } from '../../src/assembly/provider-adapters.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
@@ -65,8 +64,8 @@ export class Serving implements AsyncDisposable {
   readonly ledger = new RecordingLedger()
   /** Every log line, parsed. */
   readonly lines: JsonObject[] = []
-  /** What other workers would be told. */
-  readonly news: PeerUpdate[] = []
+  /** What the other workers would receive. */
+  readonly peerUpdates: PeerUpdate[] = []
   readonly service: InferenceService
   readonly config: Config
   private readonly server: Bun.Server<undefined>
@@ -85,9 +84,13 @@ export class Serving implements AsyncDisposable {
       { write: (line: string) => void this.lines.push(JSON.parse(line)) },
     )
     const request = (fields: object) => logger.info(fields, 'request')
-    this.service = new InferenceService(this.config, adapters, { logger, request }, this.ledger, (news) =>
-      this.news.push(news),
-    )
+    this.service = new InferenceService({
+      config: this.config,
+      adapters,
+      log: { logger, request },
+      ledger: this.ledger,
+      publish: (update) => this.peerUpdates.push(update),
+    })
     this.server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: this.service.fetch })
   }
 

@@ -44,6 +44,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'ledger/redis/epochs/epoch-rows.ts': ['bun:sqlite'],
       'ledger/embedded/': ['bun:sqlite', 'node:fs', 'node:path'],
       'ledger/request-table.ts': ['bun:sqlite'],
+      'ledger/request-writer.ts': ['bun:sqlite'],
     },
   },
   'items/': {

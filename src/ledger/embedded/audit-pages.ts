@@ -1,15 +1,11 @@
-/** The audit trail in the embedded ledger's file, page by page. Reads what `log-rows.ts` writes. */
+/** The audit trail in the embedded ledger's file, page by page. Reads what `request-writer.ts` writes. */
 
 import type { Database } from 'bun:sqlite'
+import { type AuditRow, ROW_SQL, rowOf } from '../audit-columns.ts'
 import type { AuditQuery } from '../audit-log.ts'
-import type { RequestRow } from '../request-table.ts'
 
 /** Commits whose rows are read at once: some tens of rows each on a busy gateway. */
 const COMMITS_A_PAGE = 100
-
-interface StoredRow extends Omit<RequestRow, 'estimated'> {
-  readonly estimated: number
-}
 
 /** A commit, in the order in which they are read. */
 export interface Commit {
@@ -18,7 +14,7 @@ export interface Commit {
 }
 
 export interface RowPage {
-  readonly rows: readonly RequestRow[]
+  readonly rows: readonly AuditRow[]
   /** The last commit of the page; undefined if there are no more. */
   readonly last: Commit | undefined
 }
@@ -35,10 +31,8 @@ export function readPage(database: Database, query: AuditQuery, after: Commit): 
   const last = commits.at(-1)
   if (last === undefined) return { rows: [], last: undefined }
   const rows = database
-    .query<StoredRow, [string, number, number, string | null, string | null, string | null]>(
-      `SELECT id, organization, key, admitted_ms AS admittedMs, ended_ms AS endedMs, kind, outcome, model, provider,
-         input_tokens AS inputTokens, cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images,
-         cost_micro_usd AS costMicroUsd, overage_micro_usd AS overageMicroUsd, estimated
+    .query<Parameters<typeof rowOf>[0], [string, number, number, string | null, string | null, string | null]>(
+      `SELECT ${ROW_SQL}
        FROM request WHERE batch IN (SELECT value FROM json_each(?1)) AND ended_ms >= ?2 AND ended_ms < ?3
          AND (?4 IS NULL OR organization = ?4) AND (?5 IS NULL OR key = ?5) AND (?6 IS NULL OR id = ?6)
        ORDER BY batch_ended_ms, batch, place`,
@@ -51,7 +45,7 @@ export function readPage(database: Database, query: AuditQuery, after: Commit): 
       key ?? null,
       id ?? null,
     )
-    .map((row) => ({ ...row, estimated: row.estimated === 1 }))
+    .map(rowOf)
   return { rows, last }
 }
 

@@ -7,10 +7,9 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { openDatabase } from '../../sqlite/database.ts'
 import { GroupCommit } from '../../sqlite/group-commit.ts'
-import { type Charge, noCharge } from '../ledger.ts'
-import { type EndKind, LogWriter, type RequestRow, ROWS_KEPT_MS, RowBatch, settledRow } from '../request-table.ts'
-import type { UsageFigures } from '../usage-log.ts'
-import { UsageSums } from '../usage-sums.ts'
+import { type AuditRow, type Charge, type Ending, type EndKind, noCharge, settledRow } from '../audit-columns.ts'
+import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../request-writer.ts'
+import type { UsageFigures } from '../usage-figures.ts'
 import { dayOf } from '../window.ts'
 import type { Changes } from './memory-store.ts'
 import { charged } from './reservation-moves.ts'
@@ -78,11 +77,9 @@ export class Journal implements Changes {
   }
 
   ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined): void {
-    const times = { admittedMs: reservation.admittedMs, endedMs: this.now() }
-    const row =
-      charge === undefined
-        ? lostRow(reservation, kind, times)
-        : settledRow(reservation.id, reservation, times, charge, kind, reservation.heldMicroUsd)
+    const { id, organization, key, admittedMs, heldMicroUsd } = reservation
+    const ending = { id, organization, key, admittedMs, endedMs: this.now(), kind }
+    const row = charge === undefined ? lostRow(reservation, ending) : settledRow(ending, charge, heldMicroUsd)
     this.rows.add(row)
     this.group.soon()
   }
@@ -129,20 +126,15 @@ export class Journal implements Changes {
 }
 
 /** The row of a reservation that nobody settled: its progress is what is known. */
-function lostRow(
-  reservation: ReservationState,
-  kind: EndKind,
-  times: { readonly admittedMs: number; readonly endedMs: number },
-): RequestRow {
-  const { id, organization, key, model, postedInput, postedOutput, heldMicroUsd } = reservation
-  const inputTokens = kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput
+function lostRow(reservation: ReservationState, ending: Ending): AuditRow {
+  const { model, postedInput, postedOutput, heldMicroUsd } = reservation
   const charge: Charge = {
     ...noCharge('provider_cut'),
     model,
-    inputTokens,
+    inputTokens: ending.kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput,
     outputTokens: postedOutput,
     costMicroUsd: charged(reservation),
     estimated: true,
   }
-  return { ...settledRow(id, { organization, key }, times, charge, kind, heldMicroUsd), outcome: '' }
+  return { ...settledRow(ending, charge, heldMicroUsd), outcome: '' }
 }

@@ -3,8 +3,8 @@
  * `redis/*.lua` are the same verbs, line by line; one law holds both to one model.
  */
 
+import type { EndKind } from '../audit-columns.ts'
 import type { Account, Admission, Charge, Estimate, Hold } from '../ledger.ts'
-import type { EndKind } from '../request-table.ts'
 import {
   type CancelReply,
   checkEstimate,
@@ -17,7 +17,7 @@ import {
   TERMS,
   type Terms,
 } from '../reservation-store.ts'
-import { minusUsage, type UsageFigures, usageOf, usageOfLost } from '../usage-log.ts'
+import { minusUsage, type UsageFigures, usageOf, usageOfLost } from '../usage-figures.ts'
 import { dayOf, monthOf } from '../window.ts'
 import { Deadlines } from './deadlines.ts'
 import { allowances, firstRefusal, limitsOf } from './limit-check.ts'

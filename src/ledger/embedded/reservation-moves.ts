@@ -2,7 +2,7 @@
 
 import type { Limits } from '../../core/money.ts'
 import type { Account, Estimate, Hold } from '../ledger.ts'
-import { type UsageFigures, usageOfLost } from '../usage-log.ts'
+import { type UsageFigures, usageOfLost } from '../usage-figures.ts'
 import { correct } from './rate-bucket.ts'
 import { budgetLimits, chargedOf, hasRoom, use } from './scope-moves.ts'
 import { AMOUNT_MAX, type ReservationState, type ScopeState } from './store-state.ts'

@@ -4,10 +4,11 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { requestTimeMs } from '../../core/request-id.ts'
 import { openReadOnly } from '../../sqlite/database.ts'
+import type { AuditRow } from '../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../audit-log.ts'
 import type { Account } from '../ledger.ts'
 import type { Standings } from '../remaining.ts'
-import { type RequestRow, readUsage } from '../request-table.ts'
+import { readUsage } from '../request-table.ts'
 import type { FiguresOf } from '../reservation-store.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { before, type Commit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
@@ -42,7 +43,7 @@ export class EmbeddedUsageLog extends Reading implements UsageLog {
 }
 
 export class EmbeddedAuditLog extends Reading implements AuditLog {
-  async *read(query: AuditQuery): AsyncGenerator<readonly RequestRow[]> {
+  async *read(query: AuditQuery): AsyncGenerator<readonly AuditRow[]> {
     if (query.id !== undefined) {
       const row = this.find(query, query.id)
       if (row !== undefined) yield [row]
@@ -56,10 +57,10 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
   }
 
   /** The last word on one request, looked for where its id says that it may be. */
-  private find(query: AuditQuery, id: string): RequestRow | undefined {
+  private find(query: AuditQuery, id: string): AuditRow | undefined {
     const admittedMs = requestTimeMs(id)
     const ends = admittedMs === undefined ? [query] : endsOf(admittedMs)
-    let found: RequestRow | undefined
+    let found: AuditRow | undefined
     for (const { sinceMs, untilMs } of ends) {
       const narrow = { sinceMs: Math.max(sinceMs, query.sinceMs), untilMs: Math.min(untilMs, query.untilMs) }
       for (const rows of this.pages({ ...query, ...narrow }, narrow.untilMs + GATHERED_MS)) {
@@ -71,7 +72,7 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
   }
 
   /** `endMs`: no commit that was noted later is looked at. */
-  private *pages(query: AuditQuery, endMs = Number.POSITIVE_INFINITY): Generator<readonly RequestRow[]> {
+  private *pages(query: AuditQuery, endMs = Number.POSITIVE_INFINITY): Generator<readonly AuditRow[]> {
     for (let after: Commit | undefined = before(query.sinceMs); after !== undefined; ) {
       const page: RowPage = this.pageAfter(query, after)
       yield page.rows

@@ -2,7 +2,8 @@
 
 import type { Database } from 'bun:sqlite'
 import type { Schema } from '../../sqlite/database.ts'
-import { LOG_SQL } from '../request-table.ts'
+import { LOG_SQL, LOG_VIEWS } from '../request-table.ts'
+import { FIGURE_DEFINITIONS } from '../usage-figures.ts'
 import { type ReservationState, type ScopeState, scopeName, UNCHARGED } from './store-state.ts'
 
 export const LEDGER_FILE = 'ledger.sqlite'
@@ -10,6 +11,8 @@ export const LEDGER_FILE = 'ledger.sqlite'
 export const LEDGER_SCHEMA: Schema = {
   version: 2,
   checked: ['scope', 'live'],
+  columns: { usage: FIGURE_DEFINITIONS },
+  views: LOG_VIEWS,
   sql: `
     CREATE TABLE scope (
       organization TEXT NOT NULL, key TEXT NOT NULL, at_ms INTEGER NOT NULL, requests REAL NOT NULL, tokens REAL NOT NULL, live INTEGER NOT NULL,

@@ -4,7 +4,8 @@ import type { Pending, SettlementLog } from '../../../src/ledger/redis/delivery/
 import type { Settlement } from '../../../src/ledger/redis/delivery/settlement.ts'
 import type { Expected, FoundOfNode, KnownLife } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
 import { reconcile } from '../../../src/ledger/redis/epochs/reconcile.ts'
-import { addUsage, noUsage, placeName, type UsageRow, usageRowOf } from '../../../src/ledger/usage-log.ts'
+import { addUsage, noUsage } from '../../../src/ledger/usage-figures.ts'
+import { placeName, type UsageRow, usageRowOf } from '../../../src/ledger/usage-log.ts'
 import type { World } from './world.ts'
 
 const COMMIT_MS = 20

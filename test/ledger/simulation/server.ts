@@ -1,6 +1,7 @@
 /** The server that holds the book: it may be down, and when it comes back it may have lost its last second. Keeps what is needed to undo that much. */
 
 import { expect } from 'bun:test'
+import type { EndKind } from '../../../src/ledger/audit-columns.ts'
 import { MemoryStore } from '../../../src/ledger/embedded/memory-store.ts'
 import { charged } from '../../../src/ledger/embedded/reservation-moves.ts'
 import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/store-state.ts'
@@ -14,17 +15,9 @@ import {
 } from '../../../src/ledger/redis/epochs/epochs.ts'
 import type { FoundReservation } from '../../../src/ledger/redis/epochs/reconcile.ts'
 import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
-import type { EndKind } from '../../../src/ledger/request-table.ts'
 import type { SettleOptions, SettleReply } from '../../../src/ledger/reservation-store.ts'
-import {
-  addUsage,
-  noUsage,
-  placeName,
-  type UsageFigures,
-  type UsagePlace,
-  type UsageRow,
-  usageOf,
-} from '../../../src/ledger/usage-log.ts'
+import { addUsage, noUsage, type UsageFigures, usageOf } from '../../../src/ledger/usage-figures.ts'
+import { placeName, type UsagePlace, type UsageRow } from '../../../src/ledger/usage-log.ts'
 import { dayOf } from '../../../src/ledger/window.ts'
 import type { World } from './world.ts'
 

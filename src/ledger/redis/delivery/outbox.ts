@@ -9,17 +9,11 @@ import { join } from 'node:path'
 import { turn } from '../../../core/event-loop.ts'
 import { openDatabase, placeOf, type Schema } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
-import {
-  findRows,
-  LOG_SQL,
-  LogWriter,
-  type RequestRow,
-  ROWS_KEPT_MS,
-  RowBatch,
-  settledRow,
-} from '../../request-table.ts'
+import { type AuditRow, chargeOfRow, settledRow } from '../../audit-columns.ts'
+import { findRows, LOG_SQL, LOG_VIEWS } from '../../request-table.ts'
+import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../../request-writer.ts'
+import { FIGURE_DEFINITIONS } from '../../usage-figures.ts'
 import { type UsagePlace, type UsageRow, usageRowOf } from '../../usage-log.ts'
-import { UsageSums } from '../../usage-sums.ts'
 import { dayOf } from '../../window.ts'
 import {
   type Expected,
@@ -48,7 +42,9 @@ const USAGE_INDEX_SQL = 'CREATE INDEX usage_of ON usage (organization);'
 export const OUTBOX_SCHEMA: Schema = {
   version: 5,
   checked: ['outbox'],
+  views: LOG_VIEWS,
   additions: FOLDED_SQL,
+  columns: Object.fromEntries(['usage', 'given_back', 'unrecorded'].map((table) => [table, FIGURE_DEFINITIONS])),
   sql: `
     CREATE TABLE outbox (
       number INTEGER PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL,
@@ -60,7 +56,7 @@ export const OUTBOX_SCHEMA: Schema = {
     ${LIFE_SQL}
     ${LOG_SQL}
     ${USAGE_INDEX_SQL}`,
-  upgrades: {
+  migrations: {
     4: `
     ${LIFE_FROM_4_SQL}
     ALTER TABLE outbox ADD COLUMN organization TEXT NOT NULL DEFAULT '';
@@ -414,7 +410,9 @@ export class Outbox implements SettlementLog {
       settlementText(settlement),
     )
     this.place(id, Number(lastInsertRowid))
-    into.rows.add(settledRow(id, account, { admittedMs, endedMs: now }, charge, 'settled', heldMicroUsd))
+    const { organization, key } = account
+    const ending = { id, organization, key, admittedMs, endedMs: now, kind: 'settled' } as const
+    into.rows.add(settledRow(ending, charge, heldMicroUsd))
     const usage = usageRowOf(settlement)
     if (usage !== undefined) into.usage.add(usage, usage)
   }
@@ -440,13 +438,14 @@ function prepare(database: Database) {
 }
 
 /** What the log holds of a settlement, as it would be sent. */
-function loggedSettlement(row: RequestRow): Settlement {
-  const { id, organization, key, admittedMs, endedMs: _, kind: _kind, overageMicroUsd, outcome, ...figures } = row
+function loggedSettlement(row: AuditRow): Settlement {
+  const { id, organization, key, admittedMs, costMicroUsd, overageMicroUsd } = row
+  const account = { organization, organizationLimits: {}, key, keyLimits: {} }
   return {
     id,
-    account: { organization, organizationLimits: {}, key, keyLimits: {} },
+    account,
     admittedMs,
-    charge: { ...figures, outcome: outcome === '' ? 'completed' : outcome },
-    heldMicroUsd: Math.max(0, row.costMicroUsd - overageMicroUsd),
+    charge: chargeOfRow(row),
+    heldMicroUsd: Math.max(0, costMicroUsd - overageMicroUsd),
   }
 }

@@ -7,20 +7,20 @@ import type { Database } from 'bun:sqlite'
 import { addUsageSql } from '../../request-table.ts'
 import {
   addUsage,
-  foldUsageRows,
+  FIGURE_DEFINITIONS,
+  FIGURE_NAMES,
+  FIGURES_SQL,
+  figureValues,
   minusUsage,
   noUsage,
   type UsageFigures,
-  type UsageRow,
-  usageRowOf,
-} from '../../usage-log.ts'
+} from '../../usage-figures.ts'
+import { foldUsageRows, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { bucketOf } from '../../window.ts'
 import { type Settlement, settlementOf, settlementText } from '../delivery/settlement.ts'
 import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
 
-const FIGURE_COLUMNS = `
-  requests INTEGER NOT NULL, estimated_requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
-  cached_input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, images INTEGER NOT NULL, cost_micro_usd INTEGER NOT NULL`
+const FIGURES = FIGURE_DEFINITIONS.join(', ')
 
 /**
  * `life.served`: requests in `usage`. `unrecorded`: what an earlier version had given to Redis, which it did not record by node; Redis has it
@@ -33,11 +33,11 @@ export const LIFE_SQL = `
     legacy_life INTEGER NOT NULL DEFAULT 0, is_legacy INTEGER NOT NULL DEFAULT 0
   ) WITHOUT ROWID;
   CREATE TABLE given_back (
-    organization TEXT NOT NULL, number INTEGER NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_COLUMNS},
+    organization TEXT NOT NULL, number INTEGER NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURES},
     PRIMARY KEY (organization, number)
   ) WITHOUT ROWID;
   CREATE TABLE unrecorded (
-    organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_COLUMNS},
+    organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURES},
     PRIMARY KEY (organization, day, key, model)
   ) WITHOUT ROWID;
 `
@@ -58,7 +58,9 @@ export const LIFE_FROM_4_SQL = `
     SELECT organization, 0, 0, sum(requests) FROM usage WHERE true GROUP BY organization
     ON CONFLICT DO UPDATE SET served = excluded.served;
   CREATE TABLE unrecorded (
-    organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_COLUMNS},
+    organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL,
+    requests INTEGER NOT NULL, estimated_requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL, cached_input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL, images INTEGER NOT NULL, cost_micro_usd INTEGER NOT NULL,
     PRIMARY KEY (organization, day, key, model)
   ) WITHOUT ROWID;
   INSERT INTO unrecorded
@@ -76,9 +78,6 @@ export const LIFE_FROM_4_SQL = `
       FROM outbox WHERE state = 0 AND entry ->> '$.closing.settlement.model' IS NOT NULL
     ) GROUP BY organization, day, key, model;
 `
-
-const FIGURES = `requests, estimated_requests AS estimatedRequests, input_tokens AS inputTokens,
-  cached_input_tokens AS cachedInputTokens, output_tokens AS outputTokens, images, cost_micro_usd AS costMicroUsd`
 
 /** An organisation's life as this node knows it. */
 export interface KnownLife {
@@ -259,7 +258,7 @@ export class LifeRows {
         .run(organization, life, found.isLegacy ? 1 : 0)
     }
     const query = this.database.query<UsageRow, [string]>(
-      `SELECT organization, day, key, model, ${FIGURES} FROM given_back WHERE organization = ? ORDER BY number`,
+      `SELECT organization, day, key, model, ${FIGURES_SQL} FROM given_back WHERE organization = ? ORDER BY number`,
     )
     return query.all(organization)
   }
@@ -278,7 +277,7 @@ export class LifeRows {
 
   private rows(table: 'usage' | 'unrecorded', organization: string): readonly UsageRow[] {
     const query = this.database.query<UsageRow, [string]>(
-      `SELECT organization, day, key, model, ${FIGURES} FROM ${table} WHERE organization = ?`,
+      `SELECT organization, day, key, model, ${FIGURES_SQL} FROM ${table} WHERE organization = ?`,
     )
     return query.all(organization)
   }
@@ -315,9 +314,7 @@ export class LifeRows {
       if (!isPending || number === undefined || reservations.get(id)?.isOpen !== false) continue
       gone.run(sinceMs, number)
       if (usage === undefined) continue
-      const { day, key, model, requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens } = usage
-      const figures = [requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens]
-      add.run(organization, day, key, model, ...figures, usage.images, usage.costMicroUsd)
+      add.run(usage.day, organization, usage.key, usage.model, ...figureValues(usage))
     }
   }
 
@@ -340,13 +337,15 @@ export class LifeRows {
     const gone = this.database.query(GONE_SQL)
     for (const id of absorb) gone.run(sinceMs, byId.get(id)?.number ?? null)
     this.database.query('DELETE FROM given_back WHERE organization = ?').run(organization)
-    const give = this.database.query('INSERT INTO given_back VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
+    const give = this.database.query(GIVE_SQL)
     for (const [i, row] of rows.entries()) {
-      const figures = [row.requests, row.estimatedRequests, row.inputTokens, row.cachedInputTokens, row.outputTokens]
-      give.run(organization, i + 1, row.day, row.key, row.model, ...figures, row.images, row.costMicroUsd)
+      give.run(organization, i + 1, row.day, row.key, row.model, ...figureValues(row))
     }
   }
 }
+
+const GIVE_NAMES = ['organization', 'number', 'day', 'key', 'model', ...FIGURE_NAMES]
+const GIVE_SQL = `INSERT INTO given_back (${GIVE_NAMES.join(', ')}) VALUES (${GIVE_NAMES.map(() => '?').join(', ')})`
 
 /** Settlements that are not sent any more. */
 const GONE_SQL = 'UPDATE outbox SET state = 3, taken_ms = ? WHERE number = ?'

@@ -3,7 +3,8 @@
  * arithmetic; what is charged in the end is what the node served, whichever way each request goes.
  */
 
-import { addUsage, minusUsage, noUsage, placeName, type UsageFigures, type UsageRow } from '../../usage-log.ts'
+import { addUsage, figuresOf, minusUsage, noUsage, type UsageFigures, usageColumns } from '../../usage-figures.ts'
+import { placeName, type UsageRow } from '../../usage-log.ts'
 
 /** A settlement that the log still knows one by one. */
 export interface Logged {
@@ -88,28 +89,14 @@ function less(a: UsageFigures, b: UsageFigures): UsageFigures {
   return addUsage(a, minusUsage(b))
 }
 
-const NAMES = [
-  ...(['requests', 'estimatedRequests', 'inputTokens', 'cachedInputTokens', 'outputTokens'] as const),
-  ...(['images', 'costMicroUsd'] as const),
-]
-
 function isAtLeast(a: UsageFigures, b: UsageFigures): boolean {
-  return NAMES.every((name) => a[name] >= b[name])
+  return usageColumns.every(({ field }) => a[field] >= b[field])
 }
 
 function isSomething(figures: UsageFigures): boolean {
-  return NAMES.some((name) => figures[name] > 0)
+  return usageColumns.some(({ field }) => figures[field] > 0)
 }
 
 function lacking(figures: UsageFigures): UsageFigures {
-  const { requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images, costMicroUsd } = figures
-  return {
-    requests: Math.max(0, requests),
-    estimatedRequests: Math.max(0, estimatedRequests),
-    inputTokens: Math.max(0, inputTokens),
-    cachedInputTokens: Math.max(0, cachedInputTokens),
-    outputTokens: Math.max(0, outputTokens),
-    images: Math.max(0, images),
-    costMicroUsd: Math.max(0, costMicroUsd),
-  }
+  return figuresOf(({ field }) => Math.max(0, figures[field]))
 }

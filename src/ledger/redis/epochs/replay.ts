@@ -4,7 +4,8 @@
  * lost (FLUSHALL), the last minutes (a crash without an append-only file), or what came after a backup.
  */
 
-import { noUsage, type UsageRow } from '../../usage-log.ts'
+import { noUsage } from '../../usage-figures.ts'
+import type { UsageRow } from '../../usage-log.ts'
 import type { SettlementLog } from '../delivery/outbox.ts'
 import type { Expected, FoundOfNode, KnownLife } from './epoch-rows.ts'
 import type { Entered, Lives, RecoverableBook } from './epochs.ts'

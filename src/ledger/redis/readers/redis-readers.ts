@@ -5,13 +5,14 @@ import { requestTimeMs } from '../../../core/request-id.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
 import { durabilityWarning } from '../../../redis/server-check.ts'
-import { type AuditLog, type AuditQuery, endsOf, isEndKind, outcomeOf } from '../../audit-log.ts'
+import { type AuditRow, rowOfEntry } from '../../audit-columns.ts'
+import { type AuditLog, type AuditQuery, endsOf } from '../../audit-log.ts'
 import type { Account } from '../../ledger.ts'
 import type { Standings } from '../../remaining.ts'
-import type { RequestRow } from '../../request-table.ts'
 import type { FiguresOf } from '../../reservation-store.ts'
+import { figuresOfList } from '../../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
-import { ORGANIZATIONS_KEY, RedisStore, redisKey, usageFiguresOf } from '../store/redis-store.ts'
+import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts'
 
 type Client = RedisClient
 
@@ -85,10 +86,10 @@ function isAsked(row: UsageRow, query: UsageQuery): boolean {
   return row.day >= query.sinceDay && row.day < query.untilDay && (query.key === undefined || row.key === query.key)
 }
 
-/** A field of the usage hash (day, key and model, with NUL between) and its seven numbers. */
+/** A field of the usage hash (day, key and model, with NUL between) and its list of figures. */
 function usageRow(organization: string, field: string, text: string): UsageRow {
   const [day = '', key = '', model = ''] = field.split('\0')
-  return { day: Number(day), organization, key, model, ...usageFiguresOf(text) }
+  return { day: Number(day), organization, key, model, ...figuresOfList(text) }
 }
 
 export class RedisAuditLog implements AuditLog {
@@ -98,7 +99,7 @@ export class RedisAuditLog implements AuditLog {
     return new RedisAuditLog(await connectOnce(patient(place)))
   }
 
-  async *read(query: AuditQuery): AsyncGenerator<readonly RequestRow[]> {
+  async *read(query: AuditQuery): AsyncGenerator<readonly AuditRow[]> {
     const admittedMs = query.id === undefined ? undefined : requestTimeMs(query.id)
     if (admittedMs !== undefined) {
       const row = await this.find(query, admittedMs)
@@ -122,9 +123,9 @@ export class RedisAuditLog implements AuditLog {
   }
 
   /** The last word on one request, looked for where its id says that it may be: the ids of a stream's entries are times. */
-  private async find(query: AuditQuery, admittedMs: number): Promise<RequestRow | undefined> {
+  private async find(query: AuditQuery, admittedMs: number): Promise<AuditRow | undefined> {
     let organizations = await asked(this.client, query.organization)
-    let found: RequestRow | undefined
+    let found: AuditRow | undefined
     for (const { sinceMs, untilMs } of endsOf(admittedMs)) {
       const narrow = { sinceMs: Math.max(0, sinceMs, query.sinceMs), untilMs: Math.min(untilMs, query.untilMs) }
       for (let i = 0; i < organizations.length; i += ASKED_AT_ONCE) {
@@ -138,15 +139,15 @@ export class RedisAuditLog implements AuditLog {
     return found
   }
 
-  private async findIn(organization: string, query: AuditQuery): Promise<RequestRow | undefined> {
-    let found: RequestRow | undefined
+  private async findIn(organization: string, query: AuditQuery): Promise<AuditRow | undefined> {
+    let found: AuditRow | undefined
     for await (const rows of this.pages(organization, query.sinceMs, query.untilMs)) {
       for (const row of rows) if (isWanted(row, query)) found = row
     }
     return found
   }
 
-  private async *pages(organization: string, sinceMs: number, untilMs: number): AsyncGenerator<readonly RequestRow[]> {
+  private async *pages(organization: string, sinceMs: number, untilMs: number): AsyncGenerator<readonly AuditRow[]> {
     const name = redisKey(organization, 'audit')
     // The ids of a stream's entries begin with Redis' clock.
     let start = String(sinceMs)
@@ -154,42 +155,14 @@ export class RedisAuditLog implements AuditLog {
       const entries = await this.client.xrange(name, start, untilMs - 1, 'COUNT', SCANNED_A_CALL)
       const last = entries.at(-1)
       if (last === undefined) return
-      yield entries.flatMap(([at, words]) => auditRow(organization, Number.parseInt(at, 10), words) ?? [])
+      yield entries.flatMap(([at, words]) => rowOfEntry(organization, Number.parseInt(at, 10), words) ?? [])
       start = `(${last[0]}`
     }
   }
 }
 
-function isWanted({ key, id }: RequestRow, query: AuditQuery): boolean {
+function isWanted({ key, id }: AuditRow, query: AuditQuery): boolean {
   return (query.key === undefined || query.key === key) && (query.id === undefined || query.id === id)
-}
-
-/** An entry of the stream: names and values in turn. Undefined for one that tells of something else than the end of a request. */
-function auditRow(organization: string, endedMs: number, words: readonly string[]): RequestRow | undefined {
-  const fields = new Map<string, string>()
-  for (let i = 0; i + 1 < words.length; i += 2) fields.set(words[i] ?? '', words[i + 1] ?? '')
-  const text = (name: string) => fields.get(name) ?? ''
-  const number = (name: string) => Number(fields.get(name) ?? 0)
-  const kind = text('kind')
-  if (!isEndKind(kind)) return undefined
-  return {
-    id: text('id'),
-    organization,
-    key: text('key'),
-    admittedMs: number('admitted'),
-    endedMs,
-    kind,
-    outcome: outcomeOf(text('outcome')),
-    model: text('model'),
-    provider: text('provider'),
-    inputTokens: number('input'),
-    cachedInputTokens: number('cached'),
-    outputTokens: number('output'),
-    images: number('images'),
-    costMicroUsd: number('cost'),
-    overageMicroUsd: number('overage'),
-    estimated: text('estimated') === '1',
-  }
 }
 
 export class RedisStandings implements Standings {

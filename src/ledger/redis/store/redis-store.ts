@@ -20,7 +20,8 @@ import {
   type SettleReply,
   scopeNames,
 } from '../../reservation-store.ts'
-import { foldUsageRows, placeName, type UsageFigures, type UsagePlace, type UsageRow } from '../../usage-log.ts'
+import { figuresOfList } from '../../usage-figures.ts'
+import { foldUsageRows, placeName, type UsagePlace, type UsageRow } from '../../usage-log.ts'
 import { bucketOf, daysOfBucket } from '../../window.ts'
 import type { WindowSpend } from '../../window-reset.ts'
 import { Together } from '../client/pipeline.ts'
@@ -282,7 +283,7 @@ export class RedisStore implements RecoverableBook {
       if (Number(folded ?? 0) > foldedBefore) return undefined
       for (const [i, place] of asked.entries()) {
         const text = texts[i]
-        if (text != null) found.push({ ...place, ...usageFiguresOf(text) })
+        if (text != null) found.push({ ...place, ...figuresOfList(text) })
       }
       asked = []
     }
@@ -366,15 +367,6 @@ export class RedisStore implements RecoverableBook {
       }
     }
   }
-}
-
-/** Usage as the scripts store it: seven whole numbers with commas between them. */
-export function usageFiguresOf(text: string): UsageFigures {
-  const [requests = 0, estimatedRequests = 0, inputTokens = 0, cachedInputTokens = 0, ...rest] = text
-    .split(',')
-    .map(Number)
-  const [outputTokens = 0, images = 0, costMicroUsd = 0] = rest
-  return { requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images, costMicroUsd }
 }
 
 /**

@@ -1,0 +1,87 @@
+/** Wires the parts that follow from one configuration: catalog, dialects, providers and the gateway. A reload wires new ones. */
+
+import { Catalog } from '../catalog/catalog.ts'
+import type { Config, ProviderConfig } from '../config/config.ts'
+import { chat } from '../dialects/chat/chat.ts'
+import { messages } from '../dialects/messages/messages.ts'
+import { acceptCount } from '../dialects/messages/request.ts'
+import { responses } from '../dialects/responses/responses.ts'
+import type { Affinity } from '../gateway/affinity.ts'
+import type { Breaker } from '../gateway/breaker.ts'
+import type { Upstream } from '../gateway/gateway.ts'
+import type { EdgeParts } from '../http/edge.ts'
+import type { ItemStore } from '../items/item-store.ts'
+import { Sealer } from '../items/sealer.ts'
+import { Keys } from '../keys/accepted-keys.ts'
+import type { FollowedKeys } from '../keys/key-follower.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import { errorFields, type Logger } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
+import { compactionKeys } from './compaction-keys.ts'
+import type { Adapters } from './provider-adapters.ts'
+
+/** A valid configuration that cannot be served. The message is for the operator. */
+export class UnusableConfiguration extends Error {
+  override readonly name = 'UnusableConfiguration'
+}
+
+/** What outlives the configurations of a worker. */
+export interface LastingParts {
+  readonly ledger: Ledger
+  readonly logger: Logger
+  readonly itemStore: ItemStore | undefined
+  readonly breaker: Breaker
+  readonly affinity: Affinity
+  /** The keys that commands created, as they are now. */
+  readonly storedKeys: () => FollowedKeys
+  /** Whether the configuration in force has the organisation and, if a key is given, an enabled key with this id. */
+  readonly serves: (organization: string, key?: string) => boolean
+}
+
+/** Throws `UnusableConfiguration`. */
+export function buildEdgeParts(config: Config, adapters: Adapters, lasting: LastingParts): EdgeParts {
+  const { ledger, logger, itemStore, breaker, affinity, storedKeys, serves } = lasting
+  const catalog = Catalog.from(config)
+  const keys = new Keys(catalog, storedKeys, serves)
+  return {
+    catalog,
+    keys,
+    dialects: {
+      chat: chat(config.compatibility),
+      messages: messages(config.compatibility),
+      responses: responses({ sealer: sealerOf(config), itemStore }),
+    },
+    imageUrls: config.compatibility.imageUrls,
+    acceptCount: (body) => acceptCount(body, config.compatibility),
+    gateway: {
+      catalog,
+      upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider, adapters)])),
+      ledger,
+      routing: config.routing,
+      breaker,
+      affinity,
+      random: Math.random,
+      explainRoute: config.listen.explainHeader,
+      report: (error, requestId) =>
+        logEvent(logger, 'internal.error', { request_id: requestId, ...errorFields(error) }),
+      logEvent: (event, fields) => logEvent(logger, event, fields),
+      isRevoked: (key) => keys.isRevoked(key),
+    },
+  }
+}
+
+/** Throws `UnusableConfiguration` if the key of this machine can be neither read nor created. */
+export function sealerOf(config: Config): Sealer {
+  try {
+    return new Sealer(compactionKeys(config))
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new UnusableConfiguration(`data_dir: the key that encrypts compacted conversations cannot be used: ${why}`)
+  }
+}
+
+function upstreamOf(config: ProviderConfig, adapters: Adapters): Upstream {
+  const provider = adapters.get(config.dialect)
+  if (provider === undefined) throw new Error(`no adapter was loaded for dialect ${config.dialect}`)
+  return { provider, endpoint: config }
+}

@@ -1,0 +1,140 @@
+/** Writes the log's tables: rows of requests as they end, the sums of usage by day, and what is old away. */
+
+import type { Database } from 'bun:sqlite'
+import { type AuditRow, storedValues } from './audit-columns.ts'
+import { addUsageSql } from './request-table.ts'
+import { addUsage, FIGURES_SQL, figureValues, type UsageFigures } from './usage-figures.ts'
+import type { UsagePlace, UsageRow } from './usage-log.ts'
+import { dayOf, firstKeptDay, foldedDay } from './window.ts'
+
+/** How long single requests are kept unless `audit.keep_days` specifies otherwise; their sums are kept for good. */
+export const ROWS_KEPT_MS = 90 * 86_400_000
+/** Up to 200 commits a second may come and go for ever; there are 50. */
+const DROP_EVERY_MS = 500
+const DROPPED_AT_ONCE = 100
+const HOUR_MS = 3_600_000
+
+/** Rows that wait for their commit, as the text that will be written: text is cheaper to hold than objects. */
+export class RowBatch {
+  private text = ''
+  private count = 0
+  private endedMs = 0
+
+  get size(): number {
+    return this.count
+  }
+
+  add(row: AuditRow): void {
+    this.text += `${this.count === 0 ? '[' : ','}${JSON.stringify(storedValues(row))}`
+    this.count += 1
+    this.endedMs = Math.max(this.endedMs, row.endedMs)
+  }
+
+  /** What is to be written: the JSON text of all rows, and when the last of them ended. */
+  read(): { readonly rows: string; readonly endedMs: number } {
+    return { rows: `${this.text}]`, endedMs: this.endedMs }
+  }
+
+  clear(): void {
+    this.text = ''
+    this.count = 0
+    this.endedMs = 0
+  }
+}
+
+/** Usage that waits for its commit, added up by place: one row a model and day, however many requests there were. */
+export class UsageSums {
+  private readonly sums = new Map<string, { readonly place: UsagePlace; figures: UsageFigures }>()
+
+  add(place: UsagePlace, figures: UsageFigures): void {
+    const name = `${place.day}\0${place.organization}\0${place.key}\0${place.model}`
+    const known = this.sums.get(name)
+    if (known === undefined) this.sums.set(name, { place, figures })
+    else known.figures = addUsage(known.figures, figures)
+  }
+
+  each(call: (place: UsagePlace, figures: UsageFigures) => void): void {
+    for (const { place, figures } of this.sums.values()) call(place, figures)
+  }
+
+  clear(): void {
+    this.sums.clear()
+  }
+}
+
+/** Writes both tables; for use inside a transaction. */
+export class LogWriter {
+  private readonly putBatch
+  private readonly addUsage
+  private readonly dropBatches
+  private readonly oldDay
+  private readonly rowsOf
+  private readonly dropUsage
+  private droppedMs = 0
+  private foldedMs = 0
+  /** Days before it are folded. */
+  private foldedTo = -1
+
+  /** `keepMs`: how long single requests are kept. */
+  constructor(
+    database: Database,
+    private readonly keepMs: number,
+  ) {
+    this.putBatch = database.query('INSERT INTO request_batch (ended_ms, rows) VALUES (?, ?)')
+    this.addUsage = database.query(addUsageSql('usage'))
+    this.oldDay = database.query<{ day: number }, [number, number]>(
+      'SELECT day FROM usage WHERE day >= ? AND day < ? ORDER BY day LIMIT 1',
+    )
+    this.rowsOf = database.query<UsageRow, [number, number]>(
+      `SELECT day, organization, key, model, ${FIGURES_SQL} FROM usage WHERE day = ? LIMIT ?`,
+    )
+    this.dropUsage = database.query('DELETE FROM usage WHERE day = ? AND organization = ? AND key = ? AND model = ?')
+    this.dropBatches = database.query(
+      'DELETE FROM request_batch WHERE number IN (SELECT number FROM request_batch WHERE ended_ms < ? ORDER BY ended_ms LIMIT ?)',
+    )
+  }
+
+  batch(batch: RowBatch): void {
+    if (batch.size === 0) return
+    const { rows, endedMs } = batch.read()
+    this.putBatch.run(endedMs, rows)
+  }
+
+  usage(place: UsagePlace, figures: UsageFigures): void {
+    this.addUsage.run(place.day, place.organization, place.key, place.model, ...figureValues(figures))
+  }
+
+  /**
+   * Folds a few rows of usage that is long past into their months, now and then. Rows stand under the first day of their month then. Gives the first
+   * day that is kept by itself if it folded any.
+   */
+  foldOld(now: number, today = dayOf(now)): number | undefined {
+    if (now - this.foldedMs < DROP_EVERY_MS) return undefined
+    this.foldedMs = now
+    const row = this.oldDay.get(this.foldedTo, firstKeptDay(today))
+    if (row === null) {
+      // All of it; look again in an hour.
+      this.foldedMs = now + HOUR_MS
+      this.foldedTo = -1
+      return undefined
+    }
+    const month = foldedDay(row.day, today)
+    if (month === row.day) {
+      this.foldedTo = row.day + 1
+      return undefined
+    }
+    const rows = this.rowsOf.all(row.day, DROPPED_AT_ONCE)
+    for (const one of rows) {
+      this.usage({ ...one, day: month }, one)
+      this.dropUsage.run(one.day, one.organization, one.key, one.model)
+    }
+    return firstKeptDay(today)
+  }
+
+  /** Lets go of a few of the commits whose rows are kept no longer, now and then: so every commit stays short. */
+  dropOld(now: number): void {
+    if (now - this.droppedMs < DROP_EVERY_MS) return
+    this.droppedMs = now
+    this.dropBatches.run(now - this.keepMs, DROPPED_AT_ONCE)
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * The figures of which usage is summed up. Made from this table: the type, the columns in SQLite, the lists in Redis and their arithmetic in Lua,
+ * and the output of `weir usage`. A new figure is one row here.
+ */
+
+import type { Charge } from './audit-columns.ts'
+
+interface Figure {
+  /** In SQLite, and in JSON and CSV. */
+  readonly name: string
+  /** In the scripts' arguments. */
+  readonly lua: string
+  /** In the text of `weir usage`. */
+  readonly heading: string
+  readonly isMoney?: true
+  /** What of a charge is added up; absent if each request counts one. */
+  readonly charge?: 'estimated' | 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images' | 'costMicroUsd'
+}
+
+/** In the order of the lists that Redis stores, which stays: a new figure comes last. */
+const table = {
+  requests: { name: 'requests', lua: 'requests', heading: 'requests' },
+  estimatedRequests: { name: 'estimated_requests', lua: 'estimated', heading: 'estimated', charge: 'estimated' },
+  inputTokens: { name: 'input_tokens', lua: 'input', heading: 'input', charge: 'inputTokens' },
+  cachedInputTokens: { name: 'cached_input_tokens', lua: 'cached', heading: 'cached', charge: 'cachedInputTokens' },
+  outputTokens: { name: 'output_tokens', lua: 'output', heading: 'output', charge: 'outputTokens' },
+  images: { name: 'images', lua: 'images', heading: 'images', charge: 'images' },
+  costMicroUsd: { name: 'cost_micro_usd', lua: 'cost', heading: 'cost', isMoney: true, charge: 'costMicroUsd' },
+} as const satisfies Record<string, Figure>
+
+type Field = keyof typeof table
+
+/**
+ * Sums over requests that reached a provider, in whole numbers. `estimatedRequests` are those whose tokens are, in whole or in part, our own
+ * count; `inputTokens` includes the cached ones.
+ */
+export type UsageFigures = { readonly [F in Field]: number }
+
+interface UsageColumn extends Figure {
+  readonly field: Field
+}
+
+export const usageColumns: readonly UsageColumn[] = Object.entries<Figure>(table).flatMap(([field, figure]) =>
+  isField(field) ? [{ ...figure, field }] : [],
+)
+
+export const noUsage: UsageFigures = figuresOf(() => 0)
+
+/** The names of the columns in SQLite, and their definitions. */
+export const FIGURE_NAMES: readonly string[] = usageColumns.map(({ name }) => name)
+export const FIGURE_DEFINITIONS: readonly string[] = FIGURE_NAMES.map((name) => `${name} INTEGER NOT NULL DEFAULT 0`)
+/** Selects a `UsageFigures`. */
+export const FIGURES_SQL = usageColumns.map(({ name, field }) => `${name} AS ${field}`).join(', ')
+
+/** The figures in the order of `FIGURE_NAMES`. */
+export function figureValues(figures: UsageFigures): readonly number[] {
+  return usageColumns.map(({ field }) => figures[field])
+}
+
+/** Each figure from its name and the same figure of others. */
+export function figuresOf(value: (column: UsageColumn) => number): UsageFigures {
+  const figures: object = Object.fromEntries(usageColumns.map((column) => [column.field, value(column)]))
+  if (!isComplete(figures)) throw new TypeError('A figure of the usage has no value.')
+  return figures
+}
+
+/** The figures of a settled request; undefined if no provider was called. */
+export function usageOf(charge: Charge): UsageFigures | undefined {
+  if (charge.model === '') return undefined
+  const figures = { ...noUsage }
+  for (const { field, charge: of } of usageColumns) figures[field] = of === undefined ? 1 : Number(charge[of])
+  return figures
+}
+
+/** The figures of a reservation that nobody settled: its progress, with the input estimate at least. */
+export function usageOfLost(inputTokens: number, outputTokens: number, costMicroUsd: number): UsageFigures {
+  return { ...noUsage, requests: 1, estimatedRequests: 1, inputTokens, outputTokens, costMicroUsd }
+}
+
+/** The sum of two sets of figures. They stop growing at the largest number that is exact, as in Redis. */
+export function addUsage(a: UsageFigures, b: UsageFigures): UsageFigures {
+  const sum = { ...noUsage }
+  for (const { field } of usageColumns) sum[field] = Math.min(Number.MAX_SAFE_INTEGER, a[field] + b[field])
+  return sum
+}
+
+/** The figures of one reservation taken back: the other half of a correction. */
+export function minusUsage(a: UsageFigures): UsageFigures {
+  const minus = { ...noUsage }
+  for (const { field } of usageColumns) minus[field] = -a[field]
+  return minus
+}
+
+/** Figures as Redis stores them: whole numbers with commas between them. A list that is older than a figure lacks it. */
+export function figuresOfList(text: string): UsageFigures {
+  const values = text.split(',').map(Number)
+  return figuresOf((column) => values[usageColumns.indexOf(column)] ?? 0)
+}
+
+function isField(name: string): name is Field {
+  return Object.hasOwn(table, name)
+}
+
+function isComplete(figures: object): figures is UsageFigures {
+  return usageColumns.every(({ field }) => field in figures)
+}
