@@ -135,8 +135,8 @@ export class InferenceService {
 
   /** Applies what another worker learned. */
   apply(update: PeerUpdate): void {
-    if (update.about === 'rest') this.breaker.hear(update.rest)
-    else this.affinity.hear(update.place)
+    if (update.about === 'rest') this.breaker.receive(update.rest)
+    else this.affinity.receive(update.place)
   }
 
   /** The health of the ledger and of the key store, as far as it is known without asking them. */

@@ -14,7 +14,7 @@ const NOT_ALLOWED = 'is not allowed for this API key'
 type Selection = Model | typeof AUTO
 
 /** What the candidates depend on besides the model. */
-interface Demand {
+export interface Demand {
   /** The kind of endpoint that was called. */
   readonly kind: ModelKind
   /** `noNeeds` for images. */

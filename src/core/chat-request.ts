@@ -1,12 +1,18 @@
-/** One request in the canonical form: what every dialect accepts into and every provider builds its own body from. */
+/**
+ * One chat request in the canonical form: a dialect converts a caller's body into it, and a provider adapter builds the
+ * provider's body from it.
+ */
 
 import type { ToolCall } from './completion.ts'
 import type { JsonObject, JsonValue } from './json.ts'
 
-/** A cache breakpoint after the part, tool or system text that carries it. Without `ttl` the provider's default holds. */
+/**
+ * A cache breakpoint after the part, tool or system text that carries it. Without `ttl`, the provider's default
+ * applies.
+ */
 export interface CacheMark {
   readonly ttl?: '5m' | '1h' | undefined
-  /** Where the caller wrote it (`input[0].content[1].cache_control`), where a mark that cannot be honoured is an error. */
+  /** The caller's field (`input[0].content[1].cache_control`), if a mark that the model cannot honour is an error. */
   readonly path?: string | undefined
 }
 
@@ -18,7 +24,7 @@ export interface TextPart {
 
 export interface ImagePart {
   readonly type: 'image'
-  /** Inline bytes, or an address that only the provider may fetch: this program never does. */
+  /** Inline bytes, or a URL that the provider fetches. weir never fetches it. */
   readonly source:
     | { readonly type: 'base64'; readonly mediaType: string; readonly data: string }
     | { readonly type: 'url'; readonly url: string }
@@ -26,7 +32,10 @@ export interface ImagePart {
   readonly cache?: CacheMark | undefined
 }
 
-/** A Chat Completions part that only providers of that family understand (`input_audio`, `file` with its data); others refuse it. */
+/**
+ * A Chat Completions part that only providers of that API understand (`input_audio`, `file` with data); other adapters
+ * reject it.
+ */
 interface NativePart {
   readonly type: 'native'
   readonly json: JsonObject
@@ -65,7 +74,9 @@ export type ToolChoice =
   | { readonly mode: 'tool'; readonly name: string }
   | { readonly mode: 'allowed'; readonly names: readonly string[]; readonly required: boolean }
 
-/** Parameters that shape the answer. Each is absent unless the caller gave it; a provider takes those that its API knows. */
+/**
+ * Parameters of the generation. Each is absent unless the caller set it; an adapter passes on those that its API has.
+ */
 interface Sampling {
   readonly temperature?: number | undefined
   readonly topP?: number | undefined
@@ -80,7 +91,7 @@ interface Sampling {
   readonly responseFormat?: JsonObject | undefined
 }
 
-/** What the caller says about itself and about the service it wants; carried to providers that know the field. */
+/** What the caller states about itself and the service it wants. An adapter passes on those fields that its API has. */
 export interface Hints {
   readonly user?: string | undefined
   readonly safetyIdentifier?: string | undefined
@@ -91,23 +102,26 @@ export interface Hints {
 }
 
 export interface ChatRequest {
-  /** The model's name as the caller wrote it. */
+  /** The name of the model as the caller wrote it. */
   readonly model: string
   readonly stream: boolean
   readonly messages: readonly Message[]
   readonly tools: readonly Tool[]
-  /** Absent where there are no tools, or where the provider's default is meant. */
+  /** Absent if there are no tools, or for the provider's default. */
   readonly toolChoice?: ToolChoice | undefined
   readonly parallelToolCalls?: boolean | undefined
-  /** The most tokens that the answer may have; absent where the caller named no limit. */
+  /** The caller's limit on the tokens of the answer, if any. */
   readonly maxOutputTokens?: number | undefined
-  /** True where the dialect has a default for that limit (Responses, Messages): then the model's `default_output_tokens` holds. */
+  /**
+   * True if the dialect has a default for that limit (Responses, Messages): then the model's `default_output_tokens`
+   * applies.
+   */
   readonly limitsOutput: boolean
   readonly stop: readonly string[]
   readonly sampling: Sampling
   readonly hints: Hints
-  /** A cache mark on the request as a whole: automatic caching of its last block. */
+  /** A cache mark on the whole request: the provider caches up to the last block. */
   readonly cache?: CacheMark | undefined
-  /** True where a cache mark that the model cannot honour is an error rather than dropped (Responses; decisions.md, Caching). */
+  /** True if a cache mark that the model cannot honour is an error (Responses); otherwise it is dropped. */
   readonly cacheStrict: boolean
 }

@@ -1,4 +1,4 @@
-/** A whole answer, and how the events of a stream fold into it. */
+/** A whole answer in the canonical form, and how events fold into it. */
 
 import type { FinishReason, StreamEvent } from './event.ts'
 import type { JsonValue } from './json.ts'
@@ -22,23 +22,26 @@ export interface AnswerCall extends ToolCall {
 
 export interface Completion {
   readonly text: string
-  /** Absent where the model did not refuse in so many words. */
+  /** Absent if the model did not refuse in so many words. */
   readonly refusal?: string | undefined
-  /** Both in the order in which they came; absent unless there are both. */
+  /** Text and refusal in the order in which they came, if the answer has both. */
   readonly mixed?: string | undefined
   readonly toolCalls: readonly AnswerCall[]
   readonly reason: FinishReason
   readonly usage: Usage
-  /** Chat Completions' `logprobs` objects of the text, in order; absent where the provider sent none. */
+  /** Chat Completions' `logprobs` objects of the text, in order; absent if the provider sent none. */
   readonly logprobs?: readonly JsonValue[] | undefined
 }
 
-/** Everything that the model said, for dialects in which a refusal is text: as a stream of the same answer says it. */
+/**
+ * Text and refusal as one text, for dialects that have no refusals. A stream of the same answer has them in the same
+ * order.
+ */
 export function spokenText({ text, refusal = '', mixed }: Completion): string {
   return mixed ?? text + refusal
 }
 
-/** Gathers events into a `Completion`. One a request; `completion` is there once `end` was added. */
+/** Gathers the events of one answer into a `Completion`. */
 export class Fold {
   private readonly text: string[] = []
   private readonly refusal: string[] = []
@@ -84,7 +87,7 @@ export class Fold {
     }
   }
 
-  /** The answer, or undefined where the events stopped before `end`: half an answer is none. */
+  /** The answer; undefined until `end` was added. */
   get completion(): Completion | undefined {
     if (!this.ended) return undefined
     return {

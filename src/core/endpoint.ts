@@ -1,4 +1,7 @@
-/** A provider of the configuration as its adapter and the HTTP client need it. Plain data; it holds credentials and must never be logged. */
+/**
+ * A provider of the configuration as its adapter and the HTTP client need it. Plain data; it holds credentials and must
+ * never be logged.
+ */
 
 export interface Endpoint {
   /** The provider's name in the configuration. */

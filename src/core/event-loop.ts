@@ -1,12 +1,12 @@
 /**
- * Turns of the event loop for work that would otherwise never let go of it. A promise that is already settled continues as a
- * microtask: a loop over bytes that are there runs to its end before any other socket or timer is served.
+ * Yields to the event loop within long work. An await of a settled promise continues as a microtask, so a loop over
+ * bytes that are already in memory would run to its end before any other socket or timer is served.
  */
 
-/** How much of one stream is worked on at a time, and the most between two turns of the loop that it waits for. */
+/** A stream is processed in slices of this size, with a turn of the event loop between them. */
 export const SLICE_BYTES = 64 * 1024
 
-/** Resolves in the next turn of the event loop: whatever waits is served first. */
+/** Resolves in the next turn of the event loop, after waiting sockets and timers were served. */
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
@@ -15,7 +15,10 @@ class Turns {
   private readonly waiting: (() => void)[] = []
   private isScheduled = false
 
-  /** Resolves in a later turn. Only one caller proceeds per turn, in the order of the calls, so that their number delays nobody else. */
+  /**
+   * Resolves in a later turn. One caller proceeds per turn, in order, so that many callers do not delay everything
+   * else.
+   */
   next(): Promise<void> {
     return new Promise((resolve) => {
       this.waiting.push(resolve)
@@ -36,21 +39,21 @@ class Turns {
   }
 }
 
-/** The process's own. */
+/** Shared by all streams of the process. */
 const turns = new Turns()
 
-/** The pace of one stream: free for `SLICE_BYTES`, then one turn of the loop for each slice. */
+/** Paces one stream: the first `SLICE_BYTES` pass at once, then each slice waits for a turn of the event loop. */
 export class Pace {
   private sinceTurn = 0
 
-  /** Whether so many bytes may be worked on at once; if so they are counted. */
+  /** Returns true, and counts the bytes, if they may be processed without a wait. */
   admits(bytes: number): boolean {
     if (this.sinceTurn + bytes > SLICE_BYTES) return false
     this.sinceTurn += bytes
     return true
   }
 
-  /** Resolves when the next slice may be worked on. */
+  /** Resolves when the next slice, of this many bytes, may be processed. */
   async turn(bytes: number): Promise<void> {
     await turns.next()
     this.sinceTurn = bytes

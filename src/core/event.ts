@@ -1,32 +1,40 @@
-/** One thing that a model said: the canonical stream that every provider is decoded to and every dialect is encoded from. */
+/**
+ * The events of one answer, in the canonical form between providers and dialects: every provider's bytes are decoded to
+ * these events, and every dialect's bytes are encoded from them. A whole answer has the same events and is folded into
+ * a `Completion`.
+ */
 
 import type { JsonValue } from './json.ts'
 import type { Usage } from './token-usage.ts'
 
-/** Why the model stopped. Providers' words are mapped to these in one `switch` each. */
+/** Why the model stopped. Each decoder maps its provider's words to these in one `switch`. */
 export type FinishReason = 'stop' | 'length' | 'tool-call' | 'content-filter'
 
 /**
- * Order law: start (text | refusal | reasoning | tool-start tool-delta*)* finish usage? end. `usage` may come earlier and repeatedly; the last wins.
+ * Order law: `start (text | refusal | reasoning | tool-start tool-delta+)* finish usage? end`. `usage` may also come
+ * earlier and more than once; each figure replaces the one before it. `gateway/event-check.ts` asserts this law on
+ * everything that a decoder emits.
  *
- * - `index` of tool events counts the calls of this answer from 0 in order of appearance, without holes. Deltas of several calls may interleave.
- * - `tool-start` comes once a call, with its whole name and an id that is legal for callers. The deltas of a call concatenate to
- *   its JSON; a call without arguments has the one delta `{}`.
- * - `end` is emitted only after the provider's own final marker. Without it the answer is not whole, and nothing that ends the caller's
- *   stream may be written.
+ * - `index` numbers the tool calls of an answer from 0 in the order of their starts. Deltas of several calls may
+ *   interleave.
+ * - `tool-start` comes once for each call, with the whole name and an id that is legal for callers. The deltas of a
+ *   call, joined, are the JSON of its arguments; a call without arguments has the one delta `{}`. They are an object
+ *   unless the reason of the finish is `length` or `content-filter`: then the model may have been stopped within them.
+ * - `end` comes only after the provider's own final marker. Without it the answer is incomplete, and the caller's
+ *   stream must be cut.
  */
 export type StreamEvent =
   | { readonly type: 'start' }
   | { readonly type: 'text'; readonly text: string; readonly logprobs?: JsonValue | undefined }
   | { readonly type: 'refusal'; readonly text: string }
-  /** What the model thinks: no caller sees it, and it is charged like what it says. */
+  /** The model's reasoning: counted and charged as output, and never sent to a caller. */
   | { readonly type: 'reasoning'; readonly text: string }
   | { readonly type: 'tool-start'; readonly index: number; readonly callId: string; readonly name: string }
   | {
       readonly type: 'tool-delta'
       readonly index: number
       readonly json: string
-      /** Set by the gateway, not by decoders: with this delta the arguments are a whole JSON object, and no more come. */
+      /** Set by the gateway's check, not by decoders: this delta completes the JSON object, and no more follow. */
       readonly isLast?: true | undefined
     }
   | { readonly type: 'finish'; readonly reason: FinishReason }

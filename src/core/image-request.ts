@@ -1,11 +1,11 @@
-/** A request for images, whichever way it came, and what an answer to one says of itself. */
+/** A request for images in the canonical form, from JSON or a form, and the figures of an answer. */
 
 import type { Usage } from './token-usage.ts'
 
-/** Which of the two image endpoints: pictures from words, or from pictures and words. */
+/** The image endpoint: images from a prompt, or from a prompt and other images. */
 export type ImageKind = 'generations' | 'edits'
 
-/** What is sent to a provider: pieces, of which the pictures are views of the caller's own bytes. */
+/** The body for a provider, in pieces. Input images are views of the caller's bytes, not copies. */
 export interface ImageBody {
   readonly contentType: string
   readonly content: readonly Uint8Array[]
@@ -13,22 +13,22 @@ export interface ImageBody {
 
 export interface ImageRequest {
   readonly kind: ImageKind
-  /** `model` as the caller wrote it. */
+  /** The name of the model as the caller wrote it. */
   readonly model: string
   readonly prompt: string
-  /** How many images are ordered: 1 to 10. */
+  /** How many images are requested: 1 to 10. */
   readonly images: number
-  /** How many pictures came with it. */
+  /** How many input images the request has. */
   readonly inputs: number
   readonly size: string | undefined
   readonly quality: string | undefined
-  /** The caller reads events. The provider is never asked for them. */
+  /** True if the caller asked for a stream. The provider is always asked for a whole answer. */
   readonly stream: boolean
-  /** The body under a provider's own name of the model. */
+  /** The body with the provider's name of the model in place of the caller's. */
   body(model: string): ImageBody
 }
 
-/** What a provider's answer says; a figure that it lacks is absent. */
+/** The figures of a provider's answer; a figure that it did not report is absent. */
 export interface ImageFigures {
   readonly images: number | undefined
   readonly usage: Usage

@@ -1,4 +1,4 @@
-/** What JSON is in this program: the types of parsed values, and the guards that narrow them. */
+/** Types of parsed JSON, and guards that narrow them. */
 
 export type JsonValue = string | number | boolean | null | JsonArray | JsonObject
 export type JsonArray = readonly JsonValue[]
@@ -16,12 +16,12 @@ export function isArray(value: unknown): value is JsonArray {
   return Array.isArray(value)
 }
 
-/** The value where it is a string, else undefined. */
+/** The value if it is a string, else undefined. */
 export function stringOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** The value where it is a finite number, else undefined. */
+/** The value if it is a finite number, else undefined. */
 export function numberOf(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isFinite(value) ? value : undefined
 }

@@ -1,4 +1,4 @@
-/** A model of the configuration: its public name, the targets that serve it, what it costs and what it supports. Plain data. */
+/** A model of the configuration: its public name, its targets, its prices and what it supports. Plain data. */
 
 import type { Price } from './money.ts'
 

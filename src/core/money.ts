@@ -1,8 +1,11 @@
-/** What a request may cost and how it is priced. Money is a whole number of micro-dollars; prices are whole micro-dollars per million units. */
+/**
+ * Prices and limits. Money is a whole number of micro-dollars; prices are whole micro-dollars per million tokens, or
+ * per image.
+ */
 
 /**
- * Prices of one model. Tokens: micro-dollars per million tokens ($0.25 a million = 250,000), absent where the operator gave none.
- * `image`: micro-dollars an image.
+ * Prices of one model. Tokens: micro-dollars per million tokens ($0.25 per million = 250,000). `image`: micro-dollars
+ * per image. Absent if the operator set none.
  */
 export interface Price {
   readonly input?: number | undefined
@@ -25,7 +28,7 @@ export interface Limits {
         readonly total?: number | undefined
         /** Hold the worst case from the start, rather than a slice that grows. */
         readonly strict: boolean
-        /** What happens to a stream whose growth is refused. */
+        /** What happens to a stream whose reservation cannot grow. */
         readonly onExhausted: 'finish' | 'cut'
       }
     | undefined

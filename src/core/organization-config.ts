@@ -1,4 +1,4 @@
-/** An organisation of the configuration with its keys: which models they may use, and their limits. Plain data without secrets. */
+/** An organisation of the configuration with its keys: models they may use, and limits. Plain data without secrets. */
 
 import type { Limits } from './money.ts'
 import type { AccessRule } from './permission.ts'

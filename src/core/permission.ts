@@ -1,9 +1,9 @@
 /**
- * Which models a key may use: the organisation's models, its rules and the key's own models, all of which must allow. The catalog
- * decides requests by it and the configuration is checked by it, so that both always agree.
+ * Which models a key may use: the organisation's models, its rules and the key's own models must all allow a model. The
+ * catalog and the check of the configuration share this function, so that they always agree.
  */
 
-/** One rule of an organisation. Patterns are globs: `*` is any run of characters, `?` any one; the rest stands for itself. */
+/** One rule of an organisation. In a glob, `*` is any run of characters and `?` any one character. */
 export interface AccessRule {
   readonly effect: 'allow' | 'deny'
   /** Globs over public names. */
@@ -25,13 +25,13 @@ interface KeyAccess {
   readonly models?: readonly string[] | undefined
 }
 
-/** What decided. `rule` is the index of the organisation's rule; an allowed model without one was allowed because nothing spoke against it. */
+/** The decision and its cause. `rule` is the index of the organisation's rule that matched, if one did. */
 export type Verdict =
   | { readonly allowed: true; readonly rule?: number | undefined }
   | { readonly allowed: false; readonly by: 'organization' | 'key' }
   | { readonly allowed: false; readonly by: 'rule'; readonly rule: number }
 
-/** Judges one model for one key. Every one of the three lists must allow it; the rules are asked in order. */
+/** Decides about one model for one key. The first rule that matches decides for the rules. */
 export function judge(organization: OrganizationAccess, key: KeyAccess, model: string): Verdict {
   if (organization.models !== undefined && !matchesAny(organization.models, model)) {
     return { allowed: false, by: 'organization' }
@@ -55,8 +55,8 @@ function matchesAny(globs: readonly string[], name: string): boolean {
 }
 
 /**
- * True where the glob matches the whole name; case matters. Goes back only to the last `*`, so the cost is at most the product of the
- * two lengths: a regular expression made from `*a*a*a*` would take exponential time.
+ * True if the glob matches the whole name; case matters. It backtracks only to the last `*`, so the cost is at most the
+ * product of the two lengths; a regular expression made from `*a*a*a*` would take exponential time.
  */
 export function matches(glob: string, name: string): boolean {
   let at = 0

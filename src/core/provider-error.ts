@@ -1,11 +1,16 @@
-/** What went wrong with a provider: one class of error for everything that a candidate can do to us. Never shown to a caller as it is. */
+/** One class for everything that can go wrong with a provider. `gateway/attempt.ts` turns it into a `CallerError`. */
 
 /**
- * - `unreachable` refused, reset before an answer, DNS, TLS · `timeout` no answer within a deadline
- * - `rate_limited` 429 · `overloaded` 503, 529 and the like · `credential` rejects *our* key
- * - `failed` any other status or error event that is the provider's own trouble · `broken` not HTTP, not JSON, not what was asked for
- * - `rejected` the provider says that the caller's request is wrong · `too_large` the same, of its size
- * - `cut` the stream ended without the provider's final marker
+ * - `unreachable`: DNS or TLS error, connection refused, or reset before an answer
+ * - `timeout`: no answer within a deadline
+ * - `rate_limited`: status 429
+ * - `overloaded`: status 503, 529 or similar
+ * - `credential`: the provider rejected weir's own key
+ * - `failed`: any other error of the provider's own, by status or as an event of a stream
+ * - `broken`: not HTTP, not JSON, or not an answer to the request
+ * - `rejected`: the provider rejected the caller's request
+ * - `too_large`: the provider rejected the size of the caller's request
+ * - `cut`: the stream ended without the provider's final marker
  */
 export type ProviderErrorKind =
   | 'unreachable'
@@ -20,20 +25,26 @@ export type ProviderErrorKind =
   | 'cut'
 
 export interface ProviderErrorDetail {
-  /** The provider's HTTP status, where there was one. */
+  /** The provider's HTTP status, if it sent one. */
   readonly status?: number | undefined
-  /** The provider's code for the caller's mistake, only where it is on our list (`context_length_exceeded`, …). */
+  /** The provider's code for the caller's mistake, if callers know it (`context_length_exceeded`, …). */
   readonly code?: string | undefined
-  /** How long the provider asked to be left alone. */
+  /** The provider's `retry-after`. */
   readonly retryAfterMs?: number | undefined
-  /** True where the adapter itself cannot put the request in this provider's words: nothing was sent, and another provider may be able to. */
+  /**
+   * True if the adapter cannot express the request in this provider's API: nothing was sent, and another provider may
+   * be able to.
+   */
   readonly unsent?: boolean | undefined
-  /** True where the time of the request was up, over all its candidates, and not this provider's own. */
+  /** True if the deadline of the whole request passed, over all its candidates, rather than this provider's own. */
   readonly hurried?: boolean | undefined
   readonly cause?: unknown
 }
 
-/** `message` is for the operator's log, unless the kind is `rejected` or `too_large`: then it is the provider's text, scrubbed for the caller. */
+/**
+ * `message` is for the operator's log. If the kind is `rejected` or `too_large`, it is the provider's text without
+ * secrets, and the caller reads it.
+ */
 export class ProviderError extends Error {
   constructor(
     readonly kind: ProviderErrorKind,

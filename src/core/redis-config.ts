@@ -1,6 +1,9 @@
-/** How to reach a Redis: its addresses, TLS and reply timeout. Plain data; it may hold a password and must never be logged. */
+/** The connection settings of a Redis. Plain data; it may hold a password and must never be logged. */
 
-/** One server, a cluster, or the sentinels of a master. Addresses are `redis://` or `rediss://` URLs and may carry a password. */
+/**
+ * One server, a cluster, or the sentinels of a master. Addresses are `redis://` or `rediss://` URLs, with or without a
+ * password.
+ */
 export type RedisConfig = RedisAddresses & {
   /** For `rediss://` addresses, sentinels included. */
   readonly tls?: RedisTlsConfig | undefined

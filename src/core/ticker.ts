@@ -1,15 +1,18 @@
-/** One timer for all that waits: thousands of streams watch their deadlines without a timer each. */
+/** One timer for all deadlines of the process, so that thousands of streams need no timer each. */
 
-/** Something that wants to look at the clock now and then. */
+/** Something that watches a deadline. */
 export interface Ticking {
-  /** `nowMs` is monotonic (`performance.now()`), and never wall time. */
+  /** `nowMs` is monotonic (`performance.now()`), not wall time. */
   tick(nowMs: number): void
 }
 
 /** How late a deadline may be noticed. 5,000 streams cost 0.1 ms a tick. */
 const PERIOD_MS = 50
 
-/** Calls `tick` of everything that was added, every 50 ms, until it is removed. The timer runs only while there is something to watch. */
+/**
+ * Calls `tick` of everything that was added every 50 ms until it is removed. The timer runs only while something is
+ * added.
+ */
 class Ticker {
   private readonly watched = new Set<Ticking>()
   private timer: ReturnType<typeof setInterval> | undefined
@@ -23,7 +26,10 @@ class Ticker {
     this.watched.delete(ticking)
   }
 
-  /** `promise`, or a rejection with what `late` makes, should it take longer than `ms`. The promise itself goes on. */
+  /**
+   * The promise, or a rejection with the error that `late` makes if it takes longer than `ms`. The promise itself
+   * continues.
+   */
   within<T>(ms: number, promise: Promise<T>, late: () => Error): Promise<T> {
     return new Promise((resolve, reject) => {
       const dueMs = performance.now() + ms
@@ -59,5 +65,5 @@ class Ticker {
   }
 }
 
-/** The process's own. Modules share it; nothing runs before the first `add`. */
+/** Shared by all modules of the process; nothing runs before the first `add`. */
 export const ticker = new Ticker()

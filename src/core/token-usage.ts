@@ -1,10 +1,10 @@
-/** How many tokens one request took, in the one way of counting that this program uses. */
+/** Token counts in the canonical form, and which of a provider's figures weir believes. */
 
 /**
  * Token counts of one request. A figure that the provider did not report is absent, never a made-up 0.
  *
- * `input` is everything that the model read: `cachedInput`, `cacheWrite5m` and `cacheWrite1h` are parts of it
- * (Chat Completions count so; Messages leave them out of `input_tokens`, which its decoder and encoder undo).
+ * `input` is everything that the model read; `cachedInput`, `cacheWrite5m` and `cacheWrite1h` are parts of it, as in
+ * Chat Completions. (Messages leaves them out of `input_tokens`; its decoder adds them and its encoder subtracts them.)
  * `output` is everything that the model wrote; `reasoning` is a part of it.
  */
 export interface Usage {
@@ -16,7 +16,7 @@ export interface Usage {
   readonly reasoning?: number | undefined
 }
 
-/** The later report wins figure by figure; a figure that it lacks does not erase an earlier one. */
+/** Each figure of the later report replaces the earlier one; a figure that it lacks keeps the earlier one. */
 export function mergeUsage(earlier: Usage, later: Usage): Usage {
   return {
     input: later.input ?? earlier.input,
@@ -28,18 +28,20 @@ export function mergeUsage(earlier: Usage, later: Usage): Usage {
   }
 }
 
-/** No model reads or writes so much in one request. */
+/** More than any model reads or writes in one request. */
 const TOKENS_MAX = 100_000_000
 
-/** A provider's count: a whole number from 0, of more than 100 million no more than that. Anything else counts as not reported. */
+/**
+ * A provider's count if it is a whole number from 0, capped at 100 million; undefined (not reported) for anything else.
+ */
 export function tokenCount(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 ? Math.min(value, TOKENS_MAX) : undefined
 }
 
-/** Hidden instructions and reasoning do not take so much. */
+/** More than a provider's hidden instructions and reasoning take. */
 const UNSEEN_TOKENS_MAX = 1_000_000
 
-/** True for a count that is a provider's mistake, beside what we counted ourselves: it would empty a budget at once. */
+/** True if the reported count is implausible beside our own count. Charging it would use up a budget at once. */
 export function isAbsurd(reported: number | undefined, counted: number): boolean {
   return reported !== undefined && reported > 10 * counted + UNSEEN_TOKENS_MAX
 }

@@ -1,5 +1,9 @@
-/** What is known of one request for its log line: filled along the walk, written once at the end. Never a key, a credential or content. */
+/**
+ * What the access log shows of one request: filled in while the request runs, written once when it ends. It never holds
+ * a key, a provider's credential or content.
+ */
 
+import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
 
@@ -9,12 +13,12 @@ interface AttemptLine {
   /** The provider's own name of the model. */
   readonly model: string
   readonly status?: number | undefined
-  /** The kind of fault; absent where it answered. */
+  /** The kind of provider error, or why the call was interrupted; absent if the candidate answered. */
   readonly error?: string | undefined
   readonly ms: number
 }
 
-/** The line of operator.md 5. `time` and `level` are the logger's. */
+/** The fields of the log line of a request. The logger adds `time` and `level`. */
 export interface RequestLine {
   readonly request_id: string
   readonly organization?: string | undefined
@@ -34,45 +38,52 @@ export interface RequestLine {
   readonly output_tokens?: number | undefined
   readonly usage?: 'provider' | 'estimated' | undefined
   readonly cost_micro_usd?: number | undefined
-  /** Fields that were accepted and have no effect; absent where there are none. */
+  /** Fields that were accepted and have no effect; absent if there are none. */
   readonly ignored?: readonly string[] | undefined
   readonly outcome: Outcome
   readonly error?: string | undefined
 }
 
-/** What logs say where the caller left before there was an answer: nothing was sent (wire.md C2). */
+/** How a request ended. */
+export interface RequestEnd {
+  readonly outcome: Outcome
+  /** Error code of the reason why we cut a stream, if we did. */
+  readonly cutFor?: string | undefined
+}
+
+export const COMPLETED: RequestEnd = { outcome: 'completed' }
+
+/** The status that is logged if the caller left before an answer: none was sent. */
 const STATUS_LEFT = 499
 
-/** A name that a caller made up may be as long as a body. */
+/** A model's name comes from the caller, and may be as long as the body. */
 const NAME_CHARS_MAX = 256
 
 export class RequestLog {
   organization: string | undefined
   key: string | undefined
   dialect: string | undefined
-  servedModel: string | undefined
-  provider: string | undefined
-  fallbacks: number | undefined
   status = 0
-  /** `x-ratelimit-*` for whatever the answer is; set once the ledger has admitted the request. */
-  limitHeaders: Readonly<Record<string, string>> = {}
   streamed = false
   ignored: readonly string[] = []
   readonly attempts: AttemptLine[] = []
+  private servedModel: string | undefined
+  private provider: string | undefined
+  private fallbacks: number | undefined
   private model: string | undefined
   private firstByteMs: number | undefined
   private charged: Charge | undefined
-  private failure: string | undefined
+  private errorCode: string | undefined
   private written = false
   private readonly startedMs = performance.now()
 
   constructor(
     readonly requestId: string,
-    private readonly log: (line: RequestLine) => void,
+    private readonly write: (line: RequestLine) => void,
   ) {}
 
   set requestedModel(name: string) {
-    this.model = name.slice(0, NAME_CHARS_MAX)
+    this.model = name.length > NAME_CHARS_MAX ? name.slice(0, NAME_CHARS_MAX) : name
   }
 
   /** The provider has begun to answer. */
@@ -80,22 +91,29 @@ export class RequestLog {
     this.firstByteMs ??= this.elapsedMs()
   }
 
+  /** The candidate that answered, or that was called last. */
+  servedBy({ model, target }: Candidate, fallbacks: number | undefined): void {
+    this.servedModel = model.name
+    this.provider = target.provider
+    this.fallbacks = fallbacks
+  }
+
   charge(charged: Charge): void {
     this.charged = charged
   }
 
-  refuse(failure: CallerError): void {
-    this.status = failure.row.status
-    this.failure = failure.code ?? failure.kind
+  reject(error: CallerError): void {
+    this.status = error.row.status
+    this.errorCode = error.code ?? error.kind
   }
 
-  /** Writes the line; only the first call does. `cutFor` is the code of what ended a stream that had begun well. */
-  end(outcome: Outcome, cutFor?: string): void {
+  /** Writes the line. Later calls change nothing. */
+  end({ outcome, cutFor }: RequestEnd): void {
     if (this.written) return
     this.written = true
     const { charged } = this
-    const unseen = outcome === 'caller_left' && this.failure !== undefined
-    this.log({
+    const isErrorUnsent = outcome === 'caller_left' && this.errorCode !== undefined
+    this.write({
       request_id: this.requestId,
       organization: this.organization,
       key: this.key,
@@ -105,7 +123,7 @@ export class RequestLog {
       provider: this.provider,
       fallbacks: this.fallbacks,
       attempts: this.attempts.length > 1 || this.attempts[0]?.error !== undefined ? this.attempts : undefined,
-      status: unseen ? STATUS_LEFT : this.status,
+      status: isErrorUnsent ? STATUS_LEFT : this.status,
       streamed: this.streamed,
       first_byte_ms: this.firstByteMs,
       total_ms: this.elapsedMs(),
@@ -116,11 +134,11 @@ export class RequestLog {
       cost_micro_usd: charged?.costMicroUsd,
       ignored: this.ignored.length > 0 ? this.ignored : undefined,
       outcome,
-      error: unseen ? undefined : (this.failure ?? cutFor),
+      error: isErrorUnsent ? undefined : (this.errorCode ?? cutFor),
     })
   }
 
-  /** Milliseconds since the request came, to a tenth. */
+  /** Milliseconds since the request arrived, to a tenth. */
   private elapsedMs(): number {
     return Math.round((performance.now() - this.startedMs) * 10) / 10
   }

@@ -1,61 +1,62 @@
 /**
- * Which target a conversation was last served by, where that was not the first of its model: its turns stay there while the provider's
- * prompt cache is warm. It remembers nothing of what was said, only a hash.
+ * Which target a conversation was last served by, if that was not the first of its model: its turns stay there while the
+ * provider's prompt cache is warm. It stores a hash, and nothing of what was written.
  */
 
 import { createHash } from 'node:crypto'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest, UserPart } from '../core/chat-request.ts'
 import type { TargetRef } from '../core/model-config.ts'
+import type { Breaker } from './breaker.ts'
 
-/** Providers drop a prefix that was not used for so long, unless they were asked for more. */
+/** Providers drop a cached prefix that was not used for this long, unless they were asked to keep it longer. */
 const WARM_MS = 300_000
-/** About 2 MB. Beyond it the conversation that has been silent for the longest is forgotten; it starts at the first target again. */
+/** About 2 MB. Beyond it the conversation without a turn for the longest is dropped; it starts at the first target again. */
 const PLACES_MAX = 10_000
-/** Of each text so much is hashed: what tells conversations apart stands at the beginning, and a body may be 10 MiB. */
+/** Characters of each text that are hashed: conversations differ at their beginning, and a body may have 10 MiB. */
 const HASHED_CHARS = 16_384
-/** And of so many texts: a system message may be of 60,000. */
+/** Texts that are hashed: a system message may have 60,000. */
 const HASHED_TEXTS_MAX = 4096
 
-/** Where a conversation stays, as it is told to other workers. Without a provider: nowhere in particular any more. */
+/** Where a conversation stays, as other workers receive it. Without a target: it follows the configured order again. */
 export interface Place {
   readonly conversation: string
   readonly target: TargetRef | undefined
 }
 
-interface Remembered {
+interface StoredPlace {
   readonly target: TargetRef
   readonly atMs: number
-  /** When the other workers last heard of it: they forget it, too. */
-  readonly toldMs: number
+  /** When the other workers last received it: they drop it after the same time. */
+  readonly sentMs: number
 }
 
 export class Affinity {
   /** In the order of their last turn. */
-  private readonly places = new Map<string, Remembered>()
+  private readonly places = new Map<string, StoredPlace>()
 
   constructor(
     /** Monotonic milliseconds. */
     private readonly now: () => number = () => performance.now(),
-    /** Takes every change that other workers should know of. */
-    private readonly tell: (place: Place) => void = () => {},
+    /** Receives every change that other workers should know. */
+    private readonly send: (place: Place) => void = () => {},
   ) {}
 
-  /** How many conversations are remembered. */
+  /** How many conversations are stored. */
   get size(): number {
     return this.places.size
   }
 
   /**
-   * The candidates with the conversation's target before the other targets of its model, which are equal to it. Models keep their order.
-   * A target that is not well has lost its place: the conversation is back to the configured order for good.
+   * The candidates, with the conversation's target before the other targets of its model, which are equal to it. Models
+   * keep their order. If the target is not well, the conversation returns to the configured order for good.
    */
   order(
     candidates: readonly Candidate[],
     conversation: Conversation,
-    isWell: (target: TargetRef) => boolean,
+    breaker: Pick<Breaker, 'isWell'>,
   ): readonly Candidate[] {
-    if (this.places.size === 0 || !conversation.goesOn) return candidates
+    if (this.places.size === 0 || !conversation.continues) return candidates
     return grouped(candidates).flatMap((group) => {
       const [first] = group
       if (first === undefined || group.length === 1) return group
@@ -63,27 +64,27 @@ export class Affinity {
       const target = this.placeOf(key)
       const kept = group.find((candidate) => same(candidate.target, target))
       if (kept === undefined) return group
-      if (isWell(kept.target)) return [kept, ...group.filter((candidate) => candidate !== kept)]
+      if (breaker.isWell(kept.target)) return [kept, ...group.filter((candidate) => candidate !== kept)]
       this.leave(key)
       return group
     })
   }
 
-  /** A candidate answered. Remembered only where the configured order would not lead there anyway. */
+  /** A candidate answered. Stored only if the configured order does not lead there anyway. */
   served({ model, target }: Candidate, conversation: Conversation): void {
     if (same(model.targets[0], target)) {
       if (this.places.size > 0 && model.targets.length > 1) this.leave(conversation.of(model.name))
       return
     }
     const key = conversation.of(model.name)
-    const { target: before, toldMs } = this.places.get(key) ?? {}
-    const known = same(before, target) && toldMs !== undefined && this.now() - toldMs < WARM_MS / 5
-    this.put(key, target, known ? toldMs : this.now())
-    if (!known) this.tell({ conversation: key, target })
+    const { target: before, sentMs } = this.places.get(key) ?? {}
+    const isKnown = same(before, target) && sentMs !== undefined && this.now() - sentMs < WARM_MS / 5
+    this.put(key, target, isKnown ? sentMs : this.now())
+    if (!isKnown) this.send({ conversation: key, target })
   }
 
-  /** Takes over what another worker did. */
-  hear({ conversation, target }: Place): void {
+  /** Takes over a change from another worker. */
+  receive({ conversation, target }: Place): void {
     if (target === undefined) this.places.delete(conversation)
     else this.put(conversation, target, this.now())
   }
@@ -95,9 +96,9 @@ export class Affinity {
     return undefined
   }
 
-  private put(key: string, target: TargetRef, toldMs: number): void {
+  private put(key: string, target: TargetRef, sentMs: number): void {
     this.places.delete(key)
-    this.places.set(key, { target, atMs: this.now(), toldMs })
+    this.places.set(key, { target, atMs: this.now(), sentMs })
     if (this.places.size <= PLACES_MAX) return
     for (const oldest of this.places.keys()) {
       this.places.delete(oldest)
@@ -106,11 +107,11 @@ export class Affinity {
   }
 
   private leave(key: string): void {
-    if (this.places.delete(key)) this.tell({ conversation: key, target: undefined })
+    if (this.places.delete(key)) this.send({ conversation: key, target: undefined })
   }
 }
 
-/** What tells one conversation from another; hashed at the first look, because most requests never need it. */
+/** What distinguishes one conversation from another. Hashed when first needed, because most requests never need it. */
 export class Conversation {
   private prefix: string | undefined
 
@@ -119,26 +120,29 @@ export class Conversation {
     private readonly request: ChatRequest,
   ) {}
 
-  /** True where something of it may be in a cache: the model has answered before, or the caller says what to find it by. */
-  get goesOn(): boolean {
+  /** True if part of it may be in a provider's cache: the model has answered before, or the caller sends a cache key. */
+  get continues(): boolean {
     const { hints, messages } = this.request
     return hints.promptCacheKey !== undefined || messages.some(({ role }) => role === 'assistant')
   }
 
-  /** The conversation with one model: another model's cache is another. */
+  /** The key of the conversation with one model: each model has a cache of its own. */
   of(model: string): string {
     this.prefix ??= prefixOf(this.organization, this.request)
     return `${this.prefix}/${model}`
   }
 }
 
-/** The caller's own `prompt_cache_key`, else what stays the same from turn to turn: system texts, tools, the first user message. */
+/**
+ * The caller's own `prompt_cache_key`, else what stays the same from turn to turn: system texts, tools, the first user
+ * message.
+ */
 function prefixOf(organization: string, request: ChatRequest): string {
   const hash = createHash('sha256')
   let texts = 0
   for (const text of beginningOf(organization, request)) {
     if (++texts > HASHED_TEXTS_MAX) break
-    // With its length, so that no two lists of texts look alike.
+    // With its length, so that two different lists of texts never hash the same.
     hash.update(`${text.length}:${text.slice(0, HASHED_CHARS)}`)
   }
   return hash.digest('base64url')
@@ -165,7 +169,7 @@ function textOf(part: UserPart): string {
   return part.type
 }
 
-/** Candidates of one model stand together. */
+/** The candidates of each model together. */
 function grouped(candidates: readonly Candidate[]): readonly (readonly Candidate[])[] {
   const groups = new Map<string, Candidate[]>()
   for (const candidate of candidates) {

@@ -1,33 +1,34 @@
 /**
- * Which targets are resting, and until when: one circuit breaker a target. Pure: it has no timer and is told the time; it never asks a
- * provider anything.
+ * Which targets rest after failures, and until when: one circuit breaker a target. It has no timer, reads the time from
+ * the clock that it is given, and never calls a provider.
  */
 
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { ProviderError, ProviderErrorKind } from '../core/provider-error.ts'
 
-/** decisions.md 2. */
+/** A target rests after this many failures in a row, or if half of its last 20 calls failed. */
 const FAILURES_IN_A_ROW = 3
 const LAST = 20
+/** The first rest; each further one without a success in between is twice as long, up to the maximum. */
 const REST_MS_MIN = 1000
 const REST_MS_MAX = 30_000
-/** However long a 429 asks for. */
+/** The longest rest that a 429 can ask for. */
 const ASKED_MS_MAX = 60_000
-/** Other workers leave a target alone for so long while one of them probes it: should that one die, they go on. */
+/** While one worker probes a target, the others do not call it for this long: should that worker die, they go on. */
 const PROBE_MS = 5000
 
-/** What a caller did wrong says nothing about the target. */
+/** A caller's mistake is no sign of the target's health. */
 const CALLERS_MISTAKES: ReadonlySet<ProviderErrorKind> = new Set(['rejected', 'too_large'])
 
-/** A target that is not well, as it is told to other processes: a duration, because their clocks differ. */
+/** A target that is not well, as other processes receive it: a duration, because their clocks differ. */
 export interface Rest {
   readonly provider: string
   readonly model: string
-  /** How much longer it rests. 0: the rest is over, and it has not succeeded since. */
+  /** How much longer it rests. 0: the rest is over, and no call has succeeded since. */
   readonly restMs: number
   /** Rests without a success in between. 0: it is well again. */
   readonly rests: number
-  /** True where the provider said itself how long: then it is not asked before, whatever happens. */
+  /** True if the provider asked for the rest: then it is never called before its end. */
   readonly asked: boolean
   /** The last failure. */
   readonly reason: ProviderErrorKind
@@ -35,77 +36,147 @@ export interface Rest {
   readonly probing: boolean
 }
 
-interface Health {
-  readonly target: TargetRef
+class Health {
   /** Failures since the last success. */
-  row: number
+  row = 0
   /** The newest outcomes as bits, the newest lowest: 1 = failed. */
-  recent: number
+  recent = 0
   /** How many of them there are, up to `LAST`. */
-  seen: number
-  rests: number
-  untilMs: number
-  asked: boolean
-  reason: ProviderErrorKind
-  probing: boolean
-  /** Another worker was finding out when it was last heard of. */
-  probedElsewhere: boolean
-  /** This one is asking whether it may. */
-  claiming: boolean
-  /** Counts the rests: what was begun before one says nothing of what came after it. */
-  generation: number
+  seen = 0
+  rests = 0
+  untilMs = 0
+  asked = false
+  reason: ProviderErrorKind = 'failed'
+  probing = false
+  /** Another worker was probing it, by its last message. */
+  probedElsewhere = false
+  /** This worker is asking whether it may probe. */
+  claiming = false
+  /** Counts the rests: a call that began before a rest is no sign of the target's health after it. */
+  generation = 0
+
+  constructor(readonly target: TargetRef) {}
+
+  record(failed: 0 | 1): void {
+    this.recent = ((this.recent << 1) | failed) & ((1 << LAST) - 1)
+    this.seen = Math.min(this.seen + 1, LAST)
+  }
+
+  forget(): void {
+    this.row = 0
+    this.recent = 0
+    this.seen = 0
+  }
+
+  get failures(): number {
+    let count = 0
+    for (let bits = this.recent; bits !== 0; bits &= bits - 1) count++
+    return count
+  }
 }
 
-/** Leave to make one request to a target; whoever holds it says how the request ended, or lets go of it. */
-export interface Permit {
+/** What a permit reports to the breaker. */
+interface Reports {
+  succeeded(health: Health): void
+  failed(health: Health, error: ProviderError, isCurrent: boolean): boolean
+  probeReleased(health: Health): void
+}
+
+/** Permission for one call to a target. Its holder reports how the call ended, or releases the permit. */
+export class Permit {
+  private isOpen = true
+  private readonly generation: number
+
+  constructor(
+    private readonly breaker: Reports,
+    private readonly health: Health,
+    private readonly isProbe: boolean,
+  ) {
+    this.generation = health.generation
+  }
+
   /** The target answers. A stream may still fail afterwards. */
-  succeeded(): void
-  /** The target failed; a caller's mistake only ends a probe. True where a rest begins with it. */
-  failed(fault: ProviderError): boolean
-  /** Nothing is known of the target: the caller left, or the time of the request was up. Without effect after the others. */
-  release(): void
+  succeeded(): void {
+    this.isOpen = false
+    if (this.isCurrent) this.breaker.succeeded(this.health)
+  }
+
+  /** The target failed; a caller's mistake only ends a probe. True if a rest begins with this failure. */
+  failed(error: ProviderError): boolean {
+    if (CALLERS_MISTAKES.has(error.kind)) {
+      this.release()
+      return false
+    }
+    this.isOpen = false
+    const { isCurrent } = this
+    if (this.isProbe && isCurrent) this.health.probing = false
+    return this.breaker.failed(this.health, error, isCurrent)
+  }
+
+  /**
+   * The call shows nothing about the target: its caller left, or the time of the request was up. No effect after
+   * `succeeded` or `failed`.
+   */
+  release(): void {
+    if (!this.isOpen) return
+    this.isOpen = false
+    if (!this.isProbe || !this.isCurrent || !this.health.probing) return
+    this.health.probing = false
+    this.breaker.probeReleased(this.health)
+  }
+
+  /** The target has not begun a rest since this call began. */
+  private get isCurrent(): boolean {
+    return this.health.generation === this.generation
+  }
 }
 
 export class Breaker {
   private readonly healths = new Map<string, Health>()
 
+  private readonly reports: Reports = {
+    succeeded: (health) => this.succeed(health),
+    failed: (health, error, isCurrent) => this.fail(health, error, isCurrent),
+    probeReleased: (health) => this.send(this.restOfHealth(health)),
+  }
+
   constructor(
     /** Monotonic milliseconds. */
     private readonly now: () => number = () => performance.now(),
-    /** Takes every change that other workers should know of. */
-    private readonly tell: (rest: Rest) => void = () => {},
-    /** Where there are other workers: whether this one may find out about a target whose rest is over. One at a time may. */
+    /** Receives every change that other workers should know. */
+    private readonly send: (rest: Rest) => void = () => {},
+    /** With other workers: whether this one may probe a target whose rest is over. One worker at a time may. */
     private readonly claim?: (target: TargetRef) => Promise<boolean>,
   ) {}
 
   /**
-   * Leave to ask the target, or undefined where it rests or is being probed. The first that gets leave after a rest is the probe; where
-   * there are other workers, `enterByClaim` is to be asked for that.
+   * A permit to call the target; undefined if the target rests or is being probed. The first call after a rest is the
+   * probe; with other workers, `enterByClaim` gives the permit for that.
    */
   enter(target: TargetRef): Permit | undefined {
     const health = this.of(target)
-    if (health.rests === 0) return this.permit(health, false)
+    if (health.rests === 0) return new Permit(this.reports, health, false)
     return this.claim === undefined && this.mayProbe(health) ? this.probe(health) : undefined
   }
 
-  /** Leave to be the probe of a target that `enter` gave none for, if this worker is the one that may. */
+  /** A permit to probe a target that `enter` gave none for, if this worker may. */
   async enterByClaim(target: TargetRef): Promise<Permit | undefined> {
     const health = this.of(target)
     if (this.claim === undefined || !this.mayProbe(health)) return undefined
     health.claiming = true
-    const granted = await this.claim(health.target)
+    const isGranted = await this.claim(health.target)
     health.claiming = false
-    // Another worker may have found out meanwhile.
-    if (health.rests === 0) return this.permit(health, false)
-    return granted && this.mayProbe(health) ? this.probe(health) : undefined
+    // Another worker's probe may have succeeded in the meantime.
+    if (health.rests === 0) return new Permit(this.reports, health, false)
+    return isGranted && this.mayProbe(health) ? this.probe(health) : undefined
   }
 
-  /** Leave in spite of a rest, where there is no other target to ask. */
+  /** A permit in spite of a rest, if there is no other target to call. */
   enterAnyway(target: TargetRef): Permit {
-    return this.enter(target) ?? this.permit(this.of(target), false)
+    return this.enter(target) ?? new Permit(this.reports, this.of(target), false)
   }
 
-  /** True where it neither rests nor has yet to prove itself. */
+  /** True if the target neither rests nor waits for its probe. */
   isWell(target: TargetRef): boolean {
     const health = this.healths.get(targetKey(target))
     return health === undefined || health.rests === 0
@@ -122,17 +193,17 @@ export class Breaker {
     return [...this.healths.values()].filter(({ rests }) => rests > 0).map((health) => this.restOfHealth(health))
   }
 
-  /** Forgets the targets that do not remain in a new configuration. */
+  /** Drops the targets that are not in a new configuration. */
   keep(remains: (target: TargetRef) => boolean): void {
     for (const [key, { target }] of this.healths) if (!remains(target)) this.healths.delete(key)
   }
 
-  /** Takes over what another worker found out. The newest word counts. */
-  hear(rest: Rest): void {
+  /** Takes over what another worker found out. The newest message counts. */
+  receive(rest: Rest): void {
     if (rest.rests === 0 && this.isWell(rest)) return
     const health = this.of(rest)
     if (rest.rests === 0) return this.recover(health)
-    // Two workers probe at the same time: each minds its own.
+    // Two workers probe at the same time: each keeps its own probe.
     if (rest.probing && health.probing) return
     health.rests = rest.rests
     health.untilMs = this.now() + rest.restMs
@@ -150,44 +221,15 @@ export class Breaker {
 
   private probe(health: Health): Permit {
     health.probing = true
-    this.tell(this.restOfHealth(health, PROBE_MS))
-    return this.permit(health, true)
-  }
-
-  private permit(health: Health, probe: boolean): Permit {
-    const { generation } = health
-    let open = true
-    const release = () => {
-      if (!open) return
-      open = false
-      if (!probe || health.generation !== generation || !health.probing) return
-      health.probing = false
-      this.tell(this.restOfHealth(health))
-    }
-    return {
-      succeeded: () => {
-        open = false
-        if (health.generation === generation) this.succeed(health)
-      },
-      failed: (fault) => {
-        if (CALLERS_MISTAKES.has(fault.kind)) {
-          release()
-          return false
-        }
-        open = false
-        const current = health.generation === generation
-        if (probe && current) health.probing = false
-        return this.fail(health, fault, current)
-      },
-      release,
-    }
+    this.send(this.restOfHealth(health, PROBE_MS))
+    return new Permit(this.reports, health, true)
   }
 
   private succeed(health: Health): void {
     health.row = 0
-    if (health.rests === 0) return record(health, 0)
+    if (health.rests === 0) return health.record(0)
     this.recover(health)
-    this.tell(this.restOfHealth(health))
+    this.send(this.restOfHealth(health))
   }
 
   private recover(health: Health): void {
@@ -196,13 +238,13 @@ export class Breaker {
     health.asked = false
     health.probing = false
     health.probedElsewhere = false
-    forget(health)
+    health.forget()
   }
 
-  /** `current`: it was begun since the last rest. What failed of older requests is what the rest is for already. */
-  private fail(health: Health, { kind, detail }: ProviderError, current: boolean): boolean {
+  /** `isCurrent`: the call began after the last rest. The failures of older calls are why the target rests already. */
+  private fail(health: Health, { kind, detail }: ProviderError, isCurrent: boolean): boolean {
     const askedMs = kind === 'rate_limited' ? Math.min(detail.retryAfterMs ?? 0, ASKED_MS_MAX) : 0
-    const restMs = Math.max(askedMs, current ? this.earnedMs(health, kind) : 0)
+    const restMs = Math.max(askedMs, isCurrent ? this.earnedMs(health, kind) : 0)
     if (restMs === 0 || restMs <= health.untilMs - this.now()) return false
     health.reason = kind
     health.asked = askedMs > 0
@@ -211,29 +253,29 @@ export class Breaker {
     health.probing = false
     health.probedElsewhere = false
     health.generation++
-    forget(health)
-    this.tell(this.restOfHealth(health))
+    health.forget()
+    this.send(this.restOfHealth(health))
     return true
   }
 
-  /** How long a target rests for one more failure; 0 where it need not. */
+  /** How long a target rests for one more failure; 0 if it does not. */
   private earnedMs(health: Health, kind: ProviderErrorKind): number {
     const growing = Math.min(REST_MS_MIN * 2 ** health.rests, REST_MS_MAX)
-    // Asked in spite of its rest, because there was no other: that it failed is no news.
+    // It was called in spite of its rest, because there was no other: another failure shows nothing new.
     if (this.now() < health.untilMs) return 0
-    record(health, 1)
+    health.record(1)
     health.row++
-    // Nobody but the operator can mend this.
+    // Only the operator can repair this.
     if (kind === 'credential') return REST_MS_MAX
-    const half = health.seen === LAST && 2 * failures(health) >= LAST
-    return health.rests > 0 || health.row >= FAILURES_IN_A_ROW || half ? growing : 0
+    const isHalf = health.seen === LAST && 2 * health.failures >= LAST
+    return health.rests > 0 || health.row >= FAILURES_IN_A_ROW || isHalf ? growing : 0
   }
 
   private of({ provider, model }: TargetRef): Health {
     const key = targetKey({ provider, model })
     let health = this.healths.get(key)
     if (health === undefined) {
-      health = { ...FRESH, target: { provider, model } }
+      health = new Health({ provider, model })
       this.healths.set(key, health)
     }
     return health
@@ -244,35 +286,4 @@ export class Breaker {
     const probing = health.probing || (health.probedElsewhere && restMs > 0)
     return { provider: target.provider, model: target.model, restMs: Math.ceil(restMs), rests, asked, reason, probing }
   }
-}
-
-const FRESH = {
-  row: 0,
-  recent: 0,
-  seen: 0,
-  rests: 0,
-  untilMs: 0,
-  asked: false,
-  reason: 'failed',
-  probing: false,
-  probedElsewhere: false,
-  claiming: false,
-  generation: 0,
-} as const satisfies Omit<Health, 'target'>
-
-function record(health: Health, failed: 0 | 1): void {
-  health.recent = ((health.recent << 1) | failed) & ((1 << LAST) - 1)
-  health.seen = Math.min(health.seen + 1, LAST)
-}
-
-function forget(health: Health): void {
-  health.row = 0
-  health.recent = 0
-  health.seen = 0
-}
-
-function failures({ recent }: Health): number {
-  let count = 0
-  for (let bits = recent; bits !== 0; bits &= bits - 1) count++
-  return count
 }

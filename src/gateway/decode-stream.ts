@@ -1,20 +1,23 @@
-/** A provider's bytes → canonical events, up to the provider's own final marker. The learnt text path is taken here and nowhere else. */
+/**
+ * A provider's bytes → canonical events, up to the provider's own final marker. The only place that takes the learned
+ * text path (`wire/splice.ts`).
+ */
 
 import type { StreamEvent } from '../core/event.ts'
 import type { Provider } from '../providers/provider.ts'
 import { Splice } from '../wire/splice.ts'
 import type { EventSink } from './event-check.ts'
 
-export class Feed {
+export class DecodeStream {
   private readonly framer: ReturnType<Provider['framer']>
   private readonly decoder: ReturnType<Provider['decoder']>
   private readonly splice: Splice | undefined
-  private whole = false
+  private isComplete = false
 
   constructor(
     provider: Pick<Provider, 'framer' | 'decoder'>,
     private readonly sink: EventSink,
-    /** Off: every frame is decoded. The events are the same. */
+    /** `decoded`: every frame is decoded, none copied. The events are the same. */
     splice: 'spliced' | 'decoded' = 'spliced',
   ) {
     this.decoder = provider.decoder()
@@ -22,30 +25,30 @@ export class Feed {
       this.framer = provider.framer()
       return
     }
-    const learnt = new Splice((event, data) => onlyText(provider.decoder().decode(event, data)))
+    const learned = new Splice((event, data) => onlyText(provider.decoder().decode(event, data)))
     const take = (insides: readonly string[]) => sink.texts(insides)
-    this.splice = learnt
-    this.framer = provider.framer((text, from) => (this.whole ? from : learnt.run(text, from, take)))
+    this.splice = learned
+    this.framer = provider.framer((text, from) => (this.isComplete ? from : learned.run(text, from, take)))
   }
 
-  /** True once the provider's final marker was seen. What comes behind it is ignored. */
+  /** True once the provider's final marker was read. What follows it is ignored. */
   get ended(): boolean {
-    return this.whole
+    return this.isComplete
   }
 
-  /** Throws `ProviderError`; the events before it have reached the sink. */
+  /** Throws `ProviderError`, after the events before the error have reached the sink. */
   push(chunk: Uint8Array): void {
     this.framer.push(chunk, this.frame)
   }
 
-  /** The clean end of the bytes. Throws `ProviderError` `cut` where the answer is not whole. */
+  /** The clean end of the bytes. Throws `ProviderError` `cut` if the answer is not complete. */
   close(): void {
     this.framer.close(this.frame)
-    if (!this.whole) for (const event of this.decoder.close()) this.emit(event)
+    if (!this.isComplete) for (const event of this.decoder.close()) this.emit(event)
   }
 
   private readonly frame = (event: string, data: string): void => {
-    if (this.whole) return
+    if (this.isComplete) return
     const inside = this.splice?.match(event, data)
     if (inside !== undefined) return this.sink.texts([inside])
     this.splice?.forget()
@@ -56,12 +59,12 @@ export class Feed {
   }
 
   private emit(event: StreamEvent): void {
-    if (event.type === 'end') this.whole = true
+    if (event.type === 'end') this.isComplete = true
     this.sink.event(event)
   }
 }
 
-/** The text of a frame that said this text and nothing else; that the stream has started goes without saying. */
+/** The text of a frame that holds one text and nothing else; a `start` event does not count. */
 function onlyText(events: readonly StreamEvent[]): string | undefined {
   let text: string | undefined
   for (const event of events) {

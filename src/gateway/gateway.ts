@@ -1,13 +1,14 @@
-/** What a request walks through: everything that one configuration makes, put together. */
+/** What serves requests: everything that one configuration makes, put together. */
 
 import type { Catalog, Key } from '../catalog/catalog.ts'
+import type { Candidate } from '../catalog/resolve.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { Affinity } from './affinity.ts'
 import type { Breaker } from './breaker.ts'
 
-/** A provider of the configuration with the adapter that speaks its API. */
+/** A provider of the configuration with the adapter of its API. */
 export interface Upstream {
   readonly provider: Provider
   readonly endpoint: Endpoint
@@ -22,18 +23,25 @@ export interface Gateway {
   readonly upstreams: ReadonlyMap<string, Upstream>
   readonly ledger: Ledger
   readonly routing: { readonly maxAttempts: number; readonly totalTimeoutMs: number }
-  /** Which targets are to be passed over for now. It outlives the configuration. */
+  /** Which targets rest. It outlives the configuration. */
   readonly breaker: Breaker
-  /** Where conversations stay. It outlives the configuration, too. */
+  /** Which target a conversation stays with. It outlives the configuration, too. */
   readonly affinity: Affinity
-  /** From 0 to 1, 1 not in it. */
+  /** From 0 to 1, 1 excluded. */
   readonly random: () => number
-  /** Whether answers say how their model was chosen. */
+  /** Whether answers report how their model was chosen. */
   readonly explainRoute: boolean
   /** Whether a key that was accepted no longer is. */
   readonly isRevoked: (key: Key) => boolean
-  /** Takes an error of our own, for the log. */
+  /** Logs an error of our own. */
   readonly report: (error: unknown, requestId: string) => void
   /** Logs an event for the operator. */
   readonly logEvent: (event: GatewayEvent, fields: Readonly<Record<string, string>>) => void
+}
+
+/** Throws if there is no such provider: the configuration is checked before it is served. */
+export function upstreamOf({ upstreams }: Pick<Gateway, 'upstreams'>, { target }: Candidate): Upstream {
+  const upstream = upstreams.get(target.provider)
+  if (upstream === undefined) throw new Error(`no upstream for provider ${target.provider}`)
+  return upstream
 }

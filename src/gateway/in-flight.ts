@@ -1,80 +1,95 @@
-/** The requests that a process is busy with, and what can end one from outside: its caller, or the end of the process. */
+/** The requests that a worker is running, and how one is interrupted: because its caller left, or the process ends. */
 
 import type { BodyShare } from './body-memory.ts'
+import type { RequestReservation } from './reservation.ts'
 
-/** Why a request was ended before its answer was whole. */
+/** Why a request was ended before its answer was complete. */
 export type Interruption = 'caller_left' | 'drained'
 
-/** One running request. Whoever works on it says how it is stopped; ending it twice is ending it once. */
-export class Flight {
+/** What an interruption stops: a call to a provider, or a stream to the caller. */
+export interface Interruptible {
+  interrupt(why: Interruption): void
+}
+
+const NO_HEADERS: Readonly<Record<string, string>> = {}
+
+export class RunningRequest {
+  /** Set once the ledger has admitted the request. */
+  reservation: RequestReservation | undefined
   private why: Interruption | undefined
-  private stop: ((why: Interruption) => void) | undefined
+  private work: Interruptible | undefined
   private body: BodyShare | undefined
 
-  constructor(private readonly owner: InFlight) {}
+  constructor(private readonly inFlight: InFlight) {}
+
+  /** `x-ratelimit-*` of the answer or the error; none before the ledger has admitted the request. */
+  get limitHeaders(): Readonly<Record<string, string>> {
+    return this.reservation?.limitHeaders ?? NO_HEADERS
+  }
 
   get interrupted(): Interruption | undefined {
     return this.why
   }
 
-  /** What is to be stopped from now on; called at once where the request was ended before. */
-  onInterrupt(stop: (why: Interruption) => void): void {
-    this.stop = stop
-    if (this.why !== undefined) stop(this.why)
+  /** What an interruption stops from now on. Stops it at once if the request was interrupted before. */
+  runs(work: Interruptible): void {
+    this.work = work
+    if (this.why !== undefined) work.interrupt(this.why)
   }
 
-  /** The memory of its body, which is given back when it lands. */
-  carry(body: BodyShare): void {
+  /** The memory that the request's body is counted in, until the request ends. */
+  holds(body: BodyShare): void {
     this.body = body
   }
 
-  /** A provider has taken the request. */
+  /** A provider has received the request: most of the body's memory is free again. */
   sent(): void {
     this.body?.sent()
   }
 
+  /** Only the first interruption counts. */
   interrupt(why: Interruption): void {
     if (this.why !== undefined) return
     this.why = why
-    this.stop?.(why)
+    this.work?.interrupt(why)
   }
 
-  /** The request is over: answered or not, and settled. */
-  land(): void {
-    this.stop = undefined
+  /** The request is over: answered or not. */
+  end(): void {
+    this.work = undefined
     this.body?.release()
-    this.owner.land(this)
+    this.inFlight.remove(this)
   }
 }
 
 export class InFlight {
-  private readonly flights = new Set<Flight>()
+  private readonly requests = new Set<RunningRequest>()
   private waiting: (() => void)[] = []
 
   get size(): number {
-    return this.flights.size
+    return this.requests.size
   }
 
-  take(): Flight {
-    const flight = new Flight(this)
-    this.flights.add(flight)
-    return flight
+  add(): RunningRequest {
+    const request = new RunningRequest(this)
+    this.requests.add(request)
+    return request
   }
 
-  /** Resolves once no request runs. */
+  /** Resolves once no request is running. */
   idle(): Promise<void> {
-    return this.flights.size === 0 ? Promise.resolve() : new Promise((resolve) => this.waiting.push(resolve))
+    return this.requests.size === 0 ? Promise.resolve() : new Promise((resolve) => this.waiting.push(resolve))
   }
 
-  /** Ends every running request. */
+  /** Interrupts every running request. */
   cut(why: 'drained'): void {
-    for (const flight of this.flights) flight.interrupt(why)
+    for (const request of this.requests) request.interrupt(why)
   }
 
-  land(flight: Flight): void {
-    this.flights.delete(flight)
-    if (this.flights.size > 0) return
-    const waiting = this.waiting
+  remove(request: RunningRequest): void {
+    this.requests.delete(request)
+    if (this.requests.size > 0) return
+    const { waiting } = this
     this.waiting = []
     for (const resolve of waiting) resolve()
   }

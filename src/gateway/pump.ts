@@ -1,6 +1,6 @@
 /**
- * One streamed answer: upstream bytes → caller bytes, until the end, a cut or a cancel. A stream that ends in any other way than by the
- * provider's own final marker is cut abnormally, so that every SDK throws.
+ * One streamed answer: provider bytes → caller bytes, until the end, a cut or a cancel. A stream that ends in any other
+ * way than by the provider's own final marker is cut abnormally, so that every SDK throws.
  */
 
 import type { StreamEvent } from '../core/event.ts'
@@ -12,80 +12,87 @@ import type { Outcome } from '../ledger/ledger.ts'
 import type { Provider, UpstreamRequest } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
 import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
-import { Feed } from './decode-stream.ts'
-import { EventCheck, type EventSink } from './event-check.ts'
-import type { Interruption } from './in-flight.ts'
+import { DecodeStream } from './decode-stream.ts'
+import { EncodeStream } from './encode-stream.ts'
+import { EventCheck } from './event-check.ts'
+import type { Interruptible, Interruption } from './in-flight.ts'
+import type { RequestReservation } from './reservation.ts'
 import type { UsageMeter } from './usage-meter.ts'
 
-/** Headers are held back for the first content, but not longer than this after the first valid event (decisions.md 4). */
+/** Headers wait for the first content, but at most this long after the first valid event. */
 const HOLD_MS = 5000
-/** While the provider is silent, something goes out this often. */
+/** How often something is sent while the provider is silent. */
 const KEEP_ALIVE_MS = 15_000
-/** A caller that takes nothing for this long is cut. */
+/** A caller that reads nothing for this long is cut. */
 const STALL_MS = 120_000
 
 /**
- * Between the last write and a cut. Bun resets the connection, and with it goes what it gathered in this turn (a flush that has resolved
- * included) and what the caller's host has not handed on yet: without this the last whole events, and a head that was just written, are lost.
+ * Between the last write and a cut. Bun resets the connection, which loses what Bun gathered in this turn (even after
+ * its flush has resolved) and what the caller's host has not passed on yet: without this delay the last whole events,
+ * and a head that was just written, are lost.
  */
 const LAST_BYTES_MS = 100
 
-/** What Bun's direct streams give to `pull`. `flush(true)` resolves once the socket has taken the bytes: that is the back-pressure. */
+/** What Bun's direct streams give to `pull`. `flush(true)` resolves once the socket has taken the bytes: back-pressure. */
 interface ByteSink {
   write(text: string): unknown
   flush(wait: true): unknown
   end(): unknown
 }
 
+/** The connection that a stream is written to. */
+interface CallerConnection {
+  /** Called just before a complete stream ends, while Bun still accepts a timeout for its connection. */
+  limitSilence(): void
+}
+
 /** How a stream ended. */
-export interface StreamEnd {
+interface StreamEnd {
   readonly outcome: Outcome
-  /** What the provider did, where it was the provider. */
-  readonly fault?: ProviderError | undefined
+  /** What the provider did, if it was the provider that ended it. */
+  readonly error?: ProviderError | undefined
   /** An error of our own, for the log: the stream was cut like any other. */
   readonly bug?: unknown
 }
 
+type Reason = Interruption | 'stalled' | 'refused'
+
 /** `reading`: waiting for the provider. `writing`: waiting for the caller's socket. */
 type State = 'reading' | 'working' | 'writing' | 'done'
 
-/**
- * Reads from the start; `opened` resolves when the answer may begin and rejects with a `ProviderError` where the candidate failed before that.
- * At most one chunk of the provider's is held: the next is read when the caller's socket has taken it.
- */
-export class Pump implements EventSink, Ticking {
+/** At most one chunk of the provider's is held: the next is read when the caller's socket has taken it. */
+export class Pump implements Interruptible, Ticking {
   private readonly opening = Promise.withResolvers<void>()
   private readonly ending = Promise.withResolvers<StreamEnd>()
-  private readonly feed: Feed
+  private readonly decoder: DecodeStream
   private readonly check: EventCheck
+  private readonly encoded: EncodeStream
+  private readonly pace = new Pace()
+  private reservation: Pick<RequestReservation, 'written'> | undefined
   private sink: ByteSink | undefined
-  private beforeEnd: (() => void) | undefined
-  /** Told of the output tokens so far; nothing more is read before what it gives back has resolved. */
-  private fund: ((outputTokens: number) => Promise<void> | undefined) | undefined
-  private out = ''
+  private connection: CallerConnection | undefined
   private state: State = 'working'
+  /** The headers may go out. */
   private isOpen = false
-  private content = false
   /** Something was written to the caller. */
   private isHeadOut = false
-  /** All is encoded; what is missing is somebody to take it. */
-  private complete = false
-  private firstEventMs: number | undefined
+  /** Everything is encoded, and waits to be written. */
+  private isComplete = false
   private progressMs = performance.now()
-  private interruption: Interruption | 'stalled' | 'refused' | undefined
-  /** Ends the wait of `woken`, where somebody waits. */
+  private interruption: Reason | undefined
+  /** Ends the wait of `woken`, if there is one. */
   private wake: (() => void) | undefined
-  private readonly pace = new Pace()
 
   constructor(
     private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
     toolNames: UpstreamRequest['toolNames'],
     provider: Provider,
     private readonly encoder: StreamEncoder,
-    private readonly tally: UsageMeter,
+    private readonly meter: UsageMeter,
   ) {
-    this.check = new EventCheck(this, toolNames)
-    this.feed = new Feed(provider, this.check)
+    this.encoded = new EncodeStream(encoder, meter)
+    this.check = new EventCheck(this.encoded, toolNames)
+    this.decoder = new DecodeStream(provider, this.check)
   }
 
   /** Starts to read. Resolves when the headers may go out; throws the `ProviderError` of a candidate that failed before. */
@@ -95,27 +102,28 @@ export class Pump implements EventSink, Ticking {
     return this.opening.promise
   }
 
+  /** Opens with a whole answer, which the provider sent although a stream was asked for. */
+  openWhole(events: readonly StreamEvent[]): void {
+    for (const event of events) this.check.event(event)
+    this.release()
+    ticker.add(this)
+    void this.finish().catch((error: unknown) => this.fail(error))
+  }
+
   /** Resolves, and never rejects, once nothing more will be written. */
   get ended(): Promise<StreamEnd> {
     return this.ending.promise
   }
 
-  /** From here on somebody follows how much is written. */
-  onWritten(fund: (outputTokens: number) => Promise<void> | undefined): void {
-    this.fund = fund
+  /** From here on the reservation grows with the output, and reading waits for it if the output has used it up. */
+  growWith(reservation: Pick<RequestReservation, 'written'>): void {
+    this.reservation = reservation
   }
 
-  /** Feeds a whole answer, where the provider sent one although a stream was asked for. */
-  openWhole(events: readonly StreamEvent[]): void {
-    for (const event of events) this.check.event(event)
-    this.release()
-    void this.finishWhole()
-  }
-
-  /** The source of the caller's stream; Bun calls `pull` once. Its rejection is the cut. `beforeEnd` runs where it comes to its whole end. */
-  async attach(sink: ByteSink, beforeEnd?: () => void): Promise<void> {
+  /** The source of the caller's stream; Bun calls `pull` once. It rejects to cut the stream. */
+  async attach(sink: ByteSink, connection?: CallerConnection): Promise<void> {
     this.sink = sink
-    this.beforeEnd = beforeEnd
+    this.connection = connection
     this.wake?.()
     if (this.state === 'reading') this.flushIdle()
     const { outcome } = await this.ending.promise
@@ -127,60 +135,34 @@ export class Pump implements EventSink, Ticking {
     throw new Error('cut')
   }
 
-  /** Bun sends the head with the first bytes of the body: a connection that is cut before them reads as one that failed, and is repeated. */
+  /** Bun sends the head with the first bytes of the body: a connection cut before them looks like a failed one, and is retried. */
   private flushHead(sink: ByteSink): void {
     sink.write(KEEP_ALIVE_COMMENT)
     void sink.flush(true)
   }
 
   /**
-   * The bytes of the whole stream, where all of it came before there was anybody to take it: then it needs no stream. Instead of
-   * `attach`; undefined where `attach` it must be.
+   * Instead of `attach`: the bytes of the whole stream, if all of it arrived before there was anyone to write to.
+   * Undefined if `attach` is needed.
    */
   takeWhole(): string | undefined {
-    if (!this.complete || this.interruption !== undefined) return undefined
-    const whole = this.out
-    this.out = ''
+    if (!this.isComplete || this.interruption !== undefined) return undefined
+    const whole = this.encoded.take()
     this.wake?.()
     return whole
   }
 
-  /** Ends the stream from outside: the caller left or takes nothing, the process ends, or nothing more may be spent. */
-  interrupt(why: Interruption | 'stalled' | 'refused'): void {
+  /** Ends the stream from outside: the caller left or reads nothing, the process ends, or nothing more may be spent. */
+  interrupt(why: Reason): void {
     if (this.state === 'done' || this.interruption !== undefined) return
     this.interruption = why
     this.wake?.()
     this.call.abort()
   }
 
-  event(event: StreamEvent): void {
-    this.firstEventMs ??= performance.now()
-    this.tally.add(event)
-    switch (event.type) {
-      case 'start':
-        this.out += this.encoder.start()
-        return
-      case 'reasoning':
-      case 'usage':
-      case 'finish':
-        return
-      case 'end':
-        // A figure that the provider left out is our own count, never a made-up 0.
-        this.out += this.encoder.end(this.tally.reason ?? 'stop', this.tally.count(true).usage)
-        break
-      default:
-        this.out += this.encoder.encode(event)
-    }
-    this.content = true
-  }
-
-  texts(insides: readonly string[]): void {
-    this.tally.addInsides(insides)
-    this.out += this.encoder.encodeTexts(insides)
-  }
-
   tick(nowMs: number): void {
-    if (!this.isOpen && this.firstEventMs !== undefined && nowMs - this.firstEventMs >= HOLD_MS) this.release()
+    const { firstEventMs } = this.encoded
+    if (!this.isOpen && firstEventMs !== undefined && nowMs - firstEventMs >= HOLD_MS) this.release()
     const idleMs = nowMs - this.progressMs
     if (this.state === 'writing' && idleMs >= STALL_MS) this.interrupt('stalled')
     if (this.state === 'reading' && this.isOpen && idleMs >= KEEP_ALIVE_MS) this.flushIdle()
@@ -188,15 +170,15 @@ export class Pump implements EventSink, Ticking {
 
   private async run(): Promise<void> {
     try {
-      while (!this.feed.ended) {
+      while (!this.decoder.ended) {
         this.state = 'reading'
         const chunk = await this.call.read()
         this.state = 'working'
         if (chunk === undefined || this.pace.admits(chunk.length)) this.take(chunk)
         else await this.takeInSlices(chunk)
-        const waiting = this.write()
-        if (waiting !== undefined) await waiting
-        const growing = this.fund?.(this.tally.written)
+        const writing = this.write()
+        if (writing !== undefined) await writing
+        const growing = this.reservation?.written(this.meter.written)
         if (growing !== undefined) await growing
       }
       await this.finish()
@@ -206,40 +188,43 @@ export class Pump implements EventSink, Ticking {
   }
 
   /**
-   * Bun gathers up to 768 KiB for one read when the caller is slower than the provider, and offers no smaller reads, so one stream can
-   * hold more than 256 KiB. Decoding, encoding and writing a slice at a time keeps a stalled stream from holding all of it three times.
+   * Bun gathers up to 768 KiB for one read when the caller is slower than the provider, and offers no smaller reads, so
+   * one stream can hold more than 256 KiB. Decoding, encoding and writing a slice at a time keeps a stalled stream from
+   * holding all of it three times.
    */
   private async takeInSlices(chunk: Uint8Array): Promise<void> {
-    for (let at = 0; at < chunk.length && !this.feed.ended && this.interruption === undefined; at += SLICE_BYTES) {
+    for (let at = 0; at < chunk.length && !this.decoder.ended && this.interruption === undefined; at += SLICE_BYTES) {
       const slice = chunk.subarray(at, at + SLICE_BYTES)
       await this.pace.turn(slice.length)
       this.take(slice)
       await this.write()
-      await this.fund?.(this.tally.written)
+      await this.reservation?.written(this.meter.written)
     }
   }
 
-  /** Takes a chunk, or the clean end. What stood before a fault in the same chunk has reached `out`. */
+  /** Takes a chunk, or the clean end. Events before an error in the same chunk are encoded. */
   private take(chunk: Uint8Array | undefined): void {
     try {
-      if (chunk === undefined) this.feed.close()
-      else this.feed.push(chunk)
+      if (chunk === undefined) this.decoder.close()
+      else this.decoder.push(chunk)
     } finally {
-      // A finish that a dialect keeps back until the end has written nothing: a provider that breaks off now has failed before the content.
-      if (this.content && this.out !== '' && !this.isOpen) this.release()
+      // A dialect may encode a finish only at the end: a provider that breaks off between them failed before the content.
+      if (!this.isOpen && this.encoded.hasContent && this.encoded.text !== '') this.release()
     }
   }
 
-  /** The headers may go out. */
   private release(): void {
     this.isOpen = true
     this.opening.resolve()
     if (this.sink !== undefined && this.state === 'reading') this.flushIdle()
   }
 
-  /** One chunk, one write; the last one is written with the end. Undefined where nobody must wait, which is nearly always. */
+  /**
+   * One write for each chunk that was read; the last one is written with the end. Undefined if nothing must wait, which
+   * is nearly always.
+   */
   private write(): Promise<void> | undefined {
-    if (!this.isOpen || this.out === '' || this.feed.ended) return undefined
+    if (!this.isOpen || this.encoded.text === '' || this.decoder.ended) return undefined
     return this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink)
   }
 
@@ -248,7 +233,7 @@ export class Pump implements EventSink, Ticking {
     if (this.sink !== undefined) await this.writeTo(this.sink)
   }
 
-  /** Resolves once somebody takes the stream, or it is interrupted. A promise is made only where there is a wait. */
+  /** Resolves once the caller's side is attached or the stream is interrupted. */
   private woken(): Promise<void> {
     if (this.interruption !== undefined) return Promise.resolve()
     return new Promise((resolve) => {
@@ -258,11 +243,7 @@ export class Pump implements EventSink, Ticking {
 
   private writeTo(sink: ByteSink): Promise<void> | undefined {
     if (this.interruption !== undefined) return undefined
-    sink.write(this.out)
-    this.isHeadOut = true
-    this.out = ''
-    const flushed = sink.flush(true)
-    this.progressMs = performance.now()
+    const flushed = this.flush(sink, this.encoded.take())
     return flushed instanceof Promise && Bun.peek.status(flushed) !== 'fulfilled' ? this.wait(flushed) : undefined
   }
 
@@ -276,46 +257,41 @@ export class Pump implements EventSink, Ticking {
     this.state = 'working'
   }
 
-  /** Something to send while nothing comes from the provider: what has gathered, or a sign of life. */
+  /** The provider is silent: sends what is encoded, or a keep-alive. */
   private flushIdle(): void {
     if (this.sink === undefined || this.interruption !== undefined) return
-    this.sink.write(this.out === '' ? this.encoder.keepAlive : this.out)
+    const text = this.encoded.take()
+    void this.flush(this.sink, text === '' ? this.encoder.keepAlive : text)
+  }
+
+  private flush(sink: ByteSink, text: string): unknown {
+    sink.write(text)
     this.isHeadOut = true
-    this.out = ''
+    const flushed = sink.flush(true)
     this.progressMs = performance.now()
-    void this.sink.flush(true)
+    return flushed
   }
 
   private async finish(): Promise<void> {
-    this.complete = true
+    this.isComplete = true
     if (this.sink === undefined) await this.woken()
     if (this.interruption !== undefined) throw new Error('interrupted')
-    this.sink?.write(this.out)
-    this.beforeEnd?.()
+    this.sink?.write(this.encoded.take())
+    this.connection?.limitSilence()
     this.sink?.end()
-    this.out = ''
     void this.call.release()
     this.end({ outcome: 'completed' })
   }
 
-  private async finishWhole(): Promise<void> {
-    ticker.add(this)
-    try {
-      await this.finish()
-    } catch (error) {
-      await this.fail(error)
-    }
-  }
-
-  private async fail(error: unknown): Promise<void> {
+  private async fail(thrown: unknown): Promise<void> {
     this.call.abort()
-    const fault = error instanceof ProviderError ? error : undefined
-    const bug = fault === undefined && this.interruption === undefined ? error : undefined
-    if (this.isOpen && this.interruption === undefined && this.out !== '') {
+    const error = thrown instanceof ProviderError ? thrown : undefined
+    const bug = error === undefined && this.interruption === undefined ? thrown : undefined
+    if (this.isOpen && this.interruption === undefined && this.encoded.text !== '') {
       await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
     }
-    this.end({ outcome: outcomeOf(this.interruption, fault), fault, bug })
-    if (!this.isOpen) this.opening.reject(error)
+    this.end({ outcome: outcomeOf(this.interruption, error), error, bug })
+    if (!this.isOpen) this.opening.reject(thrown)
   }
 
   private end(end: StreamEnd): void {
@@ -325,10 +301,7 @@ export class Pump implements EventSink, Ticking {
   }
 }
 
-function outcomeOf(
-  interruption: Interruption | 'stalled' | 'refused' | undefined,
-  fault: ProviderError | undefined,
-): Outcome {
+function outcomeOf(interruption: Reason | undefined, error: ProviderError | undefined): Outcome {
   switch (interruption) {
     case 'caller_left':
     case 'drained':
@@ -338,6 +311,6 @@ function outcomeOf(
     case 'refused':
       return 'refused'
     default:
-      return fault?.kind === 'timeout' ? 'timed_out' : 'provider_cut'
+      return error?.kind === 'timeout' ? 'timed_out' : 'provider_cut'
   }
 }

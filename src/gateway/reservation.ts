@@ -1,5 +1,9 @@
-/** This request's reservation: grows while the answer runs, by time and by what is written; settled once on every way out. */
+/**
+ * What the ledger holds for one request: it grows with time and with the output while the answer runs, and is settled
+ * once, however the request ends.
+ */
 
+import type { Key } from '../catalog/catalog.ts'
 import { CALLER_ERRORS, CallerError } from '../core/caller-error.ts'
 import type { Ttl } from '../core/model-config.ts'
 import type { Price } from '../core/money.ts'
@@ -19,28 +23,28 @@ import { rateLimitHeaders } from '../ledger/rate-limit-headers.ts'
 import type { RequestLog } from './access-log.ts'
 import type { Counted } from './usage-meter.ts'
 
-/** How much output is held at a time, unless the caller's limit is lower (operator.md 3). */
+/** How much output is reserved at a time, unless the caller's limit is lower. */
 const SLICE_TOKENS = 4096
 /** The lease is 30 s: two extensions may be lost. */
 const EXTEND_MS = 10_000
-/** When no more than this is left of the output that is held, more is asked for. Also the smallest piece: the end of a budget is had in such. */
+/** More is reserved when this much of the reserved output is left. Also the smallest piece, which uses up a budget. */
 const MARGIN_TOKENS = 1024
-/** A stream that uses up its slice within this time is asked about no more often than so: the next one is twice as large, up to a bound. */
+/** If a stream uses up its slice within this time, the next slice is twice as large, up to a bound: fewer ledger calls. */
 const QUICK_MS = 1000
 const AHEAD_TOKENS_MAX = 65_536
 
-/** What a request asks to be held. */
+/** What a request may cost. */
 export interface Quote {
-  /** The public name: where the gateway dies, the usage is counted under that of the first candidate. */
+  /** The public name. If the process dies, the usage is counted under that of the first candidate. */
   readonly model: string
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly price: Price | undefined
   /** Images that were ordered; none for chat. */
   readonly images?: number | undefined
-  /** The whole output is held from the start: it does not come bit by bit. */
+  /** The whole output is reserved from the start: it does not arrive in pieces, or the limit is strict. */
   readonly atOnce?: boolean | undefined
-  /** The input is held at the price of writing it to the provider's cache for so long: where that may happen, and the worst case is wanted. */
+  /** The input is reserved at the price of a cache write with this TTL: the worst case, for strict limits. */
   readonly cached?: Ttl | undefined
 }
 
@@ -54,123 +58,140 @@ export interface Bill {
   readonly images?: number | undefined
 }
 
+/** A call whose usage so far the ledger is told at each extension. */
+export interface Metered {
+  used(): Counted
+}
+
+/** A stream that the reservation may end. */
+interface GuardedStream {
+  interrupt(why: 'refused'): void
+}
+
 const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
+const NO_HEADERS: Readonly<Record<string, string>> = {}
+
+/** The limits that a request with this key falls under. */
+export function accountOf({ id, limits, organization }: Key): Account {
+  return { organization: organization.id, organizationLimits: organization.limits, key: id, keyLimits: limits }
+}
 
 /**
- * An `await using` resource: whoever holds it settles it, on every way out. A stream takes it over (`handOver`) and settles it itself.
- * Until then it keeps its lease by itself, streamed or not: a whole answer may take minutes, and so may the headers of a stream.
+ * It renews its lease until it is settled, streamed or not: a whole answer may take minutes, and so may the headers of
+ * a stream.
  */
-export class RequestReservation implements AsyncDisposable, Ticking {
+export class RequestReservation implements Ticking {
+  /** `x-ratelimit-*`, for an answer and for an error. */
+  readonly limitHeaders: Readonly<Record<string, string>>
   private settled = false
-  private handedOver = false
   private extendedMs = performance.now()
-  /** Up to how much output is held, and from which on more is asked for. */
-  private reach = 0
-  private askAt = 0
+  /** Output tokens that are reserved, and the count from which more is reserved. */
+  private reservedTokens = 0
+  private growAtTokens = 0
   private aheadTokens = SLICE_TOKENS
   private growing: Promise<void> | undefined
-  /** Beats during which a provider was at work and nothing of its answer could be seen. */
-  private unseenBeats = 0
-  /** One limit that wants it is enough: which of them refused is not told. */
+  /** Extensions during which a provider was working and nothing of its answer was visible. */
+  private unseenExtensions = 0
+  /** One limit that cuts streams is enough: the ledger does not report which limit refused an extension. */
   private readonly cutsOnRefusal: boolean
-  private isRevoked: () => boolean = () => false
-  private cut: () => void = () => {}
-  private cutFor: string | undefined
+  private call: Metered | undefined
+  private stream: GuardedStream | undefined
+  private isRevoked: (() => boolean) | undefined
+  private cutCode: string | undefined
 
   private constructor(
     private readonly ledger: Ledger,
     private readonly reservation: Reservation,
     private quote: Quote,
-    private readonly trace: RequestLog,
-    private readonly progress: () => Counted | undefined,
+    private readonly log: RequestLog,
   ) {
-    const { organizationLimits, keyLimits } = reservation.account
-    this.cutsOnRefusal = [organizationLimits, keyLimits].some(({ spend }) => spend?.onExhausted === 'cut')
-    this.holds(slice(quote, 0).outputTokens)
+    const { account, requests, tokens } = reservation
+    const { organizationLimits, keyLimits } = account
+    this.limitHeaders = requests === undefined && tokens === undefined ? NO_HEADERS : rateLimitHeaders(reservation)
+    this.cutsOnRefusal = organizationLimits.spend?.onExhausted === 'cut' || keyLimits.spend?.onExhausted === 'cut'
+    this.reserved(slice(quote, 0).outputTokens)
   }
 
-  /** `progress` is the use so far; undefined before a provider was asked. Throws the ledger's `CallerError` where a limit does not allow it. */
-  static async open(
-    ledger: Ledger,
-    account: Account,
-    quote: Quote,
-    trace: RequestLog,
-    progress: () => Counted | undefined,
-  ): Promise<RequestReservation> {
-    const hold = {
-      id: trace.requestId,
+  /** Throws the ledger's `CallerError` if a limit does not allow the request, or the ledger is unavailable. */
+  static async open(ledger: Ledger, account: Account, quote: Quote, log: RequestLog): Promise<RequestReservation> {
+    const reservation = await ledger.reserve(account, {
+      id: log.requestId,
       estimate: slice(quote, 0),
       floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
       model: quote.model,
-    }
-    const reservation = await ledger.reserve(account, hold)
-    if (reservation.requests ?? reservation.tokens) trace.limitHeaders = rateLimitHeaders(reservation)
-    const held = new RequestReservation(ledger, reservation, quote, trace, progress)
-    ticker.add(held)
-    return held
+    })
+    const opened = new RequestReservation(ledger, reservation, quote, log)
+    ticker.add(opened)
+    return opened
+  }
+
+  /** The call whose usage is reported from now on; undefined if the last one failed, so that nothing is charged for it. */
+  follow(call: Metered | undefined): void {
+    this.call = call
   }
 
   /**
-   * What becomes of a stream whose growth is refused where the operator wants it cut, and of one whose key was revoked meanwhile: it is
-   * told at an extension. Without this it goes on, and what it takes is charged all the same.
+   * Ends the stream if its growth is refused and the operator wants such streams cut, or if its key was revoked. Without
+   * this it goes on, and its usage is charged all the same.
    */
-  onRefusal(isRevoked: () => boolean, cut: () => void): void {
+  guard(stream: GuardedStream, isRevoked: () => boolean): void {
+    this.stream = stream
     this.isRevoked = isRevoked
-    this.cut = cut
   }
 
-  /** The code of what a stream was last told to end for, for its log line; absent where it never was. */
-  get refusedFor(): string | undefined {
-    return this.cutFor
+  /** Error code of the reason why the stream was cut, if it was. */
+  get cutFor(): string | undefined {
+    return this.cutCode
   }
 
   /**
-   * Another candidate is to be asked, which may be dearer. False where a limit does not allow the difference, or the ledger cannot be
-   * asked: then that candidate is not to be. What was held before stays held.
+   * Reserves the difference to another candidate, which may cost more. False if a limit does not allow it or the ledger
+   * is unavailable: then that candidate is not called. What was reserved before stays reserved.
+   *
+   * A promise only if the ledger is called: most requests go to one candidate, whose quote is reserved already.
    */
   requote(quote: Quote): boolean | Promise<boolean> {
     if (isSame(quote, this.quote)) return true
-    const [held, wanted] = [slice(this.quote, 0), slice(quote, 0)]
-    if (wanted.costMicroUsd > held.costMicroUsd || wanted.outputTokens > held.outputTokens)
-      return this.fund(quote, wanted)
-    return this.turnTo(quote, wanted)
-  }
-
-  private async fund(quote: Quote, wanted: Estimate): Promise<boolean> {
-    const isFunded = await this.ledger.extend(this.reservation, NOTHING, wanted).catch(refused)
-    return isFunded && this.turnTo(quote, wanted)
-  }
-
-  private turnTo(quote: Quote, held: Estimate): true {
-    this.quote = quote
-    this.unseenBeats = 0
-    this.holds(held.outputTokens)
+    const reserved = slice(this.quote, 0)
+    const wanted = slice(quote, 0)
+    if (wanted.costMicroUsd > reserved.costMicroUsd || wanted.outputTokens > reserved.outputTokens)
+      return this.extendTo(quote, wanted)
+    this.changeTo(quote, wanted)
     return true
   }
 
-  /** From here on the disposal leaves it alone: the new holder settles. */
-  handOver(): void {
-    this.handedOver = true
+  private async extendTo(quote: Quote, wanted: Estimate): Promise<boolean> {
+    const isGranted = await this.ledger.extend(this.reservation, NOTHING, wanted).catch(falseForCallerError)
+    if (isGranted) this.changeTo(quote, wanted)
+    return isGranted
   }
 
-  /** Moves the lease and records the progress, every 10 s. */
+  private changeTo(quote: Quote, reserved: Estimate): void {
+    this.quote = quote
+    this.unseenExtensions = 0
+    this.reserved(reserved.outputTokens)
+  }
+
+  /** Renews the lease and records the usage, every 10 s. */
   tick(nowMs: number): void {
     if (nowMs - this.extendedMs < EXTEND_MS) return
-    if (this.isRevoked()) this.refuse('unauthenticated')
-    if (this.progress()?.usage.output === 0) this.unseenBeats += 1
+    if (this.isRevoked?.()) this.cut('unauthenticated')
+    if (this.call?.used().usage.output === 0) this.unseenExtensions += 1
     void this.extend(nowMs, SLICE_TOKENS).then((granted) => granted === false && this.stopGrowing())
   }
 
   /**
-   * So much output was written: as it comes near what is held, more is. One extension at a time. What is given back is to be awaited before
-   * more is read: then a stream that is to be cut has used up what is held for it.
+   * Reserves more when the output comes near what is reserved, one extension at a time. The caller awaits the returned
+   * promise before it reads more: then a stream that is to be cut has used up exactly what was reserved for it.
+   *
+   * Undefined, and no promise, for nearly every chunk of a stream.
    */
   written(outputTokens: number): Promise<void> | undefined {
-    if (outputTokens < this.askAt || this.settled) return undefined
+    if (outputTokens < this.growAtTokens || this.settled) return undefined
     this.growing ??= this.grow().finally(() => {
       this.growing = undefined
     })
-    return this.cutsOnRefusal && outputTokens >= this.reach ? this.growing : undefined
+    return this.cutsOnRefusal && outputTokens >= this.reservedTokens ? this.growing : undefined
   }
 
   private async grow(): Promise<void> {
@@ -183,86 +204,79 @@ export class RequestReservation implements AsyncDisposable, Ticking {
     this.stopGrowing()
   }
 
-  /** Undefined if the ledger could not be asked. It is asked again a slice later: that call, or the settlement, says the same and more. */
+  /** Undefined if the ledger is unavailable: the next extension, a slice later, or the settlement reports the same usage. */
   private async extend(nowMs: number, aheadTokens: number): Promise<boolean | undefined> {
     this.extendedMs = nowMs
-    const used = this.progress()?.usage
+    const used = this.call?.used().usage
     const soFar = used === undefined ? NOTHING : amounts(used.input, used.output, this.quote)
-    // An answer that cannot be seen before it is whole is taken to be written at a slice a beat.
-    const unseenTokens = soFar.outputTokens === 0 ? this.unseenBeats * SLICE_TOKENS : 0
+    // An answer that is not visible before it is complete is assumed to grow by a slice at each extension.
+    const unseenTokens = soFar.outputTokens === 0 ? this.unseenExtensions * SLICE_TOKENS : 0
     const wanted = slice(this.quote, soFar.outputTokens, unseenTokens + aheadTokens)
     try {
       const granted = await this.ledger.extend(this.reservation, soFar, wanted)
-      if (granted) this.holds(wanted.outputTokens)
+      if (granted) this.reserved(wanted.outputTokens)
       return granted
     } catch (error) {
-      letPass(error)
-      this.askAt = soFar.outputTokens + aheadTokens
+      falseForCallerError(error)
+      this.growAtTokens = soFar.outputTokens + aheadTokens
       return undefined
     }
   }
 
-  private holds(outputTokens: number): void {
-    this.reach = outputTokens
-    if (outputTokens !== this.quote.maxOutputTokens) this.askAt = outputTokens - MARGIN_TOKENS
-    // A provider may write beyond its limit: a stream that is to be cut is not allowed to beyond its budget.
-    else this.askAt = this.cutsOnRefusal ? outputTokens : Number.POSITIVE_INFINITY
+  private reserved(outputTokens: number): void {
+    this.reservedTokens = outputTokens
+    if (outputTokens !== this.quote.maxOutputTokens) this.growAtTokens = outputTokens - MARGIN_TOKENS
+    // A provider may write beyond its limit; a stream that is to be cut must not do so beyond its budget.
+    else this.growAtTokens = this.cutsOnRefusal ? outputTokens : Number.POSITIVE_INFINITY
   }
 
-  /** No limit allows more: what is held may be used up. After that the stream is cut, or goes on and is asked about at the next beat. */
+  /** No limit allows more. The stream may use up what is reserved; then it is cut, or goes on until the next extension. */
   private stopGrowing(): void {
-    const written = this.progress()?.usage.output ?? 0
-    if (!this.cutsOnRefusal) this.askAt = Number.POSITIVE_INFINITY
-    else if (written >= this.reach) this.refuse('quota_exhausted')
-    else this.askAt = this.reach
+    const written = this.call?.used().usage.output ?? 0
+    if (!this.cutsOnRefusal) this.growAtTokens = Number.POSITIVE_INFINITY
+    else if (written >= this.reservedTokens) this.cut('quota_exhausted')
+    else this.growAtTokens = this.reservedTokens
   }
 
-  private refuse(why: 'unauthenticated' | 'quota_exhausted'): void {
-    this.cutFor ??= CALLER_ERRORS[why].code ?? undefined
-    this.cut()
+  private cut(why: 'unauthenticated' | 'quota_exhausted'): void {
+    this.cutCode ??= CALLER_ERRORS[why].code ?? undefined
+    this.stream?.interrupt('refused')
   }
 
-  /** Ends the reservation with what was really used: nothing, where no provider's answer is to be paid. Later calls change nothing. */
+  /** Ends the reservation with the usage; without a bill nothing is charged. Later calls change nothing. */
   async settle(outcome: Outcome, bill: Bill | undefined): Promise<void> {
     if (this.settled) return
     this.settled = true
     ticker.remove(this)
     const charge = bill === undefined ? noCharge(outcome) : chargeOf(bill, outcome)
-    if (bill !== undefined) this.trace.charge(charge)
+    if (bill !== undefined) this.log.charge(charge)
     await this.ledger.settle(this.reservation, charge)
   }
 
   /**
-   * The same behind the caller's back: with a ledger elsewhere the settlement is a commit and a round trip away, and an answer does not wait
-   * for either. `report` takes what goes wrong with it.
+   * Settles while the answer goes out: with Redis a settlement is a commit and a round trip, and no answer waits for
+   * them. `report` takes its error.
    */
-  settleBehind(outcome: Outcome, bill: Bill | undefined, report: (error: unknown) => void): void {
-    this.settle(outcome, bill).catch(report)
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.handedOver) await this.settle('refused', undefined)
+  settleInBackground(outcome: Outcome, bill: Bill | undefined, report: (error: unknown) => void): void {
+    if (!this.settled) this.settle(outcome, bill).catch(report)
   }
 }
 
-function letPass(error: unknown): void {
+/** False for a refusal; throws any other error, which is a bug. */
+function falseForCallerError(error: unknown): false {
   if (!(error instanceof CallerError)) throw error
-}
-
-function refused(error: unknown): false {
-  letPass(error)
   return false
 }
 
-/** The first candidate's is held already, as a rule: nothing is to be counted again. */
 function isSame(one: Quote, other: Quote): boolean {
   return (
-    one.price === other.price &&
-    one.inputTokens === other.inputTokens &&
-    one.maxOutputTokens === other.maxOutputTokens &&
-    one.images === other.images &&
-    one.cached === other.cached &&
-    one.atOnce === other.atOnce
+    one === other ||
+    (one.price === other.price &&
+      one.inputTokens === other.inputTokens &&
+      one.maxOutputTokens === other.maxOutputTokens &&
+      one.images === other.images &&
+      one.cached === other.cached &&
+      one.atOnce === other.atOnce)
   )
 }
 
@@ -278,7 +292,7 @@ function slice(quote: Quote, writtenTokens: number, aheadTokens = SLICE_TOKENS):
 
 function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: number, aheadTokens: number): number {
   const limit = maxOutputTokens ?? Number.MAX_SAFE_INTEGER
-  // A provider that writes beyond its limit, or a count of ours that is too high.
+  // The provider writes beyond its limit, or our own count is too high.
   if (writtenTokens > 0 && writtenTokens >= limit) return writtenTokens + Math.min(aheadTokens, MARGIN_TOKENS)
   return Math.min(limit, atOnce === true ? limit : writtenTokens + aheadTokens)
 }

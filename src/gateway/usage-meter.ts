@@ -1,4 +1,4 @@
-/** What one provider's answer has taken so far: its own figures where it gave them, else our count of what came. */
+/** What one provider's answer has used so far: the provider's own figures if it reported them, else our count. */
 
 import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { ProviderError } from '../core/provider-error.ts'
@@ -8,30 +8,35 @@ import { OutputCount } from '../ledger/estimate.ts'
 /** Usage without gaps. */
 export interface Counted {
   readonly usage: Usage & { readonly input: number; readonly output: number }
-  /** True where a figure is ours. */
+  /** True if a figure is ours. */
   readonly estimated: boolean
 }
 
-/** An event holds a token or more, so a provider that keeps to the limit it was given never sends so many times as many. */
+/** An event holds at least one token, so a provider that keeps to its limit never sends twice as many events. */
 const LIMITS_MAX = 2
-/** Our own count may be more than twice a tokenizer's: it takes the alphabet for nine tokens, which some know as one. */
+/** Our own count may be more than twice a tokenizer's: it counts the alphabet as nine tokens, which some know as one. */
 const COUNTED_LIMITS_MAX = 4
-/** Below it a limit means little: providers have least answers of their own. */
+/** Lower limits mean little: some providers have a minimum length of their own. */
 const LIMIT_TOKENS_MIN = 16
 
+const UNREPORTED: Usage = {}
+
 export class UsageMeter {
-  private reported: Usage = {}
+  private reported = UNREPORTED
   private readonly output = new OutputCount()
-  /** What the model thought. Apart, because some servers do not hold it to the output limit, which `checkEnd` judges by. */
-  private readonly thought = new OutputCount()
-  /** Events that said something. */
+  /**
+   * What the model thought, from its first thought on: a second counter is 6 objects, which most answers never need. It
+   * is counted apart because some servers do not hold thoughts to the output limit, which `checkEnd` compares with.
+   */
+  private thought: OutputCount | undefined
+  /** Events with content. */
   private events = 0
   private readonly eventsMax: number
   private readonly tokensMax: number
-  /** Why the model stopped, once it said so. */
+  /** Why the model stopped; undefined until it did. */
   reason: FinishReason | undefined
 
-  /** `inputTokens` is our estimate of the request, `maxOutputTokens` what the provider may write, where that is limited. */
+  /** `inputTokens` is our estimate of the request, `maxOutputTokens` the limit that the provider was sent, if any. */
   constructor(
     private readonly inputTokens: number,
     maxOutputTokens = Number.POSITIVE_INFINITY,
@@ -41,7 +46,7 @@ export class UsageMeter {
     this.tokensMax = COUNTED_LIMITS_MAX * limit
   }
 
-  /** Throws a `ProviderError` where the answer has no end: see `checkEnd`. */
+  /** Throws `ProviderError` for an answer without end: see `checkEnd`. */
   add(event: StreamEvent): void {
     switch (event.type) {
       case 'text':
@@ -49,6 +54,7 @@ export class UsageMeter {
         this.output.addText(event.text)
         return this.checkEnd(1)
       case 'reasoning':
+        this.thought ??= new OutputCount()
         this.thought.addText(event.text)
         return
       case 'tool-start':
@@ -58,7 +64,7 @@ export class UsageMeter {
         this.output.addArguments(event.index, event.json)
         return this.checkEnd(1)
       case 'usage':
-        this.reported = mergeUsage(this.reported, event.usage)
+        this.reported = this.reported === UNREPORTED ? event.usage : mergeUsage(this.reported, event.usage)
         return
       case 'finish':
         this.reason = event.reason
@@ -75,8 +81,8 @@ export class UsageMeter {
   }
 
   /**
-   * A stream is cut once it is twice as long as its limit in events, and four times by our own count: a server may send each letter by
-   * itself, and our count may be wrong.
+   * An answer is cut once it is twice as long as its limit in events, and four times by our own count: a server may send
+   * each letter by itself, and our count may be wrong.
    */
   private checkEnd(events: number): void {
     this.events += events
@@ -84,20 +90,20 @@ export class UsageMeter {
       throw new ProviderError('broken', 'the answer goes on far beyond its output limit')
   }
 
-  /** Output tokens so far, by our own count: what the model said and what it thought. */
+  /** Output tokens so far, by our own count: text, tool calls and thoughts. */
   get written(): number {
-    return this.output.tokens + this.thought.tokens
+    return this.output.tokens + (this.thought?.tokens ?? 0)
   }
 
   /**
-   * The use so far. A provider's figure for the output counts only once the answer is whole: before, it is what it had written when it
-   * last reported, and what we received since may be more.
+   * The usage so far. A provider's figure for the output counts only if the answer is complete: before that, it is what
+   * the provider had written when it last reported, and we may have received more since.
    */
-  count(whole: boolean): Counted {
+  count(isComplete: boolean): Counted {
     const counted = this.written
     const input = believed(this.reported.input, this.inputTokens)
     const output = believed(this.reported.output, counted)
-    const written = output === undefined ? counted : whole ? output : Math.max(output, counted)
+    const written = output === undefined ? counted : isComplete ? output : Math.max(output, counted)
     const read = input ?? this.inputTokens
     const { cachedInput, cacheWrite5m, cacheWrite1h, reasoning } = this.reported
     return {
@@ -113,24 +119,24 @@ export class UsageMeter {
     }
   }
 
-  /** The use of a stream that goes on: see `count`. */
+  /** The usage of a stream that has not ended: see `count`. */
   get soFar(): Usage {
     return this.count(false).usage
   }
 
-  /** True where the provider reported what no model can have used: a mistake that its operator should hear of. */
+  /** True if the provider reported implausible usage: a mistake that its operator should know of. */
   get disbelieved(): boolean {
     const { input, output } = this.reported
     return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.written)
   }
 }
 
-/** A part is no larger than the whole that it is of. */
+/** A part is never more than the whole that it belongs to. */
 function atMost(whole: number, part: number | undefined): number | undefined {
   return part === undefined ? undefined : Math.min(part, whole)
 }
 
-/** A provider's figure, unless it cannot be: 0 where there was something, or absurdly much. Then it counts as not reported. */
+/** A provider's figure; undefined if it is implausible: 0 although there was something, or absurdly high. */
 function believed(reported: number | undefined, counted: number): number | undefined {
   if (reported === undefined || (reported === 0 && counted > 0)) return undefined
   return isAbsurd(reported, counted) ? undefined : reported

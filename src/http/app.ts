@@ -1,4 +1,4 @@
-/** The public port: exact paths and their methods, and what every other one is told. */
+/** The public port: exact paths and their methods, and the answer to every other path and method. */
 
 import type { Server } from 'bun'
 import { Elysia } from 'elysia'
@@ -7,25 +7,22 @@ import type { ImageKind } from '../core/image-request.ts'
 import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/error-body.ts'
 import { handleCountTokens } from './count-tokens-endpoint.ts'
-import { type EdgeState, type Handled, traceOf, type Visit, visit } from './edge.ts'
-import { idHeaders } from './headers.ts'
+import { answer, answerProbe, type EdgeState, type Endpoint, type Handled, type RequestContext } from './edge.ts'
 import { handleImages } from './images-endpoint.ts'
 import { handleInference } from './inference-endpoint.ts'
 import { handleModels } from './models-endpoint.ts'
 
-type Handler = (visit: Visit, server: Server<undefined>) => Promise<Handled> | Handled
+type Handler = (context: RequestContext, server: Server<undefined>) => Promise<Handled> | Handled
 
-interface Route {
+interface Route extends Endpoint {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  readonly family: ErrorFamily
-  readonly dialect: string
   readonly handle: Handler
 }
 
 function inference(path: string, name: DialectName): Route {
   const family = name === 'messages' ? 'messages' : 'chat'
-  const handle: Handler = (it, server) => handleInference(it, it.parts.dialects[name].accept, server)
+  const handle: Handler = (context, server) => handleInference(context, context.parts.dialects[name].accept, server)
   return { method: 'POST', path, family, dialect: name, handle }
 }
 
@@ -34,7 +31,7 @@ const compact: Route = {
   path: '/v1/responses/compact',
   family: 'chat',
   dialect: 'responses',
-  handle: (it, server) => handleInference(it, it.parts.dialects.responses.acceptCompact, server),
+  handle: (context, server) => handleInference(context, context.parts.dialects.responses.acceptCompact, server),
 }
 
 function counting(path: string): Route {
@@ -42,7 +39,7 @@ function counting(path: string): Route {
 }
 
 function images(kind: ImageKind): Route {
-  const handle: Handler = (it, server) => handleImages(it, kind, server)
+  const handle: Handler = (context, server) => handleImages(context, kind, server)
   return { method: 'POST', path: `/v1/images/${kind}`, family: 'chat', dialect: 'images', handle }
 }
 
@@ -64,8 +61,8 @@ export interface App {
 }
 
 /**
- * The app over a state that a reload changes. Elysia routes by the exact path; a handler gets the raw request and answers with a
- * `Response`. What no route takes ends in `refuseOther`, whatever its method.
+ * The app over a state that a reload changes. Elysia routes by the exact path; a handler takes the raw request and
+ * returns a `Response`. Everything without a route goes to `rejectOther`, whatever its method.
  */
 export function createApp(state: EdgeState): App {
   let server: Server<undefined> | undefined
@@ -76,52 +73,41 @@ export function createApp(state: EdgeState): App {
     precompile: true,
     handler: { standardHostname: false },
   })
-  for (const { method, path, family, dialect, handle } of routes) {
-    const enter = ({ request }: { request: Request }) =>
-      visit(state, request, { family, dialect }, (it) => {
-        if (server === undefined) throw new Error('a request came before the server')
-        return handle(it, server)
-      })
-    app.route(method, path, enter, { parse: 'none' })
+  for (const route of routes) {
+    const handle = (context: RequestContext) => {
+      if (server === undefined) throw new Error('a request came before the server')
+      return route.handle(context, server)
+    }
+    app.route(route.method, route.path, ({ request }) => answer(state, request, route, handle), { parse: 'none' })
   }
-  app.all('/*', ({ request }) => refuseOther(state, request), { parse: 'none' })
-  // Elysia compiles its handler anew at every look at `fetch`.
+  app.all('/*', ({ request }) => rejectOther(state, request), { parse: 'none' })
+  // Elysia compiles its handler at every read of `fetch`.
   const { fetch: route } = app.compile()
   return {
     fetch(request, from) {
       server = from
-      // Elysia would ask the `GET` route of the path.
-      if (request.method === 'HEAD') return answerProbe(state, request)
-      return isHost(request.headers.get('host')) ? route(request) : refuseHost(state, request)
+      // Elysia would call the `GET` route of the path.
+      if (request.method === 'HEAD') return answerProbe(state, request, endpointOf(pathOf(request.url)).dialect)
+      return isHost(request.headers.get('host')) ? route(request) : rejectHost(state, request)
     },
   }
 }
 
-/** `HEAD` answers at once and says nothing, without authentication: agents probe with it. */
-function answerProbe(state: EdgeState, request: Request): Response {
-  const trace = traceOf(state, request)
-  trace.dialect = routeOf(pathOf(request.url))?.dialect
-  trace.status = 200
-  trace.end('completed')
-  return new Response(null, { headers: idHeaders(trace.requestId) })
-}
-
-/** A name or an address, and perhaps a port. Two fields arrive joined by a comma. */
+/** A name or an address, and perhaps a port. Two fields arrive joined by a comma, which does not match. */
 const HOST = /^(?:[\w.~-]+|\[[\dA-Fa-f:.]+\])(?::\d{0,5})?$/
 
-/** Nothing depends on the Host; but servers in front that saw another one in these bytes would have (RFC 9112, 3.2). 50 ns a request. */
+/**
+ * weir does not use the Host, but a server in front that reads another host from the same bytes may have routed by it
+ * (RFC 9112, section 3.2). 50 ns a request.
+ */
 function isHost(host: string | null): boolean {
   return host !== null && HOST.test(host)
 }
 
-function refuseHost(state: EdgeState, request: Request): Response | Promise<Response> {
-  const path = pathOf(request.url)
-  const dialect = routeOf(path)?.dialect
-  return visit(state, request, { family: familyOf(path), ...(dialect !== undefined && { dialect }) }, () => {
-    throw new CallerError(
-      'invalid_host',
-      'A request names its host once: send one Host header, a name and perhaps a port.',
-    )
+function rejectHost(state: EdgeState, request: Request): Promise<Response> {
+  return answer(state, request, endpointOf(pathOf(request.url)), () => {
+    const message = 'A request names its host once: send one Host header, a name and perhaps a port.'
+    throw new CallerError('invalid_host', message)
   })
 }
 
@@ -129,23 +115,22 @@ function routeOf(path: string): Route | undefined {
   return routes.find((known) => known.path === path)
 }
 
+function endpointOf(path: string): Endpoint {
+  return routeOf(path) ?? { family: familyOf(path), dialect: undefined }
+}
+
 /** A known path with another method is 405, all else 404. */
-function refuseOther(state: EdgeState, request: Request): Response | Promise<Response> {
+function rejectOther(state: EdgeState, request: Request): Promise<Response> {
   const path = pathOf(request.url)
-  const route = routeOf(path)
-  return visit(
-    state,
-    request,
-    { family: route?.family ?? familyOf(path), ...(route && { dialect: route.dialect }) },
-    () => {
-      if (route === undefined) throw new CallerError('unknown_path', nothingAt(path))
-      if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
-        throw new CallerError('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
-      }
-      const message = `This path takes ${route.method}, not ${request.method}.`
-      throw new CallerError('method_not_allowed', message, { headers: { allow: route.method } })
-    },
-  )
+  return answer(state, request, endpointOf(path), () => {
+    const route = routeOf(path)
+    if (route === undefined) throw new CallerError('unknown_path', nothingAt(path))
+    if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
+      throw new CallerError('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
+    }
+    const message = `This path takes ${route.method}, not ${request.method}.`
+    throw new CallerError('method_not_allowed', message, { headers: { allow: route.method } })
+  })
 }
 
 function nothingAt(path: string): string {

@@ -1,16 +1,17 @@
-/** `POST /v1/messages/count_tokens` on both Messages prefixes: an extension that spares agents real requests. */
+/** `POST /v1/messages/count_tokens` on both Messages prefixes: agents call it instead of sending a real request. */
 
 import type { Server } from 'bun'
+import { COMPLETED } from '../gateway/access-log.ts'
 import { countTokens } from '../gateway/count-tokens.ts'
-import type { Handled, Visit } from './edge.ts'
-import { idHeaders } from './headers.ts'
-import { receive } from './inference-endpoint.ts'
+import type { Handled, RequestContext } from './edge.ts'
+import { jsonHeaders } from './headers.ts'
+import { receiveJson } from './receive.ts'
 
-export async function handleCountTokens(visit: Visit, server: Server<undefined>): Promise<Handled> {
-  const { parts, trace, flight } = visit
-  const { key, body } = await receive(visit, server)
-  const tokens = await countTokens(parts.gateway, { key, request: parts.acceptCount(body), flight, trace })
-  trace.status = 200
-  const headers = { 'content-type': 'application/json', ...trace.limitHeaders, ...idHeaders(trace.requestId) }
-  return { response: new Response(JSON.stringify({ input_tokens: tokens }), { headers }), ends: 'now' }
+export async function handleCountTokens(context: RequestContext, server: Server<undefined>): Promise<Handled> {
+  const { parts, log, running } = context
+  const { key, body } = await receiveJson(context, server)
+  const tokens = await countTokens(parts.gateway, { key, request: parts.acceptCount(body), running, log })
+  log.status = 200
+  const headers = jsonHeaders(log.requestId, running.limitHeaders)
+  return { response: new Response(JSON.stringify({ input_tokens: tokens }), { headers }), end: COMPLETED }
 }

@@ -1,4 +1,7 @@
-/** What every request of the public port shares: its id, its log line, its place among those in flight, and how a failure is told. */
+/**
+ * What all requests of the public port have in common: the request id, the log line, the list of requests in flight, and
+ * the shape of an error. Every request ends here, whichever way it ends.
+ */
 
 import type { Catalog, Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
@@ -9,24 +12,24 @@ import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/error-body.ts'
 import type { ImageUrls } from '../dialects/image-url.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
-import { type RequestLine, RequestLog } from '../gateway/access-log.ts'
+import { COMPLETED, type RequestEnd, type RequestLine, RequestLog } from '../gateway/access-log.ts'
 import type { BodyMemory } from '../gateway/body-memory.ts'
 import type { Gateway } from '../gateway/gateway.ts'
-import type { Flight, InFlight } from '../gateway/in-flight.ts'
+import type { InFlight, RunningRequest } from '../gateway/in-flight.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { authenticate } from './credentials.ts'
-import { errorHeaders } from './headers.ts'
+import { errorHeaders, idHeaders } from './headers.ts'
 
-/** What one configuration makes of the edge; replaced as a whole by a reload. Running requests keep what they took. */
+/** What one configuration makes of the edge. A reload replaces all of it; running requests keep what they started with. */
 export interface EdgeParts {
   readonly gateway: Gateway
   readonly catalog: Catalog
   readonly keys: Pick<KeyRing, 'find'>
   readonly dialects: Readonly<Record<DialectName, Dialect>> & { readonly responses: ResponsesDialect }
-  /** Which addresses of pictures are passed on to providers. */
+  /** Which image URLs are passed on to providers. */
   readonly imageUrls: ImageUrls
-  /** Converts a request of which only the tokens are to be counted. */
+  /** Converts a request whose tokens are only counted. */
   readonly acceptCount: (body: JsonObject) => ChatRequest
 }
 
@@ -38,110 +41,140 @@ export interface EdgeState {
   readonly anonymous: AnonymousLog
   /** The address of the peer; set once there is a server. */
   remoteOf: (request: Request) => string
-  /** New requests are refused: the process ends. */
+  /** New requests are rejected: the process ends. */
   draining: boolean
-  /** New requests are refused: nearly out of file descriptors. */
+  /** New requests are rejected: the process is nearly out of file descriptors. */
   crowded: boolean
 }
 
-/** One request at the edge. */
-export interface Visit {
-  readonly request: Request
-  readonly parts: EdgeParts
-  readonly trace: RequestLog
-  readonly flight: Flight
-  readonly bodies: BodyMemory
+/** What a path is: the shape of its errors, and the dialect that is logged, if it is known. */
+export interface Endpoint {
   readonly family: ErrorFamily
-  /** Puts a limit on silence in the place of the one that was lifted; set where it was. Bun takes none once the answer has ended. */
-  limitSilence?: () => void
+  readonly dialect: string | undefined
 }
 
-/** What a handler gives back: its response, and whether something else (a stream) ends the visit later. */
+/** A response, and how its request ends: a promise for a stream, which goes on after the handler has returned. */
 export interface Handled {
   readonly response: Response
-  readonly ends: 'now' | 'later'
+  readonly end: RequestEnd | Promise<RequestEnd>
 }
 
-/**
- * Runs a handler as a visit. Whatever it throws becomes an answer in the shape of the path; nothing that a caller sends ends in
- * anything else. The log line is written and the flight landed once, here or by the stream that the handler started.
- */
-export async function visit(
-  state: EdgeState,
-  request: Request,
-  about: { readonly family: ErrorFamily; readonly dialect?: string },
-  handle: (visit: Visit) => Promise<Handled> | Handled,
-): Promise<Response> {
-  const trace = traceOf(state, request)
-  trace.dialect = about.dialect
-  const flight = state.inFlight.take()
-  const { current: parts, bodies } = state
-  const it: Visit = { request, parts, trace, flight, bodies, family: about.family }
-  try {
-    refuseUnlessServing(state)
-    const { response, ends } = await handle(it)
-    if (ends === 'now') finish(it)
-    return response
-  } catch (error) {
-    return refuse(it, error)
+/** One request at the edge. */
+export class RequestContext {
+  readonly log: RequestLog
+  readonly running: RunningRequest
+  readonly parts: EdgeParts
+  readonly bodies: BodyMemory
+  readonly family: ErrorFamily
+  /**
+   * Restores a limit on the silence of the connection, if it was lifted. To be called before the answer ends: Bun accepts
+   * no timeout afterwards.
+   */
+  limitSilence: () => void = nothing
+
+  constructor(
+    state: EdgeState,
+    readonly request: Request,
+    { family, dialect }: Endpoint,
+  ) {
+    this.log = logOf(state, request)
+    this.log.dialect = dialect
+    this.running = state.inFlight.add()
+    this.parts = state.current
+    this.bodies = state.bodies
+    this.family = family
+  }
+
+  /** The caller's key. From here on the log line names it. Throws `CallerError` `unauthenticated` or `multiple_credentials`. */
+  authenticate(): Key {
+    const key = authenticate(this.request.headers, this.parts.keys, Date.now())
+    this.log.organization = key.organization.id
+    this.log.key = key.id
+    return key
+  }
+
+  /** Writes the log line and removes the request from those in flight: the only place that does either. */
+  end(end: RequestEnd): void {
+    this.log.end(end)
+    this.running.end()
+  }
+
+  /** The answer to an error, with which the request ends. */
+  reject(thrown: unknown): Response {
+    const { log, running, request } = this
+    this.limitSilence()
+    const error = thrown instanceof CallerError ? thrown : this.internalError(thrown)
+    const { status } = error.row
+    log.reject(error)
+    this.end({
+      outcome:
+        running.interrupted ?? (request.signal.aborted ? 'caller_left' : status === 504 ? 'timed_out' : 'refused'),
+    })
+    const body = JSON.stringify(errorBody(error, this.family, log.requestId))
+    return new Response(body, { status, headers: errorHeaders(error, log.requestId, running.limitHeaders) })
+  }
+
+  /** An error of our own is logged for the operator; the caller sees nothing of it. */
+  private internalError(cause: unknown): CallerError {
+    this.parts.gateway.report(cause, this.log.requestId)
+    const message = 'An internal error occurred; its details are in the log of the gateway.'
+    return new CallerError('internal_error', message, { cause })
   }
 }
 
-/** A request's line for the log, which goes the way of anonymous ones unless the caller has a valid key. */
-export function traceOf(state: EdgeState, request: Request): RequestLog {
+function nothing(): void {}
+
+/**
+ * Runs the handler of an endpoint. Whatever it throws becomes an error in the shape of the path: nothing that a caller
+ * sends ends in anything else.
+ */
+export async function answer(
+  state: EdgeState,
+  request: Request,
+  endpoint: Endpoint,
+  handle: (context: RequestContext) => Promise<Handled> | Handled,
+): Promise<Response> {
+  const context = new RequestContext(state, request, endpoint)
+  try {
+    rejectUnlessServing(state)
+    const { response, end } = await handle(context)
+    if (end instanceof Promise) void end.then((ended) => context.end(ended))
+    else {
+      context.limitSilence()
+      context.end(end)
+    }
+    return response
+  } catch (error) {
+    return context.reject(error)
+  }
+}
+
+/** `HEAD` succeeds at once, without authentication and even while the process drains: agents probe with it. */
+export function answerProbe(state: EdgeState, request: Request, dialect: string | undefined): Response {
+  const log = logOf(state, request)
+  log.dialect = dialect
+  log.status = 200
+  log.end(COMPLETED)
+  return new Response(null, { headers: idHeaders(log.requestId) })
+}
+
+/** Until the caller has a valid key, the line goes to the log of anonymous requests, which limits its lines. */
+function logOf(state: EdgeState, request: Request): RequestLog {
   return new RequestLog(newRequestId(), (line) => {
     if (line.organization === undefined) state.anonymous.write(state.remoteOf(request), line)
     else state.log(line)
   })
 }
 
-/** The key of the caller; the log line knows whose request it is from then on. */
-export function admit({ request, parts, trace }: Visit): Key {
-  const key = authenticate(request.headers, parts.keys, Date.now())
-  trace.organization = key.organization.id
-  trace.key = key.id
-  return key
-}
+const CLOSE = { connection: 'close' } as const
 
-function refuseUnlessServing(state: EdgeState): void {
-  const headers = { connection: 'close' }
-  if (state.draining) {
-    throw new CallerError('shutting_down', 'The gateway is shutting down; try again.', {
-      retryAfterSeconds: 1,
-      headers,
-    })
+function rejectUnlessServing({ draining, crowded }: EdgeState): void {
+  if (draining) {
+    const message = 'The gateway is shutting down; try again.'
+    throw new CallerError('shutting_down', message, { retryAfterSeconds: 1, headers: CLOSE })
   }
-  if (state.crowded) {
-    throw new CallerError('overloaded', 'The gateway has too many connections; try again.', {
-      retryAfterSeconds: 1,
-      headers,
-    })
+  if (crowded) {
+    const message = 'The gateway has too many connections; try again.'
+    throw new CallerError('overloaded', message, { retryAfterSeconds: 1, headers: CLOSE })
   }
-}
-
-function finish({ trace, flight, limitSilence }: Visit): void {
-  limitSilence?.()
-  trace.end('completed')
-  flight.land()
-}
-
-function refuse({ request, parts, trace, flight, family, limitSilence }: Visit, error: unknown): Response {
-  limitSilence?.()
-  const failure = error instanceof CallerError ? error : bug(error, parts, trace.requestId)
-  trace.refuse(failure)
-  trace.end(
-    flight.interrupted ??
-      (request.signal.aborted ? 'caller_left' : failure.row.status === 504 ? 'timed_out' : 'refused'),
-  )
-  flight.land()
-  const body = JSON.stringify(errorBody(failure, family, trace.requestId))
-  return new Response(body, { status: failure.row.status, headers: errorHeaders(failure, trace) })
-}
-
-/** An error of our own: reported to the operator; of it nothing is shown. */
-function bug(error: unknown, parts: EdgeParts, requestId: string): CallerError {
-  parts.gateway.report(error, requestId)
-  return new CallerError('internal_error', 'An internal error occurred; its details are in the log of the gateway.', {
-    cause: error,
-  })
 }

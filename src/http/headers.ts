@@ -1,20 +1,24 @@
-/** The headers of answers: request ids on every one, what a stream needs, who was asked and who answered. */
+/** The headers of answers: request ids on each, rate limits, who answered, and what a stream needs. */
 
 import type { CallerError } from '../core/caller-error.ts'
-import type { RequestLog } from '../gateway/access-log.ts'
-import type { Answer } from '../gateway/infer.ts'
+import type { Answer } from '../gateway/flow.ts'
 
 type HeaderRecord = Record<string, string>
 
-/** Both names of one id: each family of SDKs looks for its own. */
+/** Two names of one id: OpenAI's SDKs read the first, Anthropic's the second. */
 export function idHeaders(requestId: string): HeaderRecord {
   return { 'x-request-id': requestId, 'request-id': requestId }
 }
 
-/** inference-api.md 4.1 rule 9. Names come from the configuration or matched one of it, so they are fit for a header. */
+export function jsonHeaders(requestId: string, limitHeaders: Readonly<HeaderRecord> = {}): HeaderRecord {
+  return { 'content-type': 'application/json', ...limitHeaders, ...idHeaders(requestId) }
+}
+
+/** The names are those of the configuration, or matched one of them, so they are fit for a header. */
 export function answerHeaders(
-  { requestId, limitHeaders }: Pick<RequestLog, 'requestId' | 'limitHeaders'>,
-  answer: Pick<Answer, 'requestedModel' | 'servedModel' | 'fallbacks' | 'route'>,
+  requestId: string,
+  limitHeaders: Readonly<HeaderRecord>,
+  answer: Omit<Answer<unknown>, 'content' | 'end'>,
 ): HeaderRecord {
   const headers: HeaderRecord = {
     ...limitHeaders,
@@ -28,7 +32,7 @@ export function answerHeaders(
   return headers
 }
 
-/** inference-api.md 6.1; proxies in between are told not to gather the events. */
+/** `x-accel-buffering` asks proxies in between to pass each event on at once. */
 export const STREAM_HEADERS: Readonly<HeaderRecord> = {
   'Content-Type': 'text/event-stream; charset=utf-8',
   'Cache-Control': 'no-cache',
@@ -36,14 +40,14 @@ export const STREAM_HEADERS: Readonly<HeaderRecord> = {
   'x-accel-buffering': 'no',
 }
 
-/** No SDK waits longer than a minute, and several do not repeat at all where they are asked to (wire.md C3). */
+/** No SDK waits longer than a minute: several do not retry at all if they are asked to wait longer. */
 const RETRY_SECONDS_MAX = 60
 
 export function errorHeaders(
-  failure: CallerError,
-  { requestId, limitHeaders }: Pick<RequestLog, 'requestId' | 'limitHeaders'>,
+  { detail, row }: CallerError,
+  requestId: string,
+  limitHeaders: Readonly<HeaderRecord>,
 ): HeaderRecord {
-  const { detail, row } = failure
   const headers: HeaderRecord = {
     'content-type': 'application/json',
     'cache-control': 'no-store',

@@ -1,36 +1,44 @@
-/** `POST /v1/images/generations` and `/v1/images/edits` (inference-api.md 4.6): JSON, or a form for edits. */
+/** `POST /v1/images/generations` and `/v1/images/edits`: JSON, or a form for edits. */
 
 import type { Server } from 'bun'
 import type { ImageKind, ImageRequest } from '../core/image-request.ts'
 import type { ImageUrls } from '../dialects/image-url.ts'
 import { imagesBody, imagesEvents } from '../dialects/images/answer.ts'
 import { acceptImageForm, acceptImages } from '../dialects/images/request.ts'
-import { makeImages } from '../gateway/images.ts'
+import { Flow } from '../gateway/flow.ts'
+import { ImageWork } from '../gateway/image-work.ts'
+import { Pump } from '../gateway/pump.ts'
 import { boundaryOf, isForm, parseForm } from '../wire/multipart.ts'
-import type { Handled, Visit } from './edge.ts'
+import type { Handled, RequestContext } from './edge.ts'
 import { answerHeaders, STREAM_HEADERS } from './headers.ts'
-import { formRefused, receiveBytes } from './inference-endpoint.ts'
+import { formRejected, receiveBytes } from './receive.ts'
 
-export async function handleImages(visit: Visit, kind: ImageKind, server: Server<undefined>): Promise<Handled> {
-  const { request, parts, trace, flight } = visit
-  const { key, bytes } = await receiveBytes(visit, server)
+export async function handleImages(
+  context: RequestContext,
+  kind: ImageKind,
+  server: Server<undefined>,
+): Promise<Handled> {
+  const { request, parts, log, running } = context
+  const { key, bytes } = await receiveBytes(context, server)
   const image = accept(kind, request.headers.get('content-type'), bytes, parts.imageUrls)
-  trace.requestedModel = image.model
-  const answer = await makeImages(parts.gateway, { key, image, flight, trace })
-  const made = { text: answer.text, body: answer.body, model: answer.servedModel }
-  const headers = answerHeaders(trace, answer)
+  log.requestedModel = image.model
+  const answer = await new Flow(parts.gateway, key, new ImageWork(image, log), running, log).run()
+  const { content, servedModel, end } = answer
+  if (content instanceof Pump) throw new Error('a provider of images has streamed')
+  const made = { text: content.text, body: content.body, model: servedModel }
+  const headers = answerHeaders(log.requestId, running.limitHeaders, answer)
   if (!image.stream) {
     headers['content-type'] = 'application/json'
-    return { response: new Response(imagesBody(made), { headers }), ends: 'now' }
+    return { response: new Response(imagesBody(made), { headers }), end }
   }
-  trace.streamed = true
+  log.streamed = true
   const events = imagesEvents(kind, made)
-  return { response: new Response(events, { headers: Object.assign(headers, STREAM_HEADERS) }), ends: 'now' }
+  return { response: new Response(events, { headers: Object.assign(headers, STREAM_HEADERS) }), end }
 }
 
-/** A form is for edits, whose files SDKs send so; everything else is read as JSON, whatever its type says (decisions.md 1). */
+/** Only edits may come as a form: SDKs send their files so. All else is read as JSON, whatever its content type. */
 function accept(kind: ImageKind, contentType: string | null, bytes: Uint8Array, imageUrls: ImageUrls): ImageRequest {
   if (contentType === null || !isForm(contentType)) return acceptImages(kind, bytes, imageUrls)
   if (kind === 'edits') return acceptImageForm(parseForm(bytes, boundaryOf(contentType)), imageUrls)
-  throw formRefused()
+  throw formRejected()
 }

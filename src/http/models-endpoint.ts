@@ -1,12 +1,15 @@
-/** `GET /v1/models` (inference-api.md 2.1). */
+/** `GET /v1/models`: the models that the caller's key may use. */
 
 import { modelList } from '../catalog/model-list.ts'
-import { admit, type Handled, type Visit } from './edge.ts'
-import { idHeaders } from './headers.ts'
+import { COMPLETED } from '../gateway/access-log.ts'
+import type { Handled, RequestContext } from './edge.ts'
+import { jsonHeaders } from './headers.ts'
 
-export function handleModels(visit: Visit): Handled {
-  const list = modelList(visit.parts.catalog, admit(visit))
-  visit.trace.status = 200
-  const headers = { 'content-type': 'application/json', ...idHeaders(visit.trace.requestId) }
-  return { response: new Response(JSON.stringify(list), { headers }), ends: 'now' }
+export function handleModels(context: RequestContext): Handled {
+  const list = modelList(context.parts.catalog, context.authenticate())
+  context.log.status = 200
+  return {
+    response: new Response(JSON.stringify(list), { headers: jsonHeaders(context.log.requestId) }),
+    end: COMPLETED,
+  }
 }

@@ -21,7 +21,7 @@ export class ProbeLeases {
   private readonly holders = new Map<string, number>()
 
   /** `health` has what all workers reported. */
-  constructor(private readonly health: Pick<Breaker, 'restOf' | 'hear'>) {}
+  constructor(private readonly health: Pick<Breaker, 'restOf' | 'receive'>) {}
 
   grant(worker: number, target: TargetRef): boolean {
     const rest = this.health.restOf(target)
@@ -36,7 +36,7 @@ export class ProbeLeases {
 
   /** Takes what a worker reports of a target. Anything but the start of a probe ends the lease. */
   hear(rest: Rest): void {
-    this.health.hear(rest)
+    this.health.receive(rest)
     if (!rest.probing) this.holders.delete(targetKey(rest))
   }
 

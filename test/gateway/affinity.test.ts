@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Candidate } from '../../src/catalog/resolve.ts'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { Affinity, Conversation, type Place } from '../../src/gateway/affinity.ts'
-import { Route } from '../../src/gateway/route-header.ts'
+import { RouteHeader } from '../../src/gateway/route-header.ts'
 import { catalog, chat, model } from '../catalog/fixture.ts'
 
 const targets = (...names: readonly string[]) => names.map((name) => ({ provider: 'p', model: name }))
@@ -25,7 +25,7 @@ const system = (text: string) => ({ role: 'system', parts: [{ type: 'text', text
 const assistant = { role: 'assistant', parts: [{ type: 'text', text: 'yes' }], toolCalls: [] } as const
 const goesOn = (changes: Partial<ChatRequest> = {}) =>
   chat({ messages: [user('hi'), assistant, user('more')], ...changes })
-const well = () => true
+const well = { isWell: () => true }
 
 function affinity(tell?: (place: Place) => void) {
   const clock = { ms: 0 }
@@ -48,7 +48,7 @@ describe('order', () => {
   test('a target that is not well loses its place for good', () => {
     const { places } = affinity()
     places.served(candidate('b'), talk)
-    expect(names(places.order(candidates, talk, ({ model }) => model !== 'b'))).toBe('a b c x y')
+    expect(names(places.order(candidates, talk, { isWell: ({ model }) => model !== 'b' }))).toBe('a b c x y')
     expect(names(places.order(candidates, talk, well))).toBe('a b c x y')
   })
 
@@ -124,14 +124,14 @@ test('other workers hear of a place when it is new, now and then while it lasts,
   places.served(candidate('a'), talk)
   expect(told.at(-1)?.target).toBeUndefined()
   const other = affinity().places
-  for (const place of told.slice(0, 2)) other.hear(place)
+  for (const place of told.slice(0, 2)) other.receive(place)
   expect(names(other.order(candidates, talk, well))).toBe('b a c x y')
-  other.hear({ conversation: talk.of('m'), target: undefined })
+  other.receive({ conversation: talk.of('m'), target: undefined })
   expect(other.size).toBe(0)
 })
 
 test('the words of a route are short, and fit for a header', () => {
-  const route = new Route()
+  const route = new RouteHeader()
   route.add(candidate('a'), 'resting')
   route.add(candidate('x'), 'answered')
   expect(route.text([])).toBe('m@p=resting, n@p=answered')

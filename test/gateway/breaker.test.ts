@@ -202,8 +202,8 @@ describe('other workers', () => {
   /** Two breakers on one clock that hear each other at once. */
   function pair() {
     const clock = new Clock()
-    const one: Breaker = new Breaker(clock.now, (rest) => other.hear(rest))
-    const other: Breaker = new Breaker(clock.now, (rest) => one.hear(rest))
+    const one: Breaker = new Breaker(clock.now, (rest) => other.receive(rest))
+    const other: Breaker = new Breaker(clock.now, (rest) => one.receive(rest))
     return { clock, one, other }
   }
   const failThrice = (breaker: Breaker) => {
@@ -257,7 +257,7 @@ describe('other workers', () => {
     for (const worker of [0, 1, 2]) {
       const tell = (rest: Rest) => {
         probes.hear(rest)
-        for (const [other, breaker] of breakers.entries()) if (other !== worker) breaker.hear(rest)
+        for (const [other, breaker] of breakers.entries()) if (other !== worker) breaker.receive(rest)
       }
       breakers.push(new Breaker(clock.now, tell, (target) => Promise.resolve(probes.grant(worker, target))))
     }
@@ -292,7 +292,7 @@ describe('other workers', () => {
     clock.ms += 1000
     const asking = breaker.enterByClaim(A)
     expect(await breaker.enterByClaim(A)).toBeUndefined()
-    if (rest !== undefined) breaker.hear({ ...rest, rests: 0, restMs: 0 })
+    if (rest !== undefined) breaker.receive({ ...rest, rests: 0, restMs: 0 })
     answer.resolve(false)
     expect(await asking).toBeDefined()
     expect(breaker.isWell(A)).toBe(true)
@@ -306,7 +306,7 @@ describe('other workers', () => {
     const rest = breaker.restOf(A)
     clock.ms += 1000
     const asking = breaker.enterByClaim(A)
-    if (rest !== undefined) breaker.hear({ ...rest, rests: 2, restMs: 2000 })
+    if (rest !== undefined) breaker.receive({ ...rest, rests: 2, restMs: 2000 })
     answer.resolve(true)
     expect(await asking).toBeUndefined()
     expect(breaker.restOf(A)).toMatchObject({ restMs: 2000, probing: false })
@@ -330,8 +330,8 @@ describe('other workers', () => {
     const one = new Breaker(clock.now, (rest) => mine.push(rest))
     const other = new Breaker(clock.now, (rest) => theirs.push(rest))
     const deliver = () => {
-      for (const rest of mine.splice(0)) other.hear(rest)
-      for (const rest of theirs.splice(0)) one.hear(rest)
+      for (const rest of mine.splice(0)) other.receive(rest)
+      for (const rest of theirs.splice(0)) one.receive(rest)
     }
     failThrice(one)
     deliver()

@@ -3,12 +3,14 @@ import { Catalog, type CatalogConfig, type Key } from '../../src/catalog/catalog
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Price } from '../../src/core/money.ts'
 import { acceptImages } from '../../src/dialects/images/request.ts'
-import { type RequestLine, RequestLog } from '../../src/gateway/access-log.ts'
+import { COMPLETED, type RequestLine, RequestLog } from '../../src/gateway/access-log.ts'
 import { Affinity } from '../../src/gateway/affinity.ts'
 import { Breaker } from '../../src/gateway/breaker.ts'
+import { type Answer, Flow } from '../../src/gateway/flow.ts'
 import type { Upstream as GatewayUpstream } from '../../src/gateway/gateway.ts'
-import { type ImageAnswer, makeImages } from '../../src/gateway/images.ts'
+import { type ImageBody, ImageWork } from '../../src/gateway/image-work.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
+import { Pump } from '../../src/gateway/pump.ts'
 import type { Charge, Hold } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
@@ -43,10 +45,13 @@ interface Stage extends AsyncDisposable {
   readonly line: RequestLine | undefined
   /** Called between a provider that broke down and the next. */
   whenPaused(then: () => void): void
-  make(body: object, before?: (interrupt: (why: 'caller_left' | 'drained') => void) => void): Promise<ImageAnswer>
+  make(
+    body: object,
+    before?: (interrupt: (why: 'caller_left' | 'drained') => void) => void,
+  ): Promise<ImageBody & Answer<ImageBody>>
 }
 
-/** The walk in this process: `painter` at the provider models of the scenarios in order, then at one without images. */
+/** The flow in this process: `painter` at the provider models of the scenarios in order, then at one without images. */
 async function startStage(price: Price | undefined, scenarios: Readonly<Record<string, Scenario>>): Promise<Stage> {
   const upstream = await Upstream.start(scenarios)
   const book = new ReservationStore()
@@ -99,15 +104,17 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
         bytesOf(JSON.stringify({ model: 'painter', prompt: 'a weir', ...body })),
         'public',
       )
-      const trace = new RequestLog('req_1', (written) => {
+      const log = new RequestLog('req_1', (written) => {
         line = written
       })
-      const flight = new InFlight().take()
-      before?.((why) => flight.interrupt(why))
+      const running = new InFlight().add()
+      before?.((why) => running.interrupt(why))
       try {
-        return await makeImages(gateway, { key, image, flight, trace })
+        const answer = await new Flow(gateway, key, new ImageWork(image, log), running, log).run()
+        if (answer.content instanceof Pump) throw new Error('images are not streamed')
+        return { ...answer, ...answer.content }
       } finally {
-        trace.end('completed')
+        log.end(COMPLETED)
       }
     },
     [Symbol.asyncDispose]: () => upstream[Symbol.asyncDispose](),

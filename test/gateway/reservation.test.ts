@@ -1,6 +1,6 @@
 /** A request's reservation by itself: it keeps its lease, says how far it is, and is settled once. */
 
-import { describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { ticker } from '../../src/core/ticker.ts'
 import { RequestLog } from '../../src/gateway/access-log.ts'
@@ -46,14 +46,24 @@ class Recorder implements Ledger {
   async close(): Promise<void> {}
 }
 
-function open(
+const opened: RequestReservation[] = []
+
+afterEach(async () => {
+  for (const reservation of opened.splice(0)) await reservation.settle('refused', undefined)
+})
+
+/** `used`: the usage of the call that it follows; absent if no provider was called. */
+async function open(
   ledger: Ledger,
-  progress: () => Counted | undefined,
+  used?: () => Counted,
   maxOutputTokens?: number,
   of: Account = account,
 ): Promise<RequestReservation> {
   const quote = { model: 'm', inputTokens: 100, maxOutputTokens, price }
-  return RequestReservation.open(ledger, of, quote, new RequestLog('req_1', () => {}), progress)
+  const reservation = await RequestReservation.open(ledger, of, quote, new RequestLog('req_1', () => {}))
+  opened.push(reservation)
+  if (used !== undefined) reservation.follow({ used })
+  return reservation
 }
 
 function counted(output: number): Counted {
@@ -73,26 +83,26 @@ describe('what is held', () => {
     [50, 50],
   ])('an output limit of %p: the input, and %p of output', async (limit, output) => {
     const ledger = new Recorder()
-    await using _ = await open(ledger, () => undefined, limit)
+    await open(ledger, undefined, limit)
     expect(ledger.holds).toEqual([{ id: 'req_1', estimate: amounts(100, output), floorMicroUsd: 100, model: 'm' }])
   })
 
   test('it grows by a slice beyond what is written, every 10 s, from the moment it was taken', async () => {
     const ledger = new Recorder()
-    let progress: Counted | undefined
-    await using held = await open(ledger, () => progress, 6000)
+    let output = 1000
+    const reservation = await open(ledger, undefined, 6000)
     const startMs = performance.now()
-    held.tick(startMs + 9 * SECOND)
+    reservation.tick(startMs + 9 * SECOND)
     expect(ledger.extensions).toEqual([])
     // Before a provider was asked: nothing is used, and the lease moves all the same.
-    held.tick(startMs + 10 * SECOND)
+    reservation.tick(startMs + 10 * SECOND)
     expect(ledger.extensions).toEqual([[amounts(0, 0), amounts(100, 4096)]])
-    progress = counted(1000)
-    held.tick(startMs + 15 * SECOND)
+    reservation.follow({ used: () => counted(output) })
+    reservation.tick(startMs + 15 * SECOND)
     expect(ledger.extensions.length).toBe(1)
-    held.tick(startMs + 20.1 * SECOND)
-    progress = counted(3000)
-    held.tick(startMs + 30.2 * SECOND)
+    reservation.tick(startMs + 20.1 * SECOND)
+    output = 3000
+    reservation.tick(startMs + 30.2 * SECOND)
     expect(ledger.extensions.slice(1)).toEqual([
       [amounts(100, 1000), amounts(100, 5096)],
       [amounts(100, 3000), amounts(100, 6000)],
@@ -103,10 +113,10 @@ describe('what is held', () => {
     const ledger = new Recorder()
     ledger.grants = () => true
     let output = 0
-    await using held = await open(ledger, () => counted(output))
+    const reservation = await open(ledger, () => counted(output))
     const write = (tokens: number) => {
       output = tokens
-      return held.written(tokens)
+      return reservation.written(tokens)
     }
     expect([write(3071), ledger.extensions.length]).toEqual([undefined, 0])
     // Nobody waits for it: of what is held a thousand tokens are left. Meanwhile no other is asked for.
@@ -125,16 +135,20 @@ describe('what is held', () => {
 
   test('what is refused is asked for in smaller pieces; a stream that goes on is asked about again at the next beat', async () => {
     const ledger = new Recorder()
-    await using held = await open(ledger, () => counted(3072))
-    held.written(3072)
+    const reservation = await open(ledger, () => counted(3072))
+    reservation.written(3072)
     for (let i = 0; i < 10; i++) await Bun.sleep(0)
     const ahead = ledger.extensions.map(([, wanted]) => wanted.outputTokens - 3072)
     expect(ahead).toEqual([8192, 4096, 1024])
-    expect([held.written(9000), held.written(90_000), ledger.extensions.length]).toEqual([undefined, undefined, 3])
+    expect([reservation.written(9000), reservation.written(90_000), ledger.extensions.length]).toEqual([
+      undefined,
+      undefined,
+      3,
+    ])
     ledger.grants = () => true
-    held.tick(performance.now() + 10 * SECOND)
+    reservation.tick(performance.now() + 10 * SECOND)
     await Bun.sleep(0)
-    held.written(90_000)
+    reservation.written(90_000)
     expect(ledger.extensions.length).toBe(5)
   })
 
@@ -142,45 +156,43 @@ describe('what is held', () => {
     const ledger = new Recorder()
     let output = 3072
     const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
-    await using held = await open(ledger, () => counted(output), undefined, { ...account, keyLimits: limits })
+    const reservation = await open(ledger, () => counted(output), undefined, { ...account, keyLimits: limits })
     let cuts = 0
     const cut = () => {
       cuts++
     }
-    held.onRefusal(() => false, cut)
-    held.written(output)
+    reservation.guard({ interrupt: cut }, () => false)
+    reservation.written(output)
     for (let i = 0; i < 10; i++) await Bun.sleep(0)
     // At the beat, too, it goes on while something is left of what is held.
-    held.tick(performance.now() + 10 * SECOND)
+    reservation.tick(performance.now() + 10 * SECOND)
     await Bun.sleep(0)
     output = 4095
-    expect([held.written(output), cuts, held.refusedFor]).toEqual([undefined, 0, undefined])
+    expect([reservation.written(output), cuts, reservation.cutFor]).toEqual([undefined, 0, undefined])
     output = 4096
-    await held.written(output)
-    expect([cuts, held.refusedFor]).toEqual([1, 'insufficient_quota'])
+    await reservation.written(output)
+    expect([cuts, reservation.cutFor]).toEqual([1, 'insufficient_quota'])
   })
 
   test('a ledger that could not be asked is asked again a slice later, and nobody waits for it', async () => {
     const ledger = new Recorder()
     let output = 3072
     const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
-    await using held = await open(ledger, () => counted(output), undefined, { ...account, keyLimits: limits })
+    const reservation = await open(ledger, () => counted(output), undefined, { ...account, keyLimits: limits })
     let cuts = 0
-    held.onRefusal(
-      () => false,
-      () => {
-        cuts++
-      },
-    )
+    const cut = () => {
+      cuts++
+    }
+    reservation.guard({ interrupt: cut }, () => false)
     ledger.refusal = new CallerError('ledger_unavailable', 'gone')
-    held.written(output)
+    reservation.written(output)
     await Bun.sleep(0)
     output = 3072 + 8191
-    expect([held.written(output), ledger.extensions.length]).toEqual([undefined, 1])
+    expect([reservation.written(output), ledger.extensions.length]).toEqual([undefined, 1])
     ledger.refusal = undefined
     ledger.grants = () => true
     output += 1
-    await held.written(output)
+    await reservation.written(output)
     expect([ledger.extensions.length, cuts]).toEqual([2, 0])
   })
 
@@ -193,9 +205,9 @@ describe('what is held', () => {
       const ledger = new Recorder()
       ledger.grants = () => true
       const of = { ...account, keyLimits: { spend: { ...limits.spend, onExhausted } } }
-      await using held = await open(ledger, () => counted(500), 500, of)
-      expect([held.written(499), ledger.extensions.length]).toEqual([undefined, 0])
-      await held.written(500)
+      const reservation = await open(ledger, () => counted(500), 500, of)
+      expect([reservation.written(499), ledger.extensions.length]).toEqual([undefined, 0])
+      await reservation.written(500)
       expect(ledger.extensions.length).toBe(asked)
       if (asked > 0) expect(ledger.extensions[0]?.[1]).toEqual(amounts(100, 1524))
     }
@@ -204,25 +216,24 @@ describe('what is held', () => {
   test('an answer that cannot be seen before it is whole grows by a slice a beat, up to its limit', async () => {
     const ledger = new Recorder()
     ledger.grants = () => true
-    let progress: Counted | undefined
-    await using held = await open(ledger, () => progress, 10_000)
+    const reservation = await open(ledger, undefined, 10_000)
     const startMs = performance.now()
-    held.tick(startMs + 10 * SECOND)
-    progress = counted(0)
-    for (const seconds of [20.1, 30.2, 40.3]) held.tick(startMs + seconds * SECOND)
+    reservation.tick(startMs + 10 * SECOND)
+    reservation.follow({ used: () => counted(0) })
+    for (const seconds of [20.1, 30.2, 40.3]) reservation.tick(startMs + seconds * SECOND)
     expect(ledger.extensions.map(([, wanted]) => wanted.outputTokens)).toEqual([4096, 8192, 10_000, 10_000])
     // Another candidate begins anew.
-    await held.requote({ model: 'n', inputTokens: 100, maxOutputTokens: 9000, price })
-    held.tick(startMs + 50.4 * SECOND)
+    await reservation.requote({ model: 'n', inputTokens: 100, maxOutputTokens: 9000, price })
+    reservation.tick(startMs + 50.4 * SECOND)
     expect(ledger.extensions.at(-1)?.[1].outputTokens).toBe(8192)
   })
 
   test('the process’s ticker keeps the lease by itself, and lets go when it is settled', async () => {
     const ledger = new Recorder()
-    const held = await open(ledger, () => undefined)
+    const reservation = await open(ledger)
     let ticks = 0
-    const tick = held.tick.bind(held)
-    held.tick = (nowMs) => {
+    const tick = reservation.tick.bind(reservation)
+    reservation.tick = (nowMs) => {
       ticks++
       tick(nowMs)
     }
@@ -231,7 +242,7 @@ describe('what is held', () => {
       until(() => ticks > 1),
       () => new Error('nobody keeps the lease'),
     )
-    await held.settle('completed', undefined)
+    await reservation.settle('completed', undefined)
     const before = ticks
     await Bun.sleep(150)
     expect(ticks).toBe(before)
@@ -245,30 +256,30 @@ describe('what is held', () => {
     ['cheaper: nobody is asked', 0.5, 2000, true, 0],
   ])('another candidate that is %s', async (_, times, maxOutputTokens, affordable, asked) => {
     const ledger = new Recorder()
-    await using held = await open(ledger, () => undefined, 2000)
+    const reservation = await open(ledger, undefined, 2000)
     const other = { input: price.input * times, output: price.output * times }
-    expect(await held.requote({ model: 'm', inputTokens: 100, maxOutputTokens, price: other })).toBe(affordable)
+    expect(await reservation.requote({ model: 'm', inputTokens: 100, maxOutputTokens, price: other })).toBe(affordable)
     expect(ledger.extensions.length).toBe(asked)
     // From then on it grows at the price of whoever is asked, or as before where that one is not.
-    held.tick(performance.now() + 10 * SECOND)
+    reservation.tick(performance.now() + 10 * SECOND)
     const grown = ledger.extensions.at(-1)?.[1]
     expect(grown).toEqual(affordable ? { ...amounts(100, 2000), costMicroUsd: 10_050 } : amounts(100, 2000))
   })
 
   test('another candidate is not asked where the ledger cannot be', async () => {
     const ledger = new Recorder()
-    await using held = await open(ledger, () => undefined, 2000)
+    const reservation = await open(ledger, undefined, 2000)
     ledger.refusal = new CallerError('ledger_unavailable', 'gone')
-    expect(await held.requote({ model: 'm', inputTokens: 100, maxOutputTokens: 9000, price })).toBe(false)
+    expect(await reservation.requote({ model: 'm', inputTokens: 100, maxOutputTokens: 9000, price })).toBe(false)
   })
 
   test('a ledger that cannot be asked for an extension ends nothing', async () => {
     const ledger = new Recorder()
     ledger.refusal = new CallerError('ledger_unavailable', 'x')
-    const held = await open(ledger, () => counted(1))
-    held.tick(performance.now() + 11 * SECOND)
+    const reservation = await open(ledger, () => counted(1))
+    reservation.tick(performance.now() + 11 * SECOND)
     await Bun.sleep(0)
-    await held.settle('completed', undefined)
+    await reservation.settle('completed', undefined)
     expect([ledger.extensions.length, ledger.settlements.length]).toEqual([1, 1])
   })
 })
@@ -284,9 +295,9 @@ describe('it is settled', () => {
   test('with what was used, once', async () => {
     const ledger = new Recorder()
     {
-      await using held = await open(ledger, () => undefined)
-      await held.settle('completed', bill)
-      await held.settle('caller_left', undefined)
+      const reservation = await open(ledger)
+      await reservation.settle('completed', bill)
+      await reservation.settle('caller_left', undefined)
     }
     expect(ledger.settlements).toEqual([
       {
@@ -296,34 +307,31 @@ describe('it is settled', () => {
     ])
   })
 
-  test('with nothing where it is only let go, and not at all where it was handed over', async () => {
+  test('in the background once, and an error of the ledger is reported', async () => {
     const ledger = new Recorder()
-    {
-      await using _ = await open(ledger, () => undefined)
-    }
+    const errors: unknown[] = []
+    const reservation = await open(ledger)
+    reservation.settleInBackground('refused', undefined, (error) => errors.push(error))
+    reservation.settleInBackground('completed', bill, (error) => errors.push(error))
     expect(ledger.settlements).toMatchObject([{ ...amounts(0, 0), outcome: 'refused' }])
-    const held = await open(ledger, () => undefined)
-    {
-      await using taken = held
-      taken.handOver()
-    }
-    expect(ledger.settlements.length).toBe(1)
-    await held.settle('completed', bill)
-    expect(ledger.settlements.length).toBe(2)
+    const broken = await open(ledger)
+    ledger.settle = () => Promise.reject(new RangeError('a bug'))
+    broken.settleInBackground('completed', bill, (error) => errors.push(error))
+    await Bun.sleep(0)
+    expect(errors).toEqual([expect.any(RangeError)])
   })
 
-  test('and its log line says the same', async () => {
+  test('and its log line shows the same', async () => {
     const charges: Charge[] = []
-    const trace = new RequestLog('req_1', () => {})
-    trace.charge = (charged) => charges.push(charged)
-    const held = await RequestReservation.open(
+    const log = new RequestLog('req_1', () => {})
+    log.charge = (charged) => charges.push(charged)
+    const reservation = await RequestReservation.open(
       new Recorder(),
       account,
       { model: 'm', inputTokens: 100, maxOutputTokens: 1, price },
-      trace,
-      () => undefined,
+      log,
     )
-    await held.settle('completed', bill)
+    await reservation.settle('completed', bill)
     expect(charges).toMatchObject([{ ...amounts(100, 7), cachedInputTokens: 40, estimated: false }])
   })
 })

@@ -12,10 +12,10 @@ import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
-import { Feed } from '../../src/gateway/decode-stream.ts'
+import { DecodeStream } from '../../src/gateway/decode-stream.ts'
 import { EventCheck } from '../../src/gateway/event-check.ts'
+import { parseJson } from '../../src/gateway/provider-call.ts'
 import { UsageMeter } from '../../src/gateway/usage-meter.ts'
-import { parseJson } from '../../src/gateway/walk.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
@@ -320,7 +320,7 @@ function readStream(provider: Provider, text: string, dialect: keyof typeof ENCO
     const encoding = ENCODERS[dialect]()
     const tally = new UsageMeter(1)
     let written = 0
-    const feed = new Feed(provider, {
+    const decoder = new DecodeStream(provider, {
       event(event: StreamEvent) {
         tally.add(event)
         written += encoding.add(event).length
@@ -330,8 +330,8 @@ function readStream(provider: Provider, text: string, dialect: keyof typeof ENCO
         written += encoding.copy(insides).length
       },
     })
-    for (let at = 0; at < bytes.length && !feed.ended; at += SLICE) feed.push(bytes.subarray(at, at + SLICE))
-    if (!feed.ended) feed.close()
+    for (let at = 0; at < bytes.length && !decoder.ended; at += SLICE) decoder.push(bytes.subarray(at, at + SLICE))
+    if (!decoder.ended) decoder.close()
     if (written < 0) throw new Error('nothing was written')
   }
 }

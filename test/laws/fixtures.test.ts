@@ -14,7 +14,7 @@ import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
-import { Feed } from '../../src/gateway/decode-stream.ts'
+import { DecodeStream } from '../../src/gateway/decode-stream.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
@@ -62,10 +62,10 @@ function read(provider: Provider, chunks: readonly Uint8Array[], splice: 'splice
     event: (event: StreamEvent) => void steps.push(event),
     texts: (texts: readonly string[]) => void steps.push([...texts]),
   }
-  const feed = new Feed(provider, sink, splice)
+  const decoder = new DecodeStream(provider, sink, splice)
   try {
-    for (const chunk of chunks) if (!feed.ended) feed.push(chunk)
-    if (!feed.ended) feed.close()
+    for (const chunk of chunks) if (!decoder.ended) decoder.push(chunk)
+    if (!decoder.ended) decoder.close()
     return { steps, error: undefined }
   } catch (error) {
     if (error instanceof ProviderError) return { steps, error }

@@ -57,3 +57,49 @@ test('a reader meets no file, a file that is only being made, and then the file'
   expect(database?.query('SELECT count(*) AS n FROM t').get()).toEqual({ n: 0 })
   database?.close()
 })
+
+test('an older file takes every step to the current format, and lacks nothing that was added since', () => {
+  const path = join(folder, 'older.sqlite')
+  const first = openDatabase(path, SCHEMA)
+  first.run('INSERT INTO t VALUES (1)')
+  first.close()
+  const schema: Schema = {
+    version: 3,
+    checked: [],
+    sql: '',
+    migrations: { 1: 'ALTER TABLE t ADD COLUMN m INTEGER', 2: 'UPDATE t SET m = n + 1' },
+    columns: { t: ['n INTEGER', 'added INTEGER NOT NULL DEFAULT 7'] },
+    views: { v: { columns: ['m', 'added'], sql: 'SELECT m, added FROM t' } },
+  }
+  for (const open of [openDatabase, openReadOnly]) {
+    const database = open(path, schema)
+    expect(database?.query<object, []>('SELECT * FROM v').all()).toEqual([{ m: 2, added: 7 }])
+    database?.close()
+  }
+  // One with a further column still, as an operator has who goes back a version.
+  const later = openDatabase(path, { ...schema, columns: { t: ['further INTEGER'] } })
+  later.close()
+  const database = openReadOnly(path, schema)
+  expect(database?.query<object, []>('SELECT * FROM t').all()).toEqual([{ n: 1, m: 2, added: 7, further: null }])
+  database?.close()
+})
+
+test('a reader adds what a file of its format lacks', () => {
+  const path = join(folder, 'lacking.sqlite')
+  openDatabase(path, SCHEMA).close()
+  const schema: Schema = { ...SCHEMA, columns: { t: ['m INTEGER NOT NULL DEFAULT 5'] } }
+  const database = openReadOnly(path, schema)
+  expect(database?.query<object, []>('SELECT m FROM t').all()).toEqual([])
+  database?.close()
+})
+
+test('a file of a newer format, or of one that is too old, names both formats and what to do', () => {
+  const path = join(folder, 'format.sqlite')
+  openDatabase(path, { ...SCHEMA, version: 4 }).close()
+  expect(() => openDatabase(path, { ...SCHEMA, version: 3 })).toThrow(
+    `${path} was written by a newer version of weir (format 4; this one reads up to 3). Use that version, or restore a backup`,
+  )
+  expect(() => openDatabase(path, { ...SCHEMA, version: 6, migrations: { 4: '' } })).toThrow(
+    `${path} was written by an older version of weir (format 4) that this one cannot migrate to format 6.`,
+  )
+})

@@ -3,7 +3,7 @@
 import { type Completion, Fold } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
-import { Feed } from '../../src/gateway/decode-stream.ts'
+import { DecodeStream } from '../../src/gateway/decode-stream.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { checked, type Encoding } from './encoding.ts'
 
@@ -25,8 +25,8 @@ export function decode(
   const texts = (insides: readonly string[]) => {
     for (const inside of insides) events.push({ type: 'text', text: JSON.parse(`"${inside}"`) })
   }
-  const feed = new Feed(provider, { event: (event) => events.push(event), texts }, splice)
-  return { events, error: feedAll(feed, chunks) }
+  const decoder = new DecodeStream(provider, { event: (event) => events.push(event), texts }, splice)
+  return { events, error: feedAll(decoder, chunks) }
 }
 
 /** The bytes that an encoder makes of them. */
@@ -43,7 +43,7 @@ export function encode(
   const texts = (insides: readonly string[]) => {
     text += encoding.copy(insides)
   }
-  const error = feedAll(new Feed(provider, { event, texts }, splice), chunks)
+  const error = feedAll(new DecodeStream(provider, { event, texts }, splice), chunks)
   return { text, error }
 }
 
@@ -60,10 +60,10 @@ export function textOf(events: readonly StreamEvent[]): string {
   return events.map((event) => (event.type === 'text' ? event.text : '')).join('')
 }
 
-function feedAll(feed: Feed, chunks: readonly Uint8Array[]): ProviderError | undefined {
+function feedAll(decoder: DecodeStream, chunks: readonly Uint8Array[]): ProviderError | undefined {
   try {
-    for (const chunk of chunks) if (!feed.ended) feed.push(chunk)
-    if (!feed.ended) feed.close()
+    for (const chunk of chunks) if (!decoder.ended) decoder.push(chunk)
+    if (!decoder.ended) decoder.close()
     return undefined
   } catch (error) {
     if (error instanceof ProviderError) return error

@@ -1,0 +1,268 @@
+/** The work of the chat endpoints: conversations in any dialect, answered whole or as a stream. */
+
+import { fit, type Needs, needsOf, noNeeds, outputLimit, strictOutputLimit } from '../catalog/capability.ts'
+import { isStrict, type Key, type Model } from '../catalog/catalog.ts'
+import type { Candidate } from '../catalog/resolve.ts'
+import type { ChatRequest } from '../core/chat-request.ts'
+import { Fold } from '../core/completion.ts'
+import type { StreamEvent } from '../core/event.ts'
+import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
+import type { JsonObject } from '../core/json.ts'
+import type { Ttl } from '../core/model-config.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import type { Exchange, Served } from '../dialects/dialect.ts'
+import { estimateInput } from '../ledger/estimate.ts'
+import type { UpstreamRequest } from '../providers/provider.ts'
+import type { RequestLog } from './access-log.ts'
+import { Conversation } from './affinity.ts'
+import { DecodeStream } from './decode-stream.ts'
+import { EventCheck, type EventSink } from './event-check.ts'
+import type { Gateway, Upstream } from './gateway.ts'
+import { ProviderCall, readJson } from './provider-call.ts'
+import { Pump } from './pump.ts'
+import type { Bill, Quote, RequestReservation } from './reservation.ts'
+import { type Counted, UsageMeter } from './usage-meter.ts'
+import type { Work } from './work.ts'
+
+/** Values in a whole answer with log probabilities: some thousand tokens, each with 20 alternatives and their bytes. */
+const LOGPROB_VALUES_MAX = 4_000_000
+
+/** The request as one model takes it, and what that may cost. */
+interface Prepared {
+  readonly model: Model
+  readonly request: ChatRequest
+  readonly quote: Quote
+}
+
+export class ChatWork implements Work<JsonObject> {
+  readonly kind = 'chat'
+  needs: Needs = noNeeds
+  private readonly conversation: Conversation
+  private readonly isStrict: boolean
+  /** The model of the first candidate in the configured order. */
+  private requested: Model | undefined
+  /** Made once for all candidates of a model. */
+  private prepared: Prepared | undefined
+
+  constructor(
+    private readonly gateway: Gateway,
+    private readonly key: Key,
+    readonly exchange: Exchange,
+    private readonly log: RequestLog,
+  ) {
+    this.isStrict = isStrict(key)
+    this.conversation = new Conversation(key.organization.id, exchange.request)
+  }
+
+  get model(): string {
+    return this.exchange.request.model
+  }
+
+  estimate(): void {
+    const { request } = this.exchange
+    this.needs = needsOf(request, estimateInput(request))
+  }
+
+  order(candidates: readonly Candidate[]): readonly Candidate[] {
+    this.requested = candidates[0]?.model
+    return this.gateway.affinity.order(candidates, this.conversation, this.gateway.breaker)
+  }
+
+  served(candidate: Candidate): void {
+    this.gateway.affinity.served(candidate, this.conversation)
+  }
+
+  quote(model: Model): Quote {
+    return this.prepare(model).quote
+  }
+
+  ask(candidate: Candidate, upstream: Upstream, dueMs: number): ChatCall {
+    const { request, quote } = this.prepare(candidate.model)
+    const sent = upstream.provider.request(request, { endpoint: upstream.endpoint, model: candidate.target.model })
+    return new ChatCall(
+      this,
+      candidate,
+      upstream,
+      sent,
+      new UsageMeter(quote.inputTokens, quote.maxOutputTokens),
+      dueMs,
+    )
+  }
+
+  markFirstByte(): void {
+    this.log.markFirstByte()
+  }
+
+  /** Warns the operator of what only the finished answer shows. */
+  check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void {
+    if (isComplete && meter.reason === 'length' && this.exchange.isCompaction) this.warnOfCutSummary(candidate)
+    if (meter.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...candidate.target })
+  }
+
+  /** The caller continues from half a summary and cannot see it. */
+  private warnOfCutSummary({ model, target }: Candidate): void {
+    const { key, log } = this
+    this.gateway.logEvent('compaction.truncated', {
+      request_id: log.requestId,
+      organization: key.organization.id,
+      key: key.id,
+      served_model: model.name,
+      provider: target.provider,
+    })
+  }
+
+  private prepare(model: Model): Prepared {
+    if (this.prepared?.model !== model) {
+      const maxOutputTokens = this.outputLimit(model)
+      const request = fit(this.limited(model, maxOutputTokens), model)
+      this.prepared = { model, request, quote: this.quoteOf(model, maxOutputTokens ?? model.maxOutputTokens) }
+    }
+    return this.prepared
+  }
+
+  /** Only the requested model is strict about cache marks. A strict limit is sent to the provider: it must not write more. */
+  private limited(model: Model, maxOutputTokens: number | undefined): ChatRequest {
+    const { request } = this.exchange
+    const lenient = model !== this.requested && request.cacheStrict ? { ...request, cacheStrict: false } : request
+    return this.isStrict ? { ...lenient, maxOutputTokens } : lenient
+  }
+
+  private outputLimit(model: Model): number | undefined {
+    const { request } = this.exchange
+    return this.isStrict ? strictOutputLimit(model, request, this.needs.inputTokens) : outputLimit(model, request)
+  }
+
+  private quoteOf(model: Model, maxOutputTokens: number | undefined): Quote {
+    return {
+      model: model.name,
+      inputTokens: this.needs.inputTokens,
+      maxOutputTokens,
+      price: model.price,
+      images: undefined,
+      atOnce: this.isStrict && maxOutputTokens !== undefined,
+      cached: this.isStrict && model.promptCache.explicit ? longestTtl(this.needs) : undefined,
+    }
+  }
+}
+
+/** For how long the request asks the provider to cache its input, at the most. */
+function longestTtl({ isMarked, ttls }: Needs): Ttl | undefined {
+  if (!isMarked) return undefined
+  return ttls.includes('1h') ? '1h' : '5m'
+}
+
+class ChatCall extends ProviderCall<JsonObject> {
+  /** Tool names that this provider was sent in another form. */
+  private readonly toolNames: UpstreamRequest['toolNames']
+
+  constructor(
+    private readonly work: ChatWork,
+    candidate: Candidate,
+    upstream: Upstream,
+    request: UpstreamRequest,
+    private readonly meter: UsageMeter,
+    dueMs: number,
+  ) {
+    super(candidate, upstream, request, work.exchange.request.stream, dueMs)
+    this.toolNames = request.toolNames
+  }
+
+  answer(reservation: RequestReservation): Promise<JsonObject | Pump> {
+    return this.work.exchange.request.stream ? this.begin() : this.whole(reservation)
+  }
+
+  used(): Counted {
+    return this.meter.count(false)
+  }
+
+  bill(isComplete: boolean): Bill {
+    const { candidate, meter } = this
+    this.work.check(candidate, meter, isComplete)
+    return {
+      model: candidate.model.name,
+      provider: candidate.target.provider,
+      price: candidate.model.price,
+      counted: meter.count(isComplete),
+    }
+  }
+
+  private async begin(): Promise<Pump> {
+    const { connection, provider, toolNames, meter } = this
+    const pump = new Pump(connection, toolNames, provider, this.work.exchange.encoder(this.servedBy(), meter), meter)
+    if (this.isStream()) await pump.open()
+    else pump.openWhole(provider.events(await readJson(connection, this.valuesMax)))
+    return pump
+  }
+
+  private async whole(reservation: RequestReservation): Promise<JsonObject> {
+    const { connection, meter, work } = this
+    const answer = new WholeAnswer(meter)
+    const check = new EventCheck(answer, this.toolNames)
+    if (this.isStream()) await this.readStream(check, reservation)
+    else for (const event of this.provider.events(await readJson(connection, this.valuesMax))) check.event(event)
+    const { completion } = answer.fold
+    if (completion === undefined)
+      throw new ProviderError('cut', 'the answer is not whole', { status: connection.status })
+    work.markFirstByte()
+    const usage = { ...completion.usage, ...meter.count(true).usage }
+    // A dialect throws if it cannot render the answer, such as an empty summary: then this candidate failed.
+    return work.exchange.answer({ ...completion, usage }, this.servedBy())
+  }
+
+  /** Reads the answer of a provider that streams although a whole answer was asked for. */
+  private async readStream(check: EventCheck, reservation: RequestReservation): Promise<void> {
+    const decoder = new DecodeStream(this.provider, check, 'decoded')
+    const pace = new Pace()
+    while (!decoder.ended) {
+      const chunk = await this.connection.read()
+      if (chunk === undefined) decoder.close()
+      else if (pace.admits(chunk.length)) decoder.push(chunk)
+      else await pushInSlices(decoder, chunk, pace)
+      await reservation.written(this.meter.written)
+    }
+    void this.connection.release()
+  }
+
+  /** Whether the provider streams, by its content type. Throws `ProviderError` for a type such as that of a proxy's page. */
+  private isStream(): boolean {
+    const { connection } = this
+    const type = (connection.headers.get('content-type') ?? '').toLowerCase()
+    if (type.startsWith(this.provider.streamType)) return true
+    if (type.includes('json')) return false
+    connection.abort()
+    throw new ProviderError('broken', `the provider answered with content type '${type.slice(0, 100)}'`, {
+      status: connection.status,
+    })
+  }
+
+  private get valuesMax(): number | undefined {
+    return this.work.exchange.request.sampling.logprobs === true ? LOGPROB_VALUES_MAX : undefined
+  }
+
+  private servedBy(): Served {
+    return { model: this.candidate.model.name, createdAt: Math.floor(Date.now() / 1000) }
+  }
+}
+
+class WholeAnswer implements EventSink {
+  readonly fold = new Fold()
+
+  constructor(private readonly meter: UsageMeter) {}
+
+  event(event: StreamEvent): void {
+    this.meter.add(event)
+    this.fold.add(event)
+  }
+
+  texts(): void {
+    throw new Error('nothing is copied if every frame is decoded')
+  }
+}
+
+async function pushInSlices(decoder: DecodeStream, chunk: Uint8Array, pace: Pace): Promise<void> {
+  for (let at = 0; at < chunk.length && !decoder.ended; at += SLICE_BYTES) {
+    const slice = chunk.subarray(at, at + SLICE_BYTES)
+    await pace.turn(slice.length)
+    decoder.push(slice)
+  }
+}

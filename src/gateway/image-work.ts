@@ -1,0 +1,143 @@
+/** The work of the image endpoints. Providers are asked for whole answers only. */
+
+import { noNeeds } from '../catalog/capability.ts'
+import type { Model } from '../catalog/catalog.ts'
+import type { Candidate } from '../catalog/resolve.ts'
+import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
+import { isObject, type JsonObject } from '../core/json.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { isAbsurd, type Usage } from '../core/token-usage.ts'
+import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
+import { imagePrice } from '../ledger/price.ts'
+import type { Dispatch, ImageMaker } from '../providers/provider.ts'
+import type { RequestLog } from './access-log.ts'
+import type { Upstream } from './gateway.ts'
+import { ProviderCall, parseJson } from './provider-call.ts'
+import type { Bill, Quote } from './reservation.ts'
+import type { Counted } from './usage-meter.ts'
+import type { Work } from './work.ts'
+
+/** A provider's body: its text, and what that is as JSON. */
+export interface ImageBody {
+  readonly text: string
+  readonly body: JsonObject
+}
+
+export class ImageWork implements Work<ImageBody> {
+  readonly kind = 'image'
+  readonly needs = noNeeds
+  tokens: ImageTokens = { input: 0, output: 0 }
+
+  constructor(
+    readonly image: ImageRequest,
+    private readonly log: RequestLog,
+  ) {}
+
+  get model(): string {
+    return this.image.model
+  }
+
+  estimate(): void {
+    this.tokens = estimateImages(this.image)
+  }
+
+  order(candidates: readonly Candidate[]): readonly Candidate[] {
+    return candidates
+  }
+
+  served(): void {}
+
+  quote({ name, price }: Model): Quote {
+    return {
+      model: name,
+      inputTokens: this.tokens.input,
+      maxOutputTokens: this.tokens.output,
+      price: price && imagePrice(price, {}),
+      images: this.image.images,
+      atOnce: true,
+    }
+  }
+
+  ask(candidate: Candidate, upstream: Upstream, dueMs: number): ImageCall {
+    const { images } = upstream.provider
+    if (images === undefined) throw new ProviderError('failed', 'the dialect of this provider makes no images')
+    const request = images.request(this.image, { endpoint: upstream.endpoint, model: candidate.target.model })
+    return new ImageCall(this, images, candidate, upstream, inPieces(request), dueMs)
+  }
+
+  markFirstByte(): void {
+    this.log.markFirstByte()
+  }
+}
+
+/** A body in pieces shows whether any of it was sent, and images are expensive. */
+function inPieces(request: Dispatch): Dispatch {
+  const { body } = request
+  return typeof body === 'string' ? { ...request, body: [Buffer.from(body)] } : request
+}
+
+class ImageCall extends ProviderCall<ImageBody> {
+  /** Absent until the provider has answered. */
+  private figures: ImageFigures | undefined
+
+  constructor(
+    private readonly work: ImageWork,
+    private readonly images: ImageMaker,
+    candidate: Candidate,
+    upstream: Upstream,
+    request: Dispatch,
+    dueMs: number,
+  ) {
+    super(candidate, upstream, request, false, dueMs)
+  }
+
+  async answer(): Promise<ImageBody> {
+    const { connection, work } = this
+    const text = await connection.text()
+    work.markFirstByte()
+    const { status } = connection
+    const body = parseJson(text, status)
+    const figures = this.images.figures(body)
+    if (!isObject(body)) throw new ProviderError('broken', 'the answer is no JSON object', { status })
+    // As a whole answer it is passed on; a stream of it would have no event, and would end as if all were well.
+    if (work.image.stream && !figures.images)
+      throw new ProviderError('broken', 'the answer holds no images', { status })
+    this.figures = figures
+    return { text, body }
+  }
+
+  used(): Counted {
+    const { figures } = this
+    const { tokens } = this.work
+    const { input, output } = this.believed()
+    return {
+      usage: { input: input ?? tokens.input, output: output ?? tokens.output },
+      estimated: input === undefined || output === undefined || figures?.images === undefined,
+    }
+  }
+
+  /**
+   * What the order took. Without figures, because the caller left before the answer, what was ordered: the provider
+   * makes the images, and charges for them, all the same.
+   */
+  bill(): Bill {
+    const { model, target } = this.candidate
+    return {
+      model: model.name,
+      provider: target.provider,
+      price: model.price && imagePrice(model.price, this.believed()),
+      counted: this.used(),
+      images: this.figures?.images ?? this.work.image.images,
+    }
+  }
+
+  /** Implausible figures count as not reported. */
+  private believed(): Usage {
+    const { input, output } = this.figures?.usage ?? {}
+    const { tokens } = this.work
+    return {
+      input: isAbsurd(input, tokens.input) ? undefined : input,
+      output: isAbsurd(output, tokens.output) ? undefined : output,
+    }
+  }
+}

@@ -1,0 +1,35 @@
+/**
+ * What one endpoint asks of providers: what the request needs, what it may cost, how a candidate is called. The flow
+ * knows its work by this interface alone; `T` is the form of its whole answers.
+ */
+
+import type { Model } from '../catalog/catalog.ts'
+import type { Candidate, Demand } from '../catalog/resolve.ts'
+import type { Upstream } from './gateway.ts'
+import type { ProviderCall } from './provider-call.ts'
+import type { Quote } from './reservation.ts'
+
+/** `needs` are those of the request once `estimate` was called. */
+export interface Work<T> extends Demand {
+  /** The model's name as the caller wrote it. */
+  readonly model: string
+  /**
+   * Estimates the input tokens and reads what the request needs: once, and after its model was found, so that a wrong
+   * name costs no estimate.
+   */
+  estimate(): void
+  /** The order in which the candidates are called, the configured one unless there is a reason. At least one candidate. */
+  order(candidates: readonly Candidate[]): readonly Candidate[]
+  /**
+   * What a model may cost: reserved before the model is called. Throws `CallerError` `unsupported_cache` if the
+   * requested model cannot honour what the caller insists on.
+   */
+  quote(model: Model): Quote
+  /**
+   * The call of one candidate, which is not sent yet. It ends at `dueMs` (`performance.now()`) if it has not begun to
+   * answer. Throws `ProviderError` if this provider cannot take such a request.
+   */
+  ask(candidate: Candidate, upstream: Upstream, dueMs: number): ProviderCall<T>
+  /** The candidate has answered. */
+  served(candidate: Candidate): void
+}

@@ -1,0 +1,174 @@
+/**
+ * Files and Redis data that an earlier version of weir wrote, as it wrote them: what they hold is read as that version read it, and a gateway
+ * goes on from there. The files of `fixtures/ledger/earlier` are never made again.
+ */
+
+import { Database } from 'bun:sqlite'
+import { afterEach, expect, test } from 'bun:test'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Redis } from 'ioredis'
+import { openEmbeddedKeys } from '../../src/keys/sqlite-key-store.ts'
+import type { AuditLog } from '../../src/ledger/audit-log.ts'
+import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
+import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
+import { RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import type { UsageLog } from '../../src/ledger/usage-log.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { REDIS, VALKEY } from './programs.ts'
+import { RedisServer } from './redis-server.ts'
+import { totals, until } from './seen.ts'
+
+const FIXTURES = join(import.meta.dir, '../fixtures/ledger/earlier')
+const KEEP_MS = 1e15
+const ALL = { sinceMs: 0, untilMs: 1e14, sinceDay: 0, untilDay: 1e6 }
+const account = accountOf({}, {}, 'acme')
+const directories: string[] = []
+
+afterEach(() => {
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+function filesOf(...names: readonly string[]): string {
+  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(directory)
+  for (const name of names) cpSync(join(FIXTURES, name), join(directory, name))
+  return directory
+}
+
+async function expected(): Promise<
+  Record<'embedded' | 'redis', { readonly audit: object[]; readonly usage: object[] }>
+> {
+  return await Bun.file(join(FIXTURES, 'expected.json')).json()
+}
+
+async function readAll(
+  audit: AuditLog,
+  usage: UsageLog,
+): Promise<{ readonly audit: object[]; readonly usage: object[] }> {
+  const rows: object[] = []
+  for await (const page of audit.read(ALL)) rows.push(...page)
+  const sums = await usage.read(ALL)
+  await Promise.all([audit.close(), usage.close()])
+  return { audit: rows, usage: sums.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)) }
+}
+
+interface StoredKey {
+  readonly name: string
+  readonly type: 'hash' | 'set' | 'stream' | 'string' | 'zset'
+  readonly values: readonly (Text | readonly Text[])[]
+}
+
+type Text = string | { readonly base64: string }
+
+function bytesOf(text: Text): string | Buffer {
+  return typeof text === 'string' ? text : Buffer.from(text.base64, 'base64')
+}
+
+async function fill(client: Redis): Promise<void> {
+  const keys: readonly StoredKey[] = await Bun.file(join(FIXTURES, 'redis.json')).json()
+  for (const { name, type, values } of keys) {
+    for (const value of values) {
+      const [first = '', ...rest] = (typeof value === 'object' && Symbol.iterator in value ? value : [value]).map(
+        bytesOf,
+      )
+      if (type === 'hash') await client.hset(name, first, ...rest)
+      else if (type === 'zset') await client.zadd(name, Number(rest[0]), first)
+      else if (type === 'stream') await client.xadd(name, String(first), ...rest)
+      else if (type === 'set') await client.sadd(name, first)
+      else await client.set(name, first)
+    }
+  }
+}
+
+test('the file of an embedded ledger', async () => {
+  const at = filesOf('ledger.sqlite')
+  const { embedded } = await expected()
+  expect(await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))).toEqual(embedded)
+  const spent = async () => {
+    const { total, day } = (await new EmbeddedStandings(at).read(account)).organization
+    return { spent: total.spent, held: total.held, day: day.spent > 0 }
+  }
+  const ledger = EmbeddedLedger.open(at, undefined, KEEP_MS)
+  // The reservation that was live had posted 80 of 400.
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(7))
+  await ledger.close()
+  expect(await spent()).toEqual({ spent: 40_475 + 80 + 7, held: 0, day: true })
+  const { audit, usage } = await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))
+  expect(audit.slice(0, embedded.audit.length)).toEqual(embedded.audit)
+  expect(audit.slice(embedded.audit.length)).toMatchObject([
+    { id: 'elive', kind: 'lost', costMicroUsd: 80, estimated: true },
+    { kind: 'settled', costMicroUsd: 7, provider: 'p' },
+  ])
+  expect(usage).toContainEqual(expect.objectContaining({ key: 'ci', model: 'small', requests: 4, costMicroUsd: 485 }))
+})
+
+test('a file to which a later version added columns is read and written as before', async () => {
+  const at = filesOf('ledger.sqlite')
+  const file = new Database(join(at, 'ledger.sqlite'), { strict: true })
+  file.run('ALTER TABLE usage ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0')
+  file.run('DROP VIEW request')
+  file.run(`CREATE VIEW request AS SELECT 1 AS reasoning_tokens, batch.number AS batch, batch.ended_ms AS batch_ended_ms,
+    row.key AS place, row.value ->> 0 AS id, row.value ->> 1 AS organization, row.value ->> 2 AS key,
+    row.value ->> 3 AS admitted_ms, row.value ->> 4 AS ended_ms, row.value ->> 5 AS kind, row.value ->> 6 AS outcome,
+    row.value ->> 7 AS model, row.value ->> 8 AS provider, row.value ->> 9 AS input_tokens,
+    row.value ->> 10 AS cached_input_tokens, row.value ->> 11 AS output_tokens, row.value ->> 12 AS images,
+    row.value ->> 13 AS cost_micro_usd, row.value ->> 14 AS overage_micro_usd, row.value ->> 15 AS estimated
+    FROM request_batch AS batch, json_each(batch.rows) AS row`)
+  file.close()
+  const { embedded } = await expected()
+  expect(await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))).toEqual(embedded)
+  const ledger = EmbeddedLedger.open(at, undefined, KEEP_MS)
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(7))
+  await ledger.close()
+  const { audit } = await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))
+  expect(audit.length).toBe(embedded.audit.length + 2)
+})
+
+test('the file of the keys', async () => {
+  const store = openEmbeddedKeys(filesOf('keys.sqlite'))
+  const shared = { organization: 'acme', createdMs: 1_795_000_000_000 }
+  expect(await store.get('laptop')).toEqual({
+    ...{ ...shared, id: 'laptop', sha256: 'a'.repeat(64), shown: 'gwk_abcdefgh' },
+    ...{ models: ['small', 'x-*'], expiresAtMs: 4_102_444_800_000 },
+  })
+  expect(await store.get('gone')).toEqual({
+    ...{ ...shared, id: 'gone', sha256: 'b'.repeat(64), shown: 'gwk_bcdefghi', revokedMs: 1_795_000_100_000 },
+  })
+  await store.close()
+})
+
+test.each([REDIS, ...(VALKEY === undefined ? [] : [VALKEY])])(
+  'the outbox of a node, and its data in %s',
+  async (program) => {
+    await using server = await RedisServer.of(program)
+    const client = server.client()
+    await fill(client)
+    const place = { kind: 'single', url: server.socket } as const
+    const read = async () => readAll(await RedisAuditLog.open(place), await RedisUsageLog.open(place))
+    const { redis } = await expected()
+    const usage = redis.usage.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
+    expect(await read()).toEqual({ audit: redis.audit, usage })
+    const at = filesOf('outbox.sqlite')
+    const ledger = await RedisLedger.open(place, at, 'refuse', { keepMs: KEEP_MS })
+    await until(() => ledger.health().pending === 0)
+    await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(7))
+    await ledger.close()
+    // The reservation that was live had posted 80 of 400; the settlement that was pending cost 17. Nothing is given back, as nothing was lost.
+    expect(await totals(server, account)).toEqual({ spent: 40_547 + 80 + 17 + 7, held: 0, live: 0 })
+    const after = await read()
+    const mine = after.audit.slice(redis.audit.length - 1)
+    expect(after.audit.slice(0, redis.audit.length - 1)).toEqual(redis.audit.slice(0, -1))
+    expect(new Set(mine)).toEqual(
+      new Set([
+        expect.objectContaining({ id: 'nlive', kind: 'lost', costMicroUsd: 80 }),
+        expect.objectContaining({ id: 'pending', kind: 'direct', costMicroUsd: 17 }),
+        expect.objectContaining({ kind: 'settled', costMicroUsd: 7 }),
+        expect.objectContaining({ id: 'n5', organization: 'other' }),
+      ]),
+    )
+    client.disconnect()
+  },
+)
