@@ -5,6 +5,7 @@ import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
 import type { UsageRow } from '../../usage-log.ts'
 import { spendNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
+import { checkDataVersion } from '../data-version.ts'
 import { RedisStore, redisKey } from '../store/redis-store.ts'
 
 const SCANNED_A_CALL = 500
@@ -17,7 +18,13 @@ export class RedisWindowReset implements WindowReset {
 
   static async open(place: RedisConfig): Promise<RedisWindowReset> {
     const client = await connectOnce(place)
-    return new RedisWindowReset(client, new RedisStore(client, client))
+    try {
+      await checkDataVersion(client)
+      return new RedisWindowReset(client, new RedisStore(client, client))
+    } catch (error) {
+      client.disconnect()
+      throw error
+    }
   }
 
   async reset(organization: string, usage: readonly UsageRow[]): Promise<number> {
