@@ -5,7 +5,15 @@ import type { CacheMark, ChatRequest, Hints, Message } from '../core/chat-reques
 import type { Ttl } from '../core/model-config.ts'
 import { kindOf, type Model } from './catalog.ts'
 
-export interface Needs {
+/** The cache marks of a request. */
+interface Marks {
+  /** True if it carries any: what it sends may be written to the provider's cache. */
+  readonly isMarked: boolean
+  /** The TTLs that its marks ask for. */
+  readonly ttls: readonly Ttl[]
+}
+
+export interface Needs extends Marks {
   /** Images anywhere in the history. */
   readonly images: boolean
   readonly tools: boolean
@@ -13,12 +21,8 @@ export interface Needs {
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly limitsOutput: boolean
-  /** True where a cache mark that cannot be honoured is an error. */
+  /** True if a cache mark that cannot be honoured is an error. */
   readonly cache: boolean
-  /** The TTLs that cache marks asked for. */
-  readonly ttls: readonly Ttl[]
-  /** True where it carries any cache mark: what it sends may be written to the provider's cache. */
-  readonly isMarked: boolean
 }
 
 /** What a request for images needs of a chat model, and what `explain` asks with. */
@@ -42,9 +46,9 @@ export function needsOf(request: ChatRequest, inputTokens: number): Needs {
     inputTokens,
     maxOutputTokens: request.maxOutputTokens,
     limitsOutput: request.limitsOutput,
-    cache: request.cacheStrict && marks.any,
+    cache: request.cacheStrict && marks.isMarked,
     ttls: marks.ttls,
-    isMarked: marks.any,
+    isMarked: marks.isMarked,
   }
 }
 
@@ -101,14 +105,16 @@ export function strictOutputLimit(
 }
 
 /**
- * The request as this model takes it: the output limit resolved and lowered, cache keys and marks that the model does not support left
- * out (a mark whose TTL it lacks keeps its place and takes the provider's default). The very same object where nothing changes.
- * Throws `unsupported_cache` where the dialect is strict about marks.
+ * The request as this model takes it: the output limit resolved and lowered, cache keys and marks that the model does
+ * not support left out (a mark with a TTL that it lacks keeps its place and takes the provider's default). The very same
+ * object if nothing changes. `marks` are those of the request (`needsOf`): it is read once, not once a model.
+ *
+ * Throws `CallerError` `unsupported_cache` if the dialect is strict about marks.
  */
-export function fit(request: ChatRequest, model: Model): ChatRequest {
+export function fit(request: ChatRequest, model: Model, marks: Marks): ChatRequest {
   const maxOutputTokens = outputLimit(model, request)
   const hints = model.promptCache.key ? request.hints : withoutCacheKey(request.hints)
-  const change = markChange(request, model)
+  const change = markChange(request, model, marks)
   const limited =
     maxOutputTokens === request.maxOutputTokens && hints === request.hints
       ? request
@@ -124,12 +130,12 @@ function withoutCacheKey(hints: Hints): Hints {
 /** What becomes of one cache mark. */
 type MarkChange = (mark: CacheMark) => CacheMark | undefined
 
-/** Undefined where every mark may stay as it is, which includes a request without any. */
-function markChange(request: ChatRequest, model: Model): MarkChange | undefined {
+/** Undefined if every mark may stay as it is, as in a request without any. */
+function markChange(request: ChatRequest, model: Model, marks: Marks): MarkChange | undefined {
   const { explicit, ttls } = model.promptCache
-  const marks = marksOf(request)
+  if (!marks.isMarked) return undefined
   const refused = marks.ttls.find((ttl) => !ttls.has(ttl))
-  if (!marks.any || (explicit && refused === undefined)) return undefined
+  if (explicit && refused === undefined) return undefined
   if (request.cacheStrict) throw unsupported(request, model, explicit ? refused : undefined)
   return explicit ? (mark) => (mark.ttl === undefined || ttls.has(mark.ttl) ? mark : {}) : () => undefined
 }
@@ -151,18 +157,21 @@ function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): 
   return new CallerError('unsupported_cache', message, { param: param && `${param}.ttl` })
 }
 
-interface Marks {
-  readonly any: boolean
-  readonly ttls: readonly Ttl[]
-}
-
-const UNMARKED: Marks = { any: false, ttls: [] }
+const UNMARKED: Marks = { isMarked: false, ttls: [] }
 
 function marksOf(request: ChatRequest): Marks {
-  const seen = new Set<Ttl | 'default'>()
-  forEachMark(request, ({ ttl }) => seen.add(ttl ?? 'default'))
-  if (seen.size === 0) return UNMARKED
-  return { any: true, ttls: (['5m', '1h'] as const).filter((ttl) => seen.has(ttl)) }
+  let isMarked = false
+  let [is5m, is1h] = [false, false]
+  forEachMark(request, ({ ttl }) => {
+    isMarked = true
+    is5m ||= ttl === '5m'
+    is1h ||= ttl === '1h'
+  })
+  if (!isMarked) return UNMARKED
+  const ttls: Ttl[] = []
+  if (is5m) ttls.push('5m')
+  if (is1h) ttls.push('1h')
+  return { isMarked, ttls }
 }
 
 /** One pass over everything that can carry a mark. */
