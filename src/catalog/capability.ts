@@ -1,4 +1,4 @@
-/** What a request needs, what a model lacks for it, and the request as a model takes it. It reads requests; it never sends one. */
+/** What a request needs, what a model lacks for it, and the request fitted to a model. */
 
 import { CallerError } from '../core/caller-error.ts'
 import type { CacheMark, ChatRequest, Hints, Message } from '../core/chat-request.ts'
@@ -7,25 +7,25 @@ import { kindOf, type Model } from './catalog.ts'
 
 /** The cache marks of a request. */
 interface Marks {
-  /** True if it carries any: what it sends may be written to the provider's cache. */
-  readonly isMarked: boolean
-  /** The TTLs that its marks ask for. */
+  /** The TTLs that cache marks request. */
   readonly ttls: readonly Ttl[]
+  /** Whether the request carries any cache mark, so that its input may be written to the provider's cache. */
+  readonly isMarked: boolean
 }
 
 export interface Needs extends Marks {
-  /** Images anywhere in the history. */
+  /** Whether any message holds an image. */
   readonly images: boolean
   readonly tools: boolean
-  /** Our estimate of the input; with the output limit it must fit into the context window. */
+  /** Our estimate of the input. Together with the output limit it must fit into the context window. */
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly limitsOutput: boolean
-  /** True if a cache mark that cannot be honoured is an error. */
+  /** Whether a cache mark that the model cannot honour is an error. */
   readonly cache: boolean
 }
 
-/** What a request for images needs of a chat model, and what `explain` asks with. */
+/** The needs of a request for images, and those that `explain` starts from. */
 export const noNeeds: Needs = {
   images: false,
   tools: false,
@@ -37,7 +37,7 @@ export const noNeeds: Needs = {
   isMarked: false,
 }
 
-/** Reads the whole history once. `inputTokens` is the estimate that the ledger holds, too. */
+/** Reads the whole history, once a request. `inputTokens` is the estimate that the ledger reserves, too. */
 export function needsOf(request: ChatRequest, inputTokens: number): Needs {
   const marks = marksOf(request)
   return {
@@ -56,7 +56,7 @@ function hasImage(message: Message): boolean {
   return message.role === 'user' && message.parts.some((part) => part.type === 'image')
 }
 
-/** Why a chat model cannot do what a request needs, in words that follow its name (`takes no images`); undefined where it can. */
+/** Why a chat model cannot serve a request, in words that follow its name (`takes no images`); undefined if it can. */
 export function lacks(model: Model, needs: Needs): string | undefined {
   if (kindOf(model) !== 'chat') return 'makes images only'
   if (needs.images && !model.supports.has('images')) return 'takes no images'
@@ -67,7 +67,8 @@ export function lacks(model: Model, needs: Needs): string | undefined {
 function lacksRoom(model: Model, needs: Needs): string | undefined {
   const output = outputLimit(model, needs) ?? 0
   if (model.contextWindow === undefined || needs.inputTokens + output <= model.contextWindow) return undefined
-  return `has a context window of ${model.contextWindow} tokens, too few for an estimated ${needs.inputTokens} of input and ${output} of output`
+  const needed = `an estimated ${needs.inputTokens} of input and ${output} of output`
+  return `has a context window of ${model.contextWindow} tokens, too few for ${needed}`
 }
 
 function lacksCache(model: Model, needs: Needs): string | undefined {
@@ -77,8 +78,8 @@ function lacksCache(model: Model, needs: Needs): string | undefined {
 }
 
 /**
- * The most tokens of output that a request gets from a model: the caller's limit, or the model's default where the dialect has one,
- * lowered to what the model can give. Undefined where nobody set a limit; then the model's own holds.
+ * The most output tokens that a model is asked for: the caller's limit, or the model's default if the dialect has one,
+ * lowered to the model's maximum. Undefined if neither is set; then the model's own limit applies.
  */
 export function outputLimit(
   model: Model,
@@ -90,8 +91,8 @@ export function outputLimit(
 }
 
 /**
- * The output limit under a strict spend limit. If the caller sets none, it is the model's maximum, lowered to what the context window has
- * left after the input.
+ * The output limit under a strict spend limit. If the caller sets none, it is the model's maximum, lowered to what the
+ * context window leaves after the input.
  */
 export function strictOutputLimit(
   model: Model,
@@ -105,9 +106,9 @@ export function strictOutputLimit(
 }
 
 /**
- * The request as this model takes it: the output limit resolved and lowered, cache keys and marks that the model does
- * not support left out (a mark with a TTL that it lacks keeps its place and takes the provider's default). The very same
- * object if nothing changes. `marks` are those of the request (`needsOf`): it is read once, not once a model.
+ * The request fitted to a model: the output limit resolved and lowered, cache keys and marks that the model does not
+ * support removed. A mark with an unsupported TTL keeps its place and gets the provider's default TTL. Returns the same
+ * object if nothing changes. `marks` are those that `needsOf` has read: once a request, not once a model.
  *
  * Throws `CallerError` `unsupported_cache` if the dialect is strict about marks.
  */
@@ -127,10 +128,10 @@ function withoutCacheKey(hints: Hints): Hints {
   return key === undefined && retention === undefined && options === undefined ? hints : rest
 }
 
-/** What becomes of one cache mark. */
+/** What replaces a cache mark; undefined removes it. */
 type MarkChange = (mark: CacheMark) => CacheMark | undefined
 
-/** Undefined if every mark may stay as it is, as in a request without any. */
+/** Undefined if every mark may stay as it is, or there is none. */
 function markChange(request: ChatRequest, model: Model, marks: Marks): MarkChange | undefined {
   const { explicit, ttls } = model.promptCache
   if (!marks.isMarked) return undefined
@@ -140,7 +141,7 @@ function markChange(request: ChatRequest, model: Model, marks: Marks): MarkChang
   return explicit ? (mark) => (mark.ttl === undefined || ttls.has(mark.ttl) ? mark : {}) : () => undefined
 }
 
-/** `ttl`: the one that the model lacks; undefined where it takes no marks at all. */
+/** `ttl`: the unsupported one; undefined if the model supports no marks at all. */
 function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): CallerError {
   const paths: string[] = []
   forEachMark(request, ({ ttl: wanted, path }) => {
@@ -174,7 +175,7 @@ function marksOf(request: ChatRequest): Marks {
   return { isMarked, ttls }
 }
 
-/** One pass over everything that can carry a mark. */
+/** Calls `visit` for each cache mark of the request. */
 function forEachMark(request: ChatRequest, visit: (mark: CacheMark) => void): void {
   const see = ({ cache }: { readonly cache?: CacheMark | undefined }): void => {
     if (cache !== undefined) visit(cache)
@@ -188,7 +189,7 @@ function forEachMark(request: ChatRequest, visit: (mark: CacheMark) => void): vo
   }
 }
 
-/** A copy with every mark changed. What carries none stays the very same object, so that its place in the bytes cannot move. */
+/** A copy with every mark changed. Whatever carries no mark stays the same object, so that its bytes do not move. */
 function remark(request: ChatRequest, change: MarkChange): ChatRequest {
   return {
     ...marked(request, change),

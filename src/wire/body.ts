@@ -1,16 +1,20 @@
-/** A caller's body → a JSON object: the byte cap while reading, UTF-8, depth, JSON, object. Every way of being wrong is one `CallerError`. */
+/**
+ * A caller's request body → a JSON object. Limits the bytes while reading, then checks UTF-8, depth, JSON and that it
+ * is an object.
+ */
 
 import { CallerError } from '../core/caller-error.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { DEPTH_MAX, shapeProblem, VALUES_MAX } from './json-shape.ts'
 
-/** inference-api.md 8: 10 MiB, counted in bytes of UTF-8. */
+/** 10 MiB of UTF-8. */
 const BODY_BYTES_MAX = 10 * 1024 * 1024
 
 /**
- * Reads the body, at most `BODY_BYTES_MAX` bytes of it. A declared length over the cap is refused before a byte is read; an undeclared
- * one as soon as the count passes. `take` reserves memory and throws if there is none: for a declared length before a byte is read, for an
- * undeclared one as it grows. Throws `CallerError` `too_large`, or `malformed_body` if the caller left half-way.
+ * Reads the body, at most `BODY_BYTES_MAX` bytes. A declared length over that is rejected before a byte is read, an
+ * undeclared one as soon as the count exceeds it. `take` reserves memory, and throws if there is none: before the first
+ * byte for a declared length, chunk by chunk for an undeclared one. Throws `CallerError` `too_large`, or
+ * `malformed_body` if the caller left half-way.
  */
 export function readBody(request: Request, take: (bytes: number) => void): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
@@ -19,7 +23,8 @@ export function readBody(request: Request, take: (bytes: number) => void): Promi
     if (length > BODY_BYTES_MAX) throw tooLarge()
     take(length)
     const bytes = request.bytes()
-    // What came with the head is there at once, and stays so: whoever waits with a clock need not.
+    // A body that arrived with the head is there at once: it must stay fulfilled, so that the caller needs no deadline
+    // for it.
     return Bun.peek.status(bytes) === 'fulfilled' ? bytes : bytes.catch(brokenOff)
   }
   return request.body === null ? Promise.resolve(new Uint8Array(0)) : readCounted(request.body, take)
@@ -37,7 +42,7 @@ async function readCounted(body: ReadableStream<Uint8Array>, take: (bytes: numbe
       if (size > BODY_BYTES_MAX) throw tooLarge()
       take(value.byteLength)
     } catch (error) {
-      // The rest is left unread; the connection is closed after the answer.
+      // The rest stays unread, and the connection is closed after the answer.
       reader.cancel().catch(() => undefined)
       throw error
     }
@@ -62,21 +67,22 @@ export function parseBody(bytes: Uint8Array): JsonObject {
 
 function decode(bytes: Uint8Array): string {
   const text = utf8(bytes)
-  // RFC 8259, 8.1: JSON on the wire has none. Whoever skipped it would read another text than whoever does not.
+  // RFC 8259, section 8.1: JSON has no byte order mark. A reader that skips one reads another text than one that does
+  // not.
   if (text.startsWith('\ufeff')) throw malformed('The request body begins with a byte order mark; send it without.')
   return text
 }
 
 function utf8(bytes: Uint8Array): string {
   try {
-    // One a call: a fatal decoder that threw keeps half a character.
+    // A new decoder for each call: one that threw keeps half a character.
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {
     throw malformed('The request body is not valid UTF-8.')
   }
 }
 
-/** Depth and number of values, from the text alone: a parser would have to build them first. */
+/** Checked on the text, because a parser would build all values before they could be counted. */
 function checkShape(text: string): void {
   const problem = shapeProblem(text)
   if (problem === 'deep') throw malformed(`The request body is nested more than ${DEPTH_MAX} levels deep.`)

@@ -1,32 +1,36 @@
 /**
- * Server-sent event bytes → frames, as the WHATWG parser cuts them: LF, CR and CRLF, comments, a byte order mark, several data lines.
- * Whatever the cuts between the chunks, the frames are the same.
+ * Bytes of server-sent events → frames, as the WHATWG standard parses them: LF, CR and CRLF, comments, a byte order
+ * mark, several data lines. The frames do not depend on how the bytes are cut into chunks.
  */
 
 import { ProviderError } from '../core/provider-error.ts'
 
-/** One event's name ('' where it has none) and its data. */
+/** Receives the name of an event ('' if it has none) and its data. */
 export type FrameSink = (event: string, data: string) => void
 
-/** May take whole frames from a text, from a place where one begins; returns where the first one begins that it did not take. */
+/**
+ * May consume whole frames of `text` from `from`, where a frame begins. Returns where the first frame begins that it
+ * did not consume.
+ */
 export type Shortcut = (text: string, from: number) => number
 
 /**
- * The most characters of one event: 1 MiB of payload and room for what stands around it. A provider that sends more is cut, since a
- * stream holds at most one event.
+ * The most characters of one event: 1 MiB of payload and room for the JSON around it. weir holds at most one event of a
+ * stream, so a longer one is an error of the provider.
  */
 export const FRAME_CHARS_MAX = 1024 * 1024 + 64 * 1024
 
 /**
- * Decodes chunks to text as a whole (one native call) and cuts that text at its line ends; frames are slices of it, not copies.
- * A line that has not ended is kept in pieces, so that an event that trickles in is not scanned again with every chunk.
+ * Decodes each chunk to text in one native call and cuts it at line ends; frames are slices of that text, not copies. A
+ * line that has not ended is kept in pieces, so that an event in many small chunks is not scanned again with each of
+ * them.
  */
 export class SseFramer {
   private readonly utf8 = new TextDecoder('utf-8')
   /** Pieces of the line that has not ended yet. */
   private pieces: string[] = []
   private held = 0
-  /** The last character seen was a CR: an LF that follows belongs to it. */
+  /** The last character was a CR: an LF that follows belongs to it. */
   private afterReturn = false
   private event = ''
   private data: string | undefined
@@ -38,8 +42,8 @@ export class SseFramer {
   }
 
   /**
-   * The clean end of the bytes. The standard drops an event that has no blank line behind it; servers do end so after their last one,
-   * therefore it counts. Half an event cannot slip through: its data does not parse.
+   * The clean end of the bytes. The standard drops an event that no blank line ends, but some servers leave it out
+   * after their last event, so it counts here. Half an event does no harm, because its data does not parse.
    */
   close(sink: FrameSink): void {
     this.text(this.utf8.decode(), sink)
@@ -53,7 +57,7 @@ export class SseFramer {
     else this.cutAtLineFeeds(text, sink)
   }
 
-  /** The usual case, which one `indexOf` a line settles. */
+  /** The usual case: one `indexOf` for each line. */
   private cutAtLineFeeds(text: string, sink: FrameSink): void {
     let from = 0
     for (;;) {
@@ -67,7 +71,7 @@ export class SseFramer {
     if (from < text.length) this.keep(from === 0 ? text : text.slice(from))
   }
 
-  /** No frame has begun. */
+  /** True if no frame has begun. */
   private get isBetween(): boolean {
     return this.data === undefined && this.event === '' && this.pieces.length === 0
   }
@@ -111,7 +115,7 @@ export class SseFramer {
     } else if (line === 'data') {
       this.data = this.data === undefined ? '' : `${this.data}\n`
     }
-    // Comments, `id`, `retry` and unknown fields say nothing that an answer needs.
+    // Comments, `id`, `retry` and unknown fields hold nothing that an answer needs.
   }
 
   private dispatch(sink: FrameSink): void {

@@ -1,25 +1,25 @@
-/** How deep and how full JSON text is, told from the text alone: a parser would have to build it first. For whole texts and for pieces. */
+/** The depth and the number of values of JSON text, found without parsing it. Takes whole texts and pieces. */
 
-/** Deeper nesting than any request needs; `JSON.stringify` and recursive walkers give way at some 10,000 levels. */
+/** More levels than any request needs. `JSON.stringify` and recursive functions overflow the stack at some 10,000. */
 export const DEPTH_MAX = 128
 /**
- * Commas and colons outside strings, one for each element and two for each member. 10 MiB of `{"a":{}}` have 2.3 million and block the
- * loop, and with it every stream, for 110 ms; as many members of one object as this allows take 35. An agent's longest history has some
- * 100,000.
+ * Counted as commas and colons outside strings: one for each element, two for each member. Parsing 10 MiB of
+ * `{"a":{}}`, 2.3 million of them, blocks the event loop and with it every stream for 110 ms; the most that this limit
+ * allows takes 35 ms. An agent's longest history has some 100,000.
  */
 export const VALUES_MAX = 250_000
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** `deep`: nested more than `DEPTH_MAX` levels. `full`: of too many values. */
+/** `deep`: nested more than `DEPTH_MAX` levels. `full`: too many values. */
 export type ShapeProblem = 'deep' | 'full'
 
-/** Text that is not JSON has a shape too: that of its brackets, commas and colons. */
+/** Counts brackets, commas and colons outside strings, whether the text is valid JSON or not. */
 export class JsonShape {
   private depth = 0
   private inString = false
-  /** The last character seen was a backslash that escapes what follows. */
+  /** The last character was a backslash that escapes the next one. */
   private escaped = false
   private deepest = 0
   private counted = 0
@@ -37,8 +37,8 @@ export class JsonShape {
   }
 
   /**
-   * Scans the next piece. Returns the index after the first bracket in it that closes the outermost level, or -1. Once a limit is
-   * exceeded, nothing more is scanned.
+   * Scans the next piece. Returns the index after the first bracket in it that closes the outermost level, or -1. Once
+   * a limit is exceeded, nothing more is scanned.
    */
   add(piece: string): number {
     let close = -1
@@ -66,7 +66,10 @@ export class JsonShape {
     return close
   }
 
-  /** Where the string ends that goes on at `from`, or the end of the piece. One native search settles nearly every string. */
+  /**
+   * The index after the string that continues at `from`, or the end of the piece. One native search finds the end of
+   * nearly every string.
+   */
   private string(piece: string, from: number): number {
     const start = this.escaped && from < piece.length ? from + 1 : from
     const quote = piece.indexOf('"', start)
@@ -79,7 +82,7 @@ export class JsonShape {
     return quote + 1
   }
 
-  /** The same character by character: a search for each of many escaped quotes would take 20 times as long. */
+  /** The same, character by character: a native search for each of many escaped quotes takes 20 times as long. */
   private stringOfEscapes(piece: string, from: number): number {
     for (let at = from; at < piece.length; at++) {
       if (this.escaped) {
@@ -102,7 +105,7 @@ export function shapeProblem(text: string, valuesMax: number = VALUES_MAX): Shap
   return shape.problem
 }
 
-/** How many stand right before `end`. */
+/** The number of backslashes right before `end`. */
 function backslashes(text: string, start: number, end: number): number {
   let at = end
   while (at > start && text.charCodeAt(at - 1) === BACKSLASH) at--

@@ -1,6 +1,6 @@
 /**
- * The members of a JSON object as the bytes that spell them: what goes on unchanged is sent from where it stands, and a body of
- * pictures is not held as text, as values and as text again.
+ * The members of a JSON object as views of its bytes, so that unchanged members are sent on without a copy. A body with
+ * images is large, and would otherwise be held as text, as values and as text again.
  */
 
 import { CallerError } from '../core/caller-error.ts'
@@ -11,7 +11,7 @@ export interface Member {
   readonly bytes: Uint8Array
 }
 
-/** Many times as many as any provider knows fields. */
+/** Many times the number of fields that any provider has. */
 const MEMBERS_MAX = 1024
 
 const QUOTE = 0x22
@@ -24,8 +24,8 @@ const OPEN = 0x7b
 const CLOSE = 0x7d
 
 /**
- * The members in order, of a name that comes twice the last alone, as parsers have it. `bytes` must spell a JSON object; whoever calls
- * has parsed it. Throws `malformed_body` where they are too many.
+ * The members in order. Of members with the same name only the last counts, as in a parser. `bytes` must be a JSON
+ * object that was parsed before. Throws `CallerError` `malformed_body` if there are too many members.
  */
 export function membersOf(bytes: Uint8Array): readonly Member[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -48,7 +48,10 @@ export function membersOf(bytes: Uint8Array): readonly Member[] {
   return [...members.values()]
 }
 
-/** Where the value that begins behind `at` ends: at the comma or the brace of the object itself. Strings are skipped with native searches. */
+/**
+ * The end of the value that begins after `from`: the comma or the closing brace of the object itself. Strings are
+ * skipped by native searches.
+ */
 function valueEnd(buffer: Buffer, from: number): number {
   let depth = 0
   for (let at = from; at < buffer.length; at++) {
@@ -69,21 +72,21 @@ function valueEnd(buffer: Buffer, from: number): number {
         break
     }
   }
-  throw new Error('these bytes spell no JSON object')
+  throw new Error('the bytes are not a JSON object')
 }
 
 function closingQuote(buffer: Buffer, open: number): number {
   const quote = buffer.indexOf(QUOTE, open + 1)
   if (quote !== -1 && buffer[quote - 1] !== BACKSLASH) return quote
-  // Byte by byte where there are escapes: a search for each of many escaped quotes would take 20 times as long.
+  // Byte by byte if there are escapes: a native search for each of many escaped quotes takes 20 times as long.
   for (let at = open + 1; at < buffer.length; at++) {
     if (buffer[at] === BACKSLASH) at++
     else if (buffer[at] === QUOTE) return at
   }
-  throw new Error('these bytes spell no JSON object')
+  throw new Error('the bytes are not a JSON object')
 }
 
-/** How many names of objects stand in these bytes, which must spell JSON or a member of it: colons outside of strings. */
+/** The number of member names, at every depth, in the bytes of JSON or of one member: colons outside strings. */
 export function countNames(bytes: Uint8Array): number {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let names = 0
@@ -94,7 +97,7 @@ export function countNames(bytes: Uint8Array): number {
   return names
 }
 
-/** An object of these members, behind a first one. */
+/** The bytes of an object with a first member of our own, followed by these members. */
 export function writeMembers(first: readonly [name: string, value: string], members: readonly Member[]): Uint8Array[] {
   const [name, value] = first
   const pieces: Uint8Array[] = [Buffer.from(`{${JSON.stringify(name)}:${JSON.stringify(value)}`)]

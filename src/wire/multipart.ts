@@ -1,8 +1,8 @@
 /**
- * `multipart/form-data` (RFC 7578): bytes → parts, and parts → bytes under a boundary of our own. The contents of parts are views of the
- * body that was read, never copies: an upload is held once.
+ * `multipart/form-data` (RFC 7578): bytes → parts, and parts → bytes under a boundary of our own. The contents of parts
+ * are views of the body, not copies, so that an upload is held once.
  *
- * Parts are written anew rather than sent on as they came, so that no provider can cut them in other places than we did.
+ * The form is written anew rather than sent on, so that a provider cannot parse it into other parts than we did.
  */
 
 import { CallerError } from '../core/caller-error.ts'
@@ -15,11 +15,11 @@ export interface FormPart {
   readonly content: Uint8Array
 }
 
-/** Sixteen pictures, a mask and every field there is are forty. */
+/** Sixteen images, a mask and all known fields are forty parts. */
 const PARTS_MAX = 128
-/** Lines in the content that begin with the boundary and go on otherwise. */
+/** Lines within the content that begin with the boundary but are not delimiters. */
 const OTHER_LINES_MAX = 4096
-/** The header lines of one part. */
+/** The header of one part. */
 const HEADER_BYTES_MAX = 8 * 1024
 
 const CR = 0x0d
@@ -30,12 +30,12 @@ const TAB = 0x09
 const LINE_END = '\r\n'
 const HEADER_END = '\r\n\r\n'
 
-/** Whether a content type says `multipart/form-data`. */
+/** True if a content type is `multipart/form-data`. */
 export function isForm(contentType: string | null): boolean {
   return /^\s*multipart\/form-data\s*(?:;|$)/i.test(contentType ?? '')
 }
 
-/** The boundary that a content type names. Throws `malformed_body` where it names none that RFC 2046 allows. */
+/** The boundary of a content type. Throws `CallerError` `malformed_body` if it has none that RFC 2046 allows. */
 export function boundaryOf(contentType: string): string {
   const boundary = parameter(contentType, 'boundary')
   if (boundary === undefined || !/^[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]$/.test(boundary)) {
@@ -44,7 +44,10 @@ export function boundaryOf(contentType: string): string {
   return boundary
 }
 
-/** All parts in order. What stands before the first boundary and behind the last is skipped. Throws `CallerError` `malformed_body`. */
+/**
+ * All parts in order. Text before the first boundary and after the last is skipped. Throws `CallerError`
+ * `malformed_body`.
+ */
 export function parseForm(bytes: Uint8Array, boundary: string): readonly FormPart[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const first = Buffer.from(`--${boundary}`, 'latin1')
@@ -62,26 +65,26 @@ export function parseForm(bytes: Uint8Array, boundary: string): readonly FormPar
 
 interface Search {
   readonly buffer: Buffer
-  /** The delimiter where a line is known to begin, and behind the end of a line. */
+  /** The delimiter at a place where a line begins, and the delimiter with the line end before it. */
   readonly first: Buffer
   readonly next: Buffer
 }
 
 interface DelimiterLine {
-  /** Where the content before it ends: its own line end belongs to it. */
+  /** The end of the content before it: the line end in front of a delimiter belongs to the delimiter. */
   readonly start: number
-  /** Where what follows begins. */
+  /** The start of the content after it. */
   readonly end: number
-  /** The closing one. */
+  /** True for the closing delimiter. */
   readonly last: boolean
 }
 
-/** The next delimiter line at or behind `from`, where a line begins. Throws where the body ends without one. */
+/** The next delimiter line at or after `from`, where a line begins. Throws if the body ends without one. */
 function nextDelimiter({ buffer, first, next }: Search, from: number): DelimiterLine {
   const opens = buffer.subarray(from, from + first.length).equals(first)
   let at = opens ? from : buffer.indexOf(next, from)
   for (let others = 0; at !== -1; others++) {
-    // A boundary that its own sender finds in the content again and again is none (RFC 2046, 5.1.1).
+    // RFC 2046, section 5.1.1: the boundary must not occur in the content.
     if (others > OTHER_LINES_MAX) throw malformed('its boundary occurs within its parts')
     const line = at === from && opens ? first : next
     let end = at + line.length
@@ -93,7 +96,7 @@ function nextDelimiter({ buffer, first, next }: Search, from: number): Delimiter
   throw malformed('it ends before its closing boundary')
 }
 
-/** One part, from behind its delimiter line to before the next. */
+/** One part: the bytes between two delimiters. */
 function partOf(bytes: Buffer): FormPart {
   const headerEnd = bytes.subarray(0, HEADER_BYTES_MAX).indexOf(HEADER_END)
   if (headerEnd === -1) throw malformed('a part has no end of its header lines')
@@ -123,14 +126,15 @@ function headersOf(bytes: Buffer): ReadonlyMap<string, string> {
   return headers
 }
 
-/** What a parameter begins with: its name and the equals sign, with blanks around it. */
+/** The beginning of a parameter: its name and the equals sign, with blanks around it. */
 const PARAMETER = /;[ \t]*([^\s;="]+)[ \t]*=[ \t]*/y
 const QUOTED = /"((?:[^"\\]|\\.)*)"/y
 const BARE = /[^\s;"]+/y
 
 /**
- * A parameter of a header value, quoted or not. Browsers write a quote in a name as `%22`, curl as `\"`; both are undone. The value is
- * read from left to right once: a search for the name would begin anew at every place that looks like it.
+ * A parameter of a header value, quoted or not. Browsers write a quote within a name as `%22`, curl as `\"`; both are
+ * decoded. The value is scanned once from left to right: a search for the name would take quadratic time on text that
+ * repeats it.
  */
 function parameter(value: string, name: string): string | undefined {
   let at = value.indexOf(';')
@@ -143,7 +147,7 @@ function parameter(value: string, name: string): string | undefined {
     const start = at + head[0].length
     const quoted = match(QUOTED, value, start)
     const found = quoted ?? match(BARE, value, start)
-    // An open quote: nothing that follows can be told from the text within it.
+    // An open quote: what follows cannot be distinguished from quoted text.
     if (found === undefined) return undefined
     if (head[1]?.toLowerCase() === name) {
       return quoted === undefined ? found[0] : (found[1] ?? '').replace(/\\(["\\])/g, '$1').replaceAll('%22', '"')
@@ -167,12 +171,12 @@ export function formText(content: Uint8Array): string {
   }
 }
 
-/** A boundary that no content holds: 144 random bits. */
+/** A boundary that no content contains: 144 random bits. */
 export function mintBoundary(): string {
   return `weir-${crypto.getRandomValues(Buffer.allocUnsafe(18)).toString('base64url')}`
 }
 
-/** The parts as the pieces of a body: small ones of our own, and the contents as they are. */
+/** The pieces of a body: headers of our own, and the contents of the parts without a copy. */
 export function writeForm(parts: readonly FormPart[], boundary: string): readonly Uint8Array[] {
   const pieces: Uint8Array[] = []
   for (const [index, part] of parts.entries()) {
@@ -186,7 +190,10 @@ export function writeForm(parts: readonly FormPart[], boundary: string): readonl
   return pieces
 }
 
-/** As the HTML standard writes names: nothing in one can end the quotes or the line. Readers disagree on what a backslash does. */
+/**
+ * Escapes a name as the HTML standard does, so that it cannot end the quotes or the line. Parsers disagree on
+ * backslashes.
+ */
 function escaped(name: string): string {
   return name.replace(/["\\\r\n]/g, (unit) => `%${unit.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`)
 }

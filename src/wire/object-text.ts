@@ -5,7 +5,8 @@ import { JsonShape, type ShapeProblem } from './json-shape.ts'
 
 /**
  * - `open`: more may come · `whole`: a JSON object, with nothing but blanks around it
- * - `invalid`: its brackets have closed, but it is not a JSON object · `overrun`: something other than blanks follows a whole object
+ * - `invalid`: its brackets have closed, but it is not a JSON object · `overrun`: something other than blanks follows a
+ *   whole object
  */
 export type ObjectState = 'open' | 'whole' | 'invalid' | 'overrun'
 
@@ -41,7 +42,10 @@ export class ObjectText {
     return this.shape.problem
   }
 
-  /** Returns how many characters of the piece belong to the object: fewer than the piece has if it closes within the piece. */
+  /**
+   * Returns how many characters of the piece belong to the object: fewer than the piece has if it closes within the
+   * piece.
+   */
   add(piece: string): number {
     if (this.current !== 'open') {
       if (this.current === 'whole' && NOT_BLANK.test(piece)) this.current = 'overrun'

@@ -1,58 +1,68 @@
 /**
- * The learned text path: copies the text of a provider's frame into the caller's event without parsing the one or serialising the other.
+ * The splice: copies the text of a provider's frame into the caller's event without parsing the one or serialising the
+ * other.
  *
- * Nearly every frame of a stream is the one before it with another word in it. Once a frame was decoded the slow way and gave one
- * piece of text, the characters before and behind that text are learnt; a next frame that has the same around it is that text and
- * nothing else. An optimisation that can be switched off: the bytes are the same with it and without it, which a law proves.
- * Measured over 64 events of 180 bytes in a chunk: see `scripts/bench`.
+ * Nearly every frame of a stream equals the one before it, except for its text. After a frame was decoded and gave one
+ * text event, the characters before and after that text are kept as a template. A later frame that matches the template
+ * holds a text and nothing else. The splice is only an optimisation: a property test proves that the caller's bytes are
+ * the same without it.
  */
 
 import { jsonInside } from './sse.ts'
 
-/** Characters that need a second look. Most words have none: 18 ns a word, where the pattern below takes 40. */
+/**
+ * Characters that may not be copied as they are. Most words have none: this takes 18 ns a word, the pattern below 40.
+ */
 const SPECIAL = /["\\\u0000-\u001f\u0085\u2028\u2029\ud800-\udfff]/
 
 /**
- * What may stand inside a JSON string so that copying it equals parsing and serialising it again: no quote, no control character, none of
- * the line breaks that `jsonLine` escapes, and of the escapes only those that `JSON.stringify` writes itself.
+ * The inside of a JSON string that equals itself after parsing and serialising: no quote, no control character, none of
+ * the line breaks that `jsonLine` escapes, and no escapes other than those that `JSON.stringify` writes.
  */
 const VERBATIM = /^(?:[^"\\\u0000-\u001f\u0085\u2028\u2029\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff]|\\["\\bfnrt])+$/
 
-/** A longer text with special characters is decoded: the pattern's backtracking must not grow with what a provider sends. */
+/** A longer text with special characters is decoded, because the pattern's backtracking grows with the length. */
 const VERBATIM_CHARS_MAX = 4096
 
-/** How much of a text is looked at first; each next stretch is twice as long. */
+/** How much text is searched first. Each next stretch is twice as long. */
 const STRETCH_CHARS = 4096
 
-/** Stands for the text when a learnt frame is put to the proof; no frame of a provider holds it. */
+/** Stands in for the text when a template is tested; no frame of a provider contains it. */
 const PROBE = 'weir\u00b7probe'
 
-/** Tells what text a frame gives to a decoder that has seen nothing else: the proof that the span found is the text that counts. */
+/**
+ * The text that a new decoder finds in a frame, if it finds one text and nothing else. Proves that the template's gap
+ * is the text.
+ */
 type Prove = (event: string, data: string) => string | undefined
 
-/** One a stream. `learn` after a frame gave one text event, `run` and `match` for what comes next, `forget` after any other frame. */
+/**
+ * One for each stream. `learn` after a frame gave one text event, `run` and `match` on what follows, `forget` after any
+ * other frame.
+ */
 export class Splice {
   private before = ''
-  private behind = ''
+  private after = ''
   private event = ''
-  /** `before` and `behind` with the lines of SSE around them, as nearly every server writes them. */
+  /** `before` and `after` with the SSE lines around them, as nearly every server writes them. */
   private lead = ''
   private tail = ''
-  /** Between two texts: the end of one frame and the beginning of the next. */
+  /** The characters between two texts: the end of one frame and the beginning of the next. */
   private seam = ''
-  private learnt = false
+  private hasTemplate = false
 
   constructor(private readonly prove: Prove) {}
 
   /**
-   * Takes whole frames that are alike from the text of a stream, without cutting lines first: what stands between one text and the
-   * next is the same every time, so one native `split` finds them all. `from` is where a frame begins; returns where the first one
-   * begins that must be cut and decoded.
+   * Consumes whole frames that match the template, without cutting the text into lines: the characters between two
+   * texts are always the same, so one native `split` finds all texts. `from` is the start of a frame. Returns the start
+   * of the first frame that must be decoded.
    */
   run(text: string, from: number, sink: (insides: readonly string[]) => void): number {
-    if (!this.learnt) return from
+    if (!this.hasTemplate) return from
     let at = from
-    // A stretch at a time: where frames are alike only now and then, each of them would cost a look at all that is left.
+    // Stretch by stretch: if only some frames match, splitting all of the remaining text for each of them would take
+    // quadratic time.
     for (let chars = STRETCH_CHARS; text.startsWith(this.lead, at); chars *= 2) {
       const start = at + this.lead.length
       const stretch = text.slice(start, start + chars)
@@ -70,39 +80,44 @@ export class Splice {
     return at
   }
 
-  /** The inside of the JSON string of the frame's text, or undefined where the frame must be decoded. */
+  /** The frame's text as the inside of a JSON string; undefined if the frame must be decoded. */
   match(event: string, data: string): string | undefined {
-    if (!this.learnt || event !== this.event) return undefined
-    const end = data.length - this.behind.length
-    if (end <= this.before.length || !data.startsWith(this.before) || !data.endsWith(this.behind)) return undefined
+    if (!this.hasTemplate || event !== this.event) return undefined
+    const end = data.length - this.after.length
+    if (end <= this.before.length || !data.startsWith(this.before) || !data.endsWith(this.after)) return undefined
     const inside = data.slice(this.before.length, end)
     return isVerbatim(inside) ? inside : undefined
   }
 
-  /** Learns from a frame that was decoded to this one text. Refuses where the text's place in the frame is not beyond doubt. */
+  /**
+   * Makes the template from a frame that was decoded to this one text, unless the text's place in the frame is
+   * ambiguous.
+   */
   learn(event: string, data: string, text: string): void {
     const inside = JSON.stringify(text)
     const at = data.indexOf(inside)
     if (at === -1 || data.indexOf(inside, at + 1) !== -1) return
     const before = data.slice(0, at + 1)
-    const behind = data.slice(at + inside.length - 1)
-    if (this.prove(event, before + jsonInside(PROBE) + behind) !== PROBE) return
+    const after = data.slice(at + inside.length - 1)
+    if (this.prove(event, before + jsonInside(PROBE) + after) !== PROBE) return
     this.before = before
-    this.behind = behind
+    this.after = after
     this.event = event
     this.lead = event === '' ? `data: ${before}` : `event: ${event}\ndata: ${before}`
-    this.tail = `${behind}\n\n`
+    this.tail = `${after}\n\n`
     this.seam = this.tail + this.lead
-    this.learnt = true
+    this.hasTemplate = true
   }
 
-  /** What is learnt holds only between frames that are alike: a frame of another kind may change what a like one means. */
+  /** Drops the template. A frame of another kind may change what the next matching frame means. */
   forget(): void {
-    this.learnt = false
+    this.hasTemplate = false
   }
 }
 
-/** The pieces up to the first that must be decoded. Usually none must, and one look at all of them says so. */
+/**
+ * The pieces up to the first that must be decoded. Usually there is none, and one test of all pieces together shows it.
+ */
 function verbatimOnly(pieces: readonly string[]): readonly string[] {
   if (!pieces.includes('') && !SPECIAL.test(pieces.join(''))) return pieces
   const other = pieces.findIndex((piece) => piece === '' || !isVerbatim(piece))

@@ -1,21 +1,21 @@
-/** Canonical values → the bytes of a server-sent event stream, as text. Knows JSON and SSE, knows no model. */
+/** Values → the text of server-sent events. */
 
 import type { JsonValue } from '../core/json.ts'
 
 /**
- * Line breaks of Unicode that JSON leaves raw. Python's `str.splitlines()`, and so httpx's `iter_lines`, breaks an SSE line at them, so
- * they go out as escapes (wire.md A0).
+ * Unicode line breaks that JSON does not escape. Python's `str.splitlines()`, and with it httpx's `iter_lines`, breaks
+ * an SSE line at them, so they are sent as escapes.
  */
 const LINE_BREAKS = /[\u0085\u2028\u2029]/g
 const HAS_LINE_BREAK = /[\u0085\u2028\u2029]/
 
-/** JSON text of a value that is safe on one line of SSE for every client. Lone surrogates come out as escapes. */
+/** The JSON of a value, safe on one SSE line for every client. Lone surrogates become escapes. */
 export function jsonLine(value: JsonValue | object): string {
   const json = JSON.stringify(value)
   return HAS_LINE_BREAK.test(json) ? json.replace(LINE_BREAKS, escapeUnit) : json
 }
 
-/** The inside of the JSON string of a text: `jsonLine(text)` without its quotes. */
+/** The JSON string of a text without its quotes: the inside of a JSON string. */
 export function jsonInside(text: string): string {
   return jsonLine(text).slice(1, -1)
 }
@@ -30,7 +30,7 @@ export function dataEvent(data: JsonValue | object): string {
   return `data: ${jsonLine(data)}\n\n`
 }
 
-/** A comment: safe for every client while there is nothing to say (wire.md 0.4). */
+/** A comment, which every client skips. Sent while the provider is silent. */
 export const KEEP_ALIVE_COMMENT = ': keep-alive\n\n'
 
 function escapeUnit(unit: string): string {
