@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
-import { OUTBOX_FILE, Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { OUTBOX_FILE } from '../../src/ledger/redis/delivery/outbox-schema.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 
 const DAY_MS = 86_400_000
