@@ -94,8 +94,9 @@ function providerOf(name: string, provider: FileProvider, env: Env): ProviderCon
 }
 
 /**
- * Whether Bun sends requests to this address through a proxy of the environment. The proxy connects then, and a deadline for our own
- * connection would say nothing about the provider. `NO_PROXY` is not considered: hosts that it names have no such deadline either.
+ * Whether Bun sends requests to this address through a proxy of the environment. The proxy connects then, and a
+ * deadline for our own connection would say nothing about the provider. `NO_PROXY` is not considered: hosts that it
+ * names have no such deadline either.
  */
 function isProxied(address: string, env: Env): boolean {
   const scheme = new URL(address).protocol === 'https:' ? 'https' : 'http'
@@ -152,7 +153,10 @@ function organizationOf(organization: FileOrganization): OrganizationConfig {
   }
 }
 
-/** The rules in the form that requests are judged by; also those of a file with mistakes, in which a mistyped list counts as empty. */
+/**
+ * The rules in the form that requests are judged by; also those of a file with mistakes, in which a mistyped list
+ * counts as empty.
+ */
 export function rulesOf(rules: Loose<File['organizations'][number]>['rules']): readonly AccessRule[] {
   return (rules ?? []).flatMap((rule) => {
     if (rule === undefined) return []

@@ -1,4 +1,7 @@
-/** What organisations and keys must be beyond their shape: ids and secrets that are unique, settings that agree, prices where money is limited. */
+/**
+ * What organisations and keys must be beyond their shape: ids and secrets that are unique, settings that agree,
+ * prices where money is limited.
+ */
 
 import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
@@ -115,8 +118,8 @@ function checkAuto({ file, problems }: Check, auto: Organization['auto'], path: 
 }
 
 /**
- * A spend limit must be able to tell what a model may cost: none meets a model without a price, and no strict one a model that may write without
- * end. The catalog refuses both for keys that are made later.
+ * A spend limit must be able to tell what a model may cost: none meets a model without a price, and no strict one a
+ * model that may write without end. The catalog refuses both for keys that are made later.
  */
 function checkPrices({ file, problems }: Check, organization: Organization, owner: Path): void {
   file.models?.forEach((model, index) => {
@@ -140,7 +143,10 @@ function makesImages(model: Loose<File['models'][number]>): boolean {
   return model.supports?.includes('image_generation') === true
 }
 
-/** Who may use a model under such a spend limit: the organisation, as a key that no rule names would see it, or the first of its keys. */
+/**
+ * Who may use a model under such a spend limit: the organisation, as a key that no rule names would see it, or the
+ * first of its keys.
+ */
 function reaching(
   organization: Organization,
   owner: Path,

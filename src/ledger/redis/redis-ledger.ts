@@ -48,7 +48,7 @@ export interface Time {
 
 interface Keeping {
   /** How long single requests are kept in the outbox. */
-  readonly keepMs?: number
+  readonly keepMs?: number | undefined
   /** False for all but one of the processes that share the outbox. */
   readonly isKeeper?: boolean
 }
