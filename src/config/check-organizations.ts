@@ -3,6 +3,7 @@
  * prices where money is limited.
  */
 
+import { spendLimits } from '../core/limits.ts'
 import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
 import type { Check } from './check-context.ts'
@@ -63,11 +64,11 @@ function checkRules({ problems }: Check, organization: Organization, path: Path)
 /** Without an amount it would limit nothing and still shut out every model without a price. */
 function checkSpend({ problems }: Check, spend: NonNullable<Organization['limits']>['spend'], path: Path): void {
   if (spend === undefined || hasAmount(spend)) return
-  problems.add(path, 'needs at least one of day, month, total')
+  problems.add(path, `needs at least one of ${spendLimits.map(({ key }) => key).join(', ')}`)
 }
 
 function hasAmount(spend: object): boolean {
-  return ['day', 'month', 'total'].some((window) => Object.hasOwn(spend, window))
+  return spendLimits.some(({ key }) => Object.hasOwn(spend, key))
 }
 
 /** One of the two, and never one that another key has, be it once in plain and once as a hash. */
