@@ -1,6 +1,6 @@
 /**
- * Takes back days and months that began too early: windows never go back by themselves, so after a clock that was ahead a budget would not renew
- * until the true time has caught up. Owns what counts as spent in the windows that hold then.
+ * Sets back days and months that began too early. Windows never go back by themselves: after a clock ran ahead, a
+ * budget would not renew until the real time has caught up. Owns what counts as spent in the windows that are set back.
  */
 
 import type { UsageRow } from './usage-log.ts'
@@ -14,19 +14,22 @@ export interface WindowSpend {
 
 export interface WindowReset {
   /**
-   * Sets windows of the organisation and of its keys that lie ahead of the clock back to now, with what its usage says was spent since they began.
-   * Gives how many it set back. What runs meanwhile counts in the total alone.
+   * Sets windows of the organisation and of its keys that lie ahead of the clock back to now; `usage` decides what was
+   * spent in them. Returns how many it set back. Requests that run meanwhile count in the total alone.
    */
   reset(organization: string, usage: readonly UsageRow[]): Promise<number>
   close(): Promise<void>
 }
 
-/** Clocks that disagree, or a gateway that is in the way: `message` is for the operator, whole. */
+/** The clocks disagree, or a gateway has the ledger open. `message` is a complete line for the operator. */
 export class WindowResetError extends Error {
   override readonly name = 'LedgerFileError'
 }
 
-/** What was spent in the windows of now. What was counted in those ahead is spent now. `key` undefined: by all keys. */
+/**
+ * What was spent in the current windows; usage in windows that lie ahead counts as spent now. `key` undefined: by all
+ * keys.
+ */
 export function spendNow(usage: readonly UsageRow[], key: string | undefined, nowMs: number): WindowSpend {
   let [day, month] = [0, 0]
   for (const row of usage) {
@@ -39,7 +42,7 @@ export function spendNow(usage: readonly UsageRow[], key: string | undefined, no
 
 const DAY_MS = 86_400_000
 
-/** Whether a window of an organisation or a key lies ahead. */
+/** True if a window of an organisation or a key lies ahead of the clock. */
 export function isAhead(day: number, month: number, nowMs: number): boolean {
   return day > dayOf(nowMs) || month > monthOf(nowMs)
 }
