@@ -167,8 +167,8 @@ export class TextTokens {
       const opens = block * BLOCK + offsetIn(block)
       if (opens >= start + from && opens < end) this.inMidWord()
       const first = Math.max(opens - start, from)
-      const end = Math.min(opens + WINDOW - start, piece.length)
-      if (first < end) this.sampled += this.scan(piece, first, end)
+      const last = Math.min(opens + WINDOW - start, piece.length)
+      if (first < last) this.sampled += this.scan(piece, first, last)
     }
   }
 

@@ -35,7 +35,7 @@ export interface UsageLog {
   close(): Promise<void>
 }
 
-/** The usage of a settled request and where it counts; undefined if no provider was called. */
+/** The usage of a settled request, and its day, key and model; undefined if no provider was called. */
 export function usageRowOf({
   account,
   admittedMs,

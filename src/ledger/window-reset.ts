@@ -3,14 +3,10 @@
  * budget would not renew until the real time has caught up. Owns what counts as spent in the windows that are set back.
  */
 
+import { budgetLimits } from '../core/limits.ts'
+import { usedOf } from './ledger.ts'
 import type { UsageRow } from './usage-log.ts'
-import { dayOf, monthOf } from './window.ts'
-
-/** Micro-dollars. */
-export interface WindowSpend {
-  readonly day: number
-  readonly month: number
-}
+import { windowOf } from './window.ts'
 
 export interface WindowReset {
   /**
@@ -27,24 +23,26 @@ export class WindowResetError extends Error {
 }
 
 /**
- * What was spent in the current windows; usage in windows that lie ahead counts as spent now. `key` undefined: by all
- * keys.
+ * What was spent of each budget in the current windows, in the order of `budgetLimits`; usage in windows that lie ahead
+ * counts as spent now. `key` undefined: by all keys.
  */
-export function spendNow(usage: readonly UsageRow[], key: string | undefined, nowMs: number): WindowSpend {
-  let [day, month] = [0, 0]
+export function spentNow(usage: readonly UsageRow[], key: string | undefined, nowMs: number): readonly number[] {
+  const spent = budgetLimits.map(() => 0)
   for (const row of usage) {
     if (key !== undefined && row.key !== key) continue
-    if (row.day >= dayOf(nowMs)) day += row.costMicroUsd
-    if (monthOf(row.day * DAY_MS) >= monthOf(nowMs)) month += row.costMicroUsd
+    const used = usedOf(row, row.requests)
+    for (const [i, { window, unit }] of budgetLimits.entries()) {
+      if (windowOf(window, row.day * DAY_MS) >= windowOf(window, nowMs)) spent[i] = (spent[i] ?? 0) + used[unit]
+    }
   }
-  return { day, month }
+  return spent
 }
 
 const DAY_MS = 86_400_000
 
-/** True if a window of an organisation or a key lies ahead of the clock. */
-export function isAhead(day: number, month: number, nowMs: number): boolean {
-  return day > dayOf(nowMs) || month > monthOf(nowMs)
+/** True if one of a scope's windows, in the order of `budgetLimits`, lies ahead of the clock. */
+export function isAhead(windows: readonly number[], nowMs: number): boolean {
+  return budgetLimits.some(({ window }, i) => (windows[i] ?? 0) > windowOf(window, nowMs))
 }
 
 export const AHEAD_ADVICE =

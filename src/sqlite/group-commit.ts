@@ -11,11 +11,11 @@ const COMMIT_MS = 20
 const RETRY_MS = 250
 
 interface Gathered {
-  /** Writes everything that is gathered; runs inside the transaction. */
+  /** Writes all changes that wait; runs inside the transaction. */
   write(): void
-  /** The transaction is committed: what was gathered may go. */
+  /** The transaction is committed: the changes need not be kept. */
   written(): void
-  /** It failed, and will be tried again. */
+  /** It failed and will be retried. */
   failed(): void
 }
 

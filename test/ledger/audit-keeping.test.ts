@@ -37,7 +37,7 @@ function kept(path: string): readonly [days: readonly number[], requests: number
 test('in the embedded ledger', async () => {
   const directory = directoryOf()
   const account = accountOf()
-  const clock = { ms: START_MS, now: () => clock.ms, trusted: () => true }
+  const clock = { ms: START_MS, now: () => clock.ms }
   const ledger = EmbeddedLedger.open(directory, clock, 7 * DAY_MS)
   for (let day = 0; day < 20; day++) {
     clock.ms = START_MS + day * DAY_MS
