@@ -121,7 +121,7 @@ function checkRefused(report: Report, answers: Answers): void {
   const unexplained = charged.filter((one) => !wasKilledNear(answers, one, LEASE_MS))
   report.check(
     `rejected requests: ${refused.length}; charged nevertheless: ` +
-      `${charged.length - unexplained.length} whose gateway was killed before it cancelled them + ${unexplained.length}`,
+      `${charged.length - unexplained.length} whose gateway was killed first + ${unexplained.length} wrong`,
     unexplained.length === 0,
     unexplained.map(({ id, status }) => `${id} got ${status} and is charged ${answers.chargeOf(id ?? '')}`),
   )

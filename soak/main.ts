@@ -127,7 +127,8 @@ async function soak({ seconds, callers, faults }: NonNullable<ReturnType<typeof 
     samples.push(figures)
     console.log(
       `${String(Math.round(((i + 1) * seconds) / SAMPLES)).padStart(4)} s  ${figures.reserved} requests, ` +
-        `${(figures.rss / MIB).toFixed(0)} MiB, ${figures.descriptors} descriptors, ${figures.reservations} reservations`,
+        `${(figures.rss / MIB).toFixed(0)} MiB, ${figures.descriptors} descriptors, ` +
+        `${figures.reservations} reservations`,
     )
   }
   await calling
@@ -146,9 +147,9 @@ interface Result {
 
 function report({ outcomes, samples, left, injected }: Result): boolean {
   const requests = [...outcomes.kinds.values()].reduce((sum, count) => sum + count, 0)
-  const faults = Object.values(injected.faults).reduce((sum, count) => sum + count, 0)
+  const failed = Object.values(injected.faults).reduce((sum, count) => sum + count, 0)
   console.log(
-    `\n${requests} requests; the providers got ${injected.calls} calls and failed ${faults} of them, ` +
+    `\n${requests} requests; the providers got ${injected.calls} calls and failed ${failed} times, ` +
       `in ${Object.keys(injected.faults).length} ways`,
   )
   for (const [kind, count] of [...outcomes.kinds].sort()) console.log(`  ${kind.padEnd(12)} ${count}`)
