@@ -51,8 +51,6 @@ const PENDING = [
   'src/cli/',
   'src/config/',
   'src/dialects/',
-  'src/gateway/',
-  'src/http/',
   'src/keys/',
   'src/ledger/',
   'src/sqlite/',
