@@ -57,8 +57,6 @@ const PENDING = [
   'test/',
   'scripts/',
   'bench/',
-  'soak/',
-  'chaos/',
   'weir.example.yaml',
 ]
 
