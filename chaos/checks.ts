@@ -2,7 +2,7 @@
 
 import { isObject } from '../src/core/json.ts'
 import type { AuditRow } from '../src/ledger/audit-columns.ts'
-import { OUTBOX_SCHEMA } from '../src/ledger/redis/delivery/outbox.ts'
+import { OUTBOX_SCHEMA } from '../src/ledger/redis/delivery/outbox-schema.ts'
 import type { Asked } from './callers.ts'
 import { type AllFigures, type Charge, finalOf, rowsOf, sumOf, type Trail } from './ledger-audit.ts'
 import type { Node } from './node.ts'

@@ -48,10 +48,19 @@ function isRule(path: string): boolean {
 
 /** Files that are still to be rewritten in plain language. */
 const PENDING = [
-  ...['src/admin/', 'src/assembly/', 'src/catalog/', 'src/cli/', 'src/config/'],
-  ...['src/gateway/', 'src/http/', 'src/keys/', 'src/ledger/', 'src/logging/', 'src/main.ts'],
-  ...['src/process/', 'src/providers/', 'src/sqlite/'],
-  ...['test/', 'scripts/', 'bench/', 'soak/', 'chaos/', 'weir.example.yaml'],
+  'src/cli/',
+  'src/config/',
+  'src/gateway/',
+  'src/http/',
+  'src/keys/',
+  'src/ledger/',
+  'src/sqlite/',
+  'test/',
+  'scripts/',
+  'bench/',
+  'soak/',
+  'chaos/',
+  'weir.example.yaml',
 ]
 
 describe('the repository', () => {

@@ -1,4 +1,4 @@
-/** The admin port: whether the program lives, whether it is ready, and its figures. It never answers for the inference API. */
+/** The admin port: liveness, readiness and metrics. It never serves the inference API. */
 
 import { Elysia } from 'elysia'
 import type { Figures, Metrics } from './metrics.ts'
@@ -8,9 +8,8 @@ export interface Admin {
   stop(): Promise<void>
 }
 
-/** What the port tells of. */
 interface AdminParts {
-  /** Why the program is not ready: none where it is. */
+  /** Resolves to why weir is not ready; empty if it is. */
   readonly reasons: () => Promise<readonly string[]>
   readonly figures: () => Figures
 }
@@ -21,8 +20,8 @@ export function createAdmin({ reasons, figures }: AdminParts) {
   return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
     .onError(({ code }) =>
       code === 'NOT_FOUND'
-        ? json(404, { error: 'there is nothing at this path' })
-        : json(500, { error: 'this failed' }),
+        ? json(404, { error: 'not found; the paths are /healthz, /readyz and /metrics' })
+        : json(500, { error: 'internal error' }),
     )
     .get('/healthz', () => json(200, { alive: true }))
     .get('/readyz', async () => {
@@ -36,19 +35,19 @@ export function createAdmin({ reasons, figures }: AdminParts) {
     })
 }
 
-/** Its package takes 70 ms to load, which would be part of every start. */
+/** Loads the package on first use: it takes 70 ms, which every start would pay for. */
 async function metricsOf(figures: AdminParts['figures']): Promise<Metrics> {
   const { Metrics } = await import('./metrics.ts')
   return new Metrics(figures)
 }
 
-/** Listens on the admin port: alone, so that a second program there is noticed. Throws what `Bun.serve` throws. */
+/** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */
 export function openAdmin(address: { readonly host: string; readonly port: number }, parts: AdminParts): Admin {
   const app = createAdmin(parts)
   const server = Bun.serve({
     hostname: address.host,
     port: address.port,
-    // Said aloud: with `development: false` alone Bun shares the port with whoever else does.
+    // Explicit, because with `development: false` alone Bun shares the port with other processes.
     reusePort: false,
     development: false,
     fetch: app.fetch,

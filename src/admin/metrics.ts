@@ -1,20 +1,20 @@
 /**
- * The figures of the program as Prometheus text. Nothing is counted here: what stands in the text is looked up when it is asked for. It
- * names models and providers of the configuration, never a key, an organisation or what was said.
+ * The metrics as Prometheus text. Nothing is counted here: the values are read when the text is requested. Labels are
+ * models and providers of the configuration, never keys, organisations or content.
  */
 
 import { Gauge, Registry } from 'prom-client'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
 
-/** What the supervisor knows when it is asked. */
+/** What the supervisor knows at the moment. */
 export interface Figures {
-  /** Every target of the configuration, each once, with its rest where it is not well. */
+  /** Every target of the configuration, each once, with its pause if it is skipped after failures. */
   readonly targets: readonly { readonly target: TargetRef; readonly rest: Rest | undefined }[]
   readonly workers: { readonly configured: number; readonly ready: number }
-  /** False while a worker finds that the ledger does not take what it is given, or that API keys cannot be read. */
+  /** False while a worker reports that the ledger takes no settlements or that API keys cannot be read. */
   readonly ledgerUp: boolean
-  /** How many fields the largest organisation has in Redis; absent where there is no Redis, or nobody has looked yet. */
+  /** The number of fields of the largest organisation in Redis; absent without Redis, or before they were counted. */
   readonly ledgerFields?: number | undefined
 }
 
@@ -41,27 +41,32 @@ export class Metrics {
       })
     ofTargets(
       'weir_target_resting',
-      '1 while the target is passed over after failures, or has yet to prove that it is well again; else 0.',
+      '1 while the target is skipped after failures, or until a probe of it succeeds; else 0.',
       (rest) => (rest === undefined ? 0 : 1),
     )
-    ofTargets('weir_target_rest_seconds', 'How much longer the target rests.', (rest) =>
+    ofTargets('weir_target_rest_seconds', 'Seconds until the target is tried again.', (rest) =>
       rest === undefined || rest.probing ? 0 : rest.restMs / 1000,
     )
-    ofTargets('weir_target_rests', 'Rests of the target since it last answered.', (rest) => rest?.rests ?? 0)
-    gauge('weir_workers', 'Workers that are configured.', [], (its) => its.set(figures().workers.configured))
+    ofTargets(
+      'weir_target_rests',
+      'How often the target was skipped since it last answered.',
+      (rest) => rest?.rests ?? 0,
+    )
+    gauge('weir_workers', 'Configured workers.', [], (its) => its.set(figures().workers.configured))
     gauge('weir_workers_ready', 'Workers that accept requests.', [], (its) => its.set(figures().workers.ready))
     gauge('weir_ledger_up', '1 while the ledger answers and API keys can be read; else 0.', [], (its) =>
       its.set(figures().ledgerUp ? 1 : 0),
     )
     gauge(
       'weir_ledger_fields',
-      'Fields of the largest organisation in Redis: about one a key. Much above the number of its keys, look for keys that should be revoked.',
+      'Fields of the largest organisation in Redis, about one for each key. If far more than its keys in use, ' +
+        'revoke unused keys.',
       [],
       (its) => its.set(figures().ledgerFields ?? 0),
     )
   }
 
-  /** The text, and the content type that names its format. */
+  /** The text and its content type. */
   async text(): Promise<{ readonly text: string; readonly type: string }> {
     return { text: await this.registry.metrics(), type: this.registry.contentType }
   }

@@ -1,4 +1,7 @@
-/** The keys that seal compacted conversations: the configuration's, or one of this machine's own, made once and kept in `data_dir`. */
+/**
+ * The keys that encrypt compacted conversations: those of the configuration, or one that this machine creates once in
+ * `data_dir`.
+ */
 
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +11,7 @@ import { keepPrivate, makePrivateFolder } from '../sqlite/private-files.ts'
 const FILE = 'compaction.key'
 const KEY_BYTES = 32
 
-/** Base64, 32 bytes each; the first seals. Throws where the file can be neither read nor made. */
+/** Base64, 32 bytes each; the first encrypts, all decrypt. Throws if the file can be neither read nor created. */
 export function compactionKeys(config: Pick<Config, 'compaction' | 'dataDir'>): readonly string[] {
   return config.compaction.keys ?? [ownKey(config.dataDir)]
 }
@@ -20,7 +23,10 @@ function ownKey(dataDir: string): string {
   return readKey(file) ?? makeKey(file)
 }
 
-/** Written whole under another name and then linked, so that of several processes one makes it and all read the same. */
+/**
+ * Writes the whole key under another name and then links it, so that one of several processes creates it and all read
+ * the same.
+ */
 function makeKey(file: string): string {
   const draft = `${file}.${process.pid}`
   const key64 = Buffer.from(crypto.getRandomValues(new Uint8Array(KEY_BYTES))).toString('base64')
@@ -33,7 +39,7 @@ function makeKey(file: string): string {
     rmSync(draft)
   }
   const key = readKey(file)
-  if (key === undefined) throw new Error(`cannot read ${file}, which was just made`)
+  if (key === undefined) throw new Error(`cannot read ${file}, which was just created`)
   return key
 }
 

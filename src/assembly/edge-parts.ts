@@ -1,4 +1,7 @@
-/** Wires the parts that follow from one configuration: catalog, dialects, providers and the gateway. A reload wires new ones. */
+/**
+ * Wires the parts that follow from one configuration: catalog, dialects, providers and the gateway. A reload wires
+ * new ones.
+ */
 
 import { Catalog } from '../catalog/catalog.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'

@@ -20,7 +20,10 @@ import { buildEdgeParts, type LastingParts, sealerOf } from './edge-parts.ts'
 import type { Adapters } from './provider-adapters.ts'
 import { remaining } from './targets.ts'
 
-/** What one worker learns and the others should know: which targets are skipped, and which target a conversation stays with. */
+/**
+ * What one worker learns and the others should know: which targets are skipped, and which target a conversation stays
+ * with.
+ */
 export type PeerUpdate =
   | { readonly about: 'rest'; readonly rest: Rest }
   | { readonly about: 'place'; readonly place: Place }

@@ -1,9 +1,10 @@
 /**
- * Which kind of ledger there is, decided once: everything else knows the interfaces alone. What Redis needs is loaded where there is
- * one: its client takes 40 ms, and a worker is to be ready in 300.
+ * Opens the ledger, its readers and the key store, embedded or in Redis. Everything else knows only their interfaces.
+ * The Redis code is loaded only if it is configured: its client takes 40 ms, and a worker should be ready within 300
+ * ms.
  */
 
-import type { RedisConfig } from '../core/redis-config.ts'
+import type { Config } from '../config/config.ts'
 import { type FollowerOptions, KeyFollower } from '../keys/key-follower.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import { EmbeddedKeys, openEmbeddedKeys } from '../keys/sqlite-key-store.ts'
@@ -12,36 +13,32 @@ import { EmbeddedLedger } from '../ledger/embedded/embedded-ledger.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { UpkeepOptions } from '../ledger/redis/maintenance/upkeep.ts'
-import type { WhenUnreachable } from '../ledger/redis/redis-ledger.ts'
 import type { Standings } from '../ledger/remaining.ts'
 import type { UsageLog } from '../ledger/usage-log.ts'
 import type { WindowReset } from '../ledger/window-reset.ts'
 import { LedgerFileError, LedgerInUseError } from '../sqlite/database.ts'
 
-/** Where the ledger is: `ledger`, `ledger_unreachable` and `data_dir` of the configuration. */
-export interface LedgerPlace {
-  readonly ledger: { readonly kind: 'embedded' } | { readonly kind: 'redis'; readonly redis: RedisConfig }
-  readonly ledgerUnreachable: WhenUnreachable
-  readonly dataDir: string
-  /** 90 days unless set. */
-  readonly audit?: { readonly keepDays: number } | undefined
-}
+/** The part of the configuration that the ledger depends on. */
+export type LedgerPlace = Pick<Config, 'ledger' | 'ledgerUnreachable' | 'dataDir'> & Partial<Pick<Config, 'audit'>>
 
 const DAY_MS = 86_400_000
 
-function keepMsOf({ audit }: LedgerPlace): number {
-  return (audit?.keepDays ?? 90) * DAY_MS
-}
-
-/** For a gateway; `isKeeper`: for the one process of a machine that looks after what all share. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator. */
+/**
+ * Opens the ledger for a gateway. `isKeeper`: true for the one worker of a machine that maintains what all workers
+ * share. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator.
+ */
 export async function openLedger(place: LedgerPlace, isKeeper = true): Promise<Ledger> {
-  const { ledger, ledgerUnreachable, dataDir } = place
-  if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir, undefined, keepMsOf(place)))
+  const { ledger, ledgerUnreachable, dataDir, audit } = place
+  const keepMs = audit && audit.keepDays * DAY_MS
+  if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir, undefined, keepMs))
   const { RedisLedger } = await import('../ledger/redis/redis-ledger.ts')
-  return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable, { keepMs: keepMsOf(place), isKeeper })
+  return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable, { keepMs, isKeeper })
 }
 
-/** How long a start waits for a process that is about to end: what it runs is cut, and that takes 2 s at most. */
+/**
+ * How long a start waits for the previous process to release the ledger. That process cuts its requests, which takes
+ * at most 2 s.
+ */
 const IN_USE_MS = 3000
 const IN_USE_PAUSE_MS = 20
 
@@ -56,21 +53,21 @@ async function whenFree<T>(open: () => T): Promise<T> {
   }
 }
 
-/** For `weir usage`, whether or not a gateway runs. Throws as `openLedger`. */
+/** For `weir usage`, whether or not a gateway runs. Throws like `openLedger`. */
 export async function openUsageLog({ ledger, dataDir }: LedgerPlace): Promise<UsageLog> {
   if (ledger.kind === 'embedded') return new EmbeddedUsageLog(dataDir)
   const { RedisUsageLog } = await import('../ledger/redis/readers/redis-readers.ts')
   return RedisUsageLog.open(ledger.redis)
 }
 
-/** For `weir audit`, whether or not a gateway runs. Throws as `openLedger`. */
+/** For `weir audit`, whether or not a gateway runs. Throws like `openLedger`. */
 export async function openAuditLog({ ledger, dataDir }: LedgerPlace): Promise<AuditLog> {
   if (ledger.kind === 'embedded') return new EmbeddedAuditLog(dataDir)
   const { RedisAuditLog } = await import('../ledger/redis/readers/redis-readers.ts')
   return RedisAuditLog.open(ledger.redis)
 }
 
-/** For `weir ledger reset-window`. Throws as `openLedger`. */
+/** For `weir ledger reset-window`. Throws like `openLedger`. */
 export async function openWindowReset({ ledger, dataDir }: LedgerPlace): Promise<WindowReset> {
   if (ledger.kind === 'embedded') {
     const { EmbeddedWindowReset } = await import('../ledger/embedded/sqlite-window-reset.ts')
@@ -80,41 +77,43 @@ export async function openWindowReset({ ledger, dataDir }: LedgerPlace): Promise
   return RedisWindowReset.open(ledger.redis)
 }
 
-/** For `weir explain`, whether or not a gateway runs. Throws as `openLedger`. */
+/** For `weir explain`, whether or not a gateway runs. Throws like `openLedger`. */
 export async function openStandings({ ledger, dataDir }: LedgerPlace): Promise<Standings> {
   if (ledger.kind === 'embedded') return new EmbeddedStandings(dataDir)
   const { RedisStandings } = await import('../ledger/redis/readers/redis-readers.ts')
   return RedisStandings.open(ledger.redis)
 }
 
-/** For `weir keys`, whether or not a gateway runs. Throws as `openLedger`. */
+/** For `weir keys`, whether or not a gateway runs. Throws like `openLedger`. */
 export async function openKeyStore({ ledger, dataDir }: LedgerPlace): Promise<KeyStore> {
   if (ledger.kind === 'embedded') return openEmbeddedKeys(dataDir)
   const { openRedisKeys } = await import('../keys/redis-key-store.ts')
   return openRedisKeys(ledger.redis)
 }
 
-/** For a gateway: knows every key of the store once it was started. Does not wait for Redis. */
+/** For a gateway: follows all keys of the store after `start`. Does not wait for Redis. */
 export async function keyFollower({ ledger, dataDir }: LedgerPlace, options: FollowerOptions): Promise<KeyFollower> {
   if (ledger.kind === 'embedded') return new KeyFollower(new EmbeddedKeys(dataDir), options)
   const { beginRedisKeys } = await import('../keys/redis-key-store.ts')
   return new KeyFollower(beginRedisKeys(ledger.redis), options)
 }
 
-/** For one worker of a machine: the embedded ledger needs none. What is returned ends it. */
+/**
+ * Starts the maintenance of the data in Redis, in one worker of a machine; the embedded ledger needs none. Resolves
+ * to a function that stops it.
+ */
 export async function beginUpkeep(
-  place: LedgerPlace,
+  { ledger, audit }: Pick<Config, 'ledger' | 'audit'>,
   options: Omit<UpkeepOptions, 'keepAuditMs'>,
 ): Promise<() => void> {
-  const { ledger } = place
   if (ledger.kind === 'embedded') return () => {}
   const { Upkeep } = await import('../ledger/redis/maintenance/upkeep.ts')
-  const upkeep = Upkeep.begin(ledger.redis, { ...options, keepAuditMs: keepMsOf(place) })
+  const upkeep = Upkeep.begin(ledger.redis, { ...options, keepAuditMs: audit.keepDays * DAY_MS })
   return () => upkeep.close()
 }
 
-/** True for an error of the functions above whose message is for the operator. */
+/** Whether an error of the functions above has a message for the operator. */
 export function isLedgerProblem(error: unknown): error is Error {
-  // By its name: to know the class would be to load it.
+  // By name, because a check by class would load the Redis code.
   return error instanceof LedgerFileError || (error instanceof Error && error.name === 'RedisUnfitError')
 }

@@ -1,4 +1,4 @@
-/** The adapter of each provider dialect. One whose packages take long to load is loaded where a configuration names it. */
+/** The adapter of each provider dialect. One whose packages load slowly is loaded only if a configuration uses it. */
 
 import type { Config } from '../config/config.ts'
 import type { ProviderDialect } from '../config/provider-dialects.ts'
@@ -14,11 +14,11 @@ const adapters: Readonly<Record<ProviderDialect, () => Provider | Promise<Provid
   azure: () => azure,
   anthropic: () => anthropic,
   gemini: () => gemini,
-  // AWS's packages take 25 ms, and a worker is to be ready in 300.
+  // The AWS packages take 25 ms to load, and a worker should be ready within 300 ms.
   bedrock: async () => (await import('../providers/bedrock/bedrock.ts')).bedrock,
 }
 
-/** Those that the providers of a configuration need. */
+/** Loads the adapters that the providers of a configuration need. */
 export async function loadAdapters({ providers }: Pick<Config, 'providers'>): Promise<Adapters> {
   const dialects = new Set(providers.map(({ dialect }) => dialect))
   const loaded = [...dialects].map(async (dialect) => [dialect, await adapters[dialect]()] as const)

@@ -1,4 +1,4 @@
-/** The configuration as `weir serve` runs it: the file, with the command line's flags over it. */
+/** The configuration of `weir serve`: the file, overridden by the flags of the command line. */
 
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
@@ -14,7 +14,10 @@ interface Overrides {
   readonly workers: number | undefined
 }
 
-/** Reads and checks the file anew each time that it is called, so that a reload sees the file as `weir check` would. */
+/**
+ * Returns a function that reads and checks the file each time it is called, as `weir check` does. `flag`: the value
+ * of `--config`.
+ */
 export function loader(flag: string | undefined, overrides: Overrides): () => Promise<Loaded> {
   return async () => {
     const file = await configFile(flag)

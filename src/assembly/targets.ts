@@ -1,11 +1,14 @@
-/** The targets of a configuration, and which of them are the same in the next: what is known of their health holds on for these alone. */
+/**
+ * The targets of a configuration, and which of them a reload leaves unchanged: only for these does the known health
+ * stay valid.
+ */
 
 import type { Config } from '../config/config.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 
 /**
- * True for a target that `next` has, too, at a provider that is configured as before: a new key or address may be what mends it, so
- * what the old one did is forgotten.
+ * Returns a test for targets that `next` has, too, at a provider whose entry is unchanged. A new key or address may
+ * have repaired the provider, so its earlier failures no longer count.
  */
 export function remaining(current: Config, next: Config): (target: TargetRef) => boolean {
   const unchanged = new Set(
@@ -22,7 +25,7 @@ export function remaining(current: Config, next: Config): (target: TargetRef) =>
   return (target) => unchanged.has(target.provider) && targets.has(targetKey(target))
 }
 
-/** Each target once, in the order of the file, whichever models share it. */
+/** Each target once, in the order of the file, also if several models share it. */
 export function targetsOf(config: Config): readonly TargetRef[] {
   return [...byKey(config).values()]
 }

@@ -1,4 +1,4 @@
-/** What a request needs, what a model lacks for it, and the request as a model takes it. It reads requests; it never sends one. */
+/** What a request needs, what a model lacks for it, and the request fitted to a model. */
 
 import { CallerError } from '../core/caller-error.ts'
 import type { CacheMark, ChatRequest, Hints, Message } from '../core/chat-request.ts'
@@ -6,22 +6,22 @@ import type { Ttl } from '../core/model-config.ts'
 import { kindOf, type Model } from './catalog.ts'
 
 export interface Needs {
-  /** Images anywhere in the history. */
+  /** Whether any message holds an image. */
   readonly images: boolean
   readonly tools: boolean
-  /** Our estimate of the input; with the output limit it must fit into the context window. */
+  /** Our estimate of the input. Together with the output limit it must fit into the context window. */
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly limitsOutput: boolean
-  /** True where a cache mark that cannot be honoured is an error. */
+  /** Whether a cache mark that the model cannot honour is an error. */
   readonly cache: boolean
-  /** The TTLs that cache marks asked for. */
+  /** The TTLs that cache marks request. */
   readonly ttls: readonly Ttl[]
-  /** True where it carries any cache mark: what it sends may be written to the provider's cache. */
+  /** Whether the request carries any cache mark, so that its input may be written to the provider's cache. */
   readonly isMarked: boolean
 }
 
-/** What a request for images needs of a chat model, and what `explain` asks with. */
+/** The needs of a request for images, and those that `explain` starts from. */
 export const noNeeds: Needs = {
   images: false,
   tools: false,
@@ -33,7 +33,7 @@ export const noNeeds: Needs = {
   isMarked: false,
 }
 
-/** Reads the whole history once. `inputTokens` is the estimate that the ledger holds, too. */
+/** Reads the whole history, once a request. `inputTokens` is the estimate that the ledger reserves, too. */
 export function needsOf(request: ChatRequest, inputTokens: number): Needs {
   const marks = marksOf(request)
   return {
@@ -52,7 +52,7 @@ function hasImage(message: Message): boolean {
   return message.role === 'user' && message.parts.some((part) => part.type === 'image')
 }
 
-/** Why a chat model cannot do what a request needs, in words that follow its name (`takes no images`); undefined where it can. */
+/** Why a chat model cannot serve a request, in words that follow its name (`takes no images`); undefined if it can. */
 export function lacks(model: Model, needs: Needs): string | undefined {
   if (kindOf(model) !== 'chat') return 'makes images only'
   if (needs.images && !model.supports.has('images')) return 'takes no images'
@@ -63,7 +63,8 @@ export function lacks(model: Model, needs: Needs): string | undefined {
 function lacksRoom(model: Model, needs: Needs): string | undefined {
   const output = outputLimit(model, needs) ?? 0
   if (model.contextWindow === undefined || needs.inputTokens + output <= model.contextWindow) return undefined
-  return `has a context window of ${model.contextWindow} tokens, too few for an estimated ${needs.inputTokens} of input and ${output} of output`
+  const needed = `an estimated ${needs.inputTokens} of input and ${output} of output`
+  return `has a context window of ${model.contextWindow} tokens, too few for ${needed}`
 }
 
 function lacksCache(model: Model, needs: Needs): string | undefined {
@@ -73,8 +74,8 @@ function lacksCache(model: Model, needs: Needs): string | undefined {
 }
 
 /**
- * The most tokens of output that a request gets from a model: the caller's limit, or the model's default where the dialect has one,
- * lowered to what the model can give. Undefined where nobody set a limit; then the model's own holds.
+ * The most output tokens that a model is asked for: the caller's limit, or the model's default if the dialect has one,
+ * lowered to the model's maximum. Undefined if neither is set; then the model's own limit applies.
  */
 export function outputLimit(
   model: Model,
@@ -86,8 +87,8 @@ export function outputLimit(
 }
 
 /**
- * The output limit under a strict spend limit. If the caller sets none, it is the model's maximum, lowered to what the context window has
- * left after the input.
+ * The output limit under a strict spend limit. If the caller sets none, it is the model's maximum, lowered to what the
+ * context window leaves after the input.
  */
 export function strictOutputLimit(
   model: Model,
@@ -101,9 +102,11 @@ export function strictOutputLimit(
 }
 
 /**
- * The request as this model takes it: the output limit resolved and lowered, cache keys and marks that the model does not support left
- * out (a mark whose TTL it lacks keeps its place and takes the provider's default). The very same object where nothing changes.
- * Throws `unsupported_cache` where the dialect is strict about marks.
+ * The request fitted to a model: the output limit resolved and lowered, cache keys and marks that the model does not
+ * support removed. A mark with an unsupported TTL keeps its place and gets the provider's default TTL. Returns the same
+ * object if nothing changes.
+ *
+ * Throws `CallerError` `unsupported_cache` if the dialect is strict about marks.
  */
 export function fit(request: ChatRequest, model: Model): ChatRequest {
   const maxOutputTokens = outputLimit(model, request)
@@ -121,10 +124,10 @@ function withoutCacheKey(hints: Hints): Hints {
   return key === undefined && retention === undefined && options === undefined ? hints : rest
 }
 
-/** What becomes of one cache mark. */
+/** What replaces a cache mark; undefined removes it. */
 type MarkChange = (mark: CacheMark) => CacheMark | undefined
 
-/** Undefined where every mark may stay as it is, which includes a request without any. */
+/** Undefined if every mark may stay as it is, or there is none. */
 function markChange(request: ChatRequest, model: Model): MarkChange | undefined {
   const { explicit, ttls } = model.promptCache
   const marks = marksOf(request)
@@ -134,7 +137,7 @@ function markChange(request: ChatRequest, model: Model): MarkChange | undefined 
   return explicit ? (mark) => (mark.ttl === undefined || ttls.has(mark.ttl) ? mark : {}) : () => undefined
 }
 
-/** `ttl`: the one that the model lacks; undefined where it takes no marks at all. */
+/** `ttl`: the unsupported one; undefined if the model supports no marks at all. */
 function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): CallerError {
   const paths: string[] = []
   forEachMark(request, ({ ttl: wanted, path }) => {
@@ -165,7 +168,7 @@ function marksOf(request: ChatRequest): Marks {
   return { any: true, ttls: (['5m', '1h'] as const).filter((ttl) => seen.has(ttl)) }
 }
 
-/** One pass over everything that can carry a mark. */
+/** Calls `visit` for each cache mark of the request. */
 function forEachMark(request: ChatRequest, visit: (mark: CacheMark) => void): void {
   const see = ({ cache }: { readonly cache?: CacheMark | undefined }): void => {
     if (cache !== undefined) visit(cache)
@@ -179,7 +182,7 @@ function forEachMark(request: ChatRequest, visit: (mark: CacheMark) => void): vo
   }
 }
 
-/** A copy with every mark changed. What carries none stays the very same object, so that its place in the bytes cannot move. */
+/** A copy with every mark changed. Whatever carries no mark stays the same object, so that its bytes do not move. */
 function remark(request: ChatRequest, change: MarkChange): ChatRequest {
   return {
     ...marked(request, change),

@@ -1,13 +1,13 @@
-/** Which models exist and who may use them: the catalog, made once a configuration and never changed. */
+/** The catalog: the models, organisations and keys of one configuration. Immutable. */
 
 import type { ModelConfig, Support, Ttl } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
 
-/** Which endpoints a model answers: the three chat dialects, or the image endpoints. */
+/** Which endpoints serve a model: the three chat dialects, or the image endpoints. */
 export type ModelKind = 'chat' | 'image'
 
-/** The name that asks for automatic selection; no model may carry it. */
+/** The model name that requests automatic selection; no model may have it. */
 export const AUTO = 'auto'
 
 /** A model as the configuration has it, with sets for what every request looks up. */
@@ -23,7 +23,7 @@ export interface Key extends Omit<KeyConfig, 'sha256'> {
   readonly organization: Organization
 }
 
-/** A key and the hash that its bearer's token must have: 64 lower-case hex digits of SHA-256. */
+/** A key and the SHA-256 hash of its token, as 64 lower-case hex digits. */
 export interface Credential {
   readonly sha256: string
   readonly key: Key
@@ -37,12 +37,12 @@ export interface CatalogConfig {
   readonly auto: { readonly candidates: readonly string[] }
 }
 
-/** How a name was found: `ambiguous` is an alias that two models carry, of which none is guessed. */
+/** The result of a look-up by name. `ambiguous`: an alias of several models. */
 type Lookup = Model | 'unknown' | 'ambiguous'
 
 /**
- * The verdict of the organisation's and the key's lists, or what a spend limit needs and the model lacks: `price`, or, for a strict spend
- * limit, `output limit`: the model has no `max_output_tokens`.
+ * Whether a key may use a model. Denied by the lists of the organisation and the key, or because the model lacks what a
+ * spend limit needs: a `price` or, for a strict limit, an `output limit` (`max_output_tokens`).
  */
 export type Access = Verdict | { readonly allowed: false; readonly by: 'price' | 'output limit' }
 
@@ -50,7 +50,10 @@ export class Catalog {
   private readonly byName = new Map<string, Model>()
   private readonly byAlias = new Map<string, Model | 'ambiguous'>()
   private readonly organizationById = new Map<string, Organization>()
-  /** The models of each key, in the order of the configuration; filled at a key's first request and dropped with the key. */
+  /**
+   * The models that each key may use, in the order of the configuration. Filled at a key's first request; dropped with
+   * the key.
+   */
   private readonly allowedOf = new WeakMap<Key, ReadonlySet<Model>>()
 
   private constructor(
@@ -71,7 +74,7 @@ export class Catalog {
     for (const organization of organizations) this.organizationById.set(organization.id, organization)
   }
 
-  /** Takes data that the configuration has checked: unique names, references that exist. A name that does not exist is left out. */
+  /** Expects a checked configuration: names are unique and references exist. A name that does not exist is left out. */
   static from(data: CatalogConfig): Catalog {
     const models = data.models.map(modelOf)
     const credentials: Credential[] = []
@@ -84,12 +87,12 @@ export class Catalog {
     return new Catalog(data.ownedBy, models, organizations, credentials, candidates)
   }
 
-  /** A name as a caller wrote it: first as a public name, then as an alias. */
+  /** Finds a model by the name that a caller wrote: first public names, then aliases. */
   lookup(name: string): Lookup {
     return this.byName.get(name) ?? this.byAlias.get(name) ?? 'unknown'
   }
 
-  /** A model by its public name alone. */
+  /** Finds a model by its public name alone. */
   model(name: string): Model | undefined {
     return this.byName.get(name)
   }
@@ -98,7 +101,7 @@ export class Catalog {
     return this.organizationById.get(id)
   }
 
-  /** True if the organisation's models, its rules and the key's models all allow it, and a spend limit can tell what it may cost. */
+  /** Whether the lists of the organisation and the key allow the model, and every spend limit can price it. */
   may(key: Key, model: Model): boolean {
     return this.allowed(key).has(model)
   }
@@ -114,7 +117,9 @@ export class Catalog {
   }
 }
 
-/** What allows or denies a model to a key, and by which rule. Not for every request: `Catalog.may` remembers it. */
+/**
+ * Whether a key may use a model, and which rule decides. Too slow for each request, for which `may` caches the result.
+ */
 export function access(key: Key, model: Model): Access {
   const verdict = judge(key.organization, key, model.name)
   const limited = key.limits.spend !== undefined || key.organization.limits.spend !== undefined
@@ -124,7 +129,7 @@ export function access(key: Key, model: Model): Access {
   return isOpen && isStrict(key) ? { allowed: false, by: 'output limit' } : verdict
 }
 
-/** True if a spend limit of the key or of its organisation holds the worst case from the start. */
+/** Whether a spend limit of the key or its organisation reserves the maximum cost of a request from the start. */
 export function isStrict({ limits, organization }: Key): boolean {
   return limits.spend?.strict === true || organization.limits.spend?.strict === true
 }

@@ -1,11 +1,11 @@
-/** The body of `GET /v1/models`: what one key may use (inference-api.md 2.1). */
+/** The body of `GET /v1/models`: the models that a key may use. */
 
 import { AUTO, type Catalog, type Key } from './catalog.ts'
 
 interface ModelItem {
   readonly id: string
   readonly object: 'model'
-  /** Always 0; it is no release date. */
+  /** Always 0: the configuration has no release dates, and SDKs require a number. */
   readonly created: 0
   readonly owned_by: string
 }
@@ -15,7 +15,10 @@ interface ModelList {
   readonly data: readonly ModelItem[]
 }
 
-/** In the order of the configuration; `auto` first where it is available to the key, and alone where it is mandatory. Aliases are not listed. */
+/**
+ * In the order of the configuration. `auto` comes first if the key may use it, and alone if the key must use it.
+ * Aliases are not listed.
+ */
 export function modelList(catalog: Catalog, key: Key): ModelList {
   const names = key.auto === 'mandatory' ? [] : Array.from(catalog.allowed(key), (model) => model.name)
   const ids = key.auto === 'off' ? names : [AUTO, ...names]

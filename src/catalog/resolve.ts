@@ -1,6 +1,6 @@
 /**
- * From the name in a request's `model` to the candidates that may answer it, in order, or one of the model errors:
- * first the model (`selectModel`), then its candidates (`candidatesOf`).
+ * From the `model` of a request to its candidates in order: `selectModel` finds the model, `candidatesOf` the
+ * candidates.
  */
 
 import { CallerError } from '../core/caller-error.ts'
@@ -64,13 +64,14 @@ export function selectModel(catalog: Catalog, key: Key, name: string, kind: Mode
     return AUTO
   }
   if (key.auto === 'mandatory') {
-    const message = `Automatic selection is mandatory for this API key: 'model' must be '${AUTO}', not '${shown(name)}'.`
+    const wrong = `'model' must be '${AUTO}', not '${shown(name)}'`
+    const message = `Automatic selection is mandatory for this API key: ${wrong}.`
     throw new CallerError('auto_required', message, { param: 'model' })
   }
   const model = catalog.lookup(name)
   if (model === 'unknown') throw notFound(name)
   if (model === 'ambiguous') {
-    const message = `The alias '${shown(name)}' stands for several models and none is guessed; use a name that GET /v1/models lists.`
+    const message = `The alias '${shown(name)}' stands for several models. Use a name that GET /v1/models lists.`
     throw new CallerError('model_not_found', message, { param: 'model' })
   }
   if (!catalog.may(key, model)) {
@@ -110,8 +111,8 @@ function withFallbacks(catalog: Catalog, key: Key, model: Model, demand: Demand)
 
 /**
  * Why a fallback cannot serve this request: an answer that ignores the images, or is cut off by a small context window,
- * is worse than an error. If the requested model lacks the same capability, its configuration does not tell; then the
- * provider decides.
+ * is worse than an error. If the requested model is configured without the same capability, that is not checked; then
+ * the provider decides.
  */
 function unfit(catalog: Catalog, key: Key, { kind, needs }: Demand, selected: Model, other: Model): string | undefined {
   if (!catalog.may(key, other)) return NOT_ALLOWED
@@ -157,15 +158,16 @@ function notFound(name: string): CallerError {
 }
 
 function wrongEndpoint(name: string, kind: ModelKind): CallerError {
-  const message =
+  const hint =
     kind === 'image'
-      ? `The model '${shown(name)}' makes images; use it at POST /v1/images/generations or /v1/images/edits.`
-      : `The model '${shown(name)}' is a chat model; use it at POST /v1/chat/completions, /v1/responses or /v1/messages.`
-  return new CallerError('wrong_endpoint', message, { param: 'model' })
+      ? 'makes images; use it at POST /v1/images/generations or /v1/images/edits'
+      : 'is a chat model; use it at POST /v1/chat/completions, /v1/responses or /v1/messages'
+  return new CallerError('wrong_endpoint', `The model '${shown(name)}' ${hint}.`, { param: 'model' })
 }
 
 /**
- * Characters of a caller's name that an error shows: the name may be as long as the body. No configured name is longer.
+ * The most characters of a caller's model name that an error shows: a name may be as long as the body. No configured
+ * name is longer.
  */
 const SHOWN_MAX = 128
 

@@ -11,6 +11,7 @@ import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { isArray, isObject, type JsonObject, numberOf, stringOf } from '../core/json.ts'
+import { hasLimit } from '../core/limits.ts'
 import type { Price } from '../core/money.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { dollars } from '../ledger/refusal.ts'
@@ -134,7 +135,7 @@ async function figuresOf(config: Config, key: Key): Promise<FiguresOf | undefine
 }
 
 function hasLimits({ limits, organization }: Key): boolean {
-  return [limits, organization.limits].some((one) => Object.values(one).some((limit) => limit !== undefined))
+  return hasLimit([limits, organization.limits])
 }
 
 /** What the request needs, or what is wrong with the flags. */

@@ -1,7 +1,8 @@
 /** The checked file → the configuration: camel case, whole micro-dollars, hashes instead of keys. It checks nothing. */
 
+import { countLimits, type Limits, spendLimits } from '../core/limits.ts'
 import type { ModelConfig } from '../core/model-config.ts'
-import type { Limits, Price } from '../core/money.ts'
+import type { Price } from '../core/money.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import type { AccessRule } from '../core/permission.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
@@ -94,8 +95,9 @@ function providerOf(name: string, provider: FileProvider, env: Env): ProviderCon
 }
 
 /**
- * Whether Bun sends requests to this address through a proxy of the environment. The proxy connects then, and a deadline for our own
- * connection would say nothing about the provider. `NO_PROXY` is not considered: hosts that it names have no such deadline either.
+ * Whether Bun sends requests to this address through a proxy of the environment. The proxy connects then, and a
+ * deadline for our own connection would say nothing about the provider. `NO_PROXY` is not considered: hosts that it
+ * names have no such deadline either.
  */
 function isProxied(address: string, env: Env): boolean {
   const scheme = new URL(address).protocol === 'https:' ? 'https' : 'http'
@@ -152,7 +154,10 @@ function organizationOf(organization: FileOrganization): OrganizationConfig {
   }
 }
 
-/** The rules in the form that requests are judged by; also those of a file with mistakes, in which a mistyped list counts as empty. */
+/**
+ * The rules in the form that requests are judged by; also those of a file with mistakes, in which a mistyped list
+ * counts as empty.
+ */
 export function rulesOf(rules: Loose<File['organizations'][number]>['rules']): readonly AccessRule[] {
   return (rules ?? []).flatMap((rule) => {
     if (rule === undefined) return []
@@ -179,20 +184,10 @@ function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {
 }
 
 function limitsOf(limits: FileLimits | undefined): Limits {
-  const spend = limits?.spend
-  return {
-    requestsPerMinute: limits?.requests_per_minute,
-    tokensPerMinute: limits?.tokens_per_minute,
-    concurrentRequests: limits?.concurrent_requests,
-    spend:
-      spend === undefined
-        ? undefined
-        : {
-            day: microUsd(spend.day),
-            month: microUsd(spend.month),
-            total: microUsd(spend.total),
-            strict: spend.strict,
-            onExhausted: spend.on_exhausted,
-          },
-  }
+  if (limits === undefined) return {}
+  const { spend } = limits
+  const counts: Limits = Object.fromEntries(countLimits.map(({ key, property }) => [property, limits[key]]))
+  if (spend === undefined) return counts
+  const amounts = Object.fromEntries(spendLimits.map(({ key, property }) => [property, microUsd(spend[key])]))
+  return { ...counts, spend: { ...amounts, strict: spend.strict, onExhausted: spend.on_exhausted } }
 }

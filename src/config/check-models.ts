@@ -1,4 +1,7 @@
-/** What models must be beyond their shape: names that are unique, references that exist, fallbacks that come to an end, prices that suffice. */
+/**
+ * What models must be beyond their shape: names that are unique, references that exist, fallbacks that come to an
+ * end, prices that suffice.
+ */
 
 import type { Check } from './check-context.ts'
 import { didYouMean, type Path } from './problems.ts'

@@ -1,5 +1,9 @@
-/** What organisations and keys must be beyond their shape: ids and secrets that are unique, settings that agree, prices where money is limited. */
+/**
+ * What organisations and keys must be beyond their shape: ids and secrets that are unique, settings that agree,
+ * prices where money is limited.
+ */
 
+import { spendLimits } from '../core/limits.ts'
 import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
 import type { Check } from './check-context.ts'
@@ -60,11 +64,11 @@ function checkRules({ problems }: Check, organization: Organization, path: Path)
 /** Without an amount it would limit nothing and still shut out every model without a price. */
 function checkSpend({ problems }: Check, spend: NonNullable<Organization['limits']>['spend'], path: Path): void {
   if (spend === undefined || hasAmount(spend)) return
-  problems.add(path, 'needs at least one of day, month, total')
+  problems.add(path, `needs at least one of ${spendLimits.map(({ key }) => key).join(', ')}`)
 }
 
 function hasAmount(spend: object): boolean {
-  return ['day', 'month', 'total'].some((window) => Object.hasOwn(spend, window))
+  return spendLimits.some(({ key }) => Object.hasOwn(spend, key))
 }
 
 /** One of the two, and never one that another key has, be it once in plain and once as a hash. */
@@ -115,8 +119,8 @@ function checkAuto({ file, problems }: Check, auto: Organization['auto'], path: 
 }
 
 /**
- * A spend limit must be able to tell what a model may cost: none meets a model without a price, and no strict one a model that may write without
- * end. The catalog refuses both for keys that are made later.
+ * A spend limit must be able to tell what a model may cost: none meets a model without a price, and no strict one a
+ * model that may write without end. The catalog refuses both for keys that are made later.
  */
 function checkPrices({ file, problems }: Check, organization: Organization, owner: Path): void {
   file.models?.forEach((model, index) => {
@@ -140,7 +144,10 @@ function makesImages(model: Loose<File['models'][number]>): boolean {
   return model.supports?.includes('image_generation') === true
 }
 
-/** Who may use a model under such a spend limit: the organisation, as a key that no rule names would see it, or the first of its keys. */
+/**
+ * Who may use a model under such a spend limit: the organisation, as a key that no rule names would see it, or the
+ * first of its keys.
+ */
 function reaching(
   organization: Organization,
   owner: Path,

@@ -1,4 +1,7 @@
-/** What the settings of the process itself must be beyond their shape: ports, workers, the ledger, compaction keys, candidates of `auto`. */
+/**
+ * What the settings of the process itself must be beyond their shape: ports, workers, the ledger, compaction keys,
+ * candidates of `auto`.
+ */
 
 import { createSecureContext } from 'node:tls'
 import type { Check } from './check-context.ts'

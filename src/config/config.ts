@@ -1,6 +1,7 @@
 /**
- * The configuration after it was read, checked and given its defaults: plain data that survives JSON, so that it can travel to worker
- * processes. Money is whole micro-dollars; keys are hashes. It holds provider credentials and must never be logged.
+ * The configuration after it was read, checked and given its defaults: plain data that survives JSON, so that it can
+ * travel to worker processes. Money is whole micro-dollars; keys are hashes. It holds provider credentials and must
+ * never be logged.
  */
 
 import type { Endpoint } from '../core/endpoint.ts'

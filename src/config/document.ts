@@ -1,13 +1,16 @@
 /**
- * YAML text → plain data with its references to the environment and to files replaced. It keeps what was written in their place, so
- * that no problem ever shows a secret.
+ * YAML text → plain data with its references to the environment and to files replaced. It keeps what was written in
+ * their place, so that no problem ever shows a secret.
  */
 
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
 import type { JsonValue } from '../core/json.ts'
 import { didYouMean, type Path, type Problems, pathText, quoted } from './problems.ts'
 
-/** Where `${NAME}` and `${file:PATH}` are looked up. A look-up that fails says why, in words that follow the reference. */
+/**
+ * Where `${NAME}` and `${file:PATH}` are looked up. A look-up that fails says why, in words that follow the
+ * reference.
+ */
 export interface Sources {
   readonly env: Readonly<Record<string, string | undefined>>
   readFile(path: string): { readonly text: string } | { readonly error: string }
@@ -26,7 +29,10 @@ const DEPTH_MAX = 32
 /** Anchors that repeat each other grow without bound; no real file has so many values. */
 const NODES_MAX = 200_000
 
-/** Undefined where the text is no YAML; the first error is told, the others are its echo. Problems of single values leave the rest readable. */
+/**
+ * Undefined where the text is no YAML; the first error is told, the others are its echo. Problems of single values
+ * leave the rest readable.
+ */
 export function readDocument(text: string, sources: Sources, problems: Problems): Read | undefined {
   const lines = new LineCounter()
   const document = parseDocument(text, { uniqueKeys: false, prettyErrors: false, lineCounter: lines })
@@ -128,8 +134,9 @@ class Reader {
   }
 
   /**
-   * `$NAME` is how a shell writes it; here it would be taken as the secret itself, which anybody may know. What follows the dollar sign is
-   * shown only if it looks like the name of a variable: else it may be a secret that begins so.
+   * `$NAME` is how a shell writes it; here it would be taken as the secret itself, which anybody may know. What
+   * follows the dollar sign is shown only if it looks like the name of a variable: else it may be a secret that
+   * begins so.
    */
   private checkBraces(value: string, path: Path): void {
     const [, name] = /(?:^|[^A-Za-z0-9$])\$([A-Z_][A-Z0-9_]*)(?![A-Za-z0-9_])/.exec(value) ?? []

@@ -1,4 +1,6 @@
-/** The types of fields in the configuration, each with its bounds and the error message for a value that breaks them. */
+/**
+ * The types of fields in the configuration, each with its bounds and the error message for a value that breaks them.
+ */
 
 import {
   type ObjectOptions,

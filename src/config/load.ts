@@ -1,6 +1,6 @@
 /**
- * Reads the configuration file and those that it refers to. The only place that reads the environment. What checks a configuration is
- * loaded with the first one: 40 ms, in which `weir serve` has its first worker started already.
+ * Reads the configuration file and those that it refers to. The only place that reads the environment. What checks a
+ * configuration is loaded with the first one: 40 ms, in which `weir serve` has its first worker started already.
  */
 
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
@@ -14,7 +14,10 @@ const FILE_BYTES_MAX = 8 * 1024 * 1024
 /** Secrets are short. */
 const REFERENCE_BYTES_MAX = 64 * 1024
 
-/** Reads, checks and completes the file at that path. Relative `${file:PATH}` are relative to it. Never throws for what stands in a file. */
+/**
+ * Reads, checks and completes the file at that path. Relative `${file:PATH}` are relative to it. Never throws for
+ * what stands in a file.
+ */
 export async function loadConfig(file: string, env: Readonly<Record<string, string | undefined>>): Promise<LoadResult> {
   const read = readText(file, FILE_BYTES_MAX)
   if ('error' in read) {
@@ -26,7 +29,10 @@ export async function loadConfig(file: string, env: Readonly<Record<string, stri
   return parseConfig(read.text, { env, readFile, cores: availableParallelism() })
 }
 
-/** The file that a command reads: the one that was named, else `weir.yaml` here, else the system's. Whether it can be read, `loadConfig` says. */
+/**
+ * The file that a command reads: the one that was named, else `weir.yaml` here, else the system's. Whether it can be
+ * read, `loadConfig` says.
+ */
 export async function configFile(flag: string | undefined): Promise<string> {
   if (flag !== undefined) return flag
   const system = '/etc/weir/weir.yaml'
@@ -45,7 +51,9 @@ function referenced(path: string): ReturnType<Sources['readFile']> {
 
 type ReadText = { readonly text: string } | { readonly error: string; readonly missing: boolean }
 
-/** A whole file of UTF-8, or why not. Reads no further than the bound, so that no device or endless file can hold it. */
+/**
+ * A whole file of UTF-8, or why not. Reads no further than the bound, so that no device or endless file can hold it.
+ */
 function readText(path: string, bytesMax: number): ReadText {
   try {
     const bytes = readBytes(path, bytesMax + 1)

@@ -1,6 +1,6 @@
 /**
- * The text of a configuration → data → shape → references → `Config`, with all problems at once. It never shows a value that a reference
- * stood for.
+ * The text of a configuration → data → shape → references → `Config`, with all problems at once. It never shows a
+ * value that a reference stood for.
  */
 
 import { Value } from '@sinclair/typebox/value'
@@ -47,7 +47,10 @@ export function parseConfig(text: string, options: ParseOptions): LoadResult {
   return { ok: true, config: build(complete(whole), options) }
 }
 
-/** The file with its defaults. TypeBox does not know the type of what it fills in; `Completed` derives it from the same schema. */
+/**
+ * The file with its defaults. TypeBox does not know the type of what it fills in; `Completed` derives it from the
+ * same schema.
+ */
 function complete(file: File): CompletedFile {
   return withDefaults(file) as CompletedFile
 }

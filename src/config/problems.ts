@@ -8,7 +8,9 @@ const PROBLEMS_MAX = 200
 export class Problems {
   private readonly byPath = new Map<string, string>()
 
-  /** The first problem of a path stands: a later one is most often its echo (a name that is missing is unknown, too). */
+  /**
+   * The first problem of a path stands: a later one is most often its echo (a name that is missing is unknown, too).
+   */
   add(path: Path | string, message: string): void {
     const text = typeof path === 'string' ? path : pathText(path)
     if (!this.byPath.has(text)) this.byPath.set(text, message)
@@ -25,7 +27,10 @@ export class Problems {
   }
 }
 
-/** `['models', 2, 'targets', 0, 'provider']` → `models[2].targets[0].provider`; a name of other characters is quoted, so a line stays one line. */
+/**
+ * `['models', 2, 'targets', 0, 'provider']` → `models[2].targets[0].provider`; a name of other characters is quoted,
+ * so a line stays one line.
+ */
 export function pathText(path: Path): string {
   if (path.length === 0) return '(file)'
   const text = path.map((part) => {

@@ -1,6 +1,6 @@
 /**
- * What each provider dialect needs and takes: the one list that the schema, the checks, the defaults and the adapters are made from. Their types
- * require an entry for every dialect of this list.
+ * What each provider dialect needs and takes: the one list that the schema, the checks, the defaults and the adapters
+ * are made from. Their types require an entry for every dialect of this list.
  */
 
 interface Row {

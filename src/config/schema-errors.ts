@@ -1,4 +1,7 @@
-/** The schema's complaints in the words of a person who has to mend the file, and what of the file can still be looked at beside them. */
+/**
+ * The schema's complaints in the words of a person who has to mend the file, and what of the file can still be looked
+ * at beside them.
+ */
 
 import { KindGuard, type TSchema } from '@sinclair/typebox'
 import { Value, type ValueError, ValueErrorType } from '@sinclair/typebox/value'
@@ -26,7 +29,10 @@ interface Shape {
   readonly whole: unknown
 }
 
-/** Checks the shape, adds a problem for each fault, and gives back what is sound. Bare references become numbers and booleans where those are wanted. */
+/**
+ * Checks the shape, adds a problem for each fault, and gives back what is sound. Bare references become numbers and
+ * booleans where those are wanted.
+ */
 export function checkShape(read: Read, problems: Problems): Shape {
   const value = convert(read)
   let loose = value
@@ -40,7 +46,10 @@ export function checkShape(read: Read, problems: Problems): Shape {
   return { file: asLoose(loose), completed: asLoose(withDefaults(loose)), whole: value }
 }
 
-/** A copy with the defaults of the schema filled in. `Value.Default` leaves out what is inside a record, so providers are visited here. */
+/**
+ * A copy with the defaults of the schema filled in. `Value.Default` leaves out what is inside a record, so providers
+ * are visited here.
+ */
 export function withDefaults(value: unknown): unknown {
   const completed = Value.Default(schema, Value.Clone(value))
   if (!isObject(completed) || !isObject(completed['providers'])) return completed
@@ -48,7 +57,10 @@ export function withDefaults(value: unknown): unknown {
   return { ...completed, providers: Object.fromEntries(providers) }
 }
 
-/** The one step that the compiler has to be told: `without` has taken out whatever had a wrong type, so what is left has the right ones. */
+/**
+ * The one step that the compiler has to be told: `without` has taken out whatever had a wrong type, so what is left
+ * has the right ones.
+ */
 function asLoose(value: unknown): Loose<File> {
   return isObject(value) ? (value as Loose<File>) : {}
 }
@@ -82,7 +94,10 @@ function complain(error: ValueError, path: Path, read: Read, problems: Problems)
   problems.add(path, wordsFor(error, path, read.written.get(pathText(path))))
 }
 
-/** Of a union: the variant of the value's own type, whose complaint then says more than the union's. Words are left to the union. */
+/**
+ * Of a union: the variant of the value's own type, whose complaint then says more than the union's. Words are left to
+ * the union.
+ */
 function meantVariant(error: ValueError): TSchema | undefined {
   const variants = variantsOf(error.schema)
   if (isObject(error.value)) return bestObject(variants, Object.keys(error.value))
@@ -226,7 +241,9 @@ function replaced(value: unknown, path: Path, by: unknown): unknown {
   )
 }
 
-/** A copy without the value at the path. Its place stays, so that indexes stay true and a name still counts as there. */
+/**
+ * A copy without the value at the path. Its place stays, so that indexes stay true and a name still counts as there.
+ */
 function without(value: unknown, path: Path): unknown {
   return replaced(value, path, undefined)
 }

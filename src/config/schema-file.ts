@@ -1,7 +1,7 @@
 /**
- * The schema of the configuration file: every key with its type, bounds, default and meaning. It validates the file, and its JSON Schema
- * and the page about the configuration are generated from it. What involves several fields (references, duplicates, combinations) is
- * checked in `check-*.ts`.
+ * The schema of the configuration file: every key with its type, bounds, default and meaning. It validates the file,
+ * and its JSON Schema and the page about the configuration are generated from it. What involves several fields
+ * (references, duplicates, combinations) is checked in `check-*.ts`.
  */
 
 import { type Static, Type } from '@sinclair/typebox'
@@ -159,7 +159,8 @@ const responses = object(
   },
   {
     description:
-      'The Responses endpoint. Items are kept in `responses.redis`, else in the Redis of the ledger, else in the process',
+      'The Responses endpoint. Items are kept in `responses.redis`, else in the Redis of the ledger, else in the ' +
+      'process',
   },
 )
 
@@ -168,7 +169,8 @@ const compatibility = object(
     image_urls: withDefault(
       oneOf(
         ['public', 'any'],
-        'Which image URLs weir passes to providers: `public` (https to public hosts) or `any` (http and private hosts, too)',
+        'Which image URLs weir passes to providers: `public` (https to public hosts) or `any` (http and private ' +
+          'hosts, too)',
       ),
       'public',
     ),

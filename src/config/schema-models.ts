@@ -155,7 +155,8 @@ export const model = object(
       Type.Array(modelName('A public name'), {
         uniqueItems: true,
         description:
-          'Public names of models to try after the targets, if the key may use them. weir does not follow their own fallbacks',
+          'Public names of models to try after the targets, if the key may use them. weir does not follow their ' +
+          'own fallbacks',
       }),
       [],
     ),

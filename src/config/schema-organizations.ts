@@ -1,6 +1,7 @@
 /** The part of the schema for organisations and API keys: who may call which models, and how much they may use. */
 
-import { Type } from '@sinclair/typebox'
+import { type TInteger, type TNumber, type TOptional, Type } from '@sinclair/typebox'
+import { type CountLimit, countLimits, type SpendLimit, spendLimits } from '../core/limits.ts'
 import {
   boolean,
   count,
@@ -15,21 +16,25 @@ import {
   withDefault,
 } from './field-types.ts'
 
+/** A field for each limit of the table that is not money. */
+function countFields(): Readonly<Record<CountLimit['key'], TOptional<TInteger>>>
+function countFields(): Readonly<Record<string, TOptional<TInteger>>> {
+  return Object.fromEntries(countLimits.map(({ key, description }) => [key, optional(count(description))]))
+}
+
+/** A field for each limit of the table that is money. */
+function spendFields(): Readonly<Record<SpendLimit['key'], TOptional<TNumber>>>
+function spendFields(): Readonly<Record<string, TOptional<TNumber>>> {
+  return Object.fromEntries(spendLimits.map(({ key, description }) => [key, optional(dollars(description))]))
+}
+
 const limits = object(
   {
-    requests_per_minute: optional(
-      count('Requests in a minute. The limit is a bucket of that size that refills evenly'),
-    ),
-    tokens_per_minute: optional(
-      count('Tokens in a minute, input and output together. The limit is a bucket of that size that refills evenly'),
-    ),
-    concurrent_requests: optional(count('Requests that run at the same time')),
+    ...countFields(),
     spend: optional(
       object(
         {
-          day: optional(dollars('the most in a UTC calendar day')),
-          month: optional(dollars('the most in a UTC calendar month')),
-          total: optional(dollars('the most ever')),
+          ...spendFields(),
           strict: withDefault(
             boolean(
               'Reserves the whole output limit of a request from the start, not a slice that grows. ' +

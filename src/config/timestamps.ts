@@ -2,7 +2,10 @@
 
 const FORM = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2}))?$/
 
-/** A date is its first moment in UTC. Undefined for what is neither a date nor an RFC 3339 time, or names no day that exists. */
+/**
+ * A date is its first moment in UTC. Undefined for what is neither a date nor an RFC 3339 time, or names no day that
+ * exists.
+ */
 export function instant(text: string): number | undefined {
   const parts = FORM.exec(text)
   if (parts === null) return undefined

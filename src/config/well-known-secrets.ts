@@ -1,4 +1,7 @@
-/** Keys that everybody would try first: words from examples and the commonest passwords, as hashes, since that is all that a file may hold. */
+/**
+ * Keys that everybody would try first: words from examples and the commonest passwords, as hashes, since that is all
+ * that a file may hold.
+ */
 
 import { hashOf } from './key-hash.ts'
 

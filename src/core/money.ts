@@ -15,21 +15,3 @@ export interface Price {
   readonly output?: number | undefined
   readonly image?: number | undefined
 }
-
-/** Limits of one organisation or one key; absent = none. Spend in micro-dollars over UTC calendar windows. */
-export interface Limits {
-  readonly requestsPerMinute?: number | undefined
-  readonly tokensPerMinute?: number | undefined
-  readonly concurrentRequests?: number | undefined
-  readonly spend?:
-    | {
-        readonly day?: number | undefined
-        readonly month?: number | undefined
-        readonly total?: number | undefined
-        /** Hold the worst case from the start, rather than a slice that grows. */
-        readonly strict: boolean
-        /** What happens to a stream whose reservation cannot grow. */
-        readonly onExhausted: 'finish' | 'cut'
-      }
-    | undefined
-}

@@ -1,6 +1,6 @@
 /** An organisation of the configuration with its keys: models they may use, and limits. Plain data without secrets. */
 
-import type { Limits } from './money.ts'
+import type { Limits } from './limits.ts'
 import type { AccessRule } from './permission.ts'
 
 /** Whether a key may, or must, let the gateway choose the model. */

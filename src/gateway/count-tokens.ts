@@ -4,6 +4,7 @@ import { fit, needsOf } from '../catalog/capability.ts'
 import type { Key } from '../catalog/catalog.ts'
 import { type Candidate, candidatesOf, selectModel } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
+import { hasLimit } from '../core/limits.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { isAbsurd } from '../core/token-usage.ts'
 import { estimateInput } from '../ledger/estimate.ts'
@@ -55,9 +56,7 @@ export async function countTokens(gateway: Gateway, { key, request, running, log
 
 /** Without such limits the ledger is not called: an agent that counts before each turn would double its calls. */
 function limitsRequests({ limits, organization }: Key): boolean {
-  return [limits, organization.limits].some(
-    ({ requestsPerMinute, concurrentRequests }) => requestsPerMinute !== undefined || concurrentRequests !== undefined,
-  )
+  return hasLimit([limits, organization.limits], ({ unit }) => unit === 'requests')
 }
 
 async function countedBy(

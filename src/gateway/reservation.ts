@@ -69,7 +69,6 @@ interface GuardedStream {
 }
 
 const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
-const NO_HEADERS: Readonly<Record<string, string>> = {}
 
 /** The limits that a request with this key falls under. */
 export function accountOf({ id, limits, organization }: Key): Account {
@@ -105,9 +104,8 @@ export class RequestReservation implements Ticking {
     private quote: Quote,
     private readonly log: RequestLog,
   ) {
-    const { account, requests, tokens } = reservation
-    const { organizationLimits, keyLimits } = account
-    this.limitHeaders = requests === undefined && tokens === undefined ? NO_HEADERS : rateLimitHeaders(reservation)
+    const { organizationLimits, keyLimits } = reservation.account
+    this.limitHeaders = rateLimitHeaders(reservation)
     this.cutsOnRefusal = organizationLimits.spend?.onExhausted === 'cut' || keyLimits.spend?.onExhausted === 'cut'
     this.reserved(slice(quote, 0).outputTokens)
   }

@@ -3,7 +3,7 @@
  * totals, never differences, so a repeated call changes nothing.
  */
 
-import type { Limits } from '../core/money.ts'
+import type { Limits, UnitAmounts } from '../core/limits.ts'
 import type { Charge } from './audit-columns.ts'
 
 export { type Charge, noCharge, type Outcome } from './audit-columns.ts'
@@ -34,12 +34,34 @@ export interface Hold {
   readonly model?: string | undefined
 }
 
+/** What a request takes of each unit that limits count, as it is reserved. */
+export function demandOf({ estimate }: Hold): UnitAmounts {
+  return { requests: 1, tokens: sum(estimate.inputTokens, estimate.outputTokens), micro_usd: estimate.costMicroUsd }
+}
+
+/** What so many requests took of each unit. */
+export function usedOf(
+  used: Pick<Charge, 'inputTokens' | 'outputTokens' | 'images' | 'costMicroUsd'>,
+  requests: number,
+): UnitAmounts {
+  return { requests, tokens: sum(used.inputTokens, used.outputTokens), micro_usd: used.costMicroUsd }
+}
+
+/** Two amounts, stopping at the largest that a number holds exactly. */
+export function sum(a: number, b: number): number {
+  return Math.min(Number.MAX_SAFE_INTEGER, a + b)
+}
+
 /** What is left of a rate limit after a reservation, for `x-ratelimit-*`. */
-export interface Allowance {
+export interface RateStatus {
   readonly limit: number
   readonly remaining: number
+  /** How long until the bucket is full. */
   readonly resetMs: number
 }
+
+/** In the order of `rateLimits`, of the organisation or the key, whichever has less left; undefined if neither has such a limit. */
+export type RateStatuses = readonly (RateStatus | undefined)[]
 
 /** What a store needs to find a reservation again, or to charge a request that it does not know. */
 export interface Admission {
@@ -51,8 +73,8 @@ export interface Admission {
 
 export interface Reservation extends Admission {
   readonly held: Estimate
-  readonly requests?: Allowance | undefined
-  readonly tokens?: Allowance | undefined
+  /** Undefined if the ledger could not be asked. */
+  readonly rates?: RateStatuses | undefined
 }
 
 /** How a ledger is, for whoever asks whether this process can serve. */

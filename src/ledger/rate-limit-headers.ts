@@ -1,29 +1,31 @@
-/** What is left of a rate: which of two scopes' figures counts, and how callers are told. */
+/** What is left of the rates, as `x-ratelimit-*` headers. */
 
-import type { Allowance } from './ledger.ts'
-import type { Allowances } from './reservation-store.ts'
+import { rateLimits } from '../core/limits.ts'
+import type { RateStatus, Reservation } from './ledger.ts'
 
 /** The one with less left; of equals the first. */
-export function tighter(a: Allowance | undefined, b: Allowance | undefined): Allowance | undefined {
+export function tighter(a: RateStatus | undefined, b: RateStatus | undefined): RateStatus | undefined {
   if (a === undefined || b === undefined) return a ?? b
   return b.remaining < a.remaining ? b : a
 }
 
-/** `x-ratelimit-*` as OpenAI names them and official SDKs' users expect; none where no rate is limited. Takes a `Reservation`, too. */
-export function rateLimitHeaders({ requests, tokens }: Allowances): Readonly<Record<string, string>> {
-  return { ...headersOf('requests', requests), ...headersOf('tokens', tokens) }
-}
+const NO_HEADERS: Readonly<Record<string, string>> = {}
 
-function headersOf(name: 'requests' | 'tokens', allowance: Allowance | undefined): Readonly<Record<string, string>> {
-  if (allowance === undefined) return {}
-  return {
-    [`x-ratelimit-limit-${name}`]: String(allowance.limit),
-    [`x-ratelimit-remaining-${name}`]: String(allowance.remaining),
-    [`x-ratelimit-reset-${name}`]: duration(allowance.resetMs),
+/** Headers with the names that OpenAI gives them and its SDKs read; none for a rate that is not limited. */
+export function rateLimitHeaders({ rates = [] }: Pick<Reservation, 'rates'>): Readonly<Record<string, string>> {
+  let headers: Record<string, string> | undefined
+  for (let i = 0; i < rates.length; i++) {
+    const [status, name] = [rates[i], rateLimits[i]?.header]
+    if (status === undefined || name === undefined) continue
+    headers ??= {}
+    headers[`x-ratelimit-limit-${name}`] = String(status.limit)
+    headers[`x-ratelimit-remaining-${name}`] = String(status.remaining)
+    headers[`x-ratelimit-reset-${name}`] = duration(status.resetMs)
   }
+  return headers ?? NO_HEADERS
 }
 
-/** `120ms`, `1.5s`, `1m0s`: the way of writing a duration that those headers have. */
+/** `120ms`, `1.5s`, `1m0s`. */
 function duration(ms: number): string {
   if (ms < 1000) return `${ms}ms`
   if (ms < 60_000) return `${ms / 1000}s`

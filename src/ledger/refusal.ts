@@ -1,16 +1,16 @@
-/** Maps what the book refuses to the error that the caller gets: which limit, whose, and when it lets the request pass. */
+/** Turns a refusal of the ledger into the error that the caller gets: which limit, whose, and when it lets the request pass. */
 
 import { CallerError } from '../core/caller-error.ts'
-import type { Limits } from '../core/money.ts'
-import type { Account, Hold } from './ledger.ts'
+import { amountOf, type BudgetLimit, type Limit, limitTable } from '../core/limits.ts'
+import { type Account, demandOf, type Hold, type RateStatuses } from './ledger.ts'
 import { rateLimitHeaders } from './rate-limit-headers.ts'
-import type { Allowances, ExtendReply, LimitName, Refusal } from './reservation-store.ts'
+import type { ExtendReply, Refusal } from './reservation-store.ts'
 
 const DAY_MS = 86_400_000
-/** decisions.md: `retry-after` is 1 to 60 whole seconds. */
+/** `retry-after` is 1 to 60 whole seconds. */
 const RETRY_AFTER_MAX = 60
 
-/** Whether an extension has grown. Throws `ledger_unavailable` if there was nothing left to grow: the lease ran out, or the book lost it. */
+/** Whether an extension has grown. Throws `ledger_unavailable` if nothing is held any more: the lease ran out, or the store lost it. */
 export function isHeld(reply: ExtendReply): boolean {
   if (reply === 'extended' || reply === 'exhausted') return reply === 'extended'
   throw new CallerError('ledger_unavailable', 'The ledger holds nothing for this request any more.', {
@@ -18,89 +18,87 @@ export function isHeld(reply: ExtendReply): boolean {
   })
 }
 
-/** `nowMs` is used to name the moment at which a spend limit renews. */
-export function refusalFailure(
+/** What a message about a refusal is made of. */
+interface Refused {
+  readonly hold: Hold
+  readonly refusal: Refusal
+  /** The amount of the limit; 0 if it was taken out of the configuration meanwhile. */
+  readonly most: number
+  /** `organisation 'acme'` or `key 'ci'`. */
+  readonly owner: string
+}
+
+/** `nowMs` dates the renewal of a budget. */
+export function refusalError(
   account: Account,
   hold: Hold,
   refusal: Refusal,
-  allowances: Allowances,
+  rates: RateStatuses,
   nowMs: number,
 ): CallerError {
+  const limit = limitNamed(refusal.limit)
   const isOrganization = refusal.scope === 'organization'
-  const whose = isOrganization ? `organisation '${account.organization}'` : `key '${account.key}'`
-  const limits = isOrganization ? account.organizationLimits : account.keyLimits
-  const headers = rateLimitHeaders(allowances)
-  switch (refusal.limit) {
-    case 'requests':
-    case 'tokens':
-    case 'concurrent_requests': {
-      const limit = rateWords(refusal.limit, limits, whose)
-      if (refusal.waitMs === undefined) {
-        return new CallerError('exceeds_limit', tooLarge(refusal.limit, limit, hold), { type: refusal.limit, headers })
-      }
-      const retryAfterSeconds = retrySeconds(refusal.waitMs)
-      const message = `Rate limit reached: ${limit}. Try again in ${retryAfterSeconds} s.`
-      return new CallerError('rate_limited', message, { type: refusal.limit, retryAfterSeconds, headers })
+  const owner = isOrganization ? `organisation '${account.organization}'` : `key '${account.key}'`
+  const most = amountOf(isOrganization ? account.organizationLimits : account.keyLimits, limit) ?? 0
+  const refused = { hold, refusal, most, owner }
+  const headers = rateLimitHeaders({ rates })
+  if (limit.kind !== 'budget') {
+    const words = `${most} ${limit.noun} for ${owner}`
+    if (refusal.waitMs === undefined) {
+      return new CallerError('exceeds_limit', tooLarge(limit, words, hold), { type: limit.name, headers })
     }
-    case 'day':
-    case 'month':
-    case 'total': {
-      const limit = spendLimit(refusal.limit, limits, whose)
-      if (refusal.held && refusal.waitMs !== undefined) {
-        const retryAfterSeconds = retrySeconds(refusal.waitMs)
-        const cost = dollars(hold.estimate.costMicroUsd)
-        const message =
-          `This request may cost ${cost}, more than running requests leave of ${limit.words}. ` +
-          `Try again in ${retryAfterSeconds} s.`
-        return new CallerError('rate_limited', message, { type: 'spend', retryAfterSeconds, headers })
-      }
-      return new CallerError('quota_exhausted', spentWords(refusal, limit, hold, nowMs), { headers })
-    }
+    const retryAfterSeconds = retrySeconds(refusal.waitMs)
+    const message = `Rate limit reached: ${words}. Try again in ${retryAfterSeconds} s.`
+    return new CallerError('rate_limited', message, { type: limit.name, retryAfterSeconds, headers })
   }
+  if (refusal.held && refusal.waitMs !== undefined) {
+    const retryAfterSeconds = retrySeconds(refusal.waitMs)
+    const message =
+      `${demandWords(limit, hold)}, more than running requests leave of ${budgetWords(limit, refused)}. ` +
+      `Try again in ${retryAfterSeconds} s.`
+    const { unit } = limit
+    const type = unit === 'micro_usd' ? 'spend' : unit
+    return new CallerError('rate_limited', message, { type, retryAfterSeconds, headers })
+  }
+  return new CallerError('quota_exhausted', exhaustedWords(limit, refused, nowMs), { headers })
+}
+
+function limitNamed(name: Limit['name']): Limit {
+  const limit = limitTable.find((one) => one.name === name)
+  if (limit === undefined) throw new RangeError(`No limit is named '${name}'.`)
+  return limit
 }
 
 function retrySeconds(waitMs: number): number {
   return Math.min(RETRY_AFTER_MAX, Math.max(1, Math.ceil(waitMs / 1000)))
 }
 
-function rateWords(limit: 'requests' | 'tokens' | 'concurrent_requests', limits: Limits, whose: string): string {
-  switch (limit) {
-    case 'requests':
-      return `${limits.requestsPerMinute ?? 0} requests a minute for ${whose}`
-    case 'tokens':
-      return `${limits.tokensPerMinute ?? 0} tokens a minute for ${whose}`
-    case 'concurrent_requests':
-      return `${limits.concurrentRequests ?? 0} concurrent requests for ${whose}`
-  }
-}
-
-function tooLarge(name: LimitName, limit: string, hold: Hold): string {
-  if (name !== 'tokens') return `Nothing passes a limit of ${limit}.`
-  const tokens = hold.estimate.inputTokens + hold.estimate.outputTokens
+function tooLarge({ kind, unit }: Limit, words: string, hold: Hold): string {
+  if (kind === 'places' || unit === 'requests') return `Nothing passes a limit of ${words}.`
   return (
-    `This request needs up to ${tokens} tokens, more than the whole limit of ${limit}. ` +
+    `This request needs up to ${demandOf(hold)[unit]} ${unit}, more than the whole limit of ${words}. ` +
     'Waiting does not help: send less, or ask for a smaller output limit.'
   )
 }
 
-interface SpendLimit {
-  readonly mostMicroUsd: number
-  readonly words: string
+/** The beginning of a message about a budget. */
+function demandWords({ unit }: BudgetLimit, hold: Hold): string {
+  const demand = demandOf(hold)[unit]
+  return unit === 'micro_usd' ? `This request may cost ${dollars(demand)}` : `This request needs ${demand} ${unit}`
 }
 
-function spendLimit(window: 'day' | 'month' | 'total', limits: Limits, whose: string): SpendLimit {
-  const mostMicroUsd = limits.spend?.[window] ?? 0
-  const name = { day: 'daily', month: 'monthly', total: 'total' }[window]
-  return { mostMicroUsd, words: `the ${name} spend limit of ${dollars(mostMicroUsd)} for ${whose}` }
+function budgetWords({ unit, noun }: BudgetLimit, { most, owner }: Refused): string {
+  return `the ${noun} of ${unit === 'micro_usd' ? dollars(most) : most} for ${owner}`
 }
 
-function spentWords({ waitMs }: Refusal, limit: SpendLimit, { estimate }: Hold, nowMs: number): string {
-  const cost = `This request may cost ${dollars(estimate.costMicroUsd)}, more than`
-  if (estimate.costMicroUsd > limit.mostMicroUsd) return `${cost} ${limit.words}. Waiting does not help.`
-  const left = `${cost} is left of ${limit.words}`
-  if (waitMs === undefined) return `${left}. The limit does not renew.`
-  // Windows end at midnight UTC, whichever clock is a little off.
-  const renewsAt = new Date(Math.round((nowMs + waitMs) / DAY_MS) * DAY_MS)
+function exhaustedWords(limit: BudgetLimit, refused: Refused, nowMs: number): string {
+  const { hold, most, refusal } = refused
+  const [demand, budget] = [demandWords(limit, hold), budgetWords(limit, refused)]
+  if (demandOf(hold)[limit.unit] > most) return `${demand}, more than ${budget}. Waiting does not help.`
+  const left = `${demand}, more than is left of ${budget}`
+  if (refusal.waitMs === undefined) return `${left}. The limit does not renew.`
+  // Windows end at midnight UTC, even if one of the clocks is off by a few seconds.
+  const renewsAt = new Date(Math.round((nowMs + refusal.waitMs) / DAY_MS) * DAY_MS)
   return `${left}. The limit renews at ${renewsAt.toISOString().slice(0, 19)}Z.`
 }
 

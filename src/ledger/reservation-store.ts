@@ -6,7 +6,8 @@
  * cancelled ones are remembered for a while, so that whatever arrives twice or late is known for what it is.
  */
 
-import type { Account, Admission, Allowance, Charge, Estimate, Hold } from './ledger.ts'
+import type { BudgetLimit, LimitName, RateLimit } from '../core/limits.ts'
+import type { Account, Admission, Charge, Estimate, Hold, RateStatuses } from './ledger.ts'
 
 /** How long things live, in milliseconds. */
 export interface Terms {
@@ -24,10 +25,6 @@ export const TERMS: Terms = { leaseMs: 30_000, endedMs: 600_000, lostMs: 3_600_0
 /** How far the book's clock and the gateway's may differ before no window is rolled on the word of one of them. */
 export const CLOCK_SKEW_MS = 60_000
 
-/** In the order in which they are checked; `store.lua` has the same. */
-export const limitNames = ['requests', 'tokens', 'concurrent_requests', 'day', 'month', 'total'] as const
-export type LimitName = (typeof limitNames)[number]
-
 export const scopeNames = ['organization', 'key'] as const
 export type ScopeName = (typeof scopeNames)[number]
 
@@ -41,20 +38,14 @@ export interface Refusal {
   readonly held: boolean
 }
 
-/** What is left of the rates, of whichever of the organisation and the key has less. */
-export interface Allowances {
-  readonly requests?: Allowance | undefined
-  readonly tokens?: Allowance | undefined
-}
-
 export type ReserveReply =
   /** `admittedMs` by the book's clock: it decides the windows that the request belongs to. The same for a repeated call. */
-  | { readonly outcome: 'granted'; readonly admittedMs: number; readonly allowances: Allowances }
+  | { readonly outcome: 'granted'; readonly admittedMs: number; readonly rates: RateStatuses }
   /** Nothing was consumed. `held`: all limits that refuse do so only because of what running requests hold, which may come free at any time. */
   | {
       readonly outcome: 'refused'
       readonly refusal: Refusal
-      readonly allowances: Allowances
+      readonly rates: RateStatuses
       readonly held: boolean
     }
   /** The reservation was settled, lost or cancelled before this call came. */
@@ -80,13 +71,8 @@ export interface Budget {
 }
 
 /** What one organisation or key has used and holds, as of now. Rates are rounded up. */
-export interface Figures {
-  readonly requests: number
-  readonly tokens: number
-  readonly live: number
-  readonly day: Budget
-  readonly month: Budget
-  readonly total: Budget
+export type Figures = { readonly live: number } & { readonly [L in RateLimit as L['name']]: number } & {
+  readonly [L in BudgetLimit as L['name']]: Budget
 }
 
 export interface ReservationStore {

@@ -1,47 +1,48 @@
 /**
- * Takes back days and months that began too early: windows never go back by themselves, so after a clock that was ahead a budget would not renew
- * until the true time has caught up. Owns what counts as spent in the windows that hold then.
+ * Takes back days and months that began too early: windows never go back by themselves, so after a clock that was ahead a budget would
+ * not renew until the true time has caught up. Owns what counts as spent in the windows that hold then.
  */
 
+import { budgetLimits } from '../core/limits.ts'
+import { usedOf } from './ledger.ts'
 import type { UsageRow } from './usage-log.ts'
-import { dayOf, monthOf } from './window.ts'
-
-/** Micro-dollars. */
-export interface WindowSpend {
-  readonly day: number
-  readonly month: number
-}
+import { windowOf } from './window.ts'
 
 export interface WindowReset {
   /**
-   * Sets windows of the organisation and of its keys that lie ahead of the clock back to now, with what its usage says was spent since they began.
-   * Gives how many it set back. What runs meanwhile counts in the total alone.
+   * Sets windows of the organisation and of its keys that lie ahead of the clock back to now, with what was spent since they began according
+   * to its usage. Returns how many it set back. What runs meanwhile counts in the total alone.
    */
   reset(organization: string, usage: readonly UsageRow[]): Promise<number>
   close(): Promise<void>
 }
 
-/** Clocks that disagree, or a gateway that is in the way: `message` is for the operator, whole. */
+/** Clocks that disagree, or a gateway that has the file open: `message` is for the operator, whole. */
 export class WindowResetError extends Error {
   override readonly name = 'LedgerFileError'
 }
 
-/** What was spent in the windows of now. What was counted in those ahead is spent now. `key` undefined: by all keys. */
-export function spendNow(usage: readonly UsageRow[], key: string | undefined, nowMs: number): WindowSpend {
-  let [day, month] = [0, 0]
+/**
+ * What was spent of each budget in the windows of now, in the order of `budgetLimits`. What was counted in those ahead is spent now. `key`
+ * undefined: by all keys.
+ */
+export function spentNow(usage: readonly UsageRow[], key: string | undefined, nowMs: number): readonly number[] {
+  const spent = budgetLimits.map(() => 0)
   for (const row of usage) {
     if (key !== undefined && row.key !== key) continue
-    if (row.day >= dayOf(nowMs)) day += row.costMicroUsd
-    if (monthOf(row.day * DAY_MS) >= monthOf(nowMs)) month += row.costMicroUsd
+    const used = usedOf(row, row.requests)
+    for (const [i, { window, unit }] of budgetLimits.entries()) {
+      if (windowOf(window, row.day * DAY_MS) >= windowOf(window, nowMs)) spent[i] = (spent[i] ?? 0) + used[unit]
+    }
   }
-  return { day, month }
+  return spent
 }
 
 const DAY_MS = 86_400_000
 
-/** Whether a window of an organisation or a key lies ahead. */
-export function isAhead(day: number, month: number, nowMs: number): boolean {
-  return day > dayOf(nowMs) || month > monthOf(nowMs)
+/** Whether one of a scope's windows, in the order of `budgetLimits`, lies ahead. */
+export function isAhead(windows: readonly number[], nowMs: number): boolean {
+  return budgetLimits.some(({ window }, i) => (windows[i] ?? 0) > windowOf(window, nowMs))
 }
 
 export const AHEAD_ADVICE =

@@ -1,5 +1,7 @@
 /** The calendar windows of spend limits: UTC days and months as whole numbers, and when each ends. */
 
+import type { BudgetLimit } from '../core/limits.ts'
+
 const DAY_MS = 86_400_000
 
 /** Days since 1970-01-01. */
@@ -21,6 +23,18 @@ export function dayEndMs(day: number): number {
 /** The first millisecond after a month of `monthOf`. */
 export function monthEndMs(month: number): number {
   return Date.UTC(1970, month + 1, 1)
+}
+
+/** The window of a budget at a time. */
+export function windowOf(window: BudgetLimit['window'], ms: number): number {
+  if (window === 'day') return dayOf(ms)
+  return window === 'month' ? monthOf(ms) : 0
+}
+
+/** The first millisecond after a window of `windowOf`; undefined for the one that never ends. */
+export function windowEndMs(window: BudgetLimit['window'], at: number): number | undefined {
+  if (window === 'day') return dayEndMs(at)
+  return window === 'month' ? monthEndMs(at) : undefined
 }
 
 /** Usage by day is kept for so many days; what is older by month. */

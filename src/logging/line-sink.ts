@@ -1,18 +1,21 @@
 /**
- * Log lines to a file descriptor without ever holding the program up: written asynchronously, in whole lines, and dropped (and counted)
- * where the reader stalls. It must never block, throw or buffer without bound.
+ * Writes log lines to a file descriptor without ever blocking the process: asynchronously, in whole lines; if the
+ * reader stalls, lines are dropped and counted. It must never block, throw or buffer without bound.
  */
 
 import fs from 'node:fs'
 
 /**
- * Linux writes at most this much to a pipe in one piece (PIPE_BUF): several workers share one pipe, and a longer write of one may be
- * torn apart by the write of another.
+ * Linux writes at most this many bytes to a pipe atomically (PIPE_BUF). Several workers share one pipe, and the
+ * writes of others may split a longer write.
  */
 const WRITE_BYTES_MAX = 4096
-/** What a pipe holds. Where one worker alone writes requests, larger writes cost a tenth: each of them wakes the reader. */
+/**
+ * The capacity of a pipe. If one worker alone writes requests, larger writes cost a tenth, because each write wakes
+ * the reader.
+ */
 const WRITE_BYTES_MAX_ALONE = 64 * 1024
-/** Held while the reader of the log stalls; further lines are dropped and counted. */
+/** The most bytes in memory while the reader of the log stalls; further lines are dropped and counted. */
 const HELD_BYTES_MAX = 8 * 1024 * 1024
 /** How long a line may wait for others to share its system call. */
 const GATHER_MS = 20
@@ -23,7 +26,7 @@ export type Write = (bytes: Uint8Array, done: (error: NodeJS.ErrnoException | nu
 
 interface SinkOptions {
   readonly write: Write
-  /** The line that tells how many were dropped, its line end included. */
+  /** The line that reports how many lines were dropped, with its line end. */
   readonly notice: (dropped: number) => string
   readonly heldBytesMax?: number
 }
@@ -35,9 +38,10 @@ interface Chunk {
 }
 
 /**
- * Writes to standard output, or another descriptor, without ever waiting for its reader. A pipe is opened anew for writes that fail where
- * they would wait (the flag of the shared descriptor is not ours to set): 2 µs for 4 KiB, where Bun's thread pool takes 35. Anything
- * else, a file or a terminal, goes through the pool: a stalled reader blocks a thread of it, never the event loop.
+ * Returns a function that writes to a descriptor without ever waiting for its reader. A pipe is opened again in
+ * non-blocking mode, because that flag of the shared descriptor is not ours to set: 4 KiB take 2 µs, compared to 35
+ * µs in Bun's thread pool. Anything else, a file or a terminal, goes through the pool: a stalled reader blocks one of
+ * its threads, never the event loop.
  */
 export function descriptor(fd: number): Write {
   const pipe = openPipe(fd)
@@ -55,7 +59,7 @@ export function descriptor(fd: number): Write {
   }
 }
 
-/** A descriptor of our own for the same pipe, or undefined where it is none, or the system has no `/proc`. */
+/** A descriptor of our own for the same pipe; undefined if it is no pipe, or the system has no `/proc`. */
 function openPipe(fd: number): number | undefined {
   try {
     if (!fs.fstatSync(fd).isFIFO()) return undefined
@@ -73,11 +77,11 @@ function isErrno(error: unknown): error is NodeJS.ErrnoException {
 /** A destination of pino. */
 export class LineSink {
   private readonly chunks: Chunk[] = []
-  /** Bytes not yet written, those on their way included. */
+  /** Bytes that are not written yet, including those of the write in progress. */
   private held = 0
   private dropped = 0
   private writing = false
-  /** The last write arrived. The count of what was dropped waits for that: it would only be lost too. */
+  /** Whether the last write succeeded. The count of dropped lines waits for that, because it would be lost, too. */
   private flows = true
   private timer: NodeJS.Timeout | undefined
   private readonly waiters: (() => void)[] = []
@@ -88,7 +92,7 @@ export class LineSink {
     this.heldBytesMax = options.heldBytesMax ?? HELD_BYTES_MAX
   }
 
-  /** No other process writes lines to the same pipe as a rule. */
+  /** Declares that no other process regularly writes to the same pipe, so that larger writes are safe. */
   writeAlone(): void {
     this.writeBytesMax = WRITE_BYTES_MAX_ALONE
   }
@@ -106,7 +110,9 @@ export class LineSink {
     else this.timer ??= setTimeout(() => this.writeNext(), GATHER_MS)
   }
 
-  /** Resolves when everything was written, or after `withinMs`: a program that ends must not wait for a reader that stalls. */
+  /**
+   * Resolves when everything is written, or after `withinMs`: a process that ends must not wait for a stalled reader.
+   */
   async flush(withinMs: number): Promise<void> {
     if (!this.writing) this.writeNext()
     if (this.held === 0) return
@@ -132,14 +138,14 @@ export class LineSink {
   private writeNext(): void {
     clearTimeout(this.timer)
     this.timer = undefined
-    if (this.dropped > 0 && this.flows && this.held < this.heldBytesMax / 2) this.tellDropped()
+    if (this.dropped > 0 && this.flows && this.held < this.heldBytesMax / 2) this.reportDropped()
     const next = this.chunks.shift()
     this.writing = next !== undefined
     if (next !== undefined) this.send(Buffer.from(next.text))
     else for (const resolve of this.waiters.splice(0)) resolve()
   }
 
-  private tellDropped(): void {
+  private reportDropped(): void {
     const text = this.options.notice(this.dropped)
     this.dropped = 0
     this.append(text, Buffer.byteLength(text))
@@ -147,12 +153,12 @@ export class LineSink {
 
   private send(bytes: Uint8Array): void {
     this.options.write(bytes, (error, written) => {
-      if (error !== null && isPassing(error)) {
+      if (error !== null && isTransient(error)) {
         setTimeout(() => this.send(bytes), RETRY_MS)
         return
       }
       if (error !== null) {
-        // A reader that is gone, a full disk: these lines are lost, and the next ones are tried.
+        // The reader is gone or the disk is full: these lines are lost, and weir tries the next ones.
         this.flows = false
         this.dropped += countLines(bytes)
         this.held -= bytes.length
@@ -169,7 +175,7 @@ export class LineSink {
   }
 }
 
-function isPassing(error: NodeJS.ErrnoException): boolean {
+function isTransient(error: NodeJS.ErrnoException): boolean {
   return error.code === 'EAGAIN' || error.code === 'EINTR' || error.code === 'EBUSY'
 }
 

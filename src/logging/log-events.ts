@@ -1,6 +1,7 @@
 /**
- * Every event that weir logs, save the line of a request: its name, level, message and meaning. The name is stable, so that alerts can match
- * `event`; the message is for people. The page about logs in the documentation is checked against this table.
+ * Every event that weir logs, save the line of a request: its name, level, message and meaning. The name is stable,
+ * so that alerts can match `event`; the message is for people. The page about logs in the documentation is checked
+ * against this table.
  */
 
 import type { Logger } from 'pino'
@@ -19,13 +20,15 @@ export const LOG_EVENTS = {
     level: 'info',
     message: 'ready',
     meaning:
-      'All workers accept requests. `address` and `admin` are the addresses, `workers` their number, `ms` the time since the start.',
+      'All workers accept requests. `address` and `admin` are the addresses, `workers` their number, `ms` the ' +
+      'time since the start.',
   },
   'server.draining': {
     level: 'info',
     message: 'draining',
     meaning:
-      'SIGTERM or SIGINT (`signal`) arrived: weir accepts no new connections, and running requests may finish within `drain_seconds`.',
+      'SIGTERM or SIGINT (`signal`) arrived: weir accepts no new connections, and running requests may finish ' +
+      'within `drain_seconds`.',
   },
   'server.killing_workers': {
     level: 'error',
@@ -47,13 +50,15 @@ export const LOG_EVENTS = {
     level: 'warn',
     message: 'no control socket',
     meaning:
-      'The control socket in `data_dir` could not be opened (`problem`). weir serves requests; `weir explain` cannot ask it for the state of targets.',
+      'The control socket in `data_dir` could not be opened (`problem`). weir serves requests; `weir explain` ' +
+      'cannot ask it for the state of targets.',
   },
   'worker.died': {
     level: 'error',
     message: 'worker died',
     meaning:
-      'A worker process ended unexpectedly (`how`: its exit code or signal). weir starts another in `restart_in_ms` milliseconds.',
+      'A worker process ended unexpectedly (`how`: its exit code or signal). weir starts another in ' +
+      '`restart_in_ms` milliseconds.',
   },
   'worker.start_failed': {
     level: 'error',
@@ -69,13 +74,15 @@ export const LOG_EVENTS = {
     level: 'error',
     message: 'the supervisor is gone',
     meaning:
-      'The supervisor ended without stopping this worker, which therefore drains. `cut` is true if it also ends running requests at once.',
+      'The supervisor ended without stopping this worker, which therefore drains. `cut` is true if it also ends ' +
+      'running requests at once.',
   },
   'process.crashed': {
     level: 'fatal',
     message: 'crashed',
     meaning:
-      'A bug in weir ended a process. `error` is the class of the error, `at` where it was thrown. A worker is replaced.',
+      'A bug in weir ended a process. `error` is the class of the error, `at` the place that threw it. A worker ' +
+      'is replaced.',
   },
   'requests.cut': {
     level: 'warn',
@@ -86,19 +93,21 @@ export const LOG_EVENTS = {
     level: 'warn',
     message: 'requests without a valid key not logged',
     meaning:
-      'One address (`remote`) sent more than 20 requests without a valid key within a second; `requests` of them have no line of their own.',
+      'One address (`remote`) sent more than 20 requests without a valid key within a second; `requests` of them ' +
+      'have no line of their own.',
   },
   'internal.error': {
     level: 'error',
     message: 'internal error',
     meaning:
-      'A bug in weir failed the request `request_id`. `error` is the class of the error, `at` where it was thrown.',
+      'A bug in weir failed the request `request_id`. `error` is the class of the error, `at` the place that threw it.',
   },
   'target.open': {
     level: 'info',
     message: 'circuit breaker opened',
     meaning:
-      'weir skips the target (`provider`, `model`) for `rest_ms` milliseconds because of failures (`reason`). `asked` is true if the provider asked for this pause.',
+      'weir skips the target (`provider`, `model`) for `rest_ms` milliseconds because of failures (`reason`). ' +
+      '`asked` is true if the provider asked for this pause.',
   },
   'target.closed': {
     level: 'info',
@@ -119,13 +128,15 @@ export const LOG_EVENTS = {
     level: 'warn',
     message: 'compaction summary hit the output limit',
     meaning:
-      'The caller of `request_id` continues with an incomplete summary of its conversation. Raise `max_output_tokens` of the model.',
+      'The caller of `request_id` continues with an incomplete summary of its conversation. Raise ' +
+      '`max_output_tokens` of the model.',
   },
   'ledger.down': {
     level: 'error',
     message: 'ledger down',
     meaning:
-      'The ledger does not answer (`problem`), and requests fail with 503. A warning under `ledger_unreachable: allow`: requests are served, and `pending` settlements wait in the outbox.',
+      'The ledger does not answer (`problem`), and requests fail with 503. A warning under `ledger_unreachable: ' +
+      'allow`: requests are served, and `pending` settlements wait in the outbox.',
   },
   'ledger.degraded': {
     level: 'warn',
@@ -146,7 +157,8 @@ export const LOG_EVENTS = {
     level: 'error',
     message: 'budget window ahead',
     meaning:
-      'The budgets of `organization` belong to a later day than today, because a clock was wrong. `advice` names the command.',
+      'The budgets of `organization` belong to a later day than today, because a clock was wrong. `advice` names ' +
+      'the command.',
   },
   'ledger.many_fields': {
     level: 'warn',

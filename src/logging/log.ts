@@ -1,4 +1,7 @@
-/** The log: one JSON line per event on standard output. It never contains a key, a credential or what callers and models wrote. */
+/**
+ * The log: one JSON line per event on standard output. It never contains a key, a credential or what callers and
+ * models wrote.
+ */
 
 import { type Logger, pino, stdTimeFunctions } from 'pino'
 import { descriptor, LineSink } from './line-sink.ts'
@@ -12,8 +15,8 @@ const FLUSH_MS = 1000
 export interface Log {
   readonly logger: Logger
   /**
-   * Writes the line of one request, exactly as pino would. Serialising its twenty fields costs pino 12 µs in a busy worker; one
-   * `JSON.stringify` takes 4 µs, and there is one such line for every request.
+   * Writes the line of one request, exactly as pino would. Serialising its twenty fields costs pino 12 µs in a busy
+   * worker; one `JSON.stringify` takes 4 µs, and there is one such line for every request.
    */
   request(fields: object): void
   /** Declares that this process is the only worker, so that larger writes are safe. */
@@ -23,8 +26,8 @@ export interface Log {
 }
 
 /**
- * Opens the log on a file descriptor: `time` in ISO 8601, `level` as a word. It does not use pino's own destination, which writes
- * synchronously when the process exits and would block forever if the reader of the log has stopped.
+ * Opens the log on a file descriptor: `time` in ISO 8601, `level` as a word. It does not use pino's own destination,
+ * which writes synchronously when the process exits and would block forever if the reader of the log has stopped.
  */
 export function openLog(fd = 1): Log {
   const sink: LineSink = new LineSink({
@@ -49,14 +52,20 @@ export function openLog(fd = 1): Log {
   return { logger, request, alone: () => sink.writeAlone(), flush: () => sink.flush(FLUSH_MS) }
 }
 
-/** The parts of an unexpected error that may be logged: its class and stack. Its message may quote a request or a credential. */
+/**
+ * The parts of an unexpected error that may be logged: its class and stack. Its message may quote a request or a
+ * credential.
+ */
 export function errorFields(error: unknown): { readonly error: string; readonly at: readonly string[] } {
   if (!(error instanceof Error)) return { error: typeof error, at: [] }
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
   return { error: error.name, at: frames.slice(0, 10).map((line) => line.trim()) }
 }
 
-/** Logs an uncaught error and ends the process with code 70, because its state can no longer be trusted; a new one replaces it. */
+/**
+ * Logs an uncaught error and ends the process with code 70, because its state can no longer be trusted; a new one
+ * replaces it.
+ */
 export function dieOnUncaught(log: Log, fields: Readonly<Record<string, unknown>>): void {
   let dying = false
   const die = (error: unknown) => {

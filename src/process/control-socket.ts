@@ -1,6 +1,6 @@
 /**
- * The control socket, through which the command line talks to the running weir: a Unix socket in the data directory that only its owner may
- * open. Each line is a JSON object, and so is each answer. It never serves callers.
+ * The control socket, through which the command line talks to the running weir: a Unix socket in the data directory
+ * that only its owner may open. Each line is a JSON object, and so is each answer. It never serves callers.
  */
 
 import { mkdir, unlink } from 'node:fs/promises'
@@ -22,8 +22,8 @@ export interface Control {
 }
 
 /**
- * Opens the socket. Resolves to a problem for the operator if another program serves it or the directory is not writable. A socket that a
- * killed weir left is replaced.
+ * Opens the socket. Resolves to a problem for the operator if another program serves it or the directory is not
+ * writable. A socket that a killed weir left is replaced.
  */
 export async function openControl(
   dataDir: string,

@@ -1,4 +1,7 @@
-/** The end of a worker: the listener closes, running requests may finish, the rest is cut, and all are settled before the process ends. */
+/**
+ * The end of a worker: the listener closes, running requests may finish, the rest is cut, and all are settled before
+ * the process ends.
+ */
 
 import type { Server } from 'bun'
 import type { InFlight } from '../gateway/in-flight.ts'
@@ -17,8 +20,9 @@ interface Draining {
 }
 
 /**
- * Resolves to whether all requests finished or some were cut. Bun's `stop()` closes the listener and idle connections at once, and resolves
- * when the last answer has reached its socket. That alone is not enough: a request whose caller disconnected may still have to settle.
+ * Resolves to whether all requests finished or some were cut. Bun's `stop()` closes the listener and idle connections
+ * at once, and resolves when the last answer has reached its socket. That alone is not enough: a request whose caller
+ * disconnected may still have to settle.
  */
 export async function drain({ server, inFlight, drainSeconds, cut }: Draining): Promise<'finished' | 'cut'> {
   const finished = server

@@ -2,7 +2,10 @@
 
 import fs from 'node:fs'
 
-/** Above this share of the limit, new requests are rejected: each needs another descriptor for its provider, and the ledger a few. */
+/**
+ * Above this share of the limit, new requests are rejected: each needs another descriptor for its provider, and the
+ * ledger a few.
+ */
 const CROWDED_SHARE = 0.8
 
 /** The limit of open files of this process; undefined on systems other than Linux. */
@@ -22,13 +25,19 @@ export function isCrowded(limit: number | undefined): boolean {
   return (taken() ?? lowestFree()) >= limit * CROWDED_SHARE
 }
 
-/** The number of open descriptors, counted by the kernel (Linux 6.2 and newer) in one system call; listing 10,000 takes milliseconds. */
+/**
+ * The number of open descriptors, counted by the kernel (Linux 6.2 and newer) in one system call; listing 10,000
+ * takes milliseconds.
+ */
 function taken(): number | undefined {
   const { size } = fs.statSync('/proc/self/fd')
   return size === 0 ? undefined : size
 }
 
-/** A new descriptor gets the lowest free number, which is a lower bound of the number of open ones, and close to it while load grows. */
+/**
+ * A new descriptor gets the lowest free number, which is a lower bound of the number of open ones, and close to it
+ * while load grows.
+ */
 function lowestFree(): number {
   try {
     const descriptor = fs.openSync('/dev/null', 'r')

@@ -1,6 +1,6 @@
 /**
- * Detects a worker whose event loop stands still. Such a worker keeps its connections and gets its share of new ones, but answers no request;
- * nor does it take a message or SIGTERM.
+ * Detects a worker whose event loop stands still. Such a worker keeps its connections and gets its share of new ones,
+ * but answers no request; nor does it take a message or SIGTERM.
  */
 
 /** The time between two pings. */

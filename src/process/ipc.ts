@@ -1,13 +1,17 @@
 /**
- * The messages between the supervisor and its workers, as JSON. The names on the wire do not change: after an upgrade of the program file the
- * supervisor is still the old program, and a worker that it restarts is the new one. An unknown message is ignored.
+ * The messages between the supervisor and its workers, as JSON. The names on the wire do not change: after an upgrade
+ * of the program file the supervisor is still the old program, and a worker that it restarts is the new one. An
+ * unknown message is ignored.
  */
 
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 
-/** Where the workers listen. The supervisor decides, because all of them share one port. Port 0: the first worker takes a free one. */
+/**
+ * Where the workers listen. The supervisor decides, because all of them share one port. Port 0: the first worker
+ * takes a free one.
+ */
 export interface Address {
   readonly host: string
   readonly port: number

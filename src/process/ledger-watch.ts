@@ -1,6 +1,6 @@
 /**
- * Logs when the ledger, or the store of the API keys, begins to fail and when it has recovered. Request lines do not show it: without this, a
- * full disk, or an outage under `ledger_unreachable: allow`, would go unnoticed.
+ * Logs when the ledger, or the store of the API keys, begins to fail and when it has recovered. Request lines do not
+ * show it: without this, a full disk, or an outage under `ledger_unreachable: allow`, would go unnoticed.
  */
 
 import type { LedgerHealth } from '../ledger/ledger.ts'
@@ -9,7 +9,10 @@ import { logEvent } from '../logging/log-events.ts'
 
 /** The time between two checks. */
 const LOOK_MS = 500
-/** A problem whose text changes is logged again at most this often: "connecting" and "reconnecting" alternate during an outage. */
+/**
+ * A problem whose text changes is logged again at most this often: "connecting" and "reconnecting" alternate during
+ * an outage.
+ */
 const REWORDED_MS = 60_000
 
 export class LedgerWatch {

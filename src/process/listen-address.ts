@@ -9,8 +9,8 @@ export class AddressProblem extends Error {
 }
 
 /**
- * Listens on the address exclusively for a moment. The workers share their port (`reusePort`), so they would silently share it with another
- * weir, too. Returns the address; throws `AddressProblem`.
+ * Listens on the address exclusively for a moment. The workers share their port (`reusePort`), so they would silently
+ * share it with another weir, too. Returns the address; throws `AddressProblem`.
  */
 export function probe(address: Address): Address {
   try {

@@ -1,12 +1,16 @@
 /**
- * Which worker probes a target that was skipped: one at a time on this machine, so that a recovering provider gets one request and not one
- * from each worker. The supervisor grants leases, the workers claim them; no provider is called here.
+ * Which worker probes a target that was skipped: one at a time on this machine, so that a recovering provider gets
+ * one request and not one from each worker. The supervisor grants leases, the workers claim them; no provider is
+ * called here.
  */
 
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { Breaker, Rest } from '../gateway/breaker.ts'
 
-/** The supervisor learns of a pause a little after the worker that began it, so it sees the pause end later than that worker. */
+/**
+ * The supervisor learns of a pause a little after the worker that began it, so it sees the pause end later than that
+ * worker.
+ */
 const LATE_MS = 50
 /** A request waits no longer than this for a lease. Without an answer its worker probes on its own. */
 const ANSWER_MS_MAX = 500

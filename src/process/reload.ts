@@ -28,8 +28,8 @@ export function needsRestart(current: Config, next: Config): readonly string[] {
 }
 
 /**
- * Two phases: every worker builds all that follows from the configuration, and only if all succeed do they switch to it. Resolves to the
- * problems, in which case nothing has changed anywhere.
+ * Two phases: every worker builds all that follows from the configuration, and only if all succeed do they switch to
+ * it. Resolves to the problems, in which case nothing has changed anywhere.
  */
 export async function swap(workers: readonly WorkerProcess[], config: Config): Promise<readonly string[]> {
   const ready = workers.filter((worker) => worker.state === 'ready')

@@ -1,6 +1,6 @@
 /**
- * The supervisor: starts the workers, restarts them, and handles signals. It owns the configuration and the admin port. It never serves the
- * inference API.
+ * The supervisor: starts the workers, restarts them, and handles signals. It owns the configuration and the admin
+ * port. It never serves the inference API.
  */
 
 import type { Admin } from '../admin/admin-app.ts'
@@ -64,7 +64,10 @@ class Supervisor {
   private config: Config | undefined
   private admin: Admin | undefined
   private control: Control | undefined
-  /** What the workers reported about targets: for new workers, metrics and `weir explain`. The supervisor itself calls no target. */
+  /**
+   * What the workers reported about targets: for new workers, metrics and `weir explain`. The supervisor itself calls
+   * no target.
+   */
   private readonly health = new Breaker()
   private readonly probes = new ProbeLeases(this.health)
   /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
@@ -132,8 +135,9 @@ class Supervisor {
   }
 
   /**
-   * Sends the workers their settings. Resolves to the address that they share; undefined if weir ends first. If the port is 0, the first
-   * worker takes a free one and keeps it: a port that the supervisor finds free could be taken before a worker listens on it.
+   * Sends the workers their settings. Resolves to the address that they share; undefined if weir ends first. If the
+   * port is 0, the first worker takes a free one and keeps it: a port that the supervisor finds free could be taken
+   * before a worker listens on it.
    */
   private async startWorkers(config: Config): Promise<Address | undefined> {
     const [first, ...others] = this.workers
@@ -161,7 +165,10 @@ class Supervisor {
     }
   }
 
-  /** If the socket cannot be opened, weir serves requests all the same; only `weir explain` cannot ask for the state of targets. */
+  /**
+   * If the socket cannot be opened, weir serves requests all the same; only `weir explain` cannot ask for the state
+   * of targets.
+   */
   private async openControl(dataDir: string): Promise<void> {
     const opened = await openControl(dataDir, { rests: () => ({ rests: this.health.rests() }) })
     if ('problem' in opened) this.logEvent('control.unavailable', { problem: opened.problem })

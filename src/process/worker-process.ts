@@ -23,17 +23,21 @@ const RUNTIME = {
   /** By default 256 outgoing requests run at once, and all others wait without any sign. */
   BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
   /**
-   * Threads resolve host names, by default one for each core, so two names that no DNS server answers delayed every other look-up by 10 s.
-   * Requests for the same name share a look-up, and threads start on demand, so this is how many names may be unresponsive at once.
+   * Threads resolve host names, by default one for each core, so two names that no DNS server answers delayed every
+   * other look-up by 10 s. Requests for the same name share a look-up, and threads start on demand, so this is how
+   * many names may be unresponsive at once.
    */
   UV_THREADPOOL_SIZE: '256',
-  /** By default addresses are cached for 30 s, even if they refuse connections, so a provider that moved was not found for that long. */
+  /**
+   * By default addresses are cached for 30 s, even if they refuse connections, so a provider that moved was not found
+   * for that long.
+   */
   BUN_CONFIG_DNS_TIME_TO_LIVE_SECONDS: '5',
 } as const
 
 /**
- * The C library waits 5 s for a DNS server before it tries the next. That is longer than a connection may take, so one dead DNS server would
- * fail every request. The operator's own setting wins.
+ * The C library waits 5 s for a DNS server before it tries the next. That is longer than a connection may take, so
+ * one dead DNS server would fail every request. The operator's own setting wins.
  */
 const RESOLVER = { RES_OPTIONS: 'timeout:1 attempts:3' } as const
 
@@ -92,7 +96,9 @@ export class WorkerProcess {
     private readonly events: WorkerProcessEvents,
   ) {}
 
-  /** Starts the process. It loads its code while the configuration is still being checked, and waits for its settings. */
+  /**
+   * Starts the process. It loads its code while the configuration is still being checked, and waits for its settings.
+   */
   spawn(): void {
     this.state = 'starting'
     this.startedAt = performance.now()
@@ -198,7 +204,8 @@ export class WorkerProcess {
   }
 
   private send(message: ToWorker): void {
-    // Between the end of a process and the start of the next there is no receiver; the next one gets its settings when it starts.
+    // Between the end of a process and the start of the next there is no receiver; the next one gets its settings
+    // when it starts.
     if (this.process !== undefined && this.process.exitCode === null) this.process.send(message)
   }
 
@@ -286,12 +293,14 @@ export class WorkerProcess {
 }
 
 /**
- * Keeps Bun from loading files of the working directory: `.env`, the `preload` of bunfig.toml, the `paths` of tsconfig.json. They could set
- * credentials or run code. A compiled binary loads none of them.
+ * Keeps Bun from loading files of the working directory: `.env`, the `preload` of bunfig.toml, the `paths` of
+ * tsconfig.json. They could set credentials or run code. A compiled binary loads none of them.
  */
 const ISOLATION = ['--no-env-file', '--config=/dev/null', '--tsconfig-override=/dev/null', '--no-install'] as const
 
-/** How weir starts itself as a worker: with the path of the script from a checkout, without one as a compiled binary. */
+/**
+ * How weir starts itself as a worker: with the path of the script from a checkout, without one as a compiled binary.
+ */
 function workerCommand(): string[] {
   const compiled = import.meta.path.startsWith('/$bunfs/')
   return compiled ? [process.execPath, 'worker'] : [process.execPath, ...ISOLATION, Bun.main, 'worker']

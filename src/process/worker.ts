@@ -1,6 +1,6 @@
 /**
- * One worker process: serves the inference API on the shared port. It follows the messages of the supervisor, ends when the supervisor ends,
- * and never reads the configuration itself.
+ * One worker process: serves the inference API on the shared port. It follows the messages of the supervisor, ends
+ * when the supervisor ends, and never reads the configuration itself.
  */
 
 import type { Server } from 'bun'
@@ -23,7 +23,8 @@ const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 const CROWD_CHECK_MS = 250
 
 const MANY_FIELDS =
-  'revoke unused keys (weir keys list, weir keys revoke); weir deletes the data of a key from Redis a day after its last request'
+  'revoke unused keys (weir keys list, weir keys revoke); weir deletes the data of a key from Redis a day after ' +
+  'its last request'
 
 type Start = Extract<ToWorker, { type: 'start' }>
 
@@ -35,7 +36,10 @@ interface Running {
   readonly ownsLedger: boolean
 }
 
-/** Runs until the supervisor ends it. Called once, in a process that `weir serve` started. Returns at once; the exit code is 0. */
+/**
+ * Runs until the supervisor ends it. Called once, in a process that `weir serve` started. Returns at once; the exit
+ * code is 0.
+ */
 export function work(): number {
   const log = openLog()
   dieOnUncaught(log, {})
@@ -75,7 +79,10 @@ class Worker {
     process.on('SIGHUP', () => {})
   }
 
-  /** Awaits nothing, so that no message overtakes an earlier one. Only the answers to `status` and `prepare` come later. */
+  /**
+   * Awaits nothing, so that no message overtakes an earlier one. Only the answers to `status` and `prepare` come
+   * later.
+   */
   private handle(message: ToWorker): void {
     switch (message.type) {
       case 'start':
@@ -205,9 +212,10 @@ class Worker {
   }
 
   /**
-   * The supervisor is gone: it can no longer restart, reload or end this process, and weir is probably about to be started again. Running
-   * requests may finish, unless they are in the way: the embedded ledger has one owner, so the new weir waits for this process; and a service
-   * manager that sent SIGTERM waits for it. Then they are cut and settled at once.
+   * The supervisor is gone: it can no longer restart, reload or end this process, and weir is probably about to be
+   * started again. Running requests may finish, unless they are in the way: the embedded ledger has one owner, so the
+   * new weir waits for this process; and a service manager that sent SIGTERM waits for it. Then they are cut and
+   * settled at once.
    */
   private orphan(): void {
     this.isOrphan = true
@@ -244,10 +252,16 @@ class Worker {
   }
 }
 
-/** How long a start waits for the first read of the stored keys, which are rejected until then. An unreachable or large store may take longer. */
+/**
+ * How long a start waits for the first read of the stored keys, which are rejected until then. An unreachable or
+ * large store may take longer.
+ */
 const KEYS_MS_MAX = 500
 
-/** The message for the operator if the configuration cannot be served. Any other error is a bug: it is thrown, and ends the process. */
+/**
+ * The message for the operator if the configuration cannot be served. Any other error is a bug: it is thrown, and
+ * ends the process.
+ */
 function problemOf(error: unknown): string {
   if (error instanceof UnusableConfiguration) return error.message
   if (isLedgerProblem(error)) return error.message

@@ -1,4 +1,4 @@
-/** The tool calls of an answer that comes in numbered blocks (Anthropic, Bedrock): block numbers count text and thinking too. */
+/** The tool calls of an answer in numbered blocks (Anthropic, Bedrock); block numbers count text and thinking too. */
 
 import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { type JsonValue, stringOf } from '../core/json.ts'
@@ -8,28 +8,28 @@ import { inputJson } from './tool-calls.ts'
 
 interface Call {
   readonly index: number
-  /** What is said where no piece comes: the input that stood in the block's start, or `{}`. */
+  /** The arguments if no delta follows: the input in the start of the block, or `{}`. */
   readonly whole: string
   written: boolean
 }
 
-/** One a stream. Calls are numbered from 0 in order of appearance. */
+/** One per stream. Calls are numbered from 0 in order of appearance. */
 export class ToolBlocks {
   private readonly open = new Map<number, Call>()
   private readonly ids = new CallerIds()
   private calls = 0
 
-  /** True once the answer holds a call. */
+  /** True if the answer holds a call. */
   get any(): boolean {
     return this.calls > 0
   }
 
-  /** True for a block that is a call and is not over. */
+  /** True if the block is a call that has not ended. */
   has(block: number): boolean {
     return this.open.has(block)
   }
 
-  /** A block begins that is a call. `input` is an object, or its JSON, where a server gives all of it at once. */
+  /** A block that is a call begins. `input` is an object or its JSON, if the server sends all of it at once. */
   begin(block: number, id: unknown, name: unknown, input: JsonValue | undefined, events: StreamEvent[]): void {
     const tool = stringOf(name) ?? ''
     if (tool === '') throw new ProviderError('broken', 'a tool call has no name')
@@ -40,16 +40,16 @@ export class ToolBlocks {
     events.push({ type: 'tool-start', index, callId, name: tool })
   }
 
-  /** A piece of the JSON of a call. */
+  /** A delta of the arguments of a call. */
   delta(block: number, json: string, events: StreamEvent[]): void {
     if (json === '') return
     const call = this.open.get(block)
-    if (call === undefined) throw new ProviderError('broken', 'a piece of a tool call belongs to no call')
+    if (call === undefined) throw new ProviderError('broken', 'a delta of a tool call belongs to no call')
     call.written = true
     events.push({ type: 'tool-delta', index: call.index, json })
   }
 
-  /** A block of any kind is over. */
+  /** A block of any kind ends. */
   end(block: number, events: StreamEvent[]): void {
     const call = this.open.get(block)
     if (call === undefined) return
@@ -57,14 +57,17 @@ export class ToolBlocks {
     if (!call.written) events.push({ type: 'tool-delta', index: call.index, json: call.whole })
   }
 
-  /** The answer is over: so are blocks whose end was never said. */
+  /** The answer ends, and with it blocks whose end the provider did not send. */
   endAll(events: StreamEvent[]): void {
     for (const block of [...this.open.keys()]) this.end(block, events)
   }
 
-  /** The provider's reason, put right by what was seen: a plain stop after a call means the call, a call that is none means a plain stop. */
-  reason(said: FinishReason): FinishReason {
-    if (said === 'stop' || said === 'tool-call') return this.any ? 'tool-call' : 'stop'
-    return said
+  /**
+   * The provider's reason, corrected by the calls seen: `stop` after a call means `tool-call`, `tool-call` without a
+   * call means `stop`.
+   */
+  reason(reported: FinishReason): FinishReason {
+    if (reported === 'stop' || reported === 'tool-call') return this.any ? 'tool-call' : 'stop'
+    return reported
   }
 }

@@ -1,4 +1,4 @@
-/** Which cache marks of a request reach a provider that takes four (wire.md D4): Anthropic and Bedrock. */
+/** Which cache marks of a request are sent to Anthropic and Bedrock, which accept four. */
 
 import type { CacheMark, Tool } from '../core/chat-request.ts'
 import { MarkOrder } from './mark-order.ts'
@@ -8,8 +8,8 @@ import { type Conversation, solid } from './turns.ts'
 const MARKS_MAX = 4
 
 /**
- * Hands the marks of one request out in the order in which the provider reads them: tools, system, messages. Of more than four the last
- * four are kept: the last one covers the whole prefix, the ones before it are what the last turn wrote.
+ * Returns the marks of one request in the order in which the provider reads them: tools, system, messages. Of more than
+ * four the last four are kept: the last covers the whole prefix, and those before it are what the previous turn wrote.
  */
 export class CacheMarks {
   private surplus: number
@@ -19,7 +19,7 @@ export class CacheMarks {
     this.surplus = count(tools, conversation) - MARKS_MAX
   }
 
-  /** The mark as it is sent. Called once for every block that can carry one, in order. */
+  /** The mark to send. Call it once, in order, for every block that can carry one. */
   next(mark: CacheMark | undefined): CacheMark | undefined {
     if (mark === undefined || this.surplus-- > 0) return undefined
     return this.order.next(mark)

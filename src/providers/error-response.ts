@@ -1,4 +1,4 @@
-/** What a provider's error means: its status, its many shapes of body and its headers → one `ProviderError`. */
+/** A provider's error response (status, headers, and a body of many shapes) → a `ProviderError`. */
 
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../core/json.ts'
 import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
@@ -6,7 +6,7 @@ import { shapeProblem } from '../wire/json-shape.ts'
 import { rateLimitedMs, retryAfterMs } from './retry-after.ts'
 import { scrub } from './scrub.ts'
 
-/** Codes that a caller may act on and that say nothing about us; others stay inside (decisions.md, Errors). */
+/** Codes that help a caller and reveal nothing about the operator. Others are not shown. */
 const SHOWN_CODES: ReadonlySet<string> = new Set([
   'context_length_exceeded',
   'content_filter',
@@ -33,13 +33,13 @@ interface ErrorText {
   readonly message: string
   readonly type: string
   readonly code: string
-  /** True where it names a part of the request as what is wrong, such as a file that it refers to. */
+  /** Whether it names a part of the request as the cause, such as a file that the request refers to. */
   readonly ofContent: boolean
 }
 
-const NO_WORDS: ErrorText = { message: '', type: '', code: '', ofContent: false }
+const NO_TEXT: ErrorText = { message: '', type: '', code: '', ofContent: false }
 
-/** An answer with an error status. `body` may be JSON of any known shape, HTML or nothing. */
+/** The error of a response with an error status. `body` may be JSON of any known shape, HTML or empty. */
 export function responseError(status: number, headers: Headers, body: string): ProviderError {
   const text = errorText(errorJson(body))
   const kind = status === 404 && text.ofContent ? 'rejected' : kindOf(status, text)
@@ -51,7 +51,7 @@ export function responseError(status: number, headers: Headers, body: string): P
   return new ProviderError(kind, scrub(text.message) || `the provider answered ${status}`, detail)
 }
 
-/** An error that came inside an answer under status 200. Its number, where it has one, counts like a status. */
+/** The error in an answer with status 200. A numeric code counts as a status. */
 export function reportedError(chunk: JsonObject): ProviderError {
   const text = errorText(chunk)
   const status = Number(text.code)
@@ -61,13 +61,16 @@ export function reportedError(chunk: JsonObject): ProviderError {
   })
 }
 
-/** The words of an error: `{error: {…}}` (OpenAI, Anthropic, Gemini), the same in an array, `{error: "…"}`, `{detail}`, `{message}`, flat. */
+/**
+ * The text of an error: `{error: {…}}` (OpenAI, Anthropic, Gemini), the same in an array, `{error: "…"}`, `{detail}`,
+ * `{message}`, or flat.
+ */
 export function errorText(body: JsonValue | undefined): ErrorText {
   const outer = isArray(body) ? body[0] : body
-  if (!isObject(outer)) return NO_WORDS
+  if (!isObject(outer)) return NO_TEXT
   const error = outer['error'] ?? outer
-  if (typeof error === 'string') return { ...NO_WORDS, message: error, code: wordOf(outer['code']) }
-  if (!isObject(error)) return NO_WORDS
+  if (typeof error === 'string') return { ...NO_TEXT, message: error, code: wordOf(outer['code']) }
+  if (!isObject(error)) return NO_TEXT
   const message = stringOf(error['message']) ?? stringOf(error['detail']) ?? stringOf(error['Message'])
   return {
     message: message ?? (error['detail'] === undefined ? '' : JSON.stringify(error['detail'])),
@@ -77,13 +80,13 @@ export function errorText(body: JsonValue | undefined): ErrorText {
   }
 }
 
-/** A field beside `model` is the caller's; so is a file, as those who name no field say it. */
+/** Every field but `model` is the caller's. Servers that name no field mention a file or an image in the message. */
 function isOfContent(param: string, message: string): boolean {
   if (param !== '') return param !== 'model' && param !== 'deployment'
   return /^(?:no such )?(?:file|image|document)\b|\b(?:file|image|document) (?:\S+ )?(?:was )?not found/i.test(message)
 }
 
-/** Google says 400 where the key is wrong, on its Chat Completions endpoint too; no caller can mend that. */
+/** Google answers 400 for a wrong key, on its Chat Completions endpoint too; no caller can fix that. */
 const OUR_KEY = /^API key (?:not valid|expired|not found)/i
 
 function kindOf(status: number, text: ErrorText): ProviderErrorKind {
@@ -92,12 +95,12 @@ function kindOf(status: number, text: ErrorText): ProviderErrorKind {
     case 422:
       return OUR_KEY.test(text.message) ? 'credential' : 'rejected'
     case 401:
-    // An account without credit: nobody but the operator can mend that, either.
+    // An account without credit: only the operator can fix it.
     case 402:
     case 403:
       return 'credential'
     case 404:
-      // Where it is not of content: the operator's model or deployment is not there, which is no fault of the caller's.
+      // Not about content: the operator's model or deployment does not exist, which is not the caller's mistake.
       return 'failed'
     case 413:
       return 'too_large'
@@ -115,7 +118,7 @@ function kindOf(status: number, text: ErrorText): ProviderErrorKind {
   }
 }
 
-/** Error events name a type rather than a status. */
+/** Error events have a type instead of a status. */
 function kindOfType(text: ErrorText): ProviderErrorKind {
   const words = `${text.type} ${text.code}`.toLowerCase()
   if (/rate_limit|resource_exhausted|throttl|insufficient_quota/.test(words)) return 'rate_limited'
@@ -126,21 +129,21 @@ function kindOfType(text: ErrorText): ProviderErrorKind {
   return 'failed'
 }
 
-/** Agents compact a conversation where they see this code; most servers say it in words alone. */
+/** Agents compact a conversation when they see this code; most servers send only a message. */
 function contextCode(message: string): string | undefined {
   return /maximum context length|context window|prompt is too long|too many (?:input )?tokens/i.test(message)
     ? 'context_length_exceeded'
     : undefined
 }
 
-/** The JSON of an error's body; undefined where it is none, or is deeper than any error. */
+/** The JSON of an error's body; undefined if it is not JSON, or nested deeper than any error. */
 export function errorJson(body: string): JsonValue | undefined {
   if (shapeProblem(body) !== undefined) return undefined
   try {
     const value: JsonValue = JSON.parse(body)
     return value
   } catch {
-    // HTML of a proxy, or nothing: the status says all there is.
+    // HTML of a proxy, or an empty body: the status is all there is.
     return undefined
   }
 }

@@ -1,13 +1,13 @@
-/** The data of one frame of a provider's stream → the JSON object that it must be. */
+/** Parses the data of one frame of a provider's stream, which must be a JSON object. */
 
 import { isObject, type JsonObject } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { shapeProblem } from '../wire/json-shape.ts'
 
-/** What is shorter cannot be so deep or so full that it would do harm, and nearly every frame is. */
+/** Shorter frames, which are nearly all, cannot be nested deep enough to do harm. */
 const SCANNED_FROM = 4096
 
-/** Throws `ProviderError` `broken` for everything that is not a JSON object. */
+/** Throws `ProviderError` `broken` for anything but a JSON object. */
 export function parseFrame(data: string): JsonObject {
   if (data.length >= SCANNED_FROM && shapeProblem(data) !== undefined) {
     throw new ProviderError('broken', 'an event of the stream is nested too deep, or holds too many values')

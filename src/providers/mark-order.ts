@@ -1,8 +1,10 @@
-/** Cache marks in the order in which a provider's API reads them: one of 1h after one of 5m is an error there. */
+/**
+ * The order of cache marks: providers reject a mark of 1h after one of 5m, in the order in which they read a request.
+ */
 
 import type { CacheMark, ChatRequest, Message } from '../core/chat-request.ts'
 
-/** Lowers a mark of 1h after one of 5m to 5m, which costs the caller less than was asked for. See every mark of a request, in order. */
+/** Lowers a mark of 1h after one of 5m to 5m, which costs the caller less. Takes every mark of a request, in order. */
 export class MarkOrder {
   private afterShort = false
 
@@ -14,8 +16,9 @@ export class MarkOrder {
 }
 
 /**
- * The request with its marks in a valid order: tools, system messages wherever they stand, the other messages, the request's own. For
- * Chat Completions servers that pass marks on to such a provider. The very same object unless it carries a mark of 1h.
+ * The request with its marks in a valid order: tools, all system messages, the other messages, the request's own. For
+ * Chat Completions servers that forward marks to such a provider. Returns the same object unless it carries a mark of
+ * 1h.
  */
 export function withMarksInOrder(request: ChatRequest): ChatRequest {
   if (!hasLongMark(request)) return request
@@ -33,7 +36,7 @@ interface Marked {
   readonly cache?: CacheMark | undefined
 }
 
-/** Marks on calls are not part of Chat Completions. */
+/** Chat Completions has no marks on calls. */
 function remarked(message: Message, ordered: <T extends Marked>(item: T) => T): Message {
   switch (message.role) {
     case 'system':

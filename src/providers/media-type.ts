@@ -1,6 +1,6 @@
-/** Media types of images as providers take them. */
+/** Media types of images in the form that providers accept. */
 
-/** `image/jpg` is a common misspelling that strict providers refuse, as they do capitals. */
+/** `image/jpg`, a common misspelling, and capitals are rejected by strict providers. */
 export function mediaType(given: string): string {
   const type = given.toLowerCase()
   return type === 'image/jpg' ? 'image/jpeg' : type

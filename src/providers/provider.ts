@@ -1,4 +1,4 @@
-/** What a provider is: how a canonical request becomes its body, and how its bytes become canonical events. */
+/** The interface of provider adapters: a canonical request → the provider's body, and its bytes → canonical events. */
 
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
@@ -8,77 +8,92 @@ import type { JsonValue } from '../core/json.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
 
-/** One place that a model can be had from. */
+/** Where a model is available: a provider, and the model's name there. */
 export interface Target {
   readonly endpoint: Endpoint
-  /** The provider's own name of the model (Azure: the deployment). */
+  /** The provider's own name of the model; for Azure, the deployment. */
   readonly model: string
 }
 
-/** What is sent: text, or pieces of bytes that are sent one after the other and copied nowhere. */
+/** A request to send. The body is text, or pieces that are sent in order and not copied. */
 export interface Dispatch {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | readonly Uint8Array[]
-  /** Returns all headers, with a signature that only asynchronous hashing can make. Absent if `headers` are complete. */
+  /** All headers, with a signature that only asynchronous hashing can make. Absent if `headers` are complete. */
   readonly sign?: (() => Promise<Readonly<Record<string, string>>>) | undefined
 }
 
 export interface UpstreamRequest extends Dispatch {
   readonly body: string
-  /** Names of tools that the provider got under another name: sent → the caller's own. Absent where all were sent as they are. */
+  /**
+   * Tool names that the provider got in another form: sent name → the caller's name. Absent if all were sent unchanged.
+   */
   readonly toolNames?: ReadonlyMap<string, string> | undefined
 }
 
-/** Bytes → frames, whatever the cuts between the chunks. */
+/** Splits bytes into frames. How the bytes are cut into chunks makes no difference. */
 export interface Framer {
-  /** Calls the sink for each frame that the chunk completes. Throws `ProviderError` on bytes that cannot be framed or a frame over the cap. */
+  /**
+   * Calls the sink for each frame that the chunk completes. Throws `ProviderError` for bytes that cannot be framed and
+   * for a frame over the size limit.
+   */
   push(chunk: Uint8Array, sink: FrameSink): void
-  /** The clean end of the bytes: what still stands without its last line end is a frame too. */
+  /** The clean end of the bytes. A last line without a line end is a frame too. */
   close(sink: FrameSink): void
 }
 
-/** Frames → canonical events. One a stream. */
+/** Decodes frames into canonical events. One per stream. */
 export interface StreamDecoder {
-  /** Throws `ProviderError` for a frame that cannot be read and for the provider's own error events. */
+  /** Throws `ProviderError` for a frame that cannot be parsed and for the provider's error events. */
   decode(event: string, data: string): readonly StreamEvent[]
-  /** The clean end of the bytes. Gives `end` where the answer is whole by then; throws a `cut` where it is not. Nothing after an `end`. */
+  /**
+   * The clean end of the bytes. Returns `end` if that completes the answer; throws `ProviderError` `cut` if the answer
+   * is incomplete. Nothing after an `end`.
+   */
   close(): readonly StreamEvent[]
 }
 
-/** What a provider does that makes images. */
+/** The image API of a provider. */
 export interface ImageMaker {
   request(image: ImageRequest, target: Target): Dispatch
-  /** What a whole answer says of itself. Throws `ProviderError` on a body that is no answer. */
+  /**
+   * The number of images and the usage that an answer reports. Throws `ProviderError` for a body that is not an answer.
+   */
   figures(body: JsonValue): ImageFigures
 }
 
-/** A provider's own counter of input tokens. It costs nothing. */
+/** A provider's own API for counting input tokens. It is free of charge. */
 interface TokenCounter {
   request(request: ChatRequest, target: Target): UpstreamRequest
-  /** The figure of its answer; undefined where there is none. */
+  /** The count in its answer; undefined if there is none. */
   tokens(body: JsonValue): number | undefined
 }
 
 export interface Provider {
-  /** `request` is already fitted to the model: its output limit resolved, what the model does not support taken out. */
+  /**
+   * `request` is already fitted to the model: its output limit is resolved, and what the model does not support is
+   * removed. Throws `ProviderError` `rejected` with `unsent` for content that the provider's API cannot express.
+   */
   request(request: ChatRequest, target: Target): UpstreamRequest
   /** The content type of its streams. */
   readonly streamType: string
-  /** `shortcut` may be left alone by framings that are no lines of text. */
+  /** A binary framing may ignore `shortcut`. */
   framer(shortcut?: Shortcut): Framer
   decoder(): StreamDecoder
-  /** A whole answer as the same events, `end` included. Throws `ProviderError` on a body that is no answer. */
+  /** The events of a whole answer, `end` included. Throws `ProviderError` for a body that is not an answer. */
   events(body: JsonValue): readonly StreamEvent[]
-  /** What an answer with an error status means. `body` is its text, capped. */
+  /** The error of a response with an error status. `body` is its text, at most 64 KiB, or empty. */
   responseError(status: number, headers: Headers, body: string): ProviderError
-  /** Absent where its API has no images of the form that callers speak. */
+  /** Absent if the provider has no image API in the form that callers use. */
   readonly images?: ImageMaker | undefined
-  /** Absent where the provider has none; then our estimate stands. */
+  /** Absent if the provider has none; then weir's estimate is the answer. */
   readonly counter?: TokenCounter
 }
 
-/** The event with the caller's own name of the tool in place of the one that was sent; the very same event where nothing was renamed. */
+/**
+ * The event with the caller's name of the tool instead of the sent one; the same object if the tool was not renamed.
+ */
 export function restoreToolName(event: StreamEvent, toolNames: UpstreamRequest['toolNames']): StreamEvent {
   if (toolNames === undefined || event.type !== 'tool-start') return event
   const name = toolNames.get(event.name)

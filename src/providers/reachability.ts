@@ -1,11 +1,11 @@
-/** Whether a provider's port can be reached: connects, looks and leaves. It sends a provider nothing. */
+/** Tests whether a provider accepts connections, without sending it anything. */
 
 import { connect } from 'node:net'
 import { connect as connectSecurely } from 'node:tls'
 
 /**
- * False where no connection could be made in time; true where one could, or was refused: the request itself learns that at once, and
- * says it better. Leaves no socket behind, as `Bun.connect` would: that has none to close before it is connected, and the system goes on
+ * False if no connection could be made in time. True if one could, or was rejected: the request itself reports that at
+ * once. `node:net`, because a `Bun.connect` socket cannot be closed before it is connected, and the kernel would go on
  * trying for two minutes.
  */
 export async function canConnect(url: string, ms: number): Promise<boolean> {

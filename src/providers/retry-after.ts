@@ -1,15 +1,15 @@
-/** How long a provider asks to be left alone, in all the ways in which its headers say so. */
+/** How long a provider asks clients to wait, from its response headers. */
 
 /**
- * `retry-after-ms`, `retry-after` in seconds or as a date; where there is neither, when the limit that is used up is filled again
- * (`x-ratelimit-remaining-*`, `x-ratelimit-reset-*`). Milliseconds, or undefined. For an answer with status 429: others carry the
- * headers of limits, too, and mean nothing by them.
+ * Milliseconds, or undefined: `retry-after-ms`, `retry-after` in seconds or as a date, else the reset of an exhausted
+ * limit (`x-ratelimit-remaining-*`, `x-ratelimit-reset-*`). Only for responses with status 429: others carry limit
+ * headers as mere information.
  */
 export function rateLimitedMs(headers: Headers): number | undefined {
   return retryAfterMs(headers) ?? resetMs(headers)
 }
 
-/** What the headers say outright. */
+/** `retry-after-ms` or `retry-after`, in milliseconds. */
 export function retryAfterMs(headers: Headers): number | undefined {
   const ms = numberIn(headers.get('retry-after-ms'))
   if (ms !== undefined) return ms
@@ -20,10 +20,10 @@ export function retryAfterMs(headers: Headers): number | undefined {
   return Number.isNaN(dateMs) ? undefined : Math.max(0, dateMs - Date.now())
 }
 
-/** Providers count requests and tokens apart; some have one limit without a name. */
+/** Providers limit requests and tokens separately; some have one limit without a name. */
 const LIMITS = ['-requests', '-tokens', ''] as const
 
-/** The longest wait of those limits that are used up: before it the next request would be refused again. */
+/** The longest wait of the exhausted limits: before it the next request would be rejected again. */
 function resetMs(headers: Headers): number | undefined {
   const waits = LIMITS.flatMap((limit) => {
     if (numberIn(headers.get(`x-ratelimit-remaining${limit}`)) !== 0) return []
@@ -33,7 +33,7 @@ function resetMs(headers: Headers): number | undefined {
 }
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-/** A number of seconds beyond it is a time, a number beyond a thousand times it one in milliseconds. */
+/** A larger number of seconds is a Unix time; one a thousand times larger is a Unix time in milliseconds. */
 const EPOCH_SECONDS_MIN = 1_000_000_000
 
 /** `6m0s`, `20ms`, `1.5` (seconds), a Unix time in seconds or milliseconds, a date. */

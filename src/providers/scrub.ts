@@ -1,18 +1,20 @@
-/** A provider's words, fit to be shown to a caller: without keys, addresses and the operator's accounts. */
+/**
+ * Removes secrets from a provider's error messages before a caller sees them: keys, addresses, the operator's accounts.
+ */
 
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
 
 const CHARS_MAX = 500
 
-/** What may follow a host: a port, and a path or query up to a blank or a quote. */
+/** What may follow a host: a port, and a path or query up to a space or quote. */
 const REST = String.raw`(?::\d{1,5})?(?:[/?#][^\s"'<>\`\\]*)?`
 /** As `REST`, with a port. */
 const PORT_AND_REST = String.raw`:\d{2,5}(?:[/?#][^\s"'<>\`\\]*)?`
-/** What an address ends in: the sentence's own, and no part of it. */
+/** Punctuation at the end of an address belongs to the sentence. */
 const END = String.raw`(?<![).,;:!?\]}])`
 
-/** What is taken out, and what stands in its place. In this order: URLs before the hosts, paths and keys that they hold. */
+/** What is removed, and its replacement. The order matters: URLs before the hosts, paths and keys that they contain. */
 const SECRETS: readonly (readonly [RegExp, string])[] = [
   [new RegExp(String.raw`\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>\`\\]*${END}`, 'gi'), '[url]'],
   [/\b[a-z][a-z0-9+.-]*%3a%2f%2f[^\s"'<>`\\]*/gi, '[url]'],
@@ -25,9 +27,9 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   ],
   [/\b(?:Bearer|Basic)(?:\s*[:=]\s*|\s+|%20)[^\s"',;]+/gi, '[credential]'],
   [/(?<![A-Za-z0-9])eyJ[\w-]{8,}(?:\.[\w-]+)*/g, '[credential]'],
-  // Whatever is called a key and holds a digit; "unknown key: temperature" is of use.
+  // Anything named a key that contains a digit. "unknown key: temperature" is useful and stays.
   [
-    /\b((?:x-)?(?:api[-_ ]?)?key|(?:access[-_ ]?)?token|secret|password|credential)(\s*[=:]\s*|\s+)['"`]?(?=[\w./+=-]*\d)[\w./+=-]{8,}/gi,
+    /\b((?:x-)?(?:api[-_\x20]?)?key|(?:access[-_\x20]?)?token|secret|password|credential)(\s*[=:]\s*|\s+)['"`]?(?=[\w./+=-]*\d)[\w./+=-]{8,}/gi,
     '$1$2[redacted]',
   ],
   [
@@ -56,11 +58,12 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
     ),
     '[host]',
   ],
-  // A name with a port. Of a single word it may be a field with its value: then only if it has a digit, or the words around speak of a host.
+  // A host name with a port. A single word may be a field with its value, so it must contain a digit or follow a word
+  // that speaks of a connection.
   [new RegExp(String.raw`\b(?=[a-z0-9-]*[-.\d])[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*${PORT_AND_REST}`, 'gi'), '[host]'],
   [
     new RegExp(
-      String.raw`\b(connect(?:ed|ing|ion)?(?: to)?|dial(?: tcp)?|host(?:name)?|upstream|backend|lookup|E(?:CONN|HOST|NET|TIMED|NOT|AI)[A-Z_]+)(\s+|\s*[=:]\s*)['"\`]?[a-z][\w.-]*${PORT_AND_REST}`,
+      String.raw`\b(connect(?:ed|ing|ion)?(?:\x20to)?|dial(?:\x20tcp)?|host(?:name)?|upstream|backend|lookup|E(?:CONN|HOST|NET|TIMED|NOT|AI)[A-Z_]+)(\s+|\s*[=:]\s*)['"\`]?[a-z][\w.-]*${PORT_AND_REST}`,
       'gi',
     ),
     '$1$2[host]',
@@ -71,7 +74,10 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/\b\d{12,}\b/g, '[redacted]'],
 ]
 
-/** At most 500 characters of the text, on one line, with whatever looks like a secret replaced. `hide` are further words to take out: the operator's own. */
+/**
+ * At most 500 characters of the text, on one line, with everything that looks like a secret replaced. `hide`: further
+ * words to remove.
+ */
 export function scrub(text: string, hide: readonly string[] = []): string {
   let clean = text.slice(0, 4 * CHARS_MAX)
   for (const word of hide) if (word.length >= 4) clean = clean.replaceAll(word, '[redacted]')
@@ -80,7 +86,10 @@ export function scrub(text: string, hide: readonly string[] = []): string {
   return clean.length > CHARS_MAX ? `${clean.slice(0, CHARS_MAX - 1)}…` : clean
 }
 
-/** The error with a message that a caller may see: without what belongs to the operator. The same object if nothing was removed. */
+/**
+ * The error with a message that a caller may see, without the operator's secrets. Returns the same object if nothing
+ * was removed.
+ */
 export function conceal(error: ProviderError, endpoint: Endpoint): ProviderError {
   const message = scrub(error.message, ownWords(endpoint))
   return message === error.message ? error : new ProviderError(error.kind, message, error.detail)

@@ -1,11 +1,11 @@
-/** Names of tools as a provider takes them: those that break its rule are cleaned and shortened, and mapped back in its answers. */
+/** Tool names in the form that a provider accepts: others are cleaned and shortened, and restored in its answers. */
 
 import type { ChatRequest } from '../core/chat-request.ts'
 
-/** What a provider says of names. */
+/** The provider's rule for names. */
 export interface NameRule {
   readonly legal: RegExp
-  /** Every character that may stand nowhere in a name; global. */
+  /** Matches every character that is illegal anywhere in a name; global. */
   readonly illegal: RegExp
   readonly charsMax: number
 }
@@ -15,12 +15,12 @@ export const NAMES_OF_64: NameRule = { legal: /^[a-zA-Z0-9_-]{1,64}$/, illegal: 
 /** Anthropic. */
 export const NAMES_OF_128: NameRule = { legal: /^[a-zA-Z0-9_-]{1,128}$/, illegal: /[^a-zA-Z0-9_-]/g, charsMax: 128 }
 
-/** 40 bits: two of a request's names meet once in 10^12 pairs, and even then only cost another round. */
+/** 40 bits: two names of a request collide once in 10^12 pairs, which then costs one more round. */
 const HASH_CHARS = 10
 
 /**
- * The names of one request. The same name becomes the same bytes in every turn of a conversation, since it depends on nothing but itself
- * (only where two names would meet, on the other).
+ * The names of one request. A name is sent as the same bytes in every turn of a conversation, because it depends on
+ * nothing else (except, in a collision, on the other name).
  */
 export class ToolNames {
   private readonly sentOf = new Map<string, string>()
@@ -31,17 +31,17 @@ export class ToolNames {
     private readonly rule: NameRule,
   ) {
     const own = namesIn(request)
-    // Legal names first: none of them may be taken by a cleaned one.
+    // Legal names first, so that a cleaned name cannot take one of theirs.
     for (const name of own) if (rule.legal.test(name)) this.sentOf.set(name, name)
     for (const name of own) if (!this.sentOf.has(name)) this.rename(name)
   }
 
-  /** The name as the provider gets it. One that the request does not hold is cleaned all the same. */
+  /** The name to send. A name that the request does not contain is cleaned too. */
   sent(name: string): string {
     return this.sentOf.get(name) ?? fitted(name, this.rule)
   }
 
-  /** Sent → own, for `UpstreamRequest`; undefined where every name was sent as it is. */
+  /** Sent name → the caller's name, for `UpstreamRequest`; undefined if every name was sent unchanged. */
   get restore(): ReadonlyMap<string, string> | undefined {
     return this.ownOf.size === 0 ? undefined : this.ownOf
   }
@@ -56,7 +56,7 @@ export class ToolNames {
   }
 }
 
-/** Any text as a legal name: what may stay of it and a hash of all of it. A legal one is given back as it is. */
+/** Any text as a legal name: its legal characters and a hash of all of it. A legal name is returned unchanged. */
 export function fitted(name: string, rule: NameRule, salted = name): string {
   if (salted === name && rule.legal.test(name)) return name
   const hash = new Bun.CryptoHasher('sha256').update(salted).digest('hex').slice(0, HASH_CHARS)

@@ -1,22 +1,25 @@
-/** Turns → the content of a provider's messages: the order and the call ids are the same for all, the blocks each adapter's own. */
+/**
+ * Turns → the content of a provider's messages. Order and call ids are the same for all providers; each adapter writes
+ * its own blocks.
+ */
 
 import type { ImagePart, TextPart } from '../core/chat-request.ts'
 import type { JsonObject } from '../core/json.ts'
 import { CallIds } from './tool-calls.ts'
 import type { EarlierCall, ToolResult, Turn } from './turns.ts'
 
-/** How an adapter writes its blocks; a block may bring another one, such as a cache point. */
+/** Writes the blocks of an adapter; one block may need another, such as a cache point. */
 export interface BlockWriter {
   part(part: TextPart | ImagePart): readonly JsonObject[]
-  /** `id` is what the provider gets for the caller's; `index` counts the calls of the turn from 0. */
+  /** `id` is the id to send; `index` counts the calls of the turn from 0. */
   call(call: EarlierCall, id: string, index: number): readonly JsonObject[]
-  /** `id` is that of the call that it answers. */
+  /** `id` is the sent id of the call that the result answers. */
   result(result: ToolResult, id: string): readonly JsonObject[]
 }
 
 /**
- * The content of each turn, in order: results before what the user says, text before calls. Blocks are written in the order in which they
- * stand, so that a writer may count cache marks; call ids are told apart over the whole conversation.
+ * The content of each turn: results before the user's text, text before calls. Blocks are written in their final order,
+ * so that a writer can count cache marks; call ids are unique over the whole conversation.
  */
 export function contentOf(turns: readonly Turn[], writer: BlockWriter): readonly JsonObject[][] {
   const ids = new CallIds()

@@ -1,6 +1,6 @@
 /**
- * A conversation as strict providers want it: system text apart, user and assistant in turn, the results of calls at the head of the user
- * turn behind them, no empty text (wire.md D3). Anthropic, Gemini and Bedrock are built from it.
+ * A conversation in the form of Anthropic, Gemini and Bedrock: system text apart, user and assistant alternating, the
+ * results of calls at the start of the following user turn, no empty text.
  */
 
 import type { CacheMark, ChatRequest, ImagePart, Message, TextPart, Tool, UserPart } from '../core/chat-request.ts'
@@ -26,18 +26,20 @@ export type Turn = UserTurn | AssistantTurn
 
 export interface Conversation {
   readonly system: readonly TextPart[]
-  /** Begins with a user turn; no two neighbours have the same role; none is empty. */
+  /** Begins with a user turn; roles alternate; no turn is empty. */
   readonly turns: readonly Turn[]
 }
 
-/** Stands where a user turn must be and the caller has none. */
+/** The text of a user turn that must exist and that the caller did not send. */
 const PLACEHOLDER: TextPart = { type: 'text', text: '.' }
 
 /**
- * System messages are hoisted in order, wherever they stand. Neighbours of one role become one turn. An assistant message without text
- * and calls is left out; a user message without content keeps its place, since without it the turns around it would merge. The request's own
- * cache mark goes to the last block. Throws a `ProviderError` that is `unsent` where a part is one that only Chat Completions servers know: the caller
- * is not to be answered about less than it sent.
+ * System messages are moved to the front in order. Adjacent messages of one role become one turn. An assistant message
+ * without text and calls is left out; a user message without content stays, because the turns around it would merge
+ * without it. The request's own cache mark goes to the last block.
+ *
+ * Throws `ProviderError` `rejected` with `unsent` for a part that only Chat Completions servers accept: a request must
+ * not be answered without a part of it.
  */
 export function conversationOf(request: ChatRequest): Conversation {
   const system: TextPart[] = []
@@ -54,7 +56,7 @@ export function conversationOf(request: ChatRequest): Conversation {
   return { system, turns }
 }
 
-/** The turns with a final assistant text that does not end in white space: Claude refuses such a prefill. */
+/** The turns without trailing white space in a final assistant text: Claude rejects such a prefill. */
 export function withoutTrailingSpace(turns: readonly Turn[]): readonly Turn[] {
   const last = turns.at(-1)
   const text = last?.role === 'assistant' && last.calls.length === 0 ? last.parts.at(-1) : undefined
@@ -63,12 +65,15 @@ export function withoutTrailingSpace(turns: readonly Turn[]): readonly Turn[] {
   return [...turns.slice(0, -1), { ...last, parts: [...last.parts.slice(0, -1), trimmed] }]
 }
 
-/** The names of the tools that were called so far, each once, in order. */
+/** The names of the tools called so far, each once, in order. */
 export function calledNames(turns: readonly Turn[]): readonly string[] {
   return [...new Set(turns.flatMap((turn) => (turn.role === 'assistant' ? turn.calls.map((call) => call.name) : [])))]
 }
 
-/** The tools that the model may see: of a choice among some of them, only those, for providers that cannot be told a subset. */
+/**
+ * The tools to offer. If the caller allows only some, those alone: for providers that cannot limit the choice
+ * themselves.
+ */
 export function offeredTools(request: ChatRequest): readonly Tool[] {
   const choice = request.toolChoice
   if (choice?.mode !== 'allowed') return request.tools
@@ -76,7 +81,7 @@ export function offeredTools(request: ChatRequest): readonly Tool[] {
   return request.tools.filter((tool) => names.has(tool.name))
 }
 
-/** Text that is not blank: every provider refuses blocks of white space alone. */
+/** Without blank text: every provider rejects blocks of white space. */
 export function solid<Part extends TextPart | ImagePart>(parts: readonly Part[]): Part[] {
   return parts.filter((part) => part.type !== 'text' || part.text.trim() !== '')
 }
@@ -140,7 +145,7 @@ function assistantTurn(turns: OpenTurn[]): OpenAssistant {
   return turn
 }
 
-/** Automatic caching is a mark on the last block; a mark that already stands there holds. */
+/** Automatic caching is a mark on the last block; a mark that is already there stays. */
 function markLast(turns: readonly OpenTurn[], cache: CacheMark): void {
   const turn = turns.at(-1)
   if (turn === undefined) return

@@ -1,4 +1,7 @@
-/** Opens the ledger's SQLite files: the settings that make a commit survive what it must, and clear words where a file cannot be used. */
+/**
+ * Opens the ledger's SQLite files: the settings that make a commit survive what it must, and clear words where a file
+ * cannot be used.
+ */
 
 import { Database, SQLiteError } from 'bun:sqlite'
 import { existsSync, readFileSync, statSync } from 'node:fs'
@@ -27,8 +30,9 @@ export class LedgerFileError extends Error {
 export class LedgerInUseError extends LedgerFileError {}
 
 /**
- * The format of a file. Its version grows only with a change that earlier versions of weir cannot read or write: they refuse such a file. What is
- * merely added (tables, triggers, columns, views) keeps the version, so that an operator can go back to the version before.
+ * The format of a file. Its version grows only with a change that earlier versions of weir cannot read or write: they
+ * refuse such a file. What is merely added (tables, triggers, columns, views) keeps the version, so that an operator
+ * can go back to the version before.
  */
 export interface Schema {
   /** Stored in the file. */
@@ -39,7 +43,9 @@ export interface Schema {
   readonly migrations?: Readonly<Record<number, string>>
   /** Tables that are read whole at every start, however large the file. */
   readonly checked: readonly string[]
-  /** What files of this version may lack, because it was added later: statements that change nothing the second time. */
+  /**
+   * What files of this version may lack, because it was added later: statements that change nothing the second time.
+   */
   readonly additions?: string
   /** By table, the definitions of columns that it may lack. Each has a default. */
   readonly columns?: Readonly<Record<string, readonly string[]>>
@@ -48,8 +54,8 @@ export interface Schema {
 }
 
 /**
- * Opens a file for writing, made where it does not exist, and checks it. Commits are in the write-ahead log: they survive the death of the
- * process at once, that of the machine after the next `fsync`. Throws `LedgerFileError`.
+ * Opens a file for writing, made where it does not exist, and checks it. Commits are in the write-ahead log: they
+ * survive the death of the process at once, that of the machine after the next `fsync`. Throws `LedgerFileError`.
  */
 export function openDatabase(path: string, schema: Schema): Database {
   return clearly(path, () => {
@@ -64,8 +70,8 @@ export function openDatabase(path: string, schema: Schema): Database {
 }
 
 /**
- * Opens a file that another process may be writing to. Undefined where there is none yet, or one that is only being made; makes none.
- * Throws `LedgerFileError`.
+ * Opens a file that another process may be writing to. Undefined where there is none yet, or one that is only being
+ * made; makes none. Throws `LedgerFileError`.
  */
 export function openReadOnly(path: string, schema: Schema): Database | undefined {
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
@@ -101,8 +107,9 @@ function orClosed<T>(database: Database, action: () => T): T {
 }
 
 /**
- * Tries again while other processes are in the way. SQLite itself waits for a lock, but not where two connections want to raise one that
- * both have, as when a new file gets its write-ahead log: they would wait for each other, so it fails at once, and to begin anew is right.
+ * Tries again while other processes are in the way. SQLite itself waits for a lock, but not where two connections want
+ * to raise one that both have, as when a new file gets its write-ahead log: they would wait for each other, so it fails
+ * at once, and to begin anew is right.
  */
 function untilFree<T>(action: () => T): T {
   const deadline = performance.now() + OPENING_MS
@@ -128,7 +135,8 @@ function prepare(database: Database, path: string, schema: Schema): void {
   checkWhole(database, path, schema)
   database.run('PRAGMA journal_mode = WAL')
   database.run('PRAGMA synchronous = NORMAL')
-  // 16 MB. A checkpoint waits for the disk, 5 ms and more, and the process with it: at a thousand requests a second every 6 s, not every 1.5.
+  // 16 MB. A checkpoint waits for the disk, 5 ms and more, and the process with it: at a thousand requests a second
+  // every 6 s, not every 1.5.
   database.run('PRAGMA wal_autocheckpoint = 4000')
   database.run('PRAGMA foreign_keys = OFF')
   if (!checkVersion(database, path, schema)) database.transaction(() => migrate(database, schema)).immediate()
@@ -145,7 +153,10 @@ function migrate(database: Database, schema: Schema): void {
   database.run(`PRAGMA user_version = ${schema.version}`)
 }
 
-/** Adds what this version of weir has and the one that made the file had not. Takes the lock only if something is missing. */
+/**
+ * Adds what this version of weir has and the one that made the file had not. Takes the lock only if something is
+ * missing.
+ */
 function addMissing(database: Database, { additions, columns = {}, views = {} }: Schema): void {
   if (additions !== undefined) database.run(additions)
   const statements = (): readonly string[] => [

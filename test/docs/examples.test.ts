@@ -123,6 +123,16 @@ describe('diagrams are well formed', () => {
   test.each(labelled(found))('%s', (_at, { text }) => {
     expect(problemsOfDiagram(text)).toEqual([])
   })
+
+  test.each([
+    ['of an unknown kind', 'pie\n  "a" : 1'],
+    ['with a label that is not closed', 'flowchart LR\n  a["one] --> b'],
+    ['with an arrow to nothing', 'flowchart LR\n  a -->'],
+    ['with a second colon in a transition', 'stateDiagram-v2\n  A --> B: one: two'],
+    ['with a loop that does not end', 'sequenceDiagram\n  loop always\n  A->>B: hello'],
+  ])('one %s is none', (_what, text) => {
+    expect(problemsOfDiagram(text)).not.toEqual([])
+  })
 })
 
 describe('examples that run', () => {

@@ -5,7 +5,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Limits } from '../../src/core/money.ts'
+import type { Limits } from '../../src/core/limits.ts'
 import { type Account, noCharge } from '../../src/ledger/ledger.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
 import { START_MS, type Subject, subjects } from '../ledger/subject.ts'

@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
-import { OUTBOX_FILE, Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { OUTBOX_FILE } from '../../src/ledger/redis/delivery/outbox-schema.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 
 const DAY_MS = 86_400_000
@@ -36,7 +37,7 @@ function kept(path: string): readonly [days: readonly number[], requests: number
 test('in the embedded ledger', async () => {
   const directory = directoryOf()
   const account = accountOf()
-  const clock = { ms: START_MS, now: () => clock.ms, trusted: () => true }
+  const clock = { ms: START_MS, now: () => clock.ms }
   const ledger = EmbeddedLedger.open(directory, clock, 7 * DAY_MS)
   for (let day = 0; day < 20; day++) {
     clock.ms = START_MS + day * DAY_MS

@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
-import type { Limits } from '../../src/core/money.ts'
+import type { Limits } from '../../src/core/limits.ts'
 import type { Account, Charge, Hold, Ledger, Reservation } from '../../src/ledger/ledger.ts'
 import { rateLimitHeaders } from '../../src/ledger/rate-limit-headers.ts'
 import { leftOf } from '../../src/ledger/remaining.ts'
@@ -277,12 +277,12 @@ export function conformance(installation: Installation): void {
         figures = await standings(account)
       }
       const limits = leftOf(account.organizationLimits, figures.organization)
-      expect(limits.map(({ limit, used }) => [limit, used])).toEqual([
+      expect(limits.map(({ limit, used }) => [limit.name, used])).toEqual([
         ['requests', 2],
         ['concurrent_requests', 1],
       ])
       const [day] = leftOf(account.keyLimits, figures.key)
-      expect(day).toMatchObject({ limit: 'day', most: 1000, used: 240, left: 760 })
+      expect(day).toMatchObject({ limit: { name: 'day' }, most: 1000, used: 240, left: 760 })
       expect(day?.renewsAtMs).toBe((dayOf(Date.now()) + 1) * 86_400_000)
     })
 

@@ -13,7 +13,8 @@ import { openEmbeddedKeys } from '../../src/keys/sqlite-key-store.ts'
 import type { AuditLog } from '../../src/ledger/audit-log.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
-import { RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { RedisWindowReset } from '../../src/ledger/redis/maintenance/redis-window-reset.ts'
+import { RedisAuditLog, RedisStandings, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import type { UsageLog } from '../../src/ledger/usage-log.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
@@ -172,3 +173,20 @@ test.each([REDIS, ...(VALKEY === undefined ? [] : [VALKEY])])(
     client.disconnect()
   },
 )
+
+test('data in Redis of a newer version are refused, by gateways and by commands; a gateway notes its own version', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const place = { kind: 'single', url: server.socket } as const
+  const opened = () => RedisLedger.open(place, filesOf('outbox.sqlite'), 'refuse')
+  await (await opened()).close()
+  expect(await client.get('weir:data-version')).toBe('1')
+  await client.set('weir:data-version', 2)
+  for (const open of [opened, RedisUsageLog.open, RedisAuditLog.open, RedisStandings.open, RedisWindowReset.open]) {
+    expect(await open(place).then(String, String)).toContain(
+      'RedisUnfitError: The data in Redis were written by a newer version of weir (data version 2; this one reads up to 1).',
+    )
+  }
+  expect(await client.get('weir:data-version')).toBe('2')
+  client.disconnect()
+})

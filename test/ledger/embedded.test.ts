@@ -78,7 +78,7 @@ describe('kill -9', () => {
 test('what was lost while the process stood still and is settled after all is told once, as it was settled', async () => {
   const at = directory()
   const time = { now: Date.now() }
-  const ledger = EmbeddedLedger.open(at, { now: () => time.now, trusted: () => true })
+  const ledger = EmbeddedLedger.open(at, { now: () => time.now })
   const caught = await ledger.reserve(account, holdOf(100))
   const left = await ledger.reserve(account, holdOf(100))
   time.now += 40_000

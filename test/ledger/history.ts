@@ -1,7 +1,7 @@
 /** Random histories of the book: each step is a verb or a move of the clock, drawn so that the rare states come up often. */
 
 import { expect } from 'bun:test'
-import type { Limits } from '../../src/core/money.ts'
+import type { Limits } from '../../src/core/limits.ts'
 import { AMOUNT_MAX } from '../../src/ledger/embedded/store-state.ts'
 import type { Account, Charge, Estimate } from '../../src/ledger/ledger.ts'
 import type { UsageFigures } from '../../src/ledger/usage-figures.ts'
@@ -169,7 +169,7 @@ class History {
     const expected = this.model.reserve(account, hold)
     if (expected.outcome === 'refused' && !this.random.oneIn(6)) this.drop(account, id)
     this.count(`reserve ${expected.outcome}`)
-    const { allowances: _, ...answer } = { allowances: undefined, ...reply }
+    const { rates: _, ...answer } = { rates: undefined, ...reply }
     expect<unknown>(answer).toEqual(expected)
     // A repeated call is granted again, whatever the limits have become.
     if (this.model.entries.length > before && this.random.oneIn(3))

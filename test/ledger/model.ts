@@ -4,14 +4,13 @@
  * them but the calendar.
  */
 
-import type { Limits } from '../../src/core/money.ts'
+import type { LimitName, Limits } from '../../src/core/limits.ts'
 import type { Account, Admission, Charge, Estimate, Hold } from '../../src/ledger/ledger.ts'
 import type {
   CancelReply,
   ExtendReply,
   Figures,
   FiguresOf,
-  LimitName,
   ScopeName,
   SettleReply,
 } from '../../src/ledger/reservation-store.ts'

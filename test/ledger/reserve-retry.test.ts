@@ -4,22 +4,23 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { LimitName } from '../../src/core/limits.ts'
 import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { UnderWay } from '../../src/ledger/redis/delivery/settlements-in-flight.ts'
 import { RedisLedger, type Time } from '../../src/ledger/redis/redis-ledger.ts'
 import { ReserveRetry } from '../../src/ledger/redis/store/reserve-retry.ts'
-import type { LimitName, ReserveReply, ScopeName } from '../../src/ledger/reservation-store.ts'
+import type { ReserveReply, ScopeName } from '../../src/ledger/reservation-store.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
 
 type Refused = Extract<ReserveReply, { outcome: 'refused' }>
 
-const GRANTED: ReserveReply = { outcome: 'granted', admittedMs: 1, allowances: {} }
+const GRANTED: ReserveReply = { outcome: 'granted', admittedMs: 1, rates: [] }
 
 function refused(held: boolean, limit: LimitName = 'concurrent_requests', scope: ScopeName = 'key'): Refused {
-  return { outcome: 'refused', refusal: { scope, limit, waitMs: 1000, held }, allowances: {}, held }
+  return { outcome: 'refused', refusal: { scope, limit, waitMs: 1000, held }, rates: [], held }
 }
 
 /** What waits, in the order in which it began to; the test ends each wait. */

@@ -1,7 +1,7 @@
 /** Every verb in every state, and every limit at its edge: tables with the outcome in the last columns, over both books. */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import type { Limits } from '../../src/core/money.ts'
+import type { Limits } from '../../src/core/limits.ts'
 import {
   type Account,
   type Admission,
@@ -235,10 +235,10 @@ for (const subject of subjects()) {
       }
       const reply = await subject.book.reserve(limited, hold('a', 1, 600))
       expect(reply).toMatchObject({
-        allowances: {
-          requests: { limit: 6, remaining: 5, resetMs: 10_000 },
-          tokens: { limit: 6000, remaining: 5400, resetMs: 6000 },
-        },
+        rates: [
+          { limit: 6, remaining: 5, resetMs: 10_000 },
+          { limit: 6000, remaining: 5400, resetMs: 6000 },
+        ],
       })
     })
 
@@ -370,7 +370,8 @@ for (const subject of subjects()) {
       expect(await outcome('e')).toBe('refused')
     })
 
-    test('one wrong clock gives no budget away', async () => {
+    // A store in memory has no clock but its gateway's own.
+    test.skipIf(subject.name === 'memory')('one wrong clock gives no budget away', async () => {
       const limited = { ...account, organizationLimits: spend({ day: 100 }) }
       expect((await subject.book.reserve(limited, hold('a'))).outcome).toBe('granted')
       subject.clock.now += 86_400_000

@@ -1,12 +1,12 @@
 /** What the suites are run over: one book of each kind, with a clock that the test sets and eyes for everything it wrote. */
 
 import type { Redis } from 'ioredis'
-import { MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
-import { charged } from '../../src/ledger/embedded/reservation-moves.ts'
+import { chargedMicroUsd } from '../../src/ledger/embedded/reservation-moves.ts'
 import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import type { ReservationStore } from '../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { dayOf } from '../../src/ledger/window.ts'
+import { FullStore } from './full-store.ts'
 import { REDIS, VALKEY } from './programs.ts'
 import { RedisServer } from './redis-server.ts'
 
@@ -40,15 +40,15 @@ export interface Subject {
 export const START_MS = Date.UTC(2026, 10, 21, 9)
 
 export function memorySubject(): Subject {
-  const clock: TestClock = { now: START_MS, witness: START_MS }
+  const clock: TestClock = new OneClock()
   const make = () => {
     const seen = {
       usage: new Map<string, Map<string, UsageFigures>>(),
       audit: new Map<string, Audited[]>(),
       known: new Map<string, Set<string>>(),
     }
-    const book = new MemoryStore(
-      { now: () => clock.now, trusted: () => Math.abs(clock.now - clock.witness) <= 60_000 },
+    const book = new FullStore(
+      { now: () => clock.now },
       {
         scope: () => undefined,
         reservation: ({ id, organization }) => emplace(seen.known, organization, () => new Set()).add(id),
@@ -64,7 +64,7 @@ export function memorySubject(): Subject {
           emplace(seen.audit, reservation.organization, () => []).push({
             id: reservation.id,
             kind,
-            costMicroUsd: charge?.costMicroUsd ?? charged(reservation),
+            costMicroUsd: charge?.costMicroUsd ?? chargedMicroUsd(reservation),
           }),
       },
     )
@@ -94,6 +94,17 @@ function emplace<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   const value = make()
   map.set(key, value)
   return value
+}
+
+/** The clock of a store in memory is its gateway's own: there is no other that it could differ from. */
+class OneClock implements TestClock {
+  now = START_MS
+
+  get witness(): number {
+    return this.now
+  }
+
+  set witness(_: number) {}
 }
 
 const NOW_KEY = 'weir:test:now'

@@ -1,24 +1,28 @@
 /**
- * Runs before the tests of every `bun test`, and starts them anew below a guard: a test that fails, times out or is killed leaves nothing
- * running. The second start also has the timeout that bunfig.toml cannot give (Bun 1.4.5 has no key for it, and `setDefaultTimeout` here would
- * hold for the first file alone). Linux only; elsewhere tests run as they are, and `--timeout 30000` is yours to give.
+ * Runs before the tests of every `bun test` and restarts them under a guard, so that a test that fails, times out or is
+ * killed leaves no process running. The restart also sets the timeout, for which bunfig.toml has no key in Bun 1.4.5;
+ * `setDefaultTimeout` here would apply to the first file only. Linux only: elsewhere tests run without a guard, and you
+ * pass `--timeout 30000` yourself.
  */
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { GUARD_VARIABLE } from '../../scripts/guard.ts'
 
-/** Bun's own 5 s are too few on a busy machine. */
+/** Bun's default of 5 s is too short on a busy machine. */
 const TIMEOUT_MS = 30_000
 const GUARD = join(import.meta.dir, '../../scripts/guard.ts')
 const COMMAND_LINE = '/proc/self/cmdline'
-/** Those begin anew in this process, or are attached to it. */
-const INTERACTIVE = /^--(?:watch|hot|inspect)/
+/**
+ * These reload in this process or attach to it, or are a worker of `--parallel`, whose parent runs under the guard
+ * already.
+ */
+const NOT_RESTARTED = /^--(?:watch|hot|inspect|test-worker)/
 
 function guarded(): readonly string[] | undefined {
   if (process.env[GUARD_VARIABLE] === String(process.ppid) || !existsSync(COMMAND_LINE)) return undefined
   const [, ...words] = readFileSync(COMMAND_LINE, 'utf8').split('\0').slice(0, -1)
-  if (words.some((word) => INTERACTIVE.test(word))) return undefined
+  if (words.some((word) => NOT_RESTARTED.test(word))) return undefined
   const hasTimeout = words.some((word) => /^--timeout\b/.test(word))
   const at = words.indexOf('test') + 1
   const timeout = hasTimeout ? [] : ['--timeout', String(TIMEOUT_MS)]

@@ -1,6 +1,6 @@
 /**
- * A whole answer → the output items of Responses: as objects for whole answers, and as JSON text for streams, which hold
- * their texts escaped already.
+ * A whole answer → the output items of Responses: objects for whole answers, JSON text for streams, which hold their
+ * texts escaped already.
  */
 
 import { type Completion, spokenText, type ToolCall } from '../../core/completion.ts'

@@ -2,13 +2,14 @@
 
 import { CallerError } from '../../core/caller-error.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
-import { isHeld, refusalFailure } from '../refusal.ts'
+import { isHeld, refusalError } from '../refusal.ts'
 import { TERMS } from '../reservation-store.ts'
 import { AHEAD_ADVICE, isAhead } from '../window-reset.ts'
 import { type Lock, lockDirectory } from './directory-lock.ts'
 import { Journal, PENDING_MAX } from './journal.ts'
 import { type Clock, MemoryStore } from './memory-store.ts'
 import { SteadyClock } from './monotonic-clock.ts'
+import type { ScopeState } from './store-state.ts'
 
 /** How often organisations that have gone quiet are looked at. */
 const REAP_MS = 5000
@@ -41,8 +42,12 @@ export class EmbeddedLedger implements Ledger {
       book.restore(scopes, live)
       book.loseAll()
       journal.commit()
-      const early = scopes.filter(({ budgets: [day, month] }) => isAhead(day.window, month.window, clock.now()))
-      const [first] = early
+      const isEarly = ({ budgets }: ScopeState) =>
+        isAhead(
+          budgets.map(({ window }) => window),
+          clock.now(),
+        )
+      const first = scopes.find(isEarly)
       const alarm = first && `${first.organization}: ${AHEAD_ADVICE}.`
       return new EmbeddedLedger(lock, journal, book, clock, alarm)
     } catch (error) {
@@ -60,9 +65,9 @@ export class EmbeddedLedger implements Ledger {
     const reply = this.book.reserve(account, hold)
     switch (reply.outcome) {
       case 'granted':
-        return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, ...reply.allowances }
+        return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, rates: reply.rates }
       case 'refused':
-        throw refusalFailure(account, hold, reply.refusal, reply.allowances, this.clock.now())
+        throw refusalError(account, hold, reply.refusal, reply.rates, this.clock.now())
       case 'ended':
         throw new Error(`The reservation '${hold.id}' has ended: an id is for one request.`)
     }

@@ -12,7 +12,7 @@ import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../request-writer.
 import type { UsageFigures } from '../usage-figures.ts'
 import { dayOf } from '../window.ts'
 import type { Changes } from './memory-store.ts'
-import { charged } from './reservation-moves.ts'
+import { chargedMicroUsd } from './reservation-moves.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from './state-tables.ts'
 import type { ReservationState, ScopeState } from './store-state.ts'
 
@@ -77,9 +77,9 @@ export class Journal implements Changes {
   }
 
   ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined): void {
-    const { id, organization, key, admittedMs, heldMicroUsd } = reservation
+    const { id, organization, key, admittedMs, held } = reservation
     const ending = { id, organization, key, admittedMs, endedMs: this.now(), kind }
-    const row = charge === undefined ? lostRow(reservation, ending) : settledRow(ending, charge, heldMicroUsd)
+    const row = charge === undefined ? lostRow(reservation, ending) : settledRow(ending, charge, held.micro_usd)
     this.rows.add(row)
     this.group.soon()
   }
@@ -127,14 +127,14 @@ export class Journal implements Changes {
 
 /** The row of a reservation that nobody settled: its progress is what is known. */
 function lostRow(reservation: ReservationState, ending: Ending): AuditRow {
-  const { model, postedInput, postedOutput, heldMicroUsd } = reservation
+  const { model, postedInput, postedOutput, held } = reservation
   const charge: Charge = {
     ...noCharge('provider_cut'),
     model,
     inputTokens: ending.kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput,
     outputTokens: postedOutput,
-    costMicroUsd: charged(reservation),
+    costMicroUsd: chargedMicroUsd(reservation),
     estimated: true,
   }
-  return { ...settledRow(ending, charge, heldMicroUsd), outcome: '' }
+  return { ...settledRow(ending, charge, held.micro_usd), outcome: '' }
 }

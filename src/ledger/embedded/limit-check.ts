@@ -1,34 +1,29 @@
-/** What an account's limits say to a request, over both of its scopes: which of them refuses it, and what is left of them. Changes nothing. */
+/** What the limits of both scopes of an account allow: which of them refuses a request, and what is left of the rates. Changes nothing. */
 
-import type { Limits } from '../../core/money.ts'
-import type { Account } from '../ledger.ts'
+import { rateLimits, type UnitAmounts } from '../../core/limits.ts'
+import type { RateStatuses } from '../ledger.ts'
 import { tighter } from '../rate-limit-headers.ts'
-import type { Allowances, Refusal, ScopeName } from '../reservation-store.ts'
-import { allowance } from './rate-bucket.ts'
-import type { Pair } from './reservation-moves.ts'
-import { check, type Demand } from './scope-moves.ts'
-import { AMOUNT_MAX, type ScopeState } from './store-state.ts'
-
-/** The limits of the organisation, then of the key. */
-export function limitsOf(account: Account): Pair<Limits> {
-  return [account.organizationLimits, account.keyLimits]
-}
+import { type Refusal, scopeNames } from '../reservation-store.ts'
+import { statusOf } from './rate-bucket.ts'
+import type { BothAmounts, Pair } from './reservation-moves.ts'
+import { check, rateAmount } from './scope-moves.ts'
+import { AMOUNT_MAX, type Bucket, type ScopeState } from './store-state.ts'
 
 /**
  * Of all limits that refuse, the one that will do so longest; the first of equals. `held`: all that refuses is held by running requests.
  */
 export function firstRefusal(
   scopes: Pair<ScopeState>,
-  limits: Pair<Limits>,
-  demand: Demand,
+  amounts: BothAmounts,
+  demand: UnitAmounts,
   now: number,
 ): { readonly refusal: Refusal; readonly held: boolean } | undefined {
   let longest = 0
   let allHeld = true
   let refusal: Refusal | undefined
   for (const [i, scope] of scopes.entries()) {
-    const name: ScopeName = i === 0 ? 'organization' : 'key'
-    check(scope, limits[i] ?? {}, demand, now, ({ limit, waitMs, held }) => {
+    const name = scopeNames[i] ?? 'key'
+    check(scope, amounts[i] ?? [], demand, now, ({ limit, waitMs, held }) => {
       allHeld &&= held
       if (waitMs <= longest) return
       longest = waitMs
@@ -40,16 +35,12 @@ export function firstRefusal(
 }
 
 /** What is left of the rates, of the organisation's and the key's whichever is tighter. */
-export function allowances(scopes: Pair<ScopeState>, limits: Pair<Limits>): Allowances {
-  const [organization, key] = scopes
-  return {
-    requests: tighter(
-      allowance(organization.requests, limits[0].requestsPerMinute),
-      allowance(key.requests, limits[1].requestsPerMinute),
-    ),
-    tokens: tighter(
-      allowance(organization.tokens, limits[0].tokensPerMinute),
-      allowance(key.tokens, limits[1].tokensPerMinute),
-    ),
-  }
+export function rateStatuses([organization, key]: Pair<ScopeState>, amounts: BothAmounts): RateStatuses {
+  return rateLimits.map((_, i) =>
+    tighter(status(organization.rates[i], amounts[0], i), status(key.rates[i], amounts[1], i)),
+  )
+}
+
+function status(bucket: Bucket | undefined, amounts: readonly number[], rate: number) {
+  return bucket && statusOf(bucket, rateAmount(amounts, rate))
 }

@@ -36,9 +36,4 @@ export class SteadyClock implements Clock {
     }
     return Math.floor(steady + this.offset)
   }
-
-  /** What `now` says is always to be trusted: it is the old time until a step has proved itself. */
-  trusted(): boolean {
-    return true
-  }
 }

@@ -1,41 +1,50 @@
-/** What may happen to one scope: time passes, a request is checked against its limits, amounts move. Knows no reservation and no other scope. */
+/**
+ * What may happen to one scope: time passes, a request is checked against its limits, amounts move. Knows no reservation and no other scope.
+ * `amounts` are those of its limits, as `amountsOf` returns them.
+ */
 
-import type { Limits } from '../../core/money.ts'
-import type { LimitName } from '../reservation-store.ts'
-import { dayEndMs, dayOf, monthEndMs, monthOf } from '../window.ts'
+import type { LimitName, UnitAmounts } from '../../core/limits.ts'
+import {
+  type BudgetLimit,
+  budgetLimits,
+  type Limit,
+  limitTable,
+  NO_LIMIT,
+  placesLimits,
+  rateLimits,
+} from '../../core/limits.ts'
+import { windowEndMs, windowOf } from '../window.ts'
 import { drain, take, waitMs } from './rate-bucket.ts'
-import { AMOUNT_MAX, type BudgetState, type Charged, type ScopeState } from './store-state.ts'
+import { AMOUNT_MAX, type BudgetState, type ScopeState } from './store-state.ts'
 
 /** A place among the concurrent requests frees at no known time; a second is a fair guess. */
 const CONCURRENT_WAIT_MS = 1000
 /** So does money that running requests hold: the larger the share of it that must come free, the longer the wait. */
 const HELD_WAIT_MS_MIN = 1000
 const HELD_WAIT_MS_MAX = 10_000
-const SPEND_LIMITS = ['day', 'month', 'total'] as const
 
-/** What a request asks of a scope. */
-export interface Demand {
-  readonly tokens: number
-  readonly costMicroUsd: number
+/** Where the amount of a limit stands in `amounts`. */
+const positionOf = (limit: Limit) => limitTable.indexOf(limit)
+const RATE_POSITIONS = rateLimits.map(positionOf)
+const PLACES_POSITIONS = placesLimits.map(positionOf)
+const BUDGET_POSITIONS = budgetLimits.map(positionOf)
+
+/** The amount of a rate, by its place among the rates; `NO_LIMIT` if it is not set. */
+export function rateAmount(amounts: readonly number[], rate: number): number {
+  return amounts[RATE_POSITIONS[rate] ?? -1] ?? NO_LIMIT
 }
 
-/** The limit of each budget of a scope: day, month, total. None is the largest amount there is. */
-export function budgetLimits(limits: Limits): readonly [number, number, number] {
-  const spend = limits.spend
-  return [spend?.day ?? AMOUNT_MAX, spend?.month ?? AMOUNT_MAX, spend?.total ?? AMOUNT_MAX]
+/** The amount of a budget, by its place among the budgets; the largest that there is if it is not set. */
+export function budgetAmount(amounts: readonly number[], budget: number): number {
+  const amount = amounts[BUDGET_POSITIONS[budget] ?? -1] ?? NO_LIMIT
+  return amount === NO_LIMIT ? AMOUNT_MAX : amount
 }
 
-/**
- * Lets time pass: the meters drain, the windows roll. If the clock went back no window returns; while it is not `trusted` no window
- * rolls.
- */
-export function advance(scope: ScopeState, limits: Limits, now: number, trusted: boolean): void {
-  drain(scope.requests, limits.requestsPerMinute, now)
-  drain(scope.tokens, limits.tokensPerMinute, now)
+/** Lets time pass: the buckets drain, the windows roll. If the clock went back no window returns. */
+export function advance(scope: ScopeState, amounts: readonly number[], now: number): void {
+  for (const [i, bucket] of scope.rates.entries()) drain(bucket, rateAmount(amounts, i), now)
   scope.at = now
-  if (!trusted) return
-  roll(scope.budgets[0], dayOf(now))
-  roll(scope.budgets[1], monthOf(now))
+  for (const [i, budget] of scope.budgets.entries()) roll(budget, windowOf(budgetLimits[i]?.window ?? 'total', now))
 }
 
 function roll(budget: BudgetState, window: number): void {
@@ -54,64 +63,63 @@ interface Obstacle {
   readonly held: boolean
 }
 
-/** Reports every limit of an advanced scope that has no room for a demand, in the order of `limitNames`. */
+/** Reports every limit of an advanced scope that has no room for a demand: rates, places, budgets, each kind in the table's order. */
 export function check(
   scope: ScopeState,
-  limits: Limits,
-  demand: Demand,
+  amounts: readonly number[],
+  demand: UnitAmounts,
   now: number,
   refuse: (obstacle: Obstacle) => void,
 ): void {
-  const { requestsPerMinute, tokensPerMinute, concurrentRequests: places } = limits
-  const forRequest = waitMs(scope.requests, requestsPerMinute, 1)
-  if (forRequest > 0) refuse({ limit: 'requests', waitMs: forRequest, held: false })
-  const forTokens = waitMs(scope.tokens, tokensPerMinute, demand.tokens)
-  // Tokens that were reserved and not used come back; a request is a request.
-  if (forTokens > 0) {
-    const held = scope.live > 0 && demand.tokens <= (tokensPerMinute ?? 0)
-    refuse({ limit: 'tokens', waitMs: forTokens, held })
+  for (const [i, { name, unit }] of rateLimits.entries()) {
+    const [bucket, perMinute] = [scope.rates[i], rateAmount(amounts, i)]
+    const wait = bucket === undefined ? 0 : waitMs(bucket, perMinute, demand[unit])
+    if (wait === 0) continue
+    // Tokens that were reserved and not used come back; a request is a request.
+    const held = unit !== 'requests' && scope.live > 0 && demand[unit] <= perMinute
+    refuse({ limit: name, waitMs: wait, held })
   }
-  if (places !== undefined && scope.live + 1 > places) {
+  for (const [i, { name }] of placesLimits.entries()) {
+    const places = amounts[PLACES_POSITIONS[i] ?? -1] ?? NO_LIMIT
+    if (places === NO_LIMIT || scope.live + 1 <= places) continue
     const isNever = places < 1
-    const wait = isNever ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS
-    refuse({ limit: 'concurrent_requests', waitMs: wait, held: !isNever })
+    refuse({ limit: name, waitMs: isNever ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS, held: !isNever })
   }
-  const cost = demand.costMicroUsd
-  // What costs nothing passes a budget that is overdrawn as it does one that is used up to the last micro-dollar.
-  if (cost === 0) return
-  const most = budgetLimits(limits)
-  const [day, month, total] = scope.budgets
-  const ends = [dayEndMs(day.window) - now, monthEndMs(month.window) - now, Number.POSITIVE_INFINITY]
-  for (const [i, budget] of [day, month, total].entries()) {
-    const limit = SPEND_LIMITS[i]
-    if (limit === undefined || hasRoom(budget, most[i] ?? 0, cost)) continue
-    refuse({ limit, ...spendObstacle(budget, most[i] ?? 0, cost, ends[i] ?? 0) })
+  for (const [i, limit] of budgetLimits.entries()) {
+    const [budget, most, wanted] = [scope.budgets[i], budgetAmount(amounts, i), demand[limit.unit]]
+    // What takes nothing passes a budget that is overdrawn as it does one that is used up to the last micro-dollar.
+    if (wanted === 0 || budget === undefined || hasRoom(budget, most, wanted)) continue
+    refuse({ limit: limit.name, ...budgetObstacle(limit, budget, most, wanted, now) })
   }
 }
 
-function spendObstacle(budget: BudgetState, limit: number, cost: number, renewsMs: number): Omit<Obstacle, 'limit'> {
-  if (cost > limit) return { waitMs: Number.POSITIVE_INFINITY, held: false }
-  // A window that is over by a clock that is not trusted ends soon.
-  if (cost > limit - budget.spent) return { waitMs: Math.max(1, renewsMs), held: false }
-  const missing = cost - (limit - budget.spent - budget.held)
+function budgetObstacle(
+  { window }: BudgetLimit,
+  budget: BudgetState,
+  most: number,
+  wanted: number,
+  now: number,
+): Omit<Obstacle, 'limit'> {
+  if (wanted > most) return { waitMs: Number.POSITIVE_INFINITY, held: false }
+  const renewsMs = (windowEndMs(window, budget.window) ?? Number.POSITIVE_INFINITY) - now
+  if (wanted > most - budget.spent) return { waitMs: Math.max(1, renewsMs), held: false }
+  const missing = wanted - (most - budget.spent - budget.held)
   return { waitMs: Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / budget.held), held: true }
 }
 
 /** Differences only: sums of amounts may leave the exact numbers, these cannot where it matters. */
-export function hasRoom(budget: BudgetState, limit: number, costMicroUsd: number): boolean {
-  return costMicroUsd <= limit - budget.spent - budget.held
+export function hasRoom(budget: BudgetState, most: number, wanted: number): boolean {
+  return wanted <= most - budget.spent - budget.held
 }
 
-/** Charges the meters of an advanced scope. */
-export function use(scope: ScopeState, limits: Limits, requests: number, tokens: number): void {
-  take(scope.requests, limits.requestsPerMinute, requests)
-  take(scope.tokens, limits.tokensPerMinute, tokens)
-}
-
-/** What a reservation remembers of its charge to an advanced scope. */
-export function chargedOf(scope: ScopeState, limits: Limits): Charged {
-  return {
-    requests: limits.requestsPerMinute === undefined ? undefined : scope.requests.idled,
-    tokens: limits.tokensPerMinute === undefined ? undefined : scope.tokens.idled,
+/** Charges the rates of a unit on an advanced scope. */
+export function use(scope: ScopeState, amounts: readonly number[], unit: string, taken: number): void {
+  for (const [i, bucket] of scope.rates.entries()) {
+    if (rateLimits[i]?.unit === unit) take(bucket, rateAmount(amounts, i), taken)
   }
+}
+
+/** What a reservation keeps of its charge to the rates of an advanced scope. */
+export function idledOf(scope: ScopeState, amounts: readonly number[]): readonly (number | undefined)[] {
+  return scope.rates.map(({ idled }, i) => (rateAmount(amounts, i) === NO_LIMIT ? undefined : idled))
 }

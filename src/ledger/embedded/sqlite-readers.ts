@@ -2,6 +2,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import { amountsOf } from '../../core/limits.ts'
 import { requestTimeMs } from '../../core/request-id.ts'
 import { openReadOnly } from '../../sqlite/database.ts'
 import type { AuditRow } from '../audit-columns.ts'
@@ -106,7 +107,7 @@ export class EmbeddedStandings extends Reading implements Standings {
     ].map(({ name, limits }) => {
       const scope =
         this.from((database) => readScope(database, organization, name)) ?? newScope(organization, name, now)
-      advance(scope, limits, now, true)
+      advance(scope, amountsOf(limits), now)
       return figuresOf(scope)
     })
     if (whole === undefined || key === undefined) throw new RangeError('An account has two scopes.')

@@ -2,10 +2,11 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import { budgetLimits } from '../../core/limits.ts'
 import { openDatabase } from '../../sqlite/database.ts'
 import type { UsageRow } from '../usage-log.ts'
-import { dayOf, monthOf } from '../window.ts'
-import { spendNow, type WindowReset } from '../window-reset.ts'
+import { windowOf } from '../window.ts'
+import { spentNow, type WindowReset } from '../window-reset.ts'
 import { type Lock, lockDirectory } from './directory-lock.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readScopes, StateWriter } from './state-tables.ts'
 
@@ -33,14 +34,11 @@ export class EmbeddedWindowReset implements WindowReset {
       const writer = new StateWriter(this.database)
       for (const scope of readScopes(this.database)) {
         if (scope.organization !== organization) continue
-        const spend = spendNow(usage, scope.key === '' ? undefined : scope.key.slice(1), now)
-        const [day, month] = scope.budgets
-        for (const [budget, window, spent] of [
-          [day, dayOf(now), spend.day],
-          [month, monthOf(now), spend.month],
-        ] as const) {
+        const spent = spentNow(usage, scope.key === '' ? undefined : scope.key.slice(1), now)
+        for (const [i, budget] of scope.budgets.entries()) {
+          const window = windowOf(budgetLimits[i]?.window ?? 'total', now)
           if (budget.window <= window) continue
-          Object.assign(budget, { window, spent, held: 0 })
+          Object.assign(budget, { window, spent: spent[i] ?? 0, held: 0 })
           count += 1
         }
         writer.scope(scope)

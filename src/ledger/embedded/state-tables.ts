@@ -1,86 +1,117 @@
-/** The tables that hold the state of the embedded book: its scopes, and the reservations that were live at the last commit. Owns their SQL. */
+/**
+ * The tables that hold the state of the embedded ledger: its scopes, and the reservations that were live at the last commit. Owns their SQL,
+ * which is made from the table of limits.
+ */
 
-import type { Database } from 'bun:sqlite'
+import type { Database, SQLQueryBindings } from 'bun:sqlite'
+import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits } from '../../core/limits.ts'
 import type { Schema } from '../../sqlite/database.ts'
 import { LOG_SQL, LOG_VIEWS } from '../request-table.ts'
+import { scopeNames } from '../reservation-store.ts'
 import { FIGURE_DEFINITIONS } from '../usage-figures.ts'
-import { type ReservationState, type ScopeState, scopeName, UNCHARGED } from './store-state.ts'
+import { type ReservationState, type ScopeState, scopeName } from './store-state.ts'
 
 export const LEDGER_FILE = 'ledger.sqlite'
+
+type Value = string | number
+type Row = Readonly<Record<string, Value>>
+
+/** A column, and what of a state is stored in it. */
+interface Column<State> {
+  readonly name: string
+  readonly type: 'TEXT' | 'INTEGER' | 'REAL'
+  readonly of: (state: State) => Value
+}
+
+/** Columns that the first version has under another name than the unit, or that it needs no column for. */
+const HELD_COLUMNS: Readonly<Partial<Record<LimitUnit, string>>> = { tokens: 'accounted_tokens', micro_usd: 'held' }
+/** Units of which every request holds one. */
+const HELD_ONE: readonly LimitUnit[] = ['requests']
+
+const heldColumn = (unit: LimitUnit) => HELD_COLUMNS[unit] ?? `held_${unit}`
+const storedUnits = limitUnits.filter((unit) => !HELD_ONE.includes(unit))
+/** The window of a budget that never ends is not stored. */
+const endingBudgets = budgetLimits.flatMap((limit, index) => (limit.window === 'total' ? [] : [{ ...limit, index }]))
+
+const SCOPE_COLUMNS: readonly Column<ScopeState>[] = [
+  { name: 'organization', type: 'TEXT', of: ({ organization }) => organization },
+  { name: 'key', type: 'TEXT', of: ({ key }) => key },
+  { name: 'at_ms', type: 'INTEGER', of: ({ at }) => at },
+  ...rateLimits.map(
+    ({ name }, i): Column<ScopeState> => ({ name, type: 'REAL', of: ({ rates }) => rates[i]?.used ?? 0 }),
+  ),
+  { name: 'live', type: 'INTEGER', of: ({ live }) => live },
+  ...budgetLimits.flatMap(({ name, window }, i): readonly Column<ScopeState>[] => [
+    ...(window === 'total' ? [] : [budgetColumn(name, i, 'window')]),
+    budgetColumn(`${name}_spent`, i, 'spent'),
+    budgetColumn(`${name}_held`, i, 'held'),
+  ]),
+]
+
+function budgetColumn(name: string, index: number, field: 'window' | 'spent' | 'held'): Column<ScopeState> {
+  return { name, type: 'INTEGER', of: ({ budgets }) => budgets[index]?.[field] ?? 0 }
+}
+
+const LIVE_COLUMNS: readonly Column<ReservationState>[] = [
+  { name: 'id', type: 'TEXT', of: ({ id }) => id },
+  { name: 'organization', type: 'TEXT', of: ({ organization }) => organization },
+  { name: 'key', type: 'TEXT', of: ({ key }) => key },
+  { name: 'model', type: 'TEXT', of: ({ model }) => model },
+  { name: 'admitted_ms', type: 'INTEGER', of: ({ admittedMs }) => admittedMs },
+  { name: 'due_ms', type: 'INTEGER', of: ({ dueMs }) => dueMs },
+  { name: 'input_tokens', type: 'INTEGER', of: ({ inputTokens }) => inputTokens },
+  ...storedUnits.map(
+    (unit): Column<ReservationState> => ({ name: heldColumn(unit), type: 'INTEGER', of: ({ held }) => held[unit] }),
+  ),
+  { name: 'posted_input', type: 'INTEGER', of: ({ postedInput }) => postedInput },
+  { name: 'posted_output', type: 'INTEGER', of: ({ postedOutput }) => postedOutput },
+  { name: 'posted', type: 'INTEGER', of: ({ postedMicroUsd }) => postedMicroUsd },
+  { name: 'floor', type: 'INTEGER', of: ({ floorMicroUsd }) => floorMicroUsd },
+  ...scopeNames.flatMap((scope, s) =>
+    endingBudgets.map(
+      ({ name, index }): Column<ReservationState> => ({
+        name: `${scope}_${name}`,
+        type: 'INTEGER',
+        of: ({ windows }) => windows[s]?.[index] ?? 0,
+      }),
+    ),
+  ),
+]
+
+function definition({ name, type }: { readonly name: string; readonly type: string }): string {
+  // A text or a number that an older file lacks begins empty.
+  return `${name} ${type} NOT NULL DEFAULT ${type === 'TEXT' ? "''" : 0}`
+}
+
+const SCOPE_SQL = SCOPE_COLUMNS.map(definition)
+const LIVE_SQL = LIVE_COLUMNS.map(definition)
 
 export const LEDGER_SCHEMA: Schema = {
   version: 2,
   checked: ['scope', 'live'],
-  columns: { usage: FIGURE_DEFINITIONS },
+  columns: { scope: SCOPE_SQL, live: LIVE_SQL, usage: FIGURE_DEFINITIONS },
   views: LOG_VIEWS,
   sql: `
-    CREATE TABLE scope (
-      organization TEXT NOT NULL, key TEXT NOT NULL, at_ms INTEGER NOT NULL, requests REAL NOT NULL, tokens REAL NOT NULL, live INTEGER NOT NULL,
-      day INTEGER NOT NULL, day_spent INTEGER NOT NULL, day_held INTEGER NOT NULL,
-      month INTEGER NOT NULL, month_spent INTEGER NOT NULL, month_held INTEGER NOT NULL,
-      total_spent INTEGER NOT NULL, total_held INTEGER NOT NULL, PRIMARY KEY (organization, key)
-    ) WITHOUT ROWID;
-    CREATE TABLE live (
-      id TEXT PRIMARY KEY, organization TEXT NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL,
-      admitted_ms INTEGER NOT NULL, due_ms INTEGER NOT NULL, input_tokens INTEGER NOT NULL, accounted_tokens INTEGER NOT NULL,
-      held INTEGER NOT NULL, posted_input INTEGER NOT NULL, posted_output INTEGER NOT NULL, posted INTEGER NOT NULL, floor INTEGER NOT NULL,
-      organization_day INTEGER NOT NULL, organization_month INTEGER NOT NULL, key_day INTEGER NOT NULL, key_month INTEGER NOT NULL
-    ) WITHOUT ROWID;
+    CREATE TABLE scope (${SCOPE_SQL.join(', ')}, PRIMARY KEY (organization, key)) WITHOUT ROWID;
+    CREATE TABLE live (${LIVE_SQL.join(', ')}, PRIMARY KEY (id)) WITHOUT ROWID;
     ${LOG_SQL}`,
-}
-
-interface StoredScope {
-  readonly organization: string
-  readonly key: string
-  readonly at_ms: number
-  readonly requests: number
-  readonly tokens: number
-  readonly live: number
-  readonly day: number
-  readonly day_spent: number
-  readonly day_held: number
-  readonly month: number
-  readonly month_spent: number
-  readonly month_held: number
-  readonly total_spent: number
-  readonly total_held: number
-}
-
-interface StoredLive {
-  readonly id: string
-  readonly organization: string
-  readonly key: string
-  readonly model: string
-  readonly admitted_ms: number
-  readonly due_ms: number
-  readonly input_tokens: number
-  readonly accounted_tokens: number
-  readonly held: number
-  readonly posted_input: number
-  readonly posted_output: number
-  readonly posted: number
-  readonly floor: number
-  readonly organization_day: number
-  readonly organization_month: number
-  readonly key_day: number
-  readonly key_month: number
 }
 
 /** Every scope there is. */
 export function readScopes(database: Database): readonly ScopeState[] {
-  return database.query<StoredScope, []>('SELECT * FROM scope').all().map(scopeOf)
+  return database.query<Row, []>('SELECT * FROM scope').all().map(scopeOf)
 }
 
 /** One scope: an organisation's (key '') or a key's (`k` and its id). */
 export function readScope(database: Database, organization: string, key: string): ScopeState | undefined {
-  const query = database.query<StoredScope, [string, string]>('SELECT * FROM scope WHERE organization = ? AND key = ?')
+  const query = database.query<Row, [string, string]>('SELECT * FROM scope WHERE organization = ? AND key = ?')
   const row = query.get(organization, key)
   return row === null ? undefined : scopeOf(row)
 }
 
 /** The reservations that were live at the last commit. */
 export function readLive(database: Database): readonly ReservationState[] {
-  return database.query<StoredLive, []>('SELECT * FROM live').all().map(liveOf)
+  return database.query<Row, []>('SELECT * FROM live').all().map(liveOf)
 }
 
 /** Writes both tables; for use inside a transaction. */
@@ -90,88 +121,77 @@ export class StateWriter {
   private readonly dropLive
 
   constructor(database: Database) {
-    this.putScope = database.query('INSERT OR REPLACE INTO scope VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
-    this.putLive = database.query(
-      'INSERT OR REPLACE INTO live VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
-    )
+    this.putScope = database.query<unknown, SQLQueryBindings[]>(insertion('scope', SCOPE_COLUMNS))
+    this.putLive = database.query<unknown, SQLQueryBindings[]>(insertion('live', LIVE_COLUMNS))
     this.dropLive = database.query('DELETE FROM live WHERE id = ?')
   }
 
-  scope({ organization, key, at, requests, tokens, live, budgets }: ScopeState): void {
-    const [day, month, total] = budgets
-    const rates = [requests.used, tokens.used]
-    const spend = [day.window, day.spent, day.held, month.window, month.spent, month.held, total.spent, total.held]
-    this.putScope.run(organization, key, at, ...rates, live, ...spend)
+  scope(scope: ScopeState): void {
+    this.putScope.run(...SCOPE_COLUMNS.map((column) => column.of(scope)))
   }
 
-  /** Lets go of a reservation that has ended. */
+  /** Deletes a reservation that has ended. */
   drop(id: string): void {
     this.dropLive.run(id)
   }
 
-  /** Keeps a live one. */
+  /** Stores a live one. */
   keep(reservation: ReservationState): void {
-    const [[organizationDay = 0, organizationMonth = 0], [keyDay = 0, keyMonth = 0]] = reservation.windows
-    this.putLive.run(
-      reservation.id,
-      reservation.organization,
-      reservation.key,
-      reservation.model,
-      reservation.admittedMs,
-      reservation.dueMs,
-      reservation.inputTokens,
-      reservation.accountedTokens,
-      reservation.heldMicroUsd,
-      reservation.postedInput,
-      reservation.postedOutput,
-      reservation.postedMicroUsd,
-      reservation.floorMicroUsd,
-      organizationDay,
-      organizationMonth,
-      keyDay,
-      keyMonth,
-    )
+    this.putLive.run(...LIVE_COLUMNS.map((column) => column.of(reservation)))
   }
 }
 
-function scopeOf(row: StoredScope): ScopeState {
+function insertion(table: string, columns: readonly { readonly name: string }[]): string {
+  const names = columns.map(({ name }) => name).join(', ')
+  return `INSERT OR REPLACE INTO ${table} (${names}) VALUES (${columns.map(() => '?').join(', ')})`
+}
+
+/** A column that a file of an older version lacks counts as empty. */
+function numberIn(row: Row, name: string): number {
+  return Number(row[name] ?? 0)
+}
+
+function textIn(row: Row, name: string): string {
+  return String(row[name] ?? '')
+}
+
+function scopeOf(row: Row): ScopeState {
+  const [organization, key, at] = [textIn(row, 'organization'), textIn(row, 'key'), numberIn(row, 'at_ms')]
   return {
-    organization: row.organization,
-    key: row.key,
-    name: scopeName(row.organization, row.key),
-    at: row.at_ms,
+    organization,
+    key,
+    name: scopeName(organization, key),
+    at,
     // In a new process nothing that was charged before can come back.
-    requests: { used: row.requests, at: row.at_ms, idled: 0 },
-    tokens: { used: row.tokens, at: row.at_ms, idled: 0 },
-    live: row.live,
-    budgets: [
-      { window: row.day, spent: row.day_spent, held: row.day_held },
-      { window: row.month, spent: row.month_spent, held: row.month_held },
-      { window: 0, spent: row.total_spent, held: row.total_held },
-    ],
+    rates: rateLimits.map(({ name }) => ({ used: numberIn(row, name), at, idled: 0 })),
+    live: numberIn(row, 'live'),
+    budgets: budgetLimits.map(({ name, window }) => ({
+      window: window === 'total' ? 0 : numberIn(row, name),
+      spent: numberIn(row, `${name}_spent`),
+      held: numberIn(row, `${name}_held`),
+    })),
   }
 }
 
-function liveOf(row: StoredLive): ReservationState {
+function liveOf(row: Row): ReservationState {
+  const windowsOf = (scope: string) =>
+    budgetLimits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, `${scope}_${name}`)))
+  const nothingCharged = rateLimits.map(() => undefined)
   return {
-    id: row.id,
-    organization: row.organization,
+    id: textIn(row, 'id'),
+    organization: textIn(row, 'organization'),
     state: 'live',
-    dueMs: row.due_ms,
-    admittedMs: row.admitted_ms,
-    key: row.key,
-    model: row.model,
-    inputTokens: row.input_tokens,
-    accountedTokens: row.accounted_tokens,
-    heldMicroUsd: row.held,
-    postedInput: row.posted_input,
-    postedOutput: row.posted_output,
-    postedMicroUsd: row.posted,
-    floorMicroUsd: row.floor,
-    windows: [
-      [row.organization_day, row.organization_month, 0],
-      [row.key_day, row.key_month, 0],
-    ],
-    charged: [UNCHARGED, UNCHARGED],
+    dueMs: numberIn(row, 'due_ms'),
+    admittedMs: numberIn(row, 'admitted_ms'),
+    key: textIn(row, 'key'),
+    model: textIn(row, 'model'),
+    inputTokens: numberIn(row, 'input_tokens'),
+    held: byUnit((unit) => (HELD_ONE.includes(unit) ? 1 : numberIn(row, heldColumn(unit)))),
+    postedInput: numberIn(row, 'posted_input'),
+    postedOutput: numberIn(row, 'posted_output'),
+    postedMicroUsd: numberIn(row, 'posted'),
+    floorMicroUsd: numberIn(row, 'floor'),
+    windows: [windowsOf('organization'), windowsOf('key')],
+    idled: [nothingCharged, nothingCharged],
   }
 }

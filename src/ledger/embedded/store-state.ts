@@ -1,13 +1,14 @@
-/** The plain data of the book in memory: what an organisation or a key has used, and what is known of a reservation. */
+/** The plain data of the store in memory: what an organisation or a key has used, and what is known of a reservation. */
 
+import { budgetLimits, byName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { Budget, Figures } from '../reservation-store.ts'
-import { dayOf, monthOf } from '../window.ts'
+import { windowOf } from '../window.ts'
 
-/** Estimate stop growing here. Unreached by real money ($9.0 billion); the sums stay exact up to it. */
+/** Amounts stop growing here. Unreached by real money ($9.0 billion); the sums stay exact up to it. */
 export const AMOUNT_MAX = Number.MAX_SAFE_INTEGER
 
-/** One rate limit's bucket; `meter.ts` says what may happen to it. */
-export interface Meter {
+/** One rate limit's bucket; `rate-bucket.ts` has what may happen to it. */
+export interface Bucket {
   used: number
   /** The clock at which it was drained last. */
   at: number
@@ -24,118 +25,84 @@ export interface BudgetState {
 /** One organisation, or one key of it. */
 export interface ScopeState {
   readonly organization: string
-  /** '' for the organisation itself. */
+  /** '' for the organisation itself, else `k` and the key's id. */
   readonly key: string
   /** Of both: its name among all scopes. */
   readonly name: string
   /** The clock at which time last passed for it. */
   at: number
-  readonly requests: Meter
-  readonly tokens: Meter
+  /** In the order of `rateLimits`. */
+  readonly rates: readonly Bucket[]
+  /** How many reservations are live. */
   live: number
-  /** Day, month, total. */
-  readonly budgets: readonly [BudgetState, BudgetState, BudgetState]
+  /** In the order of `budgetLimits`. */
+  readonly budgets: readonly BudgetState[]
 }
 
-type RecordState = 'live' | 'settled' | 'lost' | 'cancelled'
-
-/** How often each meter of a scope had stood empty when it was charged; undefined if it was not, because there was no limit. */
-export interface Charged {
-  readonly requests: number | undefined
-  readonly tokens: number | undefined
-}
+type ReservationPhase = 'live' | 'settled' | 'lost' | 'cancelled'
 
 /** A reservation. Ended ones keep only what a repetition or a correction needs. */
 export interface ReservationState {
   readonly id: string
   readonly organization: string
-  state: RecordState
+  state: ReservationPhase
   /** When the lease ends; of an ended one, when it is forgotten. */
   dueMs: number
   readonly admittedMs: number
   readonly key: string
   readonly model: string
   readonly inputTokens: number
-  /** Tokens that the rates were charged with. */
-  accountedTokens: number
-  heldMicroUsd: number
+  /** What it holds of each unit, used or not; the rates are charged with it. */
+  held: UnitAmounts
   postedInput: number
   postedOutput: number
   postedMicroUsd: number
   readonly floorMicroUsd: number
-  /** The windows it belongs to, of the organisation and of the key. */
+  /** The windows it belongs to, of the organisation and of the key, in the order of `budgetLimits`. */
   readonly windows: readonly [readonly number[], readonly number[]]
-  /** What its admission charged, of the organisation and of the key. */
-  readonly charged: readonly [Charged, Charged]
+  /**
+   * How often each rate's bucket had stood empty when it was charged, of the organisation and of the key, in the order of `rateLimits`;
+   * undefined if nothing was charged, because there was no limit.
+   */
+  readonly idled: readonly [readonly (number | undefined)[], readonly (number | undefined)[]]
 }
-
-export const UNCHARGED: Charged = { requests: undefined, tokens: undefined }
 
 export function scopeName(organization: string, key: string): string {
   return `${organization}\0${key}`
 }
 
 export function newScope(organization: string, key: string, now: number): ScopeState {
-  const budget = (window: number): BudgetState => ({ window, spent: 0, held: 0 })
-  const meter = (): Meter => ({ used: 0, at: now, idled: 0 })
   return {
     organization,
     key,
     name: scopeName(organization, key),
     at: now,
-    requests: meter(),
-    tokens: meter(),
+    rates: rateLimits.map(() => ({ used: 0, at: now, idled: 0 })),
     live: 0,
-    budgets: [budget(dayOf(now)), budget(monthOf(now)), budget(0)],
-  }
-}
-
-/** What a tombstone of a call for an unknown id looks like. */
-export function barred(id: string, organization: string, key: string, now: number, dueMs: number): ReservationState {
-  return {
-    id,
-    organization,
-    state: 'cancelled',
-    dueMs,
-    admittedMs: now,
-    key,
-    model: '',
-    inputTokens: 0,
-    accountedTokens: 0,
-    heldMicroUsd: 0,
-    postedInput: 0,
-    postedOutput: 0,
-    postedMicroUsd: 0,
-    floorMicroUsd: 0,
-    windows: [[], []],
-    charged: [UNCHARGED, UNCHARGED],
+    budgets: budgetLimits.map(({ window }) => ({ window: windowOf(window, now), spent: 0, held: 0 })),
   }
 }
 
 /** A copy that does not move with the state. */
-export function figuresOf(scope: ScopeState): Figures {
-  const copy = ({ window, spent, held }: BudgetState): Budget => ({ window, spent, held })
+export function figuresOf({ rates, live, budgets }: ScopeState): Figures {
+  const copy = (index: number): Budget => ({ ...(budgets[index] ?? { window: 0, spent: 0, held: 0 }) })
   return {
-    requests: Math.ceil(scope.requests.used),
-    tokens: Math.ceil(scope.tokens.used),
-    live: scope.live,
-    day: copy(scope.budgets[0]),
-    month: copy(scope.budgets[1]),
-    total: copy(scope.budgets[2]),
+    live,
+    ...byName(rateLimits, (_, index) => Math.ceil(rates[index]?.used ?? 0)),
+    ...byName(budgetLimits, (_, index) => copy(index)),
   }
 }
 
 /** A copy to work on: a verb that changes nothing leaves the scope as it was. */
 export function copyOf(scope: ScopeState): ScopeState {
-  const {
-    requests,
-    tokens,
-    budgets: [day, month, total],
-  } = scope
+  const { organization, key, name, at, rates, live, budgets } = scope
   return {
-    ...scope,
-    requests: { ...requests },
-    tokens: { ...tokens },
-    budgets: [{ ...day }, { ...month }, { ...total }],
+    organization,
+    key,
+    name,
+    at,
+    rates: rates.map(({ used, at, idled }) => ({ used, at, idled })),
+    live,
+    budgets: budgets.map(({ window, spent, held }) => ({ window, spent, held })),
   }
 }

@@ -7,12 +7,13 @@ import { CallerError } from '../../core/caller-error.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import { isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
-import { isHeld, refusalFailure } from '../refusal.ts'
+import { isHeld, refusalError } from '../refusal.ts'
 import type { ReserveReply, SettleReply } from '../reservation-store.ts'
 import type { ConcurrencyLimit } from './client/concurrency-limit.ts'
 import { type Link, RedisLink } from './client/redis-link.ts'
-import { Outbox, PENDING_MAX, type Pending, type SettlementLog } from './delivery/outbox.ts'
+import { Outbox, PENDING_MAX } from './delivery/outbox.ts'
 import type { Settlement } from './delivery/settlement.ts'
+import type { Pending, SettlementLog } from './delivery/settlement-log.ts'
 import { UnderWay } from './delivery/settlements-in-flight.ts'
 import { DataLossError } from './epochs/epochs.ts'
 import { OrganizationSweep } from './epochs/organization-sweep.ts'
@@ -47,7 +48,7 @@ export interface Time {
 
 interface Keeping {
   /** How long single requests are kept in the outbox. */
-  readonly keepMs?: number
+  readonly keepMs?: number | undefined
   /** False for all but one of the processes that share the outbox. */
   readonly isKeeper?: boolean
 }
@@ -155,9 +156,9 @@ export class RedisLedger implements Ledger {
     if (attempts.isAnyUnanswered && reply.outcome === 'refused') this.cancelLater(account, hold.id)
     switch (reply.outcome) {
       case 'granted':
-        return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, ...reply.allowances }
+        return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, rates: reply.rates }
       case 'refused':
-        throw refusalFailure(account, hold, reply.refusal, reply.allowances, this.time.now())
+        throw refusalError(account, hold, reply.refusal, reply.rates, this.time.now())
       case 'ended':
         throw new Error(`The reservation '${hold.id}' has ended: an id is for one request.`)
     }

@@ -1,9 +1,9 @@
-/** Anthropic's errors, where they differ from what their status says. */
+/** Anthropic's errors, if they differ from what their status means. */
 
 import { ProviderError } from '../../core/provider-error.ts'
 import { responseError } from '../error-response.ts'
 
-/** An account without credit answers 400 or 402 to every request: our trouble, not the caller's. */
+/** An account without credit answers every request with 400 or 402: the operator's problem, not the caller's. */
 const NO_CREDIT = /credit balance is too low|"billing_error"/
 
 export function anthropicResponseError(status: number, headers: Headers, body: string): ProviderError {

@@ -1,4 +1,7 @@
-/** Anthropic's stream events → canonical events (wire.md D5, E3). Thinking is dropped; unknown events, blocks and deltas are passed over. */
+/**
+ * Anthropic's stream events → canonical events. Thinking becomes `reasoning`; unknown events, blocks and deltas are
+ * skipped.
+ */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
@@ -9,7 +12,7 @@ import { reportedError } from '../error-response.ts'
 import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 
-/** One a stream. Complete with `message_stop` and nothing else. */
+/** One per stream. Only `message_stop` completes it. */
 export class AnthropicDecoder implements StreamDecoder {
   private readonly tools = new ToolBlocks()
   private readonly counts = new Counts()
@@ -30,7 +33,7 @@ export class AnthropicDecoder implements StreamDecoder {
     return []
   }
 
-  /** A whole message as the stream that it would have been. */
+  /** A whole message as the events of a stream. */
   body(message: JsonObject): readonly StreamEvent[] {
     const content = message['content']
     if (!isArray(content)) throw new ProviderError('broken', 'the answer is not a message')
@@ -69,7 +72,7 @@ export class AnthropicDecoder implements StreamDecoder {
       case 'error':
         throw reportedError(chunk)
       default:
-        // `ping`, and whatever is added later. An error of a proxy has no type of its own.
+        // `ping` and event types added later. A proxy's error has no type.
         if (isObject(chunk['error'])) throw reportedError(chunk)
     }
   }
@@ -106,7 +109,10 @@ export class AnthropicDecoder implements StreamDecoder {
     if (delta['type'] === 'input_json_delta') this.pieceOfInput(blockIndex(chunk), delta['partial_json'], events)
   }
 
-  /** Tools that the provider runs itself stream their input in the same way; their blocks were passed over, and so are these. */
+  /**
+   * Tools that the provider runs itself stream their input in the same way; their blocks were skipped, so their deltas
+   * are too.
+   */
   private pieceOfInput(block: number, json: unknown, events: StreamEvent[]): void {
     if (this.tools.has(block)) this.tools.delta(block, stringOf(json) ?? '', events)
   }
@@ -137,14 +143,14 @@ export class AnthropicDecoder implements StreamDecoder {
   }
 
   private stop(events: StreamEvent[]): void {
-    if (!this.started) throw new ProviderError('broken', 'the stream ended before it said anything')
+    if (!this.started) throw new ProviderError('broken', 'the stream ended before its first event')
     this.finish('stop', events)
     this.ended = true
     events.push({ type: 'end' })
   }
 }
 
-/** A whole, non-streamed message as events. */
+/** The events of a non-streamed message. */
 export function anthropicEvents(body: JsonValue): readonly StreamEvent[] {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   if (body['type'] === 'error' || isObject(body['error'])) throw reportedError(body)
@@ -161,7 +167,7 @@ function finishReason(reason: string): FinishReason {
     case 'tool_use':
       return 'tool-call'
     default:
-      // end_turn, stop_sequence, pause_turn, and what may be added.
+      // end_turn, stop_sequence, pause_turn, and reasons added later.
       return 'stop'
   }
 }
@@ -170,7 +176,7 @@ function blockIndex(chunk: JsonObject): number {
   return numberOf(chunk['index']) ?? 0
 }
 
-/** Their counts, which are cumulative: a later number replaces an earlier one, null replaces nothing. */
+/** Anthropic's counts, which are cumulative: a later number replaces an earlier one, null replaces nothing. */
 class Counts {
   private uncached: number | undefined
   private read: number | undefined
@@ -193,7 +199,10 @@ class Counts {
     this.thinking = tokenCount(details['thinking_tokens']) ?? this.thinking
   }
 
-  /** The canonical input holds cached and written tokens, theirs does not. What was written for no stated time is for five minutes. */
+  /**
+   * The canonical `input` includes cached and written tokens; Anthropic's `input_tokens` does not. Tokens written
+   * without a stated TTL count as written for 5 minutes.
+   */
   get usage(): Usage {
     return {
       input: this.uncached === undefined ? undefined : this.uncached + (this.read ?? 0) + (this.written ?? 0),
@@ -206,8 +215,9 @@ class Counts {
   }
 
   /**
-   * What the start of a message tells. Its output count is of the first token alone and would pass for the whole answer's where a stream
-   * breaks; compatible servers say 0 for an input that they have not counted yet.
+   * The counts in `message_start`, without output: that counts the first token alone, and would stand for the whole
+   * answer if the stream breaks. Compatible servers report 0 for an input that they have not counted yet, so 0 is left
+   * out.
    */
   get early(): Usage | undefined {
     const { output: _, ...input } = this.usage

@@ -1,4 +1,4 @@
-/** The canonical request → the body of Anthropic's Messages API (wire.md D3, D4). */
+/** The canonical request → the body of Anthropic's Messages API. */
 
 import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
@@ -19,13 +19,16 @@ import {
   withoutTrailingSpace,
 } from '../turns.ts'
 
-/** The newest version whose models take `temperature` and `top_p` (wire.md D3). */
+/** Sent as `anthropic-version`. */
 const API_VERSION = '2023-06-01'
-/** The API wants a limit; inference-api.md 8 names the one for callers without. */
+/** `max_tokens` is required; this is sent if the caller set no limit and the dialect has no default. */
 const OUTPUT_TOKENS_DEFAULT = 4096
-/** Claude 4.5 and later know structured outputs: `output_config.format` and `strict` tools. Earlier ones refuse the fields. */
+/**
+ * Claude 4.5 and later support structured outputs: `output_config.format` and `strict` tools. Earlier models reject the
+ * fields.
+ */
 const STRUCTURED = /claude-[a-z]+-(?:4-[5-9]|4-\d\d(?!\d)|[5-9](?!\d)|\d\d(?!\d))/
-/** `metadata.user_id` is refused beyond it. */
+/** A longer `metadata.user_id` is rejected. */
 const USER_CHARS_MAX = 256
 
 export function anthropicRequest(request: ChatRequest, target: Target): UpstreamRequest {
@@ -34,7 +37,7 @@ export function anthropicRequest(request: ChatRequest, target: Target): Upstream
   return { ...upstreamRequest('/v1/messages', body, target), toolNames: names.restore }
 }
 
-/** The same request to the API's counter, which takes of it what a model would read. */
+/** The same request for the API's token counter, with the fields that count as input. */
 export function anthropicCountRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const { model, tools, tool_choice, system, messages } = anthropicBody(
     request,
@@ -58,14 +61,14 @@ function upstreamRequest(path: string, body: JsonObject, { endpoint }: Target): 
   }
 }
 
-/** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
+/** Keys have one order and absent fields are left out, so that equal beginnings of a conversation are equal bytes. */
 function anthropicBody(request: ChatRequest, model: string, names: ToolNames): JsonObject {
   const { system, turns } = conversationOf(request)
   const conversation: Conversation = { system, turns: withoutTrailingSpace(turns) }
   const offered = offeredTools(request)
   const marks = new CacheMarks(offered, conversation)
   const structured = STRUCTURED.test(model)
-  // In this order, since the marks are counted in it.
+  // In this order, because marks are counted in it.
   const tools = offered.map((tool) => anthropicTool(tool, structured, names, marks))
   const blocks = system.map((part) => textBlock(part, marks))
   const contents = contentOf(conversation.turns, new Blocks(names, marks))
@@ -84,7 +87,7 @@ function anthropicBody(request: ChatRequest, model: string, names: ToolNames): J
   }
 }
 
-/** One a request: marks are counted over all of it. */
+/** One per request: marks are counted over all of it. */
 class Blocks implements BlockWriter {
   constructor(
     private readonly names: ToolNames,
@@ -102,7 +105,9 @@ class Blocks implements BlockWriter {
     ]
   }
 
-  /** One plain text is sent as a string, which every compatible server takes; a result without text has no content at all. */
+  /**
+   * One text without a mark is sent as a string, which every compatible server accepts; an empty result has no content.
+   */
   result(result: ToolResult, id: string): readonly JsonObject[] {
     const parts = solid(result.parts)
     const [only] = parts
@@ -150,8 +155,8 @@ function anthropicTool(tool: Tool, structured: boolean, names: ToolNames, marks:
 }
 
 /**
- * A history with calls needs tools, else the API refuses it. Where the request offers none, the tools that were called are named again,
- * with the choice `none`: the history stays as it was and the model cannot call them.
+ * The API rejects a history with calls if there are no tools. If the request offers none, the called tools are named
+ * again with choice `none`: the history stays the same and the model cannot call them.
  */
 function toolFields(
   request: ChatRequest,
@@ -185,7 +190,10 @@ function toolChoice(request: ChatRequest, names: ToolNames): JsonObject | undefi
   }
 }
 
-/** The API's range is 0 to 1, and newer models refuse the two together: the temperature, which callers mean more often, is kept. */
+/**
+ * The API's range is 0 to 1, and newer models reject both together: the temperature is kept, because more callers mean
+ * it.
+ */
 function sampling({ sampling: { temperature, topP } }: ChatRequest): JsonObject {
   if (temperature !== undefined) return { temperature: Math.min(1, Math.max(0, temperature)) }
   return { top_p: topP }
@@ -196,7 +204,7 @@ function stopSequences(stop: readonly string[]): readonly string[] | undefined {
   return solid.length > 0 ? solid : undefined
 }
 
-/** A JSON schema for the answer, where the caller gave one; plain JSON mode has no counterpart. */
+/** The caller's JSON schema for the answer; plain JSON mode has no counterpart. */
 function outputConfig({ sampling: { responseFormat } }: ChatRequest): JsonObject | undefined {
   const named = responseFormat?.['type'] === 'json_schema' ? responseFormat['json_schema'] : undefined
   const schema = isObject(named) ? named['schema'] : undefined
@@ -208,7 +216,7 @@ function metadata({ hints }: ChatRequest): JsonObject | undefined {
   return user === undefined || user === '' || user.length > USER_CHARS_MAX ? undefined : { user_id: user }
 }
 
-/** Of the values that callers know only `auto` means the same there. */
+/** Of the callers' values only `auto` has the same meaning. */
 function serviceTier(tier: string | undefined): string | undefined {
   return tier === 'auto' || tier === 'standard_only' ? tier : undefined
 }

@@ -1,4 +1,4 @@
-/** AWS Bedrock: Converse and ConverseStream, for every model that they serve. */
+/** Amazon Bedrock: Converse and ConverseStream, for all their models. */
 
 import type { Provider } from '../provider.ts'
 import { bedrockResponseError } from './error.ts'

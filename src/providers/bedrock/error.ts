@@ -1,11 +1,14 @@
-/** Bedrock's errors: their type stands in a header, or is the exception frame of a stream. */
+/** Bedrock's errors. The type is in a header, or in the exception frame of a stream. */
 
 import { isObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError, type ProviderErrorKind } from '../../core/provider-error.ts'
 import { errorJson, errorText, responseError } from '../error-response.ts'
 import { scrub } from '../scrub.ts'
 
-/** An answer with an error status. The type wins over the status: an expired token is a 400 here and a 403 there. */
+/**
+ * The error of a response with an error status. The type overrides the status: an expired token is a 400 here and a 403
+ * there.
+ */
 export function bedrockResponseError(status: number, headers: Headers, body: string): ProviderError {
   const error = responseError(status, headers, body)
   const { message, json } = words(body)
@@ -15,16 +18,19 @@ export function bedrockResponseError(status: number, headers: Headers, body: str
     : new ProviderError(kind, error.message, { ...error.detail, code: codeOf(kind, message) })
 }
 
-/** An exception frame inside a stream: its type, and its payload as text. */
+/** The error of an exception frame: its type, and its payload as text. */
 export function bedrockException(type: string, payload: string): ProviderError {
   const { message } = words(payload)
   const kind = kindOf(typeName(type), message) ?? 'failed'
-  return new ProviderError(kind, scrub(message) || `the provider broke the answer off: ${typeName(type)}`, {
+  return new ProviderError(kind, scrub(message) || `the provider ended the answer early: ${typeName(type)}`, {
     code: codeOf(kind, message),
   })
 }
 
-/** `ThrottlingException:http://internal…`, `com.amazon.coral#ThrottlingException` and `throttlingException` are one type. */
+/**
+ * `ThrottlingException:http://internal…`, `com.amazon.coral#ThrottlingException` and `throttlingException` are one
+ * type.
+ */
 function typeName(type: string): string {
   return (type.split(':')[0] ?? '')
     .replace(/^.*#/, '')
@@ -64,7 +70,7 @@ function kindOf(type: string, message: string): ProviderErrorKind | undefined {
   }
 }
 
-/** Validation that speaks of the model's name speaks of the operator's configuration. */
+/** A validation error about the model's name is about the operator's configuration. */
 function isOurs(message: string): boolean {
   return /model identifier is invalid|on-demand throughput isn.t supported|end of its life/i.test(message)
 }

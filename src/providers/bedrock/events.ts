@@ -1,4 +1,7 @@
-/** ConverseStream's events → canonical events. Text blocks have no start, usage follows the stop, and reasoning has deltas of its own. */
+/**
+ * ConverseStream's events → canonical events. Text blocks have no start event, usage follows the stop, reasoning has
+ * its own deltas.
+ */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
@@ -12,7 +15,7 @@ import { bedrockException } from './error.ts'
 
 const EXCEPTION = 'exception:'
 
-/** One a stream. Complete with `metadata` behind `messageStop`, or with a clean end behind it. */
+/** One per stream. Complete after `messageStop` and either `metadata` or a clean end. */
 export class BedrockDecoder implements StreamDecoder {
   private readonly tools = new ToolBlocks()
   private started = false
@@ -34,7 +37,7 @@ export class BedrockDecoder implements StreamDecoder {
     return [{ type: 'end' }]
   }
 
-  /** A whole answer as the stream that it would have been. */
+  /** A whole answer as the events of a stream. */
   body(body: JsonObject): readonly StreamEvent[] {
     const output = isObject(body['output']) ? body['output'] : {}
     const message = isObject(output['message']) ? output['message'] : {}
@@ -71,7 +74,7 @@ export class BedrockDecoder implements StreamDecoder {
         this.metadata(chunk, events)
         return
       default:
-      // What may be added later.
+      // Event types added later.
     }
   }
 
@@ -119,10 +122,10 @@ export class BedrockDecoder implements StreamDecoder {
   private finish(reason: string, events: StreamEvent[]): void {
     if (this.finished) return
     this.start(events)
-    const said = finishReason(reason)
+    const reported = finishReason(reason)
     this.finished = true
     this.tools.endAll(events)
-    events.push({ type: 'finish', reason: this.tools.reason(said) })
+    events.push({ type: 'finish', reason: this.tools.reason(reported) })
   }
 
   private metadata(chunk: JsonObject, events: StreamEvent[]): void {
@@ -134,14 +137,14 @@ export class BedrockDecoder implements StreamDecoder {
   }
 }
 
-/** A whole, non-streamed body as events. */
+/** The events of a non-streamed answer. */
 export function bedrockEvents(body: JsonValue): readonly StreamEvent[] {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   if (isObject(body['error'])) throw reportedError(body)
   return new BedrockDecoder().body(body)
 }
 
-/** Throws `broken` where the model did not manage to say what it wanted to. */
+/** Throws `ProviderError` `broken` if the model produced malformed output. */
 function finishReason(reason: string): FinishReason {
   switch (reason) {
     case 'max_tokens':
@@ -154,14 +157,17 @@ function finishReason(reason: string): FinishReason {
       return 'tool-call'
     case 'malformed_model_output':
     case 'malformed_tool_use':
-      throw new ProviderError('broken', `the model broke off with ${reason}`)
+      throw new ProviderError('broken', `the model ended the answer early with ${reason}`)
     default:
-      // end_turn, stop_sequence, and what may be added.
+      // end_turn, stop_sequence, and reasons added later.
       return 'stop'
   }
 }
 
-/** As Anthropic's: their input leaves cached and written tokens out, the canonical one holds them. What was written for 1h is told apart. */
+/**
+ * Like Anthropic's counts: the input excludes cached and written tokens, the canonical `input` includes them. Tokens
+ * written for 1 hour are counted separately.
+ */
 function bedrockUsage(usage: JsonObject): Usage {
   const uncached = tokenCount(usage['inputTokens'])
   const read = tokenCount(usage['cacheReadInputTokens'])

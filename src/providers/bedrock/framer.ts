@@ -1,5 +1,5 @@
 /**
- * AWS event stream bytes → frames (wire.md E5). Whatever the cuts between the chunks, the frames are the same; both checksums of every
+ * AWS event stream bytes → frames. How the bytes are cut into chunks makes no difference; both checksums of every
  * message are verified.
  */
 
@@ -10,7 +10,7 @@ import type { Framer } from '../provider.ts'
 
 /** A message begins with its total length. */
 const LENGTH_BYTES = 4
-/** Prelude, its checksum, and the checksum of the message. */
+/** The prelude, its checksum, and the checksum of the message. */
 const MESSAGE_BYTES_MIN = 16
 
 const utf8 = new TextDecoder('utf-8')
@@ -20,13 +20,14 @@ const codec = new EventStreamCodec(
 )
 
 /**
- * An event goes on under its type, an exception under `exception:` and its type. Chunks are kept as they came until a message is whole,
- * so that one that trickles in is copied once. A message over the cap, known from its first bytes, is refused.
+ * The name of a frame is the type of its event, or `exception:` and the type of the exception. Chunks are kept until a
+ * message is complete, so that a message in many chunks is copied once. A message over the size limit is rejected by
+ * its first bytes.
  */
 export class EventStreamFramer implements Framer {
   private pieces: Uint8Array[] = []
   private held = 0
-  /** Bytes that must be there before anything new can be said. */
+  /** Bytes needed before the next step. */
   private wanted = LENGTH_BYTES
 
   push(chunk: Uint8Array, sink: FrameSink): void {
@@ -47,7 +48,7 @@ export class EventStreamFramer implements Framer {
     }
   }
 
-  /** Throws `cut` where the bytes end inside a message. */
+  /** Throws `ProviderError` `cut` if the bytes end inside a message. */
   close(_sink: FrameSink): void {
     if (this.held > 0) throw new ProviderError('cut', 'the stream ended inside a message')
   }
@@ -68,7 +69,7 @@ export class EventStreamFramer implements Framer {
   }
 }
 
-/** The length of the message that begins there; undefined where its first bytes have not come yet. */
+/** The length of the message that begins at `from`; undefined if fewer than 4 of its bytes have arrived. */
 function lengthAt(bytes: Uint8Array, from: number): number | undefined {
   if (bytes.byteLength - from < LENGTH_BYTES) return undefined
   const length = new DataView(bytes.buffer, bytes.byteOffset + from, LENGTH_BYTES).getUint32(0)

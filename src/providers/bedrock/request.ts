@@ -1,4 +1,4 @@
-/** The canonical request → the body of Converse, and its signature (wire.md D3, D4, E5). */
+/** The canonical request → the body of Converse, and its signature. */
 
 import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -21,22 +21,25 @@ import {
 } from '../turns.ts'
 import { signatureHeaders } from './sign.ts'
 
-/** Claude's own rules hold behind Converse too. */
+/** Claude's own rules apply to Converse too. */
 const CLAUDE = /anthropic|claude/
 const JSON_TYPE = { 'content-type': 'application/json' }
-/** A result without text: Converse wants content, and none that is blank. */
+/** A result without text: Converse requires content that is not blank. */
 const NO_OUTPUT = '(no output)'
 
 /**
- * With `apiKey` (a Bedrock API key) the request carries that, else it is signed with the endpoint's AWS credentials. Throws `ProviderError`
- * `rejected` for an image by URL: Converse takes bytes alone.
+ * With `apiKey` (a Bedrock API key) the request carries that key; otherwise it is signed with the endpoint's AWS
+ * credentials.
+ *
+ * Throws `ProviderError` `rejected` for an image by URL: Converse accepts image data only.
  */
 export function bedrockRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const { endpoint, model } = target
   const { apiKey, aws } = endpoint
   const names = new ToolNames(request, NAMES_OF_64)
-  // Model ids and ARNs hold `:` and `/`, which stay inside one path segment.
-  const url = `${endpoint.baseUrl}/model/${encodeURIComponent(model)}/${request.stream ? 'converse-stream' : 'converse'}`
+  // Model ids and ARNs contain `:` and `/`, which must stay inside one path segment.
+  const method = request.stream ? 'converse-stream' : 'converse'
+  const url = `${endpoint.baseUrl}/model/${encodeURIComponent(model)}/${method}`
   const body = JSON.stringify(bedrockBody(request, model, names))
   const authorization: Record<string, string> = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
   const headers = { ...JSON_TYPE, ...authorization, ...endpoint.headers }
@@ -47,13 +50,13 @@ export function bedrockRequest(request: ChatRequest, target: Target): UpstreamRe
   return { url, headers, body, toolNames: names.restore, sign }
 }
 
-/** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
+/** Keys have one order and absent fields are left out, so that equal beginnings of a conversation are equal bytes. */
 function bedrockBody(request: ChatRequest, model: string, names: ToolNames): JsonObject {
   const claude = CLAUDE.test(model)
   const offered = request.toolChoice?.mode === 'none' ? [] : offeredTools(request)
   const conversation = conversationFor(request, offered)
   const marks = new CacheMarks(offered, conversation)
-  // In this order, since the marks are counted in it.
+  // In this order, because marks are counted in it.
   const toolConfig = offered.length > 0 ? toolConfigOf(request, offered, names, marks) : undefined
   const system = conversation.system.flatMap((part) => marked([{ text: part.text }], marks.next(part.cache)))
   const contents = contentOf(conversation.turns, new Blocks(names, marks))
@@ -66,8 +69,8 @@ function bedrockBody(request: ChatRequest, model: string, names: ToolNames): Jso
 }
 
 /**
- * Converse has no choice `none` and refuses calls in the history of a request without tools. So a request that offers none tells of them
- * in words: a model that was shown the tools again could call them.
+ * Converse has no tool choice `none` and rejects calls in the history of a request without tools. A request that offers
+ * none describes them in text instead: a model that sees the tools could call them.
  */
 function conversationFor(request: ChatRequest, offered: readonly Tool[]): Conversation {
   const { system, turns } = conversationOf(request)
@@ -94,7 +97,7 @@ function text(words: string, cache: CacheMark | undefined): TextPart {
   return { type: 'text', text: words, cache }
 }
 
-/** A mark stands behind what it ends. One a request. */
+/** Writes a cache point after each block with a mark. One per request. */
 class Blocks implements BlockWriter {
   constructor(
     private readonly names: ToolNames,
@@ -110,7 +113,7 @@ class Blocks implements BlockWriter {
     return marked([{ toolUse }], this.marks.next(call.cache))
   }
 
-  /** A cache point cannot stand inside a result: a mark on its text goes behind it. */
+  /** Cache points are not allowed inside a result: a mark on its text becomes a cache point after it. */
   result(result: ToolResult, id: string): readonly JsonObject[] {
     const parts = solid(result.parts)
     const content = parts.length > 0 ? parts.map((part) => ({ text: part.text })) : [{ text: NO_OUTPUT }]
@@ -120,7 +123,7 @@ class Blocks implements BlockWriter {
   }
 }
 
-/** A mark is a block of its own behind the content that it ends. */
+/** A mark becomes a block of its own after the content that it ends. */
 function marked(blocks: JsonObject[], mark: CacheMark | undefined): JsonObject[] {
   return mark === undefined ? blocks : [...blocks, { cachePoint: { type: 'default', ttl: mark.ttl } }]
 }
@@ -147,7 +150,7 @@ function toolSpec(tool: Tool, names: ToolNames): JsonObject {
   return {
     toolSpec: {
       name: names.sent(tool.name),
-      // Converse refuses a description of no characters.
+      // Converse rejects an empty description.
       description: description === '' ? undefined : description,
       inputSchema: { json: parameters['type'] === 'object' ? parameters : { ...parameters, type: 'object' } },
     },
@@ -170,7 +173,7 @@ function toolChoice({ toolChoice: choice }: ChatRequest, names: ToolNames): Json
   }
 }
 
-/** The API's range of a temperature is 0 to 1; newer Claude models refuse it together with `topP`. */
+/** The API's temperature range is 0 to 1; newer Claude models reject temperature together with `topP`. */
 function inferenceConfig({ sampling, maxOutputTokens, stop }: ChatRequest, claude: boolean): JsonObject | undefined {
   const { temperature, topP } = sampling
   const stops = stop.filter((sequence) => (claude ? sequence.trim() : sequence) !== '')

@@ -1,11 +1,11 @@
-/** AWS Signature Version 4 for one request, by AWS's own package; the hashing is the runtime's. */
+/** AWS Signature Version 4 for one request, made by AWS's own package with the runtime's hashing. */
 
 import { SignatureV4 } from '@smithy/signature-v4'
 import type { Endpoint } from '../../core/endpoint.ts'
 
 type SecretBytes = string | ArrayBuffer | ArrayBufferView
 
-/** SHA-256, keyed where there is a secret, as the signer wants it. */
+/** SHA-256 (HMAC if there is a secret) in the interface of the signer. */
 class Sha256 {
   private hasher: Bun.CryptoHasher
 
@@ -38,8 +38,9 @@ function bytesOf(secret: ArrayBuffer | ArrayBufferView): Uint8Array {
 }
 
 /**
- * The headers that carry the signature: `authorization`, `x-amz-date`, `x-amz-content-sha256`, and `x-amz-security-token` with temporary
- * credentials. Signed are the host, the given headers, the path and the body; what is added later is not, and may be added.
+ * The given headers and those of the signature: `authorization`, `x-amz-date`, `x-amz-content-sha256`, and with
+ * temporary credentials `x-amz-security-token`. The host, the given headers, the path and the body are signed; other
+ * headers may be added later.
  */
 export async function signatureHeaders(
   aws: NonNullable<Endpoint['aws']>,
@@ -55,13 +56,13 @@ export async function signatureHeaders(
     method: 'POST',
     protocol: url.protocol,
     hostname: url.hostname,
-    // The path as it is sent; the signer escapes it once more, as every service but S3 wants it.
+    // The path as it is sent; the signer escapes it once more, which every service but S3 requires.
     path: url.pathname,
     query: {},
     headers: { ...headers, host: url.host },
     body,
   })
-  // `fetch` writes the host itself.
+  // `fetch` sets the host itself.
   const { host: _, ...rest } = signed.headers
   return rest
 }

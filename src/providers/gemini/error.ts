@@ -1,4 +1,7 @@
-/** Gemini's errors, where they differ from what their status says: a bad key is a 400, and how long to wait stands in the body. */
+/**
+ * Gemini's errors, if they differ from what their status means: a wrong key is a 400, and the delay before a retry is
+ * in the body.
+ */
 
 import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
@@ -8,7 +11,7 @@ export function geminiResponseError(status: number, headers: Headers, body: stri
   return refined(responseError(status, headers, body), errorIn(body))
 }
 
-/** An error inside an answer under status 200. */
+/** The error in an answer with status 200. */
 export function geminiReportedError(chunk: JsonObject): ProviderError {
   return refined(reportedError(chunk), isObject(chunk['error']) ? chunk['error'] : {})
 }
@@ -18,7 +21,7 @@ function refined(error: ProviderError, body: JsonObject): ProviderError {
   const message = stringOf(body['message']) ?? ''
   if (error.kind === 'rejected') {
     if (isKeyError(body, message)) return new ProviderError('credential', error.message, { ...detail, code: undefined })
-    // A region, a billing account, an API that is switched off: what is wrong is the operator's project.
+    // A region, a billing account, an API that is switched off: the operator's project is at fault.
     if (body['status'] === 'FAILED_PRECONDITION') return new ProviderError('failed', error.message, detail)
     if (/input token count.*exceeds/i.test(message))
       return new ProviderError('rejected', error.message, { ...detail, code: 'context_length_exceeded' })
@@ -45,7 +48,7 @@ function details(error: JsonObject): readonly JsonObject[] {
   return isArray(error['details']) ? error['details'].filter(isObject) : []
 }
 
-/** The error object of a body; without `alt=sse` it stands in an array. */
+/** The error object of a body; without `alt=sse` it is in an array. */
 function errorIn(body: string): JsonObject {
   const value = errorJson(body)
   const outer = isArray(value) ? value[0] : value

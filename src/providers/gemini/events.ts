@@ -1,4 +1,7 @@
-/** Gemini's chunks → canonical events. Calls arrive whole, a call does not change the finish reason, and thoughts are separate parts. */
+/**
+ * Gemini's chunks → canonical events. Calls arrive whole, a call does not change the finish reason, and thoughts are
+ * separate parts.
+ */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
@@ -11,19 +14,24 @@ import { inputJson } from '../tool-calls.ts'
 import { geminiReportedError } from './error.ts'
 import type { Signatures } from './signatures.ts'
 
-/** One a stream. Complete with a finish reason (or a blocked prompt) and the clean end of the bytes: there is no other marker. */
+/**
+ * One per stream. Complete after a finish reason (or a blocked prompt) and a clean end of the bytes: there is no other
+ * marker.
+ */
 export class GeminiDecoder implements StreamDecoder {
   private readonly ids = new CallerIds()
   private calls = 0
   private started = false
-  /** The reason so far: older models say one with every chunk, so that only the end of the bytes tells that nothing more comes. */
+  /**
+   * The last reason: older models send one with every chunk, so that only the end of the bytes shows which is final.
+   */
   private reason: FinishReason | undefined
   private ended = false
 
   constructor(private readonly signatures: Signatures) {}
 
   decode(_event: string, data: string): readonly StreamEvent[] {
-    // Some servers in between add the marker of other APIs.
+    // Some proxies add the final marker of other APIs.
     return this.ended || data.trim() === '[DONE]' ? [] : this.chunk(parseFrame(data))
   }
 
@@ -65,7 +73,7 @@ export class GeminiDecoder implements StreamDecoder {
     if (text !== '') events.push({ type: part['thought'] === true ? 'reasoning' : 'text', text })
   }
 
-  /** A call with a signature gets an id of ours: the signature is found again under it, by nobody but who was given it. */
+  /** A call with a signature gets an id of ours, under which only its caller can find the signature again. */
   private call(call: JsonObject, signature: JsonValue | undefined, events: StreamEvent[]): void {
     const name = stringOf(call['name']) ?? ''
     if (name === '') throw new ProviderError('broken', 'a tool call has no name')
@@ -77,13 +85,13 @@ export class GeminiDecoder implements StreamDecoder {
     events.push({ type: 'tool-delta', index, json: inputJson(call['args']) })
   }
 
-  /** A limit or a filter holds, whatever is said behind it. */
+  /** A limit or a filter overrides `stop`, but no later reason overrides it. */
   private finish(reason: FinishReason): void {
     if (this.reason === undefined || this.reason === 'stop') this.reason = reason
   }
 }
 
-/** A whole answer as events; also the array of chunks that a server sends as a stream where it does not know `alt=sse`. */
+/** The events of a whole answer, or of the array of chunks that a server without `alt=sse` sends as a stream. */
 export function geminiEvents(body: JsonValue, signatures: Signatures): readonly StreamEvent[] {
   const decoder = new GeminiDecoder(signatures)
   const chunks: readonly JsonValue[] = isArray(body) ? body : [body]
@@ -95,12 +103,12 @@ export function geminiEvents(body: JsonValue, signatures: Signatures): readonly 
   try {
     events.push(...decoder.close())
   } catch (cause) {
-    throw new ProviderError('broken', 'the answer has no candidate that is whole', { cause })
+    throw new ProviderError('broken', 'the answer has no complete candidate', { cause })
   }
   return events
 }
 
-/** Throws `broken` where the model did not manage to say what it wanted to: half a call is none. */
+/** Throws `ProviderError` `broken` if the model produced malformed output, such as half a call. */
 function finishReason(reason: string): FinishReason {
   switch (reason) {
     case 'MAX_TOKENS':
@@ -121,9 +129,9 @@ function finishReason(reason: string): FinishReason {
     case 'TOO_MANY_TOOL_CALLS':
     case 'MISSING_THOUGHT_SIGNATURE':
     case 'MALFORMED_RESPONSE':
-      throw new ProviderError('broken', `the model broke off with ${reason}`)
+      throw new ProviderError('broken', `the model ended the answer early with ${reason}`)
     default:
-      // STOP, OTHER, and what may be added.
+      // STOP, OTHER, and reasons added later.
       return 'stop'
   }
 }
@@ -139,8 +147,9 @@ function isBlocked(chunk: JsonObject): boolean {
 }
 
 /**
- * Their counts, cumulative on every chunk; the prompt's holds the cached tokens, the candidates' not the thoughts. A count of 0 is left
- * out of their JSON, so that at the end the difference to the total tells it; before the end its absence says nothing.
+ * Gemini's counts, cumulative in every chunk. The prompt's count includes cached tokens; the candidates' count excludes
+ * thoughts. A count of 0 is absent from the JSON, so at the end it is inferred from the total; before the end it is
+ * unknown.
  */
 function geminiUsage(usage: JsonObject, finished: boolean): Usage {
   const prompt = tokenCount(usage['promptTokenCount'])

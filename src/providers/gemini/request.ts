@@ -1,4 +1,4 @@
-/** The canonical request → the body of Gemini's `generateContent` (wire.md E4). Cache marks have no counterpart: its caching is implicit. */
+/** The canonical request → the body of Gemini's `generateContent`. Cache marks are dropped: its caching is implicit. */
 
 import type { ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
@@ -10,11 +10,11 @@ import { type BlockWriter, contentOf } from '../turn-writer.ts'
 import { conversationOf, type EarlierCall, offeredTools, type ToolResult } from '../turns.ts'
 import type { Signatures } from './signatures.ts'
 
-/** Dots, colons and dashes may stand in a name, but not first. */
+/** Dots, colons and dashes are legal, but not as the first character. */
 const NAMES: NameRule = { legal: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, illegal: /[^a-zA-Z0-9_.:-]/g, charsMax: 64 }
-/** Gemini 3 and later refuse a call of the running turn without a signature; earlier models do not ask. */
+/** Gemini 3 and later reject a call of the current turn without a signature; earlier models do not require one. */
 const WANTS_SIGNATURES = /gemini-(?:[3-9]|\d\d)/
-/** Documented for calls whose signature is not to be had. */
+/** The documented replacement for a signature that is not available. */
 const NO_SIGNATURE = 'skip_thought_signature_validator'
 
 export function geminiRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
@@ -24,7 +24,7 @@ export function geminiRequest(request: ChatRequest, target: Target, signatures: 
   return { ...upstreamRequest(method, body, target), toolNames: names.restore }
 }
 
-/** The same request to the API's counter, which wants to know the model once more. */
+/** The same request for the API's token counter, which requires the model in the body too. */
 export function geminiCountRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
   const { model } = target
   const body = geminiBody(request, model, new ToolNames(request, NAMES), signatures)
@@ -42,13 +42,13 @@ function upstreamRequest(method: string, body: JsonObject, { endpoint, model }: 
   }
 }
 
-/** `gemini-…` is short for `models/gemini-…`; tuned models stand in a collection of their own. */
+/** `gemini-…` is short for `models/gemini-…`; tuned models have a collection of their own. */
 function resource(model: string): string {
   const path = model.includes('/') ? model : `models/${model}`
   return path.split('/').map(encodeURIComponent).join('/')
 }
 
-/** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
+/** Keys have one order and absent fields are left out, so that equal beginnings of a conversation are equal bytes. */
 function geminiBody(request: ChatRequest, model: string, names: ToolNames, signatures: Signatures): JsonObject {
   const { system, turns } = conversationOf(request)
   const tools = declarations(request)
@@ -62,9 +62,9 @@ function geminiBody(request: ChatRequest, model: string, names: ToolNames, signa
   }
 }
 
-/** One a request: results name the function whose call they answer. */
+/** One per request: results name the function that was called. */
 class Parts implements BlockWriter {
-  /** The function of each call, by the id that was sent. */
+  /** The function of each call, by the sent id. */
   private readonly called = new Map<string, string>()
 
   constructor(
@@ -80,7 +80,7 @@ class Parts implements BlockWriter {
   call({ callId, name, json }: EarlierCall, id: string, index: number): readonly JsonObject[] {
     const sent = this.names.sent(name)
     this.called.set(id, sent)
-    // Of parallel calls only the first carries a signature.
+    // Only the first of parallel calls carries a signature.
     const signature = this.signatures.of(callId) ?? (this.wantsSignatures && index === 0 ? NO_SIGNATURE : undefined)
     return [{ functionCall: { id, name: sent, args: callInput(json) }, thoughtSignature: signature }]
   }
@@ -89,7 +89,7 @@ class Parts implements BlockWriter {
     const text = parts.map((part) => part.text).join('\n')
     const functionResponse = {
       id,
-      // The result of no call is refused there, under whatever name.
+      // A result without a call is rejected by Gemini under any name.
       name: this.called.get(id) ?? this.names.sent(callId),
       response: isError === true ? { error: text } : { result: text },
     }
@@ -104,18 +104,21 @@ function dataPart(part: TextPart | ImagePart): JsonObject {
   return { fileData: { mimeType: typeByName(source.url), fileUri: source.url } }
 }
 
-/** An address does not say what is behind it, and the API asks. */
+/** The API requires a media type, which a URL does not contain. */
 function typeByName(url: string): string {
   const name = /\.(png|webp|gif|heic|heif)(?:[?#]|$)/i.exec(url)?.[1]
   return `image/${name?.toLowerCase() ?? 'jpeg'}`
 }
 
-/** Of allowed tools only those are declared, unless one must be called: then the mode itself can name them. */
+/**
+ * The tools to declare. If the caller allows only some, those alone, unless one must be called: then the mode names
+ * them.
+ */
 function declarations(request: ChatRequest): readonly Tool[] {
   return request.toolChoice?.mode === 'allowed' && request.toolChoice.required ? request.tools : offeredTools(request)
 }
 
-/** `parametersJsonSchema` takes JSON Schema as it is; `parameters` would want Gemini's own subset of OpenAPI. */
+/** `parametersJsonSchema` takes any JSON Schema; `parameters` would require Gemini's subset of OpenAPI. */
 function declaration(tool: Tool, names: ToolNames): JsonObject {
   const { $schema: _, ...schema } = tool.parameters
   return { name: names.sent(tool.name), description: tool.description, parametersJsonSchema: schema }
@@ -141,7 +144,7 @@ function toolConfig({ toolChoice }: ChatRequest, names: ToolNames): JsonObject |
   }
 }
 
-/** Penalties are left out: most models refuse a request that has them. */
+/** Penalties are left out: most models reject them. */
 function generationConfig({ sampling, maxOutputTokens, stop }: ChatRequest, hasTools: boolean): JsonObject | undefined {
   const stops = stop.filter((text) => text !== '')
   const config = {

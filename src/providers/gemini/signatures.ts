@@ -1,17 +1,20 @@
 /**
- * The thought signatures of recent tool calls. Gemini wants the signature of a call back with the call, and no caller's dialect can carry
- * it: a signature has hundreds of characters, a call id at most 64.
+ * The thought signatures of recent tool calls. Gemini requires the signature of a call in the history, and no dialect
+ * of callers can carry it: a signature has hundreds of characters, a call id at most 64.
  */
 
-/** All signatures of a process; the oldest go first. A call whose signature is gone is sent with the documented dummy instead. */
+/**
+ * Of all signatures of a process; the oldest are dropped first. A call without its signature is sent with the
+ * documented replacement.
+ */
 const CHARS_MAX = 16 * 1024 * 1024
-/** A longer one is not kept. */
+/** A longer signature is not kept. */
 const SIGNATURE_CHARS_MAX = 64 * 1024
 
 /**
- * Kept in the memory of one process, under call ids that this program made up and nobody can guess: a signature cannot reach another
- * caller's conversation. Another worker, or this one after a restart, does not have it; the answer is then one with less of the model's
- * earlier thought in it, not an error.
+ * Signatures are kept in the memory of one process under random call ids that weir made, so a signature cannot reach
+ * another caller's conversation. Another worker, or the same after a restart, does not have it: the model then lacks
+ * some of its earlier thoughts, but the request succeeds.
  */
 export class Signatures {
   private readonly byCall = new Map<string, string>()

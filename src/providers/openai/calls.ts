@@ -1,4 +1,7 @@
-/** The tool calls of one answer, gathered from the deltas of servers that agree on little but their names (wire.md E1). */
+/**
+ * The tool calls of one answer, assembled from deltas. Servers agree on the field names and little else: ids, indexes
+ * and the end of a call differ.
+ */
 
 import { CALLS_MAX } from '../../core/completion.ts'
 import type { StreamEvent } from '../../core/event.ts'
@@ -7,26 +10,29 @@ import { ProviderError } from '../../core/provider-error.ts'
 import { ObjectText, parsedObject } from '../../wire/object-text.ts'
 import { CallerIds } from '../call-ids.ts'
 
-/** What some models write for no arguments. */
+/** Sent by some models instead of no arguments. */
 const NOTHING = 'null'
-/** Blanks before it: what is longer is told as it comes, and counts. */
+/** The most white space before it: a longer beginning is sent on as arguments. */
 const NOTHING_CHARS_MAX = 64
-/** A call whose name has not come by then gets none. */
+/** A call without a name after this many characters of arguments is rejected. */
 const NAMELESS_CHARS_MAX = 64 * 1024
 
 interface Call {
   readonly index: number
-  /** As the server says it, also where callers get another. */
+  /** The server's id, even if callers get another. */
   id: string
   name: string
-  /** Arguments that came before the call could be opened. */
+  /** Arguments that arrived before the call was opened. */
   pending: string
   open: boolean
-  /** All arguments so far: whether they are whole tells a call's end from another call's beginning. */
+  /** All arguments so far: once they are a whole object, more arguments belong to another call. */
   readonly written: ObjectText
 }
 
-/** Calls are numbered in order of appearance, whatever the server's own numbers. The first id and the first name that are not empty hold. */
+/**
+ * Calls are numbered in order of appearance, whatever the server's indexes. The first id and the first name that are
+ * not empty are kept.
+ */
 export class Calls {
   private readonly calls: Call[] = []
   private readonly byId = new Map<string, Call>()
@@ -45,28 +51,33 @@ export class Calls {
     const written = called['arguments']
     const json = isObject(written) ? JSON.stringify(written) : (stringOf(written) ?? '')
     const known = this.callOf(delta['index'], id, name)
-    // Arguments behind whole ones are another call's, whatever its number: some servers give all calls the same, and the same id.
+    // Arguments after a whole object belong to another call, whatever the index: some servers send the same index and
+    // even the same id with every call.
     const isOver = name !== '' && json.trim() !== '' && isWhole(known)
     const isSame = id !== '' && known.id === id && known.name === name
     const isUnnamed = id === '' && typeof delta['index'] === 'number' && known.name === name
-    // Some servers sum a call up at the end. Anything else behind its arguments makes it one that is none, which is refused at the finish.
+    // Some servers repeat the whole call at its end. Other arguments after a whole object make it invalid, which is
+    // rejected at the finish.
     if (isOver && (isSame || isUnnamed) && repeats(known.written, json)) return
     const call = isOver && !isSame ? this.another(delta['index']) : known
     if (call.id === '') this.name(call, id)
     if (call.name === '') call.name = name
     call.pending += json
     if (call.name === '' && call.pending.length > NAMELESS_CHARS_MAX) throw nameless()
-    // A call opens once its name is known and its id is, or cannot come any more since its arguments have begun.
+    // A call opens when its name is known and its id is too, or cannot follow because its arguments have begun.
     if (!call.open && call.name !== '' && (call.id !== '' || call.pending !== '')) this.open(call, events)
     if (call.open) this.flush(call, events)
   }
 
-  /** The calls are whole. A call without arguments, or with `null`, gets `{}`; one without a name is none that a caller could run. */
+  /**
+   * The answer ends, and with it its calls. A call without arguments, or with `null`, gets `{}`; one without a name is
+   * rejected, because no caller could run it.
+   */
   finish(events: StreamEvent[]): void {
     for (const call of this.calls) {
       if (call.name === '') throw nameless()
       if (!call.open) this.open(call, events)
-      if (call.written.isEmpty && saysNothing(call.pending)) call.pending = '{}'
+      if (call.written.isEmpty && isNothing(call.pending)) call.pending = '{}'
       this.write(call, events)
     }
   }
@@ -76,7 +87,7 @@ export class Calls {
     events.push({ type: 'tool-start', index: call.index, callId: this.ids.of(call.id), name: call.name })
   }
 
-  /** What may still become `null`, or stay blank, is kept until it is known to be the beginning of something. */
+  /** White space and what may become `null` are held back until more arrives. */
   private flush(call: Call, events: StreamEvent[]): void {
     const isShort = call.written.isEmpty && call.pending.length <= NOTHING_CHARS_MAX
     if (isShort && NOTHING.startsWith(call.pending.trim())) return
@@ -93,7 +104,7 @@ export class Calls {
   private callOf(index: unknown, id: string, name: string): Call {
     if (typeof index === 'number') {
       const known = this.byIndex.get(index)
-      // Some servers give every call the index 0: another id together with a name is another call.
+      // Some servers send index 0 with every call: another id together with a name is another call.
       if (
         known !== undefined &&
         !(id !== '' && name !== '' && known.id !== '' && known.id !== id && !this.isRepeat(known, name))
@@ -108,7 +119,7 @@ export class Calls {
     return last
   }
 
-  /** A header that is sent again with a fresh id while the arguments are still under way belongs to the same call. */
+  /** An id and name sent again with a new id, before the arguments are whole, belong to the same call. */
   private isRepeat(call: Call, name: string): boolean {
     return call.name === name && !call.written.isEmpty && !isWhole(call)
   }
@@ -142,11 +153,11 @@ function nameless(): ProviderError {
   return new ProviderError('broken', 'a tool call has no name')
 }
 
-function saysNothing(json: string): boolean {
+function isNothing(json: string): boolean {
   return json.trim() === '' || json.trim() === NOTHING
 }
 
-/** True if the JSON text spells the same object as the whole arguments so far. */
+/** True if the JSON text spells the same object as the arguments so far. */
 function repeats(written: ObjectText, json: string): boolean {
   return written.value !== undefined && Bun.deepEquals(written.value, parsedObject(json))
 }

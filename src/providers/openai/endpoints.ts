@@ -1,10 +1,10 @@
-/** Where the endpoints of OpenAI and of Azure are, and how each is told who asks. */
+/** The URLs of OpenAI's and Azure's endpoints, and the headers that carry their credentials. */
 
 import type { Target } from '../provider.ts'
 
 export interface ProviderAddress {
   readonly url: string
-  /** With a content type of JSON; the operator's own headers win. */
+  /** With a JSON content type; the operator's own headers override these. */
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -17,7 +17,10 @@ export function openaiAddress({ endpoint }: Target, path: string): ProviderAddre
   }
 }
 
-/** Azure: the deployment stands in the path, the key in a header of its own (wire.md E2). A base that ends in `/v1` is its newer API. */
+/**
+ * Azure: the deployment is in the path and the key in `api-key`. A base URL that ends in `/v1` is Azure's newer API,
+ * without the deployment in the path.
+ */
 export function azureAddress({ endpoint, model }: Target, path: string): ProviderAddress {
   const whole = endpoint.baseUrl.endsWith('/v1') ? path : `/openai/deployments/${encodeURIComponent(model)}${path}`
   const version = endpoint.apiVersion === undefined ? '' : `?api-version=${encodeURIComponent(endpoint.apiVersion)}`

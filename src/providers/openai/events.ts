@@ -1,4 +1,4 @@
-/** Chat Completions bytes → canonical events: OpenAI's, and those of all who speak its API in their own way (wire.md E1, E2). */
+/** Chat Completions chunks → canonical events, for OpenAI and all the servers that speak its API in their own ways. */
 
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
@@ -9,14 +9,16 @@ import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { Calls } from './calls.ts'
 
-/** `[DONE]` with the spaces that some servers put around it. */
+/** `[DONE]` and the white space that some servers put around it. */
 const DONE_CHARS_MAX = 16
 
-/** One a stream. Complete with `[DONE]`, or with a clean end after a finish reason: several servers never send `[DONE]`. */
+/**
+ * One per stream. Complete after `[DONE]`, or a clean end after a finish reason: several servers never send `[DONE]`.
+ */
 export class OpenaiDecoder implements StreamDecoder {
   private readonly calls = new Calls()
   private started = false
-  /** The reason so far: some servers say one with each call, so that only the end of the stream tells that nothing more comes. */
+  /** The last reason: some servers send one with each call, so that only the end of the stream shows which is final. */
   private reason: FinishReason | undefined
   private ended = false
 
@@ -24,7 +26,7 @@ export class OpenaiDecoder implements StreamDecoder {
     if (this.ended) return []
     if (data.length < DONE_CHARS_MAX && data.trim() === '[DONE]') return this.done()
     const chunk = parseFrame(data)
-    refuseError(event, chunk)
+    throwReportedError(event, chunk)
     const events: StreamEvent[] = []
     this.start(events)
     this.usage(chunk, events)
@@ -39,7 +41,7 @@ export class OpenaiDecoder implements StreamDecoder {
     return this.end()
   }
 
-  /** A whole body as a stream of one chunk. */
+  /** A whole answer as a stream of one chunk. */
   body(body: JsonObject): readonly StreamEvent[] {
     const events: StreamEvent[] = []
     const choice = firstChoice(body['choices'])
@@ -60,7 +62,7 @@ export class OpenaiDecoder implements StreamDecoder {
   }
 
   private done(): readonly StreamEvent[] {
-    if (!this.started) throw new ProviderError('broken', 'the stream ended before it said anything')
+    if (!this.started) throw new ProviderError('broken', 'the stream ended before its first event')
     return this.end()
   }
 
@@ -75,12 +77,12 @@ export class OpenaiDecoder implements StreamDecoder {
   }
 
   private choice(choice: JsonObject, events: StreamEvent[]): void {
-    // Behind a reason a whole message can only say again what was said.
+    // After a reason, a whole message can only repeat the deltas.
     const delta = choice['delta'] ?? (this.reason === undefined ? choice['message'] : undefined)
     if (isObject(delta)) this.delta(delta, isObject(choice['logprobs']) ? choice['logprobs'] : undefined, events)
     const reason = choice['finish_reason']
     if (typeof reason === 'string' && reason !== '') this.finish(finishReason(reason))
-    // Moonshot's place for it.
+    // Moonshot puts the usage here.
     if (isObject(choice['usage'])) events.push({ type: 'usage', usage: openaiUsage(choice['usage']) })
   }
 
@@ -97,7 +99,7 @@ export class OpenaiDecoder implements StreamDecoder {
     if (isArray(calls)) for (const call of calls) if (isObject(call)) this.calls.add(call, events)
   }
 
-  /** A limit or a filter holds, whatever is said behind it. */
+  /** A limit or a filter overrides `stop`, but no later reason overrides it. */
   private finish(reason: FinishReason): void {
     if (this.reason === undefined || this.reason === 'stop') this.reason = reason
   }
@@ -112,34 +114,35 @@ export class OpenaiDecoder implements StreamDecoder {
   }
 }
 
-/** A whole, non-streamed body as events. */
+/** The events of a non-streamed answer. */
 export function openaiEvents(body: JsonValue): readonly StreamEvent[] {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
-  refuseError('', body)
+  throwReportedError('', body)
   return new OpenaiDecoder().body(body)
 }
 
 /**
- * The provider's word for why it stopped; an unknown one is a plain stop. Throws where it says that the answer is not whole: an engine that
- * gave up (OpenRouter and Mistral, vLLM, DeepSeek), or half a call that Gemini's endpoint took out.
+ * The provider's finish reason; an unknown one is `stop`. Throws `ProviderError` if it means that the answer is
+ * incomplete: an engine gave up (OpenRouter, Mistral, vLLM, DeepSeek), or Gemini's endpoint removed half a call.
  */
 function finishReason(word: string): FinishReason {
   const reason = word.toLowerCase()
   switch (reason) {
     case 'length':
     case 'max_tokens':
-    // Mistral's word for a full context window.
+    // Mistral's reason for a full context window.
     case 'model_length':
       return 'length'
     case 'error':
     case 'abort':
-      throw new ProviderError('failed', 'the provider broke the answer off with an error')
+      throw new ProviderError('failed', 'the provider ended the answer early with an error')
     case 'insufficient_system_resource':
-      throw new ProviderError('overloaded', 'the provider broke the answer off for want of resources')
+      throw new ProviderError('overloaded', 'the provider ended the answer early for lack of resources')
     default:
-      // Gemini's endpoint puts its own word behind: `content_filter: PROHIBITED_CONTENT`, `function_call_filter: MALFORMED_FUNCTION_CALL`.
+      // Gemini's endpoint appends its own reason: `content_filter: PROHIBITED_CONTENT`, `function_call_filter:
+      // MALFORMED_FUNCTION_CALL`.
       if (reason.startsWith('function_call_filter'))
-        throw new ProviderError('broken', `the model broke off with ${word}`)
+        throw new ProviderError('broken', `the model ended the answer early with ${word}`)
       return reason.startsWith('content_filter') ? 'content-filter' : 'stop'
   }
 }
@@ -156,14 +159,14 @@ function openaiUsage(usage: JsonObject): Usage {
   }
 }
 
-/** The choice that answers the caller: with several, the one of index 0. Azure and usage chunks have none. */
+/** The choice for the caller: of several, the one with index 0. Azure's first chunk and usage chunks have none. */
 function firstChoice(choices: JsonValue | undefined): JsonObject | undefined {
   if (!isArray(choices)) return undefined
   for (const choice of choices) if (isObject(choice) && (choice['index'] ?? 0) === 0) return choice
   return undefined
 }
 
-/** Text is a string; some servers send it in parts, next to parts of thinking. */
+/** Text is a string; some servers send it in parts, mixed with parts of thinking. */
 function textOf(content: JsonValue | undefined): string {
   if (typeof content === 'string') return content
   if (!isArray(content)) return ''
@@ -172,7 +175,10 @@ function textOf(content: JsonValue | undefined): string {
     .join('')
 }
 
-/** What the model thinks: DeepSeek, SGLang and vLLM call it `reasoning_content`, OpenRouter, Groq and newer vLLM `reasoning`; Mistral sends parts. */
+/**
+ * The model's reasoning: `reasoning_content` at DeepSeek, SGLang and vLLM, `reasoning` at OpenRouter, Groq and newer
+ * vLLM; Mistral sends parts.
+ */
 function thoughtOf(delta: JsonObject): string {
   const thought = stringOf(delta['reasoning_content']) || stringOf(delta['reasoning'])
   if (thought) return thought
@@ -180,17 +186,17 @@ function thoughtOf(delta: JsonObject): string {
   return parts.map((part) => (part['type'] === 'thinking' ? textOf(part['thinking']) : '')).join('')
 }
 
-/** The calls of a whole message are told apart by their place. */
+/** The calls of a whole message have no index; their position is used. */
 function numberCalls(message: JsonObject): JsonObject {
   const calls = message['tool_calls']
   if (!isArray(calls)) return message
   return { ...message, tool_calls: calls.map((call, index) => (isObject(call) ? { ...call, index } : call)) }
 }
 
-/** All the ways in which an answer under status 200 says that it is none. */
-function refuseError(event: string, chunk: JsonObject): void {
+/** Throws `ProviderError` if an answer with status 200 reports an error, in any of the known forms. */
+function throwReportedError(event: string, chunk: JsonObject): void {
   if (chunk['error'] || chunk['object'] === 'error' || event === 'error') throw reportedError(chunk)
-  // Groq's word for why it stopped a stream early.
+  // Groq's form of an error that ends a stream early.
   const groq = isObject(chunk['x_groq']) ? chunk['x_groq']['error'] : undefined
   if (groq) throw reportedError({ error: groq })
 }

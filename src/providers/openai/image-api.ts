@@ -1,4 +1,4 @@
-/** Images of OpenAI, of the servers that speak its API, and of Azure: where a request goes, and what an answer says. */
+/** The image API of OpenAI, of compatible servers and of Azure: requests, and the figures of an answer. */
 
 import type { ImageFigures, ImageRequest } from '../../core/image-request.ts'
 import { isArray, isObject, type JsonValue } from '../../core/json.ts'
@@ -18,19 +18,19 @@ export const azureImages: ImageMaker = {
   figures,
 }
 
-/** A form has its own content type, with the boundary, whatever else the operator's headers say. */
+/** A form's content type contains its boundary, so it overrides the operator's headers. */
 function dispatch(image: ImageRequest, model: string, { url, headers }: ProviderAddress): Dispatch {
   const { contentType, content } = image.body(model)
   return { url, headers: { ...headers, 'content-type': contentType }, body: content }
 }
 
 function figures(body: JsonValue): ImageFigures {
-  if (!isObject(body)) throw new ProviderError('broken', 'the answer is no JSON object')
+  if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   const { data, created, error, usage } = body
   if (isObject(error)) throw reportedError(body)
   const images = isArray(data) ? data.length : undefined
   if (images === undefined && (data !== undefined || typeof created !== 'number')) {
-    throw new ProviderError('broken', 'the answer holds no images')
+    throw new ProviderError('broken', 'the answer contains no images')
   }
   const counts = isObject(usage) ? usage : {}
   return {

@@ -1,13 +1,16 @@
 /**
- * What Mistral's own API wants otherwise than OpenAI's. It refuses every field that it does not know (422 `extra_forbidden`), and ids of tool
- * calls that are not nine letters and digits (400, code 3280): ids of another provider's, from earlier in the conversation. Models of
- * Mistral's on other servers need none of it.
+ * Differences of Mistral's own API from OpenAI's. It rejects unknown fields (422 `extra_forbidden`), and ids of tool
+ * calls that are not nine letters and digits (400, code 3280), which ids from other providers earlier in the
+ * conversation are not. Mistral's models on other servers do not need this.
  */
 
 import { createHash } from 'node:crypto'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
 
-/** The fields of its chat completion request that ours can have (Mistral's API reference); it streams usage without being asked. */
+/**
+ * Those of our fields that Mistral's API reference lists for chat completions; it streams usage without a request for
+ * it.
+ */
 const KNOWN_FIELDS: ReadonlySet<string> = new Set([
   ...[
     'model',
@@ -28,7 +31,7 @@ export function isMistral(baseUrl: string): boolean {
   return /^https?:\/\/(?:[^/]+\.)?mistral\.ai(?:[:/]|$)/.test(baseUrl)
 }
 
-/** The body of Chat Completions as it takes it. The same id becomes the same one in every turn. */
+/** A Chat Completions body as Mistral accepts it. An id is mapped to the same id in every turn. */
 export function mistralBody(body: JsonObject): JsonObject {
   const known = Object.entries(body).filter(([name]) => KNOWN_FIELDS.has(name))
   const messages = isArray(body['messages']) ? body['messages'] : []
@@ -42,7 +45,7 @@ export function mistralBody(body: JsonObject): JsonObject {
   }
 }
 
-/** A choice among some of the tools is those tools alone, and the choice's own word. */
+/** A choice among some of the tools becomes those tools alone, with the choice's mode. */
 function narrowed(body: JsonObject): JsonObject {
   const { tool_choice: choice, tools } = body
   const allowed = isObject(choice) ? choice['allowed_tools'] : undefined
@@ -65,7 +68,7 @@ function mistralMessage(message: JsonObject, isLast: boolean): JsonObject {
       ? calls.map((call) => (isObject(call) ? { ...call, id: mistralId(call['id']) } : call))
       : undefined,
     tool_call_id: id === undefined ? undefined : mistralId(id),
-    // A last message of the assistant's is the beginning of its answer, and must be called one.
+    // A final assistant message is the beginning of the answer and must be marked as a prefix.
     prefix: isLast && message['role'] === 'assistant' && calls === undefined ? true : undefined,
   }
 }

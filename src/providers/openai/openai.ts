@@ -1,4 +1,4 @@
-/** OpenAI, and every server that speaks its Chat Completions API; Azure is the same with another address and header. */
+/** OpenAI and every server with its Chat Completions API; Azure, which differs in addresses and a header. */
 
 import { SseFramer } from '../../wire/frames.ts'
 import { responseError } from '../error-response.ts'

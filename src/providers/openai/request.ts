@@ -1,4 +1,4 @@
-/** The canonical request → the body of Chat Completions, for OpenAI and the servers that speak its API, and for Azure. */
+/** The canonical request → the body of Chat Completions, for OpenAI, compatible servers and Azure. */
 
 import type {
   CacheMark,
@@ -17,7 +17,7 @@ import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, mistralBody } from './mistral.ts'
 
-/** Models that refuse `max_tokens` and want `max_completion_tokens`; other servers often know the former alone. */
+/** Models that reject `max_tokens` and require `max_completion_tokens`; many other servers know only `max_tokens`. */
 const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
 
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
@@ -40,7 +40,7 @@ function chatRequest(
   return { ...address, body: JSON.stringify(adapt(body)), toolNames: names.restore }
 }
 
-/** Keys stand in one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes. */
+/** Keys have one order and absent fields are left out, so that equal beginnings of a conversation are equal bytes. */
 function openaiBody(request: ChatRequest, model: string, names: ToolNames): JsonObject {
   const { sampling, hints } = request
   const stop = request.stop.filter((text) => text !== '')
@@ -73,7 +73,7 @@ function openaiBody(request: ChatRequest, model: string, names: ToolNames): Json
   }
 }
 
-/** What is said of tools is refused where there are none. */
+/** The API rejects tool settings without tools. */
 function toolFields({ tools, toolChoice, parallelToolCalls }: ChatRequest, names: ToolNames): JsonObject {
   if (tools.length === 0) return {}
   return {
@@ -107,7 +107,7 @@ function openaiMessage(message: Message, names: ToolNames): JsonObject {
             : message.toolCalls.map((call) => ({
                 id: call.callId,
                 type: 'function',
-                // Some servers parse it, and no text is no JSON.
+                // Some servers parse it, and an empty text is not JSON.
                 function: { name: names.sent(call.name), arguments: call.json || '{}' },
               })),
       }
@@ -115,23 +115,23 @@ function openaiMessage(message: Message, names: ToolNames): JsonObject {
 }
 
 /**
- * One string, as every server takes it; parts only where a cache mark must survive, and then divided behind the marks alone: in the next
- * turn the mark has moved on, and what stands before it must read the same. `behind`: a mark on the whole.
+ * One string, which every server accepts. Parts only to carry cache marks, and then split only after a mark: in the
+ * next turn the mark has moved, and the text before it must be the same bytes. `mark`: a mark on the whole text.
  */
-function openaiText(parts: readonly TextPart[], separator: string, behind?: CacheMark): JsonValue {
+function openaiText(parts: readonly TextPart[], separator: string, mark?: CacheMark): JsonValue {
   const pieces: TextPart[] = []
   for (const [index, { text, cache }] of parts.entries()) {
     const before = pieces.at(-1)
-    const mark = index === parts.length - 1 ? (behind ?? cache) : cache
+    const end = index === parts.length - 1 ? (mark ?? cache) : cache
     const joined = index === 0 ? text : separator + text
-    if (before === undefined || before.cache !== undefined) pieces.push({ type: 'text', text: joined, cache: mark })
-    else pieces[pieces.length - 1] = { type: 'text', text: before.text + joined, cache: mark }
+    if (before === undefined || before.cache !== undefined) pieces.push({ type: 'text', text: joined, cache: end })
+    else pieces[pieces.length - 1] = { type: 'text', text: before.text + joined, cache: end }
   }
   const [only = { text: '', cache: undefined }, ...more] = pieces
   return more.length === 0 && only.cache === undefined ? only.text : pieces.map(openaiTextPart)
 }
 
-/** Nothing at all is an empty text: an empty list is refused. */
+/** No parts are sent as an empty text, because an empty list is rejected. */
 function openaiParts(parts: readonly UserPart[]): JsonValue {
   const [only] = parts
   if (only === undefined) return ''
@@ -164,7 +164,7 @@ function openaiImage(part: ImagePart): JsonObject {
   }
 }
 
-/** The form that OpenRouter and LiteLLM take; marks that the model does not support were taken out before. */
+/** The form of OpenRouter and LiteLLM; marks that the model does not support were removed before. */
 function openaiMark(mark: CacheMark): JsonObject {
   return { type: 'ephemeral', ttl: mark.ttl }
 }

@@ -1,7 +1,7 @@
 /** One gateway's log: what is committed outlives it, what is gathered does not. May be full for a while. */
 
-import type { Pending, SettlementLog } from '../../../src/ledger/redis/delivery/outbox.ts'
 import type { Settlement } from '../../../src/ledger/redis/delivery/settlement.ts'
+import type { Pending, SettlementLog } from '../../../src/ledger/redis/delivery/settlement-log.ts'
 import type { Expected, FoundOfNode, KnownLife } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
 import { reconcile } from '../../../src/ledger/redis/epochs/reconcile.ts'
 import { addUsage, noUsage } from '../../../src/ledger/usage-figures.ts'

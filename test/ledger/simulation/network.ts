@@ -1,10 +1,10 @@
 /** One gateway's connection: calls are delayed, reordered, doubled and lost on either way, as a network and a client with a time limit do. */
 
-import type { MemoryStore } from '../../../src/ledger/embedded/memory-store.ts'
 import type { Link } from '../../../src/ledger/redis/client/redis-link.ts'
 import { DataLossError, Lives, type RecoverableBook } from '../../../src/ledger/redis/epochs/epochs.ts'
 import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
 import { CircuitBreaker } from '../../../src/redis/circuit-breaker.ts'
+import type { FullStore } from '../full-store.ts'
 import type { Server } from './server.ts'
 import type { World } from './world.ts'
 
@@ -119,7 +119,7 @@ export class SimulatedLink implements Link {
     })
   }
 
-  private call<T>(verb: (book: MemoryStore) => T): Promise<T> {
+  private call<T>(verb: (book: FullStore) => T): Promise<T> {
     if (!this.isConnected)
       return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"))
     const { random } = this.world
@@ -147,7 +147,7 @@ export class SimulatedLink implements Link {
   }
 
   private arrive<T>(
-    verb: (book: MemoryStore) => T,
+    verb: (book: FullStore) => T,
     end: (how: () => void) => void,
     resolve: (value: T) => void,
     reject: (error: Error) => void,
@@ -165,7 +165,7 @@ export class SimulatedLink implements Link {
   }
 
   private answerOf<T>(
-    verb: (book: MemoryStore) => T,
+    verb: (book: FullStore) => T,
     resolve: (value: T) => void,
     reject: (error: Error) => void,
   ): () => void {

@@ -2,8 +2,7 @@
 
 import { expect } from 'bun:test'
 import type { EndKind } from '../../../src/ledger/audit-columns.ts'
-import { MemoryStore } from '../../../src/ledger/embedded/memory-store.ts'
-import { charged } from '../../../src/ledger/embedded/reservation-moves.ts'
+import { chargedMicroUsd } from '../../../src/ledger/embedded/reservation-moves.ts'
 import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/store-state.ts'
 import { type Account, type Admission, type Charge, type Hold, noCharge } from '../../../src/ledger/ledger.ts'
 import type { NodeFigures } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
@@ -19,6 +18,7 @@ import type { SettleOptions, SettleReply } from '../../../src/ledger/reservation
 import { addUsage, noUsage, type UsageFigures, usageOf } from '../../../src/ledger/usage-figures.ts'
 import { placeName, type UsagePlace, type UsageRow } from '../../../src/ledger/usage-log.ts'
 import { dayOf } from '../../../src/ledger/window.ts'
+import { FullStore } from '../full-store.ts'
 import type { World } from './world.ts'
 
 export interface Charged {
@@ -33,7 +33,7 @@ export const LOST_MOST_MS = 20_000
 export class Server {
   isUp = true
   readonly charges: Charged[] = []
-  private book: MemoryStore
+  private book: FullStore
   private readonly life = new Map<string, number>()
   private readonly nodes = new Map<string, Omit<Entered, 'isLegacy'>>()
   private readonly figures = new Map<string, UsageFigures>()
@@ -46,12 +46,12 @@ export class Server {
   }
 
   /** Runs a verb, if the server is there to run it. */
-  ask<T>(verb: (book: MemoryStore) => T): T {
+  ask<T>(verb: (book: FullStore) => T): T {
     return verb(this.book)
   }
 
   /** I1: no grant leaves a limit exceeded. */
-  reserve(account: Account, hold: Hold): ReturnType<MemoryStore['reserve']> {
+  reserve(account: Account, hold: Hold): ReturnType<FullStore['reserve']> {
     const isNew = !this.reservations.has(hold.id)
     const reply = this.book.reserve(account, hold)
     if (reply.outcome !== 'granted' || !isNew) return reply
@@ -154,16 +154,16 @@ export class Server {
     return this.reservations.size
   }
 
-  private newBook(): MemoryStore {
-    return new MemoryStore(
-      { now: () => Math.floor(this.world.nowMs), trusted: () => true },
+  private newBook(): FullStore {
+    return new FullStore(
+      { now: () => Math.floor(this.world.nowMs) },
       {
         scope: (scope) => this.set(this.scopes, `${scope.organization} ${scope.key}`, copyOf(scope)),
         reservation: (reservation) => this.set(this.reservations, reservation.id, { ...reservation }),
         forgotten: (id) => this.set(this.reservations, id, undefined),
         used: () => undefined,
         ended: (reservation, kind, charge) => {
-          const costMicroUsd = charge?.costMicroUsd ?? charged(reservation)
+          const costMicroUsd = charge?.costMicroUsd ?? chargedMicroUsd(reservation)
           this.charges.push({ id: reservation.id, kind, costMicroUsd })
           this.remember(() => this.charges.pop())
         },

@@ -10,6 +10,7 @@ import { connect } from '../../../redis/connect.ts'
 import { LoopDeadline } from '../../../redis/loop-deadline.ts'
 import { accessProblem, RedisUnfitError, writeProblem } from '../../../redis/redis-errors.ts'
 import { checkServer, tlsMismatch } from '../../../redis/server-check.ts'
+import { checkDataVersion, noteDataVersion } from '../data-version.ts'
 import { type NodeHome, NodeLease } from '../delivery/node-lease.ts'
 import { Lives, type RecoverableBook } from '../epochs/epochs.ts'
 import { type Surveyed, survey } from '../epochs/survey.ts'
@@ -234,7 +235,9 @@ export class RedisLink implements Link {
   private async inspect(): Promise<void> {
     try {
       await checkServer(this.other)
+      await checkDataVersion(this.other)
       this.unfit = undefined
+      await noteDataVersion(this.other)
       await this.lease?.claim()
     } catch (error) {
       this.judge(error)

@@ -7,66 +7,18 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { turn } from '../../../core/event-loop.ts'
-import { openDatabase, placeOf, type Schema } from '../../../sqlite/database.ts'
+import { openDatabase, placeOf } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
 import { type AuditRow, chargeOfRow, settledRow } from '../../audit-columns.ts'
-import { findRows, LOG_SQL, LOG_VIEWS } from '../../request-table.ts'
+import { findRows } from '../../request-table.ts'
 import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../../request-writer.ts'
-import { FIGURE_DEFINITIONS } from '../../usage-figures.ts'
 import { type UsagePlace, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
-import {
-  type Expected,
-  FOLDED_SQL,
-  type FoundOfNode,
-  type KnownLife,
-  LIFE_FROM_4_SQL,
-  LIFE_SQL,
-  LifeRows,
-} from '../epochs/epoch-rows.ts'
+import { type Expected, type FoundOfNode, type KnownLife, LifeRows } from '../epochs/epoch-rows.ts'
 import { RESEND_MAX } from '../epochs/reconcile.ts'
+import { OUTBOX_FILE, OUTBOX_SCHEMA } from './outbox-schema.ts'
 import { type Settlement, settlementOf, settlementText } from './settlement.ts'
-
-export const OUTBOX_FILE = 'outbox.sqlite'
-
-/** By organisation, so that to look after one costs no more where there are thousands. */
-const INDEX_SQL = `
-  CREATE INDEX outbox_pending_of ON outbox (organization) WHERE state = 0;
-  CREATE INDEX outbox_taken_of ON outbox (organization, taken_ms) WHERE state = 1;`
-const USAGE_INDEX_SQL = 'CREATE INDEX usage_of ON usage (organization);'
-
-/**
- * Everything is appended, and what changes is young: a commit touches a handful of pages. A key by the random ids of requests would touch
- * one a request. State of an entry: 0 to be sent, 1 taken, 3 not sent any more: it is in the sums that are given back to a Redis that lost something.
- */
-export const OUTBOX_SCHEMA: Schema = {
-  version: 5,
-  checked: ['outbox'],
-  views: LOG_VIEWS,
-  additions: FOLDED_SQL,
-  columns: Object.fromEntries(['usage', 'given_back', 'unrecorded'].map((table) => [table, FIGURE_DEFINITIONS])),
-  sql: `
-    CREATE TABLE outbox (
-      number INTEGER PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL,
-      organization TEXT NOT NULL DEFAULT ''
-    );
-    CREATE INDEX outbox_due ON outbox (due_ms) WHERE state = 0;
-    CREATE INDEX outbox_taken ON outbox (taken_ms) WHERE taken_ms IS NOT NULL;
-    ${INDEX_SQL}
-    ${LIFE_SQL}
-    ${LOG_SQL}
-    ${USAGE_INDEX_SQL}`,
-  migrations: {
-    4: `
-    ${LIFE_FROM_4_SQL}
-    ALTER TABLE outbox ADD COLUMN organization TEXT NOT NULL DEFAULT '';
-    UPDATE outbox SET organization = entry ->> '$.account.organization', state = CASE state WHEN 2 THEN 3 ELSE state END,
-      taken_ms = CASE state WHEN 2 THEN 0 ELSE taken_ms END;
-    DROP INDEX outbox_given_up;
-    ${INDEX_SQL}
-    ${USAGE_INDEX_SQL}`,
-  },
-}
+import type { Pending, SettlementLog } from './settlement-log.ts'
 
 /** Settlements that may wait for their commit; beyond it the ledger takes no new requests. About 10 MB. */
 export const PENDING_MAX = 10_000
@@ -88,14 +40,6 @@ const NOWHERE = -1
 const PENDING_SQL = `SELECT number, entry, sent_ms, (SELECT life FROM life WHERE life.organization = outbox.organization) AS life
   FROM outbox`
 
-export interface Pending {
-  readonly settlement: Settlement
-  /** The life of its organisation in which it is to be sent; 0: none is entered. Sent in another it could be charged twice. */
-  readonly life: number
-  /** If it was, `unknown` may mean that Redis took it and forgot. */
-  readonly wasSent: boolean
-}
-
 interface Stored {
   readonly number: number
   readonly entry: string
@@ -115,58 +59,6 @@ interface Waiting {
   readonly settlement: Settlement
   readonly isSent: boolean
   readonly committed: () => void
-}
-
-/** What a node needs of its log; a simulation gives it another one. */
-export interface SettlementLog {
-  /** This log's own id. */
-  readonly node: string
-  /** Settlements that are not in the file yet. */
-  readonly uncommitted: number
-  readonly complaint: string | undefined
-  /** How many are to be sent. */
-  pendingCount(): number
-  /** Writes a settlement down. Resolves with the commit that holds it, or at once where commits fail: then memory alone holds it for now. */
-  add(settlement: Settlement, isSent: boolean): Promise<void>
-  sent(id: string): void
-  /** Redis took it, in a life of its organisation. Counts only while that life lasts: else it is sent again. */
-  taken(id: string, organization: string, life: number): void
-  postponed(id: string): void
-  /** Those that are due to be sent again, the oldest first; all that are not taken where `early`. */
-  pending(most: number, early?: boolean): readonly Pending[]
-  /** Those of an organisation that a life which was entered lacks, and that are sent again one by one. */
-  resent(organization: string): readonly Pending[]
-  /** A settlement that this process has under way, as it stands now; undefined if it is not to be sent any more. */
-  standing(settlement: Settlement): Pending | undefined
-  /** Lets go of what was taken long ago; for when the server is there, so that none is dropped that it may still turn out to have lost. */
-  forget(): void
-  /** Commits what is gathered, now. False where the file does not take it. */
-  commit(): boolean
-  knownLives(): readonly KnownLife[]
-  lifeOf(organization: string): KnownLife
-  expected(organization: string): Expected
-  /** The same of every organisation that this node has served. */
-  allExpected(): ReadonlyMap<string, Expected>
-  /** Days from it on are kept by themselves: those before it may have been added up under the first of their month. Grows. */
-  readonly foldedBefore: number
-  /** Every place in which this node served something. */
-  places(organization: string): readonly UsagePlace[]
-  /** What the log of requests holds of requests with these ids, admitted at these times. */
-  find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]>
-  /**
-   * Prepares for a life while other requests are served: of a large backlog only the newest settlements stay pending one by one; the rest is in the
-   * sums. Throws where the file does not take it.
-   */
-  prepare(organization: string, life: number, found: FoundOfNode): Promise<void>
-  /**
-   * What is to be given back to a life of an organisation in Redis: settled at its first call, as is what is sent again one by one. `resent` are
-   * settlements that `find` found. Throws where the file does not take it.
-   */
-  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[]
-  /** All of it was given back. */
-  entered(organization: string, life: number): void
-  /** The last commit. Throws where it fails. */
-  close(): void
 }
 
 export class Outbox implements SettlementLog {

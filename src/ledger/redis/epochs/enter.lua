@@ -7,15 +7,13 @@
 -- outcomes:
 --   entered life given requests legacy   (given: rows that the node has given back to this life, -1: all)
 
-local known, node, ended, legacy_life = amount(ARGV[1]), ARGV[2], amount(ARGV[3]), amount(ARGV[4])
-
 local before = tonumber(redis.call('HGET', SCOPES, LIFE) or 0)
 local life = before
 if before == 0 or before < known or before == ended then life = begin_life(max(known, ended)) end
 local record = load_node(node)
 if not record or record[NODE_LIFE] ~= life then
   -- A server without a record of the node has its figures all the same if it is in the life in which they were not recorded yet.
-  local is_legacy = legacy_life ~= 0 and tonumber(redis.call('HGET', SCOPES, LEGACY_LIFE) or 0) == legacy_life
+  local is_legacy = legacy ~= 0 and tonumber(redis.call('HGET', SCOPES, LEGACY_LIFE) or 0) == legacy
   record = record or { VERSION, life, 0, 0, is_legacy and 1 or 0 }
   record[NODE_LIFE], record[NODE_GIVEN] = life, 0
   save_node(node, record)

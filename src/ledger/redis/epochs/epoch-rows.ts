@@ -7,7 +7,6 @@ import type { Database } from 'bun:sqlite'
 import { addUsageSql } from '../../request-table.ts'
 import {
   addUsage,
-  FIGURE_DEFINITIONS,
   FIGURE_NAMES,
   FIGURES_SQL,
   figureValues,
@@ -19,65 +18,6 @@ import { foldUsageRows, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { bucketOf } from '../../window.ts'
 import { type Settlement, settlementOf, settlementText } from '../delivery/settlement.ts'
 import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
-
-const FIGURES = FIGURE_DEFINITIONS.join(', ')
-
-/**
- * `life.served`: requests in `usage`. `unrecorded`: what an earlier version had given to Redis, which it did not record by node; Redis has it
- * in its budgets as long as it is in `legacy_life`, or in one that followed without a loss.
- */
-export const LIFE_SQL = `
-  CREATE TABLE node (id TEXT NOT NULL);
-  CREATE TABLE life (
-    organization TEXT PRIMARY KEY, life INTEGER NOT NULL, complete INTEGER NOT NULL, served INTEGER NOT NULL DEFAULT 0,
-    legacy_life INTEGER NOT NULL DEFAULT 0, is_legacy INTEGER NOT NULL DEFAULT 0
-  ) WITHOUT ROWID;
-  CREATE TABLE given_back (
-    organization TEXT NOT NULL, number INTEGER NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURES},
-    PRIMARY KEY (organization, number)
-  ) WITHOUT ROWID;
-  CREATE TABLE unrecorded (
-    organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURES},
-    PRIMARY KEY (organization, day, key, model)
-  ) WITHOUT ROWID;
-`
-
-/** `folded`: days of `usage` before it may have been added up under the first of their month. */
-export const FOLDED_SQL = `
-  CREATE TABLE IF NOT EXISTS folded (one INTEGER PRIMARY KEY CHECK (one = 1), before INTEGER NOT NULL);
-`
-
-/** From format 4. A settlement that is pending was not given to Redis for certain: it is sent. */
-export const LIFE_FROM_4_SQL = `
-  ALTER TABLE life ADD COLUMN served INTEGER NOT NULL DEFAULT 0;
-  ALTER TABLE life ADD COLUMN legacy_life INTEGER NOT NULL DEFAULT 0;
-  ALTER TABLE life ADD COLUMN is_legacy INTEGER NOT NULL DEFAULT 0;
-  DELETE FROM given_back;
-  UPDATE life SET legacy_life = life, life = 0, complete = 0;
-  INSERT INTO life (organization, life, complete, served)
-    SELECT organization, 0, 0, sum(requests) FROM usage WHERE true GROUP BY organization
-    ON CONFLICT DO UPDATE SET served = excluded.served;
-  CREATE TABLE unrecorded (
-    organization TEXT NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL,
-    requests INTEGER NOT NULL, estimated_requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL, cached_input_tokens INTEGER NOT NULL,
-    output_tokens INTEGER NOT NULL, images INTEGER NOT NULL, cost_micro_usd INTEGER NOT NULL,
-    PRIMARY KEY (organization, day, key, model)
-  ) WITHOUT ROWID;
-  INSERT INTO unrecorded
-    SELECT organization, day, key, model, sum(requests), sum(estimated_requests), sum(input_tokens), sum(cached_input_tokens),
-      sum(output_tokens), sum(images), sum(cost_micro_usd)
-    FROM (
-      SELECT organization, day, key, model, requests, estimated_requests, input_tokens, cached_input_tokens, output_tokens, images,
-        cost_micro_usd FROM usage
-      UNION ALL
-      SELECT entry ->> '$.account.organization', (entry ->> '$.closing.admittedMs') / 86400000, entry ->> '$.account.key',
-        entry ->> '$.closing.settlement.model', -1, -(entry ->> '$.closing.settlement.estimated'),
-        -(entry ->> '$.closing.settlement.amounts.inputTokens'), -(entry ->> '$.closing.settlement.cachedInputTokens'),
-        -(entry ->> '$.closing.settlement.amounts.outputTokens'), -(entry ->> '$.closing.settlement.images'),
-        -(entry ->> '$.closing.settlement.amounts.costMicroUsd')
-      FROM outbox WHERE state = 0 AND entry ->> '$.closing.settlement.model' IS NOT NULL
-    ) GROUP BY organization, day, key, model;
-`
 
 /** An organisation's life as this node knows it. */
 export interface KnownLife {

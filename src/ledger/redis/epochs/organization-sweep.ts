@@ -5,7 +5,7 @@
 
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import type { Link } from '../client/redis-link.ts'
-import type { SettlementLog } from '../delivery/outbox.ts'
+import type { SettlementLog } from '../delivery/settlement-log.ts'
 import type { Expected } from './epoch-rows.ts'
 import type { Restoration } from './replay.ts'
 import type { Surveyed } from './survey.ts'

@@ -6,7 +6,7 @@
 
 import { noUsage } from '../../usage-figures.ts'
 import type { UsageRow } from '../../usage-log.ts'
-import type { SettlementLog } from '../delivery/outbox.ts'
+import type { SettlementLog } from '../delivery/settlement-log.ts'
 import type { Expected, FoundOfNode, KnownLife } from './epoch-rows.ts'
 import type { Entered, Lives, RecoverableBook } from './epochs.ts'
 import type { Surveyed } from './survey.ts'

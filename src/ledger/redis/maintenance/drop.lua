@@ -6,7 +6,6 @@
 --   dropped
 --   kept   (it has none, or something of it may still come)
 
-local key = ARGV[1]
 local packed = redis.call('HGET', SCOPES, scope_field(key))
 if not packed then return { 'kept' } end
 local scope = load_scope(packed)

@@ -8,8 +8,6 @@
 --   absent   (nothing is stored of that day, or it is the first of its month)
 --   young   (its month ended less than 400 days ago by the clock of Redis)
 
-local node, day, key, model = ARGV[1], amount(ARGV[2]), ARGV[3], ARGV[4]
-
 local month = month_of(day * DAY_MS)
 local first, following = floor(month_start_ms(month) / DAY_MS), floor(month_start_ms(month + 1) / DAY_MS)
 if following > day_of(now) - DAYS_KEPT then return { 'young' } end

@@ -6,8 +6,6 @@
 --   folded
 --   absent   (nothing is stored of that day)
 
-local day, month, key, model = amount(ARGV[1]), amount(ARGV[2]), ARGV[3], ARGV[4]
-
 local field = string.format('%.0f', day) .. '\0' .. key .. '\0' .. model
 local stored = redis.call('HGET', USAGE, field)
 if not stored then return { 'absent' } end

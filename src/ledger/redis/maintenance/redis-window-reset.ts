@@ -4,7 +4,8 @@ import type { RedisConfig } from '../../../core/redis-config.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
 import type { UsageRow } from '../../usage-log.ts'
-import { spendNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
+import { spentNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
+import { checkDataVersion } from '../data-version.ts'
 import { RedisStore, redisKey } from '../store/redis-store.ts'
 
 const SCANNED_A_CALL = 500
@@ -17,14 +18,20 @@ export class RedisWindowReset implements WindowReset {
 
   static async open(place: RedisConfig): Promise<RedisWindowReset> {
     const client = await connectOnce(place)
-    return new RedisWindowReset(client, new RedisStore(client, client))
+    try {
+      await checkDataVersion(client)
+      return new RedisWindowReset(client, new RedisStore(client, client))
+    } catch (error) {
+      client.disconnect()
+      throw error
+    }
   }
 
   async reset(organization: string, usage: readonly UsageRow[]): Promise<number> {
-    const whole = spendNow(usage, undefined, Date.now())
+    const whole = spentNow(usage, undefined, Date.now())
     let count = 0
     for (const key of await this.keys(organization)) {
-      const set = await this.book.reset(organization, key, whole, spendNow(usage, key, Date.now()))
+      const set = await this.book.reset(organization, key, whole, spentNow(usage, key, Date.now()))
       if (set === undefined)
         throw new WindowResetError(
           'The clock of Redis and the clock of this machine are more than a minute apart: set them right first.',

@@ -1,23 +1,21 @@
--- Sets the day and the month of an organisation and of one key back to now if they lie ahead, with what was spent in those of now.
+-- Sets windows of an organisation and of one key that lie ahead back to now, with what was spent in those of now: a list of amounts each, in
+-- the order of the budgets.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: witness key day month keyDay keyMonth
+-- arguments: witness key organizationSpent keySpent
 -- outcomes:
 --   reset count
 --   disagree   (this clock and the caller's are a minute apart: one of them is wrong)
 
-local witness, key = tonumber(ARGV[1]), ARGV[2]
-local spends = { { amount(ARGV[3]), amount(ARGV[4]) }, { amount(ARGV[5]), amount(ARGV[6]) } }
-
 if math.abs(now - witness) > CLOCK_SKEW_MS then return { 'disagree' } end
 local scopes = load_scopes(key)
-local windows = { { DAY, day_of(now) }, { MONTH, month_of(now) } }
+local spent = { organization_spent, key_spent }
 local count = 0
 for s = 1, 2 do
-  for w = 1, 2 do
-    local budget, window = windows[w][1], windows[w][2]
-    if scopes[s][budget] > window then
-      scopes[s][budget], scopes[s][budget + SPENT], scopes[s][budget + HELD] = window, spends[s][w], 0
+  local scope = scopes[s]
+  for b = 1, #WINDOW do
+    if scope[WINDOW[b]] > CURRENT[PERIOD[b]] then
+      scope[WINDOW[b]], scope[SPENT[b]], scope[HELD[b]] = CURRENT[PERIOD[b]], amount(spent[s][b]), 0
       count = count + 1
     end
   end

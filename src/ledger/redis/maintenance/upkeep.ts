@@ -118,8 +118,8 @@ export class Upkeep {
   }
 
   private async judgeWindows(organization: string): Promise<void> {
-    const { day, month } = await this.book.windows(organization)
-    const isNow = !isAhead(day, month, (this.options.now ?? Date.now)())
+    const windows = await this.book.windows(organization)
+    const isNow = !isAhead(windows, (this.options.now ?? Date.now)())
     if (isNow) this.early.delete(organization)
     else if (!this.early.has(organization)) {
       this.early.add(organization)

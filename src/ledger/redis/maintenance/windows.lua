@@ -1,9 +1,11 @@
--- The day and the month that an organisation's budgets are in. Changes nothing.
+-- The windows that an organisation's budgets are in. Changes nothing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments:
 -- outcomes:
---   windows day month
+--   windows, and as text the window of each budget
 
 local scope = load_scope(redis.call('HGET', SCOPES, ''))
-return { 'windows', exact(scope[DAY]), exact(scope[MONTH]) }
+local reply = { 'windows' }
+for b = 1, #WINDOW do reply[#reply + 1] = exact(scope[WINDOW[b]]) end
+return reply

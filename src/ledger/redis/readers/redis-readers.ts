@@ -12,6 +12,7 @@ import type { Standings } from '../../remaining.ts'
 import type { FiguresOf } from '../../reservation-store.ts'
 import { figuresOfList } from '../../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
+import { checkDataVersion } from '../data-version.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts'
 
 type Client = RedisClient
@@ -27,6 +28,18 @@ function patient(place: RedisConfig): RedisConfig {
   return { ...place, timeoutMs: Math.max(place.timeoutMs ?? 0, READ_MS) }
 }
 
+/** Throws `RedisUnfitError` if Redis does not answer, or a newer version of weir wrote its data. */
+async function opened(place: RedisConfig): Promise<Client> {
+  const client = await connectOnce(patient(place))
+  try {
+    await checkDataVersion(client)
+    return client
+  } catch (error) {
+    client.disconnect()
+    throw error
+  }
+}
+
 /** As in `store.lua`. */
 const FOLDS = 'folds'
 const TRIES = 10
@@ -40,7 +53,7 @@ export class RedisUsageLog implements UsageLog {
   private constructor(private readonly client: Client) {}
 
   static async open(place: RedisConfig): Promise<RedisUsageLog> {
-    return new RedisUsageLog(await connectOnce(patient(place)))
+    return new RedisUsageLog(await opened(place))
   }
 
   async read(query: UsageQuery): Promise<readonly UsageRow[]> {
@@ -96,7 +109,7 @@ export class RedisAuditLog implements AuditLog {
   private constructor(private readonly client: Client) {}
 
   static async open(place: RedisConfig): Promise<RedisAuditLog> {
-    return new RedisAuditLog(await connectOnce(patient(place)))
+    return new RedisAuditLog(await opened(place))
   }
 
   async *read(query: AuditQuery): AsyncGenerator<readonly AuditRow[]> {
@@ -172,7 +185,7 @@ export class RedisStandings implements Standings {
   ) {}
 
   static async open(place: RedisConfig): Promise<RedisStandings> {
-    const client = await connectOnce(patient(place))
+    const client = await opened(place)
     return new RedisStandings(client, new RedisStore(client, client))
   }
 

@@ -15,16 +15,17 @@ end
 if reservation[STATE] ~= IS_LIVE and reservation[STATE] ~= IS_LOST then return { 'ended' } end
 
 local scopes = load_scopes(key)
-advance(scopes[1], limits[1])
-advance(scopes[2], limits[2])
+advance(scopes, limits)
 local kind = 'cancelled'
 if reservation[STATE] == IS_LOST then
   kind = 'withdrawn'
   count(day_of(reservation[ADMITTED]), key, reservation[MODEL], -1, lost_figures(reservation))
 end
-free(reservation, scopes, reservation[POSTED])
-correct_tokens(reservation, scopes, limits, sum(reservation[POSTED_INPUT], reservation[POSTED_OUTPUT]))
-correct(reservation, scopes, limits, 1, 1, 0)
+-- The progress is what was used; the request itself was not made.
+local used = amounts_of(reservation, posted)
+used[REQUESTS] = 0
+free(reservation, scopes, used)
+correct(reservation, scopes, limits, used)
 save_scopes(key, scopes)
 bury(id, IS_CANCELLED)
 

@@ -9,47 +9,62 @@
 --   ended   (settled, lost or cancelled before)
 --   unknown
 
-local input, output, cost = amount(ARGV[6]), amount(ARGV[7]), amount(ARGV[8])
-local wanted_tokens, wanted_cost = amount(ARGV[9]), amount(ARGV[10])
-
 local reservation = load_reservation(id)
 if not reservation then return { 'unknown' } end
 if reservation[STATE] ~= IS_LIVE then return { 'ended' } end
 
 local scopes = load_scopes(key)
-advance(scopes[1], limits[1])
-advance(scopes[2], limits[2])
+advance(scopes, limits)
 
-local before = unposted(reservation)
-local posted, grown = max(reservation[POSTED], cost), max(reservation[RESERVED], wanted_cost)
-local spent = posted - reservation[POSTED]
-local demand = spent + max(0, grown - posted) - before
-local fits = true
-if grown ~= reservation[RESERVED] then
-  for s = 1, 2 do
-    for b = 1, 3 do
-      local same = scopes[s][BUDGETS[b]] == reservation[WINDOWS + (s - 1) * 3 + b]
-      if same and not has_room(scopes[s], BUDGETS[b], most(limits[s], b), demand) then fits = false end
+local function budgets_allow(unit, more)
+  for b = 1, #WINDOW do
+    if BUDGET_UNIT[b] == unit then
+      for s = 1, 2 do
+        local bound = is_bound(reservation, scopes[s], s, b)
+        if bound and not has_room(scopes[s], b, budget_limit(limits[s], b), more) then return false end
+      end
     end
   end
+  return true
 end
-if fits then reservation[RESERVED] = grown end
-reservation[POSTED] = posted
-move(reservation, scopes, spent, unposted(reservation) - before)
 
--- Tokens that were really taken are charged whatever the rates say.
+local function rates_allow(unit, more)
+  for r = 1, #USED do
+    if RATE_UNIT[r] == unit then
+      for s = 1, 2 do
+        local limit = limits[s][RATE[r]]
+        if limit ~= NONE and scopes[s][USED[r]] + more > limit then return false end
+      end
+    end
+  end
+  return true
+end
+
+-- Moves what was posted since `before` from held to spent, and grows what is held of a unit to what is wanted if all of its limits have room.
+-- `taken` is charged whatever they say. False if a limit has no room.
+local function grow(unit, field, taken, wanted, before)
+  local held, progress = reservation[field], posted(reservation, unit)
+  local grown, spent = max(taken, wanted), progress - before
+  local unposted_before = max(0, held - before)
+  local budgets = grown == taken or budgets_allow(unit, spent + max(0, grown - progress) - unposted_before)
+  local rates = grown == taken or rates_allow(unit, grown - held)
+  reservation[field] = budgets and rates and grown or taken
+  move(reservation, scopes, unit, spent, unposted(reservation, unit) - unposted_before)
+  use(scopes, limits, unit, reservation[field] - held)
+  return budgets, rates
+end
+
+local posted_cost, posted_tokens = posted(reservation, MICRO_USD), posted(reservation, TOKENS)
+reservation[POSTED] = max(reservation[POSTED], cost)
 reservation[POSTED_INPUT] = max(reservation[POSTED_INPUT], input)
 reservation[POSTED_OUTPUT] = max(reservation[POSTED_OUTPUT], output)
-local accounted = reservation[ACCOUNTED]
-local taken = max(accounted, sum(reservation[POSTED_INPUT], reservation[POSTED_OUTPUT]))
-local wanted = max(taken, wanted_tokens)
-for s = 1, 2 do
-  if limits[s][2] ~= NONE and scopes[s][TOKENS] + (wanted - accounted) > limits[s][2] then wanted = taken end
-end
-for s = 1, 2 do use(scopes[s], limits[s], 0, wanted - accounted) end
-reservation[ACCOUNTED] = wanted
+
+local budgets, rates = grow(MICRO_USD, RESERVED, reservation[RESERVED], wanted_cost, posted_cost)
+-- Tokens that were really taken are charged whatever the rates say; those that are only wanted and that a rate has no room for are not held.
+local taken = max(reservation[ACCOUNTED], posted(reservation, TOKENS))
+local tokens = grow(TOKENS, ACCOUNTED, taken, wanted_tokens, posted_tokens)
 
 reservation[DUE] = max(reservation[DUE], now + LEASE_MS)
 save_scopes(key, scopes)
 save_reservation(id, reservation)
-return { fits and 'extended' or 'exhausted' }
+return { budgets and rates and tokens and 'extended' or 'exhausted' }

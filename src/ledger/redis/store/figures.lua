@@ -3,17 +3,22 @@
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits
 -- outcomes:
---   figures, and as text twelve numbers of the organisation, then of the key: requests tokens live, and window spent held of day, month and total
+--   figures, and as text for the organisation, then for the key: what is used of each rate, how many reservations are live, and window, spent
+--     and held of each budget
 
 reap()
 
 local scopes = load_scopes(key)
+advance(scopes, limits)
 local reply = { 'figures' }
 for s = 1, 2 do
   local scope = scopes[s]
-  advance(scope, limits[s])
-  reply[#reply + 1] = exact(ceil(scope[REQUESTS]))
-  reply[#reply + 1] = exact(ceil(scope[TOKENS]))
-  for i = LIVE, TOTAL + HELD do reply[#reply + 1] = exact(scope[i]) end
+  for r = 1, #USED do reply[#reply + 1] = exact(ceil(scope[USED[r]])) end
+  reply[#reply + 1] = exact(scope[LIVE])
+  for b = 1, #WINDOW do
+    reply[#reply + 1] = exact(scope[WINDOW[b]])
+    reply[#reply + 1] = exact(scope[SPENT[b]])
+    reply[#reply + 1] = exact(scope[HELD[b]])
+  end
 end
 return reply

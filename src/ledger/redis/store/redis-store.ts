@@ -1,19 +1,35 @@
 /** The book in Redis: every verb is one script, one round trip. Owns how calls are put and answers read; decides nothing itself. */
 
 import type { Cluster, Redis } from 'ioredis'
-import type { Limits } from '../../../core/money.ts'
+import {
+  amountOf,
+  amountsOf,
+  budgetLimits,
+  byName,
+  type Limits,
+  limitTable,
+  rateLimits,
+  type UnitAmounts,
+} from '../../../core/limits.ts'
 import { isTimeout, isTransient } from '../../../redis/redis-errors.ts'
-import type { Account, Admission, Allowance, Charge, Estimate, Hold } from '../../ledger.ts'
+import {
+  type Account,
+  type Admission,
+  type Charge,
+  demandOf,
+  type Estimate,
+  type Hold,
+  type RateStatus,
+  type RateStatuses,
+  usedOf,
+} from '../../ledger.ts'
 import { tighter } from '../../rate-limit-headers.ts'
 import {
-  type Allowances,
-  type Budget,
   type CancelReply,
   checkEstimate,
   type ExtendReply,
   type Figures,
   type FiguresOf,
-  limitNames,
   type Refusal,
   type ReserveReply,
   type SettleOptions,
@@ -23,7 +39,6 @@ import {
 import { figuresOfList } from '../../usage-figures.ts'
 import { foldUsageRows, placeName, type UsagePlace, type UsageRow } from '../../usage-log.ts'
 import { bucketOf, daysOfBucket } from '../../window.ts'
-import type { WindowSpend } from '../../window-reset.ts'
 import { Together } from '../client/pipeline.ts'
 import type { NodeFigures } from '../epochs/epoch-rows.ts'
 import {
@@ -36,8 +51,10 @@ import {
   UNKNOWN_LIFE,
 } from '../epochs/epochs.ts'
 import type { FoundReservation } from '../epochs/reconcile.ts'
+import { furtherUnits } from './record-layout.ts'
 import {
   type Arguments,
+  argumentsOf,
   type OutcomeOf,
   type Program,
   programs,
@@ -63,9 +80,12 @@ const READ_A_CALL = 500
 
 /** What an answer holds after its outcome. */
 type Numbers = readonly number[]
+/** The words that a script answers for numbers, by their place after the outcome. */
+const WORDS: Readonly<Record<string, number>> = { refused: 2 }
 
 interface Answer<Name extends ScriptName> {
   readonly outcome: OutcomeOf<Name>
+  readonly words: readonly string[]
   readonly numbers: Numbers
 }
 
@@ -119,24 +139,25 @@ export class RedisStore implements RecoverableBook {
 
   async reserve(account: Account, hold: Hold): Promise<ReserveReply> {
     checkEstimate(hold.estimate)
-    const { outcome, numbers } = await this.call(this.admission, 'reserve', account.organization, {
+    const { outcome, words, numbers } = await this.call(this.admission, 'reserve', account.organization, {
       ...this.accountArguments(account, hold.id),
       model: hold.model ?? '',
       input: hold.estimate.inputTokens,
       output: hold.estimate.outputTokens,
       cost: hold.estimate.costMicroUsd,
-      floor: hold.floorMicroUsd,
+      floorCost: hold.floorMicroUsd,
       life: this.lives?.of(account.organization) ?? UNKNOWN_LIFE,
+      ...furtherAmounts(demandOf(hold)),
     })
     switch (outcome) {
       case 'granted':
-        return { outcome, admittedMs: at(numbers, 0), allowances: allowances(account, numbers.slice(1)) }
+        return { outcome, admittedMs: at(numbers, 0), rates: ratesOf(account, numbers, 1) }
       case 'refused':
         return {
           outcome,
-          refusal: refusalOf(numbers),
-          held: at(numbers, 4) === 1,
-          allowances: allowances(account, numbers.slice(5)),
+          refusal: refusalOf(words, numbers),
+          held: at(numbers, 2) === 1,
+          rates: ratesOf(account, numbers, 3),
         }
       case 'emptied':
         throw new DataLossError(account.organization)
@@ -181,6 +202,7 @@ export class RedisStore implements RecoverableBook {
       direct: isDirect === true ? 1 : 0,
       life: from?.life ?? UNKNOWN_LIFE,
       node: from?.node ?? '',
+      ...furtherAmounts(usedOf(charge, 1)),
     })
     if (outcome === 'emptied') throw new DataLossError(account.organization)
     return outcome
@@ -198,7 +220,8 @@ export class RedisStore implements RecoverableBook {
 
   async figures(account: Account): Promise<FiguresOf> {
     const { numbers } = await this.call(this.other, 'figures', account.organization, this.accountArguments(account, ''))
-    return { organization: figuresOf(numbers.slice(0, 12)), key: figuresOf(numbers.slice(12)) }
+    const half = numbers.length / 2
+    return { organization: figuresOf(numbers.slice(0, half)), key: figuresOf(numbers.slice(half)) }
   }
 
   /** Adds the usage of a day to its month. */
@@ -218,20 +241,24 @@ export class RedisStore implements RecoverableBook {
     return outcome === 'dropped'
   }
 
-  /** The day and the month that an organisation's budgets are in. */
-  async windows(organization: string): Promise<{ readonly day: number; readonly month: number }> {
+  /** The windows that an organisation's budgets are in, in the order of `budgetLimits`. */
+  async windows(organization: string): Promise<readonly number[]> {
     const { numbers } = await this.call(this.other, 'windows', organization, {})
-    return { day: at(numbers, 0), month: at(numbers, 1) }
+    return numbers
   }
 
   /** Sets windows that lie ahead back to now. Gives how many; undefined if the two clocks disagree. */
-  async reset(organization: string, key: string, whole: WindowSpend, ofKey: WindowSpend): Promise<number | undefined> {
+  async reset(
+    organization: string,
+    key: string,
+    whole: readonly number[],
+    ofKey: readonly number[],
+  ): Promise<number | undefined> {
     const { outcome, numbers } = await this.call(this.other, 'reset', organization, {
       witness: this.witness(),
       key,
-      ...whole,
-      keyDay: ofKey.day,
-      keyMonth: ofKey.month,
+      organizationSpent: JSON.stringify(whole),
+      keySpent: JSON.stringify(ofKey),
     })
     return outcome === 'reset' ? at(numbers, 0) : undefined
   }
@@ -322,6 +349,7 @@ export class RedisStore implements RecoverableBook {
       output: row.outputTokens,
       images: row.images,
       cost: row.costMicroUsd,
+      ...furtherAmounts(usedOf(row, row.requests)),
     })
     if (outcome === 'emptied') return undefined
     const given = at(numbers, 0)
@@ -348,7 +376,7 @@ export class RedisStore implements RecoverableBook {
     const { lua, sha1 } = this.programs[name]
     const words: (string | number)[] = scriptKeys.map((key) => redisKey(organization, key))
     const named: Readonly<Record<string, string | number>> = values
-    for (const argument of scripts[name].arguments) words.push(named[argument] ?? '')
+    for (const argument of argumentsOf(name)) words.push(named[argument] ?? '')
     for (let tries = 0; ; tries++) {
       try {
         // A commit lets many settlements go at once; all else comes one by one.
@@ -387,22 +415,28 @@ function readAnswer<Name extends ScriptName>(name: Name, answer: unknown): Answe
   const [word, ...rest]: unknown[] = answer
   const outcomes: readonly OutcomeOf<Name>[] = scripts[name].outcomes
   const outcome = outcomes.find((known) => known === word)
-  const numbers = rest.map(Number)
+  const words = rest.slice(0, WORDS[outcome ?? ''] ?? 0).map(String)
+  const numbers = rest.slice(words.length).map(Number)
   if (outcome === undefined || !numbers.every(Number.isFinite)) throw new ScriptAnswerError(name, answer)
-  return { outcome, numbers }
+  return { outcome, words, numbers }
 }
 
-/** An organisation's limits are the same object from one configuration to the next, and every call has them. */
+/** The amounts as text, by the same object from one configuration to the next: every call has them. */
 const limitsArguments = new WeakMap<Limits, string>()
 
 function limitsArgument(limits: Limits): string {
   const known = limitsArguments.get(limits)
   if (known !== undefined) return known
-  const { requestsPerMinute = -1, tokensPerMinute = -1, concurrentRequests = -1, spend } = limits
-  const { day = -1, month = -1, total = -1 } = spend ?? {}
-  const argument = JSON.stringify([requestsPerMinute, tokensPerMinute, concurrentRequests, day, month, total])
+  const argument = JSON.stringify(amountsOf(limits))
   limitsArguments.set(limits, argument)
   return argument
+}
+
+/** The arguments for units that came after those of the first version. */
+function furtherAmounts(amounts: UnitAmounts): Readonly<Record<string, number>> {
+  const further: Record<string, number> = {}
+  for (const unit of furtherUnits) further[unit] = amounts[unit]
+  return further
 }
 
 function at(numbers: Numbers, index: number): number {
@@ -411,37 +445,40 @@ function at(numbers: Numbers, index: number): number {
   return value
 }
 
-function refusalOf(numbers: Numbers): Refusal {
-  const scope = scopeNames[at(numbers, 0) - 1]
-  const limit = limitNames[at(numbers, 1) - 1]
-  const wait = at(numbers, 2)
-  if (scope === undefined || limit === undefined) throw new RangeError('A script named no limit that there is.')
-  return { scope, limit, waitMs: wait < 0 ? undefined : wait, held: at(numbers, 3) === 1 }
+function refusalOf([scopeName, limitName]: readonly string[], numbers: Numbers): Refusal {
+  const scope = scopeNames.find((name) => name === scopeName)
+  const limit = limitTable.find(({ name }) => name === limitName)?.name
+  const wait = at(numbers, 0)
+  if (scope === undefined || limit === undefined)
+    throw new RangeError(`The ledger in Redis named an unknown limit: '${limitName}' of '${scopeName}'.`)
+  return { scope, limit, waitMs: wait < 0 ? undefined : wait, held: at(numbers, 1) === 1 }
 }
 
-/** Requests and tokens of the organisation, then of the key; two numbers each. */
-function allowances(account: Account, numbers: Numbers): Allowances {
-  const { organizationLimits: organization, keyLimits: key } = account
-  const rate = (limit: number | undefined, index: number): Allowance | undefined =>
-    limit === undefined ? undefined : { limit, remaining: at(numbers, index), resetMs: at(numbers, index + 1) }
-  return {
-    requests: tighter(rate(organization.requestsPerMinute, 0), rate(key.requestsPerMinute, 4)),
-    tokens: tighter(rate(organization.tokensPerMinute, 2), rate(key.tokensPerMinute, 6)),
-  }
-}
-
-function figuresOf(numbers: Numbers): Figures {
-  const budget = (index: number): Budget => ({
-    window: at(numbers, index),
-    spent: at(numbers, index + 1),
-    held: at(numbers, index + 2),
+/** For each rate of the organisation, then of the key, two numbers: what remains, and when the bucket is full. */
+function ratesOf({ organizationLimits, keyLimits }: Account, numbers: Numbers, from: number): RateStatuses {
+  return rateLimits.map((limit, index) => {
+    const [organization, key] = [amountOf(organizationLimits, limit), amountOf(keyLimits, limit)]
+    return tighter(
+      rateOf(organization, numbers, from + 2 * index),
+      rateOf(key, numbers, from + 2 * (rateLimits.length + index)),
+    )
   })
+}
+
+function rateOf(limit: number | undefined, numbers: Numbers, index: number): RateStatus | undefined {
+  return limit === undefined ? undefined : { limit, remaining: at(numbers, index), resetMs: at(numbers, index + 1) }
+}
+
+/** As `figures.lua` answers them for one scope. */
+function figuresOf(numbers: Numbers): Figures {
+  const budgets = rateLimits.length + 1
   return {
-    requests: at(numbers, 0),
-    tokens: at(numbers, 1),
-    live: at(numbers, 2),
-    day: budget(3),
-    month: budget(6),
-    total: budget(9),
+    live: at(numbers, rateLimits.length),
+    ...byName(rateLimits, (_, index) => at(numbers, index)),
+    ...byName(budgetLimits, (_, index) => ({
+      window: at(numbers, budgets + 3 * index),
+      spent: at(numbers, budgets + 3 * index + 1),
+      held: at(numbers, budgets + 3 * index + 2),
+    })),
   }
 }

@@ -4,6 +4,7 @@
  * waited and by how many; what is refused after that is refused.
  */
 
+import { amountOf, placesLimits } from '../../../core/limits.ts'
 import type { Account } from '../../ledger.ts'
 import type { ReserveReply } from '../../reservation-store.ts'
 import type { UnderWay } from '../delivery/settlements-in-flight.ts'
@@ -61,8 +62,8 @@ export class ReserveRetry {
 }
 
 /** No more places can become free at once than there are. */
-function mostFor(account: Account, scope: Refused['refusal']['scope'], limit: Refused['refusal']['limit']): number {
-  if (limit !== 'concurrent_requests') return WAITING_MAX
-  const { concurrentRequests } = scope === 'key' ? account.keyLimits : account.organizationLimits
-  return Math.min(WAITING_MAX, concurrentRequests ?? WAITING_MAX)
+function mostFor(account: Account, scope: Refused['refusal']['scope'], name: Refused['refusal']['limit']): number {
+  const limits = scope === 'key' ? account.keyLimits : account.organizationLimits
+  const places = placesLimits.find((limit) => limit.name === name)
+  return Math.min(WAITING_MAX, (places && amountOf(limits, places)) ?? WAITING_MAX)
 }

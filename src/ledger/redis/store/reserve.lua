@@ -2,22 +2,18 @@
 -- before the first write; what is refused consumes nothing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: id witness key organizationLimits keyLimits model input output cost floor life
+-- arguments: id witness key organizationLimits keyLimits model input output cost floorCost life
 -- outcomes:
---   granted admitted, four rates   (the same for a repeated call)
---   refused scope limit wait held all_held, four rates   (wait -1: waiting never helps; all_held is of all limits that refuse)
+--   granted admitted, rates   (the same for a repeated call)
+--   refused scope limit wait held all_held, rates   (scope and limit by name; wait -1: waiting never helps; all_held is of all limits
+--     that refuse)
 --   emptied   (Redis has lost what it had in the life that the caller knows; nothing is done)
 --   ended   (settled, lost or cancelled before)
--- `held` is 1 if only what running requests hold stands in the way. A rate is two numbers, what remains and the milliseconds until it is full:
--- the organisation's requests and tokens, then the key's; -1 -1 without a limit.
+-- `held` is 1 if only what running requests hold stands in the way. `rates` are two numbers for each rate of the organisation, then of the
+-- key: what remains, and the milliseconds until it is full; -1 -1 without a limit.
 
-local model = ARGV[6]
-local input, output, cost, floor_cost = amount(ARGV[7]), amount(ARGV[8]), amount(ARGV[9]), amount(ARGV[10])
-local tokens = sum(input, output)
-local known = amount(ARGV[11])
-
-local life = this_life(known)
-if known ~= 0 and life ~= known then return { 'emptied' } end
+local current = this_life(life)
+if life ~= 0 and current ~= life then return { 'emptied' } end
 
 reap()
 
@@ -25,13 +21,12 @@ local reservation = load_reservation(id)
 if reservation and reservation[STATE] ~= IS_LIVE then return { 'ended' } end
 
 local scopes = load_scopes(key)
-advance(scopes[1], limits[1])
-advance(scopes[2], limits[2])
+advance(scopes, limits)
 
 local function with_rates(reply)
   for s = 1, 2 do
-    for r = 1, 2 do
-      local limit, used = limits[s][r], scopes[s][2 + r]
+    for r = 1, #USED do
+      local limit, used = limits[s][RATE[r]], scopes[s][USED[r]]
       reply[#reply + 1] = limit == NONE and -1 or exact(max(0, floor(limit - used)))
       reply[#reply + 1] = limit == NONE and -1 or exact(limit > 0 and min(AMOUNT_MAX, ceil(used * MINUTE_MS / limit)) or 0)
     end
@@ -50,55 +45,64 @@ local function refuse(s, limit, wait, held)
   longest, refused_scope, refused_limit, refused_held = wait, s, limit, held
 end
 
-local function check_rate(s, i, used, wanted)
-  local limit = limits[s][i]
+local function check_rate(s, r)
+  local limit, used, unit = limits[s][RATE[r]], scopes[s][USED[r]], RATE_UNIT[r]
+  local wanted = demand[unit]
   if limit == NONE or used + wanted <= limit then return end
   -- Tokens that were reserved and not taken are given back; a request is a request.
-  local held = i == 2 and wanted <= limit and scopes[s][LIVE] > 0
-  refuse(s, i, wanted > limit and math.huge or (used + wanted - limit) * MINUTE_MS / limit, held)
+  local held = unit ~= REQUESTS and wanted <= limit and scopes[s][LIVE] > 0
+  refuse(s, RATE[r], wanted > limit and math.huge or (used + wanted - limit) * MINUTE_MS / limit, held)
 end
 
-local function check_spend(s, b, limit, renews)
-  local spent, held = scopes[s][BUDGETS[b] + SPENT], scopes[s][BUDGETS[b] + HELD]
-  if cost == 0 or has_room(scopes[s], BUDGETS[b], limit, cost) then return end
-  if cost > limit then
-    refuse(s, 3 + b, math.huge, false)
-  elseif cost > limit - spent then
+local function check_places(s, place)
+  local places = limits[s][place]
+  if places == NONE or scopes[s][LIVE] + 1 <= places then return end
+  refuse(s, place, places < 1 and math.huge or CONCURRENT_WAIT_MS, places >= 1)
+end
+
+local function check_budget(s, b)
+  local scope, limit, wanted = scopes[s], budget_limit(limits[s], b), demand[BUDGET_UNIT[b]]
+  -- What takes nothing passes a budget that is overdrawn as it does one that is used up to the last micro-dollar.
+  if wanted == 0 or has_room(scope, b, limit, wanted) then return end
+  local spent, held = scope[SPENT[b]], scope[HELD[b]]
+  if wanted > limit then
+    refuse(s, BUDGET[b], math.huge, false)
+  elseif wanted > limit - spent then
     -- A window that is over by a clock that is not trusted ends soon.
-    refuse(s, 3 + b, max(1, renews), false)
+    refuse(s, BUDGET[b], max(1, window_end_ms(PERIOD[b], scope[WINDOW[b]]) - now), false)
   else
     -- The larger the share of what is held that must come free, the longer the wait.
-    refuse(s, 3 + b, max(HELD_WAIT_MS_MIN, HELD_WAIT_MS_MAX * (cost - (limit - spent - held)) / held), true)
+    refuse(s, BUDGET[b], max(HELD_WAIT_MS_MIN, HELD_WAIT_MS_MAX * (wanted - (limit - spent - held)) / held), true)
   end
 end
 
 for s = 1, 2 do
-  local scope = scopes[s]
-  check_rate(s, 1, scope[REQUESTS], 1)
-  check_rate(s, 2, scope[TOKENS], tokens)
-  local places = limits[s][3]
-  if places ~= NONE and scope[LIVE] + 1 > places then refuse(s, 3, places < 1 and math.huge or CONCURRENT_WAIT_MS, places >= 1) end
-  local ends = { (scope[DAY] + 1) * DAY_MS, month_start_ms(scope[MONTH] + 1), math.huge }
-  for b = 1, 3 do check_spend(s, b, most(limits[s], b), ends[b] - now) end
+  for r = 1, #RATE do check_rate(s, r) end
+  for p = 1, #PLACES do check_places(s, PLACES[p]) end
+  for b = 1, #BUDGET do check_budget(s, b) end
 end
 
 if refused_scope then
   local wait = longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest)))
-  return with_rates({ 'refused', refused_scope, refused_limit, wait, refused_held and 1 or 0, all_held and 1 or 0 })
+  return with_rates({ 'refused', SCOPE_NAMES[refused_scope], LIMITS[refused_limit], wait, refused_held and 1 or 0, all_held and 1 or 0 })
 end
 
 -- Everything is checked; from here on everything is written.
+reservation = empty_reservation()
+reservation[STATE], reservation[DUE], reservation[ADMITTED] = IS_LIVE, now + LEASE_MS, now
+reservation[KEY], reservation[MODEL], reservation[INPUT] = key, model, input
+reservation[ACCOUNTED], reservation[RESERVED], reservation[FLOOR] = demand[TOKENS], cost, floor_cost
+for unit, field in pairs(FURTHER_RESERVED) do reservation[field] = demand[unit] end
+for unit = 1, UNITS do use(scopes, limits, unit, demand[unit]) end
 for s = 1, 2 do
   local scope = scopes[s]
-  use(scope, limits[s], 1, tokens)
   scope[LIVE] = scope[LIVE] + 1
-  for b = 1, 3 do scope[BUDGETS[b] + HELD] = scope[BUDGETS[b] + HELD] + cost end
+  for b = 1, #WINDOW do reservation[ADMISSION[s][b]] = scope[WINDOW[b]] end
+  for r = 1, #USED do reservation[IDLED_BEFORE[s][r]] = idled_before(scope, limits[s], r) end
+end
+for _, unit in ipairs(BUDGET_UNITS) do
+  move(reservation, scopes, unit, posted(reservation, unit), unposted(reservation, unit))
 end
 save_scopes(key, scopes)
-save_reservation(id, {
-  VERSION, IS_LIVE, now + LEASE_MS, now, key, model, input, tokens, cost, 0, 0, 0, floor_cost,
-  scopes[1][DAY], scopes[1][MONTH], scopes[1][TOTAL], scopes[2][DAY], scopes[2][MONTH], scopes[2][TOTAL],
-  idled_before(scopes[1], limits[1], 1), idled_before(scopes[1], limits[1], 2),
-  idled_before(scopes[2], limits[2], 1), idled_before(scopes[2], limits[2], 2),
-})
+save_reservation(id, reservation)
 return with_rates({ 'granted', now })

@@ -1,6 +1,10 @@
-/** The table of Lua scripts: which keys and arguments each takes, in order, and what it answers. A test holds each file's header to it. */
+/**
+ * The table of Lua scripts: which keys and arguments each takes, in order, and what it replies. A test compares each file's header with it.
+ * A script reads its arguments by their names, which are written in front of it.
+ */
 
 import { createHash } from 'node:crypto'
+import { limitUnits } from '../../../core/limits.ts'
 import clock from '../../../redis/clock.lua' with { type: 'text' }
 import { CLOCK_SKEW_MS, TERMS } from '../../reservation-store.ts'
 import { DAYS_KEPT } from '../../window.ts'
@@ -16,9 +20,10 @@ import cancel from './cancel.lua' with { type: 'text' }
 import extend from './extend.lua' with { type: 'text' }
 import figures from './figures.lua' with { type: 'text' }
 import reap from './reap.lua' with { type: 'text' }
+import { furtherUnits, layoutLua } from './record-layout.ts'
 import reserve from './reserve.lua' with { type: 'text' }
 import settle from './settle.lua' with { type: 'text' }
-import book from './store.lua' with { type: 'text' }
+import store from './store.lua' with { type: 'text' }
 
 /** The same six for every script; all of one organisation lie in one slot of a cluster. */
 export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes'] as const
@@ -26,17 +31,35 @@ export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usag
 /** What every verb about an account begins with. */
 const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits'] as const
 
+/** How a script reads an argument; all others are amounts. */
+const READERS: Readonly<Record<string, string>> = {
+  id: '',
+  key: '',
+  model: '',
+  provider: '',
+  outcome: '',
+  node: '',
+  witness: 'tonumber',
+  organizationLimits: 'cjson.decode',
+  keyLimits: 'cjson.decode',
+  organizationSpent: 'cjson.decode',
+  keySpent: 'cjson.decode',
+}
+
 interface Script<Argument extends string, Outcome extends string> {
   readonly lua: string
   readonly arguments: readonly Argument[]
   readonly outcomes: readonly Outcome[]
+  /** What the script calls the amounts of the request by unit, if it needs them; they are made from its arguments. */
+  readonly amounts?: 'demand' | 'used' | undefined
 }
 
 export const scripts = {
   reserve: script(
     reserve,
-    [...ACCOUNT, 'model', 'input', 'output', 'cost', 'floor', 'life'],
+    [...ACCOUNT, 'model', 'input', 'output', 'cost', 'floorCost', 'life'],
     ['granted', 'refused', 'emptied', 'ended'],
+    'demand',
   ),
   extend: script(
     extend,
@@ -62,6 +85,7 @@ export const scripts = {
       ...(['admitted', 'direct', 'life', 'node'] as const),
     ],
     ['settled', 'already_settled', 'cancelled', 'emptied', 'unknown'],
+    'used',
   ),
   cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),
   reap: script(reap, [], ['reaped']),
@@ -70,7 +94,7 @@ export const scripts = {
   foldNode: script(foldNode, ['node', 'day', 'key', 'model'], ['folded', 'absent', 'young']),
   drop: script(drop, ['key'], ['dropped', 'kept']),
   windows: script(windows, [], ['windows']),
-  reset: script(reset, ['witness', 'key', 'day', 'month', 'keyDay', 'keyMonth'], ['reset', 'disagree']),
+  reset: script(reset, ['witness', 'key', 'organizationSpent', 'keySpent'], ['reset', 'disagree']),
   enter: script(enter, ['known', 'node', 'ended', 'legacy'], ['entered']),
   restore: script(
     restore,
@@ -79,6 +103,7 @@ export const scripts = {
       ...(['requests', 'estimated', 'input', 'cached', 'output', 'images', 'cost'] as const),
     ],
     ['restored', 'emptied'],
+    'used',
   ),
 } as const
 
@@ -92,8 +117,40 @@ function script<const Argument extends string, const Outcome extends string>(
   lua: string,
   names: readonly Argument[],
   outcomes: readonly Outcome[],
+  amounts?: 'demand' | 'used',
 ): Script<Argument, Outcome> {
-  return { lua, arguments: names, outcomes }
+  return { lua, arguments: names, outcomes, amounts }
+}
+
+/** All arguments of a script in their order: its own, and the further units that it needs an amount of. */
+export function argumentsOf(name: ScriptName): readonly string[] {
+  const script: Script<string, string> = scripts[name]
+  const further = script.amounts === undefined ? [] : furtherUnits.filter((unit) => !script.arguments.includes(unit))
+  return [...script.arguments, ...further]
+}
+
+/** Names for arguments from one position to another, as they were sent. */
+function argumentsLua(names: readonly string[], from: number): string {
+  if (names.length <= from) return ''
+  const own = names.slice(from)
+  const values = own.map((name, index) => `${READERS[name] ?? 'amount'}(ARGV[${from + index + 1}])`)
+  return `local ${own.map(luaName).join(', ')} = ${values.join(', ')}\n`
+}
+
+/** `wantedCost` is `wanted_cost` in a script. */
+export function luaName(argument: string): string {
+  return argument.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+/** Amounts by unit, from the arguments of a script. */
+function amountsLua({ amounts, arguments: names }: Script<string, string>): string {
+  if (amounts === undefined) return ''
+  const values: Readonly<Record<string, string>> = {
+    requests: names.includes('requests') ? 'requests' : '1',
+    tokens: 'sum(input, output)',
+    micro_usd: 'cost',
+  }
+  return `local ${amounts} = { ${limitUnits.map((unit) => values[unit] ?? unit).join(', ')} }\n`
 }
 
 /** Records and scopes carry it; a script that meets another refuses it rather than guess. */
@@ -122,10 +179,14 @@ export interface Program {
  * records run where Redis is full; what begins something is refused there.
  */
 export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
+  const layout = layoutLua()
   const program = (name: ScriptName): Program => {
     const begin = name === 'reserve' ? '#!lua\n' : '#!lua flags=allow-oom\n'
-    const needsAccount = scripts[name].arguments[0] === ACCOUNT[0]
-    const lua = begin + CONSTANTS + clockLua + (needsAccount ? account : '') + book + scripts[name].lua
+    const names = argumentsOf(name)
+    const needsAccount = names[0] === ACCOUNT[0]
+    const first = needsAccount ? argumentsLua(names.slice(0, ACCOUNT.length), 0) + account : ''
+    const own = argumentsLua(names, needsAccount ? ACCOUNT.length : 0) + amountsLua(scripts[name])
+    const lua = begin + CONSTANTS + layout + clockLua + first + store + own + scripts[name].lua
     return { lua, sha1: createHash('sha1').update(lua).digest('hex') }
   }
   return {

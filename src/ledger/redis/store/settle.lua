@@ -10,27 +10,20 @@
 --   emptied   (this is not the life that the caller knows, or its node has not given back all to it; nothing is done)
 --   unknown   (only where direct is 0; where it is 1 an unknown one is charged into the windows of its admission)
 
-local input, output, cost = amount(ARGV[6]), amount(ARGV[7]), amount(ARGV[8])
-local cached, images, estimated = amount(ARGV[9]), amount(ARGV[10]), amount(ARGV[11])
-local counted, model, provider, outcome = ARGV[12] == '1', ARGV[13], ARGV[14], ARGV[15]
-local admitted, direct = amount(ARGV[16]), ARGV[17] == '1'
-local known, node = amount(ARGV[18]), ARGV[19]
-
 local record
 if node ~= '' then
   record = load_node(node)
-  if this_life(known) ~= known or not record then return { 'emptied' } end
-  if record[NODE_LIFE] ~= known or record[NODE_GIVEN] ~= ALL_GIVEN then return { 'emptied' } end
+  if this_life(life) ~= life or not record then return { 'emptied' } end
+  if record[NODE_LIFE] ~= life or record[NODE_GIVEN] ~= ALL_GIVEN then return { 'emptied' } end
 end
 
 local reservation = load_reservation(id)
-if not reservation and not direct then return { 'unknown' } end
+if not reservation and direct == 0 then return { 'unknown' } end
 if reservation and reservation[STATE] == IS_SETTLED then return { 'already_settled' } end
 if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end
 
 local scopes = load_scopes(key)
-advance(scopes[1], limits[1])
-advance(scopes[2], limits[2])
+advance(scopes, limits)
 
 local kind, held = 'settled', 0
 if reservation then
@@ -39,22 +32,22 @@ if reservation then
     kind = 'late'
     count(day_of(admitted), key, reservation[MODEL], -1, lost_figures(reservation))
   end
-  free(reservation, scopes, cost)
-  correct_tokens(reservation, scopes, limits, sum(input, output))
+  free(reservation, scopes, used)
+  correct(reservation, scopes, limits, used)
 else
   kind = 'direct'
   -- No later than the scope's own window, which stands still while the clocks disagree.
-  local admission, charged = { day_of(admitted), month_of(admitted), 0 }, { [POSTED] = 0, [RESERVED] = 0 }
+  local windows, bound = windows_at(admitted), {}
   for s = 1, 2 do
-    for b = 1, 3 do charged[WINDOWS + (s - 1) * 3 + b] = min(scopes[s][BUDGETS[b]], admission[b]) end
+    for b = 1, #WINDOW do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
   end
-  move(charged, scopes, cost, 0)
+  for _, unit in ipairs(BUDGET_UNITS) do move(bound, scopes, unit, used[unit], 0) end
 end
 
 save_scopes(key, scopes)
 bury(id, IS_SETTLED)
 local figures = { 1, estimated, input, cached, output, images, cost }
-if counted then
+if counted == 1 then
   count(day_of(admitted), key, model, 1, figures)
   if node ~= '' then
     count_of_node(node, record, day_of(admitted), key, model, figures)

@@ -6,24 +6,10 @@
 
 local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE, NODES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 
--- A scope: { version, at, requests, tokens, live, then window, spent and held of day, month and total, then of the meters of requests and
--- tokens when each was drained last, and how many times each has stood empty }. The last four are absent in older records.
 -- Beside the scopes, in the same hash: the organisation's life, and the one that gateways of an earlier version know. They take a new life for
 -- a total loss, so theirs stays as it is while some of them still run.
 local LIFE, LEGACY_LIFE = 'epoch', 'life'
-local AT, REQUESTS, TOKENS, LIVE = 2, 3, 4, 5
-local DAY, MONTH, TOTAL = 6, 9, 12
-local METERS = { REQUESTS, TOKENS }
-local DRAINED = { [REQUESTS] = 15, [TOKENS] = 16 }
-local IDLED = { [REQUESTS] = 17, [TOKENS] = 18 }
-local BUDGETS = { DAY, MONTH, TOTAL }
-local SPENT, HELD = 1, 2
-
--- A reservation: { version, state, due, admitted, key, model, input, accounted, held, posted input, posted output, posted cost, floor,
--- then the windows of the organisation's budgets and of the key's, then how often their meters of requests and tokens had stood empty when it
--- was admitted, -1 if there was no limit; absent in older records }. A settled or cancelled one is cut after `due`.
-local STATE, DUE, ADMITTED, KEY, MODEL, INPUT, ACCOUNTED = 2, 3, 4, 5, 6, 7, 8
-local RESERVED, POSTED_INPUT, POSTED_OUTPUT, POSTED, FLOOR, WINDOWS, CHARGED = 9, 10, 11, 12, 13, 13, 19
+-- The state of a reservation. A settled or cancelled one is cut after `due`.
 local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
 
 -- What Redis has counted of each node, so that the node can compare it with its own log: a record { version, life, given, requests, legacy }
@@ -34,7 +20,7 @@ local ALL_GIVEN = -1
 -- Beside them, the day before which they may have been added up by month.
 local FOLDED = 'folded'
 
--- Limits of one scope as arguments: requests, tokens, concurrent requests, day, month, total; -1 is none.
+-- In the limits of a scope: there is no limit.
 local NONE = -1
 local MINUTE_MS, DAY_MS, CONCURRENT_WAIT_MS = 60000, 86400000, 1000
 local HELD_WAIT_MS_MIN, HELD_WAIT_MS_MAX = 1000, 10000
@@ -113,16 +99,29 @@ local function save_node(node, record)
   redis.call('HSET', NODES, node, cmsgpack.pack(record))
 end
 
+-- What the budgets' windows are at a time, by their period.
+local function windows_at(ms)
+  return { day_of(ms), month_of(ms), 0 }
+end
+
+local CURRENT = windows_at(now)
+
+local function window_end_ms(period, window)
+  if period == DAY then return (window + 1) * DAY_MS end
+  return period == MONTH and month_start_ms(window + 1) or math.huge
+end
+
+-- A record that was written before a limit existed lacks the figures of that limit: they begin empty.
 local function load_scope(packed)
-  if packed then
-    local scope = cmsgpack.unpack(packed)
-    if scope[1] ~= VERSION then error({ err = 'VERSION of a scope is not known' }) end
-    if #scope < IDLED[TOKENS] then
-      for i, value in ipairs({ scope[AT], scope[AT], 0, 0 }) do scope[TOTAL + HELD + i] = value end
-    end
-    return scope
+  if not packed then return empty_scope(now, CURRENT[DAY], CURRENT[MONTH]) end
+  local scope = cmsgpack.unpack(packed)
+  if scope[1] ~= VERSION then error({ err = 'VERSION of a scope is not known' }) end
+  if #scope < SCOPE_FIELDS then
+    local at = scope[AT]
+    local empty = empty_scope(at, day_of(at), month_of(at))
+    for i = #scope + 1, SCOPE_FIELDS do scope[i] = empty[i] end
   end
-  return { VERSION, now, 0, 0, 0, day_of(now), 0, 0, month_of(now), 0, 0, 0, 0, 0, now, now, 0, 0 }
+  return scope
 end
 
 local function load_scopes(key)
@@ -151,99 +150,151 @@ local function bury(id, state)
   save_reservation(id, { VERSION, state, now + ENDED_MS })
 end
 
--- Lets time pass for a meter. Without a limit it is left alone, its clock included: a request from before a reload that added the limit must
--- not wipe out what was counted since.
-local function drain(scope, meter, per_minute)
+-- Lets time pass for a rate's bucket. Without a limit it is left alone, its clock included: a request from before a reload that added the
+-- limit must not wipe out what was counted since.
+local function drain(scope, r, per_minute)
   if per_minute == NONE then return end
-  local elapsed = max(0, now - scope[DRAINED[meter]])
-  scope[DRAINED[meter]] = now
-  local left = scope[meter] - per_minute * elapsed / MINUTE_MS
-  if left < 0 then scope[IDLED[meter]] = scope[IDLED[meter]] + 1 end
-  scope[meter] = max(0, left)
+  local elapsed = max(0, now - scope[DRAINED[r]])
+  scope[DRAINED[r]] = now
+  local left = scope[USED[r]] - per_minute * elapsed / MINUTE_MS
+  if left < 0 then scope[IDLED[r]] = scope[IDLED[r]] + 1 end
+  scope[USED[r]] = max(0, left)
 end
 
-local function roll(scope, budget, window)
-  if window <= scope[budget] then return end
-  scope[budget], scope[budget + SPENT], scope[budget + HELD] = window, 0, 0
+local function roll(scope, b, window)
+  if window <= scope[WINDOW[b]] then return end
+  scope[WINDOW[b]], scope[SPENT[b]], scope[HELD[b]] = window, 0, 0
 end
 
-local function advance(scope, limits)
-  drain(scope, REQUESTS, limits[1])
-  drain(scope, TOKENS, limits[2])
-  scope[AT] = now
-  if not trusted then return end
-  roll(scope, DAY, day_of(now))
-  roll(scope, MONTH, month_of(now))
+local function roll_all(scope)
+  for b = 1, #WINDOW do roll(scope, b, CURRENT[PERIOD[b]]) end
 end
 
-local function use(scope, limits, requests, tokens)
-  if limits[1] ~= NONE then scope[REQUESTS] = scope[REQUESTS] + requests end
-  if limits[2] ~= NONE then scope[TOKENS] = scope[TOKENS] + tokens end
-end
-
--- How often a meter had stood empty when a reservation was admitted; -1 if nothing was charged because there was no limit.
-local function idled_before(scope, limits, i)
-  return limits[i] == NONE and -1 or scope[IDLED[METERS[i]]]
-end
-
--- Corrects what an admission charged a meter to what was really used. What was not used comes back in full unless the bucket has stood empty
--- since: everything that drained was charged to somebody. After that only what of the charge cannot have drained yet comes back, because
--- capacity that went by unused is not handed out later. What was used beyond the charge is added.
-local function correct(reservation, scopes, limits, i, charge, used)
-  local meter, age = METERS[i], max(0, now - reservation[ADMITTED])
+local function advance(scopes, limits)
   for s = 1, 2 do
-    local scope, per_minute, before = scopes[s], limits[s][i], reservation[CHARGED + (s - 1) * 2 + i]
-    local back = charge
-    if before == -1 then
-      back = 0
-    elseif before ~= scope[IDLED[meter]] then
-      back = max(0, charge - per_minute * age / MINUTE_MS)
-    end
-    if per_minute ~= NONE then scope[meter] = max(0, scope[meter] - min(charge - used, back)) end
+    local scope = scopes[s]
+    for r = 1, #USED do drain(scope, r, limits[s][RATE[r]]) end
+    scope[AT] = now
+    if trusted then roll_all(scope) end
   end
 end
 
-local function most(limits, i)
-  return limits[3 + i] == NONE and AMOUNT_MAX or limits[3 + i]
-end
-
-local function has_room(scope, budget, limit, cost)
-  return cost <= limit - scope[budget + SPENT] - scope[budget + HELD]
-end
-
--- What is in `spent` for a reservation: its progress; of a lost one, its floor at least.
-local function charged(reservation)
-  if reservation[STATE] == IS_LOST then return max(reservation[POSTED], reservation[FLOOR]) end
-  return reservation[POSTED]
-end
-
-local function unposted(reservation)
-  return max(0, reservation[RESERVED] - reservation[POSTED])
-end
-
--- Moves money in every budget that is still in the reservation's window.
-local function move(reservation, scopes, spent, held)
-  for s = 1, 2 do
-    for b = 1, 3 do
-      local scope, budget = scopes[s], BUDGETS[b]
-      if scope[budget] == reservation[WINDOWS + (s - 1) * 3 + b] then
-        scope[budget + SPENT] = sum(scope[budget + SPENT], spent)
-        scope[budget + HELD] = scope[budget + HELD] + held
+-- Charges the rates of a unit.
+local function use(scopes, limits, unit, taken)
+  for r = 1, #USED do
+    if RATE_UNIT[r] == unit then
+      local used = USED[r]
+      for s = 1, 2 do
+        if limits[s][RATE[r]] ~= NONE then scopes[s][used] = scopes[s][used] + taken end
       end
     end
   end
 end
 
--- Lets go of what is held, and corrects what is spent to what it was.
-local function free(reservation, scopes, cost)
-  local is_live = reservation[STATE] == IS_LIVE
-  move(reservation, scopes, cost - charged(reservation), is_live and -unposted(reservation) or 0)
-  if not is_live then return end
-  for s = 1, 2 do scopes[s][LIVE] = scopes[s][LIVE] - 1 end
+-- What a reservation holds of a unit, used or not.
+local function reserved(reservation, unit)
+  if unit == MICRO_USD then return reservation[RESERVED] end
+  if unit == TOKENS then return reservation[ACCOUNTED] end
+  if unit == REQUESTS then return 1 end
+  return reservation[FURTHER_RESERVED[unit]] or 0
 end
 
-local function correct_tokens(reservation, scopes, limits, tokens)
-  correct(reservation, scopes, limits, 2, reservation[ACCOUNTED], tokens)
+-- What of it is used so far: the request itself from its admission on. Of further units nothing is known before the end.
+local function posted(reservation, unit)
+  if unit == MICRO_USD then return reservation[POSTED] end
+  if unit == TOKENS then return sum(reservation[POSTED_INPUT], reservation[POSTED_OUTPUT]) end
+  return unit == REQUESTS and 1 or 0
+end
+
+-- What is charged for a lost one: its progress, and so much at least.
+local function lost_amount(reservation, unit)
+  if unit == MICRO_USD then return max(reservation[POSTED], reservation[FLOOR]) end
+  if unit == TOKENS then return max(posted(reservation, TOKENS), reservation[INPUT]) end
+  return reserved(reservation, unit)
+end
+
+-- What is in `spent` for a reservation.
+local function charged(reservation, unit)
+  if reservation[STATE] == IS_LOST then return lost_amount(reservation, unit) end
+  return posted(reservation, unit)
+end
+
+local function unposted(reservation, unit)
+  return max(0, reserved(reservation, unit) - posted(reservation, unit))
+end
+
+local function amounts_of(reservation, amount_of)
+  local amounts = {}
+  for unit = 1, UNITS do amounts[unit] = amount_of(reservation, unit) end
+  return amounts
+end
+
+-- How often a bucket had stood empty when a reservation was admitted; -1 if nothing was charged because there was no limit.
+local function idled_before(scope, limits, r)
+  return limits[RATE[r]] == NONE and -1 or scope[IDLED[r]]
+end
+
+-- Corrects what an admission charged the rates to what was really used. What was not used comes back in full unless the bucket has stood
+-- empty since: everything that drained was charged to somebody. After that only what of the charge cannot have drained yet comes back,
+-- because capacity that went by unused is not handed out later. What was used beyond the charge is added.
+local function correct(reservation, scopes, limits, used)
+  local age = max(0, now - reservation[ADMITTED])
+  for r = 1, #USED do
+    local charge = reserved(reservation, RATE_UNIT[r])
+    local unused = charge - used[RATE_UNIT[r]]
+    for s = 1, 2 do
+      local scope, per_minute, before = scopes[s], limits[s][RATE[r]], reservation[IDLED_BEFORE[s][r]]
+      if per_minute ~= NONE and unused ~= 0 then
+        local back = charge
+        if before == -1 then
+          back = 0
+        elseif before ~= scope[IDLED[r]] then
+          back = max(0, charge - per_minute * age / MINUTE_MS)
+        end
+        scope[USED[r]] = max(0, scope[USED[r]] - min(unused, back))
+      end
+    end
+  end
+end
+
+local function budget_limit(limits, b)
+  local limit = limits[BUDGET[b]]
+  return limit == NONE and AMOUNT_MAX or limit
+end
+
+local function has_room(scope, b, limit, wanted)
+  return wanted <= limit - scope[SPENT[b]] - scope[HELD[b]]
+end
+
+-- A budget is still in the window in which a reservation was admitted.
+local function is_bound(reservation, scope, s, b)
+  return scope[WINDOW[b]] == reservation[ADMISSION[s][b]]
+end
+
+-- Moves amounts of a unit in every budget that is still in the reservation's window.
+local function move(reservation, scopes, unit, spent, held)
+  for b = 1, #WINDOW do
+    if BUDGET_UNIT[b] == unit then
+      for s = 1, 2 do
+        local scope = scopes[s]
+        if is_bound(reservation, scope, s, b) then
+          scope[SPENT[b]] = sum(scope[SPENT[b]], spent)
+          scope[HELD[b]] = scope[HELD[b]] + held
+        end
+      end
+    end
+  end
+end
+
+-- Lets go of what is held, and corrects what is spent to what was used.
+local function free(reservation, scopes, used)
+  local is_live = reservation[STATE] == IS_LIVE
+  for _, unit in ipairs(BUDGET_UNITS) do
+    local held = is_live and -unposted(reservation, unit) or 0
+    move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held)
+  end
+  if not is_live then return end
+  for s = 1, 2 do scopes[s][LIVE] = scopes[s][LIVE] - 1 end
 end
 
 -- Seven whole numbers with commas between them.
@@ -280,7 +331,7 @@ end
 
 local function lost_figures(reservation)
   local input = max(reservation[POSTED_INPUT], reservation[INPUT])
-  return { 1, 1, input, 0, reservation[POSTED_OUTPUT], 0, charged(reservation) }
+  return { 1, 1, input, 0, reservation[POSTED_OUTPUT], 0, charged(reservation, MICRO_USD) }
 end
 
 -- One entry each time that what a reservation cost becomes known: the last one of an id counts.
@@ -293,7 +344,7 @@ end
 local function lose(id, reservation)
   local key = reservation[KEY]
   local scopes = load_scopes(key)
-  free(reservation, scopes, max(reservation[POSTED], reservation[FLOOR]))
+  free(reservation, scopes, amounts_of(reservation, lost_amount))
   save_scopes(key, scopes)
   reservation[STATE], reservation[DUE] = IS_LOST, now + LOST_MS
   save_reservation(id, reservation)

@@ -1,0 +1,192 @@
+/**
+ * The limits that an organisation or a key may have, in one table. The configuration's fields, the ledgers' state, the
+ * names in the Lua scripts, the errors of rejected requests, `x-ratelimit-*` headers and `weir explain` are made from
+ * it.
+ *
+ * A new limit is a row at the end and, if no row counts its unit yet, what a request takes of the unit
+ * (`ledger/ledger.ts`). Stored data that lacks its state begins empty. The ledgers store a `name`: it never changes.
+ */
+
+interface Row {
+  readonly name: string
+  /** What it counts, as the plural that a person reads; money is whole micro-dollars. */
+  readonly unit: string
+  /** Its field in the configuration: in `limits`, or in `limits.spend` for money. */
+  readonly key: string
+  /** Its property in `Limits`: in `spend` for money. */
+  readonly property: string
+  /** Of the configuration's field. */
+  readonly description: string
+  /** In `weir explain`, after the amount. */
+  readonly words: string
+  /** In a rejection: for a rate or places the text after the amount, for a budget the name of the limit. */
+  readonly noun: string
+}
+
+/** A bucket of so much, refilled evenly over its window. */
+interface Rate extends Row {
+  readonly kind: 'rate'
+  readonly window: 'minute'
+  /** The end of its headers' names: `x-ratelimit-limit-…`. */
+  readonly header?: string
+}
+
+/** Reservations that may be live at the same time. */
+interface Places extends Row {
+  readonly kind: 'places'
+  readonly unit: 'requests'
+}
+
+/** An amount for one calendar window in UTC. What running requests hold counts as used. */
+interface Budget extends Row {
+  readonly kind: 'budget'
+  readonly window: 'day' | 'month' | 'total'
+}
+
+const table = [
+  {
+    name: 'requests',
+    kind: 'rate',
+    window: 'minute',
+    unit: 'requests',
+    key: 'requests_per_minute',
+    property: 'requestsPerMinute',
+    description: 'Requests in a minute. The limit is a bucket of that size that refills evenly',
+    words: 'requests a minute',
+    noun: 'requests a minute',
+    header: 'requests',
+  },
+  {
+    name: 'tokens',
+    kind: 'rate',
+    window: 'minute',
+    unit: 'tokens',
+    key: 'tokens_per_minute',
+    property: 'tokensPerMinute',
+    description:
+      'Tokens in a minute, input and output together. The limit is a bucket of that size that refills evenly',
+    words: 'tokens a minute',
+    noun: 'tokens a minute',
+    header: 'tokens',
+  },
+  {
+    name: 'concurrent_requests',
+    kind: 'places',
+    unit: 'requests',
+    key: 'concurrent_requests',
+    property: 'concurrentRequests',
+    description: 'Requests that run at the same time',
+    words: 'requests at once',
+    noun: 'concurrent requests',
+  },
+  {
+    name: 'day',
+    kind: 'budget',
+    window: 'day',
+    unit: 'micro_usd',
+    key: 'day',
+    property: 'day',
+    description: 'the most in a UTC calendar day',
+    words: 'a day',
+    noun: 'daily spend limit',
+  },
+  {
+    name: 'month',
+    kind: 'budget',
+    window: 'month',
+    unit: 'micro_usd',
+    key: 'month',
+    property: 'month',
+    description: 'the most in a UTC calendar month',
+    words: 'a month',
+    noun: 'monthly spend limit',
+  },
+  {
+    name: 'total',
+    kind: 'budget',
+    window: 'total',
+    unit: 'micro_usd',
+    key: 'total',
+    property: 'total',
+    description: 'the most ever',
+    words: 'in total',
+    noun: 'total spend limit',
+  },
+] as const satisfies readonly (Rate | Places | Budget)[]
+
+export type Limit = (typeof table)[number]
+export type LimitName = Limit['name']
+export type LimitUnit = Limit['unit']
+export type RateLimit = Extract<Limit, { readonly kind: 'rate' }>
+export type BudgetLimit = Extract<Limit, { readonly kind: 'budget' }>
+export type SpendLimit = Extract<Limit, { readonly unit: 'micro_usd' }>
+export type CountLimit = Exclude<Limit, SpendLimit>
+
+export const limitTable: readonly Limit[] = table
+/** In the order in which a request is checked against them: rates, places, budgets. */
+export const rateLimits = table.filter((limit) => limit.kind === 'rate')
+export const placesLimits = table.filter((limit) => limit.kind === 'places')
+export const budgetLimits = table.filter((limit) => limit.kind === 'budget')
+/** By where the configuration has them. */
+export const spendLimits = table.filter((limit) => limit.unit === 'micro_usd')
+export const countLimits = table.filter((limit) => limit.unit !== 'micro_usd')
+
+export const limitUnits: readonly LimitUnit[] = [...new Set<LimitUnit>(table.map(({ unit }) => unit))]
+
+/** An object with one amount for each unit. */
+export function byUnit(amount: (unit: LimitUnit) => number): UnitAmounts
+export function byUnit(amount: (unit: LimitUnit) => number): Readonly<Record<string, number>> {
+  return Object.fromEntries(limitUnits.map((unit) => [unit, amount(unit)]))
+}
+
+/** Amounts by unit; whole numbers from 0 to 2^53 - 1. */
+export type UnitAmounts = Readonly<Record<LimitUnit, number>>
+
+/** Limits of one organisation or one key; absent = none. Spend in micro-dollars over UTC calendar windows. */
+export type Limits = { readonly [L in CountLimit as L['property']]?: number | undefined } & {
+  readonly spend?: Spend | undefined
+}
+
+type Spend = { readonly [L in SpendLimit as L['property']]?: number | undefined } & {
+  /** Hold the worst case from the start, rather than a slice that grows. */
+  readonly strict: boolean
+  /** What happens to a stream whose growth is rejected. */
+  readonly onExhausted: 'finish' | 'cut'
+}
+
+/** The amount of one limit; undefined if it is not set. */
+export function amountOf(limits: Limits, limit: Limit): number | undefined {
+  return limit.unit === 'micro_usd' ? limits.spend?.[limit.property] : limits[limit.property]
+}
+
+/** No limit, in `amountsOf` and in the scripts. */
+export const NO_LIMIT = -1
+
+/** By the limits of one owner: the same object until the configuration changes, and read by every verb of a ledger. */
+const known = new WeakMap<Limits, readonly number[]>()
+
+/** The amounts in the order of `limitTable`, `NO_LIMIT` if one is not set. The same array for the same object. */
+export function amountsOf(limits: Limits): readonly number[] {
+  const before = known.get(limits)
+  if (before !== undefined) return before
+  const amounts = limitTable.map((limit) => amountOf(limits, limit) ?? NO_LIMIT)
+  known.set(limits, amounts)
+  return amounts
+}
+
+/** Whether one of several owners has a limit for which a condition holds. */
+export function hasLimit(owners: readonly Limits[], condition: (limit: Limit) => boolean = () => true): boolean {
+  return owners.some((limits) => limitTable.some((limit) => condition(limit) && amountOf(limits, limit) !== undefined))
+}
+
+/** An object with one property for each limit of a list. */
+export function byName<Name extends LimitName, Value>(
+  limits: readonly (Limit & { readonly name: Name })[],
+  value: (limit: Limit & { readonly name: Name }, index: number) => Value,
+): Readonly<Record<Name, Value>>
+export function byName(
+  limits: readonly Limit[],
+  value: (limit: Limit, index: number) => unknown,
+): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(limits.map((limit, index) => [limit.name, value(limit, index)]))
+}

@@ -1,0 +1,144 @@
+/**
+ * Where each figure stands in the arrays that the scripts store, and the names by which they find it: Lua text made from the table of
+ * limits. Records of the first version stay readable: a limit that is added gets fields at the end, which older records lack.
+ */
+
+import { budgetLimits, type Limit, limitTable, limitUnits, placesLimits, rateLimits } from '../../../core/limits.ts'
+import { scopeNames } from '../../reservation-store.ts'
+
+/** Of an organisation or a key. `day`, `month` and `total` are windows; a rate's `…_idled` counts how often its bucket stood empty. */
+const FIRST_SCOPE_FIELDS = [
+  ...['version', 'at', 'requests', 'tokens', 'live'],
+  ...['day', 'day_spent', 'day_held', 'month', 'month_spent', 'month_held', 'total', 'total_spent', 'total_held'],
+  ...['requests_drained', 'tokens_drained', 'requests_idled', 'tokens_idled'],
+]
+
+/** `organization_day` and the like are the windows of an admission, `…_idled` the counts of its buckets then (-1: no limit). */
+const FIRST_RESERVATION_FIELDS = [
+  ...['version', 'state', 'due', 'admitted', 'key', 'model', 'input', 'accounted', 'reserved'],
+  ...['posted_input', 'posted_output', 'posted', 'floor'],
+  ...['organization_day', 'organization_month', 'organization_total', 'key_day', 'key_month', 'key_total'],
+  ...['organization_requests_idled', 'organization_tokens_idled', 'key_requests_idled', 'key_tokens_idled'],
+]
+
+/** Units whose amounts stand in the first fields of a reservation. */
+const FIRST_UNITS: readonly string[] = ['requests', 'tokens', 'micro_usd']
+
+/** Units that came later: each is an argument of the scripts that reserve and settle, under its name. */
+export const furtherUnits = limitUnits.filter((unit) => !FIRST_UNITS.includes(unit))
+
+export const scopeFields: readonly string[] = extended(FIRST_SCOPE_FIELDS, limitTable.flatMap(scopeFieldsOf))
+
+export const reservationFields: readonly string[] = extended(FIRST_RESERVATION_FIELDS, [
+  ...limitTable.flatMap(reservationFieldsOf),
+  ...furtherUnits.map(reservedField),
+])
+
+function extended(first: readonly string[], all: readonly string[]): readonly string[] {
+  return [...first, ...all.filter((field) => !first.includes(field))]
+}
+
+function scopeFieldsOf({ kind, name }: Limit): readonly string[] {
+  if (kind === 'rate') return [name, `${name}_drained`, `${name}_idled`]
+  return kind === 'budget' ? [name, `${name}_spent`, `${name}_held`] : []
+}
+
+function reservationFieldsOf({ kind, name }: Limit): readonly string[] {
+  if (kind === 'rate') return scopeNames.map((scope) => `${scope}_${name}_idled`)
+  return kind === 'budget' ? scopeNames.map((scope) => `${scope}_${name}`) : []
+}
+
+function reservedField(unit: string): string {
+  return `reserved_${unit}`
+}
+
+/** The fields of a reservation that have a name of their own in the scripts. */
+const RESERVATION_NAMES = [
+  ...['state', 'due', 'admitted', 'key', 'model', 'input', 'accounted', 'reserved'],
+  ...['posted_input', 'posted_output', 'posted', 'floor'],
+]
+
+/** Windows by the number that they have in the scripts. */
+const PERIODS: readonly string[] = ['day', 'month', 'total']
+
+/** Names for every position that the scripts use; they use no number of their own. */
+export function layoutLua(): string {
+  const bySlot = (fields: readonly string[], names: readonly string[]) => names.map((name) => slotOf(fields, name))
+  const rates = rateLimits.map(({ name }) => name)
+  const budgets = budgetLimits.map(({ name }) => name)
+  const scope = (end: string, names: readonly string[]) => bySlot(scopeFields, withEnd(names, end))
+  const perScope = (names: readonly string[], end: string) =>
+    list(
+      scopeNames.map((owner) =>
+        list(
+          bySlot(
+            reservationFields,
+            withEnd(names, end).map((name) => `${owner}_${name}`),
+          ),
+        ),
+      ),
+    )
+  return [
+    locals(['AT', 'LIVE'], bySlot(scopeFields, ['at', 'live'])),
+    locals(upper(RESERVATION_NAMES), bySlot(reservationFields, RESERVATION_NAMES)),
+    locals(upper(limitUnits), limitUnits.map(unitNumber)),
+    locals(
+      upper(PERIODS),
+      PERIODS.map((_, index) => index + 1),
+    ),
+    locals(['SCOPE_FIELDS', 'UNITS'], [scopeFields.length, limitUnits.length]),
+    `local LIMITS = ${list(limitTable.map(({ name }) => `'${name}'`))}`,
+    `local SCOPE_NAMES = ${list(scopeNames.map((name) => `'${name}'`))}`,
+    `local PLACES = ${list(placesLimits.map(limitNumber))}`,
+    `local RATE, RATE_UNIT = ${list(rateLimits.map(limitNumber))}, ${list(rateLimits.map(({ unit }) => unitNumber(unit)))}`,
+    `local USED, DRAINED = ${list(scope('', rates))}, ${list(scope('_drained', rates))}`,
+    `local IDLED, IDLED_BEFORE = ${list(scope('_idled', rates))}, ${perScope(rates, '_idled')}`,
+    `local BUDGET, BUDGET_UNIT = ${list(budgetLimits.map(limitNumber))}, ${list(budgetLimits.map(({ unit }) => unitNumber(unit)))}`,
+    `local PERIOD = ${list(budgetLimits.map(({ window }) => PERIODS.indexOf(window) + 1))}`,
+    `local BUDGET_UNITS = ${list([...new Set(budgetLimits.map(({ unit }) => unitNumber(unit)))])}`,
+    `local WINDOW, ADMISSION = ${list(scope('', budgets))}, ${perScope(budgets, '')}`,
+    `local SPENT, HELD = ${list(scope('_spent', budgets))}, ${list(scope('_held', budgets))}`,
+    `local FURTHER_RESERVED = {${furtherUnits.map((unit) => ` [${unitNumber(unit)}] = ${slotOf(reservationFields, reservedField(unit))}`).join()} }`,
+    `local function empty_scope(at, day, month) return ${list(scopeFields.map(initial))} end`,
+    `local function empty_reservation() return ${list(reservationFields.map((_, index) => (index === 0 ? 'VERSION' : 0)))} end`,
+    '',
+  ].join('\n')
+}
+
+/** What an empty scope has in a field. */
+function initial(field: string): string {
+  if (field === 'version') return 'VERSION'
+  if (field === 'at' || field.endsWith('_drained')) return 'at'
+  const budget = budgetLimits.find(({ name }) => name === field)
+  return budget === undefined || budget.window === 'total' ? '0' : budget.window
+}
+
+function slotOf(fields: readonly string[], name: string): number {
+  const slot = fields.indexOf(name) + 1
+  if (slot === 0) throw new RangeError(`No stored field is named '${name}'.`)
+  return slot
+}
+
+function unitNumber(unit: Limit['unit']): number {
+  return limitUnits.indexOf(unit) + 1
+}
+
+function limitNumber(limit: Limit): number {
+  return limitTable.indexOf(limit) + 1
+}
+
+function withEnd(names: readonly string[], end: string): readonly string[] {
+  return names.map((name) => `${name}${end}`)
+}
+
+function upper(names: readonly string[]): readonly string[] {
+  return names.map((name) => name.toUpperCase())
+}
+
+function list(values: readonly (string | number)[]): string {
+  return `{ ${values.join(', ')} }`
+}
+
+function locals(names: readonly string[], values: readonly number[]): string {
+  return `local ${names.join(', ')} = ${values.join(', ')}`
+}
