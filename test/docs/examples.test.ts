@@ -19,6 +19,16 @@ const blocks = (info: string): readonly Block[] =>
   PAGES.flatMap((page) => page.blocks.filter((each) => each.info === info))
 const labelled = (found: readonly Block[]) => found.map((block) => [block.at, block] as const)
 
+/** What the page promises that a block prints: the block right after it, if that is one of output. */
+function outputOf(at: string): string | undefined {
+  for (const page of PAGES) {
+    const index = page.blocks.findIndex((block) => block.at === at)
+    const next = index < 0 ? undefined : page.blocks[index + 1]
+    if (next?.info === 'text output') return next.text
+  }
+  return undefined
+}
+
 /** The key of the gateway that examples talk to. Its id is `ci`, as in the documents. */
 const KEY = 'example-key-0123456789abcdef'
 
@@ -182,12 +192,14 @@ describe('examples that run', () => {
   const here = (text: string) =>
     text.replaceAll('http://127.0.0.1:8080', gateway.url).replaceAll('http://127.0.0.1:9090', gateway.adminUrl)
 
-  test.each(labelled(blocks('sh runnable')))('%s', async (_at, { text }) => {
+  test.each(labelled(blocks('sh runnable')))('%s', async (at, { text }) => {
     const { code, stdout, stderr } = await run(['bash', '-euo', 'pipefail', '-c', here(text)])
     expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).not.toBe('')
     // `curl` exits with 0 for an error of HTTP.
     expect(stdout).not.toContain('"error":{')
+    const output = outputOf(at)
+    if (output !== undefined) expect(stdout).toBe(output)
   })
 
   test.each(labelled(blocks('ts runnable')))('%s', async (_at, { text }) => {
