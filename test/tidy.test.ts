@@ -50,8 +50,6 @@ function isRule(path: string): boolean {
 const PENDING = [
   'src/cli/',
   'src/config/',
-  'src/gateway/',
-  'src/http/',
   'src/keys/',
   'src/ledger/',
   'src/sqlite/',
