@@ -56,8 +56,6 @@ const PENDING = [
   'test/',
   'scripts/',
   'bench/',
-  'soak/',
-  'chaos/',
   'weir.example.yaml',
 ]
 
