@@ -51,16 +51,12 @@ const PENDING = [
   'src/cli/',
   'src/config/',
   'src/dialects/',
-  'src/gateway/',
-  'src/http/',
   'src/keys/',
   'src/ledger/',
   'src/sqlite/',
   'test/',
   'scripts/',
   'bench/',
-  'soak/',
-  'chaos/',
   'weir.example.yaml',
 ]
 

@@ -1,7 +1,7 @@
 /** The needs of requests, and requests fitted to models. */
 
 import { describe, expect, test } from 'bun:test'
-import { fit, lacks, needsOf, noNeeds, outputLimit } from '../../src/catalog/capability.ts'
+import { fit as fitMarked, lacks, needsOf, noNeeds, outputLimit } from '../../src/catalog/capability.ts'
 import type { Model } from '../../src/catalog/catalog.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { CacheMark, ChatRequest } from '../../src/core/chat-request.ts'
@@ -66,6 +66,8 @@ const places: readonly [string, (cache: CacheMark) => Partial<ChatRequest>][] = 
     (cache) => ({ messages: [{ role: 'tool', callId: 'c', parts: [{ type: 'text', text: 't', cache }] }] }),
   ],
 ]
+
+const fit = (request: ChatRequest, to: Model) => fitMarked(request, to, needsOf(request, 0))
 
 describe('needs', () => {
   test('of a plain request', () => expect(needsOf(chat(), 7)).toEqual({ ...noNeeds, inputTokens: 7 }))
