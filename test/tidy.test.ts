@@ -50,7 +50,6 @@ function isRule(path: string): boolean {
 const PENDING = [
   'src/cli/',
   'src/config/',
-  'src/dialects/',
   'src/keys/',
   'src/ledger/',
   'src/sqlite/',

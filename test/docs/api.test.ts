@@ -1,4 +1,4 @@
-/** The page about the API names every endpoint and every field, where it belongs. */
+/** The page about the API names every endpoint and every field in its own section. */
 
 import { expect, test } from 'bun:test'
 import { ChatBody } from '../../src/dialects/chat/schema.ts'
