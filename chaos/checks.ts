@@ -1,64 +1,72 @@
-/** What must hold of the figures, the audit trail and the logs in the end: one function a demand. */
+/** The checks of the ledger's figures, the audit trail and the logs: one function each. */
 
 import { isObject } from '../src/core/json.ts'
 import type { AuditRow } from '../src/ledger/audit-columns.ts'
 import { OUTBOX_SCHEMA } from '../src/ledger/redis/delivery/outbox-schema.ts'
-import type { Asked } from './callers.ts'
+import type { Result } from './callers.ts'
+import type { Gateway } from './gateway.ts'
 import { type AllFigures, type Charge, finalOf, rowsOf, sumOf, type Trail } from './ledger-audit.ts'
-import type { Node } from './node.ts'
 import { TIGHT, tightMicroUsd } from './organizations.ts'
-import type { Verdict } from './report.ts'
+import type { Report } from './report.ts'
 
-export function judgeHeld(verdict: Verdict, figures: AllFigures): void {
+export function checkHeld(report: Report, figures: AllFigures): void {
   const held = sumOf(figures.values(), ({ day, month, total }) => day.held + month.held + total.held)
   const live = sumOf(figures.values(), (one) => one.live)
-  verdict.check(`nothing is held at the end: held ${held} = 0, live ${live} = 0`, held === 0 && live === 0)
+  report.check(`nothing is held at the end: held ${held} = 0, live ${live} = 0`, held === 0 && live === 0)
 }
 
-/** Each organisation's and key's spend is the sum of what its requests were charged. */
-export function judgeSpent(
-  verdict: Verdict,
+/** The spend of each organization and key is the sum of its charges. */
+export function checkSpent(
+  report: Report,
   figures: AllFigures,
   charges: readonly Pick<Charge, 'organization' | 'key' | 'costMicroUsd'>[],
 ): void {
   for (const [who, { total, month }] of figures) {
     const of = charges.filter(({ organization, key }) => who === organization || who === `${organization}/${key}`)
     const charged = sumOf(of, ({ costMicroUsd }) => costMicroUsd)
-    const good = total.spent === charged && month.spent === charged
-    verdict.check(
+    const passed = total.spent === charged && month.spent === charged
+    report.check(
       `${who}, ${of.length} charges: spent ${total.spent}, this month ${month.spent} = charged ${charged}`,
-      good,
+      passed,
     )
   }
 }
 
-/** What `weir usage` prints is what was spent, request by request, and under the models' names. */
-export async function judgeUsage(verdict: Verdict, node: Node, spent: number, requests: number): Promise<void> {
-  const usage = await node.command('usage', '--by', 'model')
+/** `weir usage` prints the cost and the number of charged requests, under the name of their model. */
+export async function checkUsageCommand(
+  report: Report,
+  gateway: Gateway,
+  spent: number,
+  requests: number,
+): Promise<void> {
+  const usage = await gateway.command('usage', '--by', 'model')
   const total = isObject(usage['total']) ? usage['total'] : {}
-  verdict.equal('`weir usage`', ['cost', Number(total['cost_micro_usd'])], ['spent', spent])
-  verdict.equal('`weir usage`', ['requests', Number(total['requests'])], ['requests that were charged', requests])
+  report.equal('`weir usage`', ['cost', Number(total['cost_micro_usd'])], ['spent', spent])
+  report.equal('`weir usage`', ['requests', Number(total['requests'])], ['requests that were charged', requests])
   const rows = Array.isArray(usage['rows']) ? usage['rows'].filter(isObject) : []
   const names = rows.map((row) => String(row['model']))
-  verdict.check(`every charge is under its model: ${names.join(', ')}`, names.join() === 'm')
+  report.check(`every charge is under its model: ${names.join(', ')}`, names.join() === 'm')
 }
 
-export function judgeLimit(verdict: Verdict, figures: AllFigures, seconds: number, beyond: number): void {
+export function checkLimit(report: Report, figures: AllFigures, seconds: number, beyond: number): void {
   const spent = figures.get(TIGHT)?.total.spent ?? 0
   const limit = tightMicroUsd(seconds)
-  verdict.check(
-    `${TIGHT}: spent ${spent} ≤ limit ${limit} + ${beyond} that came to light when it was held no more`,
+  report.check(
+    `${TIGHT}: spent ${spent} ≤ limit ${limit} + ${beyond} reported after its reservation expired`,
     spent <= limit + beyond,
   )
-  verdict.check(`${TIGHT} came near its limit: ${spent} > ${limit / 2}`, spent > limit / 2)
+  report.check(`${TIGHT} comes close to its limit: ${spent} > ${limit / 2}`, spent > limit / 2)
 }
 
-export function judgeAlarms(verdict: Verdict, nodes: readonly Node[]): void {
-  const alarms = nodes.flatMap((node) => node.alarms)
-  verdict.check(`errors of the gateways' own: ${alarms.length}`, alarms.length === 0, alarms)
+export function checkErrors(report: Report, gateways: readonly Gateway[]): void {
+  const errors = gateways.flatMap((gateway) => gateway.errors)
+  report.check(`internal errors of the gateways: ${errors.length}`, errors.length === 0, errors)
 }
 
-/** By how much a request's charge may have passed its key's limit: all that was not held any more when it came to light. */
+/**
+ * By how much the charge of a request may exceed the limit of its key: the part that was no longer reserved when it was
+ * reported.
+ */
 export function beyondHold(charges: readonly Charge[]): number {
   const last = charges.at(-1)
   if (last?.kind === 'restored') return last.costMicroUsd
@@ -66,10 +74,10 @@ export function beyondHold(charges: readonly Charge[]): number {
   return Math.max(last.overageMicroUsd, last.costMicroUsd - (charges.at(-2)?.costMicroUsd ?? 0))
 }
 
-/** No reservation ends twice, and no charge comes from nowhere. */
-export function judgeTrail(verdict: Verdict, trail: Trail, asked: readonly Asked[]): void {
+/** No reservation is charged twice, and each charge belongs to a request of a caller. */
+export function checkTrail(report: Report, trail: Trail, results: readonly Result[]): void {
   const twice = [...trail].filter(([, charges]) => charges.filter(({ kind }) => kind !== 'lost').length > 1)
-  verdict.check(
+  report.check(
     `reservations charged twice: ${twice.length} of ${trail.size}`,
     twice.length === 0,
     twice.map(([id, charges]) => `${id}: ${charges.map(({ kind }) => kind).join(', ')}`),
@@ -79,33 +87,36 @@ export function judgeTrail(verdict: Verdict, trail: Trail, asked: readonly Asked
     const how = charges.map(({ kind }) => kind).join(' then ')
     kinds.set(how, (kinds.get(how) ?? 0) + 1)
   }
-  console.log(`     they ended: ${[...kinds].map(([how, count]) => `${count} ${how}`).join(' · ')}`)
-  const known = new Set(asked.map(({ id }) => id))
+  console.log(`     charges: ${[...kinds].map(([how, count]) => `${count} ${how}`).join(' · ')}`)
+  const known = new Set(results.map(({ id }) => id))
   const unknown = [...trail].filter(([id, [first]]) => first?.kind !== 'restored' && !known.has(id)).length
-  const silent = asked.filter(({ end }) => end === 'none').length
-  verdict.check(
-    `reservations that no caller has heard of: ${unknown} ≤ ${silent} callers without a status`,
+  const silent = results.filter(({ end }) => end === 'none').length
+  report.check(
+    `reservations without a response: ${unknown} ≤ ${silent} callers that received no status`,
     unknown <= silent,
   )
 }
 
-/** Each settlement that a node wrote down is charged in Redis, exactly, under its own id or in a sum that the node gave back; none waits. */
-export function judgeOutboxes(verdict: Verdict, trail: Trail, rows: readonly AuditRow[], pending: number): void {
+/**
+ * Redis has each settlement that a gateway recorded, under its own id or in a restored sum, with the exact cost; none
+ * is pending.
+ */
+export function checkOutboxes(report: Report, trail: Trail, rows: readonly AuditRow[], pending: number): void {
   const own = rows.filter(({ id }) => trail.has(id))
   const wrong = own.filter(({ id, costMicroUsd }) => finalOf(trail.get(id)) !== costMicroUsd)
-  verdict.check(
-    `settlements that the nodes wrote down: ${own.length} = ${own.length - wrong.length} charged exactly + ${wrong.length}`,
+  report.check(
+    `recorded settlements: ${own.length} = ${own.length - wrong.length} charged exactly + ${wrong.length} wrong`,
     wrong.length === 0,
     wrong.map(({ id, costMicroUsd }) => `${id} cost ${costMicroUsd}: ${JSON.stringify(trail.get(id))}`),
   )
   const restored = [...trail.values()].flatMap((charges) => charges.filter(({ kind }) => kind === 'restored'))
   const summed = rows.filter(({ id }) => !trail.has(id))
-  verdict.equal(
+  report.equal(
     `${summed.length} more that Redis lost`,
     ['cost', sumOf(summed, ({ costMicroUsd }) => costMicroUsd)],
-    [`given back in ${restored.length} sums`, sumOf(restored, ({ costMicroUsd }) => costMicroUsd)],
+    [`restored in ${restored.length} sums`, sumOf(restored, ({ costMicroUsd }) => costMicroUsd)],
   )
-  verdict.check(`outboxes: ${pending} pending`, pending === 0)
+  report.check(`outboxes: ${pending} pending`, pending === 0)
 }
 
 export function outboxRows(paths: readonly string[]): readonly AuditRow[] {

@@ -1,12 +1,15 @@
-/** What is done to the gateways and to Redis in the chaos run, drawn from a seed: one thing after the other, with a little time between. */
+/**
+ * The faults that the chaos run injects into gateways and Redis, drawn from a seed: one after the other, with short
+ * pauses.
+ */
 
 import type { Random } from '../test/support/random.ts'
-import type { StoreCluster } from './cluster.ts'
-import type { Node } from './node.ts'
-import type { Store } from './redis-server.ts'
+import type { RedisCluster } from './cluster.ts'
+import type { Gateway } from './gateway.ts'
+import type { RedisServer } from './redis-server.ts'
 
-/** One thing that may happen, and how often beside the others. */
-export interface Wreck {
+/** A fault, and its weight among the others. */
+export interface Fault {
   readonly name: string
   readonly weight: number
   act(random: Random): Promise<unknown>
@@ -14,14 +17,14 @@ export interface Wreck {
 
 const BETWEEN_MS = { first: 300, last: 1500 }
 
-/** Wrecks until the time is up. Each ends with everything running again. Gives how often each was done. */
-export async function wreckUntil(
+/** Injects faults until `untilMs`; after each one everything runs again. Resolves to how often each was injected. */
+export async function injectFaults(
   untilMs: number,
-  wrecks: readonly Wreck[],
+  faults: readonly Fault[],
   random: Random,
 ): Promise<ReadonlyMap<string, number>> {
   const done = new Map<string, number>()
-  const names = wrecks.flatMap((wreck) => Array.from({ length: wreck.weight }, () => wreck))
+  const names = faults.flatMap((wreck) => Array.from({ length: wreck.weight }, () => wreck))
   for (;;) {
     await Bun.sleep(random.between(BETWEEN_MS.first, BETWEEN_MS.last))
     const wreck = names[random.below(names.length)]
@@ -31,31 +34,31 @@ export async function wreckUntil(
   }
 }
 
-export function gatewayWrecks(nodes: readonly Node[]): readonly Wreck[] {
-  const any = (random: Random): Node => {
-    const node = nodes[random.below(nodes.length)]
-    if (node === undefined) throw new Error('There is no gateway to wreck.')
-    return node
+export function gatewayFaults(gateways: readonly Gateway[]): readonly Fault[] {
+  const any = (random: Random): Gateway => {
+    const gateway = gateways[random.below(gateways.length)]
+    if (gateway === undefined) throw new Error('There is no gateway.')
+    return gateway
   }
   return [
     {
       name: 'gateway killed',
       weight: 3,
       act: async (random) => {
-        const node = any(random)
-        await node.kill()
+        const gateway = any(random)
+        await gateway.kill()
         await Bun.sleep(random.below(800))
-        await node.start()
+        await gateway.start()
       },
     },
     {
       name: 'supervisor killed',
       weight: 1,
       act: async (random) => {
-        const node = any(random)
-        await node.killSupervisor()
+        const gateway = any(random)
+        await gateway.killSupervisor()
         await Bun.sleep(random.below(200))
-        await node.start()
+        await gateway.start()
       },
     },
     { name: 'worker killed', weight: 1, act: async (random) => any(random).killWorker() },
@@ -63,34 +66,34 @@ export function gatewayWrecks(nodes: readonly Node[]): readonly Wreck[] {
   ]
 }
 
-export function storeWrecks(store: Store): readonly Wreck[] {
+export function redisFaults(server: RedisServer): readonly Fault[] {
   return [
     {
       name: 'Redis killed',
       weight: 2,
       act: async (random) => {
-        await store.kill()
+        await server.kill()
         await Bun.sleep(random.below(1500))
-        await store.start()
+        await server.start()
       },
     },
-    { name: 'Redis frozen', weight: 2, act: (random) => store.freeze(random.between(100, 1500)) },
+    { name: 'Redis frozen', weight: 2, act: (random) => server.freeze(random.between(100, 1500)) },
     {
-      name: 'Redis set back',
+      name: 'Redis restored from a copy',
       weight: 4,
       act: async (random) => {
-        const copy = await store.copy()
+        const copy = await server.copy()
         await Bun.sleep(random.between(200, 4000))
-        await store.setBack(copy)
+        await server.restoreCopy(copy)
       },
     },
-    { name: 'Redis back at its last snapshot', weight: 2, act: () => store.loseSinceSnapshot() },
-    { name: 'scripts flushed', weight: 2, act: () => store.ask('SCRIPT', 'FLUSH') },
-    { name: 'connections cut', weight: 2, act: () => store.ask('CLIENT', 'KILL', 'TYPE', 'normal') },
+    { name: 'Redis restored from its snapshot', weight: 2, act: () => server.restoreSnapshot() },
+    { name: 'scripts flushed', weight: 2, act: () => server.ask('SCRIPT', 'FLUSH') },
+    { name: 'connections cut', weight: 2, act: () => server.ask('CLIENT', 'KILL', 'TYPE', 'normal') },
   ]
 }
 
-export function clusterWrecks(cluster: StoreCluster): readonly Wreck[] {
+export function clusterFaults(cluster: RedisCluster): readonly Fault[] {
   return [
     { name: 'failover', weight: 6, act: () => cluster.failover() },
     { name: 'connections cut', weight: 2, act: () => cluster.cut() },

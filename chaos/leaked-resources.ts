@@ -1,4 +1,4 @@
-/** Ends what the chaos run has started, however the run itself ends. */
+/** Kills all processes that the chaos run has started, however the run itself ends. */
 
 const running = new Set<number>()
 
@@ -13,8 +13,8 @@ process.on('exit', () => {
 })
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
 
-/** Notes a process, or with a negative id a process group. What is returned takes the note back: the process has ended. */
-export function noted(id: number): () => void {
+/** Registers a process, or with a negative id a process group. Call the returned function when it has ended. */
+export function killAtExit(id: number): () => void {
   running.add(id)
   return () => running.delete(id)
 }

@@ -1,4 +1,4 @@
-/** What the ledgers say once all is over, read from their stores behind the gateways' backs: every charge, every row, every figure. */
+/** Reads charges, rows and figures directly from the ledgers' databases, without a gateway. */
 
 import type { Cluster, Redis } from 'ioredis'
 import { type AuditRow, ROW_SQL, rowOf } from '../src/ledger/audit-columns.ts'
@@ -6,9 +6,9 @@ import type { Account } from '../src/ledger/ledger.ts'
 import { redisKey } from '../src/ledger/redis/store/redis-store.ts'
 import type { Figures, FiguresOf } from '../src/ledger/reservation-store.ts'
 import { openReadOnly, type Schema } from '../src/sqlite/database.ts'
-import type { Tenant } from './organizations.ts'
+import type { Organization } from './organizations.ts'
 
-/** A time at which a request's cost became known. The last one of an id counts. */
+/** A record of a request's cost. The last one of an id counts. */
 export interface Charge {
   readonly kind: string
   readonly organization: string
@@ -17,12 +17,12 @@ export interface Charge {
   readonly overageMicroUsd: number
 }
 
-/** The audit trail of organisations by reservation. */
+/** The audit trail by reservation. */
 export type Trail = ReadonlyMap<string, readonly Charge[]>
 
-export async function trailOf(client: Redis | Cluster, tenants: readonly Tenant[]): Promise<Trail> {
+export async function trailOf(client: Redis | Cluster, organizations: readonly Organization[]): Promise<Trail> {
   const trail = new Map<string, Charge[]>()
-  for (const { organization } of tenants) {
+  for (const { organization } of organizations) {
     for (const [, words] of await client.xrange(redisKey(organization, 'audit'), '-', '+')) {
       const field = (name: string) => words[words.indexOf(name) + 1] ?? ''
       const charge = {
@@ -57,7 +57,7 @@ export function rowsOf(path: string, schema: Schema): readonly AuditRow[] {
   }
 }
 
-/** How many settlements of an outbox are in a state. */
+/** The number of settlements of an outbox in a state. */
 export function entriesOf(path: string, schema: Schema, state: number): number {
   const database = openReadOnly(path, schema)
   if (database === undefined) return 0
@@ -69,15 +69,15 @@ export function entriesOf(path: string, schema: Schema, state: number): number {
   }
 }
 
-/** By organisation, and by organisation and key. */
+/** Keys are `organization` and `organization/key`. */
 export type AllFigures = ReadonlyMap<string, Figures>
 
 export async function figuresOf(
-  tenants: readonly Tenant[],
+  organizations: readonly Organization[],
   read: (account: Account) => FiguresOf | Promise<FiguresOf>,
 ): Promise<AllFigures> {
   const all = new Map<string, Figures>()
-  for (const { organization, keys } of tenants) {
+  for (const { organization, keys } of organizations) {
     for (const [key] of keys) {
       const found = await read({ organization, organizationLimits: {}, key, keyLimits: {} })
       all.set(organization, found.organization)
@@ -93,12 +93,12 @@ export function isIdle(figures: AllFigures): boolean {
   )
 }
 
-/** What all organisations have spent. */
-export function spentOf(figures: AllFigures, tenants: readonly Tenant[]): number {
-  return sumOf(tenants, ({ organization }) => figures.get(organization)?.total.spent ?? 0)
+/** The spend of all organizations. */
+export function spentOf(figures: AllFigures, organizations: readonly Organization[]): number {
+  return sumOf(organizations, ({ organization }) => figures.get(organization)?.total.spent ?? 0)
 }
 
-/** What is charged for a reservation in the end. */
+/** The final charge of a reservation. */
 export function finalOf(charges: readonly Charge[] | undefined): number | undefined {
   return charges?.at(-1)?.costMicroUsd
 }

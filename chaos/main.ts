@@ -1,24 +1,29 @@
-/** `scripts/chaos`: gateways and Redis killed, frozen and set back under load. Says whether every answer was charged once, and nothing else. */
+/**
+ * `scripts/chaos`: kills, freezes and rolls back gateways and Redis under load, then checks that every answer was
+ * charged exactly once.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Provider } from './provider.ts'
-import { Verdict } from './report.ts'
-import { clusterWorld, type Ended, embeddedWorld, type Run, redisWorld } from './setups.ts'
+import { Report } from './report.ts'
+import { type Run, runCluster, runEmbedded, runRedis, type SetupResult } from './setups.ts'
 
 const HELP = `usage: scripts/chaos [--seconds N] [--seed N] [--callers N]
 
-Starts a gateway with the embedded ledger, two over a Redis, and one over a Redis Cluster, before a provider that knows what it
-served, and callers in all dialects that leave at random. Meanwhile gateways, supervisors alone, workers and Redis are killed with SIGKILL and
-started again, frozen, Redis is set back to what it was seconds ago, or to its last snapshot, its scripts are flushed, connections are cut, a master of the cluster is
-killed and its replica takes over. Then it waits until all leases have run out, and prints what must be equal, with the figures; at
-last it empties Redis under load, and looks whether the nodes give back what they wrote down. Exits 1 where something is not as it must be.
+Starts three setups in front of a simulated provider that records what it served: one gateway with the embedded
+ledger, two gateways over one Redis, and one gateway over a Redis Cluster. Callers in all dialects send requests and
+disconnect at random. Meanwhile chaos kills gateways, supervisors, workers and Redis with SIGKILL and restarts them,
+freezes them, restores Redis from a copy that is seconds old or from its last snapshot, flushes its scripts, cuts
+connections, and kills a master of the cluster so that its replica takes over. Then it waits until all leases have
+expired and prints every check with its figures. Finally it flushes Redis under load and checks that the gateways
+restore what they recorded. Exits 1 if a check fails.
 
-  --seconds N   how long (default 60); half a minute more for the leases
-  --seed N      repeats the draws of another run
-  --callers N   how many requests run at once in each of the three, half as many over the cluster (default 12)
+  --seconds N   duration of the faults (default 60); the leases take half a minute more
+  --seed N      repeats the random choices of another run
+  --callers N   concurrent requests in each setup, half as many over the cluster (default 12)
 `
 
 function flags(): { readonly seconds: number; readonly seed: number; readonly callers: number } | undefined {
@@ -36,40 +41,42 @@ function flags(): { readonly seconds: number; readonly seed: number; readonly ca
     : { seconds, seed, callers }
 }
 
-async function chaos(asked: NonNullable<ReturnType<typeof flags>>): Promise<boolean> {
-  console.log(`seed ${asked.seed}, ${asked.seconds} s, ${asked.callers} callers for each`)
+async function chaos(options: NonNullable<ReturnType<typeof flags>>): Promise<boolean> {
+  console.log(`seed ${options.seed}, ${options.seconds} s, ${options.callers} callers in each setup`)
   const folder = await mkdtemp(join(tmpdir(), 'weir-chaos-'))
-  await using provider = await Provider.start(asked.seed)
-  const run: Run = { ...asked, provider, folder }
-  const worlds = await Promise.all([embeddedWorld(run), redisWorld(run), clusterWorld(run)])
+  await using provider = await Provider.start(options.seed)
+  const run: Run = { ...options, provider, folder }
+  const setups = await Promise.all([runEmbedded(run), runRedis(run), runCluster(run)])
   await using rest = new AsyncDisposableStack()
-  for (const world of worlds) rest.use(world)
-  const verdict = new Verdict()
-  for (const world of worlds) await report(world, verdict)
-  if (verdict.good) await rm(folder, { recursive: true, force: true })
+  for (const setup of setups) rest.use(setup)
+  const report = new Report()
+  for (const setup of setups) await printAndCheck(setup, report)
+  if (report.passed) await rm(folder, { recursive: true, force: true })
   else console.log(`\nThe logs and data directories are in ${folder}`)
-  return verdict.good
+  return report.passed
 }
 
-async function report(ended: Ended, verdict: Verdict): Promise<void> {
+async function printAndCheck(setup: SetupResult, report: Report): Promise<void> {
   const counted = new Map<string, number>()
-  for (const { end } of ended.asked) counted.set(end, (counted.get(end) ?? 0) + 1)
+  for (const { end } of setup.results) counted.set(end, (counted.get(end) ?? 0) + 1)
   const listed = (counts: ReadonlyMap<string, number>) =>
     [...counts]
       .sort()
       .map(([name, count]) => `${count} ${name}`)
       .join(' · ')
-  console.log(`\n${ended.name}`)
-  console.log(`     done: ${listed(ended.wrecked)}`)
-  console.log(`     ${ended.asked.length} requests: ${listed(counted)}`)
-  await ended.judge(verdict)
+  console.log(`\n${setup.name}`)
+  console.log(`     faults: ${listed(setup.faults)}`)
+  console.log(`     ${setup.results.length} requests: ${listed(counted)}`)
+  await setup.check(report)
 }
 
-const asked = flags()
-if (asked === undefined) {
+const options = flags()
+if (options === undefined) {
   console.error(HELP)
   process.exit(2)
 }
-const good = await chaos(asked)
-console.log(good ? '\nall is accounted for' : `\nscripts/chaos --seed ${asked.seed} --seconds ${asked.seconds}`)
-process.exit(good ? 0 : 1)
+const passed = await chaos(options)
+console.log(
+  passed ? '\nall checks passed' : `\nrepeat with: scripts/chaos --seed ${options.seed} --seconds ${options.seconds}`,
+)
+process.exit(passed ? 0 : 1)

@@ -1,29 +1,29 @@
-/** Who asks in the chaos run: organisations, their keys, and the limits that are put to the test. */
+/** The organizations of the chaos run, their keys, and the limits under test. */
 
 import type { JsonObject } from '../src/core/json.ts'
 import { PRICE } from './provider.ts'
 
-export interface Tenant {
+export interface Organization {
   readonly organization: string
   readonly keys: readonly (readonly [id: string, key: string])[]
 }
 
-/** The key whose limit is to be reached. */
+/** The key that must reach its spend limit. */
 export const TIGHT = 'acme/tight'
-/** Micro-dollars a second of the run that it may spend: less than it asks for. */
+/** Its limit in micro-dollars per second of the run: less than its requests cost. */
 const TIGHT_A_SECOND = 1500
 
-/** One organisation with a key without limits, one with little money, and one with few places. */
-export const acme: readonly Tenant[] = [
+/** One organization with three keys: without limits, with a small budget, and with few concurrent requests. */
+export const acme: readonly Organization[] = [
   {
     organization: 'acme',
     keys: ['free', 'tight', 'narrow'].map((id): readonly [string, string] => [id, `chaos-${id}-0123456789`]),
   },
 ]
 
-/** Enough organisations that each master of a cluster has some. */
-export const many: readonly Tenant[] = Array.from({ length: 9 }, (_, i) => ({
-  organization: `tenant-${i}`,
+/** Enough organizations that each master of a cluster has some. */
+export const many: readonly Organization[] = Array.from({ length: 9 }, (_, i) => ({
+  organization: `one-${i}`,
   keys: [[`key-${i}`, `chaos-tenant-${i}-0123456789`]],
 }))
 
@@ -31,9 +31,9 @@ export function tightMicroUsd(seconds: number): number {
   return Math.max(15_000, TIGHT_A_SECOND * seconds)
 }
 
-/** The configuration file but for addresses and directories. */
+/** The configuration file without addresses and directories. */
 export function configOf(
-  tenants: readonly Tenant[],
+  organizations: readonly Organization[],
   providerUrl: string,
   seconds: number,
   more: JsonObject,
@@ -46,7 +46,7 @@ export function configOf(
     compaction: { keys: [Buffer.alloc(32, 1).toString('base64')] },
     providers: { up: { dialect: 'openai', base_url: providerUrl, api_key: 'x' } },
     models: [{ name: 'm', targets: [{ provider: 'up', model: 'up' }], price: PRICE, max_output_tokens: 64 }],
-    organizations: tenants.map(({ organization, keys }) => ({
+    organizations: organizations.map(({ organization, keys }) => ({
       id: organization,
       limits: { spend: { day: 1000, month: 1000, total: 1000 } },
       keys: keys.map(([id, key]) => ({ id, key, limits: limits[id] ?? {} })),

@@ -1,13 +1,13 @@
-/** The provider of the chaos run: made of bare TCP, never at fault, and it remembers what it served to whom and what that is worth. */
+/** The simulated provider of the chaos run, on raw TCP: it never fails, and records what it served and at what cost. */
 
 import { textOf } from '../test/support/bytes.ts'
 import { Random } from '../test/support/random.ts'
 import { type Call, Upstream } from '../test/support/upstream.ts'
 
-/** Dollars per million tokens; so many micro-dollars a token. */
+/** Dollars per million tokens, which is micro-dollars per token. */
 export const PRICE = { input: 3, output: 15 } as const
 
-/** What one request gets. Drawn from its number, so that a run can be repeated. */
+/** The answer of one request, drawn from its number so that a run can be repeated. */
 interface Plan {
   readonly inputTokens: number
   readonly pieces: number
@@ -17,15 +17,15 @@ interface Plan {
 export interface Served {
   readonly costMicroUsd: number
   calls: number
-  /** True once the last byte was handed to the operating system. */
+  /** True once the last byte was written to the socket. */
   whole: boolean
 }
 
-/** One stream in so many runs long enough to be extended on its way. */
+/** One stream in this many runs long enough for its reservation to be extended. */
 const LONG_ONE_IN = 50
 
 export class Provider implements AsyncDisposable {
-  /** By the mark that a request carries in its text. */
+  /** By the mark in the text of a request. */
   readonly served = new Map<string, Served>()
 
   private constructor(
@@ -33,7 +33,7 @@ export class Provider implements AsyncDisposable {
     private readonly seed: number,
   ) {
     upstream.otherwise((call) => {
-      // What was asked is of no use later; it would be all of the memory.
+      // Recorded requests are not used and would fill the memory.
       upstream.calls.length = 0
       return this.serve(call)
     })
@@ -81,7 +81,7 @@ function usageOf({ inputTokens, pieces }: Plan): object {
 }
 
 async function whole(call: Call, plan: Plan): Promise<boolean> {
-  // As slow as the stream would be, but within a caller's patience.
+  // As slow as the stream, but below the timeout of a caller.
   await Bun.sleep(Math.min(1000, plan.pieces * plan.gapMs))
   if (!call.open) return false
   const message = { role: 'assistant', content: 'word '.repeat(plan.pieces) }
@@ -92,14 +92,14 @@ async function whole(call: Call, plan: Plan): Promise<boolean> {
 
 async function stream(call: Call, plan: Plan): Promise<boolean> {
   await call.head200()
-  const said = (delta: object, finish_reason: string | null = null) =>
-    frame({ choices: [{ index: 0, delta, finish_reason }] })
-  await call.chunk(said({ role: 'assistant', content: '' }))
+  const delta = (fields: object, finish_reason: string | null = null) =>
+    frame({ choices: [{ index: 0, delta: fields, finish_reason }] })
+  await call.chunk(delta({ role: 'assistant', content: '' }))
   for (let i = 0; i < plan.pieces; i++) {
     await Bun.sleep(plan.gapMs)
-    if (!(await call.chunk(said({ content: 'word ' })))) return false
+    if (!(await call.chunk(delta({ content: 'word ' })))) return false
   }
-  await call.chunk(`${said({}, 'stop')}${frame({ choices: [], usage: usageOf(plan) })}data: [DONE]\n\n`)
+  await call.chunk(`${delta({}, 'stop')}${frame({ choices: [], usage: usageOf(plan) })}data: [DONE]\n\n`)
   await call.end()
   return call.open
 }

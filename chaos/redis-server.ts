@@ -1,14 +1,17 @@
-/** The Redis of the chaos run: a real server on a fixed port with an append-only file, killed, frozen, emptied of scripts, and set back: by seconds, and to its last snapshot. */
+/**
+ * The Redis of the chaos run: a real server on a fixed port with an append-only file, which can be killed, frozen, and
+ * restored from older data.
+ */
 
 import { cp, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { lastingPort } from '../test/support/ports.ts'
-import { noted } from './leaked-resources.ts'
+import { killAtExit } from './leaked-resources.ts'
 
 const APPENDED = 'appendonlydir'
 
-export class Store {
+export class RedisServer {
   private child: Bun.Subprocess | undefined
   private copies = 0
 
@@ -18,28 +21,28 @@ export class Store {
     private readonly settings: readonly string[],
   ) {}
 
-  static async start(folder: string, ...settings: readonly string[]): Promise<Store> {
+  static async start(folder: string, ...settings: readonly string[]): Promise<RedisServer> {
     await mkdir(folder, { recursive: true })
-    const store = new Store(folder, await lastingPort(), settings)
-    await store.start()
-    await store.ask('SAVE')
-    return store
+    const server = new RedisServer(folder, await lastingPort(), settings)
+    await server.start()
+    await server.ask('SAVE')
+    return server
   }
 
   get url(): string {
     return `redis://127.0.0.1:${this.port}/0`
   }
 
-  /** Resolves when it answers. Throws where it ends instead. */
+  /** Resolves when it answers. Throws if it exits instead. */
   async start(appendOnly: 'yes' | 'no' = 'yes'): Promise<void> {
     const place = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.folder, '--save', '']
-    const kept = ['--appendonly', appendOnly, '--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0']
-    const words = ['redis-server', ...place, ...kept, ...this.settings]
+    const persistence = ['--appendonly', appendOnly, '--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0']
+    const words = ['redis-server', ...place, ...persistence, ...this.settings]
     const child = Bun.spawn(words, { stdout: 'ignore', stderr: 'ignore' })
     this.child = child
-    void child.exited.then(noted(child.pid))
+    void child.exited.then(killAtExit(child.pid))
     const probe = this.client()
-    // While it reads its file it answers LOADING.
+    // While it reads its file, it answers LOADING.
     const ping = async () => {
       while (!(await probe.ping().then(Boolean, () => false)) && child.exitCode === null) await Bun.sleep(10)
     }
@@ -65,15 +68,15 @@ export class Store {
     this.child?.kill('SIGCONT')
   }
 
-  /** A copy of its file as it is now, perhaps in the middle of a command. */
+  /** Copies its file as it is now, perhaps in the middle of a command. */
   async copy(): Promise<string> {
     const copy = join(this.folder, `copy-${this.copies++}`)
     await cp(join(this.folder, APPENDED), copy, { recursive: true })
     return copy
   }
 
-  /** What it had taken since the copy was made is lost. */
-  async setBack(copy: string): Promise<void> {
+  /** Restarts with a copy: writes since then are lost. */
+  async restoreCopy(copy: string): Promise<void> {
     await this.kill()
     await rm(join(this.folder, APPENDED), { recursive: true, force: true })
     await cp(copy, join(this.folder, APPENDED), { recursive: true })
@@ -82,10 +85,11 @@ export class Store {
   }
 
   /**
-   * What a kill leaves of a server that has no append-only file: its last snapshot. Takes the next one, for the next time. That a server may have
-   * the snapshot alone it is started without the file, and then given one.
+   * Restarts with the last snapshot, as a server without an append-only file would after a kill, and takes the next
+   * snapshot. A server reads the snapshot only if it starts without the append-only file, so it gets that file
+   * afterwards.
    */
-  async loseSinceSnapshot(): Promise<void> {
+  async restoreSnapshot(): Promise<void> {
     await this.kill()
     await rm(join(this.folder, APPENDED), { recursive: true, force: true })
     await this.start('no')
@@ -95,13 +99,13 @@ export class Store {
     await this.ask('SAVE')
   }
 
-  /** All is lost, and every connection cut, so that it is noticed at once. */
+  /** Deletes all data and cuts every connection, so that gateways notice at once. */
   async empty(): Promise<void> {
     await this.ask('FLUSHALL')
     await this.ask('CLIENT', 'KILL', 'TYPE', 'normal')
   }
 
-  /** One command; what it answers as text, or why it was refused. */
+  /** Sends one command. Resolves to the reply as text, or to the error. */
   async ask(name: string, ...rest: readonly string[]): Promise<string> {
     const client = this.client()
     const answer = await client.call(name, ...rest).catch(String)

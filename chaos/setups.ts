@@ -1,4 +1,7 @@
-/** The worlds of the chaos run: one gateway with the embedded ledger; two over one Redis, with three workers; one over a cluster. */
+/**
+ * The setups of the chaos run: one gateway with the embedded ledger; two gateways with three workers over one Redis;
+ * one over a cluster.
+ */
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,31 +11,31 @@ import { LEDGER_FILE, LEDGER_SCHEMA } from '../src/ledger/embedded/state-tables.
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from '../src/ledger/redis/delivery/outbox-schema.ts'
 import { RedisStore } from '../src/ledger/redis/store/redis-store.ts'
 import { Random } from '../test/support/random.ts'
-import { type Asked, callUntil, type Load } from './callers.ts'
+import { callUntil, type Load, type Result } from './callers.ts'
 import {
   beyondHold,
-  judgeAlarms,
-  judgeHeld,
-  judgeLimit,
-  judgeOutboxes,
-  judgeSpent,
-  judgeTrail,
-  judgeUsage,
+  checkErrors,
+  checkHeld,
+  checkLimit,
+  checkOutboxes,
+  checkSpent,
+  checkTrail,
+  checkUsageCommand,
   outboxRows,
 } from './checks.ts'
-import { StoreCluster } from './cluster.ts'
-import { clusterWrecks, gatewayWrecks, storeWrecks, type Wreck, wreckUntil } from './faults.ts'
+import { RedisCluster } from './cluster.ts'
+import { clusterFaults, type Fault, gatewayFaults, injectFaults, redisFaults } from './faults.ts'
+import { Gateway } from './gateway.ts'
 import { entriesOf, figuresOf, finalOf, isIdle, rowsOf, spentOf, sumOf, trailOf } from './ledger-audit.ts'
-import { Node } from './node.ts'
-import { acme, configOf, many, type Tenant } from './organizations.ts'
+import { acme, configOf, many, type Organization } from './organizations.ts'
 import type { Provider } from './provider.ts'
-import { Store } from './redis-server.ts'
-import { judgeAnswers, type Verdict } from './report.ts'
+import { RedisServer } from './redis-server.ts'
+import { checkAnswers, type Report } from './report.ts'
 
-/** A lease, the reaper's beat, and a busy machine. */
-const QUIET_MS_MAX = 75_000
-/** How long callers go on while Redis is emptied. */
-const EMPTIED_MS = 4000
+/** The duration of a lease and of the reaper's interval, and time for a busy machine. */
+const WAIT_MS_MAX = 75_000
+/** How long callers send requests while Redis is flushed. */
+const FLUSH_LOAD_MS = 4000
 
 export interface Run {
   readonly provider: Provider
@@ -42,189 +45,195 @@ export interface Run {
   readonly callers: number
 }
 
-/** A world that has come to its end, and what it is to be judged by. */
-export interface Ended extends AsyncDisposable {
+/** A setup after its faults: what happened, and the checks that must hold. */
+export interface SetupResult extends AsyncDisposable {
   readonly name: string
-  readonly wrecked: ReadonlyMap<string, number>
-  readonly asked: readonly Asked[]
-  judge(verdict: Verdict): Promise<void>
+  /** How often each fault was injected. */
+  readonly faults: ReadonlyMap<string, number>
+  readonly results: readonly Result[]
+  check(report: Report): Promise<void>
 }
 
-/** `name` begins the marks of this world's requests. */
-function loadOf(name: string, tenants: readonly Tenant[], nodes: readonly Node[]): Load {
+/** `name` is the prefix of the marks of this setup's requests. */
+function loadOf(name: string, organizations: readonly Organization[], gateways: readonly Gateway[]): Load {
   let number = 0
-  const keys = tenants.flatMap((tenant) => tenant.keys)
-  return { name, ports: nodes.map(({ port }) => port), keys, number: () => number++, asked: [] }
+  const keys = organizations.flatMap((one) => one.keys)
+  return { name, ports: gateways.map(({ port }) => port), keys, number: () => number++, results: [] }
 }
 
 function callers(run: Run, load: Load, untilMs: number): readonly Promise<void>[] {
   return Array.from({ length: run.callers }, (_, i) => callUntil(untilMs, load, new Random(run.seed + 1000 * (i + 1))))
 }
 
-/** Callers and wrecks side by side, until the time is up. */
-async function wreck(run: Run, load: Load, wrecks: readonly Wreck[]): Promise<ReadonlyMap<string, number>> {
+/** Runs callers and faults at the same time, for the duration of the run. */
+async function runUnderFaults(run: Run, load: Load, faults: readonly Fault[]): Promise<ReadonlyMap<string, number>> {
   const untilMs = performance.now() + run.seconds * 1000
   const calling = callers(run, load, untilMs)
-  const [wrecked] = await Promise.all([wreckUntil(untilMs, wrecks, new Random(run.seed)), ...calling])
-  return wrecked
+  const [injected] = await Promise.all([injectFaults(untilMs, faults, new Random(run.seed)), ...calling])
+  return injected
 }
 
-/** Waits for something that comes by itself. What did not come is seen by the judges. */
-async function quiet(holds: () => Promise<boolean>): Promise<void> {
-  const untilMs = performance.now() + QUIET_MS_MAX
+/** Waits for a condition, for a limited time: if it does not come, a check reports it. */
+async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
+  const untilMs = performance.now() + WAIT_MS_MAX
   while (performance.now() < untilMs && !(await holds().catch(() => false))) await Bun.sleep(250)
 }
 
 /** One process, its ledger in memory and in SQLite. */
-export async function embeddedWorld(run: Run): Promise<Ended> {
+export async function runEmbedded(run: Run): Promise<SetupResult> {
   const config = configOf(acme, run.provider.url, run.seconds, { ledger: 'embedded' })
-  const node = await Node.start(join(run.folder, 'embedded'), config)
-  const load = loadOf('embedded', acme, [node])
-  const wrecked = await wreck(run, load, gatewayWrecks([node]))
-  const { asked } = load
-  const standings = new EmbeddedStandings(node.dataDir)
-  const figures = () => figuresOf(acme, (account) => standings.read(account))
-  await quiet(async () => isIdle(await figures()))
-  await node.stop()
-  const judge = async (verdict: Verdict) => {
-    const rows = rowsOf(join(node.dataDir, LEDGER_FILE), LEDGER_SCHEMA)
+  const gateway = await Gateway.start(join(run.folder, 'embedded'), config)
+  const load = loadOf('embedded', acme, [gateway])
+  const injected = await runUnderFaults(run, load, gatewayFaults([gateway]))
+  const { results } = load
+  const readers = new EmbeddedStandings(gateway.dataDir)
+  const figures = () => figuresOf(acme, (account) => readers.read(account))
+  await waitUntil(async () => isIdle(await figures()))
+  await gateway.stop()
+  const check = async (report: Report) => {
+    const rows = rowsOf(join(gateway.dataDir, LEDGER_FILE), LEDGER_SCHEMA)
     const byId = new Map(rows.map((row) => [row.id, row]))
     const { served } = run.provider
-    judgeAnswers(verdict, { asked, served, nodes: [node], chargeOf: (id) => byId.get(id)?.costMicroUsd })
+    checkAnswers(report, { results, served, gateways: [gateway], chargeOf: (id) => byId.get(id)?.costMicroUsd })
     const last = await figures()
-    judgeHeld(verdict, last)
-    judgeSpent(verdict, last, rows)
+    checkHeld(report, last)
+    checkSpent(report, last, rows)
     const counted = rows.filter(({ kind, model }) => kind === 'lost' || model !== '')
-    await judgeUsage(verdict, node, spentOf(last, acme), counted.length)
+    await checkUsageCommand(report, gateway, spentOf(last, acme), counted.length)
     const tight = rows.filter(({ key }) => key === 'tight')
     const beyond = sumOf(tight, ({ overageMicroUsd }) => overageMicroUsd)
-    judgeLimit(verdict, last, run.seconds, beyond)
-    judgeAlarms(verdict, [node])
+    checkLimit(report, last, run.seconds, beyond)
+    checkErrors(report, [gateway])
   }
   return {
     name: 'embedded ledger: one gateway',
-    wrecked,
-    asked,
-    judge,
+    faults: injected,
+    results,
+    check,
     [Symbol.asyncDispose]: async () => undefined,
   }
 }
 
-/** Gateways over a Redis. */
+/** Gateways that share a ledger in Redis. */
 interface Shared {
   readonly name: string
-  readonly tenants: readonly Tenant[]
-  readonly nodes: readonly Node[]
+  readonly organizations: readonly Organization[]
+  readonly gateways: readonly Gateway[]
   readonly client: Redis | Cluster
   readonly load: Load
   /** FLUSHALL. */
   readonly empty: () => Promise<void>
 }
 
-/** Two nodes, one of them with two workers that share its outbox, over one Redis. */
-export async function redisWorld(run: Run): Promise<Ended> {
-  const store = await Store.start(join(run.folder, 'redis'))
-  const config = configOf(acme, run.provider.url, run.seconds, { ledger: { redis: store.url } })
-  const nodes = await Promise.all([
-    Node.start(join(run.folder, 'node-0'), { ...config, workers: 2 }),
-    Node.start(join(run.folder, 'node-1'), { ...config, ledger_unreachable: 'allow' }),
+/** Two gateways over one Redis; one of them has two workers that share its outbox. */
+export async function runRedis(run: Run): Promise<SetupResult> {
+  const server = await RedisServer.start(join(run.folder, 'redis'))
+  const config = configOf(acme, run.provider.url, run.seconds, { ledger: { redis: server.url } })
+  const gateways = await Promise.all([
+    Gateway.start(join(run.folder, 'node-0'), { ...config, workers: 2 }),
+    Gateway.start(join(run.folder, 'node-1'), { ...config, ledger_unreachable: 'allow' }),
   ])
-  const wrecks = [...gatewayWrecks(nodes), ...storeWrecks(store)]
-  const load = loadOf('redis', acme, nodes)
-  const wrecked = await wreck(run, load, wrecks)
-  const client = store.client()
-  const empty = () => store.empty()
+  const faults = [...gatewayFaults(gateways), ...redisFaults(server)]
+  const load = loadOf('redis', acme, gateways)
+  const injected = await runUnderFaults(run, load, faults)
+  const client = server.client()
+  const empty = () => server.empty()
   const name = 'ledger in Redis: two gateways, three workers'
-  return await overRedis(run, { name, tenants: acme, nodes, client, empty, load }, wrecked, () => store.kill())
+  return await checkedOverRedis(run, { name, organizations: acme, gateways, client, empty, load }, injected, () =>
+    server.kill(),
+  )
 }
 
-/** One node over three masters, one of which has a replica that takes over. */
-export async function clusterWorld(run: Run): Promise<Ended> {
-  const cluster = await StoreCluster.start(join(run.folder, 'cluster'))
+/** One gateway over three masters, one of which has a replica that takes over. */
+export async function runCluster(run: Run): Promise<SetupResult> {
+  const cluster = await RedisCluster.start(join(run.folder, 'cluster'))
   const config = configOf(many, run.provider.url, run.seconds, { ledger: { redis: { cluster: cluster.urls } } })
-  const nodes = [await Node.start(join(run.folder, 'node-2'), config)]
-  const wrecks = [...gatewayWrecks(nodes), ...clusterWrecks(cluster)]
+  const gateways = [await Gateway.start(join(run.folder, 'node-2'), config)]
+  const faults = [...gatewayFaults(gateways), ...clusterFaults(cluster)]
   const fewer = { ...run, callers: Math.ceil(run.callers / 2) }
-  const load = loadOf('cluster', many, nodes)
-  const wrecked = await wreck(fewer, load, wrecks)
+  const load = loadOf('cluster', many, gateways)
+  const injected = await runUnderFaults(fewer, load, faults)
   const client = cluster.client()
   const empty = () => cluster.empty()
   const name = 'ledger in a Redis Cluster: one gateway'
-  return await overRedis(fewer, { name, tenants: many, nodes, client, empty, load }, wrecked, () => cluster.kill())
+  return await checkedOverRedis(fewer, { name, organizations: many, gateways, client, empty, load }, injected, () =>
+    cluster.kill(),
+  )
 }
 
-/** Redis is emptied under load. */
-async function empties(run: Run, { load, empty }: Shared): Promise<void> {
-  const calling = callers(run, load, performance.now() + EMPTIED_MS)
+/** Sends requests while Redis is flushed three times. */
+async function flushUnderLoad(run: Run, { load, empty }: Shared): Promise<void> {
+  const calling = callers(run, load, performance.now() + FLUSH_LOAD_MS)
   for (let i = 0; i < 3; i++) {
-    await Bun.sleep(EMPTIED_MS / 4)
+    await Bun.sleep(FLUSH_LOAD_MS / 4)
     await empty()
   }
   await Promise.all(calling)
 }
 
-async function overRedis(
+async function checkedOverRedis(
   run: Run,
   shared: Shared,
-  wrecked: ReadonlyMap<string, number>,
+  injected: ReadonlyMap<string, number>,
   stop: () => Promise<void>,
-): Promise<Ended> {
-  const { name, tenants, nodes, client, load } = shared
-  const asked = [...load.asked]
-  const book = new RedisStore(client, client)
-  const outboxes = nodes.map((node) => join(node.dataDir, OUTBOX_FILE)).filter((path) => existsSync(path))
+): Promise<SetupResult> {
+  const { name, organizations, gateways, client, load } = shared
+  const results = [...load.results]
+  const store = new RedisStore(client, client)
+  const outboxes = gateways.map((gateway) => join(gateway.dataDir, OUTBOX_FILE)).filter((path) => existsSync(path))
   const entries = (state: number) => sumOf(outboxes, (path) => entriesOf(path, OUTBOX_SCHEMA, state))
-  const figures = () => figuresOf(tenants, (account) => book.figures(account))
-  await quiet(async () => entries(0) === 0 && isIdle(await figures()))
-  const judge = async (verdict: Verdict) => {
-    const trail = await trailOf(client, tenants)
+  const figures = () => figuresOf(organizations, (account) => store.figures(account))
+  await waitUntil(async () => entries(0) === 0 && isIdle(await figures()))
+  const check = async (report: Report) => {
+    const trail = await trailOf(client, organizations)
     const { served } = run.provider
     const rows = outboxRows(outboxes)
-    // What Redis lost of its trail is in the sums that the nodes gave back.
+    // Charges that Redis lost are part of the sums that the gateways restored.
     const summed = new Map(rows.filter(({ id }) => !trail.has(id)).map((row) => [row.id, row.costMicroUsd]))
     const chargeOf = (id: string) => finalOf(trail.get(id)) ?? summed.get(id)
-    judgeAnswers(verdict, { asked, served, nodes, chargeOf })
+    checkAnswers(report, { results, served, gateways, chargeOf })
     const last = await figures()
-    judgeHeld(verdict, last)
+    checkHeld(report, last)
     const final = [...trail.values()].flatMap((charges) => charges.slice(-1))
-    judgeSpent(verdict, last, final)
-    judgeTrail(verdict, trail, asked)
-    judgeOutboxes(verdict, trail, rows, entries(0))
+    checkSpent(report, last, final)
+    checkTrail(report, trail, results)
+    checkOutboxes(report, trail, rows, entries(0))
     const counted = final.filter(
       ({ kind, costMicroUsd }) => kind !== 'restored' && (costMicroUsd > 0 || kind === 'lost'),
     )
     const requests = counted.length + [...summed.values()].filter((cost) => cost > 0).length
-    for (const node of nodes.slice(0, 1)) await judgeUsage(verdict, node, spentOf(last, tenants), requests)
-    if (tenants === acme) {
+    for (const gateway of gateways.slice(0, 1))
+      await checkUsageCommand(report, gateway, spentOf(last, organizations), requests)
+    if (organizations === acme) {
       const tight = [...trail.values()].filter((charges) => charges[0]?.key === 'tight')
-      judgeLimit(verdict, last, run.seconds, sumOf(tight, beyondHold))
+      checkLimit(report, last, run.seconds, sumOf(tight, beyondHold))
     }
-    judgeAlarms(verdict, nodes)
-    await empties(run, shared)
-    const logged = (tenant?: Tenant) =>
+    checkErrors(report, gateways)
+    await flushUnderLoad(run, shared)
+    const logged = (one?: Organization) =>
       sumOf(outboxRows(outboxes), (row) =>
-        tenant === undefined || row.organization === tenant.organization ? row.costMicroUsd : 0,
+        one === undefined || row.organization === one.organization ? row.costMicroUsd : 0,
       )
-    await quiet(async () => entries(0) === 0 && spentOf(await figures(), tenants) >= logged())
-    const emptied = await figures()
-    const spent = spentOf(emptied, tenants)
+    await waitUntil(async () => entries(0) === 0 && spentOf(await figures(), organizations) >= logged())
+    const restored = await figures()
+    const spent = spentOf(restored, organizations)
     const total = logged()
-    verdict.check(
-      `after three FLUSHALL under load: spent ${spent} = what the nodes wrote down ${total}`,
+    report.check(
+      `after three FLUSHALL under load: spent ${spent} = recorded by the gateways ${total}`,
       spent === total,
       [
         `outboxes: ${entries(0)} pending`,
-        ...tenants
-          .map((tenant) => [tenant.organization, spentOf(emptied, [tenant]), logged(tenant)] as const)
+        ...organizations
+          .map((one) => [one.organization, spentOf(restored, [one]), logged(one)] as const)
           .filter(([, one, other]) => one !== other)
-          .map(([organization, one, other]) => `${organization}: spent ${one}, written down ${other}`),
+          .map(([organization, one, other]) => `${organization}: spent ${one}, recorded ${other}`),
       ],
     )
   }
   const dispose = async () => {
     client.disconnect()
-    await Promise.all(nodes.map((node) => node.stop()))
+    await Promise.all(gateways.map((gateway) => gateway.stop()))
     await stop()
   }
-  return { name, wrecked, asked, judge, [Symbol.asyncDispose]: dispose }
+  return { name, faults: injected, results, check, [Symbol.asyncDispose]: dispose }
 }

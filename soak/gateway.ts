@@ -1,4 +1,7 @@
-/** The inference API in a process of its own, with a ledger whose open reservations can be counted. Says its port, and figures when asked. */
+/**
+ * The inference API in its own process, with a ledger that counts open reservations. Reports its port, and figures on
+ * request.
+ */
 
 import { readdirSync } from 'node:fs'
 import { pino } from 'pino'
@@ -7,7 +10,7 @@ import { loadAdapters } from '../src/assembly/provider-adapters.ts'
 import { parseConfig } from '../src/config/parse.ts'
 import type { Account, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../src/ledger/ledger.ts'
 
-/** What is reserved and not settled, and what was settled wrongly; it forgets the rest. */
+/** Counts reservations that are open, and those that were settled twice. */
 class CountingLedger implements Ledger {
   readonly live = new Set<string>()
   reserved = 0
@@ -45,7 +48,8 @@ if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
 const ledger = new CountingLedger()
 const outcomes: Record<string, number> = {}
 const errors: string[] = []
-// What is wrong in the gateway itself is said so; that a provider rejects our credential is an error, too, and expected here.
+// Only errors of the gateway itself: a provider that rejects our credential is logged as an error, too, and expected
+// here.
 const take = (line: string) => void (line.includes('"msg":"internal error"') && errors.push(line))
 const logger = pino({ base: null, level: 'error' }, { write: take })
 const request = (line: object) => {

@@ -1,21 +1,25 @@
-/** `scripts/soak`: providers that fail in every way, under callers that never pause. Says whether every request ended well and nothing grew. */
+/**
+ * `scripts/soak`: sends requests through the gateway to unreliable providers for minutes, and checks that each ends
+ * properly and nothing leaks.
+ */
 
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { callUntil, type Tallied } from './callers.ts'
+import { callUntil, type Outcomes } from './callers.ts'
 
 const HELP = `usage: scripts/soak [--seconds N] [--callers N] [--faults SHARE]
 
-Starts three providers that fail in every way, the gateway before them, and callers in all three dialects, and prints what
-came of it. Exits 1 where a request got neither an answer nor a proper cut, or where memory, descriptors or reservations grew.
+Starts three providers that fail in every way, a gateway in front of them, and callers in all three dialects, and prints
+the outcomes. Exits 1 if a request got neither an answer nor a proper cut, or if memory, descriptors or reservations
+grew.
 
-  --seconds N      how long (default 300)
-  --callers N      how many requests run at once (default 200)
-  --faults SHARE   how many of the providers' answers are wrong, from 0 to 1 (default 0.2)
+  --seconds N      duration (default 300)
+  --callers N      concurrent requests (default 200)
+  --faults SHARE   share of the providers' answers that fail, from 0 to 1 (default 0.2)
 `
 const KEY = 'soak-key-0123456789abcdef'
 const SAMPLES = 40
-/** After the callers have gone, until what they left behind is counted: the longest deadline of a provider, twice. */
+/** Pause between the last caller and the final count: more than twice the longest deadline of a provider. */
 const SETTLE_MS = 3000
 const MIB = 1024 * 1024
 
@@ -30,24 +34,24 @@ interface Figures {
   readonly errors: readonly string[]
 }
 
-/** A script beside this one, and how it is asked. */
-class Part implements AsyncDisposable {
+/** A script of this folder in its own process, with requests and replies over IPC. */
+class Child implements AsyncDisposable {
   private waiting: ((message: never) => void) | undefined
 
   private constructor(private readonly child: Bun.Subprocess) {}
 
-  static async start<T>(script: string, argument: string): Promise<{ readonly part: Part; readonly said: T }> {
-    const first = Promise.withResolvers<T>()
-    let part: Part | undefined
+  static async start<T>(script: string, argument: string): Promise<{ readonly part: Child; readonly first: T }> {
+    const ready = Promise.withResolvers<T>()
+    let part: Child | undefined
     const child = Bun.spawn([process.execPath, join(import.meta.dir, script), argument], {
       env: { PATH: process.env['PATH'] ?? '', BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' },
       stdio: ['ignore', 'inherit', 'inherit'],
-      ipc: (message) => (part?.waiting ?? first.resolve)(message as never),
-      onExit: (_child, code) => first.reject(new Error(`${script} ended with ${code}`)),
+      ipc: (message) => (part?.waiting ?? ready.resolve)(message as never),
+      onExit: (_child, code) => ready.reject(new Error(`${script} ended with ${code}`)),
     })
-    const said = await first.promise
-    part = new Part(child)
-    return { part, said }
+    const first = await ready.promise
+    part = new Child(child)
+    return { part, first }
   }
 
   ask<T>(question: string): Promise<T> {
@@ -79,7 +83,7 @@ function configuration(ports: readonly number[]): string {
   const target = (index: number) => ({ provider: `p${index}`, model: `m${index}` })
   const price = { input: 1, output: 10 }
   return JSON.stringify({
-    // Items that are remembered for an hour fill their 64 MiB in the course of this: it would look like a leak, and hide one.
+    // Items that are stored for an hour would fill their 64 MiB during the run, which looks like a leak and hides one.
     responses: { remember_items_seconds: 10 },
     compaction: { keys: [Buffer.alloc(32, 1).toString('base64')] },
     providers: Object.fromEntries(ports.map((port, index) => [`p${index}`, provider(port)])),
@@ -107,77 +111,81 @@ function flags(): { readonly seconds: number; readonly callers: number; readonly
 }
 
 async function soak({ seconds, callers, faults }: NonNullable<ReturnType<typeof flags>>): Promise<boolean> {
-  const { part: providers, said } = await Part.start<{ ports: number[] }>('provider.ts', String(faults))
+  const { part: providers, first } = await Child.start<{ ports: number[] }>('provider.ts', String(faults))
   await using _providers = providers
-  const { part: gateway, said: served } = await Part.start<{ port: number }>('gateway.ts', configuration(said.ports))
+  const { part: gateway, first: served } = await Child.start<{ port: number }>('gateway.ts', configuration(first.ports))
   await using _gateway = gateway
-  const tallied: Tallied = { kinds: new Map(), wrong: [], fallbacks: 0 }
+  const outcomes: Outcomes = { kinds: new Map(), wrong: [], fallbacks: 0 }
   const startMs = performance.now()
   const untilMs = startMs + seconds * 1000
-  const calling = Promise.all(Array.from({ length: callers }, () => callUntil(untilMs, served.port, KEY, tallied)))
+  const calling = Promise.all(Array.from({ length: callers }, () => callUntil(untilMs, served.port, KEY, outcomes)))
   const samples: Figures[] = []
   for (let i = 0; i < SAMPLES; i++) {
     await Bun.sleep(startMs + ((i + 1) * seconds * 1000) / SAMPLES - performance.now())
-    // After a collection: what is garbage already says nothing of growth, and one bomb is 34 MiB of it.
+    // After a garbage collection: garbage is no leak, and one gzip bomb leaves 34 MiB of it.
     const figures = await gateway.ask<Figures>('collect')
     samples.push(figures)
     console.log(
-      `${String(Math.round(((i + 1) * seconds) / SAMPLES)).padStart(4)} s  ${figures.reserved} requests, ${(figures.rss / MIB).toFixed(0)} MiB, ${figures.descriptors} descriptors, ${figures.reservations} reservations`,
+      `${String(Math.round(((i + 1) * seconds) / SAMPLES)).padStart(4)} s  ${figures.reserved} requests, ` +
+        `${(figures.rss / MIB).toFixed(0)} MiB, ${figures.descriptors} descriptors, ` +
+        `${figures.reservations} reservations`,
     )
   }
   await calling
   await Bun.sleep(SETTLE_MS)
   const left = await gateway.ask<Figures>('collect')
-  const did = await providers.ask<{ calls: number; faults: Record<string, number> }>('figures')
-  return report({ tallied, samples, left, did })
+  const injected = await providers.ask<{ calls: number; faults: Record<string, number> }>('figures')
+  return report({ outcomes, samples, left, injected })
 }
 
 interface Result {
-  readonly tallied: Tallied
+  readonly outcomes: Outcomes
   readonly samples: readonly Figures[]
   readonly left: Figures
-  readonly did: { readonly calls: number; readonly faults: Readonly<Record<string, number>> }
+  readonly injected: { readonly calls: number; readonly faults: Readonly<Record<string, number>> }
 }
 
-function report({ tallied, samples, left, did }: Result): boolean {
-  const requests = [...tallied.kinds.values()].reduce((sum, count) => sum + count, 0)
-  const faults = Object.values(did.faults).reduce((sum, count) => sum + count, 0)
+function report({ outcomes, samples, left, injected }: Result): boolean {
+  const requests = [...outcomes.kinds.values()].reduce((sum, count) => sum + count, 0)
+  const failed = Object.values(injected.faults).reduce((sum, count) => sum + count, 0)
   console.log(
-    `\n${requests} requests; the providers were asked ${did.calls} times, and did ${faults} of ${Object.keys(did.faults).length} things wrong`,
+    `\n${requests} requests; the providers got ${injected.calls} calls and failed ${failed} times, ` +
+      `in ${Object.keys(injected.faults).length} ways`,
   )
-  for (const [kind, count] of [...tallied.kinds].sort()) console.log(`  ${kind.padEnd(12)} ${count}`)
-  console.log(`  ${tallied.fallbacks} candidates were passed over before the answers`)
-  console.log(`  in the log: ${JSON.stringify(left.outcomes)}`)
-  // What is in flight, a few bombs of 34 MiB with it, comes and goes: what stays is in the least of the samples, too.
-  const leastIn = (quarter: number, of: (figures: Figures) => number) =>
+  for (const [kind, count] of [...outcomes.kinds].sort()) console.log(`  ${kind.padEnd(12)} ${count}`)
+  console.log(`  ${outcomes.fallbacks} fallbacks before the answers`)
+  console.log(`  outcomes in the log: ${JSON.stringify(left.outcomes)}`)
+  // Requests in flight, and a few gzip bombs of 34 MiB with them, come and go: a leak also shows in the lowest sample.
+  const lowestIn = (quarter: number, of: (figures: Figures) => number) =>
     Math.min(...samples.slice(((quarter - 1) * SAMPLES) / 4, (quarter * SAMPLES) / 4).map(of))
-  const [earlyMib, lateMib] = [leastIn(2, ({ rss }) => rss) / MIB, leastIn(4, ({ rss }) => rss) / MIB]
-  const [early, late] = [leastIn(2, ({ descriptors }) => descriptors), leastIn(4, ({ descriptors }) => descriptors)]
+  const [earlyMib, lateMib] = [lowestIn(2, ({ rss }) => rss) / MIB, lowestIn(4, ({ rss }) => rss) / MIB]
+  const [early, late] = [lowestIn(2, ({ descriptors }) => descriptors), lowestIn(4, ({ descriptors }) => descriptors)]
   const checks: readonly (readonly [string, boolean])[] = [
-    [`every request got an answer or a proper cut (${tallied.wrong.length} did not)`, tallied.wrong.length === 0],
-    [`no error of the gateway's own (${left.errors.length})`, left.errors.length === 0],
+    [`every request got an answer or a proper cut (${outcomes.wrong.length} did not)`, outcomes.wrong.length === 0],
+    [`no internal error of the gateway (${left.errors.length})`, left.errors.length === 0],
     [
       `reservations: ${left.reservations} left, ${left.settledTwice} settled twice`,
       left.reservations + left.settledTwice === 0,
     ],
-    [`requests that still run: ${left.inFlight}`, left.inFlight === 0],
+    [`requests still in flight: ${left.inFlight}`, left.inFlight === 0],
     [
-      `memory: ${earlyMib.toFixed(0)} MiB at least in the second quarter, ${lateMib.toFixed(0)} in the last, ${(left.rss / MIB).toFixed(0)} at the end`,
+      `memory: ${earlyMib.toFixed(0)} MiB lowest in the second quarter, ${lateMib.toFixed(0)} in the last, ` +
+        `${(left.rss / MIB).toFixed(0)} at the end`,
       lateMib < earlyMib + Math.max(16, 0.1 * earlyMib),
     ],
     [
-      `descriptors: ${early} at least in the second quarter, ${late} in the last, ${left.descriptors} at the end`,
+      `descriptors: ${early} lowest in the second quarter, ${late} in the last, ${left.descriptors} at the end`,
       late < 1.25 * early + 20,
     ],
   ]
-  for (const [words, good] of checks) console.log(`${good ? 'ok  ' : 'BAD '} ${words}`)
-  for (const line of [...tallied.wrong, ...left.errors]) console.log(`     ${line.trim()}`)
+  for (const [words, good] of checks) console.log(`${good ? 'ok   ' : 'FAIL '} ${words}`)
+  for (const line of [...outcomes.wrong, ...left.errors]) console.log(`     ${line.trim()}`)
   return checks.every(([, good]) => good)
 }
 
-const asked = flags()
-if (asked === undefined) {
+const options = flags()
+if (options === undefined) {
   console.error(HELP)
   process.exit(2)
 }
-process.exit((await soak(asked)) ? 0 : 1)
+process.exit((await soak(options)) ? 0 : 1)

@@ -1,7 +1,10 @@
-/** The providers of the soak in a process of their own: three ports, every model fickle. Says its ports, and at the end what it did. */
+/**
+ * The soak's three unreliable providers, in their own process. Reports its ports, and on request the faults that it
+ * injected.
+ */
 
 import { Upstream } from '../test/support/upstream.ts'
-import { fickle } from './faults.ts'
+import { unreliable } from './faults.ts'
 
 const share = Number(process.argv[2] ?? 0.2)
 const done: Record<string, number> = {}
@@ -10,9 +13,9 @@ const upstreams = await Promise.all([0, 1, 2].map(() => Upstream.start()))
 for (const upstream of upstreams) {
   upstream.otherwise((call) => {
     calls++
-    // What was asked is of no use here; it would be all of the memory.
+    // Recorded requests are not used and would fill the memory.
     upstream.calls.length = 0
-    return fickle(share, (name) => {
+    return unreliable(share, (name) => {
       done[name] = (done[name] ?? 0) + 1
     })(call)
   })

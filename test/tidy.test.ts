@@ -50,16 +50,12 @@ function isRule(path: string): boolean {
 const PENDING = [
   'src/cli/',
   'src/dialects/',
-  'src/gateway/',
-  'src/http/',
   'src/keys/',
   'src/ledger/',
   'src/sqlite/',
   'test/',
   'scripts/',
   'bench/',
-  'soak/',
-  'chaos/',
   'weir.example.yaml',
 ]
 

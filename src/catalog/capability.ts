@@ -5,7 +5,15 @@ import type { CacheMark, ChatRequest, Hints, Message } from '../core/chat-reques
 import type { Ttl } from '../core/model-config.ts'
 import { kindOf, type Model } from './catalog.ts'
 
-export interface Needs {
+/** The cache marks of a request. */
+interface Marks {
+  /** The TTLs that cache marks request. */
+  readonly ttls: readonly Ttl[]
+  /** Whether the request carries any cache mark, so that its input may be written to the provider's cache. */
+  readonly isMarked: boolean
+}
+
+export interface Needs extends Marks {
   /** Whether any message holds an image. */
   readonly images: boolean
   readonly tools: boolean
@@ -15,10 +23,6 @@ export interface Needs {
   readonly limitsOutput: boolean
   /** Whether a cache mark that the model cannot honour is an error. */
   readonly cache: boolean
-  /** The TTLs that cache marks request. */
-  readonly ttls: readonly Ttl[]
-  /** Whether the request carries any cache mark, so that its input may be written to the provider's cache. */
-  readonly isMarked: boolean
 }
 
 /** The needs of a request for images, and those that `explain` starts from. */
@@ -42,9 +46,9 @@ export function needsOf(request: ChatRequest, inputTokens: number): Needs {
     inputTokens,
     maxOutputTokens: request.maxOutputTokens,
     limitsOutput: request.limitsOutput,
-    cache: request.cacheStrict && marks.any,
+    cache: request.cacheStrict && marks.isMarked,
     ttls: marks.ttls,
-    isMarked: marks.any,
+    isMarked: marks.isMarked,
   }
 }
 
@@ -104,14 +108,14 @@ export function strictOutputLimit(
 /**
  * The request fitted to a model: the output limit resolved and lowered, cache keys and marks that the model does not
  * support removed. A mark with an unsupported TTL keeps its place and gets the provider's default TTL. Returns the same
- * object if nothing changes.
+ * object if nothing changes. `marks` are those that `needsOf` has read: once a request, not once a model.
  *
  * Throws `CallerError` `unsupported_cache` if the dialect is strict about marks.
  */
-export function fit(request: ChatRequest, model: Model): ChatRequest {
+export function fit(request: ChatRequest, model: Model, marks: Marks): ChatRequest {
   const maxOutputTokens = outputLimit(model, request)
   const hints = model.promptCache.key ? request.hints : withoutCacheKey(request.hints)
-  const change = markChange(request, model)
+  const change = markChange(request, model, marks)
   const limited =
     maxOutputTokens === request.maxOutputTokens && hints === request.hints
       ? request
@@ -128,11 +132,11 @@ function withoutCacheKey(hints: Hints): Hints {
 type MarkChange = (mark: CacheMark) => CacheMark | undefined
 
 /** Undefined if every mark may stay as it is, or there is none. */
-function markChange(request: ChatRequest, model: Model): MarkChange | undefined {
+function markChange(request: ChatRequest, model: Model, marks: Marks): MarkChange | undefined {
   const { explicit, ttls } = model.promptCache
-  const marks = marksOf(request)
+  if (!marks.isMarked) return undefined
   const refused = marks.ttls.find((ttl) => !ttls.has(ttl))
-  if (!marks.any || (explicit && refused === undefined)) return undefined
+  if (explicit && refused === undefined) return undefined
   if (request.cacheStrict) throw unsupported(request, model, explicit ? refused : undefined)
   return explicit ? (mark) => (mark.ttl === undefined || ttls.has(mark.ttl) ? mark : {}) : () => undefined
 }
@@ -154,18 +158,21 @@ function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): 
   return new CallerError('unsupported_cache', message, { param: param && `${param}.ttl` })
 }
 
-interface Marks {
-  readonly any: boolean
-  readonly ttls: readonly Ttl[]
-}
-
-const UNMARKED: Marks = { any: false, ttls: [] }
+const UNMARKED: Marks = { isMarked: false, ttls: [] }
 
 function marksOf(request: ChatRequest): Marks {
-  const seen = new Set<Ttl | 'default'>()
-  forEachMark(request, ({ ttl }) => seen.add(ttl ?? 'default'))
-  if (seen.size === 0) return UNMARKED
-  return { any: true, ttls: (['5m', '1h'] as const).filter((ttl) => seen.has(ttl)) }
+  let isMarked = false
+  let [is5m, is1h] = [false, false]
+  forEachMark(request, ({ ttl }) => {
+    isMarked = true
+    is5m ||= ttl === '5m'
+    is1h ||= ttl === '1h'
+  })
+  if (!isMarked) return UNMARKED
+  const ttls: Ttl[] = []
+  if (is5m) ttls.push('5m')
+  if (is1h) ttls.push('1h')
+  return { isMarked, ttls }
 }
 
 /** Calls `visit` for each cache mark of the request. */

@@ -1,6 +1,6 @@
 /**
- * Which target a conversation was last served by, if that was not the first of its model: its turns stay there while the
- * provider's prompt cache is warm. It stores a hash, and nothing of what was written.
+ * Which target a conversation was last served by, if that was not the first of its model: its turns stay there while
+ * the provider's prompt cache is warm. It stores a hash, and nothing of what was written.
  */
 
 import { createHash } from 'node:crypto'
@@ -11,7 +11,10 @@ import type { Breaker } from './breaker.ts'
 
 /** Providers drop a cached prefix that was not used for this long, unless they were asked to keep it longer. */
 const WARM_MS = 300_000
-/** About 2 MB. Beyond it the conversation without a turn for the longest is dropped; it starts at the first target again. */
+/**
+ * About 2 MB. Beyond it the conversation without a turn for the longest is dropped; it starts at the first target
+ * again.
+ */
 const PLACES_MAX = 10_000
 /** Characters of each text that are hashed: conversations differ at their beginning, and a body may have 10 MiB. */
 const HASHED_CHARS = 16_384
@@ -120,7 +123,9 @@ export class Conversation {
     private readonly request: ChatRequest,
   ) {}
 
-  /** True if part of it may be in a provider's cache: the model has answered before, or the caller sends a cache key. */
+  /**
+   * True if part of it may be in a provider's cache: the model has answered before, or the caller sends a cache key.
+   */
   get continues(): boolean {
     const { hints, messages } = this.request
     return hints.promptCacheKey !== undefined || messages.some(({ role }) => role === 'assistant')

@@ -1,24 +1,26 @@
 /**
- * Memory for request bodies: counted per organisation and for the worker, before the bytes are read. A body may have 10 MiB, and without a
- * limit 150 slow uploads of one key hold 1.5 GiB for a minute.
+ * Memory for request bodies, counted for each organization and for the worker before the bytes are read. A body may
+ * have 10 MiB: without a limit, 150 slow uploads with one key hold 1.5 GiB for a minute.
  */
 
 import { CallerError } from '../core/caller-error.ts'
 
 interface BodyLimits {
-  /** Bytes of bodies, as sent, that the running requests of one organisation may have in this worker. */
+  /** Bytes of bodies, as sent, that the running requests of one organization may have in this worker. */
   readonly organizationBytes: number
   /** Bytes of memory that all bodies in this worker may take. */
   readonly workerBytes: number
 }
 
 /**
- * Until a provider has taken the request, it is in memory as bytes, as text, as the parsed object and as the provider's body; not all at
- * once, but what is garbage was not collected yet. Measured with bodies of 10 MiB: 3.3 bytes of RSS for each byte of ASCII, 5 if one
- * character of the body needs 16 bits, which doubles the text.
+ * Until a provider has received the request, it is in memory as bytes, as text, as the parsed object and as the
+ * provider's body: not all at once, but garbage is not collected at once either. Measured with bodies of 10 MiB: 3.3
+ * bytes of RSS for each byte of ASCII, 5 if one character of the body needs 16 bits, which doubles the text.
  */
 const COPIES = 4
-/** Bodies up to this may use what large ones must leave free, so that uploads of pictures do not keep everybody else out. */
+/**
+ * Large bodies leave an eighth of the memory to bodies up to this size, so that image uploads do not lock out others.
+ */
 const SMALL_BYTES = 64 * 1024
 const SHARE_FOR_SMALL = 1 / 8
 const RETRY_SECONDS = 1
@@ -29,12 +31,12 @@ export class BodyMemory {
 
   constructor(private readonly limits: BodyLimits) {}
 
-  /** The share of one request; nothing is counted yet. */
+  /** The share of one request. It counts nothing yet. */
   share(organization: string): BodyShare {
     return new BodyShare(this, organization)
   }
 
-  /** Bytes of memory that are counted now. */
+  /** Bytes of memory that are counted at the moment. */
   get heldBytes(): number {
     return this.workerBytes
   }
@@ -44,7 +46,9 @@ export class BodyMemory {
     const { organizationBytes, workerBytes } = this.limits
     const others = this.organizations.get(organization) ?? 0
     if (others + bytes > organizationBytes) {
-      const message = `The request bodies that organization '${organization}' has in flight would exceed ${organizationBytes} bytes. Send this request again after another one has ended.`
+      const message =
+        `The request bodies that organization '${organization}' has in flight would exceed ${organizationBytes} ` +
+        'bytes. Send this request again after another one has ended.'
       throw new CallerError('rate_limited', message, { type: 'concurrent_requests', retryAfterSeconds: RETRY_SECONDS })
     }
     const isSmall = held + bytes <= SMALL_BYTES
@@ -57,7 +61,7 @@ export class BodyMemory {
     this.workerBytes += COPIES * bytes
   }
 
-  /** Gives memory back: `copies` of so many bytes, the last of which the organisation is counted for. */
+  /** Returns memory: `copies` of `bytes`. The last copy is the one that the organization is counted for. */
   give(organization: string, bytes: number, copies: number, isLast: boolean): void {
     this.workerBytes -= copies * bytes
     if (!isLast) return
@@ -76,14 +80,18 @@ export class BodyShare {
     private readonly organization: string,
   ) {}
 
-  /** Before so many bytes of the body are read. Throws `CallerError` if there is no room for them, or the request has ended meanwhile. */
+  /**
+   * Before `bytes` of the body are read. Throws `CallerError` if there is no memory for them, or the request has ended.
+   */
   take(bytes: number): void {
     if (this.copies < COPIES) throw new CallerError('malformed_body', 'The request ended before its body had arrived.')
     this.memory.take(this.organization, this.bytes, bytes)
     this.bytes += bytes
   }
 
-  /** A provider has taken the request. Its parsed form stays: another provider may have to be asked, and the answer quotes it. */
+  /**
+   * A provider has received the request. Its parsed form stays: another provider may be called, and answers quote it.
+   */
   sent(): void {
     this.keep(1)
   }

@@ -24,7 +24,9 @@ export class CandidateFailures {
     this.rests.push(rest)
   }
 
-  /** A candidate cannot take this request: nothing was sent. The caller gets this error if no candidate could be called. */
+  /**
+   * A candidate cannot take this request: nothing was sent. The caller gets this error if no candidate could be called.
+   */
   cannotTake(error: ProviderError): void {
     this.unsent = error
   }
@@ -47,7 +49,9 @@ export class CandidateFailures {
   }
 }
 
-/** The error for a request that the provider rejects because of the caller's mistake; undefined for any other failure. */
+/**
+ * The error for a request that the provider rejects because of the caller's mistake; undefined for any other failure.
+ */
 export function callersMistake(error: ProviderError): CallerError | undefined {
   if (error.kind === 'rejected')
     return new CallerError('upstream_rejected', error.message, { code: error.detail.code, cause: error })

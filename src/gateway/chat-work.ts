@@ -114,13 +114,16 @@ export class ChatWork implements Work<JsonObject> {
   private prepare(model: Model): Prepared {
     if (this.prepared?.model !== model) {
       const maxOutputTokens = this.outputLimit(model)
-      const request = fit(this.limited(model, maxOutputTokens), model)
+      const request = fit(this.limited(model, maxOutputTokens), model, this.needs)
       this.prepared = { model, request, quote: this.quoteOf(model, maxOutputTokens ?? model.maxOutputTokens) }
     }
     return this.prepared
   }
 
-  /** Only the requested model is strict about cache marks. A strict limit is sent to the provider: it must not write more. */
+  /**
+   * Only the requested model is strict about cache marks. A strict limit is sent to the provider: it must not write
+   * more.
+   */
   private limited(model: Model, maxOutputTokens: number | undefined): ChatRequest {
     const { request } = this.exchange
     const lenient = model !== this.requested && request.cacheStrict ? { ...request, cacheStrict: false } : request
@@ -223,7 +226,10 @@ class ChatCall extends ProviderCall<JsonObject> {
     void this.connection.release()
   }
 
-  /** Whether the provider streams, by its content type. Throws `ProviderError` for a type such as that of a proxy's page. */
+  /**
+   * Whether the provider streams, by its content type. Throws `ProviderError` for a type such as that of a proxy's
+   * page.
+   */
   private isStream(): boolean {
     const { connection } = this
     const type = (connection.headers.get('content-type') ?? '').toLowerCase()

@@ -1,6 +1,9 @@
-/** How many input tokens a request has. The count is free and charged nowhere, but it is a request: limits on those apply. */
+/**
+ * How many input tokens a request has. The count is free and charged nowhere, but it is a request: limits on those
+ * apply.
+ */
 
-import { fit, needsOf } from '../catalog/capability.ts'
+import { fit, type Needs, needsOf } from '../catalog/capability.ts'
 import type { Key } from '../catalog/catalog.ts'
 import { type Candidate, candidatesOf, selectModel } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
@@ -32,13 +35,10 @@ const COUNT_MS = 10_000
  */
 export async function countTokens(gateway: Gateway, { key, request, running, log }: CountRequest): Promise<number> {
   const selected = selectModel(gateway.catalog, key, request.model, 'chat')
-  const estimate = estimateInput(request)
-  const { candidates } = candidatesOf(gateway.catalog, key, selected, {
-    kind: 'chat',
-    needs: needsOf(request, estimate),
-  })
+  const needs = needsOf(request, estimateInput(request))
+  const { candidates } = candidatesOf(gateway.catalog, key, selected, { kind: 'chat', needs })
   const first = candidates.find(({ target }) => gateway.breaker.isWell(target))
-  const count = async () => (first && (await countedBy(gateway, first, request, { running, estimate }))) ?? estimate
+  const count = async () => (first && (await countedBy(gateway, first, request, needs, running))) ?? needs.inputTokens
   if (!limitsRequests(key)) return await count()
   const quote = { model: candidates[0]?.model.name ?? '', inputTokens: 0, maxOutputTokens: 0, price: undefined }
   const reservation = await RequestReservation.open(gateway.ledger, accountOf(key), quote, log)
@@ -63,20 +63,21 @@ async function countedBy(
   gateway: Gateway,
   candidate: Candidate,
   request: ChatRequest,
-  { running, estimate }: { readonly running: RunningRequest; readonly estimate: number },
+  needs: Needs,
+  running: RunningRequest,
 ): Promise<number | undefined> {
   const { provider, endpoint } = upstreamOf(gateway, candidate)
   const { counter } = provider
   if (counter === undefined) return undefined
   const target = { endpoint, model: candidate.target.model }
-  const dispatch = counter.request(fit(request, candidate.model), target)
+  const dispatch = counter.request(fit(request, candidate.model, needs), target)
   const connection = new UpstreamCall(dispatch, endpoint, false, performance.now() + COUNT_MS)
   running.runs({ interrupt: () => connection.abort() })
   try {
     await send(connection, provider)
     running.sent()
     const tokens = counter.tokens(await readJson(connection))
-    return isAbsurd(tokens, estimate) ? undefined : tokens
+    return isAbsurd(tokens, needs.inputTokens) ? undefined : tokens
   } catch (error) {
     // A real request will find out what is wrong with the provider, and report it; here an estimate is an answer.
     if (error instanceof ProviderError) return undefined

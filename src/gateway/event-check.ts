@@ -1,6 +1,7 @@
 /**
- * Stands between a provider's decoder and everything else. Here, and nowhere else, the order law of events is asserted, the arguments of
- * tool calls are judged, and tools get back the names that the caller gave them. What comes after may rely on `core/event.ts`.
+ * Stands between a provider's decoder and everything else. Here, and nowhere else, the order law of events is asserted,
+ * the arguments of tool calls are judged, and tools get back the names that the caller gave them. What comes after may
+ * rely on `core/event.ts`.
  */
 
 import type { StreamEvent } from '../core/event.ts'
@@ -42,10 +43,11 @@ export class EventCheck implements EventSink {
   }
 
   /**
-   * Passes the event on. Throws an `Error`, which is a bug of the decoder, if the event breaks the order law. Throws a `ProviderError` if
-   * the arguments of a tool call continue after their object, or are so deep or so many that weir would reject them when the caller
-   * sends them back; and at the finish if they are not a JSON object, because a caller that runs half a call would run it without
-   * arguments. If the output limit or a filter stopped the model, the last call may be half: the finish reason tells the caller.
+   * Passes the event on. Throws an `Error`, which is a bug of the decoder, if the event breaks the order law. Throws a
+   * `ProviderError` if the arguments of a tool call continue after their object, or are so deep or so many that weir
+   * would reject them when the caller sends them back; and at the finish if they are not a JSON object, because a
+   * caller that runs half a call would run it without arguments. If the output limit or a filter stopped the model, the
+   * last call may be half: the finish reason shows the caller.
    */
   event(event: StreamEvent): void {
     switch (event.type) {

@@ -113,8 +113,8 @@ export class Flow<T> {
   }
 
   /**
-   * Every candidate rests: the one whose rest ends first is called all the same, unless its provider asked for the rest.
-   * Of automatic selection, only one whose rest is over and that another request is probing.
+   * Every candidate rests: the one whose rest ends first is called all the same, unless its provider asked for the
+   * rest. Of automatic selection, only one whose rest is over and that another request is probing.
    */
   private async attemptResting(reservation: RequestReservation): Promise<Answer<T> | undefined> {
     const { breaker } = this.gateway
@@ -183,7 +183,7 @@ export class Flow<T> {
     if (performance.now() + ms < this.dueMs) await Bun.sleep(ms)
   }
 
-  /** The call of a candidate: what an interruption stops and the ledger is told of from now on. It is not sent yet. */
+  /** The call of a candidate, not sent yet. From now on an interruption stops it, and the ledger follows its usage. */
   private ask(candidate: Candidate, reservation: RequestReservation): ProviderCall<T> {
     const call = this.work.ask(candidate, upstreamOf(this.gateway, candidate), this.dueMs)
     const { interrupted } = this.running
@@ -246,7 +246,9 @@ export class Flow<T> {
     return { outcome, cutFor: outcome === 'refused' ? reservation.cutFor : undefined }
   }
 
-  /** The caller left, or the process ends, during a call: it is charged if the provider may have received the request. */
+  /**
+   * The caller left, or the process ends, during a call: it is charged if the provider may have received the request.
+   */
   private async chargeInterrupted(call: ProviderCall<T> | undefined, reservation: RequestReservation): Promise<void> {
     const { interrupted } = this.running
     if (call === undefined || interrupted === undefined) return

@@ -1,6 +1,5 @@
 /**
- * One call to one candidate. It owns its connection, what the answer has used so far, and what is charged for it:
- * whoever has the call can end it and pay for it.
+ * One call to one candidate. It owns its connection, what the answer has used so far, and what is charged for it.
  */
 
 import type { Candidate } from '../catalog/resolve.ts'
@@ -37,8 +36,8 @@ export abstract class ProviderCall<T> implements Interruptible, Metered {
   }
 
   /**
-   * The whole answer, or a stream that has begun. Throws `ProviderError` if the answer breaks off before that, or cannot
-   * be read. `reservation` grows with the output.
+   * The whole answer, or a stream that has begun. Throws `ProviderError` if the answer breaks off before that, or
+   * cannot be read. `reservation` grows with the output.
    */
   abstract answer(reservation: RequestReservation): Promise<T | Pump>
 

@@ -33,7 +33,9 @@ const STALL_MS = 120_000
  */
 const LAST_BYTES_MS = 100
 
-/** What Bun's direct streams give to `pull`. `flush(true)` resolves once the socket has taken the bytes: back-pressure. */
+/**
+ * What Bun's direct streams give to `pull`. `flush(true)` resolves once the socket has taken the bytes: back-pressure.
+ */
 interface ByteSink {
   write(text: string): unknown
   flush(wait: true): unknown
@@ -95,7 +97,9 @@ export class Pump implements Interruptible, Ticking {
     this.decoder = new DecodeStream(provider, this.check)
   }
 
-  /** Starts to read. Resolves when the headers may go out; throws the `ProviderError` of a candidate that failed before. */
+  /**
+   * Starts to read. Resolves when the headers may go out; throws the `ProviderError` of a candidate that failed before.
+   */
   open(): Promise<void> {
     ticker.add(this)
     void this.run()
@@ -135,7 +139,10 @@ export class Pump implements Interruptible, Ticking {
     throw new Error('cut')
   }
 
-  /** Bun sends the head with the first bytes of the body: a connection cut before them looks like a failed one, and is retried. */
+  /**
+   * Bun sends the head with the first bytes of the body: a connection cut before them looks like a failed one, and is
+   * retried.
+   */
   private flushHead(sink: ByteSink): void {
     sink.write(KEEP_ALIVE_COMMENT)
     void sink.flush(true)
@@ -208,7 +215,8 @@ export class Pump implements Interruptible, Ticking {
       if (chunk === undefined) this.decoder.close()
       else this.decoder.push(chunk)
     } finally {
-      // A dialect may encode a finish only at the end: a provider that breaks off between them failed before the content.
+      // A dialect may encode a finish only at the end: a provider that breaks off between them failed before the
+      // content.
       if (!this.isOpen && this.encoded.hasContent && this.encoded.text !== '') this.release()
     }
   }

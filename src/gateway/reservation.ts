@@ -29,7 +29,9 @@ const SLICE_TOKENS = 4096
 const EXTEND_MS = 10_000
 /** More is reserved when this much of the reserved output is left. Also the smallest piece, which uses up a budget. */
 const MARGIN_TOKENS = 1024
-/** If a stream uses up its slice within this time, the next slice is twice as large, up to a bound: fewer ledger calls. */
+/**
+ * If a stream uses up its slice within this time, the next slice is twice as large, up to a bound: fewer ledger calls.
+ */
 const QUICK_MS = 1000
 const AHEAD_TOKENS_MAX = 65_536
 
@@ -58,7 +60,7 @@ export interface Bill {
   readonly images?: number | undefined
 }
 
-/** A call whose usage so far the ledger is told at each extension. */
+/** A call whose usage so far is reported to the ledger at each extension. */
 export interface Metered {
   used(): Counted
 }
@@ -123,14 +125,16 @@ export class RequestReservation implements Ticking {
     return opened
   }
 
-  /** The call whose usage is reported from now on; undefined if the last one failed, so that nothing is charged for it. */
+  /**
+   * The call whose usage is reported from now on; undefined if the last one failed, so that nothing is charged for it.
+   */
   follow(call: Metered | undefined): void {
     this.call = call
   }
 
   /**
-   * Ends the stream if its growth is refused and the operator wants such streams cut, or if its key was revoked. Without
-   * this it goes on, and its usage is charged all the same.
+   * Ends the stream if its growth is refused and the operator wants such streams cut, or if its key was revoked.
+   * Without this it goes on, and its usage is charged all the same.
    */
   guard(stream: GuardedStream, isRevoked: () => boolean): void {
     this.stream = stream
@@ -202,7 +206,10 @@ export class RequestReservation implements Ticking {
     this.stopGrowing()
   }
 
-  /** Undefined if the ledger is unavailable: the next extension, a slice later, or the settlement reports the same usage. */
+  /**
+   * Undefined if the ledger is unavailable: the next extension, a slice later, or the settlement reports the same
+   * usage.
+   */
   private async extend(nowMs: number, aheadTokens: number): Promise<boolean | undefined> {
     this.extendedMs = nowMs
     const used = this.call?.used().usage
@@ -228,7 +235,9 @@ export class RequestReservation implements Ticking {
     else this.growAtTokens = this.cutsOnRefusal ? outputTokens : Number.POSITIVE_INFINITY
   }
 
-  /** No limit allows more. The stream may use up what is reserved; then it is cut, or goes on until the next extension. */
+  /**
+   * No limit allows more. The stream may use up what is reserved; then it is cut, or goes on until the next extension.
+   */
   private stopGrowing(): void {
     const written = this.call?.used().usage.output ?? 0
     if (!this.cutsOnRefusal) this.growAtTokens = Number.POSITIVE_INFINITY

@@ -13,7 +13,10 @@ export class RouteHeader {
     this.steps.push(`${model.name}@${target.provider}=${outcome}`)
   }
 
-  /** `gpt-5-mini@openai=rate_limited, claude-sonnet@anthropic=answered; excluded: qwen (takes no images)`. Printable ASCII. */
+  /**
+   * `gpt-5-mini@openai=rate_limited, claude-sonnet@anthropic=answered; excluded: qwen (takes no images)`. Printable
+   * ASCII.
+   */
   text(excluded: Resolution['excluded']): string {
     const others = excluded.map(({ model, reason }) => `${model.name} (${reason})`)
     const called = this.steps.join(', ')

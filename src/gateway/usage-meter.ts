@@ -14,7 +14,9 @@ export interface Counted {
 
 /** An event holds at least one token, so a provider that keeps to its limit never sends twice as many events. */
 const LIMITS_MAX = 2
-/** Our own count may be more than twice a tokenizer's: it counts the alphabet as nine tokens, which some know as one. */
+/**
+ * Our own count may be more than twice a tokenizer's: it counts the alphabet as nine tokens, which some know as one.
+ */
 const COUNTED_LIMITS_MAX = 4
 /** Lower limits mean little: some providers have a minimum length of their own. */
 const LIMIT_TOKENS_MIN = 16
@@ -81,8 +83,8 @@ export class UsageMeter {
   }
 
   /**
-   * An answer is cut once it is twice as long as its limit in events, and four times by our own count: a server may send
-   * each letter by itself, and our count may be wrong.
+   * An answer is cut once it is twice as long as its limit in events, and four times by our own count: a server may
+   * send each letter by itself, and our count may be wrong.
    */
   private checkEnd(events: number): void {
     this.events += events

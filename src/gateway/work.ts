@@ -18,7 +18,9 @@ export interface Work<T> extends Demand {
    * name costs no estimate.
    */
   estimate(): void
-  /** The order in which the candidates are called, the configured one unless there is a reason. At least one candidate. */
+  /**
+   * The order in which the candidates are called, the configured one unless there is a reason. At least one candidate.
+   */
   order(candidates: readonly Candidate[]): readonly Candidate[]
   /**
    * What a model may cost: reserved before the model is called. Throws `CallerError` `unsupported_cache` if the

@@ -1,24 +1,25 @@
 /**
- * Log lines of requests that came without a valid key. Anybody can send those: without a limit, a flood of them fills the operator's disk
- * and drowns the lines of customers. The first of each second are logged one by one, the others as one line a second with their number.
+ * Log lines of requests without a valid key. Anyone can send those: without a limit, a flood of them fills the
+ * operator's disk and hides the lines of customers. The first lines of each second are logged one by one, the others as
+ * one line a second with their number.
  */
 
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { RequestLine } from '../gateway/access-log.ts'
 
-/** Lines a second from one address. */
+/** Lines a second for one address. */
 const LINES_MAX = 20
 const SECOND_MS = 1000
-/** Addresses that are counted apart; those beyond share one count. */
+/** Addresses with a count of their own; the others share one count. */
 const ADDRESSES_MAX = 1024
 const OTHERS = 'others'
 
-/** What stands for the requests that were not logged one by one. */
+/** The requests of one second that were not logged one by one. */
 export interface Omitted {
-  /** The address, or the /64 network of IPv6; `others` for those that are not counted apart. */
+  /** The address, or the /64 network of IPv6; `others` for addresses without a count of their own. */
   readonly remote: string
   readonly requests: number
-  /** How many of them were answered with which status. */
+  /** How many of them got which status. */
   readonly statuses: Readonly<Record<string, number>>
 }
 
@@ -37,7 +38,7 @@ export class AnonymousLog implements Ticking {
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** `address` is the peer's. */
+  /** Logs a line, or counts it. `address` is the peer's. */
   write(address: string, line: RequestLine): void {
     if (this.counts.size === 0) {
       this.sinceMs = this.nowMs()
@@ -71,7 +72,7 @@ export class AnonymousLog implements Ticking {
   }
 }
 
-/** One host has a whole /64 of IPv6, and could count as any number of addresses. */
+/** One IPv6 host has a whole /64 network, and could otherwise have any number of counts. */
 function networkOf(address: string): string {
   if (!address.includes(':')) return address
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

@@ -143,7 +143,10 @@ function familyOf(path: string): ErrorFamily {
   return path.startsWith('/anthropic/') || path.startsWith('/v1/messages') ? 'messages' : 'chat'
 }
 
-/** The path of a URL without its query. Not by `new URL`, which throws on a strange Host; without a Host, Bun gives the bare path. */
+/**
+ * The path of a URL without its query. Not by `new URL`, which throws on a strange Host; without a Host, Bun gives the
+ * bare path.
+ */
 function pathOf(url: string): string {
   const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
   if (start === -1) return '/'

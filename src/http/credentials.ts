@@ -1,19 +1,22 @@
-/** Exactly one authentication header → the key that it names (inference-api.md 5, decisions.md 1). */
+/** Exactly one authentication header → the key that it names. */
 
 import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 
 /**
- * `Authorization: Bearer KEY` or `x-api-key: KEY`, on every path. Throws `multiple_credentials` for both, or one given twice (which
- * arrives joined by a comma; no key holds one), and `unauthenticated` with one text for every key that is not to be used.
+ * Takes `Authorization: Bearer KEY` or `x-api-key: KEY`, on every path.
+ *
+ * Throws `CallerError` `multiple_credentials` for both headers, or for one that was sent twice: its values arrive
+ * joined by a comma, which no key contains. Throws `unauthenticated`, with the same text whether a key is unknown,
+ * disabled or expired.
  */
 export function authenticate(headers: Headers, keys: Pick<KeyRing, 'find'>, nowMs: number): Key {
   const authorization = headers.get('authorization')
   const apiKey = headers.get('x-api-key')
   if ((authorization !== null && apiKey !== null) || authorization?.includes(',') || apiKey?.includes(',')) {
     const cause = 'Setting both ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN is the usual cause: unset one.'
-    // Without the name of the header: where an error has it, Claude Code shows words of its own instead ("Invalid API key").
+    // The message does not name the header: Claude Code replaces an error that does with its own ("Invalid API key").
     throw new CallerError('multiple_credentials', `Send exactly one credential, in one authentication header. ${cause}`)
   }
   if (authorization === null && apiKey === null) {
@@ -30,12 +33,12 @@ export function authenticate(headers: Headers, keys: Pick<KeyRing, 'find'>, nowM
 
 const SEND_KEY = "Send a valid key as 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'."
 
-/** LiteLLM and others recognise the failure by the first sentence, which is OpenAI's. */
+/** The first sentence is OpenAI's: LiteLLM and others recognize the error by it. */
 function unauthenticated(hint: string): CallerError {
   return new CallerError('unauthenticated', `Incorrect API key provided. ${hint}`)
 }
 
-/** One word, which is not the scheme. Whether it is a key is not looked at, so that the answer tells nothing of it. */
+/** One word that is not the scheme. It is not looked up, so that the error does not show whether it is a key. */
 function isBareKey(value: string): boolean {
   return /^\S+$/.test(value) && value.toLowerCase() !== 'bearer'
 }

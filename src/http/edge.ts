@@ -1,6 +1,6 @@
 /**
- * What all requests of the public port have in common: the request id, the log line, the list of requests in flight, and
- * the shape of an error. Every request ends here, whichever way it ends.
+ * What all requests of the public port have in common: the request id, the log line, the list of requests in flight,
+ * and the shape of an error. Every request ends here, whichever way it ends.
  */
 
 import type { Catalog, Key } from '../catalog/catalog.ts'
@@ -21,7 +21,9 @@ import type { AnonymousLog } from './anonymous-log.ts'
 import { authenticate } from './credentials.ts'
 import { errorHeaders, idHeaders } from './headers.ts'
 
-/** What one configuration makes of the edge. A reload replaces all of it; running requests keep what they started with. */
+/**
+ * What one configuration makes of the edge. A reload replaces all of it; running requests keep what they started with.
+ */
 export interface EdgeParts {
   readonly gateway: Gateway
   readonly catalog: Catalog
@@ -67,8 +69,8 @@ export class RequestContext {
   readonly bodies: BodyMemory
   readonly family: ErrorFamily
   /**
-   * Restores a limit on the silence of the connection, if it was lifted. To be called before the answer ends: Bun accepts
-   * no timeout afterwards.
+   * Restores a limit on the silence of the connection, if it was lifted. To be called before the answer ends: Bun
+   * accepts no timeout afterwards.
    */
   limitSilence: () => void = nothing
 
@@ -85,7 +87,10 @@ export class RequestContext {
     this.family = family
   }
 
-  /** The caller's key. From here on the log line names it. Throws `CallerError` `unauthenticated` or `multiple_credentials`. */
+  /**
+   * The caller's key. From here on the log line names it. Throws `CallerError` `unauthenticated` or
+   * `multiple_credentials`.
+   */
   authenticate(): Key {
     const key = authenticate(this.request.headers, this.parts.keys, Date.now())
     this.log.organization = key.organization.id

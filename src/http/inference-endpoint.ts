@@ -1,4 +1,7 @@
-/** `POST /v1/chat/completions`, `/v1/responses` and `/v1/messages`: a request of any dialect, and its answer as a response. */
+/**
+ * `POST /v1/chat/completions`, `/v1/responses` and `/v1/messages`: a request of any dialect, and its answer as a
+ * response.
+ */
 
 import type { Server } from 'bun'
 import type { JsonObject } from '../core/json.ts'

@@ -1,4 +1,6 @@
-/** The first steps of every endpoint with a body: authenticate, refuse an encoding, read the bytes within a deadline. */
+/**
+ * The first steps of every endpoint with a body: authenticate, refuse an encoding, read the bytes within a deadline.
+ */
 
 import type { Server } from 'bun'
 import type { Key } from '../catalog/catalog.ts'
@@ -14,7 +16,9 @@ import type { RequestContext } from './edge.ts'
 const BODY_MS_MAX = 60_000
 const BODY_MS_MIN = 15_000
 
-/** How long a connection may be silent after its answer began: the caller reads nothing, or sends no further request. */
+/**
+ * How long a connection may be silent after its answer began: the caller reads nothing, or sends no further request.
+ */
 const SILENCE_SECONDS = 120
 
 const ONCE = { once: true } as const
@@ -29,12 +33,15 @@ interface ReceivedJson {
   readonly body: JsonObject
 }
 
-/** The key and the bytes of the body. From here on a caller that leaves interrupts the request. Throws `CallerError`. */
+/**
+ * The key and the bytes of the body. From here on a caller that leaves interrupts the request. Throws `CallerError`.
+ */
 export async function receiveBytes(context: RequestContext, server: Server<undefined>): Promise<ReceivedBytes> {
   const { request, running, bodies } = context
   const key = context.authenticate()
   rejectEncoded(request.headers)
-  // Bun would end an upload slower than 16 KiB/s, and a silent stream, after 10 s. From here on silence is ours to limit.
+  // Bun would end an upload slower than 16 KiB/s, and a silent stream, after 10 s. From here on silence is ours to
+  // limit.
   server.timeout(request, 0)
   context.limitSilence = () => server.timeout(request, SILENCE_SECONDS)
   const share = bodies.share(key.organization.id)

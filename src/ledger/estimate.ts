@@ -103,10 +103,16 @@ class Estimate {
 
   /** What a model does not read as text; a provider takes it all the same. */
   settings({ stop, hints, sampling, toolChoice }: ChatRequest): void {
-    const { promptCacheOptions, ...words } = hints
-    this.json(promptCacheOptions)
-    for (const text of [...stop, ...Object.values(words), ...namesOf(toolChoice)]) this.unread(text)
-    for (const text of [sampling.reasoningEffort, sampling.verbosity]) this.unread(text)
+    this.json(hints.promptCacheOptions)
+    this.unread(hints.user)
+    this.unread(hints.safetyIdentifier)
+    this.unread(hints.serviceTier)
+    this.unread(hints.promptCacheKey)
+    this.unread(hints.promptCacheRetention)
+    for (const text of stop) this.unread(text)
+    if (toolChoice !== undefined) for (const name of namesOf(toolChoice)) this.unread(name)
+    this.unread(sampling.reasoningEffort)
+    this.unread(sampling.verbosity)
     for (const token in sampling.logitBias) this.unread(token)
   }
 

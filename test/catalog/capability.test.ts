@@ -1,7 +1,7 @@
-/** What requests need, and what they are like once a model takes them. */
+/** The needs of requests, and requests fitted to models. */
 
 import { describe, expect, test } from 'bun:test'
-import { fit, lacks, needsOf, noNeeds, outputLimit } from '../../src/catalog/capability.ts'
+import { fit as fitMarked, lacks, needsOf, noNeeds, outputLimit } from '../../src/catalog/capability.ts'
 import type { Model } from '../../src/catalog/catalog.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { CacheMark, ChatRequest } from '../../src/core/chat-request.ts'
@@ -67,6 +67,8 @@ const places: readonly [string, (cache: CacheMark) => Partial<ChatRequest>][] = 
   ],
 ]
 
+const fit = (request: ChatRequest, to: Model) => fitMarked(request, to, needsOf(request, 0))
+
 describe('needs', () => {
   test('of a plain request', () => expect(needsOf(chat(), 7)).toEqual({ ...noNeeds, inputTokens: 7 }))
 
@@ -92,7 +94,7 @@ describe('needs', () => {
 })
 
 describe('lacks', () => {
-  test('the words', () => {
+  test('the reasons', () => {
     const small = made({ supports: [], contextWindow: 10 })
     const image = made({ supports: ['image_generation'] })
     expect(lacks(plain, noNeeds)).toBeUndefined()
@@ -125,7 +127,7 @@ describe('the output limit', () => {
 })
 
 describe('fit', () => {
-  test('the very same object where nothing changes', () => {
+  test('returns the same object if nothing changes', () => {
     const requests = [chat(), chat({ maxOutputTokens: 5, limitsOutput: true, hints: { user: 'u' } })]
     for (const request of requests) expect(fit(request, plain)).toBe(request)
     const cached = markedEverywhere({ ttl: '1h' }, { hints: { promptCacheKey: 'k' } })
@@ -133,14 +135,14 @@ describe('fit', () => {
     expect(fit(markedEverywhere({}, { cacheStrict: true }), explicit())).toMatchObject({ cache: {} })
   })
 
-  test('cache keys and what belongs to them go where the model takes none; other hints stay', () => {
+  test('cache keys and their options are removed if the model has none; other hints stay', () => {
     const hints = { user: 'u', promptCacheKey: 'k', promptCacheRetention: '24h', promptCacheOptions: {} }
     expect(fit(chat({ hints }), plain).hints).toEqual({ user: 'u' })
     expect(fit(chat({ hints: { promptCacheRetention: '24h' } }), plain).hints).toEqual({})
     expect(fit(chat({ hints }), made({ promptCache: { key: true, explicit: false, ttls: [] } })).hints).toBe(hints)
   })
 
-  test('marks go where the model takes none, everywhere, and nothing else does', () => {
+  test('all marks are removed if the model takes none, and nothing else is', () => {
     const request = markedEverywhere({ ttl: '5m' })
     expect(marksIn(request)).toHaveLength(MARKS)
     const fitted = fit(request, plain)
@@ -148,7 +150,7 @@ describe('fit', () => {
     expect(JSON.stringify(fitted)).toBe(JSON.stringify(request).replaceAll(/,?"cache":\{[^}]*\}/g, ''))
   })
 
-  test('a mark whose TTL the model lacks keeps its place with the default one', () => {
+  test('a mark with an unsupported TTL keeps its place and gets the default TTL', () => {
     expect(marksIn(fit(markedEverywhere({ ttl: '1h' }), explicit('5m')))).toEqual(DEFAULTS)
     expect(marksIn(fit(markedEverywhere({ ttl: '5m' }), explicit()))).toEqual(DEFAULTS)
     const mixed = chat({ cache: { ttl: '1h' }, tools: [{ name: 'f', parameters: {}, cache: { ttl: '5m' } }] })
@@ -184,7 +186,7 @@ describe('fit', () => {
     }
   })
 
-  test('strict: the first mark at fault is named', () => {
+  test('strict: the error names the first unsupported mark', () => {
     const at = (index: number, ttl?: '5m' | '1h') =>
       ({ type: 'text', text: 'a', cache: { ttl, path: `input[${index}].cache_control` } }) as const
     const parts = [at(0), at(1, '5m'), at(2, '1h')]
@@ -194,7 +196,7 @@ describe('fit', () => {
     expect(() => fit(request, explicit('5m'))).toThrow(expect.objectContaining({ detail: { param } }))
   })
 
-  test('the request that came in is never changed', () => {
+  test('the original request is never changed', () => {
     const request = markedEverywhere({ ttl: '1h' }, { maxOutputTokens: 1e9, hints: { promptCacheKey: 'k' } })
     const before = JSON.stringify(request)
     fit(request, made({ maxOutputTokens: 5 }))

@@ -1,4 +1,4 @@
-/** A catalog to ask, and ways to change its data. */
+/** A catalog for the tests, and functions that change its data. */
 
 import { createHash } from 'node:crypto'
 import { Catalog, type CatalogConfig, type Key } from '../../src/catalog/catalog.ts'

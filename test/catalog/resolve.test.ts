@@ -1,4 +1,4 @@
-/** Every row of decisions.md, Models, and the five model errors. */
+/** Names, aliases, fallbacks, endpoints and automatic selection, and the five model errors. */
 
 import { describe, expect, test } from 'bun:test'
 import { type Needs, noNeeds } from '../../src/catalog/capability.ts'
@@ -55,7 +55,7 @@ describe('names', () => {
   test('a public name, its targets in order', () => expect(order(of, 'a')).toEqual(['a/x', 'a/y']))
   test('an alias', () => expect(order(of, 'one')).toEqual(['a/x', 'a/y']))
 
-  test('a public name goes before an alias of the same letters', () => {
+  test('a public name takes precedence over an equal alias', () => {
     const clash = catalog({ models: [model('a', { aliases: ['b'] }), model('b')] })
     expect(order(clash, 'b')).toEqual(['b/b-1'])
   })
@@ -69,7 +69,7 @@ describe('names', () => {
     ])
   })
 
-  test('an alias of two models is not guessed, whoever asks', () => {
+  test('an alias of two models is an error, for every key', () => {
     const narrow = catalog({
       models: [model('a', { aliases: ['s'] }), model('b', { aliases: ['s'] })],
       organizations: [organization('o', { models: ['a'] })],
@@ -80,7 +80,7 @@ describe('names', () => {
     }
   })
 
-  test('known but excluded, by name and by alias', () => {
+  test('known but not allowed, by name and by alias', () => {
     for (const name of ['c', 'two']) {
       expect(summary(failure(of, name))).toEqual([
         403,
@@ -91,7 +91,7 @@ describe('names', () => {
     }
   })
 
-  test('the model is found before anything else is known of the request', () => {
+  test('a model is selected by its name alone', () => {
     const selected = selectModel(of, keyOf(of), 'one', 'chat')
     expect(selected).toBe(of.model('a') as Model)
     expect(candidatesOf(of, keyOf(of), selected, ask('one'))).toEqual(resolve(of, keyOf(of), ask('one')))
@@ -99,7 +99,7 @@ describe('names', () => {
     expect(() => selectModel(of, keyOf(of), 'a', 'image')).toThrow('is a chat model')
   })
 
-  test('an endless name is not thrown back whole', () => {
+  test('an error shortens a long name', () => {
     expect(failure(of, 'x'.repeat(1e6)).message.length).toBeLessThan(300)
   })
 })
@@ -117,10 +117,10 @@ describe('fallbacks', () => {
     organizations: [organization('o', { rules: [{ effect: 'deny', models: ['denied'] }] })],
   })
 
-  test('follow the targets in their own order, where the key may use them and they answer the same endpoint', () =>
+  test('follow the targets in their own order, if the key may use them and they serve the same endpoint', () =>
     expect(order(of, 'a')).toEqual(['a/a-1', 'c/c-1', 'b/b-1']))
 
-  test('the others are named with their reasons', () =>
+  test('the others are excluded with their reasons', () =>
     expect(excluded(of, 'a')).toEqual(['denied is not allowed for this API key', 'image makes images only']))
 
   const able = catalog({
@@ -162,7 +162,7 @@ describe('fallbacks', () => {
       { images: true, tools: true },
       ['undeclared', 'blind', 'able-too'],
     ],
-  ])('that lack what the request needs are none: %s', (_, name, needs, expected) =>
+  ])('that lack what the request needs are excluded: %s', (_, name, needs, expected) =>
     expect(order(able, name, { needs: { ...noNeeds, ...needs } }).map((one) => one.split('/')[0] ?? '')).toEqual(
       expected,
     ),
@@ -174,7 +174,7 @@ describe('endpoints', () => {
 
   test('an image model at its endpoint', () => expect(order(of, 'paint', { kind: 'image' })).toEqual(['paint/paint-1']))
 
-  test('a model at the wrong one', () => {
+  test('a model at the wrong endpoint', () => {
     const image = failure(of, 'paint')
     expect([image.kind, image.row.status, image.detail.param]).toEqual(['wrong_endpoint', 400, 'model'])
     expect(image.message).toContain('/v1/images/generations')
@@ -210,9 +210,9 @@ describe('auto', () => {
   const of = withAuto('available')
   const needs = (changes: Partial<Needs>): Partial<Ask> => ({ needs: { ...noNeeds, ...changes } })
 
-  test('off: there is no such model', () => expect(failure(withAuto('off'), 'auto').code).toBe('model_not_found'))
+  test('off: the model does not exist', () => expect(failure(withAuto('off'), 'auto').code).toBe('model_not_found'))
 
-  test('the candidates in order follow one another, without their fallbacks', () =>
+  test('the candidates in order, without their fallbacks', () =>
     expect(order(of, 'auto')).toEqual(['small/small-1', 'tools/tools-1', 'all/x', 'all/y']))
 
   test.each<[string, Partial<Needs>, string[]]>([
@@ -234,7 +234,7 @@ describe('auto', () => {
     expect(order(of, 'auto', needs(wanted)).map((one) => one.split('/')[0] ?? '')).toEqual(expected),
   )
 
-  test('those that cannot or may not are none, each with its reason', () => {
+  test('incapable and forbidden models are excluded, each with its reason', () => {
     expect(excluded(of, 'auto', needs({ tools: true }))).toEqual(['small takes no tools'])
     expect(order(withAuto('available', ['a*']), 'auto')).toEqual(['all/x', 'all/y'])
     expect(excluded(withAuto('available', ['a*']), 'auto')).toEqual([
@@ -243,13 +243,14 @@ describe('auto', () => {
     ])
   })
 
-  test('none: what ruled each one out', () => {
+  test('no candidate: the error lists each reason', () => {
     const none = failure(withAuto('available', ['small', 'tools']), 'auto', needs({ tools: true, ttls: ['1h'] }))
     expect(summary(none)).toEqual([
       400,
       'auto_resolution_failed',
       'model',
-      "No candidate of automatic selection can run this request: 'small' takes no tools; 'tools' does not support a cache TTL of 1h; 'all' is not allowed for this API key.",
+      "No candidate of automatic selection can run this request: 'small' takes no tools; " +
+        "'tools' does not support a cache TTL of 1h; 'all' is not allowed for this API key.",
     ])
   })
 
@@ -261,7 +262,7 @@ describe('auto', () => {
 
   test('available: other names work', () => expect(order(of, 'other')).toEqual(['other/other-1']))
 
-  test.each(['other', 'nope', ''])('mandatory: %j is refused, known or not', (name) => {
+  test.each(['other', 'nope', ''])('mandatory: %j is rejected, known or not', (name) => {
     const refused = failure(withAuto('mandatory'), name)
     expect([refused.row.status, refused.code, refused.detail.param]).toEqual([403, 'auto_required', 'model'])
     expect(order(withAuto('mandatory'), 'auto')).toHaveLength(4)

@@ -8,7 +8,7 @@ import { parse, stringify } from 'yaml'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { MAIN } from '../process/weir.ts'
 import { Gateway } from '../support/gateway.ts'
-import { says, speaks } from '../support/speech.ts'
+import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 import { problemsOfDiagram } from './diagrams.ts'
 import { type Block, PAGES, pageOf, ROOT } from './pages.ts'
@@ -18,6 +18,16 @@ setDefaultTimeout(60_000)
 const blocks = (info: string): readonly Block[] =>
   PAGES.flatMap((page) => page.blocks.filter((each) => each.info === info))
 const labelled = (found: readonly Block[]) => found.map((block) => [block.at, block] as const)
+
+/** What the page promises that a block prints: the block right after it, if that is one of output. */
+function outputOf(at: string): string | undefined {
+  for (const page of PAGES) {
+    const index = page.blocks.findIndex((block) => block.at === at)
+    const next = index < 0 ? undefined : page.blocks[index + 1]
+    if (next?.info === 'text output') return next.text
+  }
+  return undefined
+}
 
 /** The key of the gateway that examples talk to. Its id is `ci`, as in the documents. */
 const KEY = 'example-key-0123456789abcdef'
@@ -141,7 +151,7 @@ describe('examples that run', () => {
 
   beforeAll(async () => {
     provider = await Upstream.start()
-    provider.otherwise(speaks('openai', () => says('Hello from the provider.')))
+    provider.otherwise(speaks('openai', () => textAnswer('Hello from the provider.')))
     const price = { input: 0.25, output: 2 }
     gateway = await Gateway.start({
       providers: { up: provider.url },
@@ -182,12 +192,14 @@ describe('examples that run', () => {
   const here = (text: string) =>
     text.replaceAll('http://127.0.0.1:8080', gateway.url).replaceAll('http://127.0.0.1:9090', gateway.adminUrl)
 
-  test.each(labelled(blocks('sh runnable')))('%s', async (_at, { text }) => {
+  test.each(labelled(blocks('sh runnable')))('%s', async (at, { text }) => {
     const { code, stdout, stderr } = await run(['bash', '-euo', 'pipefail', '-c', here(text)])
     expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).not.toBe('')
     // `curl` exits with 0 for an error of HTTP.
     expect(stdout).not.toContain('"error":{')
+    const output = outputOf(at)
+    if (output !== undefined) expect(stdout).toBe(output)
   })
 
   test.each(labelled(blocks('ts runnable')))('%s', async (_at, { text }) => {

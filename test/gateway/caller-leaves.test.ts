@@ -59,7 +59,7 @@ let stage: Stage
 
 beforeAll(async () => {
   const models = phases.flatMap(({ name, does }) => ways.map(([way]) => [`${name}-${way}`, does] as const))
-  stage = await Stage.start({ ...Object.fromEntries(models), m: does.says('Hi') } satisfies Models)
+  stage = await Stage.start({ ...Object.fromEntries(models), m: does.answersText('Hi') } satisfies Models)
 })
 
 afterAll(async () => await stage[Symbol.asyncDispose]())

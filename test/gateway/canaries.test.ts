@@ -33,7 +33,7 @@ const withHeaders = {
 }
 
 const scenarios: Readonly<Record<string, Scenario>> = {
-  says: does.says(canary('answer')),
+  says: does.answersText(canary('answer')),
   ...Object.fromEntries(
     [400, 401, 403, 404, 413, 429, 500, 503, 504].map((status) => [
       `s${status}`,

@@ -78,7 +78,7 @@ function arrived(name: string): Promise<void> {
 let stage: Stage
 
 beforeAll(async () => {
-  const models = breaks.map(([name, how]) => [name, [breaking(how, name), does.says('never')]] as const)
+  const models = breaks.map(([name, how]) => [name, [breaking(how, name), does.answersText('never')]] as const)
   stage = await Stage.start({
     ...Object.fromEntries(models),
     short: async (call) => {

@@ -8,7 +8,7 @@ import { headField, STREAM, Stage, seen } from './stage.ts'
 setDefaultTimeout(30_000)
 
 const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
-const second = does.says('from the second')
+const second = does.answersText('from the second')
 
 const errorEvent = (error: object) => `data: ${JSON.stringify({ error })}\n\n`
 

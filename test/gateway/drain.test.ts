@@ -12,7 +12,7 @@ const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
 test('what runs finishes, and who asks again is sent away', async () => {
   const release = Promise.withResolvers<void>()
   await using stage = await Stage.start(
-    { m: does.waits([role, hello], release.promise, does.rest(restOf)), other: does.says('other') },
+    { m: does.waits([role, hello], release.promise, does.rest(restOf)), other: does.answersText('other') },
     { config: { drain_seconds: 20 } },
   )
   const bytes = chat('other')

@@ -71,7 +71,7 @@ inOwnNetwork(import.meta.path, () => {
   })
 
   test('once it has the request: the first-byte deadline, and the next candidate', async () => {
-    await using near = await Upstream.start({ second: does.says('second') })
+    await using near = await Upstream.start({ second: does.answersText('second') })
     await using far = await FarMachine.start(FAR)
     await using gateway = await gatewayTo(far, near, { first_byte_timeout_ms: 1000 })
     await using streamed = await callerOf(gateway, 'silent-followed', STREAM)
@@ -84,7 +84,7 @@ inOwnNetwork(import.meta.path, () => {
   })
 
   test('between two requests of one connection: the connect deadline, long before the first byte’s', async () => {
-    await using near = await Upstream.start({ second: does.says('second') })
+    await using near = await Upstream.start({ second: does.answersText('second') })
     await using far = await FarMachine.start(FAR)
     await using gateway = await gatewayTo(far, near, { connect_timeout_ms: 600 })
     await using first = await callerOf(gateway, 'well', {})
@@ -102,7 +102,7 @@ inOwnNetwork(import.meta.path, () => {
     const release = Promise.withResolvers<void>()
     const slow: Scenario = async (call) => {
       await release.promise
-      await does.says('by the proxy')(call)
+      await does.answersText('by the proxy')(call)
     }
     await using proxy = await Upstream.start({ well: slow, silent: does.silent() })
     await using far = await FarMachine.start(FAR)

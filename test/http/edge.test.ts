@@ -36,7 +36,7 @@ let upstream: Upstream
 let gateway: Gateway
 
 beforeAll(async () => {
-  upstream = await Upstream.start({ m: does.says('Hel', 'lo') })
+  upstream = await Upstream.start({ m: does.answersText('Hel', 'lo') })
   const keys = [
     { id: 'test-key', key: KEY },
     { id: 'own', key: OWN_KEY },
@@ -53,7 +53,7 @@ afterAll(async () => {
 })
 
 afterEach(async () => {
-  upstream.on('m', does.says('Hel', 'lo'))
+  upstream.on('m', does.answersText('Hel', 'lo'))
   // Whatever was sent: the next caller is served as ever.
   expect((await ask(gateway.port, chat())).status).toBe(200)
 })
@@ -190,7 +190,7 @@ describe('the size of a body', () => {
   }
 
   test('10 MiB exactly is taken, declared and chunked', async () => {
-    upstream.on('m', does.says('ok'))
+    upstream.on('m', does.answersText('ok'))
     const body = content(10 * MIB)
     expect(bytesOf(body).length).toBe(10 * MIB)
     expect((await send(chat(body))).status).toBe(200)
@@ -772,7 +772,7 @@ describe('a caller that does not read', () => {
     }
     // What the four sockets' buffers of the kernel take, and at most 256 KiB of ours.
     expect(sent).toBeLessThan(enough / 4)
-    upstream.on('m', does.says('Hel', 'lo'))
+    upstream.on('m', does.answersText('Hel', 'lo'))
     expect((await send(chat())).status).toBe(200)
     caller.resume()
     while (sent < before + 32 * MIB) await Bun.sleep(20)

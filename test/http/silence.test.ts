@@ -38,8 +38,8 @@ function shortened(real: Bun.Server<undefined>, name: string): Bun.Server<undefi
 
 beforeAll(async () => {
   upstream = await Upstream.start({
-    m: does.says('Hi'),
-    large: does.says('x'.repeat(20_000)),
+    m: does.answersText('Hi'),
+    large: does.answersText('x'.repeat(20_000)),
     live: async (call) => {
       await call.head200()
       await call.chunk(role)

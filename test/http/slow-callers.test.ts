@@ -83,11 +83,11 @@ const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
 beforeAll(async () => {
   const release = Promise.withResolvers<void>()
   upstream = await Upstream.start({
-    m: does.says('Hel', 'lo'),
+    m: does.answersText('Hel', 'lo'),
     silent: does.waits([role, hello], release.promise, does.rest(restOf)),
     late: async (call) => {
       await release.promise
-      await does.says('late')(call)
+      await does.answersText('late')(call)
     },
   })
   gateway = await Gateway.start({

@@ -1,4 +1,4 @@
-/** What is particular to Anthropic: where each part of a request goes, and what its events mean. */
+/** Anthropic's own rules: the place of each part of a request, and the meaning of its events. */
 
 import { describe, expect, test } from 'bun:test'
 import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
@@ -23,7 +23,7 @@ async function bodyOf(more: Partial<ChatRequest>, model = TARGET.model): Promise
 }
 
 const user = (text: string, more: object = {}): Message => ({ role: 'user', parts: [{ type: 'text', text, ...more }] })
-const says = (text: string): Message => ({ role: 'assistant', parts: [{ type: 'text', text }], toolCalls: [] })
+const answered = (text: string): Message => ({ role: 'assistant', parts: [{ type: 'text', text }], toolCalls: [] })
 const calls = (...ids: string[]): Message => ({
   role: 'assistant',
   parts: [],
@@ -37,7 +37,7 @@ const system = (text: string, more: object = {}): Message => ({
 const TOOL = { name: 'get_weather', parameters: { type: 'object' } }
 
 describe('a request to Anthropic', () => {
-  test('goes to its path with its headers; the operator’s own win', async () => {
+  test('goes to its path with its headers; the operator’s own override them', async () => {
     const own = endpoint({
       baseUrl: 'https://api.example',
       headers: { 'anthropic-beta': 'b', 'anthropic-version': 'x' },
@@ -57,7 +57,7 @@ describe('a request to Anthropic', () => {
     )
   })
 
-  test('has its system text hoisted in order, wherever it stood', async () => {
+  test('has all system text in front, in order', async () => {
     const body = await bodyOf({ messages: [system('one'), user('Hi'), system(' '), system('two'), user('there')] })
     expect(body['system']).toEqual([
       { type: 'text', text: 'one' },
@@ -74,7 +74,7 @@ describe('a request to Anthropic', () => {
     ])
   })
 
-  test('has results at the head of the user turn behind their calls', async () => {
+  test('has results at the start of the user turn after their calls', async () => {
     const messages = [user('Hi'), calls('a', 'b'), user('meanwhile'), result('a', '1'), result('b', ''), user('next')]
     const body = await bodyOf({ messages, tools: [TOOL] })
     const [, , turn] = listOf(body['messages'])
@@ -90,9 +90,11 @@ describe('a request to Anthropic', () => {
   })
 
   test('begins with the user, drops empty answers, keeps the place of an empty question', async () => {
-    const first = await bodyOf({ messages: [says('Hello.'), user('Hi')] })
+    const first = await bodyOf({ messages: [answered('Hello.'), user('Hi')] })
     expect(listOf(first['messages'])[0]).toEqual({ role: 'user', content: [{ type: 'text', text: '.' }] })
-    const empty = await bodyOf({ messages: [user('a'), says(' '), user('b'), says('c'), user(''), says('d')] })
+    const empty = await bodyOf({
+      messages: [user('a'), answered(' '), user('b'), answered('c'), user(''), answered('d')],
+    })
     expect(listOf(empty['messages']).map((turn) => (isObject(turn) ? turn['role'] : ''))).toEqual([
       'user',
       'assistant',
@@ -101,12 +103,12 @@ describe('a request to Anthropic', () => {
     ])
   })
 
-  test('has a prefill without trailing white space', async () => {
-    const body = await bodyOf({ messages: [user('Hi'), says('Once upon \n')] })
+  test('has no trailing white space in a prefill', async () => {
+    const body = await bodyOf({ messages: [user('Hi'), answered('Once upon \n')] })
     expect(listOf(body['messages'])[1]).toEqual({ role: 'assistant', content: [{ type: 'text', text: 'Once upon' }] })
   })
 
-  test('names the tools of its history again where it offers none, so that they cannot be called', async () => {
+  test('names the called tools with choice none if it offers no tools', async () => {
     const messages = [user('Hi'), calls('a'), result('a', '1')]
     const body = await bodyOf({ messages })
     expect(body['tools']).toEqual([{ name: 'get_weather', input_schema: { type: 'object' } }])
@@ -131,19 +133,19 @@ describe('a request to Anthropic', () => {
     expect((await bodyOf({ tools: [TOOL], ...more }))['tool_choice']).toEqual(choice)
   })
 
-  test('offers only the tools that are allowed', async () => {
+  test('offers only allowed tools', async () => {
     const tools = [TOOL, { name: 'other', parameters: { type: 'object' } }]
     const body = await bodyOf({ tools, toolChoice: { mode: 'allowed', names: ['other'], required: false } })
     expect(listOf(body['tools']).map((tool) => (isObject(tool) ? tool['name'] : ''))).toEqual(['other'])
   })
 
-  test('has a temperature from 0 to 1, and not both', async () => {
+  test('has a temperature from 0 to 1, and no top_p with it', async () => {
     expect(await bodyOf({ sampling: { temperature: 1.7, topP: 0.5 } })).toMatchObject({ temperature: 1 })
     expect((await bodyOf({ sampling: { temperature: 1.7, topP: 0.5 } }))['top_p']).toBeUndefined()
     expect(await bodyOf({ sampling: { topP: 0.5 } })).toMatchObject({ top_p: 0.5 })
   })
 
-  test('asks for structured answers only of models that know them', async () => {
+  test('requests structured answers only from models that support them', async () => {
     const schema = { type: 'object', properties: {} }
     const more = {
       tools: [{ ...TOOL, strict: true }],
@@ -161,7 +163,7 @@ describe('a request to Anthropic', () => {
     }
   })
 
-  test('has ids that are legal and come once', async () => {
+  test('has legal and unique ids', async () => {
     const messages = [
       user('Hi'),
       calls('call:1', 'same', 'same'),
@@ -177,7 +179,7 @@ describe('a request to Anthropic', () => {
     expect(ids[4]).toEqual(['same_3'])
   })
 
-  test('has arguments as an object, whatever the caller’s history holds', async () => {
+  test('has arguments as an object, even if the caller’s history has other text', async () => {
     const call = (json: string): Message => ({
       role: 'assistant',
       parts: [],
@@ -194,7 +196,7 @@ describe('a request to Anthropic', () => {
     }
   })
 
-  test('takes images as data and by address', async () => {
+  test('takes images as data and by URL', async () => {
     const source = (more: object) => ({ role: 'user', parts: [{ type: 'image', source: more }] }) as Message
     const data = await bodyOf({ messages: [source({ type: 'base64', mediaType: 'image/jpg', data: 'aGk=' })] })
     expect(blocks(listOf(data['messages'])[0])[0]?.['source']).toEqual({
@@ -213,7 +215,7 @@ describe('cache marks to Anthropic', () => {
   const marksOf = (body: JsonObject) =>
     JSON.stringify(body).match(/"text":"[^"]*","cache_control":\{[^}]*\}|"cache_control":\{[^}]*\}/g) ?? []
 
-  test('stay where they were, with their time to live', async () => {
+  test('keep their places and their TTLs', async () => {
     const body = await bodyOf({
       tools: [{ ...TOOL, cache: { ttl: '1h' } }],
       messages: [system('s', { cache: { ttl: '1h' } }), marked('u')],
@@ -225,12 +227,12 @@ describe('cache marks to Anthropic', () => {
     ])
   })
 
-  test('are the last four of more', async () => {
+  test('are the last four if there are more', async () => {
     const body = await bodyOf({ messages: ['1', '2', '3', '4', '5', '6'].map((text) => marked(text)) })
     expect(marksOf(body).map((mark) => mark.slice(8, 9))).toEqual(['3', '4', '5', '6'])
   })
 
-  test('of an hour become five minutes behind one of five minutes', async () => {
+  test('of 1h become 5m after one of 5m', async () => {
     const body = await bodyOf({ messages: [marked('1', '1h'), marked('2'), marked('3', '1h')] })
     expect(marksOf(body)).toEqual([
       '"text":"1","cache_control":{"type":"ephemeral","ttl":"1h"}',
@@ -239,7 +241,7 @@ describe('cache marks to Anthropic', () => {
     ])
   })
 
-  test('of the whole request go to its last block, unless that has one', async () => {
+  test('on the whole request move to its last block, unless that has one', async () => {
     const messages = [user('a'), calls('x'), result('x', '1')]
     const body = await bodyOf({ messages, tools: [TOOL], cache: { ttl: '1h' } })
     expect(blocks(listOf(body['messages'])[2])[0]).toEqual({
@@ -260,7 +262,7 @@ describe('an answer of Anthropic', () => {
   const START = { type: 'message_start', message: { usage: { input_tokens: 5, output_tokens: 1 } } }
   const STOP = [{ type: 'message_delta', delta: { stop_reason: 'end_turn' } }, { type: 'message_stop' }]
 
-  test('tells its input at the start, and its output only once it is counted', () => {
+  test('reports its input at the start, and its output only after it is counted', () => {
     const events: StreamEvent[] = []
     const decoder = anthropic.decoder()
     events.push(...decoder.decode('message_start', JSON.stringify(START)))
@@ -268,7 +270,7 @@ describe('an answer of Anthropic', () => {
     expect(JSON.stringify(events)).not.toContain('output')
   })
 
-  test('splits what was written to the cache by its time to live', () => {
+  test('splits cache writes by their TTL', () => {
     const usage = {
       input_tokens: 5,
       cache_read_input_tokens: 2000,
@@ -290,7 +292,7 @@ describe('an answer of Anthropic', () => {
     expect(counted).toMatchObject({ input: 2105, cacheWrite5m: 100 })
   })
 
-  test('passes over tools that the provider runs itself', () => {
+  test('skips tools that the provider runs itself', () => {
     const block = { type: 'server_tool_use', id: 's', name: 'web_search', input: {} }
     const answer = outcome(
       START,
@@ -308,11 +310,11 @@ describe('an answer of Anthropic', () => {
     ['error', { message: 'odd' }, 'failed'],
     ['', { error: { type: 'rate_limit_error', message: 'slow' } }, 'rate_limited'],
     ['ping', { type: 'error', error: { type: 'overloaded_error', message: 'x' } }, 'overloaded'],
-  ])('that breaks off with event %j and %j is %s', (event, data, kind) => {
+  ])('that ends early with event %j and %j is %s', (event, data, kind) => {
     expect(kindOf(() => anthropic.decoder().decode(event, JSON.stringify(data)))).toBe(kind)
   })
 
-  test('numbers calls among blocks of other kinds, and closes what was never closed', () => {
+  test('numbers calls among blocks of other kinds, and closes blocks without an end', () => {
     const tool = (index: number, id: string) => ({
       type: 'content_block_start',
       index,
@@ -364,11 +366,11 @@ describe('an answer of Anthropic', () => {
     [{ type: 'error', error: { type: 'overloaded_error', message: 'x' } }, 'overloaded'],
     [{ type: 'message' }, 'broken'],
     ['text', 'broken'],
-  ])('that is none is an error: %j', (body, kind) => {
+  ])('that is malformed is an error: %j', (body, kind) => {
     expect(kindOf(() => anthropic.events(body))).toBe(kind)
   })
 
-  test('under an error status tells an empty account from a caller’s mistake', () => {
+  test('under an error status distinguishes an empty account from a caller’s mistake', () => {
     const body = (message: string) =>
       JSON.stringify({ type: 'error', error: { type: 'invalid_request_error', message } })
     expect(
@@ -379,7 +381,7 @@ describe('an answer of Anthropic', () => {
   })
 })
 
-test('names that Anthropic does not take come back as the caller’s own', async () => {
+test('names that Anthropic rejects come back as the caller’s own', async () => {
   const name = 'mcp.server/tool'
   const request = plainRequest({
     tools: [{ name, parameters: { type: 'object' } }],

@@ -1,4 +1,4 @@
-/** What is particular to Bedrock: its signature, its binary framing, its blocks and its exceptions. */
+/** Bedrock's own rules: its signature, its binary framing, its blocks and its exceptions. */
 
 import { describe, expect, test } from 'bun:test'
 import { createHash, createHmac } from 'node:crypto'
@@ -60,7 +60,7 @@ describe('a request to Bedrock', () => {
     expect(sent.headers).toEqual({ 'content-type': 'application/json', authorization: 'Bearer secret-key' })
   })
 
-  test('has its blocks, with cache points behind what they end', async () => {
+  test('has its blocks, with cache points after the marked ones', async () => {
     const body = await bodyOf({
       messages: [
         { role: 'system', parts: [{ type: 'text', text: 's', cache: { ttl: '1h' } }] },
@@ -108,7 +108,7 @@ describe('a request to Bedrock', () => {
     })
   })
 
-  test('for other models keeps both samplings and every stop', async () => {
+  test('for other models keeps temperature, top_p and every stop sequence', async () => {
     const more = { stop: ['\n'], sampling: { temperature: 0.5, topP: 0.1 } }
     expect((await bodyOf(more, 'meta.llama3-70b'))['inferenceConfig']).toEqual({
       temperature: 0.5,
@@ -118,7 +118,7 @@ describe('a request to Bedrock', () => {
   })
 
   test.each<[Partial<ChatRequest>]>([[{ tools: [] }], [{ tools: [TOOL], toolChoice: { mode: 'none' } }]])(
-    'that offers no tools tells of earlier calls in words: %j',
+    'that offers no tools describes earlier calls in text: %j',
     async (more) => {
       const body = await bodyOf({ messages: [user('Hi'), calls('x'), result('x', '1', true), user('so?')], ...more })
       expect(contentOf(body, 1)).toEqual([{ text: 'One moment.' }, { text: '[called f with {"a":1}]' }])
@@ -126,7 +126,7 @@ describe('a request to Bedrock', () => {
     },
   )
 
-  test('takes images as data alone', async () => {
+  test('takes images only as data', async () => {
     const image = (source: object) =>
       plainRequest({ messages: [{ role: 'user', parts: [{ type: 'image', source }] } as Message] })
     const { body } = bedrock.request(image({ type: 'base64', mediaType: 'image/jpg', data: 'aGk=' }), TARGET)
@@ -149,7 +149,7 @@ describe('a signature', () => {
   test.each([
     ['https://bedrock-runtime.eu-west-1.amazonaws.com', MODEL],
     ['http://127.0.0.1:4010/prefix', 'arn:aws:bedrock:eu-west-1:123456789012:inference-profile/x y~z'],
-  ])('is what the service works out for itself: %s, %s', async (baseUrl, model) => {
+  ])('equals the one that the service computes: %s, %s', async (baseUrl, model) => {
     for (const aws of [AWS, { ...AWS, sessionToken: 'token+/=' }]) {
       const sent = await signed(aws, model, baseUrl)
       expect(sent.headers['authorization']).toContain('Credential=AKIDEXAMPLE/')
@@ -170,7 +170,7 @@ function signatureIn(sent: UpstreamRequest): string {
   return /Signature=([0-9a-f]{64})$/.exec(sent.headers['authorization'] ?? '')?.[1] ?? ''
 }
 
-/** Signature Version 4 as AWS describes it, from the request as it goes over the wire. */
+/** Signature Version 4 as AWS documents it, computed from the request as it is sent. */
 function signatureOf(sent: UpstreamRequest, aws: { region: string; secretAccessKey: string }): string {
   const url = new URL(sent.url)
   const names = /SignedHeaders=([^,]+)/.exec(sent.headers['authorization'] ?? '')?.[1]?.split(';') ?? []
@@ -223,7 +223,7 @@ describe('the framing', () => {
     ])
   })
 
-  test('refuses what is too long from its first bytes, too short, damaged anywhere, or of no known type', async () => {
+  test('rejects a message that is too long (by its first bytes), too short, damaged, or of unknown type', async () => {
     const long = new Uint8Array([0, 0x7f, 0xff, 0xff])
     expect(await kindOf(() => frames([long]))).toBe('broken')
     const allowed = new Uint8Array(4)
@@ -239,7 +239,7 @@ describe('the framing', () => {
     }
   })
 
-  test('takes a message of a mebibyte, byte by byte too', () => {
+  test('accepts a message of 1 MiB, byte by byte too', () => {
     const text = 'é'.repeat(512 * 1024 - 50)
     const bytes = event('a', { text })
     const pieces = Array.from({ length: Math.ceil(bytes.length / 1000) }, (_, i) =>
@@ -253,7 +253,7 @@ describe('an answer of Bedrock', () => {
   const STOP = event('messageStop', { stopReason: 'end_turn' })
   const delta = (index: number, more: object) => event('contentBlockDelta', { contentBlockIndex: index, delta: more })
 
-  test('is whole with a clean end behind messageStop, and takes nothing behind metadata', () => {
+  test('is complete after messageStop and a clean end, and ignores what follows metadata', () => {
     expect(streamed(bedrock, [delta(0, { text: 'Hi' }), STOP])).toMatchObject({ text: 'Hi', ended: true, usage: {} })
     const usage = event('metadata', { usage: { inputTokens: 1, outputTokens: 2 } })
     const late = event('metadata', { usage: { inputTokens: 9, outputTokens: 9 } })
@@ -264,7 +264,7 @@ describe('an answer of Bedrock', () => {
     expect(streamed(bedrock, [delta(0, { text: 'Hi' }), usage]).errorKind).toBe('cut')
   })
 
-  test('drops reasoning and what is unknown, and gives a call without pieces {}', () => {
+  test('drops reasoning and unknown events, and gives a call without deltas {}', () => {
     const answer = streamed(bedrock, [
       delta(0, { reasoningContent: { text: 'hm' } }),
       event('newEvent', { x: 1 }),
@@ -286,7 +286,7 @@ describe('an answer of Bedrock', () => {
     expect(streamed(bedrock, [event('messageStop', { stopReason })]).reason).toBe(reason)
   })
 
-  test('counts what was read from and written to the cache as input', () => {
+  test('counts cache reads and writes as input', () => {
     const usage = {
       inputTokens: 5,
       outputTokens: 7,
@@ -334,7 +334,7 @@ describe('an answer of Bedrock', () => {
     ['serviceUnavailableException', 'overloaded'],
     ['modelTimeoutException', 'timeout'],
     ['neverSeenException', 'failed'],
-  ])('that breaks off with %s is %s', (type, kind) => {
+  ])('that ends early with %s is %s', (type, kind) => {
     const bytes = message({ ':message-type': 'exception', ':exception-type': type }, '{"message":"Too many tokens"}')
     expect(streamed(bedrock, [delta(0, { text: 'Hi' }), bytes])).toMatchObject({
       text: 'Hi',

@@ -1,4 +1,4 @@
-/** One call to a provider, by itself: how it ends from outside. */
+/** One call to a provider: how it is aborted. */
 
 import { expect, test } from 'bun:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
@@ -10,24 +10,24 @@ function endpointAt(baseUrl: string): Endpoint {
   return { name: 'p', baseUrl, apiKey: 'a-secret', headers: {}, deadlines }
 }
 
-test('a call that is ended before it begins asks nobody, and the next one is not ended with it', async () => {
-  let asked = 0
+test('a call aborted before it begins sends nothing, and does not abort the next one', async () => {
+  let requests = 0
   await using server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
     fetch: () => {
-      asked++
+      requests++
       return new Response('{}', { headers: { 'content-type': 'application/json' } })
     },
   })
   const endpoint = endpointAt(server.url.href)
   const callTo = () =>
     new UpstreamCall({ url: server.url.href, headers: {}, body: '{}' }, endpoint, false, Number.POSITIVE_INFINITY)
-  const ended = callTo()
-  ended.abort()
-  expect(await ended.open().catch((error: unknown) => error)).toBeInstanceOf(ProviderError)
-  expect(asked).toBe(0)
-  // Whatever a finished call leaves to the next one: to end it again ends nothing.
+  const aborted = callTo()
+  aborted.abort()
+  expect(await aborted.open().catch((error: unknown) => error)).toBeInstanceOf(ProviderError)
+  expect(requests).toBe(0)
+  // A finished call shares its abort controller with the next: aborting it again must abort nothing.
   const first = callTo()
   await first.open()
   expect(await first.text()).toBe('{}')

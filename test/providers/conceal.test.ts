@@ -24,8 +24,8 @@ test.each([
   'localhost:18181',
   'bob@example.com',
   'my-secret-deployment',
-])('what a caller is told of a provider never holds %s', (word) => {
-  const told = conceal(new ProviderError('rejected', `The deployment ${word} says no.`, { status: 400 }), endpoint)
-  expect(told.message).not.toContain(word)
-  expect([told.kind, told.detail.status]).toEqual(['rejected', 400])
+])('a caller never sees %s in an error', (word) => {
+  const shown = conceal(new ProviderError('rejected', `The deployment ${word} rejects it.`, { status: 400 }), endpoint)
+  expect(shown.message).not.toContain(word)
+  expect([shown.kind, shown.detail.status]).toEqual(['rejected', 400])
 })

@@ -1,4 +1,4 @@
-/** The suite of `conformance.ts`, run for every provider, and what every error answer of the fixtures means to whom it came from. */
+/** Runs the suite of `conformance.ts` for every provider; the meaning of every recorded error response. */
 
 import { describe, expect, test } from 'bun:test'
 import type { ProviderErrorKind } from '../../src/core/provider-error.ts'
@@ -20,7 +20,7 @@ type Row = readonly [
   more?: { code?: string; retryAfterMs?: number },
 ]
 
-const FAULTS: readonly Row[] = [
+const ERRORS: readonly Row[] = [
   ['openai-401.json', openai, 'credential'],
   ['openai-404-model.json', openai, 'failed'],
   ['openai-400-context.json', openai, 'rejected', { code: 'context_length_exceeded' }],
@@ -43,13 +43,13 @@ const FAULTS: readonly Row[] = [
   ['cloudflare-524.html', openai, 'timeout'],
 ]
 
-describe('error answers', () => {
+describe('error responses', () => {
   test('are all in the table', () => {
     const files = manifest.flatMap(({ file }) => (file.startsWith('errors/') ? [file.slice('errors/'.length)] : []))
-    expect(FAULTS.map(([file]) => file).sort()).toEqual(files.sort())
+    expect(ERRORS.map(([file]) => file).sort()).toEqual(files.sort())
   })
 
-  test.each([...FAULTS])('%s', (file, provider, kind, more = {}) => {
+  test.each([...ERRORS])('%s', (file, provider, kind, more = {}) => {
     const fixture = manifest.find((each) => each.file === `errors/${file}`)
     const body = Buffer.from(fixtureBytes(`errors/${file}`)).toString()
     const error = provider.responseError(fixture?.status ?? 0, new Headers(fixture?.headers), body)

@@ -1,4 +1,4 @@
-/** What every provider must do, whatever it speaks: one suite, run for each. The fixtures are bytes that providers send, broken ones too. */
+/** The suite for every provider adapter. The fixtures are recorded streams, broken ones included. */
 
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
@@ -19,21 +19,21 @@ export interface Conformant {
   readonly name: string
   readonly provider: Provider
   readonly target: Target
-  /** What its words for the finish mean; what is not named here means `stop`, or the call where there was one. */
+  /** The canonical finish reasons; any other word means `stop`, or `tool-call` if there was a call. */
   readonly reasons: Readonly<Record<string, FinishReason>>
-  /** Its counts, as the manifest has them, in ours. */
+  /** The provider's counts, as in the manifest → canonical usage. */
   readonly usage: (counts: JsonObject) => Usage
-  /** Fixtures that are not for its decoder, each with the reason. */
+  /** Fixtures that its decoder does not get, each with the reason. */
   readonly skipped?: Readonly<Record<string, string>>
-  /** Whether it takes parts as Chat Completions callers send them that are neither text nor images. Others refuse them. */
+  /** Whether it accepts native Chat Completions parts other than text and images. Others reject them. */
   readonly takesNative?: boolean
-  /** Throws where a body breaks a rule that the provider publishes. */
+  /** Throws if a body breaks a rule that the provider publishes. */
   readonly rules: (body: JsonObject, request: ChatRequest) => void
   /** The part of a body that grows with the conversation. */
   readonly turns: (body: JsonObject) => readonly unknown[]
 }
 
-/** A provider dialect as the tests know it. */
+/** What the tests need of a provider dialect. */
 export interface DialectUnderTest {
   /** Undefined if another dialect has the same adapter. */
   readonly conformance: Conformant | undefined
@@ -45,11 +45,11 @@ export interface DialectUnderTest {
 }
 
 export interface DialectConfiguration {
-  /** A valid entry of a configuration, without `dialect` and without any field that it could do without. */
+  /** A valid entry of a configuration, without `dialect` and optional fields. */
   readonly entry: JsonObject
   /** Fields that may be added. */
   readonly more: readonly string[]
-  /** Where requests go if the configuration names no other address. */
+  /** The default base URL, or that of `entry`. */
   readonly baseUrl: string
   /** The header that carries the credential, with `api_key: k` unless `entry` has another. */
   readonly header: readonly [name: string, value: RegExp]
@@ -63,7 +63,7 @@ export function count(counts: JsonObject, name: string): number | undefined {
   return numberOf(counts[name])
 }
 
-/** Above this many bytes only a few ways of cutting are tried: one byte at a time is a second's work for a mebibyte. */
+/** Longer fixtures are not tried one byte at a time, which takes a second for 1 MiB. */
 const MANY_BYTES = 64 * 1024
 
 export function conforms(conformant: Conformant): void {
@@ -71,7 +71,7 @@ export function conforms(conformant: Conformant): void {
   const fixtures = manifest.filter(({ file }) => file.startsWith(`${name}/`) && !conformant.skipped?.[file])
 
   describe(`${name}: fixtures`, () => {
-    test('are there', () => expect(fixtures.length).toBeGreaterThan(4))
+    test('exist', () => expect(fixtures.length).toBeGreaterThan(4))
     for (const fixture of fixtures) {
       const bytes = fixtureBytes(fixture.file)
       if (fixture.content_type === 'application/json') {
@@ -88,13 +88,13 @@ export function conforms(conformant: Conformant): void {
         }
       })
       if (fixture.expect.terminal && bytes.length < 3000) {
-        test(`${fixture.file}, broken off anywhere, is whole or an error`, () => checkPrefixes(provider, bytes))
+        test(`${fixture.file}, ended early at any byte, is complete or an error`, () => checkPrefixes(provider, bytes))
       }
     }
   })
 
   describe(`${name}: requests`, () => {
-    property('keep the rules of the provider, and their bytes', 300, async (random) => {
+    property('obey the rules of the provider, and have stable bytes', 300, async (random) => {
       const made = randomRequest(random)
       const request = conformant.takesNative === true ? made : withoutNative(made)
       if (request !== made) {
@@ -107,10 +107,10 @@ export function conforms(conformant: Conformant): void {
       expect(again.body).toBe(body)
     })
 
-    property('begin with the bytes of the turn before', 100, async (random) => {
+    property('begin with the bytes of the previous turn', 100, async (random) => {
       const later = withoutNative(randomRequest(random, 'unmarked'))
       const earlier = { ...later, messages: later.messages.slice(0, random.between(1, later.messages.length)) }
-      // A system message that comes later is hoisted, tools that were called later are named: no prefix then.
+      // Later system messages move to the front, and later calls add tools: then the beginning is no prefix.
       if (later.messages.slice(earlier.messages.length).some(({ role }) => role === 'system')) return
       if (later.tools.length === 0) return
       const before = conformant.turns(objectOf(provider.request(earlier, conformant.target).body))
@@ -153,7 +153,7 @@ function checkExpected(
   if (wanted.usage !== undefined) expect(outcome.usage).toMatchObject(defined(usage(wanted.usage)))
 }
 
-/** What a connection leaves that ends too early without a sign. */
+/** What remains of an answer if the connection ends early without a sign. */
 function checkPrefixes(provider: Provider, bytes: Uint8Array): void {
   const { usage: _, ...answer } = streamed(provider, [bytes])
   for (let end = 0; end < bytes.length; end++) {

@@ -1,4 +1,4 @@
-/** Every provider dialect as the tests know it; a new one adds its row. */
+/** The test data of every provider dialect. */
 
 import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
 import { anthropicDialect } from './anthropic/dialect.ts'

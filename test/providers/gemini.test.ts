@@ -1,4 +1,4 @@
-/** What is particular to Gemini: its body, thought signatures, schemas, and answers that come as an array. */
+/** Gemini's own rules: its body, thought signatures, schemas, and answers in an array. */
 
 import { describe, expect, test } from 'bun:test'
 import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
@@ -50,7 +50,7 @@ describe('a request to Gemini', () => {
     expect(sent.headers).toEqual({ 'content-type': 'application/json', 'x-goog-api-key': 'secret-key' })
   })
 
-  test('has contents, system instruction and what generates', async () => {
+  test('has contents, system instruction and generation config', async () => {
     const body = await bodyOf({
       messages: [{ role: 'system', parts: [{ type: 'text', text: 'Be brief.' }] }, user('Hi')],
       maxOutputTokens: 7,
@@ -70,13 +70,13 @@ describe('a request to Gemini', () => {
     })
   })
 
-  test('has no list of stops that say nothing', async () => {
+  test('has no empty stop sequences', async () => {
     expect(await bodyOf({ messages: [user('Hi')], stop: [''] })).toEqual({
       contents: [{ role: 'user', parts: [{ text: 'Hi' }] }],
     })
   })
 
-  test('names the function that a result belongs to', async () => {
+  test('names the function of a result', async () => {
     const messages = [user('Hi'), calls('x', 'y'), result('y', 'second'), result('x', 'first', true)]
     const body = await bodyOf({ messages })
     expect(parts(body, 2)).toEqual([
@@ -85,7 +85,7 @@ describe('a request to Gemini', () => {
     ])
   })
 
-  test('has schemas as they are, but for their dialect', async () => {
+  test('has unchanged schemas, without $schema', async () => {
     const parameters = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       type: 'object',
@@ -122,7 +122,7 @@ describe('a request to Gemini', () => {
     expect(declared.includes('"g"')).toBe(!(toolChoice?.mode === 'allowed' && !toolChoice.required))
   })
 
-  test('has images as data or by address, and JSON mode where there are no tools', async () => {
+  test('has images as data or by URL, and JSON mode if there are no tools', async () => {
     const image = (source: object) => ({ role: 'user', parts: [{ type: 'image', source }] }) as Message
     const data = await bodyOf({ messages: [image({ type: 'base64', mediaType: 'image/png', data: 'aGk=' })] })
     expect(parts(data, 0)).toEqual([{ inlineData: { mimeType: 'image/png', data: 'aGk=' } }])
@@ -144,7 +144,7 @@ describe('a thought signature', () => {
     return events.flatMap((event) => (event.type === 'tool-start' ? [event.callId] : []))
   }
 
-  test('comes back with its call, under an id that nobody can guess', async () => {
+  test('comes back with its call, under a random id', async () => {
     const signed = call('f', { thoughtSignature: 'c2lnbmVk' })
     const events = gemini.events(chunk({ ...signed, functionCall: { id: 'fc1', ...signed.functionCall } }, call('g')))
     const [first = '', second = ''] = idsOf(events)
@@ -155,7 +155,7 @@ describe('a thought signature', () => {
     expect(two).not.toHaveProperty('thoughtSignature')
   })
 
-  test('that is not known is the documented dummy, for the first call and the models that ask', async () => {
+  test('that is unknown becomes the documented replacement, in the first call to models that require one', async () => {
     const messages = [user('Hi'), calls('a', 'b'), result('a', '1'), result('b', '2')]
     const signatures = async (model: string) =>
       parts(await bodyOf({ messages }, model), 1).map((part) => part['thoughtSignature'])
@@ -163,7 +163,7 @@ describe('a thought signature', () => {
     expect(await signatures('gemini-2.5-pro')).toEqual([undefined, undefined])
   })
 
-  test('is kept within a limit; the oldest go first', () => {
+  test('is kept within a limit; the oldest are dropped first', () => {
     const signatures = new Signatures()
     const long = 's'.repeat(64 * 1024)
     signatures.keep('too long', `${long}s`)
@@ -224,7 +224,7 @@ describe('an answer of Gemini', () => {
     [{ candidates: [{ finishReason: 'UNEXPECTED_TOOL_CALL' }] }, 'broken'],
     [{ candidates: [{ content: { parts: [{ functionCall: { args: {} } }] }, finishReason: 'STOP' }] }, 'broken'],
     [null, 'broken'],
-  ])('that is none is an error: %j', (body, kind) => {
+  ])('that is malformed is an error: %j', (body, kind) => {
     expect(() => gemini.events(body)).toThrow(expect.objectContaining({ kind }))
   })
 
@@ -246,7 +246,7 @@ describe('an answer of Gemini', () => {
     expect(providerError.detail).toMatchObject(detail)
   })
 
-  test('has a header’s delay before that of the body', () => {
+  test('prefers a header’s delay to that of the body', () => {
     const body = JSON.stringify({ error: { message: 'x', details: [{ retryDelay: '31s' }] } })
     expect(gemini.responseError(429, new Headers({ 'retry-after': '2' }), body).detail.retryAfterMs).toBe(2000)
   })

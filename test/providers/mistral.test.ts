@@ -1,4 +1,4 @@
-/** What is sent to Mistral's own API: nothing that it refuses, and calls that still pair with their results. */
+/** Requests to Mistral's own API: no field that it rejects, and calls that still pair with their results. */
 
 import { describe, expect, test } from 'bun:test'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
@@ -9,11 +9,11 @@ import { property } from '../support/random.ts'
 import { endpoint, plainRequest, randomRequest } from './requests.ts'
 
 const MISTRAL = { endpoint: endpoint({ baseUrl: 'https://api.mistral.ai/v1' }), model: 'mistral-large-latest' }
-/** Mistral's API reference, chat completion request, and of its messages. */
-const FIELDS =
-  'model messages max_tokens stop stream temperature top_p frequency_penalty presence_penalty random_seed response_format tools tool_choice parallel_tool_calls'.split(
-    ' ',
-  )
+/** The fields of a chat completion request and of its messages in Mistral's API reference. */
+const FIELDS = [
+  ...['model', 'messages', 'max_tokens', 'stop', 'stream', 'temperature', 'top_p', 'frequency_penalty'],
+  ...['presence_penalty', 'random_seed', 'response_format', 'tools', 'tool_choice', 'parallel_tool_calls'],
+]
 const MESSAGE_FIELDS = 'role content tool_calls tool_call_id prefix'.split(' ')
 
 async function sent(request: ChatRequest, target = MISTRAL): Promise<JsonObject> {
@@ -32,7 +32,7 @@ function callIdsOf(message: JsonObject): readonly unknown[] {
 }
 
 describe('a request', () => {
-  property('has no field that Mistral refuses, and ids that it takes, paired as they were', 300, async (random) => {
+  property('has no field and no id that Mistral rejects, and the same pairs of ids', 300, async (random) => {
     const request = randomRequest(random)
     const [body, plain] = await Promise.all([
       sent({
@@ -76,7 +76,7 @@ describe('a request', () => {
     expect(JSON.stringify(body).split('"aB3dE6gH9"')).toHaveLength(3)
   })
 
-  test('whose answer is begun says so', async () => {
+  test('that begins the answer is marked as a prefix', async () => {
     const parts = [{ type: 'text' as const, text: '{' }]
     const body = await sent(plainRequest({ messages: [{ role: 'assistant', parts, toolCalls: [] }] }))
     expect(messagesOf(body).at(-1)).toEqual({ role: 'assistant', content: '{', prefix: true })

@@ -1,4 +1,7 @@
-/** Streams that providers really send and no documentation describes: nothing of an answer may get lost, and nothing be made up. */
+/**
+ * Streams that providers send although no documentation describes them: nothing of an answer is lost, and nothing
+ * invented.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonValue } from '../../src/core/json.ts'
@@ -11,7 +14,7 @@ import { streamed } from './outcome.ts'
 
 interface Wanted {
   readonly text?: string
-  /** Name, JSON and id; '' for an id of ours. */
+  /** Name, JSON and id; '' for an id that weir made. */
   readonly calls?: readonly (readonly [name: string, json: string, id: string])[]
   readonly reason?: 'stop' | 'length' | 'tool-call' | 'content-filter'
   readonly usage?: Usage
@@ -41,7 +44,7 @@ describe('Chat Completions', () => {
   const one = [['f', '{"a":1}', '']] as const
 
   const rows: Readonly<Record<string, readonly [events: readonly string[], wanted: Wanted]>> = {
-    'an id that callers do not take, with every piece': [
+    'an id that callers reject, with every delta': [
       [
         chunk(piece(0, 'functions.f:0', 'f', '')),
         chunk(piece(0, 'functions.f:0', 'f', '{"a":')),
@@ -50,7 +53,7 @@ describe('Chat Completions', () => {
       ],
       { calls: one },
     ],
-    'the whole call once more, without its id': [
+    'the whole call again, without its id': [
       [
         chunk(piece(0, 'a', 'f', '{"a":')),
         chunk(piece(0, null, null, '1}')),
@@ -68,7 +71,7 @@ describe('Chat Completions', () => {
         ],
       },
     ],
-    'the whole text once more behind the finish, as a message': [
+    'the whole text again after the finish, as a message': [
       [
         chunk({ content: 'Hel' }),
         chunk({ content: 'lo' }, 'stop'),
@@ -76,11 +79,11 @@ describe('Chat Completions', () => {
       ],
       { text: 'Hello' },
     ],
-    'a call that never gets a name, and goes on': [
+    'a call that never gets a name': [
       Array.from({ length: 80 }, () => chunk(piece(0, 'a', null, ' '.repeat(1024)))),
       { errorKind: 'broken' },
     ],
-    'such an id once more behind the arguments': [
+    'such an id again after the arguments': [
       [chunk(piece(0, 'functions.f:0', 'f', '{"a":1}')), chunk(piece(0, 'functions.f:0', 'f', '')), end],
       { calls: one },
     ],
@@ -88,7 +91,7 @@ describe('Chat Completions', () => {
       [chunk(piece(null, 'functions.f:0', 'f', '{"a":')), chunk(piece(null, 'functions.f:0', '', '1}')), end],
       { calls: one },
     ],
-    'one id for two calls, with every piece': [
+    'one id for two calls, with every delta': [
       [
         chunk(piece(0, 'a', 'f', '{"x"')),
         chunk(piece(1, 'a', 'g', '{"y"')),
@@ -118,7 +121,7 @@ describe('Chat Completions', () => {
         ],
       },
     ],
-    'all of a call once more at the end': [
+    'a whole call again at the end': [
       [
         chunk(piece(0, 'a', 'f', '{"x"')),
         chunk(piece(0, null, null, ':1}')),
@@ -136,7 +139,7 @@ describe('Chat Completions', () => {
         ],
       },
     ],
-    'numbers that jump': [
+    'indexes with holes': [
       [chunk(piece(0, 'a', 'f', '{}')), chunk(piece(5, 'b', 'g', '{}')), end],
       {
         calls: [
@@ -165,7 +168,7 @@ describe('Chat Completions', () => {
       },
     ],
     'a reason with each text': [[chunk({ content: 'a' }, 'stop'), chunk({ content: 'b' }, 'stop')], { text: 'ab' }],
-    'a limit, and a plain stop behind it': [[chunk({ content: 'a' }, 'length'), end], { text: 'a', reason: 'length' }],
+    'a limit, then a stop': [[chunk({ content: 'a' }, 'length'), end], { text: 'a', reason: 'length' }],
     'usage in the choice': [
       [
         frame({
@@ -178,13 +181,13 @@ describe('Chat Completions', () => {
       [chunk({ content: 'a' }), frame({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } }), end],
       { text: 'a', usage: { input: 3, output: 2 } },
     ],
-    'a full window': [[chunk({ content: 'a' }, 'model_length')], { text: 'a', reason: 'length' }],
+    'a full context window': [[chunk({ content: 'a' }, 'model_length')], { text: 'a', reason: 'length' }],
     'a limit in capitals': [[chunk({ content: 'a' }, 'MAX_TOKENS')], { text: 'a', reason: 'length' }],
     'a filter with its reason': [
       [chunk({ content: 'a' }, 'content_filter: PROHIBITED_CONTENT')],
       { text: 'a', reason: 'content-filter' },
     ],
-    'a call that was taken out': [
+    'a call that was removed': [
       [chunk({ content: 'a' }), chunk({}, 'function_call_filter: MALFORMED_FUNCTION_CALL'), done],
       { text: 'a', errorKind: 'broken' },
     ],
@@ -202,7 +205,7 @@ describe('Chat Completions', () => {
   test.each(Object.keys(rows))('%s', (name) => {
     const [events, wanted] = rows[name] ?? [[], {}]
     expectOutcome(streamed(openai, bytes(events)), wanted)
-    // The usual end; nothing changes.
+    // The usual end, which changes nothing.
     expectOutcome(streamed(openai, bytes([...events, done])), wanted)
   })
 })
@@ -218,7 +221,7 @@ describe('Anthropic', () => {
   const tool = (id: string, name: string, input: JsonValue = {}) => ({ type: 'tool_use', id, name, input })
 
   const rows: Readonly<Record<string, readonly [events: readonly string[], wanted: Wanted]>> = {
-    'an id that callers do not take': [[begin(0, tool('f:0', 'f')), stop(0)], { calls: [['f', '{}', '']] }],
+    'an id that callers reject': [[begin(0, tool('f:0', 'f')), stop(0)], { calls: [['f', '{}', '']] }],
     'all of the input as text at once': [
       [begin(0, tool('a', 'f', '{"a":1}')), stop(0)],
       { calls: [['f', '{"a":1}', 'a']] },
@@ -232,7 +235,7 @@ describe('Anthropic', () => {
         ],
       },
     ],
-    'a tool of its own between': [
+    'a tool that the provider runs, in between': [
       [
         begin(0, { type: 'server_tool_use', id: 's', name: 'web_search', input: {} }),
         delta(0, '{"q":1}'),
@@ -263,11 +266,11 @@ describe('Gemini', () => {
 
   const rows: Readonly<Record<string, readonly [events: readonly string[], wanted: Wanted]>> = {
     'a reason with every chunk': [[chunk([{ text: 'a' }], 'STOP'), chunk([{ text: 'b' }], 'STOP')], { text: 'ab' }],
-    'a call behind the reason': [
+    'a call after the reason': [
       [chunk([{ text: 'a' }], 'STOP'), chunk(called({ id: 'x' }))],
       { text: 'a', calls: [['f', '{}', 'x']] },
     ],
-    'a limit behind a plain stop': [
+    'a limit after a stop': [
       [chunk([{ text: 'a' }], 'STOP'), chunk([{ text: 'b' }], 'MAX_TOKENS')],
       { text: 'ab', reason: 'length' },
     ],
@@ -275,12 +278,12 @@ describe('Gemini', () => {
     'that marker without a reason': [[chunk([{ text: 'a' }]), 'data: [DONE]\n\n'], { text: 'a', errorKind: 'cut' }],
     'arguments as text': [[chunk(called({ id: 'x', args: '{"a":1}' }), 'STOP')], { calls: [['f', '{"a":1}', 'x']] }],
     'arguments that are null': [[chunk(called({ id: 'x', args: null }), 'STOP')], { calls: [['f', '{}', 'x']] }],
-    'an id that callers do not take': [[chunk(called({ id: 'a:b/c' }), 'STOP')], { calls: [['f', '{}', '']] }],
+    'an id that callers reject': [[chunk(called({ id: 'a:b/c' }), 'STOP')], { calls: [['f', '{}', '']] }],
     'code that it ran': [
       [chunk([{ executableCode: { code: '1' } }, { codeExecutionResult: { output: '1' } }, { text: 'a' }], 'STOP')],
       { text: 'a' },
     ],
-    'a block behind text': [
+    'a block after text': [
       [chunk([{ text: 'a' }]), frame({ promptFeedback: { blockReason: 'PROHIBITED_CONTENT' } })],
       { text: 'a', reason: 'content-filter' },
     ],
@@ -303,7 +306,7 @@ describe('Gemini', () => {
   })
 })
 
-test('arguments of nothing but blanks are told as they come, so that they count like any others', () => {
+test('arguments of white space alone are sent on and counted', () => {
   const decoder = openai.decoder()
   const blanks = (count: number) =>
     decoder.decode(

@@ -1,4 +1,7 @@
-/** The rules that OpenAI publishes for the body of Chat Completions (wire.md A2.1), as a strict checker: it throws at the first that is broken. */
+/**
+ * The rules that OpenAI publishes for the body of Chat Completions, as a strict checker that throws at the first
+ * violation.
+ */
 
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
@@ -32,16 +35,16 @@ export function openaiRules(body: JsonObject, request: ChatRequest): void {
     if (limit in body) must(Number.isInteger(body[limit]) && Number(body[limit]) > 0, 'a limit is a number', body)
   if ('stop' in body) {
     const { stop } = body
-    must(isArray(stop) && stop.length > 0, 'stop sequences, where there are any', stop)
+    must(isArray(stop) && stop.length > 0, 'stop sequences are not empty', stop)
     must(
       stop.every((text) => typeof text === 'string' && text !== ''),
       'that say something',
       stop,
     )
   }
-  must((body['stream'] === true) === request.stream, 'streams as asked', body)
+  must((body['stream'] === true) === request.stream, 'streams as requested', body)
   must(request.stream === 'stream_options' in body, 'stream options belong to streams', body)
-  if (request.stream) must(Bun.deepEquals(body['stream_options'], { include_usage: true }), 'usage is asked for', body)
+  if (request.stream) must(Bun.deepEquals(body['stream_options'], { include_usage: true }), 'usage is requested', body)
   for (const message of objects(body['messages'], 'messages')) openaiMessage(message)
   openaiTools(body)
 }
@@ -65,7 +68,7 @@ function openaiMessage(message: JsonObject): void {
     case 'assistant':
       onlyKeys(message, ['role', 'content', 'refusal', 'tool_calls'])
       if (content !== null) openaiContent(content, ['text'])
-      else must('tool_calls' in message || 'refusal' in message, 'something is said', message)
+      else must('tool_calls' in message || 'refusal' in message, 'an answer has content', message)
       if ('tool_calls' in message) for (const call of objects(message['tool_calls'], 'calls')) openaiCall(call)
       return
     default:

@@ -16,7 +16,7 @@ function sha256(text: string): string {
   return new Bun.CryptoHasher('sha256').update(text).digest('hex')
 }
 
-/** The canonical reason for a provider's word, where so many tools were called. */
+/** The canonical reason for a provider's reason and its number of calls. */
 function reasonOf(word: string | undefined, calls: number): FinishReason {
   if (word === 'length') return 'length'
   if (word === 'content_filter') return 'content-filter'
@@ -47,7 +47,7 @@ function checkAnswer(fixture: Fixture, completion: Completion): void {
   }
 }
 
-describe('a recorded stream gives what its manifest says, wherever it is cut', () => {
+describe('a recorded stream gives what its manifest states, at every cut', () => {
   for (const fixture of fixtures('openai/')) {
     if (fixture.content_type !== 'text/event-stream') continue
     test(`${fixture.file}: ${fixture.note}`, () => {
@@ -74,17 +74,17 @@ describe('a request', () => {
     parts: [{ type: 'text', text, cache: { ttl } }],
   })
 
-  test('has every stop sequence; a server that takes fewer says so', async () => {
+  test('has every stop sequence; a server that takes fewer rejects them', async () => {
     const stop = ['a', 'b', 'c', 'd', 'e', 'f']
     expect((await sent({ stop }))['stop']).toEqual(stop)
   })
 
-  test('has no cache mark of 1h after one of 5m, in the order in which it is read', async () => {
+  test('has no cache mark of 1h after one of 5m, in the order in which providers read', async () => {
     const ttls = async (more: Partial<ChatRequest>) =>
       [...JSON.stringify(await sent(more)).matchAll(/"type":"ephemeral"(?:,"ttl":"(\w+)")?/g)].map(([, ttl]) => ttl)
     const tool = { name: 'f', parameters: {}, cache: { ttl: '1h' } } as const
     const system = { role: 'system', parts: [{ type: 'text', text: 's', cache: { ttl: '1h' } }] } as const
-    // The body has the messages before the tools, which are read first.
+    // The body has the messages before the tools, but the provider reads the tools first.
     expect(await ttls({ messages: [user('a', '5m'), user('b', '1h')], tools: [tool] })).toEqual(['5m', '5m', '1h'])
     expect(await ttls({ messages: [user('a'), user('b', '1h')], tools: [tool] })).toEqual([undefined, '5m', '1h'])
     expect(await ttls({ messages: [user('a', '5m'), system] })).toEqual(['5m', '1h'])
@@ -99,7 +99,7 @@ describe('a request', () => {
   })
 })
 
-/** A provider's whole body with this message. */
+/** A whole answer of a provider with this message. */
 function body(message: JsonValue, finish: string | null = 'stop'): JsonValue {
   return { choices: [{ index: 0, message, finish_reason: finish }], usage: { prompt_tokens: 3, completion_tokens: 2 } }
 }
@@ -114,7 +114,7 @@ describe('a whole body', () => {
     expect(completion).toMatchObject({ text: 'Hello', reason: 'stop', usage: { input: 3, output: 2 } })
   })
 
-  test('keeps parallel calls apart by their place, with arguments as text, as an object and empty', () => {
+  test('numbers parallel calls by position, with arguments as text, as an object and empty', () => {
     const calls = [
       call(undefined, 'a', 'f', '{"x":1}'),
       call(undefined, 'b', 'f', { y: 2 }),
@@ -160,16 +160,22 @@ describe('a whole body', () => {
   }
 })
 
-describe('calls of servers that number them in their own way', () => {
+describe('calls of servers with their own numbering', () => {
   const frames = (...deltas: readonly JsonValue[]) =>
-    `${deltas.map((delta) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`).join('')}data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n`
+    [
+      ...deltas.map((delta) => JSON.stringify({ choices: [{ index: 0, delta }] })),
+      '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
+      '[DONE]',
+    ]
+      .map((data) => `data: ${data}\n\n`)
+      .join('')
   const calls = (...deltas: readonly JsonValue[]) => {
     const { events, error } = decode(openai, [new TextEncoder().encode(frames(...deltas))])
     expect(error).toBeUndefined()
     return fold(events).toolCalls.map(({ callId, name, json }) => [callId, name, json])
   }
 
-  test('index 0 for every call, told apart by another id', () => {
+  test('index 0 for every call, distinguished by id', () => {
     const deltas = [{ tool_calls: [call(0, 'a', 'f', '{"n":1}')] }, { tool_calls: [call(0, 'b', 'f', '{"n":2}')] }]
     expect(calls(...deltas)).toEqual([
       ['a', 'f', '{"n":1}'],
@@ -231,7 +237,7 @@ describe('a cache mark', () => {
     ],
     ['on an empty result', { role: 'tool', callId: 'c', parts: [], cache: {} }, ''],
   ]
-  test.each(rows)('%s: the text is divided behind it alone', async (_, message, content) => {
+  test.each(rows)('%s: the text is split only after it', async (_, message, content) => {
     const { body } = openai.request(plainRequest({ messages: [message] }), { endpoint: endpoint(), model: 'm' })
     expect(JSON.parse(body).messages[0].content).toEqual(content)
   })

@@ -1,4 +1,4 @@
-/** What comes out of a provider's bytes: the answer as far as it went, how it ended, and whether the order of events was kept. */
+/** The result of decoding a provider's bytes: the answer so far, how it ended, and a check of the order of events. */
 
 import { Fold } from '../../src/core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
@@ -9,19 +9,19 @@ import type { Provider } from '../../src/providers/provider.ts'
 export interface Outcome {
   readonly text: string
   readonly refusal: string
-  /** `id` is '' where we made it up. */
+  /** `id` is '' if weir made it. */
   readonly calls: readonly { readonly id: string; readonly name: string; readonly json: string }[]
   readonly reason: FinishReason | undefined
   readonly usage: Usage
   readonly ended: boolean
-  /** Why there is no end. */
+  /** Why `end` is missing. */
   readonly errorKind: ProviderErrorKind | undefined
 }
 
-/** Ids that `mintCallId` makes. */
+/** The ids that weir makes. */
 const MINTED = /^call_[A-Za-z0-9_-]{24}$/
 
-/** Feeds the chunks as the gateway does: nothing after `end`, and the clean end of the bytes behind the last. */
+/** Feeds the chunks as the gateway does: a clean end after the last, and nothing after `end`. */
 export function streamed(provider: Provider, chunks: readonly Uint8Array[]): Outcome {
   const events: StreamEvent[] = []
   const framer = provider.framer()
@@ -37,7 +37,7 @@ export function streamed(provider: Provider, chunks: readonly Uint8Array[]): Out
   })
 }
 
-/** A whole body. */
+/** Decodes a whole answer. */
 export function whole(provider: Provider, body: string): Outcome {
   const events: StreamEvent[] = []
   return outcomeOf(events, () => {
@@ -45,7 +45,7 @@ export function whole(provider: Provider, body: string): Outcome {
   })
 }
 
-/** Runs `feed`, which fills `events`; only a `ProviderError` may come out of it. */
+/** Runs `feed`, which fills `events`; it may throw nothing but `ProviderError`. */
 function outcomeOf(events: readonly StreamEvent[], feed: () => void): Outcome {
   let errorKind: ProviderErrorKind | undefined
   try {
@@ -74,7 +74,7 @@ function gathered(events: readonly StreamEvent[]): Omit<Outcome, 'errorKind'> {
   return { text, refusal, calls, reason, usage, ended }
 }
 
-/** The order law of `core/event.ts`. Throws where it is broken. */
+/** Throws if the events break the order law of `core/event.ts`. */
 export function checkOrder(events: readonly StreamEvent[], whole: boolean): void {
   const refuse = (why: string, event: StreamEvent): never => {
     throw new Error(`${why}: ${JSON.stringify(event)} in ${JSON.stringify(events)}`)
@@ -117,5 +117,5 @@ export function checkOrder(events: readonly StreamEvent[], whole: boolean): void
         break
     }
   }
-  if (whole && state !== 'ended') throw new Error(`no error, and yet no end: ${JSON.stringify(events)}`)
+  if (whole && state !== 'ended') throw new Error(`no error and no end: ${JSON.stringify(events)}`)
 }

@@ -1,4 +1,4 @@
-/** Random requests: well paired, and in every other way as untidy as callers' histories are. */
+/** Random requests: calls and results pair, and everything else is as irregular as callers' histories. */
 
 import type {
   CacheMark,
@@ -47,7 +47,7 @@ export function endpoint(more: Partial<Endpoint> = {}): Endpoint {
   }
 }
 
-/** A request of one user text, with whatever a test changes. */
+/** A request with one user text and the test's changes. */
 export function plainRequest(more: Partial<ChatRequest> = {}): ChatRequest {
   return {
     model: 'public-model',
@@ -63,7 +63,7 @@ export function plainRequest(more: Partial<ChatRequest> = {}): ChatRequest {
   }
 }
 
-/** The request without the parts that only Chat Completions servers know; itself where it has none. */
+/** The request without parts that only Chat Completions servers accept; the same object if there are none. */
 export function withoutNative(request: ChatRequest): ChatRequest {
   const isNative = (part: UserPart) => part.type === 'native'
   if (!request.messages.some((message) => message.role === 'user' && message.parts.some(isNative))) return request
@@ -111,7 +111,7 @@ class Maker {
     })
   }
 
-  /** What stands together in a history: a system message, a user's, or an answer with the results of its calls. */
+  /** Messages that belong together: a system message, a user message, or an answer with the results of its calls. */
   private exchange(): Message[] {
     const { random } = this
     if (random.chance(0.15)) return [{ role: 'system', parts: this.texts() }]
@@ -127,7 +127,7 @@ class Maker {
         cache: this.mark(),
       }),
     )
-    // Some callers put the next question before the results.
+    // Some callers send the next question before the results.
     return random.chance(0.2) ? [...answers, this.user(), ...results] : [...answers, ...results]
   }
 

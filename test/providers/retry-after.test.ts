@@ -1,4 +1,4 @@
-/** How long a provider asks to be left alone. */
+/** The wait that a provider's headers ask for. */
 
 import { expect, setSystemTime, test } from 'bun:test'
 import { rateLimitedMs, retryAfterMs } from '../../src/providers/retry-after.ts'
@@ -46,7 +46,7 @@ test.each<[string, Readonly<Record<string, string>>, number | undefined]>([
   ['… as a Unix time', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': `${NOW / 1000 + 5}` }, 5000],
   ['… in milliseconds', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': `${NOW + 5250}` }, 5250],
   ['… as a date', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': new Date(NOW + 3000).toISOString() }, 3000],
-  ['a limit, beside what is said outright', { ...used, 'x-ratelimit-reset-requests': '9s', 'retry-after': '1' }, 1000],
+  ['a limit, and an explicit wait', { ...used, 'x-ratelimit-reset-requests': '9s', 'retry-after': '1' }, 1000],
   ['a limit in words', { ...used, 'x-ratelimit-reset-requests': 'soon' }, undefined],
 ])('%s', (_, fields, ms) => {
   setSystemTime(NOW)

@@ -1,4 +1,4 @@
-/** The rules that providers publish for bodies, as strict checkers: each throws at the first rule that is broken. */
+/** The rules that providers publish for request bodies, as strict checkers that throw at the first violation. */
 
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
@@ -30,7 +30,7 @@ function isSolid(text: JsonValue | undefined): boolean {
   return typeof text === 'string' && text.trim() !== ''
 }
 
-/** Roles take turns, the first is the user's, and none is without content. */
+/** Roles alternate, the user first, and no turn is empty. */
 function checkTurns(turns: readonly JsonObject[], content: string, roles: readonly [string, string]): void {
   must(turns.length > 0, 'there is a message', turns)
   for (const [at, turn] of turns.entries()) {
@@ -40,13 +40,13 @@ function checkTurns(turns: readonly JsonObject[], content: string, roles: readon
 }
 
 interface Calls {
-  /** Blocks that are calls, in order. */
+  /** The calls of a turn, in order. */
   readonly calls: (turn: JsonObject) => readonly { readonly id: string; readonly name: string }[]
-  /** Places and ids of results. */
+  /** The positions and ids of results. */
   readonly results: (turn: JsonObject) => readonly { readonly id: string; readonly at: number }[]
 }
 
-/** Every call is answered in the turn behind it, at its head; nothing else is answered; no id comes twice. */
+/** Every call is answered at the start of the next turn; nothing else is answered; ids are unique. */
 function checkPairs(turns: readonly JsonObject[], { calls, results }: Calls): void {
   const seen = new Set<string>()
   for (const [at, turn] of turns.entries()) {
@@ -79,14 +79,14 @@ function checkNames(names: readonly string[], legal: RegExp): void {
   must(new Set(names).size === names.length, 'names are unique', names)
 }
 
-/** At most four marks; none of an hour behind one of five minutes. */
+/** At most four marks; no 1h after 5m. */
 function checkMarks(ttls: readonly (JsonValue | undefined)[]): void {
   must(ttls.length <= 4, 'at most 4 cache marks', ttls)
   const short = ttls.findIndex((ttl) => ttl !== '1h')
   must(short === -1 || !ttls.slice(short).includes('1h'), '1h before 5m', ttls)
 }
 
-/** The text that a prefill ends with. */
+/** A prefill does not end in white space. */
 function checkPrefill(text: JsonValue | undefined): void {
   if (typeof text === 'string') must(text === text.trimEnd(), 'a prefill does not end in white space', text)
 }
@@ -99,7 +99,7 @@ export function anthropicRules(body: JsonObject, request: ChatRequest): void {
   must(Number.isInteger(body['max_tokens']) && Number(body['max_tokens']) > 0, 'max_tokens is required', body)
   must(!('temperature' in body && 'top_p' in body), 'temperature or top_p', body)
   if ('temperature' in body) must(Number(body['temperature']) >= 0 && Number(body['temperature']) <= 1, '0 to 1', body)
-  must((body['stream'] === true) === request.stream, 'streams as asked', body)
+  must((body['stream'] === true) === request.stream, 'streams as requested', body)
   if ('stop_sequences' in body) {
     const stops = body['stop_sequences']
     must(isArray(stops) && stops.length > 0 && stops.every(isSolid), 'stop sequences are solid', body)
@@ -157,7 +157,7 @@ function anthropicBlock(block: JsonObject, role: string): void {
 
 function anthropicTools(body: JsonObject, messages: readonly JsonObject[]): void {
   const used = messages.some((turn) => blocksOf(turn, 'tool_use').length + blocksOf(turn, 'tool_result').length > 0)
-  must(!used || 'tools' in body, 'tools are defined where they were used', body)
+  must(!used || 'tools' in body, 'tools are defined if they were used', body)
   if (!('tools' in body)) {
     must(!('tool_choice' in body), 'no choice without tools', body)
     return
@@ -233,7 +233,7 @@ function converseBlock(block: JsonObject, kinds: readonly string[]): void {
 
 function bedrockTools(body: JsonObject, messages: readonly JsonObject[]): JsonObject[] {
   const used = messages.some((turn) => memberOf(turn, 'toolUse').length + memberOf(turn, 'toolResult').length > 0)
-  must(!used || 'toolConfig' in body, 'toolConfig is defined where tools were used', body)
+  must(!used || 'toolConfig' in body, 'toolConfig is defined if tools were used', body)
   if (!('toolConfig' in body)) return []
   const config = object(body['toolConfig'], 'toolConfig')
   const tools = objects(config['tools'], 'tools')
@@ -274,7 +274,7 @@ export function geminiRules(body: JsonObject): void {
   }
   const config = object(body['generationConfig'] ?? {}, 'generationConfig')
   const stops = config['stopSequences']
-  if (stops !== undefined) must(isArray(stops) && stops.length > 0, 'stops, where there are any', config)
+  if (stops !== undefined) must(isArray(stops) && stops.length > 0, 'stops are not empty', config)
   geminiTools(body, config)
 }
 

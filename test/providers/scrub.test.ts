@@ -1,10 +1,10 @@
-/** What of a provider's words a caller sees: what helps to mend a request stays, what is the operator's own goes. */
+/** What a caller sees of a provider's message: what helps to fix a request stays, the operator's secrets go. */
 
 import { describe, expect, test } from 'bun:test'
 import { scrub } from '../../src/providers/scrub.ts'
 import { property, type Random } from '../support/random.ts'
 
-describe('what goes', () => {
+describe('removed', () => {
   test.each([
     ['the key sk-proj-abc***xyz is wrong', 'abc'],
     ['key=abcd1234efgh', 'abcd'],
@@ -15,7 +15,7 @@ describe('what goes', () => {
     ['signed with wJalrXUtnrFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY', 'MDENG'],
     ['vllm-worker-3:8000 refused', 'worker'],
     ['host vllm-0.vllm.prod.svc:8000', 'vllm'],
-    ['api.acme.tech says no', 'acme'],
+    ['api.acme.tech rejects it', 'acme'],
     ['connect to [fe80::1ff:fe23:4567:890a]:80', 'fe'],
     ['connect to ::1', '::1'],
     ['connect to 2001:db8:0:0:0:0:0:1', 'db8'],
@@ -44,7 +44,7 @@ describe('what goes', () => {
   ])('%s', (text, secret) => expect(scrub(text)).not.toContain(secret))
 })
 
-describe('what stays', () => {
+describe('kept', () => {
   test.each([
     "This model's maximum context length is 8192 tokens. However, you requested 10000 tokens (5000 in the messages).",
     "Invalid value: 'foo'. Supported values are: 'low', 'medium'.",
@@ -62,12 +62,12 @@ describe('what stays', () => {
   ])('%s', (text) => expect(scrub(text)).toBe(text))
 })
 
-test('nor is it slow on what was made to be', () => {
+test('is fast on texts that make patterns backtrack', () => {
   for (const piece of ['a', 'a-', 'a.', 'a:', '1:', 'ab1', 'key ', '/var/', 'A1/'])
     expect(scrub(piece.repeat(10_000)).length).toBeLessThanOrEqual(500)
 })
 
-/** A word that occurs nowhere else, so that any part of a secret that stays is seen. */
+/** A word that occurs nowhere else, so that any remaining part of a secret is found. */
 function canary(random: Random): string {
   const letters = 'qxzjkvwy'
   return Array.from({ length: 6 }, () => letters[random.below(letters.length)]).join('') + random.between(10, 99)
@@ -75,7 +75,7 @@ function canary(random: Random): string {
 
 interface Secret {
   readonly text: string
-  /** What must not be left of it. */
+  /** What must not remain of it. */
   readonly parts: readonly string[]
 }
 
@@ -139,7 +139,7 @@ function key(random: Random): Secret {
   return { text, parts: [body, body.toUpperCase()] }
 }
 
-property('law: nothing of an address or a key is left, wherever it stands', 3000, (random) => {
+property('law: nothing of an address or a key remains, at any position', 3000, (random) => {
   const secrets = Array.from({ length: random.between(1, 3) }, () => random.pick([address, address, bare, key])(random))
   const wrap = (text: string) =>
     random.pick([
@@ -164,6 +164,6 @@ property('law: nothing of an address or a key is left, wherever it stands', 3000
   expect(clean).toStartWith('Request refused. ')
   for (const part of secrets.flatMap(({ parts }) => parts)) {
     if (clean.includes(part))
-      throw new Error(`${JSON.stringify(part)} of ${JSON.stringify(text)} is left in ${JSON.stringify(clean)}`)
+      throw new Error(`${JSON.stringify(part)} of ${JSON.stringify(text)} remains in ${JSON.stringify(clean)}`)
   }
 })

@@ -1,4 +1,7 @@
-/** Every provider against a simulator that is not ours: requests that it understands, answers that mean the same whoever gave them. */
+/**
+ * Every provider against a third-party simulator: it accepts the requests, and its answers mean the same for every
+ * provider.
+ */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
@@ -20,7 +23,7 @@ const ORACLE = { name: 'ask_oracle', arguments: '{}', id: 'call_oracle' }
 
 interface Known {
   readonly name: string
-  /** Its word for a content filter, which the simulator passes on as it is. */
+  /** Its reason for a content filter, which the simulator passes on. */
   readonly filtered: string
   readonly provider: Provider
   readonly path: string
@@ -89,7 +92,7 @@ const SCENES: readonly Scene[] = [
   },
   {
     name: 'text and a call',
-    request: { messages: [user('tell me and ask')], tools: TOOLS },
+    request: { messages: [user('answer and ask')], tools: TOOLS },
     text: 'One moment.',
     calls: [OSLO],
     reason: 'tool-call',
@@ -116,7 +119,7 @@ beforeAll(async () => {
   mock.on({ userMessage: 'ask the oracle' }, { toolCalls: [ORACLE] })
   mock.on({ userMessage: 'weather in Oslo and Rome', hasToolResult: false }, { toolCalls: [OSLO, ROME] })
   mock.on({ userMessage: 'weather in Oslo and Rome', hasToolResult: true }, { content: 'Seven and nineteen.' })
-  mock.on({ userMessage: 'tell me and ask' }, { content: 'One moment.', toolCalls: [OSLO] })
+  mock.on({ userMessage: 'answer and ask' }, { content: 'One moment.', toolCalls: [OSLO] })
   await mock.start()
 })
 

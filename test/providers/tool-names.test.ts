@@ -1,4 +1,4 @@
-/** Names of tools that a provider does not take: legal, told apart, the same every time, and mapped back. */
+/** Tool names that a provider rejects become legal, unique and stable ones, and are restored in answers. */
 
 import { describe, expect, test } from 'bun:test'
 import { restoreToolName } from '../../src/providers/provider.ts'
@@ -10,13 +10,13 @@ import { plainRequest, randomRequest } from './requests.ts'
 const tools = (...names: string[]) => plainRequest({ tools: names.map((name) => ({ name, parameters: {} })) })
 
 describe('names', () => {
-  test('that are legal are sent as they are, and nothing is mapped', () => {
+  test('that are legal are sent unchanged, and nothing is mapped', () => {
     const names = new ToolNames(tools('get_weather', 'x'.repeat(64)), NAMES_OF_64)
     expect(names.sent('get_weather')).toBe('get_weather')
     expect(names.restore).toBeUndefined()
   })
 
-  test('that are not keep what may stay of them, and a hash of all of them', () => {
+  test('that are illegal keep their legal characters and get a hash', () => {
     const long = 'mcp__server__'.repeat(8)
     expect(fitted(long, NAMES_OF_128)).toBe(long)
     const sent = fitted(long, NAMES_OF_64)
@@ -25,7 +25,7 @@ describe('names', () => {
     expect(fitted(`${long}x`, NAMES_OF_64)).not.toBe(sent)
   })
 
-  test('that would meet another’s are told apart', () => {
+  test('that would collide stay distinct', () => {
     const sent = fitted('a.b', NAMES_OF_64)
     const names = new ToolNames(tools('a.b', sent), NAMES_OF_64)
     expect(names.sent(sent)).toBe(sent)
@@ -34,7 +34,7 @@ describe('names', () => {
     expect(names.restore?.has(sent)).toBe(false)
   })
 
-  test('come back in the start of a call alone', () => {
+  test('are restored only in the start of a call', () => {
     const map = new Map([['sent', 'own']])
     const start = { type: 'tool-start', index: 0, callId: 'a', name: 'sent' } as const
     expect(restoreToolName(start, map)).toEqual({ ...start, name: 'own' })
@@ -74,14 +74,14 @@ describe('call ids', () => {
     expect(new Set(turns.flatMap(({ called }) => called)).size).toBe(6)
   })
 
-  test('stay legal where they are long and come often', () => {
+  test('stay legal if they are long and repeated', () => {
     const ids = new CallIds()
     const sent = Array.from({ length: 1200 }, () => ids.call('i'.repeat(64)))
     expect(new Set(sent).size).toBe(1200)
     for (const id of sent) expect(id).toMatch(NAMES_OF_64.legal)
   })
 
-  test('of no call are cleaned alone', () => {
+  test('without a call are only cleaned', () => {
     expect(new CallIds().result('a:b')).toBe(fitted('a:b', NAMES_OF_64))
   })
 })

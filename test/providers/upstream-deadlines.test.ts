@@ -1,4 +1,4 @@
-/** The deadlines of a call over a transport whose answers the test gives: no clock runs, `tick` gets the time. */
+/** The deadlines of a call, over a transport controlled by the test; the test passes the time to `tick`. */
 
 import { expect, test } from 'bun:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
@@ -27,7 +27,7 @@ class HandTransport implements Transport {
   readonly probe = Promise.withResolvers<boolean>()
 
   constructor() {
-    // `abort` rejects what nobody waits for, too.
+    // `abort` also rejects promises that nobody awaits.
     this.head.promise.catch(() => {})
     this.chunk.promise.catch(() => {})
   }
@@ -140,7 +140,7 @@ test('silence between bytes ends the call, unless the caller is the slow side', 
   expect(await next).toMatchObject({ kind: 'timeout', message: 'the provider did not answer for 18000000 ms' })
 })
 
-test('a connection that breaks is a cut, and a clean end leaves the connection to others', async () => {
+test('a broken connection is a cut; after a clean end the connection is reusable', async () => {
   const broken = await reading()
   broken.transport.chunk.reject(new Error('ECONNRESET'))
   expect(await errorOf(broken.call.read())).toMatchObject({ kind: 'cut' })
@@ -159,7 +159,7 @@ test('the total deadline holds while the caller is slow, too', async () => {
   expect(transport.done).toEqual(['open', 'abort'])
 })
 
-test('the time of the whole request ends the search for an answer, not the answer itself', async () => {
+test('the deadline of the whole request ends the search for a candidate, not an answer', async () => {
   const dueMs = performance.now() + HOUR_MS
   const late = made(true, dueMs)
   const opening = errorOf(late.call.open())

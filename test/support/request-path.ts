@@ -156,7 +156,7 @@ async function send(request: ChatRequest, clock: Clock): Promise<void> {
   const needs = clock.run('needs', () => needsOf(request, tokens))
   clock.run('resolve', () => resolve(catalog, key, { name: request.model, kind: 'chat', needs }))
   clock.run('affinity', () => new Conversation(ORGANIZATION, request).of('m'))
-  const fitted = clock.run('fit', () => fit(request, first))
+  const fitted = clock.run('fit', () => fit(request, first, needs))
   for (const [name, [provider, at]] of Object.entries(providers)) {
     try {
       const { sign } = clock.run(`provider ${name}`, () => provider.request(fitted, at))

@@ -1,4 +1,4 @@
-/** What the tests know of dialect `anthropic`. */
+/** The test data of dialect `anthropic`. */
 
 import { anthropic } from '../../../src/providers/anthropic/anthropic.ts'
 import { count, type DialectUnderTest, list } from '../conformance.ts'

@@ -1,4 +1,4 @@
-/** An answer in the words of Messages, streamed and whole. */
+/** Writes an answer as Messages, streamed and whole. */
 
 import type { JsonObject } from '../../../src/core/json.ts'
 import { pieces, SPEECH_USAGE, type SpeechWriter, sse } from '../../support/speech-writer.ts'
@@ -10,14 +10,14 @@ export const anthropicWriter: SpeechWriter = {
   streamType: 'text/event-stream',
   streams: (call) => call.json['stream'] === true,
   whole({ text, calls, finish }) {
-    const said = text === '' ? [] : [{ type: 'text', text }]
+    const texts = text === '' ? [] : [{ type: 'text', text }]
     const used = calls.map(({ id, name, json }) => ({ type: 'tool_use', id, name, input: JSON.parse(json) }))
     return {
       id: 'msg_up',
       type: 'message',
       role: 'assistant',
       model: 'up',
-      content: [...said, ...used],
+      content: [...texts, ...used],
       stop_reason: CLAUDE_FINISH[finish],
       stop_sequence: null,
       usage: { input_tokens: input, output_tokens: output },
@@ -31,7 +31,7 @@ export const anthropicWriter: SpeechWriter = {
       event('content_block_stop', { index }),
     ]
     const deltas = pieces(text).map((piece) => ({ type: 'text_delta', text: piece }))
-    const said = text === '' ? [] : block(0, { type: 'text', text: '' }, deltas)
+    const texts = text === '' ? [] : block(0, { type: 'text', text: '' }, deltas)
     const used = calls.flatMap(({ id, name, json }, at) => {
       const parts = pieces(json).map((partial_json) => ({ type: 'input_json_delta', partial_json }))
       return block(at + (text === '' ? 0 : 1), { type: 'tool_use', id, name, input: {} }, parts)
@@ -41,7 +41,7 @@ export const anthropicWriter: SpeechWriter = {
     return [
       event('message_start', { message: { ...message, stop_reason: null, stop_sequence: null, usage } }),
       event('ping', {}),
-      ...said,
+      ...texts,
       ...used,
       event('message_delta', {
         delta: { stop_reason: CLAUDE_FINISH[finish], stop_sequence: null },

@@ -1,4 +1,4 @@
-/** What the tests know of dialect `bedrock`. */
+/** The test data of dialect `bedrock`. */
 
 import { bedrock } from '../../../src/providers/bedrock/bedrock.ts'
 import { count, type DialectUnderTest, list } from '../conformance.ts'

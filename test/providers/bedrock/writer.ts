@@ -1,4 +1,4 @@
-/** An answer in the words of Converse, streamed and whole. */
+/** Writes an answer as Converse, streamed and whole. */
 
 import { EventStreamCodec } from '@smithy/eventstream-codec'
 import type { JsonObject } from '../../../src/core/json.ts'
@@ -29,15 +29,15 @@ export const bedrockWriter: SpeechWriter = {
   streamType: 'application/vnd.amazon.eventstream',
   streams: (call) => call.path.endsWith('/converse-stream'),
   whole({ text, calls, finish }) {
-    const said = text === '' ? [] : [{ text }]
+    const texts = text === '' ? [] : [{ text }]
     const used = calls.map(({ id, name, json }) => ({ toolUse: { toolUseId: id, name, input: JSON.parse(json) } }))
-    const message = { role: 'assistant', content: [...said, ...used] }
+    const message = { role: 'assistant', content: [...texts, ...used] }
     return { output: { message }, stopReason: CONVERSE_FINISH[finish], usage: CONVERSE_USAGE }
   },
   streamed({ text, calls, finish }) {
     const delta = (contentBlockIndex: number, what: JsonObject) =>
       frame('contentBlockDelta', { contentBlockIndex, delta: what })
-    const said = pieces(text).map((piece) => delta(0, { text: piece }))
+    const texts = pieces(text).map((piece) => delta(0, { text: piece }))
     const used = calls.flatMap(({ id, name, json }, at) => {
       const contentBlockIndex = at + (text === '' ? 0 : 1)
       return [
@@ -48,8 +48,8 @@ export const bedrockWriter: SpeechWriter = {
     })
     return [
       frame('messageStart', { role: 'assistant' }),
-      ...said,
-      ...(said.length > 0 ? [frame('contentBlockStop', { contentBlockIndex: 0 })] : []),
+      ...texts,
+      ...(texts.length > 0 ? [frame('contentBlockStop', { contentBlockIndex: 0 })] : []),
       ...used,
       frame('messageStop', { stopReason: CONVERSE_FINISH[finish] }),
       frame('metadata', { usage: CONVERSE_USAGE, metrics: { latencyMs: 1 } }),

@@ -1,4 +1,4 @@
-/** What the tests know of dialect `gemini`. */
+/** The test data of dialect `gemini`. */
 
 import { gemini } from '../../../src/providers/gemini/gemini.ts'
 import { count, type DialectUnderTest, list } from '../conformance.ts'

@@ -1,10 +1,10 @@
-/** An answer in the words of GenerateContent, streamed and whole. */
+/** Writes an answer as GenerateContent, streamed and whole. */
 
 import type { JsonObject } from '../../../src/core/json.ts'
 import { pieces, SPEECH_USAGE, type SpeechWriter, type Spoken } from '../../support/speech-writer.ts'
 
 const { input, output } = SPEECH_USAGE
-/** Calls do not change Gemini's word for the finish. */
+/** Gemini's finish reason is the same with and without calls. */
 const GEMINI_FINISH = { stop: 'STOP', length: 'MAX_TOKENS', filter: 'SAFETY', calls: 'STOP' } as const
 const GEMINI_USAGE = { promptTokenCount: input, candidatesTokenCount: output, totalTokenCount: input + output }
 
@@ -19,8 +19,8 @@ export const geminiWriter: SpeechWriter = {
   streamType: 'text/event-stream',
   streams: (call) => call.path.includes(':streamGenerateContent'),
   whole({ text, calls, finish }) {
-    const said = text === '' ? [] : [{ text }]
-    const parts = [...said, ...calls.map(functionCall)]
+    const texts = text === '' ? [] : [{ text }]
+    const parts = [...texts, ...calls.map(functionCall)]
     return geminiChunk(parts, { finishReason: GEMINI_FINISH[finish] }, { usageMetadata: GEMINI_USAGE })
   },
   streamed({ text, calls, finish }) {

@@ -1,4 +1,4 @@
-/** What the tests know of dialect `openai`. */
+/** The test data of dialect `openai`. */
 
 import { isObject } from '../../../src/core/json.ts'
 import { openai } from '../../../src/providers/openai/openai.ts'
@@ -39,7 +39,7 @@ export const openaiDialect: DialectUnderTest = {
 }
 
 export const azureDialect: DialectUnderTest = {
-  // The adapter of `openai` with other addresses and another header.
+  // It shares the adapter of `openai`; only URLs and a header differ.
   conformance: undefined,
   fixtures: 'openai/azure',
   writer: openaiWriter,

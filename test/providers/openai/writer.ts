@@ -1,4 +1,4 @@
-/** An answer in the words of Chat Completions, streamed and whole. */
+/** Writes an answer as Chat Completions, streamed and whole. */
 
 import type { JsonObject } from '../../../src/core/json.ts'
 import { pieces, SPEECH_USAGE, type SpeechWriter, sse } from '../../support/speech-writer.ts'

@@ -1,4 +1,7 @@
-/** One gateway of the chaos run: the real program on a fixed port and a directory that outlives it, killed without warning and started again. */
+/**
+ * One gateway of the chaos run: the real program on a fixed port, with a data directory that survives its kills and
+ * restarts.
+ */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -6,18 +9,18 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject, type JsonObject } from '../src/core/json.ts'
 import { lastingPort } from '../test/support/ports.ts'
-import { noted } from './leaked-resources.ts'
+import { killAtExit } from './leaked-resources.ts'
 
 const MAIN = join(import.meta.dir, '../src/main.ts')
-/** A program that does not say that it is ready by then is broken; a busy machine is slow. */
+/** A program that does not report ready by then is broken, also on a busy machine. */
 const READY_MS_MAX = 20_000
 const LINES_KEPT = 20
 
-export class Node {
-  /** When a process of it was killed, by `performance.now`. */
-  readonly deaths: number[] = []
-  /** Log lines that no fault explains. */
-  readonly alarms: string[] = []
+export class Gateway {
+  /** When one of its processes was killed, in `performance.now` milliseconds. */
+  readonly kills: number[] = []
+  /** Log lines that no injected fault explains. */
+  readonly errors: string[] = []
   starts = 0
   private child: ChildProcess | undefined
 
@@ -26,15 +29,18 @@ export class Node {
     readonly port: number,
   ) {}
 
-  /** Writes its configuration and starts it. `config` lacks the address and the directory. */
-  static async start(folder: string, config: JsonObject): Promise<Node> {
-    const node = new Node(folder, await lastingPort())
+  /** Writes the configuration and starts the program. `config` has neither addresses nor a data directory. */
+  static async start(folder: string, config: JsonObject): Promise<Gateway> {
+    const gateway = new Gateway(folder, await lastingPort())
     await mkdir(folder, { recursive: true })
-    const listen = { host: '127.0.0.1', port: node.port }
+    const listen = { host: '127.0.0.1', port: gateway.port }
     const admin = { host: '127.0.0.1', port: 0 }
-    await writeFile(node.file, JSON.stringify({ listen, admin, data_dir: node.dataDir, drain_seconds: 5, ...config }))
-    await node.start()
-    return node
+    await writeFile(
+      gateway.file,
+      JSON.stringify({ listen, admin, data_dir: gateway.dataDir, drain_seconds: 5, ...config }),
+    )
+    await gateway.start()
+    return gateway
   }
 
   get file(): string {
@@ -45,7 +51,7 @@ export class Node {
     return join(this.folder, 'data')
   }
 
-  /** Resolves once it accepts. */
+  /** Resolves when it accepts requests. */
   async start(): Promise<void> {
     const { PATH = '' } = process.env
     this.starts++
@@ -53,20 +59,20 @@ export class Node {
       cwd: this.folder,
       env: { PATH, HOME: this.folder },
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A process group of its own: a kill takes the workers along.
+      // Its own process group, so that a kill reaches the workers.
       detached: true,
     })
     this.child = child
-    if (child.pid !== undefined) child.once('close', noted(-child.pid))
+    if (child.pid !== undefined) child.once('close', killAtExit(-child.pid))
     const ready = Promise.withResolvers<void>()
-    let said = ''
+    let output = ''
     readLines(child, (line) => {
-      said = `${said}\n${line}`.slice(-2000)
+      output = `${output}\n${line}`.slice(-2000)
       if (line.includes('"msg":"ready"')) ready.resolve()
-      this.hear(line)
+      this.onLine(line)
     })
-    child.once('close', () => ready.reject(new Error(`the gateway ended before it was ready: ${said}`)))
-    const late = setTimeout(() => ready.reject(new Error(`the gateway did not get ready: ${said}`)), READY_MS_MAX)
+    child.once('close', () => ready.reject(new Error(`the gateway ended before it was ready: ${output}`)))
+    const late = setTimeout(() => ready.reject(new Error(`the gateway did not get ready: ${output}`)), READY_MS_MAX)
     await ready.promise.finally(() => clearTimeout(late))
   }
 
@@ -76,14 +82,14 @@ export class Node {
     if (child?.pid === undefined) return
     const closed = new Promise((resolve) => child.once('close', resolve))
     process.kill(-child.pid, 'SIGKILL')
-    this.deaths.push(performance.now())
+    this.kills.push(performance.now())
     await closed
     this.child = undefined
   }
 
   /**
-   * SIGKILL for the supervisor alone. Its workers settle what they have, so that no death is noted: nothing may be missing. Another program may
-   * be started at once.
+   * SIGKILL for the supervisor alone. Its workers settle what they have, so no kill is recorded: no charge may be
+   * missing. The program may be started again at once.
    */
   async killSupervisor(): Promise<void> {
     const { child } = this
@@ -100,9 +106,9 @@ export class Node {
     if (worker === undefined) return
     try {
       process.kill(worker, 'SIGKILL')
-      this.deaths.push(performance.now())
+      this.kills.push(performance.now())
     } catch {
-      // It ended between the look and the signal.
+      // It ended before the signal.
     }
   }
 
@@ -114,7 +120,7 @@ export class Node {
     process.kill(-pid, 'SIGCONT')
   }
 
-  /** Ends it in good order. */
+  /** Shuts it down. */
   async stop(): Promise<void> {
     const { child } = this
     if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
@@ -124,7 +130,7 @@ export class Node {
     this.child = undefined
   }
 
-  /** What a command of the program prints, as JSON. */
+  /** Runs a command of the program and parses its JSON. */
   async command(...words: readonly string[]): Promise<JsonObject> {
     const child = Bun.spawn([process.execPath, MAIN, ...words, '--json', '--config', this.file], {
       cwd: this.folder,
@@ -146,9 +152,9 @@ export class Node {
     }
   }
 
-  private hear(line: string): void {
-    const isAlarm = line.includes('"msg":"internal error"') || !line.startsWith('{')
-    if (isAlarm && this.alarms.length < LINES_KEPT) this.alarms.push(line.slice(0, 500))
+  private onLine(line: string): void {
+    const isError = line.includes('"msg":"internal error"') || !line.startsWith('{')
+    if (isError && this.errors.length < LINES_KEPT) this.errors.push(line.slice(0, 500))
   }
 }
 
