@@ -51,7 +51,6 @@ const PENDING = [
   'src/cli/',
   'src/config/',
   'src/dialects/',
-  'src/keys/',
   'src/ledger/',
   'src/sqlite/',
   'test/',
