@@ -2,7 +2,7 @@
 -- change log.
 --
 -- keys: records, version, changes
--- arguments: entries that the log keeps, a nonce, then for each key its id, the old text and the new text; '' means none
+-- arguments: log entries to keep, a nonce, then for each key its id, its old text and its new one; '' means none
 -- Without a key, adds an entry that names none. Returns the ids that were written.
 
 local kept, nonce = tonumber(ARGV[1]), ARGV[2]

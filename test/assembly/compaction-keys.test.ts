@@ -32,7 +32,7 @@ const goOn = (gateway: Gateway, item: unknown) =>
 describe('a key of its own', () => {
   test('outlives the program, and is for its owner alone', async () => {
     await using upstream = await Upstream.start()
-    upstream.otherwise(does.says('Plum.'))
+    upstream.otherwise(does.answersText('Plum.'))
     const folder = await mkdtemp(join(tmpdir(), 'weir-keys-'))
     try {
       const first = await start(upstream, { data_dir: folder })
@@ -49,7 +49,7 @@ describe('a key of its own', () => {
   test('is the same for all workers', async () => {
     await using redis = await RedisServer.start()
     await using upstream = await Upstream.start()
-    upstream.otherwise(does.says('Plum.'))
+    upstream.otherwise(does.answersText('Plum.'))
     await using gateway = await start(upstream, { ledger: { redis: redis.url }, workers: 2 })
     const item = await compacted(gateway)
     // Each on a connection of its own: the kernel deals them out over the workers.

@@ -15,7 +15,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { DIALECTS } from '../providers/dialects.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
-import { says, speaks } from '../support/speech.ts'
+import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 import { options } from './fixture.ts'
 
@@ -67,7 +67,9 @@ describe.each(cases)('$dialect: $entry', ({ dialect, entry, more, baseUrl }) => 
       const problems = problemsOf(dialect, { ...entry, [field]: VALUES[field] ?? '' })
       expect(problems).toHaveLength(more.includes(field) ? 0 : 1)
       const second = takersOf(field).includes(dialect)
-      const complaint = second ? 'providers.p: has more than one credential' : `providers.p.${field}: is for dialect`
+      const complaint = second
+        ? 'providers.p: has more than one credential'
+        : `providers.p.${field}: is only for dialect`
       if (!more.includes(field)) expect(problems[0]).toStartWith(complaint)
     }
   })
@@ -110,7 +112,7 @@ describe('a request carries the credential', () => {
   beforeAll(async () => {
     upstreams = await Promise.all(cases.map(() => Upstream.start()))
     const providers = cases.map(({ dialect, entry }, at) => {
-      upstreams[at]?.otherwise(speaks(dialect, () => says('Hello')))
+      upstreams[at]?.otherwise(speaks(dialect, () => textAnswer('Hello')))
       const key = providerDialects[dialect].credentials === undefined ? { api_key: 'k' } : {}
       return [`p${at}`, { dialect, ...entry, ...key, base_url: `http://127.0.0.1:${upstreams[at]?.port}` }]
     })

@@ -121,7 +121,7 @@ property('whatever a body holds, only names of the list come out, each once', 20
 })
 
 test('the log line of a request names them once, and only where there are any', async () => {
-  await using upstream = await Upstream.start({ m: does.says('hi') })
+  await using upstream = await Upstream.start({ m: does.answersText('hi') })
   await using serving = new Serving({ providers: { up: upstream.url } })
   const line = async (path: string, body: JsonObject) => {
     const answer = await ask(serving.port, requestBytes(path, { key: KEY, body: { model: 'm', ...body } }))

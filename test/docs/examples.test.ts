@@ -8,7 +8,7 @@ import { parse, stringify } from 'yaml'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { MAIN } from '../process/weir.ts'
 import { Gateway } from '../support/gateway.ts'
-import { says, speaks } from '../support/speech.ts'
+import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 import { problemsOfDiagram } from './diagrams.ts'
 import { type Block, PAGES, pageOf, ROOT } from './pages.ts'
@@ -151,7 +151,7 @@ describe('examples that run', () => {
 
   beforeAll(async () => {
     provider = await Upstream.start()
-    provider.otherwise(speaks('openai', () => says('Hello from the provider.')))
+    provider.otherwise(speaks('openai', () => textAnswer('Hello from the provider.')))
     const price = { input: 0.25, output: 2 }
     gateway = await Gateway.start({
       providers: { up: provider.url },

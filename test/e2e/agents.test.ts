@@ -11,7 +11,7 @@ import type { DialectName } from '../../src/dialects/dialect.ts'
 import { type Said, saidBy } from '../laws/reading.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
-import { calls, says, speaks } from '../support/speech.ts'
+import { calls, speaks, textAnswer } from '../support/speech.ts'
 import type { Speech } from '../support/speech-writer.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
 
@@ -43,10 +43,10 @@ afterAll(async () => {
 /** A model that calls its weather tool twice where that is there and nothing was called yet; else a tool of a namespace; else it talks. */
 function speechFor({ json }: Call): Speech {
   const names = toolNames(json)
-  if (JSON.stringify(json['messages']).includes('"tool_calls"')) return says('Done.')
+  if (JSON.stringify(json['messages']).includes('"tool_calls"')) return textAnswer('Done.')
   if (names.includes('get_weather')) return calls('Let me check.', OSLO, ROME)
   const lifted = names.find((name) => name.includes('__'))
-  return lifted === undefined ? says('Done.') : calls('', { id: 'call_ns', name: lifted, json: '{"target":"x"}' })
+  return lifted === undefined ? textAnswer('Done.') : calls('', { id: 'call_ns', name: lifted, json: '{"target":"x"}' })
 }
 
 const objects = (value: unknown): readonly JsonObject[] => (isArray(value) ? value.filter(isObject) : [])

@@ -13,7 +13,7 @@ import { z } from 'zod'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
 import { Random } from '../support/random.ts'
-import { calls, says, speaks } from '../support/speech.ts'
+import { calls, speaks, textAnswer } from '../support/speech.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(60_000)
@@ -55,7 +55,7 @@ function answer(name: Name, call: Call): void | Promise<void> {
   if (random.chance(0.3)) return call.answer(503, '{"error":{"message":"busy"}}')
   const { turns, results, open } = toldTo(name, call.json)
   if (open !== 0 || results !== made) amiss.push(`${name} was told ${results} results of ${made}, ${open} open`)
-  if (turns >= STEPS) return speaks(name, () => says('Done.'))(call)
+  if (turns >= STEPS) return speaks(name, () => textAnswer('Done.'))(call)
   const prefix = { openai: 'call_', anthropic: 'toolu_01', gemini: 'g-', bedrock: 'tooluse_' }[name]
   const count = random.between(1, 3)
   const steps = Array.from({ length: count }, (_, at) => ({

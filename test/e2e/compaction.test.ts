@@ -5,7 +5,7 @@ import OpenAI from 'openai'
 import { checkResponsesStream } from '../laws/responses-grammar.ts'
 import { checkCompletedResponse } from '../laws/responses-schema.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
-import { says, speaks } from '../support/speech.ts'
+import { speaks, textAnswer } from '../support/speech.ts'
 import { thrownBy } from '../support/thrown.ts'
 import { Upstream } from '../support/upstream.ts'
 
@@ -47,8 +47,8 @@ const start = (compaction?: { readonly keys: readonly string[] }) =>
 beforeAll(async () => {
   chat = await Upstream.start()
   claude = await Upstream.start()
-  chat.otherwise(speaks('openai', () => says(SUMMARY)))
-  claude.otherwise(speaks('anthropic', () => says('I know.')))
+  chat.otherwise(speaks('openai', () => textAnswer(SUMMARY)))
+  claude.otherwise(speaks('anthropic', () => textAnswer('I know.')))
   ;[old, rotated, strange, own] = await Promise.all([
     start({ keys: [OLD] }),
     start({ keys: [NEW, OLD] }),

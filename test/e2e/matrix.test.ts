@@ -7,7 +7,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { saidBy } from '../laws/reading.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
-import { calls, says, speaks } from '../support/speech.ts'
+import { calls, speaks, textAnswer } from '../support/speech.ts'
 import { SPEECH_USAGE, type Speech } from '../support/speech-writer.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
 
@@ -22,13 +22,13 @@ const ROME = { id: 'call_rome', name: 'get_weather', json: '{"city":"Rome","deep
 const NOW = { id: 'call_now', name: 'time-now', json: '{}' }
 
 const SCENES: Readonly<Record<string, Speech>> = {
-  text: says(HELLO),
+  text: textAnswer(HELLO),
   'one tool': calls('', OSLO),
   'parallel tools': calls('', OSLO, NOW, ROME),
   'text and tools': calls('One moment. ', OSLO, ROME),
-  empty: says(''),
-  length: says('This goes on and', 'length'),
-  filter: says('I think', 'filter'),
+  empty: textAnswer(''),
+  length: textAnswer('This goes on and', 'length'),
+  filter: textAnswer('I think', 'filter'),
 }
 
 /** What each dialect calls the finish. Responses says `completed`, and Messages has no word of its own for a filter. */
@@ -46,9 +46,9 @@ const NOT_SEEN = 'There is no picture.'
 /** The scene whose name stands in the request, which has no other text; with a picture, whether it arrived. */
 function choose(call: Call): Speech {
   const body = JSON.stringify(call.json)
-  if (body.includes('what is in this picture')) return says(body.includes(PNG) ? SEEN : NOT_SEEN)
+  if (body.includes('what is in this picture')) return textAnswer(body.includes(PNG) ? SEEN : NOT_SEEN)
   const name = Object.keys(SCENES).findLast((scene) => body.includes(`play ${scene}"`))
-  return name === undefined ? says('no scene') : (SCENES[name] ?? says('no scene'))
+  return name === undefined ? textAnswer('no scene') : (SCENES[name] ?? textAnswer('no scene'))
 }
 
 const upstreams = new Map<ProviderDialect, Upstream>()

@@ -12,7 +12,7 @@ import type { DialectName } from '../../src/dialects/dialect.ts'
 import { saidBy } from '../laws/reading.ts'
 import { checkResponsesStream } from '../laws/responses-grammar.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
-import { says, speaks } from '../support/speech.ts'
+import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(30_000)
@@ -40,7 +40,7 @@ let gateway: Gateway
 beforeAll(async () => {
   for (const provider of PROVIDERS) {
     const upstream = await Upstream.start()
-    upstreams.set(provider, upstream.otherwise(speaks(provider, () => says('Done.'))))
+    upstreams.set(provider, upstream.otherwise(speaks(provider, () => textAnswer('Done.'))))
   }
   const price = { input: 1, output: 10 }
   gateway = await Gateway.start({

@@ -4,7 +4,7 @@ import { afterAll, beforeAll } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
 import { Gateway } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
-import { calls, inSteps, says } from '../support/speech.ts'
+import { calls, inSteps, textAnswer } from '../support/speech.ts'
 import { type Scenario, Upstream } from '../support/upstream.ts'
 
 export const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } as const
@@ -82,7 +82,7 @@ export const FRAMES = does.chatFrames(['one', ' two', ' three'])
 export const THREE_STEPS = inSteps(
   calls('First Oslo.', { id: 'call_1', name: 'get_weather', json: '{"city":"Oslo"}' }),
   calls('Now Rome.', { id: 'call_2', name: 'get_weather', json: '{"city":"Rome"}' }),
-  says('Done.'),
+  textAnswer('Done.'),
 )
 
 /** What that model is asked at the last of its steps, whoever asks: what was said and called, each result behind its call. */

@@ -2,13 +2,13 @@
 
 import { expect, test } from 'bun:test'
 import { ask } from '../support/caller.ts'
-import { says } from '../support/scenarios.ts'
+import { answersText } from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
 import { Upstream } from '../support/upstream.ts'
 import { chat } from './stage.ts'
 
 test('a store that never answers holds no whole answer up', async () => {
-  await using upstream = await Upstream.start({ m: says('Hello.') })
+  await using upstream = await Upstream.start({ m: answersText('Hello.') })
   await using serving = new Serving({ providers: { up: upstream.url } })
   let settling = 0
   serving.ledger.settle = () => {
@@ -22,7 +22,7 @@ test('a store that never answers holds no whole answer up', async () => {
 })
 
 test('a store that fails is told to the operator, not to a caller who has his answer', async () => {
-  await using upstream = await Upstream.start({ m: says('Hello.') })
+  await using upstream = await Upstream.start({ m: answersText('Hello.') })
   await using serving = new Serving({ providers: { up: upstream.url } })
   serving.ledger.settle = () => Promise.reject(new Error('the store is broken'))
   const answer = await ask(serving.port, chat('m'))

@@ -1,4 +1,7 @@
-/** Callers that leave, in every phase and in every way: the provider is told at once, the use is charged, and nothing stays open. */
+/**
+ * Callers that leave, in every phase and in every way: the provider is told at once, the use is charged, and nothing
+ * stays open.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -59,7 +62,7 @@ let stage: Stage
 
 beforeAll(async () => {
   const models = phases.flatMap(({ name, does }) => ways.map(([way]) => [`${name}-${way}`, does] as const))
-  stage = await Stage.start({ ...Object.fromEntries(models), m: does.says('Hi') } satisfies Models)
+  stage = await Stage.start({ ...Object.fromEntries(models), m: does.answersText('Hi') } satisfies Models)
 })
 
 afterAll(async () => await stage[Symbol.asyncDispose]())

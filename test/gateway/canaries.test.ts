@@ -1,4 +1,7 @@
-/** No key, no credential and nothing that was said may be written: secrets are planted wherever they could come from, and then looked for. */
+/**
+ * No key, no credential and nothing that was said may be written: secrets are planted wherever they could come from,
+ * and then looked for.
+ */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
@@ -33,7 +36,7 @@ const withHeaders = {
 }
 
 const scenarios: Readonly<Record<string, Scenario>> = {
-  says: does.says(canary('answer')),
+  says: does.answersText(canary('answer')),
   ...Object.fromEntries(
     [400, 401, 403, 404, 413, 429, 500, 503, 504].map((status) => [
       `s${status}`,

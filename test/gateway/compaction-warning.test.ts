@@ -1,15 +1,18 @@
-/** A summary that the output limit cut off is a warning line: whoever goes on from it has lost the rest of the conversation. */
+/**
+ * A summary that the output limit cut off is a warning line: whoever goes on from it has lost the rest of the
+ * conversation.
+ */
 
 import { expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import { Serving } from '../support/serving.ts'
-import { says, speaks } from '../support/speech.ts'
+import { speaks, textAnswer } from '../support/speech.ts'
 import type { Speech } from '../support/speech-writer.ts'
 import { Upstream } from '../support/upstream.ts'
 
-const cut: Speech = { ...says('The user wan'), finish: 'length' }
+const cut: Speech = { ...textAnswer('The user wan'), finish: 'length' }
 const input = [{ role: 'user', content: 'hi' }]
 const trigger = { type: 'compaction_trigger' }
 
@@ -17,7 +20,7 @@ const rows: readonly (readonly [string, Speech, string, JsonObject, boolean])[] 
   ['streamed', cut, '/v1/responses', { input: [...input, trigger], stream: true }, true],
   ['whole', cut, '/v1/responses', { input: [...input, trigger] }, true],
   ['on its own path', cut, '/v1/responses/compact', { input }, true],
-  ['a summary that is whole', says('All.'), '/v1/responses', { input: [...input, trigger] }, false],
+  ['a summary that is whole', textAnswer('All.'), '/v1/responses', { input: [...input, trigger] }, false],
   ['an answer that is none', cut, '/v1/responses', { input, stream: true }, false],
 ]
 

@@ -1,4 +1,7 @@
-/** Every way in which a provider's stream can break: the caller has exactly the events that came before, and sees that it is a cut. */
+/**
+ * Every way in which a provider's stream can break: the caller has exactly the events that came before, and sees that
+ * it is a cut.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import * as does from '../support/scenarios.ts'
@@ -78,7 +81,7 @@ function arrived(name: string): Promise<void> {
 let stage: Stage
 
 beforeAll(async () => {
-  const models = breaks.map(([name, how]) => [name, [breaking(how, name), does.says('never')]] as const)
+  const models = breaks.map(([name, how]) => [name, [breaking(how, name), does.answersText('never')]] as const)
   stage = await Stage.start({
     ...Object.fromEntries(models),
     short: async (call) => {

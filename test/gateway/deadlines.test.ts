@@ -1,4 +1,7 @@
-/** Every deadline of a provider, and the one over all attempts, with small figures: what each ends, and what it leaves alone. */
+/**
+ * Every deadline of a provider, and the one over all attempts, with small figures: what each ends, and what it leaves
+ * alone.
+ */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import net from 'node:net'
@@ -50,7 +53,7 @@ describe('before an answer: 504, after the next candidate was asked', () => {
       {
         slow: async (call) => {
           await release.promise
-          await does.says('Hello')(call)
+          await does.answersText('Hello')(call)
         },
         late: does.stalls(['{']),
       },
@@ -69,7 +72,7 @@ describe('before an answer: 504, after the next candidate was asked', () => {
     ['first byte, headers alone', does.stalls([])],
   ])('%s', async (_, scenario) => {
     await using stage = await Stage.start(
-      { m: scenario, both: [scenario, does.says('second')] },
+      { m: scenario, both: [scenario, does.answersText('second')] },
       { provider: { ...LONG, first_byte_timeout_ms: 500 } },
     )
     for (const body of [STREAM, {}]) {
@@ -101,7 +104,7 @@ describe('before an answer: 504, after the next candidate was asked', () => {
     await using stage = await Stage.start(
       {
         found: does.waits([role, hello], release.promise, does.rest(restOf)),
-        silent: [does.silent(), does.says('never')],
+        silent: [does.silent(), does.answersText('never')],
       },
       { provider: LONG, config: { routing: { total_timeout_ms: 1500 } } },
     )
@@ -129,7 +132,10 @@ describe('after content: a cut', () => {
     ['idle', { idle_timeout_ms: 1000 }, does.stalls([role, hello])],
     ['total', { total_timeout_ms: 1500 }, does.endless([role, hello], ': still here\n\n')],
   ])('%s', async (_, deadline, scenario) => {
-    await using stage = await Stage.start({ m: [scenario, does.says('never')] }, { provider: { ...LONG, ...deadline } })
+    await using stage = await Stage.start(
+      { m: [scenario, does.answersText('never')] },
+      { provider: { ...LONG, ...deadline } },
+    )
     const answer = await stage.ask('m', STREAM)
     expect([answer.status, answer.end, seen(answer.text)]).toEqual([
       200,

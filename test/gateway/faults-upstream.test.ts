@@ -1,6 +1,6 @@
 /**
- * Everything that a provider may do wrong, in one table: what its caller sees with and without another candidate, that nothing stays
- * open, and that the reservation ended once.
+ * Everything that a provider may do wrong, in one table: what its caller sees with and without another candidate, that
+ * nothing stays open, and that the reservation ended once.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -186,7 +186,7 @@ const others: (() => void)[] = []
 
 beforeAll(async () => {
   upstream = await Upstream.start()
-  upstream.on('second', does.says('second'))
+  upstream.on('second', does.answersText('second'))
   const key = readFileSync(join(import.meta.dir, '../fixtures/tls/self-signed.key'))
   const cert = readFileSync(join(import.meta.dir, '../fixtures/tls/self-signed.crt'))
   const tls = createTlsServer({ key, cert }, (_, response) => void response.end('{}'))
@@ -285,7 +285,7 @@ describe.each(modes)('before content, %s', (mode, body) => {
 
 test('a connection that is closed under a request: the POST is not sent twice by itself', async () => {
   await using fickle = await Upstream.start({
-    once: does.inTurn(does.says('first'), (call) => call.close()),
+    once: does.inTurn(does.answersText('first'), (call) => call.close()),
   })
   await using alone = new Serving({ providers: { up: fickle.url }, models: { m: ['up/once'] } })
   expect((await send(alone.port, 'm')).status).toBe(200)
@@ -296,7 +296,7 @@ test('a connection that is closed under a request: the POST is not sent twice by
 })
 
 test('no compression is asked for: what is not compressed can be counted as it comes', async () => {
-  await using plain = await Upstream.start({ m: does.says('Hi') })
+  await using plain = await Upstream.start({ m: does.answersText('Hi') })
   await using alone = new Serving({ providers: { up: plain.url }, models: { m: ['up/m'] } })
   for (const [, body] of modes) expect((await send(alone.port, 'm', body)).status).toBe(200)
   expect(plain.calls.map((call) => call.header('accept-encoding'))).toEqual(['identity', 'identity'])

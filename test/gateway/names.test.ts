@@ -36,7 +36,7 @@ async function answered(gateway: Gateway, model: string): Promise<Answer> {
 inOwnNetwork(import.meta.path, () => {
   test('a name server that says nothing: the connect deadline holds, and the next candidate is asked', async () => {
     using _names = await NameServer.start({ 'silent.test': 'never', 'good.test': LOOPBACK })
-    await using upstream = await Upstream.start({ second: does.says('second') })
+    await using upstream = await Upstream.start({ second: does.answersText('second') })
     await using gateway = await Gateway.start({
       providers: {
         silent: entry('silent.test', upstream.port, { connect_timeout_ms: 300 }),
@@ -63,7 +63,7 @@ inOwnNetwork(import.meta.path, () => {
 
   test('a name server that takes its time is waited for within the connect deadline', async () => {
     using names = await NameServer.start({ 'slow.test': { ...LOOPBACK, afterMs: 400 } })
-    await using upstream = await Upstream.start({ m: does.says('Hello') })
+    await using upstream = await Upstream.start({ m: does.answersText('Hello') })
     await using gateway = await Gateway.start({ providers: { slow: entry('slow.test', upstream.port) } })
     const answer = await send(gateway, 'm')
     expect([answer.status, answer.header('x-gateway-fallback-count')]).toEqual([200, '0'])
@@ -73,7 +73,7 @@ inOwnNetwork(import.meta.path, () => {
   test('a first name server that is gone: the second is asked in time', async () => {
     using silent = await NameServer.silentFirst()
     using _names = await NameServer.start({ 'good.test': LOOPBACK })
-    await using upstream = await Upstream.start({ m: does.says('Hello') })
+    await using upstream = await Upstream.start({ m: does.answersText('Hello') })
     const deadlines = { connect_timeout_ms: 3000 }
     await using gateway = await Gateway.start({ providers: { good: entry('good.test', upstream.port, deadlines) } })
     expect((await send(gateway, 'm')).status).toBe(200)
@@ -86,7 +86,7 @@ inOwnNetwork(import.meta.path, () => {
       ...Object.fromEntries(silent.map((name) => [`${name}.test`, 'never' as const])),
       'good.test': LOOPBACK,
     })
-    await using upstream = await Upstream.start({ m: does.says('Hello') })
+    await using upstream = await Upstream.start({ m: does.answersText('Hello') })
     await using gateway = await Gateway.start({
       providers: Object.fromEntries([...silent, 'good'].map((name) => [name, entry(`${name}.test`, upstream.port)])),
       models: { ...Object.fromEntries(silent.map((name) => [name, [`${name}/m`]])), m: ['good/m'] },
@@ -109,7 +109,7 @@ inOwnNetwork(import.meta.path, () => {
 
   test('that there is no such name is not remembered', async () => {
     using names = await NameServer.start({})
-    await using upstream = await Upstream.start({ m: does.says('Hello') })
+    await using upstream = await Upstream.start({ m: does.answersText('Hello') })
     await using gateway = await Gateway.start({ providers: { new: entry('new.test', upstream.port) } })
     const answer = await send(gateway, 'm')
     expect([answer.status, answer.json()]).toMatchObject([502, { error: { code: 'upstream_failed' } }])
@@ -119,13 +119,13 @@ inOwnNetwork(import.meta.path, () => {
 
   test('a provider that moves to another address is found there within seconds', async () => {
     using names = await NameServer.start({ 'moving.test': LOOPBACK })
-    const before = await Upstream.start({ m: (call) => does.says('before')(call) })
+    const before = await Upstream.start({ m: (call) => does.answersText('before')(call) })
     const { port } = before
     await using gateway = await Gateway.start({ providers: { moving: entry('moving.test', port) } })
     expect((await send(gateway, 'm')).text).toContain('before')
     await before[Symbol.asyncDispose]()
     names.set('moving.test', { address: '127.0.0.2' })
-    await using _after = await Upstream.start({ m: does.says('after') }, port, '127.0.0.2')
+    await using _after = await Upstream.start({ m: does.answersText('after') }, port, '127.0.0.2')
     // The runtime by itself remembers an address for longer than this test may take.
     expect((await answered(gateway, 'm')).text).toContain('after')
   })

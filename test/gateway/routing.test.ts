@@ -1,4 +1,7 @@
-/** Who is asked for a request, in which order, and who is not: resting, limits, automatic selection, conversations that stay. */
+/**
+ * Who is asked for a request, in which order, and who is not: resting, limits, automatic selection, conversations that
+ * stay.
+ */
 
 import { describe, expect, setDefaultTimeout, spyOn, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -53,7 +56,7 @@ const rateLimited = (ms: number) => does.json(429, '', { 'retry-after-ms': Strin
 describe('attempts', () => {
   test('go through targets, then fallbacks, three at most', async () => {
     await using on = await stage(
-      { a: busy, b: busy, c: does.says('c'), d: does.says('d') },
+      { a: busy, b: busy, c: does.answersText('c'), d: does.answersText('d') },
       {
         few: { targets: targets('a'), fallbacks: ['others'], price },
         many: { targets: targets('a', 'b', 'a2', 'c'), price },
@@ -75,7 +78,7 @@ describe('attempts', () => {
   test('a fallback that does not cache is asked without the marks of a Responses request', async () => {
     const explicit = { explicit: true, ttls: ['5m', '1h'] }
     await using on = await stage(
-      { a: busy, b: does.says('b') },
+      { a: busy, b: does.answersText('b') },
       {
         cached: { targets: targets('a'), fallbacks: ['plain'], price, prompt_cache: explicit },
         plain: { targets: targets('b'), price },
@@ -103,7 +106,7 @@ describe('attempts', () => {
       event('message_start', { message: { usage: { input_tokens: 1, output_tokens: 0 } } }),
       event('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 0 } }),
     ]
-    await using upstream = await Upstream.start({ cut: does.withoutLastChunk(finished), ok: does.says('ok') })
+    await using upstream = await Upstream.start({ cut: does.withoutLastChunk(finished), ok: does.answersText('ok') })
     await using serving = new Serving({
       providers: { claude: { dialect: 'anthropic', base_url: `http://127.0.0.1:${upstream.port}` }, up: upstream.url },
       models: { alone: ['claude/cut'], both: ['claude/cut', 'up/ok'] },
@@ -122,7 +125,7 @@ describe('attempts', () => {
 
   test('share one deadline', async () => {
     await using on = await stage(
-      { a: does.silent(), b: does.silent(), c: does.says('c') },
+      { a: does.silent(), b: does.silent(), c: does.answersText('c') },
       { m: ['up/a', 'up/b', 'up/c'] },
       { routing: { max_attempts: 3, total_timeout_ms: 1000 } },
     )
@@ -132,7 +135,7 @@ describe('attempts', () => {
 
   test('pass over a provider in whose words the request cannot be put, as long as there is another', async () => {
     const image = { type: 'image_url', image_url: { url: 'https://pictures.example.com/a.png' } }
-    await using upstream = await Upstream.start({ a: does.says('a'), b: busy })
+    await using upstream = await Upstream.start({ a: does.answersText('a'), b: busy })
     const bedrock = {
       dialect: 'bedrock',
       base_url: upstream.url,
@@ -169,7 +172,7 @@ describe('attempts', () => {
   test('that failed are over: nothing of them is left open, or charged to a caller that leaves before the next', async () => {
     // The longest wait before the next candidate.
     using _drawn = spyOn(Math, 'random').mockReturnValue(0.999)
-    await using on = await stage({ a: busy, b: does.says('b') }, { m: ['up/a', 'up/b'] })
+    await using on = await stage({ a: busy, b: does.answersText('b') }, { m: ['up/a', 'up/b'] })
     for (let i = 0; i < 2; i++) await on.ask('m')
     const caller = await Caller.connect(on.serving.port)
     caller.send(bytes('m'))
@@ -187,14 +190,14 @@ describe('attempts', () => {
     ['an error', does.stalls([...does.chatFrames(['Hi']).slice(0, 2), 'data: {"error":{"message":"x"}}\n\n'])],
     ['nonsense', does.stalls([...does.chatFrames(['Hi']).slice(0, 2), 'data: nonsense\n\n'])],
   ])('that stream %s to a caller who wants a whole answer are let go', async (_, scenario) => {
-    await using on = await stage({ a: scenario, b: does.says('b') }, { m: ['up/a', 'up/b'] })
+    await using on = await stage({ a: scenario, b: does.answersText('b') }, { m: ['up/a', 'up/b'] })
     expect(told(await on.ask('m'))).toEqual([200, '1'])
     expect((await (await on.upstream.call('a')).aborted).by).toBe('gateway')
   })
 
   test('the caller’s mistake is told at once, and nobody rests for it', async () => {
     await using on = await stage(
-      { a: does.json(400, '{"error":{"message":"no"}}'), b: does.says('b') },
+      { a: does.json(400, '{"error":{"message":"no"}}'), b: does.answersText('b') },
       { m: ['up/a', 'up/b'] },
     )
     for (let i = 0; i < 30; i++) expect((await on.ask('m')).status).toBe(400)
@@ -205,7 +208,7 @@ describe('attempts', () => {
 
 describe('resting', () => {
   test('after three failures in a row the next candidate is asked at once, and counted', async () => {
-    await using on = await stage({ a: busy, b: does.says('b') }, { m: ['up/a', 'up/b'] })
+    await using on = await stage({ a: busy, b: does.answersText('b') }, { m: ['up/a', 'up/b'] })
     for (let i = 0; i < 3; i++) expect(told(await on.ask('m', { stream: i === 1 }))).toEqual([200, '1'])
     expect(on.asked()).toEqual(['a', 'b', 'a', 'b', 'a', 'b'])
     const answer = await on.ask('m')
@@ -224,7 +227,7 @@ describe('resting', () => {
 
   test('a 429 rests as long as it asks for; then one request finds out', async () => {
     await using on = await stage(
-      { a: does.inTurn(rateLimited(300), does.says('a')), b: does.says('b') },
+      { a: does.inTurn(rateLimited(300), does.answersText('a')), b: does.answersText('b') },
       { m: ['up/a', 'up/b'] },
     )
     expect(told(await on.ask('m'))).toEqual([200, '1'])
@@ -239,7 +242,7 @@ describe('resting', () => {
 
   test('while one request finds out, the others go elsewhere; that its caller leaves decides nothing', async () => {
     await using on = await stage(
-      { a: does.inTurn(rateLimited(50), does.silent(), does.says('a')), b: does.says('b') },
+      { a: does.inTurn(rateLimited(50), does.silent(), does.answersText('a')), b: does.answersText('b') },
       { m: ['up/a', 'up/b'] },
     )
     await on.ask('m')
@@ -269,7 +272,7 @@ describe('resting', () => {
 
   test('all rest after failures: the one that ends first is asked all the same', async () => {
     await using on = await stage(
-      { a: does.inTurn(busy, busy, busy, does.says('a')), b: rateLimited(20_000) },
+      { a: does.inTurn(busy, busy, busy, does.answersText('a')), b: rateLimited(20_000) },
       { m: ['up/a', 'up/b'] },
     )
     for (let i = 0; i < 3; i++) expect((await on.ask('m')).status).toBe(503)
@@ -279,7 +282,7 @@ describe('resting', () => {
   })
 
   test('of two that rest the one that ends first is asked, and the other is counted', async () => {
-    const twice = does.inTurn(busy, busy, busy, does.says('b'))
+    const twice = does.inTurn(busy, busy, busy, does.answersText('b'))
     await using on = await stage({ a: busy, b: twice }, { m: ['up/a', 'up/b'], onlyA: ['up/a'], onlyB: ['up/b'] })
     for (const name of ['onlyB', 'onlyB', 'onlyB', 'onlyA', 'onlyA', 'onlyA']) await on.ask(name)
     on.asked()
@@ -351,7 +354,7 @@ describe('resting', () => {
   })
 
   test('what other workers found out counts here', async () => {
-    await using on = await stage({ a: does.says('a'), b: does.says('b') }, { m: ['up/a', 'up/b'] })
+    await using on = await stage({ a: does.answersText('a'), b: does.answersText('b') }, { m: ['up/a', 'up/b'] })
     const rest = { provider: 'up', model: 'a', restMs: 20_000, rests: 1, asked: true, reason: 'rate_limited' } as const
     on.serving.service.apply({ about: 'rest', rest: { ...rest, probing: false } })
     expect(told(await on.ask('m'))).toEqual([200, '1'])
@@ -360,7 +363,7 @@ describe('resting', () => {
   })
 
   test('a target that another worker probes has rested as long as it asked: it is asked where there is no other', async () => {
-    await using on = await stage({ a: does.says('a') }, { m: ['up/a'] })
+    await using on = await stage({ a: does.answersText('a') }, { m: ['up/a'] })
     const rest = { provider: 'up', model: 'a', restMs: 5000, rests: 1, asked: true, reason: 'rate_limited' } as const
     on.serving.service.apply({ about: 'rest', rest: { ...rest, probing: true } })
     expect(told(await on.ask('m'))).toEqual([200, '0'])
@@ -373,7 +376,7 @@ describe('what a candidate may cost', () => {
     dear: { targets: targets('b'), price: { input: 10, output: 100 }, max_output_tokens: 1000 },
     cheaper: { targets: targets('c'), price: { input: 0.5, output: 5 }, max_output_tokens: 1000 },
   }
-  const scenarios = { a: does.json(500, ''), b: does.says('b'), c: does.says('c') }
+  const scenarios = { a: does.json(500, ''), b: does.answersText('b'), c: does.answersText('c') }
 
   test('a dearer one is held before it is asked', async () => {
     await using on = await stage(scenarios, models)
@@ -404,7 +407,7 @@ describe('automatic selection', () => {
     auto: { candidates: ['small', 'tools', 'all'] },
     listen: { host: '127.0.0.1', port: 0, explain_header: true },
   }
-  const scenarios = { a: does.says('a'), b: does.says('b'), c: does.says('c') }
+  const scenarios = { a: does.answersText('a'), b: does.answersText('b'), c: does.answersText('c') }
   const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
   const earlier = [{ role: 'user', content: [image] }, { role: 'assistant', content: 'nice' }, ...hi]
 
@@ -481,8 +484,14 @@ describe('conversations', () => {
   const twoTargets = () =>
     stage(
       {
-        a: does.inTurn(rateLimited(200), does.says('a')),
-        b: does.inTurn(does.says('b'), does.says('b'), does.says('b'), busy, does.says('b')),
+        a: does.inTurn(rateLimited(200), does.answersText('a')),
+        b: does.inTurn(
+          does.answersText('b'),
+          does.answersText('b'),
+          does.answersText('b'),
+          busy,
+          does.answersText('b'),
+        ),
       },
       { m: ['up/a', 'up/b'] },
     )

@@ -1,4 +1,7 @@
-/** Random ways out, in process over real sockets: each reservation is settled exactly once and has its one log line; nothing stays behind. */
+/**
+ * Random ways out, in process over real sockets: each reservation is settled exactly once and has its one log line;
+ * nothing stays behind.
+ */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { pino } from 'pino'
@@ -76,12 +79,12 @@ const endless: Readonly<Record<string, Scenario>> = {
   ...Object.fromEntries(upTo.map((count) => [`stall-${count}`, slowly(count, stay)])),
 }
 const finite: Readonly<Record<string, Scenario>> = {
-  says: does.says('Hello'),
+  says: does.answersText('Hello'),
   slow: slowly(frames.length, end),
   'no-done': slowly(frames.length - 1, end),
   'says-in-turns': async (call) => {
     await turn()
-    await does.says('Hello')(call)
+    await does.answersText('Hello')(call)
   },
   'whole-for-stream': does.json(200, does.chatBody('Hello')),
   ...Object.fromEntries(upTo.map((count) => [`reset-${count}`, slowly(count, (call) => call.reset())])),

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { ask, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
-import { chatBody, json, says } from '../support/scenarios.ts'
+import { answersText, chatBody, json } from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
 import { Upstream } from '../support/upstream.ts'
 
@@ -16,7 +16,10 @@ const request = (model: string, stream: boolean) =>
 const setup = (upstream: Upstream) => ({ providers: { up: upstream.url }, models: { m: ['up/m'], bad: ['up/bad'] } })
 
 test('an answer, whole or streamed, and a refusal are there before their settlement is through', async () => {
-  await using upstream = await Upstream.start({ m: says('Hello.'), bad: json(400, '{"error":{"message":"no"}}') })
+  await using upstream = await Upstream.start({
+    m: answersText('Hello.'),
+    bad: json(400, '{"error":{"message":"no"}}'),
+  })
   await using serving = new Serving(setup(upstream))
   const settling = Promise.withResolvers<void>()
   serving.ledger.settling = settling.promise

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Serving } from '../support/serving.ts'
-import { speaks, says as speech } from '../support/speech.ts'
+import { speaks, textAnswer as speech } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 
 const keyOf = (id: string) => `key-of-${id}-0123456789`

@@ -1,4 +1,7 @@
-/** What callers are told when providers refuse: status, code, words without secrets, when to come back; and who else is asked. */
+/**
+ * What callers are told when providers refuse: status, code, words without secrets, when to come back; and who else is
+ * asked.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
@@ -111,7 +114,7 @@ beforeAll(async () => {
   const each = ['streamed', 'whole'].flatMap((mode) =>
     errors.flatMap(([name, , scenario]) => [
       [`${name}-${mode}`, scenario] as const,
-      [`${name}-${mode}-2`, [scenario, does.says('second')]] as const,
+      [`${name}-${mode}-2`, [scenario, does.answersText('second')]] as const,
     ]),
   )
   stage = await Stage.start({
@@ -128,7 +131,12 @@ beforeAll(async () => {
     'fail-then-rate': [does.json(500, '{}'), does.json(429, '{}')],
     'rate-then-fail': [does.json(429, '{}'), does.json(500, '{}')],
     'all-three': [does.json(500, '{}'), does.json(503, '{}'), does.json(504, '{}')],
-    'fourth-is-not-asked': [does.json(500, '{}'), does.json(500, '{}'), does.json(500, '{}'), does.says('never')],
+    'fourth-is-not-asked': [
+      does.json(500, '{}'),
+      does.json(500, '{}'),
+      does.json(500, '{}'),
+      does.answersText('never'),
+    ],
     redirect: does.redirects('http://127.0.0.1:1/'),
     'not-http': does.raw('SMTP ready\r\n'),
     'no-answer': does.raw(''),

@@ -16,7 +16,10 @@ import { chat, STREAM, seen } from './stage.ts'
 const LONG = { connect_timeout_ms: 15_000, first_byte_timeout_ms: 15_000, idle_timeout_ms: 15_000 }
 const FAR = join(import.meta.dir, '../support/far-provider.ts')
 
-/** A gateway before a provider far away, for models by their own names, and one at hand, for those that are `NAME-followed`. */
+/**
+ * A gateway before a provider far away, for models by their own names, and one at hand, for those that are
+ * `NAME-followed`.
+ */
 async function gatewayTo(far: FarMachine, near: Upstream, deadlines: JsonObject): Promise<Gateway> {
   const entry = { dialect: 'openai', base_url: `http://${far.host}:8080/v1`, api_key: 'k', ...LONG, ...deadlines }
   const names = ['well', 'talks', 'silent']
@@ -71,7 +74,7 @@ inOwnNetwork(import.meta.path, () => {
   })
 
   test('once it has the request: the first-byte deadline, and the next candidate', async () => {
-    await using near = await Upstream.start({ second: does.says('second') })
+    await using near = await Upstream.start({ second: does.answersText('second') })
     await using far = await FarMachine.start(FAR)
     await using gateway = await gatewayTo(far, near, { first_byte_timeout_ms: 1000 })
     await using streamed = await callerOf(gateway, 'silent-followed', STREAM)
@@ -84,7 +87,7 @@ inOwnNetwork(import.meta.path, () => {
   })
 
   test('between two requests of one connection: the connect deadline, long before the first byte’s', async () => {
-    await using near = await Upstream.start({ second: does.says('second') })
+    await using near = await Upstream.start({ second: does.answersText('second') })
     await using far = await FarMachine.start(FAR)
     await using gateway = await gatewayTo(far, near, { connect_timeout_ms: 600 })
     await using first = await callerOf(gateway, 'well', {})
@@ -102,7 +105,7 @@ inOwnNetwork(import.meta.path, () => {
     const release = Promise.withResolvers<void>()
     const slow: Scenario = async (call) => {
       await release.promise
-      await does.says('by the proxy')(call)
+      await does.answersText('by the proxy')(call)
     }
     await using proxy = await Upstream.start({ well: slow, silent: does.silent() })
     await using far = await FarMachine.start(FAR)

@@ -90,7 +90,7 @@ const long = lengths.flatMap((length): [string, Scenario][] => [
 let stage: Stage
 
 beforeAll(async () => {
-  const followed = bad.map(([name, scenario]) => [`${name}-2`, [scenario, does.says('second')]] as const)
+  const followed = bad.map(([name, scenario]) => [`${name}-2`, [scenario, does.answersText('second')]] as const)
   stage = await Stage.start({ ...Object.fromEntries([...good, ...bad, ...long]), ...Object.fromEntries(followed) })
 })
 

@@ -1,6 +1,7 @@
 /**
- * The public edge of the running program, on raw sockets: what no HTTP client would send, and what each client does sometimes. Nothing
- * that a caller sends may end in a 500, reach a provider unless it is right, or disturb another request.
+ * The public edge of the running program, on raw sockets: what no HTTP client would send, and what each client does
+ * sometimes. Nothing that a caller sends may end in a 500, reach a provider unless it is right, or disturb another
+ * request.
  */
 
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -36,7 +37,7 @@ let upstream: Upstream
 let gateway: Gateway
 
 beforeAll(async () => {
-  upstream = await Upstream.start({ m: does.says('Hel', 'lo') })
+  upstream = await Upstream.start({ m: does.answersText('Hel', 'lo') })
   const keys = [
     { id: 'test-key', key: KEY },
     { id: 'own', key: OWN_KEY },
@@ -53,7 +54,7 @@ afterAll(async () => {
 })
 
 afterEach(async () => {
-  upstream.on('m', does.says('Hel', 'lo'))
+  upstream.on('m', does.answersText('Hel', 'lo'))
   // Whatever was sent: the next caller is served as ever.
   expect((await ask(gateway.port, chat())).status).toBe(200)
 })
@@ -190,7 +191,7 @@ describe('the size of a body', () => {
   }
 
   test('10 MiB exactly is taken, declared and chunked', async () => {
-    upstream.on('m', does.says('ok'))
+    upstream.on('m', does.answersText('ok'))
     const body = content(10 * MIB)
     expect(bytesOf(body).length).toBe(10 * MIB)
     expect((await send(chat(body))).status).toBe(200)
@@ -390,7 +391,10 @@ describe('the model name', () => {
 })
 
 let addresses = 0
-/** An address that nobody has called from: of one address, only 20 requests a second without a valid key have a line of their own. */
+/**
+ * An address that nobody has called from: of one address, only 20 requests a second without a valid key have a line of
+ * their own.
+ */
 function ownAddress(): string {
   return `127.0.1.${++addresses}`
 }
@@ -426,7 +430,8 @@ describe('paths and methods', () => {
   test.each(['/v1\\models', '/v1/../v1/models', '/v1/./models', '/v1/x/../models'])(
     '%s is what the runtime makes of it, and asks for a key',
     async (path) => {
-      // Bun hands the path over in its normal form: whether it was written so cannot be seen. Nothing is decided by a prefix of it.
+      // Bun hands the path over in its normal form: whether it was written so cannot be seen. Nothing is decided by a
+      // prefix of it.
       expectError(await send(requestBytes(path)), { status: 401 })
     },
   )
@@ -772,7 +777,7 @@ describe('a caller that does not read', () => {
     }
     // What the four sockets' buffers of the kernel take, and at most 256 KiB of ours.
     expect(sent).toBeLessThan(enough / 4)
-    upstream.on('m', does.says('Hel', 'lo'))
+    upstream.on('m', does.answersText('Hel', 'lo'))
     expect((await send(chat())).status).toBe(200)
     caller.resume()
     while (sent < before + 32 * MIB) await Bun.sleep(20)

@@ -1,6 +1,6 @@
 /**
- * The runtime's limit on silence is lifted while a request is worked on. Every way out puts one back, or a connection that served once
- * would stay open for as long as its caller likes. Here its 120 s are made one.
+ * The runtime's limit on silence is lifted while a request is worked on. Every way out puts one back, or a connection
+ * that served once would stay open for as long as its caller likes. Here its 120 s are made one.
  */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
@@ -38,8 +38,8 @@ function shortened(real: Bun.Server<undefined>, name: string): Bun.Server<undefi
 
 beforeAll(async () => {
   upstream = await Upstream.start({
-    m: does.says('Hi'),
-    large: does.says('x'.repeat(20_000)),
+    m: does.answersText('Hi'),
+    large: does.answersText('x'.repeat(20_000)),
     live: async (call) => {
       await call.head200()
       await call.chunk(role)

@@ -1,6 +1,6 @@
 /**
- * Callers and providers that take their time, at the running program over raw sockets: what is closed, and what must live. Everything
- * is begun at once and looked at as it comes, because the limits are of 10 seconds and more.
+ * Callers and providers that take their time, at the running program over raw sockets: what is closed, and what must
+ * live. Everything is begun at once and looked at as it comes, because the limits are of 10 seconds and more.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -83,11 +83,11 @@ const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
 beforeAll(async () => {
   const release = Promise.withResolvers<void>()
   upstream = await Upstream.start({
-    m: does.says('Hel', 'lo'),
+    m: does.answersText('Hel', 'lo'),
     silent: does.waits([role, hello], release.promise, does.rest(restOf)),
     late: async (call) => {
       await release.promise
-      await does.says('late')(call)
+      await does.answersText('late')(call)
     },
   })
   gateway = await Gateway.start({

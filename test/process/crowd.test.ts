@@ -25,7 +25,7 @@ async function readyz(gateway: Gateway): Promise<{ status: number; body: unknown
 }
 
 test('near the limit new requests are 503 and the end of their connection; then all is well again by itself', async () => {
-  await using upstream = await Upstream.start({ m: does.says('Hello'), slow: does.silent() })
+  await using upstream = await Upstream.start({ m: does.answersText('Hello'), slow: does.silent() })
   await using gateway = await start(upstream)
   expect((await ask(gateway.port, chat)).status).toBe(200)
   // Each with half a request: these are not idle, and the kernel hands them over at once.
@@ -57,7 +57,7 @@ test('near the limit new requests are 503 and the end of their connection; then 
 })
 
 test('connections that served and wait for the next request are let go first', async () => {
-  await using upstream = await Upstream.start({ m: does.says('Hello') })
+  await using upstream = await Upstream.start({ m: does.answersText('Hello') })
   await using gateway = await start(upstream)
   const callers = await Promise.all(Array.from({ length: 110 }, () => Caller.connect(gateway.port)))
   // One after the other, so that the provider's connection serves again: theirs are the descriptors that are taken.
@@ -72,7 +72,7 @@ test('connections that served and wait for the next request are let go first', a
 })
 
 test('beyond the limit the rest waits, and the program lives', async () => {
-  await using upstream = await Upstream.start({ m: does.says('Hello') })
+  await using upstream = await Upstream.start({ m: does.answersText('Hello') })
   await using gateway = await start(upstream)
   const callers = await Promise.all(Array.from({ length: 2 * DESCRIPTORS }, () => Caller.connect(gateway.port)))
   for (const caller of callers) caller.send(chat.subarray(0, 100))

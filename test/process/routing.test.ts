@@ -56,7 +56,7 @@ async function explained(weir: Weir): Promise<string> {
 
 test('a target that rests in one worker rests in all of them within a second, and in those that start later', async () => {
   await using redis = await RedisServer.start()
-  await using upstream = await Upstream.start({ b: does.says('b') })
+  await using upstream = await Upstream.start({ b: does.answersText('b') })
   let asked = 0
   upstream.on('a', (call) => {
     asked++
@@ -96,13 +96,13 @@ test('a target that rests in one worker rests in all of them within a second, an
 
 test('after a rest one request finds out, of all workers together, however many ask in the same instant', async () => {
   await using redis = await RedisServer.start()
-  await using upstream = await Upstream.start({ b: does.says('b') })
+  await using upstream = await Upstream.start({ b: does.answersText('b') })
   const release = Promise.withResolvers<void>()
   upstream.on(
     'a',
     does.inTurn(does.json(429, '', { 'retry-after': '1' }), async (call) => {
       await release.promise
-      await does.says('a')(call)
+      await does.answersText('a')(call)
     }),
   )
   const asked = () => upstream.calls.filter(({ model }) => model === 'a').length
@@ -135,7 +135,10 @@ test('after a rest one request finds out, of all workers together, however many 
 })
 
 test('weir explain says which targets rest', async () => {
-  await using upstream = await Upstream.start({ a: does.json(429, '', { 'retry-after': '50' }), b: does.says('b') })
+  await using upstream = await Upstream.start({
+    a: does.json(429, '', { 'retry-after': '50' }),
+    b: does.answersText('b'),
+  })
   await using weir = await Weir.ready(config(upstream.url))
   expect(await explained(weir)).not.toContain('rests')
   await using caller = await Caller.connect(Number(new URL(weir.address).port))

@@ -3,7 +3,7 @@
  * `talks` never stops talking, everybody else says nothing.
  */
 
-import { chatFrames, endless, says, silent } from './scenarios.ts'
+import { answersText, chatFrames, endless, silent } from './scenarios.ts'
 import { type Scenario, Upstream } from './upstream.ts'
 
 const [role = '', hello = ''] = chatFrames(['Hello'])
@@ -16,7 +16,7 @@ const heard =
   }
 
 const upstream = await Upstream.start(
-  { well: heard(says('Hello')), talks: heard(endless([role], hello)) },
+  { well: heard(answersText('Hello')), talks: heard(endless([role], hello)) },
   8080,
   '0.0.0.0',
 )

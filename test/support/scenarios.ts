@@ -34,7 +34,7 @@ export function chatBody(content: string): string {
 }
 
 /** Answers streamed or whole, as the request asks. */
-export function says(...pieces: readonly string[]): Scenario {
+export function answersText(...pieces: readonly string[]): Scenario {
   return (call) =>
     call.json['stream'] === true ? stream(chatFrames(pieces))(call) : call.answer(200, chatBody(pieces.join('')))
 }

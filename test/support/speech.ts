@@ -17,7 +17,7 @@ export function speaks(dialect: ProviderDialect, choose: (call: Call) => Speech)
   }
 }
 
-export const says = (text: string, finish: Speech['finish'] = 'stop'): Speech => ({ text, calls: [], finish })
+export const textAnswer = (text: string, finish: Speech['finish'] = 'stop'): Speech => ({ text, calls: [], finish })
 export const calls = (text: string, ...made: readonly Spoken[]): Speech => ({ text, calls: made, finish: 'calls' })
 
 /** A Chat Completions model that takes one more step each time the results of a turn arrive; the last step repeats. */

@@ -18,7 +18,7 @@ describe('the fake provider', () => {
     ['a reset', does.resets(frames), 'cut', all, frames.length],
     ['too short', does.tooShort(frames), 'cut', all, 0],
     ['closed by the end', does.closeDelimited(frames), 'closed', all, 0],
-    ['a whole body', does.says('Hello'), 'whole', does.chatFrames(['Hello']).join(''), 5],
+    ['a whole body', does.answersText('Hello'), 'whole', does.chatFrames(['Hello']).join(''), 5],
   ] as const
   test.each(rows)('%s', async (_, scenario, end, text, chunks) => {
     await using upstream = await Upstream.start({ m: scenario })
@@ -58,7 +58,7 @@ describe('the fake provider', () => {
   })
 
   test('answers several requests on one connection, and one that comes in pieces', async () => {
-    await using upstream = await Upstream.start({ a: does.says('A'), b: does.says('B') })
+    await using upstream = await Upstream.start({ a: does.answersText('A'), b: does.answersText('B') })
     await using caller = await Caller.connect(upstream.port)
     const bytes = asking('a')
     caller.send(bytes.subarray(0, 30))
