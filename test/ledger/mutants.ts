@@ -90,12 +90,12 @@ export const luaMutants: readonly Mutant[] = [
   [SETTLE, 'correct(reservation, scopes, limits, used)', ''],
   [SETTLE, 'min(scopes[s][WINDOW[b]], windows[PERIOD[b]])', 'windows[PERIOD[b]]'],
   [SETTLE, 'min(scopes[s][WINDOW[b]], windows[PERIOD[b]])', 'scopes[s][WINDOW[b]]'],
-  [SETTLE, 'if counted == 1 then\n', 'if true then\n'],
+  [SETTLE, "if charge.model ~= '' then\n", 'if true then\n'],
   [SETTLE, 'bury(id, IS_SETTLED)', ''],
   [SETTLE, 'admitted, held = reservation[ADMITTED], reservation[RESERVED]', 'held = reservation[RESERVED]'],
   [CANCEL, 'bury(id, IS_CANCELLED)\n  return', 'return'],
   [CANCEL, 'free(reservation, scopes, used)', 'free(reservation, scopes, { 0, 0, 0 })'],
-  [CANCEL, 'if reservation[POSTED] > 0 then count', 'if false then count'],
+  [CANCEL, 'if charge.cost > 0 then count', 'if false then count'],
   [CANCEL, 'used[REQUESTS] = 0', ''],
 ]
 
@@ -187,7 +187,7 @@ export const restoreMutants: readonly Mutant[] = [
   [RESERVE, EMPTIED, ''],
   [SETTLE, "if this_life(life) ~= life or not record then return { 'emptied' } end", ''],
   [SETTLE, ' or record[NODE_GIVEN] ~= ALL_GIVEN', ''],
-  [SETTLE, 'count_of_node(node, record, day_of(admitted), key, model, figures)', ''],
+  [SETTLE, 'count_of_node(node, record, day_of(admitted), key, charge.model, figures)', ''],
   [RESTORE, 'number ~= record[NODE_GIVEN] + 1', 'number < 1'],
   [RESTORE, 'if scope[WINDOW[b]] <= windows[PERIOD[b]] then', 'if true then'],
   [RESTORE, 'count(day, key, model, 1, figures)', ''],
@@ -215,7 +215,7 @@ export const foldMutants: readonly Mutant[] = [
   [LIVES, 'Math.max(found.foldedBefore, this.foldedBefore)', 'this.foldedBefore'],
   [FOLD, 'exact(max(following,', 'exact(min(0,'],
   [FOLD, "redis.call('HDEL', NODES, field_of_node(node, day, key, model))", ''],
-  [FOLD, 'add_figures(NODES, field_of_node(node, first, key, model), 1, figures)', ''],
+  [FOLD, 'add_figures(NODES, field_of_node(node, first, key, model), 1, load_figures(stored))', ''],
   ['redis/store/redis-store.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
   ['redis/delivery/outbox.ts', 'if (foldedBefore !== undefined) this.lives.folded(foldedBefore)', ''],
 ]
