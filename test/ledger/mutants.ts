@@ -41,8 +41,8 @@ export const luaMutants: readonly Mutant[] = [
   [STORE, 'min(unused, back)', 'min(max(0, unused), back)'],
   [
     STORE,
-    'local input = max(reservation[POSTED_INPUT], reservation[INPUT])',
-    'local input = reservation[POSTED_INPUT]',
+    'own_charge(reservation, max(reservation[POSTED_INPUT], reservation[INPUT]),',
+    'own_charge(reservation, reservation[POSTED_INPUT],',
   ],
   [STORE, 'month <= 2 and 1 or 0', 'month < 2 and 1 or 0'],
   [RESERVE, "if reservation and reservation[STATE] ~= IS_LIVE then return { 'ended' } end", ''],
@@ -121,7 +121,6 @@ export const memoryMutants: readonly Mutant[] = [
   [BUCKET, 'amount > perMinute ? Number', 'amount >= perMinute ? Number'],
   [SCOPE, 'if (wanted === 0 || hasRoom', 'if (hasRoom'],
   [SCOPE, 'scope.live + 1 <= places', 'scope.live <= places'],
-  [SCOPE, 'waitMs: Math.max(1, renewsMs)', 'waitMs: renewsMs'],
   [SCOPE, 'if (wanted > most - budget.spent) return', 'if (wanted >= most - budget.spent) return'],
   [SCOPE, '(HELD_WAIT_MS_MAX * missing) / budget.held', 'HELD_WAIT_MS_MAX'],
   [BUCKET, 'if (perMinute !== NO_LIMIT) bucket.used += amount', 'bucket.used += amount'],

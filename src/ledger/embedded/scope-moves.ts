@@ -118,8 +118,9 @@ function budgetObstacle(
   now: number,
 ): Omit<Obstacle, 'limit'> {
   if (wanted > most) return { waitMs: Number.POSITIVE_INFINITY, held: false }
-  const renewsMs = (windowEndMs(window, budget.window) ?? Number.POSITIVE_INFINITY) - now
-  if (wanted > most - budget.spent) return { waitMs: Math.max(1, renewsMs), held: false }
+  if (wanted > most - budget.spent) {
+    return { waitMs: (windowEndMs(window, budget.window) ?? Number.POSITIVE_INFINITY) - now, held: false }
+  }
   const missing = wanted - (most - budget.spent - budget.held)
   return { waitMs: Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / budget.held), held: true }
 }
