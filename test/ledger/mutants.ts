@@ -121,7 +121,7 @@ export const memoryMutants: readonly Mutant[] = [
   [BUCKET, 'amount > perMinute ? Number', 'amount >= perMinute ? Number'],
   [SCOPE, 'if (wanted === 0 || hasRoom', 'if (hasRoom'],
   [SCOPE, 'scope.live + 1 <= places', 'scope.live <= places'],
-  [SCOPE, 'if (wanted > most - budget.spent) return', 'if (wanted >= most - budget.spent) return'],
+  [SCOPE, 'if (wanted > most - budget.spent) {', 'if (wanted >= most - budget.spent) {'],
   [SCOPE, '(HELD_WAIT_MS_MAX * missing) / budget.held', 'HELD_WAIT_MS_MAX'],
   [BUCKET, 'if (perMinute !== NO_LIMIT) bucket.used += amount', 'bucket.used += amount'],
   [MEMORY, "if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }", ''],
