@@ -55,7 +55,6 @@ const PENDING = [
   'test/',
   'scripts/',
   'bench/',
-  'weir.example.yaml',
 ]
 
 describe('the repository', () => {
