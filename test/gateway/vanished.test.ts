@@ -76,7 +76,7 @@ inOwnNetwork(import.meta.path, () => {
     await using gateway = await gatewayTo(far, near, { first_byte_timeout_ms: 1000 })
     await using streamed = await callerOf(gateway, 'silent-followed', STREAM)
     await using whole = await callerOf(gateway, 'silent-followed', {})
-    await far.says('silent', 2)
+    await far.printed('silent', 2)
     far.vanish()
     for (const caller of [streamed, whole]) await answeredBySecond(gateway, caller)
     await until(() => far.socketsOf(workerOf(gateway)) === 0)
