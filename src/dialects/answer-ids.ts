@@ -1,8 +1,8 @@
-/** Ids of what we send. Ours, never the provider's: those tell where an answer came from. */
+/** Ids of answers and their items. They are ours, because a provider's id reveals which provider answered. */
 
 const RANDOM_BYTES = 18
 
-/** `prefix_…` (`chatcmpl-…`, as callers know it): 24 random characters of `[A-Za-z0-9_-]`, at most 64 in all, unique for ever. */
+/** A unique id: `prefix_` (for `chatcmpl`: `chatcmpl-`) and 24 random characters of `[A-Za-z0-9_-]`. */
 export function mintId(prefix: 'chatcmpl' | 'resp' | 'msg' | 'fc' | 'cmp' | 'call'): string {
   const random = crypto.getRandomValues(Buffer.allocUnsafe(RANDOM_BYTES)).toString('base64url')
   return prefix === 'chatcmpl' ? `${prefix}-${random}` : `${prefix}_${random}`

@@ -1,4 +1,7 @@
-/** What the dialects' schemas share: a field that may be null, and a compiled check whose first complaint is a `CallerError` with a path. */
+/**
+ * What the schemas of all dialects share: fields that may be null, and a compiled check whose first error is a
+ * `CallerError` with a path.
+ */
 
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
@@ -10,14 +13,16 @@ export function nullable<T extends TSchema>(schema: T) {
   return Type.Optional(Type.Union([schema, Type.Null()]))
 }
 
-/** Compiles a schema once. The check returns the body under its type, or throws `missing_field` or `invalid_field`. */
+/**
+ * Compiles a schema once. The check returns the typed body, or throws `CallerError` `missing_field` or `invalid_field`.
+ */
 export function compile<T extends TSchema>(schema: T): (body: JsonObject) => Static<T> {
   const compiled = TypeCompiler.Compile(schema)
   return (body) => {
     if (compiled.Check(body)) return body
     const first = compiled.Errors(body).First()
     throw first === undefined
-      ? new CallerError('invalid_field', 'The body is not what this endpoint takes.')
+      ? new CallerError('invalid_field', 'The body does not match the schema of this endpoint.')
       : complaint(first)
   }
 }
@@ -32,8 +37,8 @@ function complaint(error: ValueError): CallerError {
 }
 
 /**
- * A union's own complaint says nothing; that of the variant that fits best, failing deepest, does. The first counts among equals; where no
- * variant fits at all, what each of them expects.
+ * The error of a union names no cause. This finds the error of the variant that fits best: the one that fails deepest,
+ * the first among equals. If no variant fits at all, the message lists what each of them expects.
  */
 function innermost(error: ValueError): ValueError {
   if (error.type !== ValueErrorType.Union) return error
@@ -44,13 +49,13 @@ function innermost(error: ValueError): ValueError {
   return deepest > error.path.length ? best : { ...best, message: alternatives(complaints) }
 }
 
-/** `Expected string or array`. That an optional field may be null goes without saying. */
+/** `Expected string or array`. Null is left out: every optional field allows it. */
 function alternatives(complaints: readonly ValueError[]): string {
   const expected = complaints.filter(({ type }) => type !== ValueErrorType.Null).map(({ message }) => message)
   return expected.map((message, at) => (at === 0 ? message : message.replace(/^Expected /, ''))).join(' or ')
 }
 
-/** `/messages/3/content` → `messages[3].content`: the way official errors name a field. */
+/** `/messages/3/content` → `messages[3].content`, as the errors of the official APIs name a field. */
 function fieldPath(pointer: string): string {
   return pointer
     .split('/')

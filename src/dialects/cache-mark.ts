@@ -1,10 +1,13 @@
-/** `cache_control` as callers write it → a cache mark (wire.md D4). */
+/** A caller's `cache_control` → a cache mark. */
 
 import { CallerError } from '../core/caller-error.ts'
 import type { CacheMark } from '../core/chat-request.ts'
 import { isObject } from '../core/json.ts'
 
-/** Absent or null: no mark. Throws `invalid_field` for a type other than `ephemeral` and a TTL other than 5m and 1h. `path` is that of the object that carries it. */
+/**
+ * The mark of an object; undefined if `cache_control` is absent or null. Throws `CallerError` `invalid_field` for a
+ * type other than `ephemeral` or a TTL other than 5m and 1h. `path` is the path of the object.
+ */
 export function cacheMark(carrier: { readonly cache_control?: unknown }, path: string): CacheMark | undefined {
   const value = carrier.cache_control
   if (value === undefined || value === null) return undefined

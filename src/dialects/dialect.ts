@@ -1,4 +1,7 @@
-/** What a dialect is: how a caller's body becomes a canonical request, and how canonical events become the caller's bytes. */
+/**
+ * The interface of a dialect: a caller's body becomes a canonical request, and the canonical answer becomes the
+ * caller's bytes.
+ */
 
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { Completion } from '../core/completion.ts'
@@ -8,31 +11,36 @@ import type { Usage } from '../core/token-usage.ts'
 
 export type DialectName = 'chat' | 'responses' | 'messages'
 
-/** Which answer this is: known once a candidate has answered. */
+/** What an answer states about itself. Known once a candidate has answered. */
 export interface Served {
-  /** The public name of the model that answered, from the configuration. */
+  /** The public name of the model that answered. */
   readonly model: string
   /** Unix seconds. */
   readonly createdAt: number
 }
 
-/** On whose behalf a body is accepted. */
+/** Who sends the request. */
 export interface Caller {
   readonly organization: string
 }
 
 export interface Dialect {
   readonly name: DialectName
-  /** Checks and converts a body. Throws `CallerError` with the field at fault. A promise only where something must be looked up. */
+  /**
+   * Checks and converts a body. Throws `CallerError` with the field at fault. A promise only where something must be
+   * looked up.
+   */
   accept(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
 }
 
-/** One request in its dialect. Holds the dialect's private state (a pending compaction, whether usage was asked for). */
+/**
+ * One request in its dialect, with the dialect's own state: whether it is a compaction, whether usage was asked for.
+ */
 export interface Exchange {
   readonly request: ChatRequest
-  /** The answer is a summary that takes the place of the conversation. */
+  /** True if the answer is a summary that replaces the conversation. */
   readonly isCompaction: boolean
-  /** Names of fields that were accepted and have no effect, for the log. */
+  /** Names of fields that have no effect, for the log line. */
   readonly ignored: readonly string[]
   /** The body of a whole answer. */
   answer(completion: Completion, served: Served): JsonObject
@@ -47,20 +55,21 @@ export interface StreamMeter {
 }
 
 /**
- * Canonical events → the caller's stream. Each call returns whole SSE events, or '' if the caller sees nothing of it. `start` comes first
- * and `end` last; a stream that is cut gets no `end`.
+ * Canonical events → the caller's stream. Each call returns whole SSE events, or '' if the caller sees nothing of it.
+ * `start` comes first and `end` last. A stream that is cut gets no `end`.
  */
 export interface StreamEncoder {
   /** The provider has begun to answer. */
   start(): string
   encode(event: ContentEvent): string
-  /** The answer is whole: closes what is open and writes the final events. `usage` is that of the whole answer. */
+  /** The answer is whole: closes open items and writes the final events. `usage` is the usage of the whole answer. */
   end(reason: FinishReason, usage: Usage): string
   /**
-   * What `encode` gives for one text event after the other, from the texts as the insides of JSON strings (`wire/sse.ts`, `jsonInside`):
-   * they are copied, not parsed and escaped again. `encode({ type: 'text', text })` equals `encodeTexts([jsonInside(text)])`. At least one.
+   * What `encode` returns for several text events, from texts as the insides of JSON strings (`jsonInside` in
+   * `wire/sse.ts`), which are copied rather than parsed and escaped again. `encode({ type: 'text', text })` equals
+   * `encodeTexts([jsonInside(text)])`. `insides` has at least one text.
    */
   encodeTexts(insides: readonly string[]): string
-  /** What is sent while the provider is silent. */
+  /** The bytes to send while the provider is silent. */
   readonly keepAlive: string
 }

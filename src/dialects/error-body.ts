@@ -1,27 +1,28 @@
-/** The bodies of errors: both shapes, and which one applies (decisions.md, Errors). */
+/** The bodies of errors in their two shapes. */
 
 import type { CallerError } from '../core/caller-error.ts'
 import type { JsonObject } from '../core/json.ts'
 
-/** Which family of paths an error answers on. */
+/** The paths that an error belongs to: Chat Completions, Responses, images and models, or Messages. */
 export type ErrorFamily = 'chat' | 'messages'
 
 /**
- * The body of an error. Chat and Responses paths: the Chat shape with all its four keys. Messages paths: the Messages shape; for what
- * body validation found the Chat shape, with `type` and `request_id` on top, without which one common SDK shows an empty message.
+ * The body of an error. On Messages paths it has the Messages shape, except for errors of the body, which have the Chat
+ * shape with `type` and `request_id` at the top: without these the Anthropic SDK shows an empty message. On all other
+ * paths it has the Chat shape.
  */
-export function errorBody(failure: CallerError, family: ErrorFamily, requestId: string): JsonObject {
-  if (family === 'chat') return { error: chatError(failure) }
-  if (failure.row.stage === 'body') return { type: 'error', error: chatError(failure), request_id: requestId }
-  const error: JsonObject = { type: failure.row.messagesType, message: failure.message }
-  const { details } = failure.detail
+export function errorBody(error: CallerError, family: ErrorFamily, requestId: string): JsonObject {
+  if (family === 'chat') return { error: chatError(error) }
+  if (error.row.stage === 'body') return { type: 'error', error: chatError(error), request_id: requestId }
+  const body: JsonObject = { type: error.row.messagesType, message: error.message }
+  const { details } = error.detail
   return {
     type: 'error',
-    error: details === undefined ? error : { ...error, details: { ...details } },
+    error: details === undefined ? body : { ...body, details: { ...details } },
     request_id: requestId,
   }
 }
 
-function chatError(failure: CallerError): JsonObject {
-  return { message: failure.message, type: failure.type, param: failure.detail.param ?? null, code: failure.code }
+function chatError(error: CallerError): JsonObject {
+  return { message: error.message, type: error.type, param: error.detail.param ?? null, code: error.code }
 }

@@ -1,9 +1,9 @@
-/** The fields that no caller may set: routing and credentials are the operator's (inference-api.md 4.1, rules 7 and 8). */
+/** The fields that no caller may set, because routing and credentials are the operator's. */
 
 import { CallerError } from '../core/caller-error.ts'
 import type { JsonObject } from '../core/json.ts'
 
-const FORBIDDEN: ReadonlySet<string> = new Set([
+export const FORBIDDEN_FIELDS: ReadonlySet<string> = new Set([
   'api_key',
   'api_base',
   'api_version',
@@ -23,16 +23,20 @@ const FORBIDDEN: ReadonlySet<string> = new Set([
   'metadata',
 ])
 
-/** Refuses a body whose top level has a forbidden name, whatever its value. `metadata` passes where the dialect accepts it (Messages). */
+/**
+ * Throws `CallerError` `forbidden_field` if the top level of a body has a forbidden name, whatever its value. Messages
+ * accepts `metadata`.
+ */
 export function refuseForbidden(body: JsonObject, metadata: 'accepted' | 'forbidden'): void {
   refuseForbiddenNames(Object.keys(body), metadata)
 }
 
 /** The same for the names of form fields. */
 export function refuseForbiddenNames(names: readonly string[], metadata: 'accepted' | 'forbidden'): void {
-  const found = names.filter((name) => FORBIDDEN.has(name) && !(name === 'metadata' && metadata === 'accepted'))
+  const found = names.filter((name) => FORBIDDEN_FIELDS.has(name) && !(name === 'metadata' && metadata === 'accepted'))
   if (found.length === 0) return
   const listed = found.map((name) => `'${name}'`).join(', ')
-  const message = `Forbidden field${found.length > 1 ? 's' : ''}: ${listed}. The service sets these itself; remove them from the request.`
+  const fields = found.length > 1 ? 'fields' : 'field'
+  const message = `Forbidden ${fields}: ${listed}. The service sets these itself; remove them from the request.`
   throw new CallerError('forbidden_field', message, { param: found[0] })
 }

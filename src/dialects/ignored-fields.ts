@@ -1,12 +1,12 @@
 /**
- * Fields of each dialect that callers may send and that have no effect here. Those that would have had one elsewhere are named in the log
- * line of the request, so that an operator can tell a caller why its setting does nothing.
+ * Fields of each dialect that weir accepts and ignores. The log line of a request names those that would have had an
+ * effect elsewhere, so that an operator can explain to a caller why a setting does nothing.
  */
 
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { DialectName } from './dialect.ts'
 
-/** Whether a value that is neither absent nor null would have an effect. */
+/** True if a value, neither absent nor null, would have an effect. */
 type Matters = (value: JsonValue) => boolean
 
 const always: Matters = () => true
@@ -23,13 +23,13 @@ const moreThan =
   (value) =>
     typeof value === 'number' && value > least
 
-/** Text, entries, or members that are not null. */
+/** A non-empty text or array, or an object with a member that is not null. */
 const isFilled: Matters = (value) => {
   if (isArray(value) || typeof value === 'string') return value.length > 0
   return isObject(value) ? Object.values(value).some((member) => member !== null) : true
 }
 
-/** An object with a member that is none of its defaults; members without one in the list have none. */
+/** An object with a member that differs from its default. Members that are not listed have no default. */
 const differsFrom =
   (defaults: JsonObject): Matters =>
   (value) =>
@@ -38,8 +38,8 @@ const differsFrom =
       ([name, member]) => member !== null && member !== defaults[name] && isFilled(member ?? null),
     )
 
-/** By path: a field, or a member of one. */
-const FIELDS: Readonly<Record<DialectName, Readonly<Record<string, Matters>>>> = {
+/** By path: a field, or a member of a field. */
+export const IGNORED_FIELDS: Readonly<Record<DialectName, Readonly<Record<string, Matters>>>> = {
   chat: {
     n: moreThan(1),
     store: is(true),
@@ -86,7 +86,9 @@ const FIELDS: Readonly<Record<DialectName, Readonly<Record<string, Matters>>>> =
   },
 }
 
-/** The paths of the fields of a body that were accepted and have no effect. A default, or null, asks for nothing and is left out. */
+/**
+ * The paths of the fields of a body that have no effect. Defaults and nulls are left out, because they ask for nothing.
+ */
 export function ignoredFields(dialect: DialectName, body: JsonObject): readonly string[] {
   const found: string[] = []
   for (const [path, matters] of LISTS[dialect]) {
@@ -99,9 +101,9 @@ export function ignoredFields(dialect: DialectName, body: JsonObject): readonly 
 type List = readonly (readonly [path: readonly [string, string?], matters: Matters])[]
 
 const LISTS: Readonly<Record<DialectName, List>> = {
-  chat: listOf(FIELDS.chat),
-  responses: listOf(FIELDS.responses),
-  messages: listOf(FIELDS.messages),
+  chat: listOf(IGNORED_FIELDS.chat),
+  responses: listOf(IGNORED_FIELDS.responses),
+  messages: listOf(IGNORED_FIELDS.messages),
 }
 
 function listOf(fields: Readonly<Record<string, Matters>>): List {

@@ -1,14 +1,14 @@
 /**
- * Which addresses a caller may have a provider fetch. This program fetches none, but a provider that runs in the operator's own network
- * (vLLM, Ollama) would fetch whatever that network lets it reach.
+ * Which URLs a caller may let a provider fetch. weir fetches none itself, but a provider within the operator's own
+ * network (vLLM, Ollama) could fetch anything that this network lets it reach.
  */
 
 import { invalid } from './invalid-field.ts'
 
-/** `public`: https to public names and addresses. `any`: http, and private places, too. */
+/** `public`: https and public hosts only. `any`: http and private hosts too. */
 export type ImageUrls = 'public' | 'any'
 
-/** Throws `CallerError` if the caller may not have this fetched. `path` is the field. */
+/** Throws `CallerError` if the URL is not allowed. `path` is the path of the field. */
 export function checkImageUrl(url: string, path: string, allowed: ImageUrls): void {
   if (allowed === 'any') {
     if (!/^https?:\/\//i.test(url)) throw invalid(path, 'must be an http or https URL, or a base64 data URL')
@@ -17,18 +17,18 @@ export function checkImageUrl(url: string, path: string, allowed: ImageUrls): vo
   }
 }
 
-/** Whether a text is an address rather than data; it may be long. Base64 has no colon. */
+/** True for a URL rather than data. Base64 has no colon. The text may be long, so only its beginning is read. */
 export function isAddress(text: string): boolean {
   return /^\s*(?!data:)[a-z][a-z0-9+.-]{0,31}:/i.test(text.slice(0, 64))
 }
 
 /**
- * The authority as it is written: no user, and nothing that parsers disagree about, such as a backslash, a blank or a line break. What the
- * host means is then `URL`'s to say, which decodes numbers, percent signs and full-width digits as a browser does. It is short, because
- * what `URL` does with a host takes time that grows with the square of its length.
+ * The authority as written: no user, and no character that URL parsers disagree about, such as a backslash, a blank or
+ * a line break. `URL` then decodes the host (numbers, percent signs, full-width digits) as a browser does. The length
+ * is limited because that takes quadratic time.
  */
 const WRITTEN = /^https:\/\/[^\s\\/?#@]{1,1024}(?:[/?#]|$)/i
-/** The longest name that the DNS has. */
+/** The longest name in the DNS. */
 const HOST_MAX = 253
 
 function isPublicHttps(url: string): boolean {
@@ -41,7 +41,10 @@ function isPublicHttps(url: string): boolean {
   return /^\d+(?:\.\d+){3}$/.test(host) ? isPublicV4(host.split('.').map(Number)) : isPublicName(host)
 }
 
-/** Names that the public DNS does not have (RFC 6761, RFC 6762, RFC 8375, RFC 9476, ICANN's `internal`), and those that networks give themselves. */
+/**
+ * Top-level names outside the public DNS (RFC 6761, RFC 6762, RFC 8375, RFC 9476, ICANN's `internal`), and names that
+ * private networks commonly use.
+ */
 const PRIVATE_ENDINGS = new Set(
   'localhost local internal intranet private lan home corp localdomain test invalid example alt onion arpa'.split(' '),
 )
@@ -51,7 +54,7 @@ function isPublicName(host: string): boolean {
   return labels.length > 1 && labels.every((label) => label !== '') && !PRIVATE_ENDINGS.has(labels.at(-1) ?? '')
 }
 
-/** Ranges that are not globally reachable (IANA's special-purpose registry), multicast and what is reserved. */
+/** Ranges that are not globally reachable (IANA special-purpose registry), multicast and reserved. */
 const PRIVATE_V4: readonly (readonly [first: number, prefix: number])[] = (
   [
     ['0.0.0.0', 8],
@@ -81,8 +84,9 @@ function isPublicV4(bytes: readonly number[]): boolean {
 }
 
 /**
- * Global unicast (2000::/3) alone, without what is set aside in it or carries an IPv4 address: 2001::/23 (protocols, Teredo), 2001:db8::/32
- * and 3fff::/20 (documentation), 2002::/16 (6to4). Mapped, translated, local and link-local addresses are all outside of it.
+ * True for global unicast (2000::/3) except for reserved ranges and those that embed an IPv4 address: 2001::/23
+ * (protocols, Teredo), 2001:db8::/32 and 3fff::/20 (documentation), 2002::/16 (6to4). Mapped, translated, local and
+ * link-local addresses are outside 2000::/3.
  */
 function isPublicV6(host: string): boolean {
   const [first = 0, second = 0] = groupsOf(host)
@@ -91,7 +95,7 @@ function isPublicV6(host: string): boolean {
   return first !== 0x3fff || second >= 0x1000
 }
 
-/** The first groups, as `URL` writes an address: in hexadecimal, zeros shortened to `::` once. */
+/** The groups before `::`, in the form in which `URL` writes an address. */
 function groupsOf(host: string): readonly number[] {
   const [head = ''] = host.split('::')
   return head === '' ? [] : head.split(':').map((group) => Number.parseInt(group, 16))

@@ -1,4 +1,4 @@
-/** What is wrong with a field that the conversion, not the schema, finds at fault. All are body validation. */
+/** Errors of fields that the conversion of a body finds, rather than its schema. */
 
 import { CallerError } from '../core/caller-error.ts'
 

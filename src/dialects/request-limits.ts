@@ -1,24 +1,27 @@
-/** How much one request may hold of what is dear to convert. Each limit is a 400 that names the field that passed it. */
+/** Limits on what is expensive to convert. Exceeding one is a 400 that names the field. */
 
 import type { CallerError } from '../core/caller-error.ts'
 import { CALLS_MAX } from '../core/completion.ts'
 import { DEPTH_MAX, JsonShape, VALUES_MAX } from '../wire/json-shape.ts'
 import { invalid } from './invalid-field.ts'
 
-/** Far more than any agent offers; each takes a hash where its name is not legal for a provider. */
+/** Far more than any agent offers. A tool whose name is not legal for a provider costs a hash. */
 const TOOLS_MAX = 2048
 /** Providers take 100 or fewer. */
 const IMAGES_MAX = 1024
-/** Each is decrypted with a key of its own. A conversation needs one. */
+/** Each is decrypted. A conversation needs one. */
 const COMPACTIONS_MAX = 64
 
-/** One a request. Every method throws a `CallerError` where one more is too many; `path` is the field that holds it. */
+/**
+ * One for each request. Every method throws `CallerError` if its limit is exceeded; `path` is the field that exceeds
+ * it.
+ */
 export class RequestLimits {
   private readonly counts = new Map<string, number>()
-  /** Of the JSON inside the strings of a request, which some providers get as values. */
+  /** Values within the arguments of tool calls: some providers get these as objects, so that they are parsed. */
   private values = 0
 
-  /** `field` holds the tools; `count` is how many they are. */
+  /** `count` is the number of tools in `field`. */
   tools(count: number, field: string): void {
     if (count > TOOLS_MAX) throw tooMany(field, TOOLS_MAX, 'tools')
   }
@@ -39,7 +42,7 @@ export class RequestLimits {
     this.count('compaction items', COMPACTIONS_MAX, path)
   }
 
-  /** The arguments of a call as JSON text. `path` is the field of that text. */
+  /** The arguments of a call as JSON text. */
   callJson(json: string, path: string): void {
     const shape = new JsonShape(VALUES_MAX - this.values)
     shape.add(json)

@@ -1,7 +1,7 @@
 /**
- * The columns of the audit trail. Made from this table: the type of a charge and of a row, the stored form in SQLite, the fields of an entry in
- * Redis and the arguments of the script that settles, and the JSON, CSV and text of `weir audit`. A new column is one row here, and the
- * gateway's value for it.
+ * The columns of the audit trail. Made from this table: the type of a charge and of a row, the stored form in SQLite,
+ * the fields of an entry in Redis and the arguments of the script that settles, and the JSON, CSV and text of `weir
+ * audit`. A new column is one row here, and the gateway's value for it.
  */
 
 const outcomes = ['completed', 'caller_left', 'provider_cut', 'timed_out', 'drained', 'refused'] as const
@@ -10,10 +10,15 @@ const endKinds = ['settled', 'late', 'direct', 'lost', 'cancelled', 'withdrawn']
 /** How a request ended: the `outcome` of its log line. */
 export type Outcome = (typeof outcomes)[number]
 
-/** How the ledger learned of the end. A request that was lost and then settled has two rows, of which the last counts. */
+/**
+ * How the ledger learned of the end. A request that was lost and then settled has two rows, of which the last counts.
+ */
 export type EndKind = (typeof endKinds)[number]
 
-/** The values of each type of column. Whole numbers; times in Unix milliseconds; money in micro-dollars. A text that is not known is ''. */
+/**
+ * The values of each type of column. Whole numbers; times in Unix milliseconds; money in micro-dollars. A text that is
+ * not known is ''.
+ */
 interface Values {
   text: string
   count: number
@@ -71,8 +76,8 @@ type Field = keyof Table
 type ChargeField = { [F in Field]: Table[F] extends { readonly charge: true } ? F : never }[Field]
 
 /**
- * A request that was admitted and has ended. `model` and `provider` are '' if none was called, `outcome` is '' if nobody settled; `overageMicroUsd`
- * is by how much the cost passed what was held.
+ * A request that was admitted and has ended. `model` and `provider` are '' if none was called, `outcome` is '' if
+ * nobody settled; `overageMicroUsd` is by how much the cost passed what was held.
  */
 export type AuditRow = { readonly [F in Field]: Values[Table[F]['type']] }
 
@@ -100,7 +105,9 @@ export const auditColumns: readonly AuditColumn[] = Object.entries<Column>(table
 })
 
 /** What a settlement reports, in the order of its arguments. */
-const chargeColumns: readonly AuditColumn[] = auditColumns.filter(({ isCharge }) => isCharge)
+export const chargeColumns: readonly (AuditColumn & { readonly field: ChargeField })[] = auditColumns.flatMap(
+  (column) => (isChargeField(column.field) ? [{ ...column, field: column.field }] : []),
+)
 
 const storedColumns = auditColumns.toSorted((one, other) => one.number - other.number)
 const storedFields = storedColumns.map(({ field }) => field)
@@ -149,7 +156,9 @@ export function rowOf(stored: Readonly<Record<string, Stored>>): AuditRow {
   return fieldsOf(isRow, auditColumns, ({ field }) => stored[field])
 }
 
-/** The row of an entry of a stream: names and values in turn. Undefined if the entry is not about the end of a request. */
+/**
+ * The row of an entry of a stream: names and values in turn. Undefined if the entry is not about the end of a request.
+ */
 export function rowOfEntry(organization: string, endedMs: number, words: readonly string[]): AuditRow | undefined {
   const values = new Map<string, string>()
   for (let i = 0; i + 1 < words.length; i += 2) values.set(words[i] ?? '', words[i + 1] ?? '')
@@ -189,6 +198,10 @@ function typedValue(type: keyof Values, stored: Stored): Values[keyof Values] {
 
 function isField(name: string): name is Field {
   return Object.hasOwn(table, name)
+}
+
+function isChargeField(field: Field): field is ChargeField {
+  return 'charge' in table[field]
 }
 
 function isRow(row: object): row is AuditRow {

@@ -1,28 +1,31 @@
-/** The audit trail: who asked, when, which model, how many tokens, at what cost, and how it ended. What `weir audit` reads; never what was said. */
+/**
+ * The audit trail as `weir audit` reads it: who asked, when, which model, how many tokens, the cost, and how it ended;
+ * never content.
+ */
 
 import type { AuditRow } from './audit-columns.ts'
 
 export interface AuditQuery {
-  /** Unix milliseconds: requests that ended from the first on, and before the second. */
+  /** Unix milliseconds: requests that ended at `sinceMs` or later, and before `untilMs`. */
   readonly sinceMs: number
   readonly untilMs: number
   readonly organization?: string | undefined
   readonly key?: string | undefined
-  /** One request, by the id that its answer carried. */
+  /** One request, by the `x-request-id` of its answer. */
   readonly id?: string | undefined
 }
 
-/** Whether or not a gateway runs. */
+/** Can be read while a gateway runs, and while none does. */
 export interface AuditLog {
   /**
-   * One row a request that was admitted and has ended, in pages: of each organisation those that ended first come first. What was lost and
-   * settled late is told as it was settled.
+   * One row for each request that was admitted and has ended, in pages; the rows of one organisation are in the order
+   * in which the requests ended. A request that was lost and then settled has one row: the settled one.
    */
   read(query: AuditQuery): AsyncIterable<readonly AuditRow[]>
   close(): Promise<void>
 }
 
-/** When a request that tells the time of its admission may have ended, the likeliest first. */
+/** When a request may have ended whose id holds the time of its admission: the likeliest span first. */
 export function endsOf(admittedMs: number): readonly { readonly sinceMs: number; readonly untilMs: number }[] {
   return [
     { sinceMs: admittedMs - CLOCKS_MS, untilMs: admittedMs + SHORT_MS },
@@ -30,9 +33,9 @@ export function endsOf(admittedMs: number): readonly { readonly sinceMs: number;
   ]
 }
 
-/** The clock of the gateway that made the id is not the one by which a ledger notes ends; usually they agree. */
+/** The id has the gateway's clock, the end the ledger's; usually they agree. */
 const CLOCKS_MS = 2000
 const CLOCKS_APART_MS = 600_000
 const SHORT_MS = 60_000
-/** A request takes a day at most; lost and settled late it may be known an hour later. A disk may have been full for a day. */
+/** A request takes at most a day; a late settlement may follow an hour later; the disk may have been full for a day. */
 const LONGEST_MS = 50 * 3_600_000

@@ -1,6 +1,6 @@
 /**
- * How many tokens something will take, before a provider has counted it: cheap, and on the safe side within reason. What is held
- * rests on it; what is charged does so only where the provider gave no figure.
+ * Estimates tokens before a provider has counted them: cheap, and rather too high than too low. Reservations use the
+ * estimate; charges use it only if the provider reported no figure.
  */
 
 import type { ChatRequest, ImagePart, Message, Tool, ToolChoice, UserPart } from '../core/chat-request.ts'
@@ -8,22 +8,22 @@ import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json
 import { imageTokens, REMOTE_IMAGE_TOKENS } from './image-size.ts'
 import { sampleOf, TextTokens } from './text-tokens.ts'
 
-/** Claude's tokenizer gives a tenth to a fifth more than o200k_base; the rest is the safe side. */
+/** Claude's tokenizer counts 10 to 20 % more tokens than o200k_base, to which the weights were fitted. */
 const SAFETY = 1.15
-/** Role, separators and the like, as vendors document them (3 to 4). */
+/** Role and separators: vendors document 3 to 4 tokens. */
 const TOKENS_A_MESSAGE = 4
 /** The wrapping of one tool definition or one call. */
 const TOKENS_A_TOOL = 10
 /** The quotes, colons and commas around a value, and around a name. */
 const TOKENS_A_VALUE = 1
 const TOKENS_A_MEMBER = 1.5
-/** A number of many digits. A short one is as much as its wrapping. */
+/** A number of many digits. A short number costs no more than its wrapping. */
 const TOKENS_A_LONG_NUMBER = 7
 
-/** No text but the data of a picture costs less, whatever it looks like: a caller who leaves is charged by the estimate. */
+/** The least that any text costs, except the data of a picture: a caller that leaves is charged by the estimate. */
 const BYTES_A_TOKEN_MAX = 16
 
-/** Where native parts hold a document or sound. What is not base64 all over is read as text there, too. */
+/** Fields in which native parts hold a document or sound as base64. Anything else in them counts as text. */
 const DATA_FIELDS: ReadonlySet<string> = new Set(['file_data', 'data'])
 const BASE64 = /^(?:data:[^,]{0,100},)?[A-Za-z0-9+/_=-]*$/
 
@@ -46,10 +46,10 @@ export function estimateText(text: string): number {
   return estimate.total
 }
 
-/** One a request. */
+/** One for each request. */
 class Estimate {
   private readonly texts = new TextTokens()
-  /** What is not text, and what texts lack up to the least that they cost. */
+  /** Everything that is not text, and what a text lacks to its minimum. */
   private tokens = 0
   private images = 0
 
@@ -86,7 +86,7 @@ class Estimate {
     this.json(parameters)
   }
 
-  /** A value as a model reads it. `native`: the bytes of a document or of sound stand in it as base64. */
+  /** A value as a model reads it. `native`: it may hold the bytes of a document or of sound as base64. */
   json(value: JsonValue | undefined, native = false): void {
     if (value === undefined) return
     this.tokens += TOKENS_A_VALUE
@@ -101,7 +101,7 @@ class Estimate {
     }
   }
 
-  /** What a model does not read as text; a provider takes it all the same. */
+  /** Fields that the provider receives and the model does not read as text. */
   settings({ stop, hints, sampling, toolChoice }: ChatRequest): void {
     this.json(hints.promptCacheOptions)
     this.unread(hints.user)
@@ -127,7 +127,7 @@ class Estimate {
       this.images += REMOTE_IMAGE_TOKENS
       this.unread(source.url)
     } else {
-      // Some providers take documents in the place of pictures, and read all of them.
+      // Some providers accept documents in place of pictures and read all of them.
       if (IMAGE_TYPE.test(source.mediaType)) this.images += imageTokens(source.data, detail)
       else this.unread(source.data)
       this.unread(source.mediaType)
@@ -159,12 +159,12 @@ function namesOf(choice: ToolChoice | undefined): readonly string[] {
 }
 
 /**
- * Counts what a model has written, from its pieces as they come or from all of it at once: the figures are the same. An unbiased guess,
- * without a margin: it is charged where a stream breaks off before the provider's own figure.
+ * Counts what a model has written, piece by piece or all at once, with the same result. Without a margin, because it is
+ * charged when a stream breaks off before the provider reports its own figure.
  */
 export class OutputCount {
   private readonly text = new TextTokens()
-  /** The arguments of each call: those of several may come in turn. */
+  /** The arguments of each call: pieces of several calls may alternate. */
   private readonly calls: TextTokens[] = []
   private callTokens = 0
   private readonly names = new TextTokens()
@@ -174,7 +174,7 @@ export class OutputCount {
     this.text.add(text)
   }
 
-  /** The same for pieces that are the insides of JSON strings, where they were copied and never parsed. */
+  /** The same for pieces that were copied from within JSON strings without parsing. */
   addInsides(insides: readonly string[]): void {
     const inside = insides.join('')
     this.text.add(inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside)

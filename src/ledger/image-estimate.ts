@@ -1,4 +1,4 @@
-/** How many tokens an order of images will take, before a provider has counted it. */
+/** Estimates the tokens of an images request before a provider has counted them. */
 
 import type { ImageRequest } from '../core/image-request.ts'
 import { estimateText } from './estimate.ts'
@@ -16,7 +16,10 @@ export interface ImageTokens {
   readonly output: number
 }
 
-/** The words and pictures that go in, and all images that come out. What the caller left to the provider counts as the dearest. */
+/**
+ * Input is the prompt and the pictures, output all images. A size or quality that the caller left out counts as the
+ * most expensive.
+ */
 export function estimateImages(
   request: Pick<ImageRequest, 'prompt' | 'inputs' | 'images' | 'size' | 'quality'>,
 ): ImageTokens {

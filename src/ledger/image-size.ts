@@ -1,11 +1,13 @@
-/** What an inline picture takes in tokens: its size in pixels, read from the first bytes of its base64, and the vendors' formulas. */
+/** The tokens of an inline picture: its size in pixels, read from its first bytes, in the vendors' formulas. */
 
-/** Enough for every header, and for JPEGs with some EXIF before their frame header. Base64 characters, a multiple of 4. */
+/**
+ * Enough for every header, and for JPEGs with some EXIF before their frame header. Base64 characters, a multiple of 4.
+ */
 const HEADER_CHARACTERS = 4096
-/** A JPEG whose frame header lies behind a large EXIF block (a thumbnail, a colour profile) is looked at once more, this far. */
+/** How far a JPEG is read whose frame header follows a large EXIF block (a thumbnail, a colour profile). */
 const JPEG_CHARACTERS = 131_072
 
-/** A picture that only the provider can see, or whose header tells nothing: the most that a Claude model of this size class takes. */
+/** The maximum of Claude models; for a picture that only the provider sees, or whose header cannot be read. */
 export const REMOTE_IMAGE_TOKENS = 1600
 /** OpenAI's fixed price of `detail: low`. */
 const LOW_DETAIL_TOKENS = 85
@@ -16,8 +18,8 @@ interface ImageSize {
 }
 
 /**
- * Tokens of an inline picture: the greater of OpenAI's tiles (scaled into 2048 × 2048, then to 768 on the short side, 85 + 170 for each
- * tile of 512) and Anthropic's pixels / 750, at most 1,600. An unreadable one counts as a large one.
+ * Tokens of an inline picture: the greater of OpenAI's tiles (scaled into 2048 × 2048, then to 768 on the short side,
+ * 85 + 170 for each tile of 512) and Anthropic's pixels / 750, at most 1,600. An unreadable one counts as a large one.
  */
 export function imageTokens(base64: string, detail: 'auto' | 'low' | 'high' | undefined): number {
   if (detail === 'low') return LOW_DETAIL_TOKENS
@@ -34,7 +36,7 @@ function tiles({ width, height }: ImageSize): number {
   return 85 + 170 * Math.ceil((width * scale) / 512) * Math.ceil((height * scale) / 512)
 }
 
-/** Width and height of a PNG, JPEG, GIF or WebP, or undefined where the bytes do not say. */
+/** Width and height of a PNG, JPEG, GIF or WebP; undefined if the bytes do not contain them. */
 export function imageSize(base64: string): ImageSize | undefined {
   const head = Buffer.from(base64.slice(0, HEADER_CHARACTERS), 'base64')
   const size = readSize(head)
@@ -57,7 +59,7 @@ function gif(bytes: Buffer): ImageSize | undefined {
   return { width: bytes.readUInt16LE(6), height: bytes.readUInt16LE(8) }
 }
 
-/** The three kinds of WebP: lossy, lossless (14 bits each, less one) and extended (24 bits each, less one). */
+/** The three kinds of WebP: lossy, lossless (14 bits each, minus 1) and extended (24 bits each, minus 1). */
 function webp(bytes: Buffer): ImageSize | undefined {
   if (bytes.length < 30 || bytes.toString('latin1', 8, 12) !== 'WEBP') return undefined
   switch (bytes.toString('latin1', 12, 16)) {
@@ -78,7 +80,7 @@ function isJpeg(bytes: Buffer): boolean {
   return bytes.length >= 2 && bytes[0] === 0xff && bytes[1] === 0xd8
 }
 
-/** Walks the segments up to the frame header: the markers C0 to CF but for C4, C8 and CC. */
+/** Skips segments up to the frame header: markers C0 to CF except C4, C8 and CC. */
 function jpeg(bytes: Buffer): ImageSize | undefined {
   if (!isJpeg(bytes)) return undefined
   let at = 2

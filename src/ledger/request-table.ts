@@ -1,6 +1,7 @@
 /**
- * The tables that a ledger's log is kept in, whichever kind it is: one row a request in batches (who, when, which model, how many tokens, what it
- * cost, how it ended; never what was said), and the sums of `weir usage` by day. Owns their SQL, and reads them.
+ * The tables that a ledger's log is kept in, whichever kind it is: one row a request in batches (who, when, which
+ * model, how many tokens, what it cost, how it ended; never content), and the sums of `weir usage` by day. Owns
+ * their SQL, and reads them.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -15,8 +16,8 @@ const BATCHES_AT_ONCE = 50
 const SLICE_MS = 5
 
 /**
- * Rows are kept as they are written, a commit's together: one append each 20 ms. A table with a row a request would cost 3 µs a row, and one
- * with a key by id a page a row. The view `request` takes them apart for readers.
+ * Rows are kept as they are written, a commit's together: one append each 20 ms. A table with a row a request would
+ * cost 3 µs a row, and one with a key by id a page a row. The view `request` takes them apart for readers.
  */
 export const LOG_SQL = `
   CREATE TABLE request_batch (number INTEGER PRIMARY KEY, ended_ms INTEGER NOT NULL, rows TEXT NOT NULL);
@@ -63,7 +64,10 @@ interface StoredBatch {
   readonly rows: string
 }
 
-/** The last word on each request of an organisation that has one of these ids and ended between two times. Reads while other requests are served. */
+/**
+ * The last word on each request of an organisation that has one of these ids and ended between two times. Reads while
+ * other requests are served.
+ */
 export async function findRows(
   database: Database,
   organization: string,

@@ -105,8 +105,8 @@ export class LogWriter {
   }
 
   /**
-   * Folds a few rows of usage that is long past into their months, now and then. Rows stand under the first day of their month then. Gives the first
-   * day that is kept by itself if it folded any.
+   * Folds a few rows of usage that is long past into their months, now and then. Rows stand under the first day of
+   * their month then. Gives the first day that is kept by itself if it folded any.
    */
   foldOld(now: number, today = dayOf(now)): number | undefined {
     if (now - this.foldedMs < DROP_EVERY_MS) return undefined

@@ -1,7 +1,8 @@
 /**
- * How many tokens a text is, without a tokenizer: each vendor has another, and one that is exact for one of them costs 30 to 100 ns a
- * character. The weights were fitted to o200k_base on prose, code, JSON, logs and a dozen scripts (within 15 % on the first four), and
- * then raised where text that nobody writes, such as random letters, is many times as many tokens as words of that length.
+ * Counts the tokens of a text without a tokenizer: each vendor has its own, and an exact one costs 30 to 100 ns for
+ * each character. The weights were fitted to o200k_base on prose, code, JSON, logs and a dozen scripts (within 15 % on
+ * the first four), and then raised for text that nobody writes, such as random letters, which has many times as many
+ * tokens as words of that length.
  */
 
 const OTHER = 0
@@ -20,7 +21,7 @@ const RARE = 12
 const RAREST = 13
 const CLASSES = 14
 
-/** The first code unit of each stretch that is of one class; each goes on to the next. */
+/** Ranges of code units of one class: each ends before the next begins. */
 const STRETCHES: readonly (readonly [from: number, kind: number])[] = [
   // Control characters are a token each.
   [0x00, SYMBOL],
@@ -74,7 +75,7 @@ function kinds(): Uint8Array {
   return table
 }
 
-/** Tokens for a character of a class (second) that follows one of another (first). */
+/** Tokens for a character of one class (second) after a character of another (first). */
 const COST = costs()
 
 function costs(): Float64Array {
@@ -91,7 +92,10 @@ function costs(): Float64Array {
   return table
 }
 
-/** Tokens for a small letter within a word. Words of any language have few of the rare ones, random letters have many. */
+/**
+ * Tokens for a lower-case letter within a word. Words of any language have few of the rare letters, random text has
+ * many.
+ */
 const LETTER = letters()
 
 function letters(): Float64Array {
@@ -103,30 +107,35 @@ function letters(): Float64Array {
 }
 
 const VOWEL = Uint8Array.from({ length: 128 }, (_, code) => ('aeiouy'.includes(String.fromCharCode(code)) ? 1 : 0))
-/** So many vowels or consonants in a row are in words; one more begins another token, as does every letter of an endless word. */
+/**
+ * The most vowels and consonants in a row within a word, and letters of a word; each letter beyond adds to the tokens.
+ */
 const ALIKE_MAX = [4, 3] as const
 const WORD_MAX = 9
 const BEYOND_WORDS = 0.3
-/** A letter that is the same as the one before it: a run of one letter is few tokens, however long. */
+/** A letter that repeats the one before: a run of one letter is few tokens, however long. */
 const SAME_LETTER = 0.18
-/** A blank of another kind than the one before it, and a line end: vendors' tokens are runs of the same. */
+/** A blank of another kind than the one before, or a line end: vendors' tokens are runs of one kind. */
 const OTHER_BLANK = 0.5
 
-/** So many characters of a text are read all; beyond, a window of each block, which says what the block holds. */
+/** Characters of a text that are all read; beyond them one window of each block stands for the block. */
 const READ_WHOLE = 128 * 1024
 const BLOCK = 512
 const WINDOW = 32
 const BLOCKS_A_WINDOW = BLOCK / WINDOW
-/** Decides where in its block each window lies: known to nobody who writes a text, and the same for as long as this process lives. */
+/**
+ * Decides the place of each window in its block, so that the author of a text cannot know it; constant within this
+ * process.
+ */
 const SECRET = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0
 
-/** Counts the tokens of text that comes in pieces. Where the pieces are cut makes no difference. */
+/** Counts the tokens of text that comes in pieces. The result does not depend on how the text is cut. */
 export class TextTokens {
   private read = 0
   private sampled = 0
   /** Characters so far. */
   private position = 0
-  /** Of the character before: its class and its code; of the word that it is in: how many letters, how many of them alike at the end. */
+  /** Class and code of the last character; length of its word, and how many vowels or consonants in a row end it. */
   private last = SPACE
   private code = 32
   private word = 0
@@ -137,7 +146,7 @@ export class TextTokens {
     return this.read + this.sampled * BLOCKS_A_WINDOW
   }
 
-  /** What is added next is another text: it does not go on with the last word of the one before. */
+  /** Begins another text: the last word of the one before has ended. */
   begin(): void {
     this.last = SPACE
     this.code = 32
@@ -151,19 +160,19 @@ export class TextTokens {
     if (whole < piece.length) this.sample(piece, start, whole)
   }
 
-  /** The windows, as far as they lie within the piece. `start` is the place of its first character in all of the text. */
+  /** Reads the windows that lie within the piece. `start` is the position of its first character in the text. */
   private sample(piece: string, start: number, from: number): void {
     const end = start + piece.length
     for (let block = Math.floor((start + from) / BLOCK); block * BLOCK < end; block++) {
       const opens = block * BLOCK + offsetIn(block)
       if (opens >= start + from && opens < end) this.inMidWord()
       const first = Math.max(opens - start, from)
-      const behind = Math.min(opens + WINDOW - start, piece.length)
-      if (first < behind) this.sampled += this.scan(piece, first, behind)
+      const last = Math.min(opens + WINDOW - start, piece.length)
+      if (first < last) this.sampled += this.scan(piece, first, last)
     }
   }
 
-  /** What stands before a window is not known: a word that has begun is the likeliest. */
+  /** The text before a window is not known; most likely the window begins within a word. */
   private inMidWord(): void {
     this.last = LOWER
     this.code = 101
@@ -209,7 +218,7 @@ export class TextTokens {
 const SAMPLES = 64
 const SAMPLE = 64
 
-/** The beginning of a text, and windows over all of it: what looks like one thing at its beginning may be another behind. */
+/** The beginning of a text, and windows over all of it: the beginning may differ from what follows. */
 export function sampleOf(text: string): string {
   if (text.length <= SAMPLES * SAMPLE) return text
   const share = text.length / SAMPLES
@@ -220,7 +229,7 @@ export function sampleOf(text: string): string {
   return text.slice(0, SAMPLE) + windows.slice(1).join('')
 }
 
-/** Where the window of a block lies in it. */
+/** The position of a block's window within the block. */
 function offsetIn(block: number): number {
   let hash = Math.imul(block ^ SECRET, 0x9e3779b1)
   hash = Math.imul(hash ^ (hash >>> 15), 0x85ebca6b)

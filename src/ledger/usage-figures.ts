@@ -1,6 +1,6 @@
 /**
- * The figures of which usage is summed up. Made from this table: the type, the columns in SQLite, the lists in Redis and their arithmetic in Lua,
- * and the output of `weir usage`. A new figure is one row here.
+ * The figures of which usage is summed up. Made from this table: the type, the columns in SQLite, the lists in Redis
+ * and their arithmetic in Lua, and the output of `weir usage`. A new figure is one row here.
  */
 
 import type { Charge } from './audit-columns.ts'
@@ -31,8 +31,8 @@ const table = {
 type Field = keyof typeof table
 
 /**
- * Sums over requests that reached a provider, in whole numbers. `estimatedRequests` are those whose tokens are, in whole or in part, our own
- * count; `inputTokens` includes the cached ones.
+ * Sums over requests that reached a provider, in whole numbers. `estimatedRequests` are those whose tokens are, in
+ * whole or in part, our own count; `inputTokens` includes the cached ones.
  */
 export type UsageFigures = { readonly [F in Field]: number }
 
@@ -91,7 +91,9 @@ export function minusUsage(a: UsageFigures): UsageFigures {
   return minus
 }
 
-/** Figures as Redis stores them: whole numbers with commas between them. A list that is older than a figure lacks it. */
+/**
+ * Figures as Redis stores them: whole numbers with commas between them. A list that is older than a figure lacks it.
+ */
 export function figuresOfList(text: string): UsageFigures {
   const values = text.split(',').map(Number)
   return figuresOf((column) => values[usageColumns.indexOf(column)] ?? 0)

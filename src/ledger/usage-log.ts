@@ -10,7 +10,7 @@ export interface UsagePlace {
   readonly day: number
   readonly organization: string
   readonly key: string
-  /** The public name of the model; '' where the gateway died before it could say. */
+  /** The public name of the model; '' if the gateway died before it reported one. */
   readonly model: string
 }
 
@@ -22,7 +22,7 @@ export function placeName({ day, key, model }: UsagePlace): string {
 }
 
 export interface UsageQuery {
-  /** Days of `dayOf`; the first that is in, and the first that is not. */
+  /** Days of `dayOf`, from `sinceDay` on and before `untilDay`. */
   readonly sinceDay: number
   readonly untilDay: number
   readonly organization?: string | undefined
@@ -30,12 +30,12 @@ export interface UsageQuery {
 }
 
 export interface UsageLog {
-  /** One row a day, organisation, key and model, in no particular order. */
+  /** One row for each day, organisation, key and model, in no particular order. */
   read(query: UsageQuery): Promise<readonly UsageRow[]>
   close(): Promise<void>
 }
 
-/** Where and what a settled request counts; undefined if no provider was called. */
+/** The usage of a settled request, and its day, key and model; undefined if no provider was called. */
 export function usageRowOf({
   account,
   admittedMs,
@@ -47,7 +47,7 @@ export function usageRowOf({
   return { day: dayOf(admittedMs), organization, key, model: charge.model, ...usage }
 }
 
-/** Rows added up by `placeName`, those of days before another by month. */
+/** The sums of rows by `placeName`; days before `foldedBefore` are summed by month. */
 export function foldUsageRows(rows: Iterable<UsageRow>, foldedBefore: number): ReadonlyMap<string, UsageRow> {
   const folded = new Map<string, UsageRow>()
   for (const row of rows) {
@@ -61,7 +61,7 @@ export function foldUsageRows(rows: Iterable<UsageRow>, foldedBefore: number): R
 
 export type UsageBy = 'model' | 'key' | 'organization' | 'day'
 
-/** Rows added up under the name of one of their columns, in the order of those names. Days are given as `dayOf` numbers. */
+/** The sums of rows by one of their columns, in the order of its values. Days are numbers of `dayOf`. */
 export function groupUsage(rows: readonly UsageRow[], by: UsageBy): ReadonlyMap<string | number, UsageFigures> {
   const groups = new Map<string | number, UsageFigures>()
   for (const row of rows) groups.set(row[by], addUsage(groups.get(row[by]) ?? noUsage, row))

@@ -1,6 +1,6 @@
 /**
- * Takes back days and months that began too early: windows never go back by themselves, so after a clock that was ahead a budget would
- * not renew until the true time has caught up. Owns what counts as spent in the windows that hold then.
+ * Sets back days and months that began too early. Windows never go back by themselves: after a clock ran ahead, a
+ * budget would not renew until the real time has caught up. Owns what counts as spent in the windows that are set back.
  */
 
 import { budgetLimits } from '../core/limits.ts'
@@ -10,21 +10,21 @@ import { windowOf } from './window.ts'
 
 export interface WindowReset {
   /**
-   * Sets windows of the organisation and of its keys that lie ahead of the clock back to now, with what was spent since they began according
-   * to its usage. Returns how many it set back. What runs meanwhile counts in the total alone.
+   * Sets windows of the organisation and of its keys that lie ahead of the clock back to now; `usage` decides what was
+   * spent in them. Returns how many it set back. Requests that run meanwhile count in the total alone.
    */
   reset(organization: string, usage: readonly UsageRow[]): Promise<number>
   close(): Promise<void>
 }
 
-/** Clocks that disagree, or a gateway that has the file open: `message` is for the operator, whole. */
+/** The clocks disagree, or a gateway has the ledger open. `message` is a complete line for the operator. */
 export class WindowResetError extends Error {
   override readonly name = 'LedgerFileError'
 }
 
 /**
- * What was spent of each budget in the windows of now, in the order of `budgetLimits`. What was counted in those ahead is spent now. `key`
- * undefined: by all keys.
+ * What was spent of each budget in the current windows, in the order of `budgetLimits`; usage in windows that lie ahead
+ * counts as spent now. `key` undefined: by all keys.
  */
 export function spentNow(usage: readonly UsageRow[], key: string | undefined, nowMs: number): readonly number[] {
   const spent = budgetLimits.map(() => 0)
@@ -40,7 +40,7 @@ export function spentNow(usage: readonly UsageRow[], key: string | undefined, no
 
 const DAY_MS = 86_400_000
 
-/** Whether one of a scope's windows, in the order of `budgetLimits`, lies ahead. */
+/** True if one of a scope's windows, in the order of `budgetLimits`, lies ahead of the clock. */
 export function isAhead(windows: readonly number[], nowMs: number): boolean {
   return budgetLimits.some(({ window }, i) => (windows[i] ?? 0) > windowOf(window, nowMs))
 }

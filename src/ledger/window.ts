@@ -1,4 +1,4 @@
-/** The calendar windows of spend limits: UTC days and months as whole numbers, and when each ends. */
+/** The calendar windows of budgets: UTC days and months as whole numbers, and when each ends. */
 
 import type { BudgetLimit } from '../core/limits.ts'
 
@@ -37,10 +37,13 @@ export function windowEndMs(window: BudgetLimit['window'], at: number): number |
   return window === 'month' ? monthEndMs(at) : undefined
 }
 
-/** Usage by day is kept for so many days; what is older by month. */
+/** How many days usage is kept by day; older usage is kept by month. */
 export const DAYS_KEPT = 400
 
-/** The day under which usage of a day is kept: its own, or the first of its month if that month ended more than 400 days before today. */
+/**
+ * The day under which usage of a day is kept: its own, or the first of its month if that month ended more than 400 days
+ * before today.
+ */
 export function foldedDay(day: number, today: number): number {
   return bucketOf(day, firstKeptDay(today))
 }
@@ -56,7 +59,7 @@ export function daysOfBucket(bucket: number, foldedBefore: number): readonly num
   return Array.from({ length: end - bucket }, (_, i) => bucket + i)
 }
 
-/** The first day that is kept by itself. */
+/** The first day whose usage is kept by day. */
 export function firstKeptDay(today: number): number {
   return dayOf(monthEndMs(monthOf((today - DAYS_KEPT) * DAY_MS) - 1))
 }

@@ -1,24 +1,23 @@
-/**
- * Opens the ledger's SQLite files: the settings that make a commit survive what it must, and clear words where a file
- * cannot be used.
- */
+/** Opens SQLite files: their settings, their format and its migrations, and the cause if a file cannot be used. */
 
 import { Database, SQLiteError } from 'bun:sqlite'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { keepPrivate, makePrivateFolder } from './private-files.ts'
 
-/** Files up to this are read whole when they are opened; of larger ones only the tables named by the caller. */
+/**
+ * Files up to this size are checked completely when they are opened; of larger ones, the tables that the schema names.
+ */
 const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024
 /** How long a statement waits for another process' commit, which takes a few milliseconds. */
 const BUSY_MS = 2000
-/** How long an opening waits for other processes that open the same new file, and the most between two tries. */
+/** How long opening a file waits for other processes that open it too, and the longest pause between two tries. */
 const OPENING_MS = 10_000
 const PAUSE_MS = 10
-/** Where Linux names the boot of the machine. */
+/** A random id that Linux draws at each boot. */
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 
-/** A ledger file that cannot be used. `message` is for the operator, whole. */
+/** A file of the ledger cannot be used. `message` is a complete line for the operator. */
 export class LedgerFileError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
@@ -26,7 +25,7 @@ export class LedgerFileError extends Error {
   }
 }
 
-/** Another process has it. It may be about to end. */
+/** Another process holds the lock on the ledger; it may be about to end. */
 export class LedgerInUseError extends LedgerFileError {}
 
 /**
@@ -54,8 +53,9 @@ export interface Schema {
 }
 
 /**
- * Opens a file for writing, made where it does not exist, and checks it. Commits are in the write-ahead log: they
- * survive the death of the process at once, that of the machine after the next `fsync`. Throws `LedgerFileError`.
+ * Opens a file for writing, creates it if it does not exist, migrates it and checks it. A commit survives a crash of
+ * the process at once, and a crash of the machine after the next `fsync` of the write-ahead log. Throws
+ * `LedgerFileError`.
  */
 export function openDatabase(path: string, schema: Schema): Database {
   return clearly(path, () => {
@@ -70,13 +70,13 @@ export function openDatabase(path: string, schema: Schema): Database {
 }
 
 /**
- * Opens a file that another process may be writing to. Undefined where there is none yet, or one that is only being
- * made; makes none. Throws `LedgerFileError`.
+ * Opens a file that another process may be writing to. Undefined if there is none yet, or if it is being created;
+ * creates none. Throws `LedgerFileError`.
  */
 export function openReadOnly(path: string, schema: Schema): Database | undefined {
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
   return clearly(path, () => {
-    // Not `readonly`: a reader of a write-ahead log that nobody has open must be able to make its index.
+    // Not `readonly`: if no process has the write-ahead log open, the reader has to create its index.
     const database = new Database(path, { readwrite: true, create: false, strict: true })
     return orClosed(database, () => {
       database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
@@ -91,7 +91,7 @@ export function openReadOnly(path: string, schema: Schema): Database | undefined
   })
 }
 
-/** A name for the place of a file: another on every machine, and for every copy. */
+/** Identifies a file by machine, boot, device and inode, so that a copy has another identity. */
 export function placeOf(path: string): string {
   const { dev, ino } = statSync(path)
   return `${existsSync(BOOT_ID) ? readFileSync(BOOT_ID, 'utf8').trim() : ''} ${dev} ${ino}`
@@ -107,9 +107,9 @@ function orClosed<T>(database: Database, action: () => T): T {
 }
 
 /**
- * Tries again while other processes are in the way. SQLite itself waits for a lock, but not where two connections want
- * to raise one that both have, as when a new file gets its write-ahead log: they would wait for each other, so it fails
- * at once, and to begin anew is right.
+ * Retries while other processes hold the file. SQLite waits for a lock by itself, except when two connections both hold
+ * a shared lock and both want to write, as when a new file gets its write-ahead log: that would be a deadlock, so
+ * SQLite fails at once, and a retry succeeds.
  */
 function untilFree<T>(action: () => T): T {
   const deadline = performance.now() + OPENING_MS
@@ -118,25 +118,25 @@ function untilFree<T>(action: () => T): T {
       return action()
     } catch (error) {
       if (!isBusy(error) || performance.now() > deadline) throw error
-      // Each waits differently long, so that they do not meet again.
+      // A random pause, so that the processes do not collide again.
       Bun.sleepSync(1 + Math.random() * (PAUSE_MS - 1))
     }
   }
 }
 
-/** Another process has the lock, or opens and closes the write-ahead log so often that SQLite gave up (`PROTOCOL`). */
+/** Another process has the lock, or so many open and close the write-ahead log that SQLite gave up (`PROTOCOL`). */
 function isBusy(error: unknown): boolean {
   return error instanceof SQLiteError && /^SQLITE_(BUSY|PROTOCOL)/.test(error.code ?? '')
 }
 
-/** May be run again where another process came between: each step leaves what it finds done. */
+/** Idempotent, because it is retried when another process interferes. */
 function prepare(database: Database, path: string, schema: Schema): void {
   database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
   checkWhole(database, path, schema)
   database.run('PRAGMA journal_mode = WAL')
   database.run('PRAGMA synchronous = NORMAL')
-  // 16 MB. A checkpoint waits for the disk, 5 ms and more, and the process with it: at a thousand requests a second
-  // every 6 s, not every 1.5.
+  // 16 MB. A checkpoint blocks the process until the disk has it, 5 ms or more: at 1,000 requests/s every 6 s, not
+  // every 1.5 s.
   database.run('PRAGMA wal_autocheckpoint = 4000')
   database.run('PRAGMA foreign_keys = OFF')
   if (!checkVersion(database, path, schema)) database.transaction(() => migrate(database, schema)).immediate()
@@ -227,12 +227,13 @@ function checkVersion(database: Database, path: string, schema: Schema): boolean
 
 function damaged(path: string, what: string, cause?: unknown): LedgerFileError {
   return new LedgerFileError(
-    `${path} is damaged (${what}). weir does not start on figures that may be wrong: put a backup in its place, or move it aside to begin anew.`,
+    `${path} is damaged (${what}). weir does not start with figures that may be wrong: restore a backup, or move the file ` +
+      'aside to begin with an empty one.',
     cause,
   )
 }
 
-/** Runs something, and says in the operator's words what SQLite says in its own. */
+/** Runs an action on a file; an error of SQLite becomes a line for the operator. */
 function clearly<T>(path: string, action: () => T): T {
   try {
     return action()

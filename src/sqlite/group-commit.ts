@@ -1,38 +1,41 @@
 /**
- * Commits what was gathered, together, on a beat: one transaction for all that happened in 20 ms. Owns the beat, and the disk's flush; what is
- * written is its owner's.
+ * Group commit: one transaction for all changes of 20 ms, and a flush to the disk after it. Owns the timer and the
+ * flush; its owner collects the changes and writes them.
  */
 
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, openSync } from 'node:fs'
 
 const COMMIT_MS = 20
-/** After a commit that failed. */
+/** The pause after a failed commit. */
 const RETRY_MS = 250
 
 interface Gathered {
-  /** Writes everything that is gathered; runs inside the transaction. */
+  /** Writes all changes that wait; runs inside the transaction. */
   write(): void
-  /** The transaction is committed: what was gathered may go. */
+  /** The transaction is committed: the changes need not be kept. */
   written(): void
-  /** It failed, and will be tried again. */
+  /** It failed and will be retried. */
   failed(): void
 }
 
-/** - `beat` 20 ms after the first that is gathered · `at_once` as soon as the last commit is 20 ms ago: for what somebody else waits for */
+/**
+ * - `beat`: 20 ms after the first change · `at_once`: as soon as the last commit is 20 ms ago, because somebody waits
+ * for the commit
+ */
 type Pace = 'beat' | 'at_once'
 
 export class GroupCommit {
   private readonly log: number
   private timer: ReturnType<typeof setTimeout> | undefined
   private syncing = false
-  /** A commit came while the disk was flushing: that flush may not hold it. */
+  /** A commit came during a flush, which may not cover it. */
   private isUnsynced = false
   private closed = false
   private failure: string | undefined
   private committedMs = Number.NEGATIVE_INFINITY
 
-  /** `path` is the database's own file, which has a write-ahead log. */
+  /** `path` is the database's file; it has a write-ahead log. */
   constructor(
     private readonly database: Database,
     path: string,
@@ -43,18 +46,18 @@ export class GroupCommit {
     this.log = openSync(`${path}-wal`, 'r')
   }
 
-  /** Why the last commit failed; undefined where it did not. */
+  /** Why the last commit failed; undefined if it succeeded. */
   get complaint(): string | undefined {
     return this.failure
   }
 
-  /** Sees to a commit soon. */
+  /** Schedules a commit. */
   soon(): void {
     const rested = this.pace === 'beat' ? 0 : performance.now() - this.committedMs
     this.later(Math.max(0, COMMIT_MS - rested))
   }
 
-  /** Commits now. False where the file does not take it. */
+  /** Commits now. False if the commit failed. */
   commit(): boolean {
     clearTimeout(this.timer)
     this.timer = undefined
@@ -73,7 +76,7 @@ export class GroupCommit {
     return true
   }
 
-  /** The last commit, and the end of the file. Throws where it fails: what was gathered is lost then, and must be said so. */
+  /** Commits for the last time and closes the file. Throws if that fails: then the changes that waited are lost. */
   close(): void {
     const isWritten = this.commit()
     clearTimeout(this.timer)
@@ -81,14 +84,15 @@ export class GroupCommit {
     if (isWritten) this.database.run('PRAGMA wal_checkpoint(TRUNCATE)')
     this.database.close()
     if (!this.syncing) closeSync(this.log)
-    if (!isWritten) throw new Error(`The ledger's file could not be written at the end: ${this.failure}.`)
+    if (!isWritten)
+      throw new Error(`The last commit of the ledger's file failed, and its changes are lost: ${this.failure}.`)
   }
 
   private later(ms: number): void {
     if (this.timer === undefined && !this.closed) this.timer = setTimeout(() => this.commit(), ms)
   }
 
-  /** Makes the commit outlast the machine, too, off this thread: a slow disk must not hold a stream up. */
+  /** Flushes the commit to the disk on another thread: a slow disk must not delay streams. */
   private sync(): void {
     this.isUnsynced = this.syncing
     if (this.syncing) return

@@ -1,21 +1,24 @@
-/** Who may read what is in `data_dir`: the user of the program alone. It holds what callers spent, and the key of their conversations. */
+/**
+ * File modes of `data_dir`: only weir's own user may read it, because it holds callers' spending and the key of their
+ * conversations.
+ */
 
 import { chmodSync, mkdirSync, statSync } from 'node:fs'
 
 const FILE_MODE = 0o600
 const FOLDER_MODE = 0o700
-/** Any right of the group or of others. */
+/** Every right of the group and of others. */
 const SHARED = 0o077
 
-/** Makes a folder that only its owner may enter; one that exists stays as the operator made it. */
+/** Creates a folder that only its owner may enter; an existing folder keeps the operator's mode. */
 export function makePrivateFolder(path: string): void {
   mkdirSync(path, { recursive: true, mode: FOLDER_MODE })
 }
 
-/** Takes a file away from everybody but its owner: an earlier version, or a copy, may have left it readable. */
+/** Removes the rights of everybody but the owner: an earlier version, or a copy, may have left the file readable. */
 export function keepPrivate(path: string): void {
   const stat = statSync(path, { throwIfNoEntry: false })
-  // A file of another user that we may write to is that user's to protect, and `chmod` would fail.
+  // On another user's file `chmod` would fail.
   if (stat === undefined || (stat.mode & SHARED) === 0 || stat.uid !== process.geteuid?.()) return
   chmodSync(path, FILE_MODE)
 }

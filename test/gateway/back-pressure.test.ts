@@ -1,4 +1,7 @@
-/** A caller that does not read: the provider is slowed down, the memory does not grow, and nothing is lost when it reads on. */
+/**
+ * A caller that does not read: the provider is slowed down, the memory does not grow, and nothing is lost when it reads
+ * on.
+ */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -73,8 +76,8 @@ test('the provider stalls with the caller, in bounded memory, and is let go when
   for (const caller of callers) caller.pause()
   await stalled()
   expect(Math.max(...taken)).toBeLessThan(TAKEN_BYTES_MAX)
-  // Two reads of Bun's HTTP client, of up to 0.75 MB each, and what is made of them.
-  // Garbage of the bytes that flowed before is no part of what is held: the runtime collects it, and gives it back some seconds later.
+  // Two reads of Bun's HTTP client, of up to 0.75 MB each, and what is made of them. Garbage of the bytes that flowed
+  // before is no part of what is held: the runtime collects it, and gives it back some seconds later.
   while (workersRss() - before >= STREAMS * 5 * MIB) await Bun.sleep(250)
   const [first] = callers
   const atFirst = [...taken]

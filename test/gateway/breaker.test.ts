@@ -19,8 +19,9 @@ class Clock {
 }
 
 /**
- * A breaker that is led by words: `ok` and `fail` ask and end, a fault's kind fails with it, `429/7` is a 429 that asks for 7 s, `+500` lets
- * time pass, `leave` asks and lets go, `ask` asks and stays, `!` before a word asks in spite of a rest.
+ * A breaker that is led by words: `ok` and `fail` ask and end, a fault's kind fails with it, `429/7` is a 429 that asks
+ * for 7 s, `+500` lets time pass, `leave` asks and lets go, `ask` asks and stays, `!` before a word asks in spite of a
+ * rest.
  */
 class Story {
   readonly clock = new Clock()

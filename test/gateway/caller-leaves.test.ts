@@ -1,4 +1,7 @@
-/** Callers that leave, in every phase and in every way: the provider is told at once, the use is charged, and nothing stays open. */
+/**
+ * Callers that leave, in every phase and in every way: the provider is told at once, the use is charged, and nothing
+ * stays open.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'

@@ -1,4 +1,7 @@
-/** No key, no credential and nothing that was said may be written: secrets are planted wherever they could come from, and then looked for. */
+/**
+ * No key, no credential and nothing that was said may be written: secrets are planted wherever they could come from,
+ * and then looked for.
+ */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'

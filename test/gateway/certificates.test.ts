@@ -1,4 +1,6 @@
-/** Providers behind TLS, their authority known: what their certificates say decides whether they are spoken to at all. */
+/**
+ * Providers behind TLS, their authority known: what their certificates say decides whether they are spoken to at all.
+ */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync } from 'node:fs'

@@ -1,4 +1,7 @@
-/** A summary that the output limit cut off is a warning line: whoever goes on from it has lost the rest of the conversation. */
+/**
+ * A summary that the output limit cut off is a warning line: whoever goes on from it has lost the rest of the
+ * conversation.
+ */
 
 import { expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'

@@ -1,4 +1,7 @@
-/** Every way in which a provider's stream can break: the caller has exactly the events that came before, and sees that it is a cut. */
+/**
+ * Every way in which a provider's stream can break: the caller has exactly the events that came before, and sees that
+ * it is a cut.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import * as does from '../support/scenarios.ts'

@@ -1,4 +1,7 @@
-/** Every deadline of a provider, and the one over all attempts, with small figures: what each ends, and what it leaves alone. */
+/**
+ * Every deadline of a provider, and the one over all attempts, with small figures: what each ends, and what it leaves
+ * alone.
+ */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import net from 'node:net'

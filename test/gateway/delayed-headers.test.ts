@@ -1,4 +1,7 @@
-/** Headers are held back until the first content: what goes wrong before is a status or a fallback, what goes wrong after is a cut. */
+/**
+ * Headers are held back until the first content: what goes wrong before is a status or a fallback, what goes wrong
+ * after is a cut.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import * as does from '../support/scenarios.ts'
@@ -12,7 +15,10 @@ const second = does.answersText('from the second')
 
 const errorEvent = (error: object) => `data: ${JSON.stringify({ error })}\n\n`
 
-/** What comes before any content, what its caller gets where there is nobody else, and whether another candidate is asked. */
+/**
+ * What comes before any content, what its caller gets where there is nobody else, and whether another candidate is
+ * asked.
+ */
 const before: readonly (readonly [name: string, scenario: Scenario, status: number, code: string, falls: boolean])[] = [
   ['overloaded', does.stream([role, errorEvent({ message: 'x', type: 'overloaded_error' })]), 503, 'overloaded', true],
   [

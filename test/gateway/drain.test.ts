@@ -22,7 +22,8 @@ test('what runs finishes, and who asks again is sent away', async () => {
   await using fresh = await Caller.connect(stage.gateway.port)
   await using begun = await Caller.connect(stage.gateway.port)
   await Promise.all([running.until('Hello'), idle.answer(), again.answer()])
-  // Halves of a head, on a connection that served before and on a fresh one; and of a body, which is a request that runs.
+  // Halves of a head, on a connection that served before and on a fresh one; and of a body, which is a request that
+  // runs.
   for (const caller of [again, fresh]) caller.send(bytes.subarray(0, 40))
   begun.send(bytes.subarray(0, bytes.length - 10))
   await stage.ask('other')

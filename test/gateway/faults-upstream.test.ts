@@ -1,6 +1,6 @@
 /**
- * Everything that a provider may do wrong, in one table: what its caller sees with and without another candidate, that nothing stays
- * open, and that the reservation ended once.
+ * Everything that a provider may do wrong, in one table: what its caller sees with and without another candidate, that
+ * nothing stays open, and that the reservation ended once.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'

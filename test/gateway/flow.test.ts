@@ -105,7 +105,9 @@ interface Ran {
   readonly running: RunningRequest
 }
 
-/** Runs a request whose candidates `a` and `b` do what `does` does. `totalTimeoutMs`: how long candidates may be called. */
+/**
+ * Runs a request whose candidates `a` and `b` do what `does` does. `totalTimeoutMs`: how long candidates may be called.
+ */
 function run(does: (target: string) => Promise<string>, random = 0, totalTimeoutMs = HOUR): Ran {
   const ledger = new Recorder()
   const gateway: Gateway = {

@@ -1,4 +1,6 @@
-/** One stream against a clock and a socket that the test turns by hand: keep-alive, the hold, stalls, writes and cuts. */
+/**
+ * One stream against a clock and a socket that the test turns by hand: keep-alive, the hold, stalls, writes and cuts.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { ProviderError } from '../../src/core/provider-error.ts'

@@ -1,4 +1,7 @@
-/** Who is asked for a request, in which order, and who is not: resting, limits, automatic selection, conversations that stay. */
+/**
+ * Who is asked for a request, in which order, and who is not: resting, limits, automatic selection, conversations that
+ * stay.
+ */
 
 import { describe, expect, setDefaultTimeout, spyOn, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'

@@ -1,4 +1,7 @@
-/** Random ways out, in process over real sockets: each reservation is settled exactly once and has its one log line; nothing stays behind. */
+/**
+ * Random ways out, in process over real sockets: each reservation is settled exactly once and has its one log line;
+ * nothing stays behind.
+ */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { pino } from 'pino'

@@ -1,4 +1,7 @@
-/** The running program between providers and callers made of bare TCP: each model is a scenario, or one for each of its targets. */
+/**
+ * The running program between providers and callers made of bare TCP: each model is a scenario, or one for each of its
+ * targets.
+ */
 
 import type { JsonObject } from '../../src/core/json.ts'
 import { bytesOf, field, headOf } from '../support/bytes.ts'

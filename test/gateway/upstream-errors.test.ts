@@ -1,4 +1,7 @@
-/** What callers are told when providers refuse: status, code, words without secrets, when to come back; and who else is asked. */
+/**
+ * What callers are told when providers refuse: status, code, words without secrets, when to come back; and who else is
+ * asked.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Fixture, fixtures } from '../support/fixtures.ts'

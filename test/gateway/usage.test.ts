@@ -1,4 +1,6 @@
-/** Whose figures are charged and shown: the provider's where it gave usable ones, else our own count, and it says which. */
+/**
+ * Whose figures are charged and shown: the provider's where it gave usable ones, else our own count, and it says which.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'

@@ -16,7 +16,10 @@ import { chat, STREAM, seen } from './stage.ts'
 const LONG = { connect_timeout_ms: 15_000, first_byte_timeout_ms: 15_000, idle_timeout_ms: 15_000 }
 const FAR = join(import.meta.dir, '../support/far-provider.ts')
 
-/** A gateway before a provider far away, for models by their own names, and one at hand, for those that are `NAME-followed`. */
+/**
+ * A gateway before a provider far away, for models by their own names, and one at hand, for those that are
+ * `NAME-followed`.
+ */
 async function gatewayTo(far: FarMachine, near: Upstream, deadlines: JsonObject): Promise<Gateway> {
   const entry = { dialect: 'openai', base_url: `http://${far.host}:8080/v1`, api_key: 'k', ...LONG, ...deadlines }
   const names = ['well', 'talks', 'silent']

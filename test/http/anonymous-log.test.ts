@@ -1,4 +1,7 @@
-/** Log lines of requests without a valid key: the first of a second one by one, the others as a number, in bounded memory. */
+/**
+ * Log lines of requests without a valid key: the first of a second one by one, the others as a number, in bounded
+ * memory.
+ */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { RequestLine } from '../../src/gateway/access-log.ts'

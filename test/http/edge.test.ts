@@ -1,6 +1,7 @@
 /**
- * The public edge of the running program, on raw sockets: what no HTTP client would send, and what each client does sometimes. Nothing
- * that a caller sends may end in a 500, reach a provider unless it is right, or disturb another request.
+ * The public edge of the running program, on raw sockets: what no HTTP client would send, and what each client does
+ * sometimes. Nothing that a caller sends may end in a 500, reach a provider unless it is right, or disturb another
+ * request.
  */
 
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -390,7 +391,10 @@ describe('the model name', () => {
 })
 
 let addresses = 0
-/** An address that nobody has called from: of one address, only 20 requests a second without a valid key have a line of their own. */
+/**
+ * An address that nobody has called from: of one address, only 20 requests a second without a valid key have a line of
+ * their own.
+ */
 function ownAddress(): string {
   return `127.0.1.${++addresses}`
 }
@@ -426,7 +430,8 @@ describe('paths and methods', () => {
   test.each(['/v1\\models', '/v1/../v1/models', '/v1/./models', '/v1/x/../models'])(
     '%s is what the runtime makes of it, and asks for a key',
     async (path) => {
-      // Bun hands the path over in its normal form: whether it was written so cannot be seen. Nothing is decided by a prefix of it.
+      // Bun hands the path over in its normal form: whether it was written so cannot be seen. Nothing is decided by a
+      // prefix of it.
       expectError(await send(requestBytes(path)), { status: 401 })
     },
   )

@@ -1,4 +1,7 @@
-/** The image endpoints of the running program: the official SDK and bare bytes on one side, a provider of bare TCP on the other. */
+/**
+ * The image endpoints of the running program: the official SDK and bare bytes on one side, a provider of bare TCP on
+ * the other.
+ */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fs from 'node:fs/promises'

@@ -1,6 +1,6 @@
 /**
- * Callers and providers that take their time, at the running program over raw sockets: what is closed, and what must live. Everything
- * is begun at once and looked at as it comes, because the limits are of 10 seconds and more.
+ * Callers and providers that take their time, at the running program over raw sockets: what is closed, and what must
+ * live. Everything is begun at once and looked at as it comes, because the limits are of 10 seconds and more.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'

@@ -9,7 +9,7 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
-import { openEmbeddedKeys } from '../../src/keys/sqlite-key-store.ts'
+import { openSqliteKeyStore } from '../../src/keys/sqlite-key-store.ts'
 import type { AuditLog } from '../../src/ledger/audit-log.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
@@ -129,7 +129,7 @@ test('a file to which a later version added columns is read and written as befor
 })
 
 test('the file of the keys', async () => {
-  const store = openEmbeddedKeys(filesOf('keys.sqlite'))
+  const store = openSqliteKeyStore(filesOf('keys.sqlite'))
   const shared = { organization: 'acme', createdMs: 1_795_000_000_000 }
   expect(await store.get('laptop')).toEqual({
     ...{ ...shared, id: 'laptop', sha256: 'a'.repeat(64), shown: 'gwk_abcdefgh' },

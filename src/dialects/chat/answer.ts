@@ -1,4 +1,4 @@
-/** A whole answer → the body of Chat Completions (wire.md A2.2). */
+/** A whole answer → the body of Chat Completions. */
 
 import type { Completion } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
@@ -34,7 +34,7 @@ export function chatAnswer(completion: Completion, served: Served): JsonObject {
   }
 }
 
-/** The canonical reason in Chat Completions' words. */
+/** The `finish_reason` of Chat Completions. */
 export function chatFinish(reason: FinishReason): string {
   switch (reason) {
     case 'length':
@@ -48,7 +48,10 @@ export function chatFinish(reason: FinishReason): string {
   }
 }
 
-/** The pieces that came with the text, as the one object that a whole answer has: `{ content: [...], refusal: [...] | null }`. */
+/**
+ * Joins the `logprobs` objects of the text events to the one object of a whole answer: `{ content: [...], refusal:
+ * [...] | null }`.
+ */
 function joinLogprobs(pieces: readonly JsonValue[] | undefined): JsonValue {
   if (pieces === undefined) return null
   const joined = (key: string) =>

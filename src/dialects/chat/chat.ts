@@ -7,7 +7,7 @@ import { chatAnswer } from './answer.ts'
 import { acceptChat } from './request.ts'
 import { ChatEncoder } from './stream.ts'
 
-/** `imageUrls` is the operator's: which addresses of pictures are passed on. */
+/** `imageUrls` is the operator's setting: which URLs of images a provider may fetch. */
 export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect {
   return {
     name: 'chat',

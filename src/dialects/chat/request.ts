@@ -1,4 +1,7 @@
-/** A Chat Completions body → the canonical request. Every part is rebuilt from the keys that are known; nothing else gets through. */
+/**
+ * A Chat Completions body → the canonical request. Every part is rebuilt from its known keys, so that unknown ones
+ * never reach a provider.
+ */
 
 import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
@@ -11,17 +14,17 @@ import { type ChatBody, checkChatBody } from './schema.ts'
 
 interface AcceptedChat {
   readonly request: ChatRequest
-  /** Whether the caller wants to see the usage chunk. The provider is asked for usage in any case. */
+  /** True if the caller asked for the usage chunk. The provider is asked for it in any case. */
   readonly includeUsage: boolean
 }
 
-/** What the reading of a message needs besides the message. */
+/** What converting a message needs besides the message. */
 interface Reading {
   readonly limits: RequestLimits
   readonly imageUrls: ImageUrls
 }
 
-/** Throws `CallerError` with the field at fault. */
+/** Throws `CallerError` with the path of the invalid field. */
 export function acceptChat(body: JsonObject, imageUrls: ImageUrls): AcceptedChat {
   const chat = checkChatBody(body)
   const limits = new RequestLimits()
@@ -72,7 +75,7 @@ function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
   }
 }
 
-/** Tools of other types than `function` have no counterpart at most providers and are left out. */
+/** Tools of other types than `function` are left out, because most providers have no counterpart. */
 function acceptTools(chat: ChatBody, limits: RequestLimits): Tool[] {
   limits.tools(chat.tools?.length ?? 0, 'tools')
   const tools: Tool[] = []
@@ -165,8 +168,8 @@ function acceptToolCall(call: JsonValue, path: string, limits: RequestLimits): T
 }
 
 /**
- * `content` of a role that has only text: agents send it absent, null, as a string and as parts, for every role. Refusal parts of an
- * assistant are taken apart by `refusalOf`.
+ * The `content` of a role that has only text. Agents send it absent, null, as a string or as parts, for every role.
+ * `refusalOf` reads the refusal parts of an assistant message.
  */
 function textParts(message: JsonObject, path: string): TextPart[] {
   const content = message['content'] ?? ''
@@ -194,7 +197,7 @@ function userParts(message: JsonObject, path: string, reading: Reading): readonl
   )
 }
 
-/** A mark on the message stands for one on its last part, as several callers write it. */
+/** Several callers set `cache_control` on the message; it then applies to the last part. */
 function markLast<T extends UserPart>(parts: readonly T[], mark: ReturnType<typeof cacheMark>): T[] {
   const last = parts.at(-1)
   if (mark === undefined || last === undefined || last.type === 'native') return [...parts]
@@ -226,7 +229,7 @@ function textPart(part: JsonValue, path: string): TextPart | undefined {
 }
 
 const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w=.+-]+)*;base64,/
-/** A longer head is none of a picture's, and a search in it would go on to the end of the text. */
+/** No image has a longer head. Without a limit, the pattern would scan a long text to its end. */
 const DATA_URL_HEAD_CHARS_MAX = 1024
 
 function imagePart(part: JsonObject, path: string, imageUrls: ImageUrls): ImagePart {
@@ -259,12 +262,12 @@ function audioPart(part: JsonObject, path: string, imageUrls: ImageUrls): UserPa
   }
 }
 
-/** Only inline files: an id would name a file of the operator's own account with the provider. */
+/** Inline files only, because an id would name a file of the operator's own account at the provider. */
 function filePart(part: JsonObject, path: string, imageUrls: ImageUrls): UserPart {
   const file = objectOf(part['file'])
   const data = stringOf(file?.['file_data'])
   if (data === undefined) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
-  // Some servers fetch an address that stands here.
+  // Some servers fetch a URL in this field.
   if (isAddress(data)) checkImageUrl(data, `${path}.file.file_data`, imageUrls)
   const name = stringOf(file?.['filename'])
   return {
@@ -281,7 +284,7 @@ function refusalOf(content: JsonValue | undefined): string | undefined {
   return refusals.length > 0 ? refusals.join('') : undefined
 }
 
-/** A field whose insides the schema leaves open, under the type of JSON. */
+/** The value of a field that the schema does not check further, if it is an object. */
 function objectOf(value: unknown): JsonObject | undefined {
   return isObject(value) ? value : undefined
 }

@@ -1,4 +1,4 @@
-/** The body of a Chat Completions request: the accepted fields of wire.md A2.1. What is not listed is skipped without an error. */
+/** The schema of a Chat Completions request. Fields that are not listed are ignored. */
 
 import { type Static, Type } from '@sinclair/typebox'
 import { compile, nullable } from '../body-schema.ts'
@@ -18,7 +18,7 @@ const FunctionTool = Type.Object({
 
 const StreamOptions = Type.Object({ include_usage: nullable(Type.Boolean()) })
 
-/** Messages are checked one by one as they are converted, where a complaint can name the part at fault. */
+/** `request.ts` checks each message as it converts it, because its errors can name the invalid part. */
 export const ChatBody = Type.Object({
   model: Type.String({ minLength: 1 }),
   messages: Type.Array(Type.Unknown(), { minItems: 1 }),
@@ -51,5 +51,5 @@ export const ChatBody = Type.Object({
 
 export type ChatBody = Static<typeof ChatBody>
 
-/** The body under its type. Throws `CallerError` with the field at fault. */
+/** The typed body. Throws `CallerError` with the path of the invalid field. */
 export const checkChatBody = compile(ChatBody)

@@ -1,4 +1,4 @@
-/** Canonical events → the Chat Completions stream (wire.md A2.3). What does not change from chunk to chunk is serialised once. */
+/** Canonical events → the Chat Completions stream. What does not change from chunk to chunk is serialised once. */
 
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
@@ -10,18 +10,18 @@ import { chatFinish } from './answer.ts'
 import { chatUsage } from './usage.ts'
 
 /**
- * Role chunk, content, tool calls, finish, usage (where asked for), `[DONE]`. The role chunk waits for the first content, which
- * decides whether its `content` is `""` or, if a tool call comes first, `null`.
+ * Writes the role chunk, content, tool calls, finish, usage (if asked for) and `[DONE]`. The role chunk waits for the
+ * first content, because its `content` is `""` before text and `null` before a tool call or a refusal.
  */
 export class ChatEncoder implements StreamEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
-  /** From the first byte of a chunk to the opening brace of its delta. */
+  /** A chunk up to its delta. */
   private readonly opening: string
-  /** Behind the delta of a chunk that finishes nothing. */
+  /** A chunk after its delta, except for the last one. */
   private readonly closing: string
   private readonly textOpening: string
   private readonly textClosing: string
-  /** From one text to the next. */
+  /** The characters between two texts. */
   private readonly textSeam: string
   private begun = false
 
@@ -32,7 +32,7 @@ export class ChatEncoder implements StreamEncoder {
   ) {
     const { createdAt, model } = served
     const head = jsonLine({ id: this.id, object: 'chat.completion.chunk', created: createdAt, model }).slice(0, -1)
-    // With `include_usage` every other chunk says `null`; without it the key must not occur at all.
+    // With `include_usage` every chunk but the last has `"usage":null`; without it no chunk has the key.
     const usage = includeUsage ? ',"usage":null' : ''
     this.opening = `data: ${head},"choices":[{"index":0,"delta":`
     this.closing = `,"logprobs":null,"finish_reason":null}]${usage}}\n\n`
@@ -77,7 +77,7 @@ export class ChatEncoder implements StreamEncoder {
     return `${this.begin('')}${finish}${this.includeUsage ? this.usageChunk(usage) : ''}data: [DONE]\n\n`
   }
 
-  /** The role chunk, the first time. */
+  /** The role chunk before the first content; '' afterwards. */
   private begin(content: string | null): string {
     if (this.begun) return ''
     this.begun = true
@@ -90,7 +90,8 @@ export class ChatEncoder implements StreamEncoder {
 
   private textWithLogprobs(text: string, logprobs: JsonValue): string {
     const usage = this.includeUsage ? ',"usage":null' : ''
-    return `${this.begin('')}${this.opening}${jsonLine({ content: text })},"logprobs":${jsonLine(logprobs)},"finish_reason":null}]${usage}}\n\n`
+    const rest = `"logprobs":${jsonLine(logprobs)},"finish_reason":null}]${usage}}\n\n`
+    return `${this.begin('')}${this.opening}${jsonLine({ content: text })},${rest}`
   }
 
   private usageChunk(usage: Usage): string {

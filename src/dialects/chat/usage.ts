@@ -3,7 +3,7 @@
 import type { JsonObject } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
 
-/** wire.md A2.2: three integers and both details; `prompt_tokens` includes cached and cache-write tokens. */
+/** Three integers and both details, which SDKs require. `prompt_tokens` includes cached and cache-write tokens. */
 export function chatUsage(usage: Usage): JsonObject {
   const prompt = usage.input ?? 0
   const completion = usage.output ?? 0

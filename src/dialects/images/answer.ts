@@ -1,10 +1,10 @@
-/** A provider's answer with images → what the caller reads: the body as it is, or the last events of a stream. */
+/** A provider's answer with images → the caller's body, or the caller's stream. */
 
 import type { ImageKind } from '../../core/image-request.ts'
 import { isArray, isObject, type JsonObject } from '../../core/json.ts'
 import { namedEvent } from '../../wire/sse.ts'
 
-/** A whole answer, and the text that it was parsed from. */
+/** A whole answer and the text that it was parsed from. */
 interface MadeImages {
   readonly text: string
   readonly body: JsonObject
@@ -12,17 +12,17 @@ interface MadeImages {
   readonly model: string
 }
 
-/** The body in the provider's format. Few servers name the model in it; where one does, the name is the public one. */
+/** The provider's body. If it names the model, the public name takes its place. */
 export function imagesBody({ text, body, model }: MadeImages): string {
   return body['model'] === undefined ? text : JSON.stringify({ ...body, model })
 }
 
-/** How the fields of the body are named in events. */
+/** Fields of the body that each event repeats. */
 const SHARED = ['background', 'output_format', 'quality', 'size'] as const
 
 /**
- * The stream of `stream: true` as it is without partial images: one completed event an image, once it is made. The usage of
- * them all stands in the last.
+ * The stream without partial images: one `completed` event for each image, sent when all are made. The last one has the
+ * usage of all.
  */
 export function imagesEvents(kind: ImageKind, { body }: MadeImages): string {
   const type = kind === 'edits' ? 'image_edit.completed' : 'image_generation.completed'

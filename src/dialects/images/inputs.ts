@@ -1,6 +1,6 @@
 /**
- * The pictures of an edit that are no uploads. The fields go on to the provider as they came, so whatever names a place is looked for
- * everywhere in them: an id would name a file of the operator's own account, and an address is fetched by the provider.
+ * Checks the input images of an edit that are not uploads. Fields are sent on unchanged, so every string in them is
+ * checked: a file id would name a file of the operator's own account, and the provider would fetch a URL.
  */
 
 import { isArray, isObject, type JsonValue } from '../../core/json.ts'
@@ -10,20 +10,20 @@ import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
 import { invalid } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 
-/** What the model reads as text, addresses in it too. */
+/** Fields that the model reads as text: URLs in them are not fetched. */
 const WORDS: ReadonlySet<string> = new Set(['prompt', 'user'])
 const FILE_ID = /(?:^|[[.])file_ids?\]?(?:\[\d*\])?$/
 
-/** How the addresses of one request are judged, and how many it may hold. */
+/** Which URLs one request may hold, and how many. */
 interface Rules {
   readonly imageUrls: ImageUrls
   readonly limits: RequestLimits
 }
 
-/** One member of a JSON body and its value. Throws `CallerError` with the field at fault. */
+/** Checks one member of a JSON body. Throws `CallerError` with the path of the invalid field. */
 export function checkMember({ name, bytes }: Member, value: JsonValue | undefined, rules: Rules): void {
   if (value === undefined || WORDS.has(name)) return
-  // Of a name that comes twice we see the last; the provider, which is sent all of it, may see the first.
+  // Of two members with the same name we read the last, but the provider, which gets both, may read the first.
   if (countNames(bytes) !== 1 + namesIn(value)) throw invalid(name, 'holds an object with a name that comes twice')
   check(value, name, rules)
 }
@@ -47,7 +47,10 @@ function check(value: JsonValue, path: string, rules: Rules): void {
   }
 }
 
-/** One part of a form that is no file; SDKs flatten objects: `images[0][file_id]`. Throws `CallerError` with the field at fault. */
+/**
+ * Checks one part of a form. SDKs flatten objects: `images[0][file_id]`. Throws `CallerError` with the name of the
+ * invalid field.
+ */
 export function checkField({ name, filename, content }: FormPart, allowed: ImageUrls): void {
   if (filename !== undefined || WORDS.has(name)) return
   if (FILE_ID.test(name)) throw byId(name)
@@ -56,5 +59,5 @@ export function checkField({ name, filename, content }: FormPart, allowed: Image
 }
 
 function byId(path: string) {
-  return invalid(path, 'files by id are not supported; send the picture')
+  return invalid(path, 'files by id are not supported; send the image')
 }

@@ -1,4 +1,7 @@
-/** The bodies of the image endpoints, JSON or a form → a request for images. Only the model and the stream are ours; the rest goes on as it came. */
+/**
+ * The body of an image endpoint, JSON or a form → an image request. Only the model and the stream fields are replaced;
+ * all others are sent on unchanged.
+ */
 
 import type { ImageBody, ImageKind, ImageRequest } from '../../core/image-request.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -11,7 +14,7 @@ import { RequestLimits } from '../request-limits.ts'
 import { checkField, checkMember } from './inputs.ts'
 import { checkImagesBody, GENERATION_FIELDS, type ImagesBody, STREAM_FIELDS } from './schema.ts'
 
-/** The bytes of a JSON body. Throws `CallerError` with the field at fault. */
+/** Accepts a JSON body. Throws `CallerError` with the path of the invalid field. */
 export function acceptImages(kind: ImageKind, bytes: Uint8Array, imageUrls: ImageUrls): ImageRequest {
   const body = parseBody(bytes)
   refuseForbidden(body, 'forbidden')
@@ -22,7 +25,7 @@ export function acceptImages(kind: ImageKind, bytes: Uint8Array, imageUrls: Imag
   return requestOf(kind, checked, checked.images?.length ?? 0, jsonWriter(sent))
 }
 
-/** A function of its own: a closure within `acceptImages` would keep the parsed body, too. */
+/** Not a closure within `acceptImages`, because that would keep the parsed body in memory too. */
 function jsonWriter(sent: readonly Member[]): ImageRequest['body'] {
   return (model) => ({ contentType: 'application/json', content: writeMembers(['model', model], sent) })
 }
@@ -32,7 +35,7 @@ function isSent(kind: ImageKind, name: string): boolean {
   return kind === 'edits' || GENERATION_FIELDS.has(name)
 }
 
-/** The form of an edit. Its files stay where they are: the body for a provider is made of views of them. */
+/** Accepts the form of an edit. Files are not copied: the body for a provider has views of them. */
 export function acceptImageForm(parts: readonly FormPart[], imageUrls: ImageUrls): ImageRequest {
   // SDKs flatten objects: `metadata[a]` is a part of `metadata`.
   const names = parts.map(({ name }) => name.replace(/\[.*$/s, ''))
@@ -49,7 +52,7 @@ export function acceptImageForm(parts: readonly FormPart[], imageUrls: ImageUrls
   return requestOf('edits', checked, inputs, write)
 }
 
-/** The fields that are checked, as JSON would have them. As there, the last of several counts. */
+/** The fields that are checked, as a JSON body would have them. Of several with the same name the last counts. */
 function fieldsOf(parts: readonly FormPart[]): JsonObject {
   const text = (name: string) => {
     const part = parts.findLast((each) => each.name === name)

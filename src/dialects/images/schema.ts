@@ -1,9 +1,9 @@
-/** The bodies of the image endpoints: what is checked of them, and the fields that are accepted (wire.md A5). */
+/** The schema of the image endpoints, and the fields that they accept. */
 
 import { type Static, Type } from '@sinclair/typebox'
 import { compile, nullable } from '../body-schema.ts'
 
-/** What decides the price is checked here; the rest is the provider's to judge (inference-api.md 4.6). */
+/** The fields that decide the price. The provider checks all others. */
 const ImagesBody = Type.Object({
   model: Type.String({ minLength: 1 }),
   prompt: Type.String(),
@@ -16,10 +16,10 @@ const ImagesBody = Type.Object({
 
 export type ImagesBody = Static<typeof ImagesBody>
 
-/** The body under its type. Throws `CallerError` with the field at fault. */
+/** The typed body. Throws `CallerError` with the path of the invalid field. */
 export const checkImagesBody = compile(ImagesBody)
 
-/** What generations accept; other fields are skipped without an error. Edits accept what the provider accepts (4.6). */
+/** The fields of generations; others are ignored. Edits pass all fields on, because providers differ in them. */
 export const GENERATION_FIELDS: ReadonlySet<string> = new Set([
   'model',
   'prompt',
@@ -35,5 +35,5 @@ export const GENERATION_FIELDS: ReadonlySet<string> = new Set([
   'user',
 ])
 
-/** Ours to serve: the provider is asked for a whole answer. */
+/** Not sent on: the provider is always asked for a whole answer. */
 export const STREAM_FIELDS: ReadonlySet<string> = new Set(['stream', 'partial_images'])

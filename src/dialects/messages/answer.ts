@@ -1,4 +1,4 @@
-/** A whole answer → the body of Messages (inference-api.md 2.2, wire.md A4.2). */
+/** A whole answer → the body of Messages. */
 
 import { type AnswerCall, type Completion, spokenText } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
@@ -7,7 +7,7 @@ import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
 import { messagesUsage } from './usage.ts'
 
-/** Text, then calls. */
+/** The text comes first, then the calls. */
 export function messagesAnswer(completion: Completion, served: Served): JsonObject {
   const calls = completion.toolCalls.flatMap((call) => toolUse(call))
   const text = spokenText(completion)
@@ -25,8 +25,8 @@ export function messagesAnswer(completion: Completion, served: Served): JsonObje
 }
 
 /**
- * The canonical reason in the words of inference-api.md 2.2. `called`: whether the answer has a call. A call that the answer holds is what
- * it stopped for, unless it was stopped in the middle; without one there is none to run.
+ * The `stop_reason` of Messages. `called`: whether the answer has a tool call. A complete answer with a call stopped
+ * for it, whatever the provider reported, and one without a call has none to run.
  */
 export function stopReason(reason: FinishReason, called: boolean): string {
   switch (reason) {

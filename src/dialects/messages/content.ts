@@ -1,4 +1,7 @@
-/** The content of Messages: blocks → canonical messages (inference-api.md 2.5, wire.md D1). Every block is rebuilt from the keys that are known. */
+/**
+ * The content blocks of Messages → canonical messages. Every block is rebuilt from its known keys, so that unknown ones
+ * never reach a provider.
+ */
 
 import { CallerError } from '../../core/caller-error.ts'
 import type { CacheMark, ImagePart, Message, TextPart, UserPart } from '../../core/chat-request.ts'
@@ -7,7 +10,7 @@ import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 
-/** What becomes of images inside a tool's result: the specification refuses them, some operators pass them on. */
+/** What happens to images within the result of a tool: rejected by default, passed on if the operator allows it. */
 export type ToolResultImages = 'refuse' | 'pass'
 
 type Content = string | readonly unknown[]
@@ -15,19 +18,19 @@ type ToolMessage = Extract<Message, { role: 'tool' }>
 type AssistantMessage = Extract<Message, { role: 'assistant' }>
 type AcceptedCall = AssistantMessage['toolCalls'][number]
 
-/** How the content of a user's message is taken. */
+/** What converting a user's message needs besides its content. */
 interface UserOptions {
   readonly toolResultImages: ToolResultImages
   readonly limits: RequestLimits
 }
 
-/** A tool's result, and the images that were in it. */
+/** The result of a tool, and the images that it had. */
 interface Result {
   readonly message: ToolMessage
   readonly images: readonly ImagePart[]
 }
 
-/** The text of `system` or of a result. Empty texts are left out: Anthropic itself refuses them, and they say nothing. */
+/** The text of `system` or of a result. Empty texts are left out, because Anthropic rejects them. */
 export function acceptTexts(content: Content, path: string): TextPart[] {
   if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content }]
   return content.flatMap((block, index) => {
@@ -39,23 +42,23 @@ export function acceptTexts(content: Content, path: string): TextPart[] {
 }
 
 /**
- * A user's message as canonical messages: the results of tools first, in order, because other APIs want them right behind the calls;
- * then what else the user said. Never nothing: a message without text stays a message.
+ * A user's message as canonical messages: first the results of tools, because other APIs require them right after the
+ * calls, then the user's own text and images. A message without any content becomes one with an empty text.
  */
 export function acceptUser(content: Content, path: string, options: UserOptions): Message[] {
   if (typeof content === 'string') return [{ role: 'user', parts: [{ type: 'text', text: content }] }]
   const results: ToolMessage[] = []
   const images: ImagePart[] = []
-  const said: UserPart[] = []
+  const own: UserPart[] = []
   for (const [index, block] of content.entries()) {
     const at = `${path}[${index}]`
     if (!isObject(block)) throw invalid(at, 'must be an object')
     switch (block['type']) {
       case 'text':
-        said.push(...acceptText(block, at))
+        own.push(...acceptText(block, at))
         break
       case 'image':
-        said.push(acceptImage(block, at, options.limits))
+        own.push(acceptImage(block, at, options.limits))
         break
       case 'tool_result': {
         const result = acceptResult(block, at, options)
@@ -67,12 +70,12 @@ export function acceptUser(content: Content, path: string, options: UserOptions)
         throw unsupportedBlock(`${at}.type`)
     }
   }
-  const parts = [...images, ...said]
+  const parts = [...images, ...own]
   if (parts.length > 0) return [...results, { role: 'user', parts }]
   return results.length > 0 ? results : [{ role: 'user', parts: [{ type: 'text', text: '' }] }]
 }
 
-/** An assistant's message. Text that stands behind a call moves before it: other APIs have no order between the two. */
+/** An assistant's message. Text after a call moves before it, because other APIs have no order between the two. */
 export function acceptAssistant(content: Content, path: string, limits: RequestLimits): AssistantMessage {
   if (typeof content === 'string') return { role: 'assistant', parts: acceptTexts(content, path), toolCalls: [] }
   const parts: TextPart[] = []
@@ -96,7 +99,7 @@ function acceptText(block: JsonObject, path: string): TextPart[] {
 
 const IMAGE_TYPE = /^image\/[\w.+-]+$/
 
-/** Inline images only: nothing is ever fetched, nor is a file of the operator's account named. */
+/** Inline images only: no URL, and no id of a file of the operator's own account. */
 function acceptImage(block: JsonObject, path: string, limits: RequestLimits): ImagePart {
   limits.image(path)
   const source = block['source']
@@ -119,7 +122,10 @@ function acceptCall(block: JsonObject, path: string, limits: RequestLimits): Acc
   return { callId: id, name, json: JSON.stringify(input), cache: cacheMark(block, path) }
 }
 
-/** Images leave the result, which has only text at most providers; its cache mark goes with them, since it stands for all that precedes. */
+/**
+ * Images are taken out of the result, because most providers allow only text there. Its cache mark moves to the last of
+ * them, because a mark covers everything before it.
+ */
 function acceptResult(block: JsonObject, path: string, options: UserOptions): Result {
   options.limits.result(path)
   const callId = block['tool_use_id']
@@ -159,7 +165,7 @@ function markLast(images: readonly ImagePart[], cache: CacheMark | undefined): r
   return [...images.slice(0, -1), { ...last, cache }]
 }
 
-/** The one text of inference-api.md 4.5 for a block that 2.5 does not list; callers match it, so `param` alone says which one. */
+/** Callers match this message, so that only `param` names the block. */
 function unsupportedBlock(param: string): CallerError {
   return new CallerError('invalid_field', 'Unsupported Anthropic content block', { param })
 }

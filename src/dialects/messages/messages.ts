@@ -6,7 +6,7 @@ import { messagesAnswer } from './answer.ts'
 import { acceptMessages, type MessagesOptions } from './request.ts'
 import { MessagesEncoder } from './stream.ts'
 
-/** `options` are the operator's: what the specification leaves to no caller. */
+/** `options` are the operator's settings. */
 export function messages(options: MessagesOptions): Dialect {
   return {
     name: 'messages',

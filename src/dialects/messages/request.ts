@@ -1,4 +1,4 @@
-/** A Messages body → the canonical request (inference-api.md 4.5, wire.md A4.1 and D1). Nothing of the body gets through that is not named here. */
+/** A Messages body → the canonical request. Fields that are not named here never reach a provider. */
 
 import { CallerError } from '../../core/caller-error.ts'
 import type { ChatRequest, Message, Tool, ToolChoice } from '../../core/chat-request.ts'
@@ -13,7 +13,7 @@ export interface MessagesOptions {
   readonly toolResultImages: ToolResultImages
 }
 
-/** Throws `CallerError` with the field at fault. */
+/** Throws `CallerError` with the path of the invalid field. */
 export function acceptMessages(body: JsonObject, options: MessagesOptions): ChatRequest {
   const checked = checkMessagesBody(body)
   const limits = new RequestLimits()
@@ -42,13 +42,13 @@ export function acceptMessages(body: JsonObject, options: MessagesOptions): Chat
   return request
 }
 
-/** The body of `count_tokens`: the same without an output. What it says of limits and streaming has no effect. */
+/** The body of `count_tokens`. Its fields for output and streaming have no effect. */
 export function acceptCount(body: JsonObject, options: MessagesOptions): ChatRequest {
   const request = acceptMessages(body, options)
   return { ...request, stream: false, maxOutputTokens: undefined, limitsOutput: false }
 }
 
-/** 0 asks newer Anthropic APIs to fill the cache and write nothing; the nearest that every provider can do is a single token. */
+/** 0 asks newer Anthropic APIs to fill the cache and write nothing. Other providers need at least one token. */
 function outputLimit(body: MessagesBody): number | undefined {
   const limit = body.max_tokens ?? undefined
   return limit === undefined ? undefined : Math.max(1, limit)
@@ -68,7 +68,10 @@ function acceptHistory(body: MessagesBody, { toolResultImages }: MessagesOptions
   })
 }
 
-/** Tools that Anthropic itself would run (`web_search_20250305`, …) have no counterpart and are left out. */
+/**
+ * Tools that Anthropic itself runs (`web_search_20250305`, …) are left out, because other providers have no
+ * counterpart.
+ */
 function acceptTools(body: MessagesBody, limits: RequestLimits): Tool[] {
   limits.tools(body.tools?.length ?? 0, 'tools')
   return (body.tools ?? []).flatMap((tool, index) => {
@@ -126,8 +129,9 @@ function acceptToolChoice(choice: unknown): AcceptedChoice | undefined {
 }
 
 /**
- * Newer Anthropic SDKs let the service keep the conversation. None is kept here: to be asked for one is no harm, but what continues one
- * holds only the newest messages, and without this very code the SDK would not send the whole history again (decisions.md 1).
+ * Newer Anthropic SDKs let the service store the conversation as a thread. weir stores none. A request that creates a
+ * thread is served; one that continues a thread holds only the newest messages, and this error code makes the SDK send
+ * the whole history.
  */
 function refuseThread(thread: unknown): void {
   if (!isObject(thread) || thread['type'] !== 'continue') return

@@ -1,6 +1,6 @@
 /**
- * The body of a Messages request: the accepted fields of inference-api.md 4.5. What is not listed is skipped without an error, and so are
- * `top_k`, `thinking` and `metadata`, which have no effect and are not looked at.
+ * The schema of a Messages request. Fields that are not listed are ignored, among them `top_k`, `thinking` and
+ * `metadata`.
  */
 
 import { type Static, Type } from '@sinclair/typebox'
@@ -8,7 +8,7 @@ import { compile, nullable } from '../body-schema.ts'
 
 const Content = Type.Union([Type.String(), Type.Array(Type.Unknown())])
 
-/** Blocks and tools are checked one by one as they are converted, where a complaint can name the one at fault. */
+/** Blocks and tools are checked as they are converted, because those errors can name the invalid one. */
 export const MessagesBody = Type.Object({
   model: Type.String({ minLength: 1 }),
   messages: Type.Array(Type.Object({ role: Type.String(), content: Content }), { minItems: 1 }),
@@ -29,5 +29,5 @@ export const MessagesBody = Type.Object({
 
 export type MessagesBody = Static<typeof MessagesBody>
 
-/** The body under its type. Throws `CallerError` with the field at fault. */
+/** The typed body. Throws `CallerError` with the path of the invalid field. */
 export const checkMessagesBody = compile(MessagesBody)

@@ -1,6 +1,6 @@
 /**
- * Canonical events → the Messages stream (inference-api.md 6.4, wire.md A4.3). Its readers know one open block at a time, so that what
- * belongs to a later block waits here until the open one is whole.
+ * Canonical events → the Messages stream. It has one open block at a time, so events of later blocks wait here until
+ * the open block is whole.
  */
 
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
@@ -13,15 +13,15 @@ import { stopReason } from './answer.ts'
 import { messagesUsage } from './usage.ts'
 
 /**
- * The most characters that wait behind an open call. Only a provider whose parallel calls interleave makes any wait. Beyond it the stream
- * is cut: to close the open block would lose what still belongs to it.
+ * The most characters that wait for an open call to become whole. None wait unless a provider interleaves parallel
+ * calls. Beyond this limit the stream is cut, because closing the open block would lose the rest of it.
  */
 export const HELD_CHARACTERS_MAX = 256 * 1024
 
-/** What a waiting block takes besides its text: no number of empty ones is free. */
+/** What a waiting block counts besides its text, so that the limit also bounds empty blocks. */
 const HELD_BLOCK_CHARACTERS = 256
 
-/** Behind the text of a delta of either kind. */
+/** The end of a delta, after its text. */
 const DELTA_CLOSING = '"}}\n\n'
 
 const PING = namedEvent('ping', { type: 'ping' })
@@ -32,7 +32,7 @@ interface Call {
   readonly name: string
   /** True once its arguments are whole: the block may close. */
   isWhole: boolean
-  /** JSON that waits for the block to open. */
+  /** JSON that waits until the block opens. */
   waiting: string
 }
 
@@ -42,18 +42,20 @@ interface HeldText {
   inside: string
 }
 
-/** `message_start` goes out with the first content: by then most providers have reported the tokens of the input. */
+/**
+ * `message_start` waits for the first content, because by then most providers have reported the tokens of the input.
+ */
 export class MessagesEncoder implements StreamEncoder {
   private begun = false
   /** Blocks opened so far; the open one is the last of them. */
   private blocks = 0
   private open: 'nothing' | 'text' | Call = 'nothing'
-  /** From the first byte of a delta of the open block to its text. */
+  /** A delta of the open block up to its text. */
   private deltaOpening = ''
-  /** From the text of one delta of the open block to that of the next. */
+  /** The characters between the texts of two deltas of the open block. */
   private deltaSeam = ''
   private readonly calls: Call[] = []
-  /** Blocks that wait, in order of appearance. Empty unless the open block is a call that is not whole. */
+  /** Blocks that wait, in order. Empty unless the open block is a call that is not whole. */
   private readonly held: (Call | HeldText)[] = []
   private heldCharacters = 0
 
@@ -63,7 +65,10 @@ export class MessagesEncoder implements StreamEncoder {
     private readonly id: string = mintId('msg'),
   ) {}
 
-  /** A ping once `message_start` was written; an event before it would be the first one of the stream to strict readers. */
+  /**
+   * A ping after `message_start`; a comment before it, because strict readers require `message_start` as the first
+   * event.
+   */
   get keepAlive(): string {
     return this.begun ? PING : KEEP_ALIVE_COMMENT
   }
@@ -75,7 +80,7 @@ export class MessagesEncoder implements StreamEncoder {
     return this.begin() + this.close() + this.openText(inside)
   }
 
-  /** The same for one text after the other: a provider's chunk often brings several. */
+  /** As `encodeText` for each text. A chunk from a provider often has several. */
   encodeTexts(insides: readonly string[]): string {
     if (this.open === 'text' && !insides.includes('')) {
       return this.deltaOpening + insides.join(this.deltaSeam) + DELTA_CLOSING
@@ -132,8 +137,9 @@ export class MessagesEncoder implements StreamEncoder {
   }
 
   /**
-   * `message_start`, the first time. `input_tokens` is our estimate if the provider has not reported the input yet, because some readers
-   * (LangChain) look for it nowhere else. `output_tokens` is 0, because LangChain adds the final figure to it.
+   * `message_start`, the first time. `input_tokens` is our estimate if the provider has not reported the input yet,
+   * because some readers (LangChain) look for it nowhere else. `output_tokens` is 0, because LangChain adds the final
+   * figure to it.
    */
   private begin(): string {
     if (this.begun) return ''
@@ -172,7 +178,8 @@ export class MessagesEncoder implements StreamEncoder {
 
   private openBlock(block: object, delta: string): string {
     const index = this.blocks++
-    this.deltaOpening = `event: content_block_delta\ndata: {"type":"content_block_delta","index":${index},"delta":{${delta}`
+    const head = 'event: content_block_delta\ndata: {"type":"content_block_delta"'
+    this.deltaOpening = `${head},"index":${index},"delta":{${delta}`
     this.deltaSeam = DELTA_CLOSING + this.deltaOpening
     return namedEvent('content_block_start', { type: 'content_block_start', index, content_block: block })
   }
@@ -183,14 +190,14 @@ export class MessagesEncoder implements StreamEncoder {
     return namedEvent('content_block_stop', { type: 'content_block_stop', index: this.blocks - 1 })
   }
 
-  /** A call without arguments is one empty delta, as Anthropic says it: every reader begins with `input: {}` (wire.md A4.3). */
+  /** A call without arguments has one empty delta, as Anthropic sends it: readers begin with `input: {}`. */
   private jsonDelta(call: Call, json: string): string {
     if (json === '') return ''
     const inside = json === '{}' && call.isWhole ? '' : jsonInside(json)
     return this.deltaOpening + inside + DELTA_CLOSING
   }
 
-  /** Whether the open block is one that may still grow and that nothing else may close. */
+  /** True if the open block is a call that is not whole, so that no other block may open. */
   private isBusy(): boolean {
     return typeof this.open === 'object' && !this.open.isWhole
   }
@@ -214,7 +221,7 @@ export class MessagesEncoder implements StreamEncoder {
     throw new ProviderError('broken', `over ${limit} characters of later blocks came before a tool call was whole`)
   }
 
-  /** Opens what waited, block by block, up to one that is not whole. */
+  /** Opens the waiting blocks one by one, up to a call that is not whole. */
   private release(): string {
     let events = ''
     while (!this.isBusy()) {

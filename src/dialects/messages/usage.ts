@@ -4,8 +4,8 @@ import type { JsonObject } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
 
 /**
- * wire.md A4.2: `input_tokens` leaves out what was read from the cache or written to it; SDKs add the three up. The cache figures appear
- * only where a cache was used, and how its writes divide by TTL only where the provider said so.
+ * `input_tokens` excludes tokens that were read from a cache or written to it; SDKs add the three. The cache figures
+ * are present only if a cache was used, and the split of its writes by TTL only if the provider reported it.
  */
 export function messagesUsage(usage: Usage): JsonObject {
   const { cachedInput: read = 0, cacheWrite5m: written5m = 0, cacheWrite1h } = usage

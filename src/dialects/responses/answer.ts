@@ -1,17 +1,53 @@
-/** A whole answer → the body of Responses (wire.md A3.2). */
+/**
+ * A whole answer → the output items of Responses: objects for whole answers, JSON text for streams, which hold their
+ * texts escaped already.
+ */
 
-import { type Completion, spokenText } from '../../core/completion.ts'
+import { type Completion, spokenText, type ToolCall } from '../../core/completion.ts'
 import type { JsonObject } from '../../core/json.ts'
+import { jsonLine } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
-import { callItem, messageItem } from './output-items.ts'
-import type { Toolbox } from './tools.ts'
+import type { OwnName, Toolbox } from './tools.ts'
 
 /**
- * The items of an answer: the message where there is text, then the calls; exactly one empty message where there is neither. A refusal
- * is text: parts of other types are not in the specification. The reason that the model stopped for has no place in a Responses body.
+ * The items of an answer: a message if there is text, then the calls; one empty message if there is neither. A refusal
+ * is text, because weir sends no parts of other types. A Responses body has no field for the reason of the finish.
  */
 export function outputItems(completion: Completion, toolbox: Toolbox): JsonObject[] {
   const text = spokenText(completion)
   const calls = completion.toolCalls.map((call) => callItem(mintId('fc'), call, toolbox.ownName(call.name)))
   return text === '' && calls.length > 0 ? calls : [messageItem(mintId('msg'), text), ...calls]
+}
+
+type ItemStatus = 'in_progress' | 'completed'
+
+/**
+ * A part of a message as JSON text. `inside` is the text as the inside of a JSON string (`wire/sse.ts`, `jsonInside`).
+ */
+export function textPartJson(inside: string): string {
+  return `{"type":"output_text","annotations":[],"logprobs":[],"text":"${inside}"}`
+}
+
+/** A message as JSON text. `content` is the JSON of its part, or '' before the part was added. */
+export function messageItemJson(id: string, status: ItemStatus, content: string): string {
+  return `{"id":"${id}","type":"message","status":"${status}","role":"assistant","content":[${content}]}`
+}
+
+function messageItem(id: string, text: string): JsonObject {
+  const part = { type: 'output_text', annotations: [], logprobs: [], text }
+  return { id, type: 'message', status: 'completed', role: 'assistant', content: [part] }
+}
+
+/** A call as JSON text. `inside` is its arguments, whole or so far, as the inside of a JSON string. */
+export function callItemJson(id: string, status: ItemStatus, inside: string, callId: string, own: OwnName): string {
+  const rest = jsonLine(calledAs(callId, own)).slice(1)
+  return `{"id":"${id}","type":"function_call","status":"${status}","arguments":"${inside}",${rest}`
+}
+
+function callItem(id: string, call: ToolCall, own: OwnName): JsonObject {
+  return { id, type: 'function_call', status: 'completed', arguments: call.json, ...calledAs(call.callId, own) }
+}
+
+function calledAs(callId: string, { name, namespace }: OwnName): JsonObject {
+  return namespace === undefined ? { call_id: callId, name } : { call_id: callId, name, namespace }
 }

@@ -1,4 +1,7 @@
-/** Canonical events of a summary → the stream of a compaction (wire.md A3.3): nothing of the summary is shown, only the sealed item at the end. */
+/**
+ * Canonical events of a summary → the stream of a compaction, which has the sealed item at the end and nothing of the
+ * summary before.
+ */
 
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -8,10 +11,10 @@ import type { StreamEncoder } from '../dialect.ts'
 import { SUMMARY_CHARS_MAX } from './compaction.ts'
 import type { Resource } from './resource.ts'
 
-/** An escaped character takes at most six; what is beyond the limit of a summary would be dropped anyway. */
+/** An escaped character takes at most six. Text beyond the limit of a summary is dropped. */
 const INSIDE_CHARS_MAX = 6 * SUMMARY_CHARS_MAX
 
-/** Gathers the text; tool calls, which the model was not offered, are dropped. While it is silent, keep-alive comments flow. */
+/** Gathers the text. Tool calls, which the model was not offered, are dropped. */
 export class CompactionEncoder implements StreamEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
   private sequence = 0
@@ -21,7 +24,7 @@ export class CompactionEncoder implements StreamEncoder {
 
   constructor(
     private readonly resource: Resource,
-    /** Seals the summary into the item that is sent. */
+    /** Seals the summary into the item to send. */
     private readonly seal: (summary: string) => JsonObject,
   ) {}
 

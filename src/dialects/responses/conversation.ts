@@ -1,11 +1,14 @@
-/** Input items, one after another → the messages of a conversation (wire.md D2): calls that belong together in one turn, each output behind its call. */
+/**
+ * Input items in order → the messages of a conversation: calls that belong together in one turn, each output after its
+ * turn.
+ */
 
 import type { Message, TextPart } from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
 
 type ToolMessage = Extract<Message, { readonly role: 'tool' }>
 
-/** One turn of the assistant: what it said, what it called, and what came of it. */
+/** One turn of the assistant: its text, its calls and their outputs. */
 interface Turn {
   readonly role: 'turn'
   readonly parts: TextPart[]
@@ -15,30 +18,36 @@ interface Turn {
 
 type Entry = Turn | Extract<Message, { readonly role: 'system' | 'user' | 'tool' }>
 
-/** Takes items in their order; `messages` is the conversation. */
+/** Takes items in order; `messages` returns the conversation. */
 export class Conversation {
   private readonly entries: Entry[] = []
   private readonly summaries: string[] = []
-  /** Which turn made a call. Where ids repeat, as some models do from turn to turn, the latest. */
+  /** The turn of each call id. Some models repeat ids from turn to turn; then the latest turn. */
   private readonly callers = new Map<string, Turn>()
+  /** A message without text was left out. */
   private emptied = false
 
-  /** A message without text says nothing, and several providers refuse it: it is left out, unless the conversation would be empty. */
+  /**
+   * A message without text is left out, because several providers reject it, unless the conversation would be empty.
+   */
   message(role: 'system' | 'user' | 'assistant', parts: readonly TextPart[]): void {
-    const told = parts.filter((part) => part.text !== '')
-    if (told.length === 0) this.emptied = true
-    else if (role === 'assistant') this.answer(told)
-    else this.entries.push({ role, parts: told })
+    const filled = parts.filter((part) => part.text !== '')
+    if (filled.length === 0) this.emptied = true
+    else if (role === 'assistant') this.answer(filled)
+    else this.entries.push({ role, parts: filled })
   }
 
-  /** Consecutive calls and the assistant's message right before them are one turn: outputs come after all calls of a turn. */
+  /**
+   * Consecutive calls and the assistant's message right before them are one turn: the outputs come after all of its
+   * calls.
+   */
   call(call: ToolCall): void {
     const turn = this.openTurn() ?? this.addTurn()
     turn.calls.push(call)
     this.callers.set(call.callId, turn)
   }
 
-  /** An output goes right behind the turn that called, wherever the caller put it. One without a call stays where it is. */
+  /** An output moves right after the turn of its call. An output without a call keeps its place. */
   output(output: ToolMessage): void {
     const turn = this.callers.get(output.callId)
     if (turn === undefined) this.entries.push(output)
@@ -50,14 +59,14 @@ export class Conversation {
     this.summaries.push(text)
   }
 
-  /** True where no item said anything. */
+  /** True if no item had any content. */
   get isEmpty(): boolean {
     return this.entries.length === 0 && this.summaries.length === 0 && !this.emptied
   }
 
   /**
-   * `instructions` first, then what else the system says before anybody speaks, then the summaries, then the conversation: behind the
-   * leading system messages, because many a chat template takes those at the start only.
+   * `instructions` first, then the leading system messages, the summaries, and the rest. The summaries follow the
+   * system messages because many chat templates accept system messages only at the start.
    */
   messages(instructions: string): Message[] {
     const leading = this.entries.findIndex((entry) => entry.role !== 'system')
@@ -71,14 +80,16 @@ export class Conversation {
     return messages
   }
 
-  /** Text that follows calls belongs to their turn: behind the outputs it would be the assistant who spoke last. */
+  /**
+   * Text that follows calls belongs to their turn: after the outputs it would be the last message of the conversation.
+   */
   private answer(parts: readonly TextPart[]): void {
     const open = this.openTurn()
     const turn = open !== undefined && open.calls.length > 0 ? open : this.addTurn()
     turn.parts.push(...parts)
   }
 
-  /** The assistant's turn that still goes on: nothing came after it, no output either. */
+  /** The last turn, if neither a message nor an output has followed it. */
   private openTurn(): Turn | undefined {
     const last = this.entries.at(-1)
     return last?.role === 'turn' && last.outputs.length === 0 ? last : undefined

@@ -1,4 +1,7 @@
-/** `input` → items, with what is only referred to put in its place, and items → a conversation. Every part is rebuilt from the keys that are known. */
+/**
+ * `input` → items, with stored items in place of references, and items → a conversation. Every part is rebuilt from its
+ * known keys.
+ */
 
 import { CallerError } from '../../core/caller-error.ts'
 import type { CacheMark, TextPart } from '../../core/chat-request.ts'
@@ -14,11 +17,11 @@ import { Conversation } from './conversation.ts'
 import type { Toolbox, ToolList } from './tools.ts'
 
 const REFERENCE = 'item_reference'
-/** More different references than this are no conversation. */
+/** More references than any conversation has. */
 const REFERENCES_MAX = 4096
 const RECALLED_CHARS_MAX = 10 * 1024 * 1024
 
-/** An item of the input, and what it is where it does not say so itself. */
+/** An item of the input, with its type if it has none itself. */
 export interface Item {
   readonly type: string
   readonly json: JsonObject
@@ -26,7 +29,7 @@ export interface Item {
   readonly path: string
 }
 
-/** Throws `CallerError` for what is neither a string nor an array, for an empty array, and for what is no item. */
+/** Throws `CallerError` if the input is neither a string nor an array of items, or is empty. */
 export function itemsOf(input: unknown): readonly Item[] {
   if (typeof input === 'string') {
     return [{ type: 'message', json: { role: 'user', content: input }, path: 'input' }]
@@ -40,7 +43,7 @@ export function itemsOf(input: unknown): readonly Item[] {
   })
 }
 
-/** Callers leave `type` out of messages, and the official schema allows it for references. */
+/** Callers leave `type` out of messages; the official schema allows the same for references. */
 function typeOf(json: JsonObject, path: string): string {
   const type = json['type'] ?? undefined
   if (typeof type === 'string') return type
@@ -70,7 +73,7 @@ export function resolveReferences(
   return atHand.length === recalled.length ? fill(atHand) : Promise.all(recalled).then(fill)
 }
 
-/** A reference is short and what it stands for may be long: with both together the input must not grow beyond what a body may have. */
+/** A short reference may stand for a long item: together they must not exceed the limit of a body. */
 function fillIn(items: readonly Item[], recalled: ReadonlyMap<string, JsonObject | undefined>): Item[] {
   const sizes = new Map([...recalled].map(([id, json]) => [id, json === undefined ? 0 : JSON.stringify(json).length]))
   let chars = 0
@@ -90,18 +93,19 @@ function fillIn(items: readonly Item[], recalled: ReadonlyMap<string, JsonObject
 function recalledItem(path: string, id: string, json: JsonObject | undefined): Item {
   const type = stringOf(json?.['type'])
   if (json !== undefined && type !== undefined) return { type, json, path }
-  const message = `Item '${id.slice(0, 64)}' is not remembered: this service keeps no conversations, and what it sent only for a while. Send whole items instead of references (with most SDKs: \`store: false\`).`
+  const what = `Item '${id.slice(0, 64)}' was not found or has expired.`
+  const message = `${what} Send the item itself instead of a reference (with most SDKs: \`store: false\`).`
   throw new CallerError('invalid_field', message, { param: `${path}.id` })
 }
 
-/** The lists of tools that stand in the input. */
+/** The lists of tools within the input. */
 export function toolListsOf(items: readonly Item[]): ToolList[] {
   return items.flatMap(({ type, json, path }) =>
     type === 'additional_tools' ? { tools: json['tools'], path: `${path}.tools` } : [],
   )
 }
 
-/** What reads items needs to know. */
+/** What converting items needs. */
 interface Reading {
   readonly toolbox: Toolbox
   readonly sealer: Sealer
@@ -109,7 +113,10 @@ interface Reading {
   readonly limits: RequestLimits
 }
 
-/** Items of types that are not in the specification, `reasoning` among them, are skipped. Throws `CallerError` with the field at fault. */
+/**
+ * Items of unsupported types, `reasoning` among them, are skipped. Throws `CallerError` with the path of the invalid
+ * field.
+ */
 export function conversationOf(items: readonly Item[], reading: Reading): Conversation {
   const conversation = new Conversation()
   for (const item of items) addItem(conversation, item, reading)
@@ -138,7 +145,7 @@ function addItem(conversation: Conversation, { type, json, path }: Item, reading
       conversation.output({ role: 'tool', callId, parts: outputParts(json['output'], `${path}.output`) })
       break
     }
-    // The name that Codex gave the item at first.
+    // The name of the item in earlier versions of Codex.
     case 'compaction_summary':
     case 'compaction': {
       limits.compaction(path)
@@ -149,7 +156,7 @@ function addItem(conversation: Conversation, { type, json, path }: Item, reading
   }
 }
 
-/** One text for all causes: which check failed would help only those who forge. */
+/** One message for all causes: naming the check that failed would help only a forger. */
 function unreadable(param: string): CallerError {
   return new CallerError(
     'invalid_field',
@@ -160,7 +167,7 @@ function unreadable(param: string): CallerError {
   )
 }
 
-/** A string input is a message whose content is `input` itself. */
+/** For a string input, the content is `input` itself. */
 function contentPath(path: string): string {
   return path === 'input' ? path : `${path}.content`
 }
@@ -184,15 +191,16 @@ function required(json: JsonObject, field: string, path: string): string {
   throw invalid(`${path}.${field}`, 'must be a string')
 }
 
-/** Some callers send the arguments as they are rather than as JSON text. */
+/** Some callers send the arguments as an object rather than as JSON text. */
 function argumentsOf(value: JsonValue | undefined): string {
   if (value === undefined || value === null || value === '') return '{}'
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 /**
- * A string, or parts of which only text counts: images and all others are ignored (inference-api.md 2.6). The mark of a part that is
- * ignored moves to the one before it, since it stands for all that precedes; where there is none, to the one after it.
+ * A string, or parts of which only text counts; images and all other parts are ignored. The mark of an ignored part
+ * moves to the part before it, because a mark covers everything before it, or to the part after it if there is none
+ * before.
  */
 function textParts(content: JsonValue | undefined, path: string): TextPart[] {
   if (content === undefined || content === null) return []
@@ -210,7 +218,7 @@ function textParts(content: JsonValue | undefined, path: string): TextPart[] {
   return parts
 }
 
-/** The text of a part, empty where it is ignored, and its mark. */
+/** The text of a part, empty if the part is ignored, and its mark. */
 function partOf(part: JsonValue, path: string): { readonly text: string; readonly cache: CacheMark | undefined } {
   if (!isObject(part)) throw invalid(path, 'must be an object')
   const mark = cacheMark(part, path)
@@ -229,7 +237,7 @@ function partOf(part: JsonValue, path: string): { readonly text: string; readonl
   }
 }
 
-/** Outputs are strings or parts; anything else that a caller's function gave goes to the model as JSON. */
+/** Outputs are strings or parts. Any other value that a caller's function returned goes to the model as JSON. */
 function outputParts(output: JsonValue | undefined, path: string): TextPart[] {
   const isContent = output === undefined || output === null || typeof output === 'string' || isArray(output)
   const parts = isContent ? textParts(output, path) : textParts(JSON.stringify(output), path)

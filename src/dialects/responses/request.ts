@@ -1,4 +1,4 @@
-/** A Responses body → the canonical request, and what its answer must know of it. */
+/** A Responses body → the canonical request, and what the answer repeats of it. */
 
 import type { ChatRequest, Message, ToolChoice } from '../../core/chat-request.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -16,7 +16,7 @@ import { Toolbox } from './tools.ts'
 /** What accepting needs besides the body. */
 export interface Surroundings {
   readonly sealer: Sealer
-  /** Absent: nothing is remembered. */
+  /** Absent: no items are stored. */
   readonly itemStore?: ItemStore | undefined
 }
 
@@ -24,11 +24,14 @@ export interface AcceptedResponses {
   readonly request: ChatRequest
   readonly echo: Echo
   readonly toolbox: Toolbox
-  /** The answer is to be a summary, sealed. */
+  /** True if the answer must be a sealed summary. */
   readonly compaction: boolean
 }
 
-/** Throws `CallerError` with the field at fault, or rejects with it. `compact`: the body is a compaction without a trigger, never streamed. */
+/**
+ * Throws or rejects with `CallerError` with the path of the invalid field. `compact`: the body asks for a compaction
+ * without a trigger in its input, and the answer is never streamed.
+ */
 export function acceptResponses(
   json: JsonObject,
   caller: Caller,
@@ -88,7 +91,7 @@ function accepted(
   return { request, echo: echoOf(body, compaction ? [] : toolbox.unlifted), toolbox, compaction }
 }
 
-/** Only these two are passed on (inference-api.md 4.4): `auto` is the default, and forced tools have no effect. */
+/** Only these two are passed on: `auto` is the default, and forced tools have no effect. */
 function toolChoiceOf(choice: unknown): ToolChoice | undefined {
   return choice === 'required' || choice === 'none' ? { mode: choice } : undefined
 }

@@ -1,4 +1,7 @@
-/** The response resource, as a whole answer is and as a stream begins and ends with: every field that the public schemas require (wire.md A3.2). */
+/**
+ * The response resource: the body of a whole answer, and the first and last event of a stream. It has every field that
+ * the official schema requires.
+ */
 
 import type { Tool } from '../../core/chat-request.ts'
 import type { JsonArray, JsonObject } from '../../core/json.ts'
@@ -9,7 +12,7 @@ import type { Served } from '../dialect.ts'
 import type { ResponsesBody } from './schema.ts'
 import { responsesUsage } from './usage.ts'
 
-/** What the resource repeats of the request. */
+/** The fields of the request that the resource repeats. */
 export interface Echo {
   readonly instructions: string | null
   readonly maxOutputTokens: number | null
@@ -22,7 +25,10 @@ export interface Echo {
   readonly truncation: 'auto' | 'disabled'
 }
 
-/** `tools` are those that the model is offered under the caller's own names. Forced tools and the like have no effect (4.4), so `tool_choice` says `auto` for them. */
+/**
+ * `tools` are the tools that the model gets under the caller's own names. Forced tools have no effect, so `tool_choice`
+ * is `auto` for them.
+ */
 export function echoOf(body: ResponsesBody, tools: readonly Tool[]): Echo {
   const choice = body.tool_choice
   return {
@@ -40,17 +46,17 @@ export function echoOf(body: ResponsesBody, tools: readonly Tool[]): Echo {
   }
 }
 
-/** `response.compaction` is that of `POST /v1/responses/compact` alone: SDKs read its body as another type. */
+/** `response.compaction` is for `POST /v1/responses/compact` only, whose body SDKs read as another type. */
 export type ResourceObject = 'response' | 'response.compaction'
 
-/** One answer's resource. What does not change between the events that carry it is serialised once. */
+/** The resource of one answer. What does not change from event to event is serialised once. */
 export class Resource {
   readonly id = mintId('resp')
   /** From `background` to `model`. */
   private readonly before: JsonObject
   /** From `parallel_tool_calls` to `truncation`. */
-  private readonly behind: JsonObject
-  private serialised: { readonly before: string; readonly behind: string } | undefined
+  private readonly after: JsonObject
+  private serialised: { readonly before: string; readonly after: string } | undefined
 
   constructor(
     private readonly served: Served,
@@ -66,7 +72,7 @@ export class Resource {
       max_tool_calls: null,
       model: served.model,
     }
-    this.behind = {
+    this.after = {
       parallel_tool_calls: true,
       previous_response_id: null,
       presence_penalty: 0,
@@ -89,15 +95,15 @@ export class Resource {
   /** The whole answer. */
   completed(output: JsonArray, usage: Usage): JsonObject {
     const ending = { usage: responsesUsage(usage), metadata: {} }
-    return { ...this.opening('completed'), ...this.before, output, ...this.behind, ...ending }
+    return { ...this.opening('completed'), ...this.before, output, ...this.after, ...ending }
   }
 
-  /** The same as JSON text. `output` is that of its items. */
+  /** The whole answer as JSON text. `output` is the JSON of its items. */
   completedJson(output: readonly string[], usage: Usage): string {
     return this.json(this.opening('completed'), output.join(), jsonLine(responsesUsage(usage)))
   }
 
-  /** The resource before there is any output, as JSON text. */
+  /** The resource before any output, as JSON text. */
   inProgressJson(): string {
     return this.json(this.opening('in_progress'), '', 'null')
   }
@@ -109,9 +115,9 @@ export class Resource {
   }
 
   private json(opening: JsonObject, output: string, usage: string): string {
-    this.serialised ??= { before: membersOf(this.before), behind: membersOf(this.behind) }
-    const { before, behind } = this.serialised
-    return `{${membersOf(opening)},${before},"output":[${output}],${behind},"usage":${usage},"metadata":{}}`
+    this.serialised ??= { before: membersOf(this.before), after: membersOf(this.after) }
+    const { before, after } = this.serialised
+    return `{${membersOf(opening)},${before},"output":[${output}],${after},"usage":${usage},"metadata":{}}`
   }
 }
 

@@ -13,13 +13,15 @@ import { ResponsesEncoder } from './stream.ts'
 
 export interface ResponsesDialect extends Dialect {
   /**
-   * A body of `POST /v1/responses/compact` (Codex: `{model, input, instructions}`): what a `compaction_trigger` in its input would do, answered
-   * whole, whatever `stream` says. Throws `CallerError` like `accept`.
+   * Accepts a body of `POST /v1/responses/compact` (Codex: `{model, input, instructions}`) as if its input had a
+   * `compaction_trigger`. The answer is whole even if `stream` is true. Throws `CallerError` like `accept`.
    */
   acceptCompact(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
 }
 
-/** The Responses dialect. `sealer` encrypts compaction items; `itemStore` stores the items that callers may refer to. */
+/**
+ * The Responses dialect. `sealer` encrypts compaction items; `itemStore` stores the items that callers may refer to.
+ */
 export function responses(surroundings: Surroundings): ResponsesDialect {
   const accept = (body: JsonObject, caller: Caller, compact: boolean) => {
     const accepted = acceptResponses(body, caller, surroundings, compact)

@@ -1,11 +1,11 @@
-/** The body of a Responses request: the accepted fields of inference-api.md 4.4. What is not listed is skipped without an error. */
+/** The schema of a Responses request. Fields that are not listed are ignored. */
 
 import { type Static, Type } from '@sinclair/typebox'
 import { compile, nullable } from '../body-schema.ts'
 
 /**
- * `input` and `tools` are checked item by item as they are converted, where a complaint can name the part at fault. `reasoning`,
- * `text`, `truncation`, `parallel_tool_calls` and `user` are accepted and have no effect.
+ * `input` and `tools` are checked as they are converted, because those errors can name the invalid part. `reasoning`,
+ * `text`, `truncation`, `parallel_tool_calls` and `user` have no effect.
  */
 export const ResponsesBody = Type.Object({
   model: Type.String({ minLength: 1 }),
@@ -29,5 +29,5 @@ export const ResponsesBody = Type.Object({
 
 export type ResponsesBody = Static<typeof ResponsesBody>
 
-/** The body under its type. Throws `CallerError` with the field at fault. */
+/** The typed body. Throws `CallerError` with the path of the invalid field. */
 export const checkResponsesBody = compile(ResponsesBody)

@@ -1,4 +1,6 @@
-/** Canonical events → the Responses stream (wire.md A3.3). What does not change from event to event is serialised once an item. */
+/**
+ * Canonical events → the Responses stream. What does not change from event to event is serialised once for each item.
+ */
 
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
@@ -7,11 +9,11 @@ import type { Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
-import { callItemJson, messageItemJson, textPartJson } from './output-items.ts'
+import { callItemJson, messageItemJson, textPartJson } from './answer.ts'
 import type { Resource } from './resource.ts'
 import type { OwnName, Toolbox } from './tools.ts'
 
-/** The closing events repeat the whole answer, so it is held. A longer one, in UTF-16 units of JSON, is no answer of a model: it is cut. */
+/** UTF-16 units of JSON. The closing events repeat the whole answer, so it is kept; a longer one is cut. */
 const ANSWER_CHARS_MAX = 16 * 1024 * 1024
 
 const TEXT_DELTA = opening('response.output_text.delta')
@@ -22,9 +24,9 @@ const ARGUMENTS_DELTA = opening('response.function_call_arguments.delta')
 interface OpenItem {
   readonly id: string
   readonly outputIndex: number
-  /** From behind the sequence number of a delta to its text. */
+  /** A delta between its sequence number and its text. */
   readonly middle: string
-  /** What the deltas said, as the inside of a JSON string. */
+  /** The text of all deltas, as the inside of a JSON string. */
   inside: string
 }
 
@@ -36,9 +38,10 @@ interface OpenCall extends OpenItem {
 }
 
 /**
- * There is one message, and it stays open to the end of the answer: text that a provider sends after a call goes on in it, so that the
- * stream's output equals that of a whole answer. Items are done in the order in which they were added, because agents build their history
- * from those events; a call waits for the items before it. Deltas are never held back: every SDK takes several open items at once.
+ * The one message stays open to the end of the answer: text after a call continues it, so that the output equals that
+ * of a whole answer. Items are done in the order in which they were added, because agents build their history from
+ * these events; so a call waits for the items before it. Deltas never wait, because every SDK accepts several open
+ * items.
  */
 export class ResponsesEncoder implements StreamEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
@@ -46,7 +49,7 @@ export class ResponsesEncoder implements StreamEncoder {
   private items = 0
   private chars = 0
   private message: OpenItem | undefined
-  /** By the index of their events, which is the order in which they were added. */
+  /** In the order in which they were added, which is the index of their events. */
   private readonly calls: OpenCall[] = []
   /** The index of the first call that is not done. */
   private nextCall = 0
@@ -56,7 +59,7 @@ export class ResponsesEncoder implements StreamEncoder {
   constructor(
     private readonly resource: Resource,
     private readonly toolbox: Toolbox,
-    /** Takes the items when the answer is whole. */
+    /** Receives the items when the answer is whole. */
     private readonly sent: ((items: readonly JsonObject[]) => void) | undefined,
   ) {}
 
@@ -101,7 +104,8 @@ export class ResponsesEncoder implements StreamEncoder {
     const before = this.closeWholeCalls()
     const item = this.open(mintId('msg'), `"content_index":0,`)
     this.message = item
-    const part = `"item_id":"${item.id}","output_index":${item.outputIndex},"content_index":0,"part":${textPartJson('')}`
+    const place = `"item_id":"${item.id}","output_index":${item.outputIndex},"content_index":0`
+    const part = `${place},"part":${textPartJson('')}`
     const added = this.itemEvent('added', item.outputIndex, messageItemJson(item.id, 'in_progress', ''))
     return before + added + this.event('response.content_part.added', part)
   }
@@ -146,8 +150,8 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   /**
-   * Closes the calls whose arguments are whole, up to the first item that is not: providers do not say when arguments are whole, but the
-   * next item shows that they may be. The deltas of a call that is not whole interleave with those of the next item.
+   * Closes the calls whose arguments are whole, up to the first item that is not. The deltas of a call that is not
+   * whole interleave with those of the next item.
    */
   private closeWholeCalls(): string {
     let events = ''
@@ -162,7 +166,7 @@ export class ResponsesEncoder implements StreamEncoder {
     return isFirst ? call : undefined
   }
 
-  /** Everything is done, in the order in which it was added. An answer without anything is one empty message. */
+  /** Closes all open items in the order in which they were added. An answer without content has one empty message. */
   private closeAll(): string {
     let events = this.items === 0 ? this.openMessage() : ''
     const closeCalls = () => {
@@ -178,7 +182,7 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   private complete(usage: Usage): string {
-    // As a whole answer has them: the message, then the calls.
+    // The order of a whole answer: the message, then the calls.
     const output = this.messageDone === '' ? this.callsDone : [this.messageDone, ...this.callsDone]
     if (this.sent !== undefined) {
       const items: JsonValue = JSON.parse(`[${output.join()}]`)

@@ -1,6 +1,6 @@
 /**
- * Function tools, wherever the caller put them: in `tools`, in a `namespace`, in an `additional_tools` item of the input. Those of a
- * namespace are lifted out under names that providers take, and their calls go back under the caller's own name and namespace.
+ * Function tools from `tools`, from a `namespace`, and from `additional_tools` items of the input. A tool within a
+ * namespace is sent under a joined name that providers accept, and its calls get back the caller's name and namespace.
  */
 
 import { createHash } from 'node:crypto'
@@ -9,13 +9,13 @@ import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 
-/** A list of tools in the body, and where it stands: `tools`, `input[0].tools`. */
+/** A list of tools in the body, and its path: `tools`, `input[0].tools`. */
 export interface ToolList {
   readonly tools: unknown
   readonly path: string
 }
 
-/** How the caller knows a tool. */
+/** The caller's own name of a tool. */
 export interface OwnName {
   readonly name: string
   readonly namespace?: string | undefined
@@ -25,14 +25,17 @@ interface FoundTool extends Omit<Tool, 'name'>, OwnName {
   readonly path: string
 }
 
-/** What every provider takes as a tool's name. */
+/** A tool name that every provider accepts. */
 const LEGAL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
 const NAME_CHARS_MAX = 64
 const HASH_CHARS = 8
 
-/** Tools that are not functions cannot run at other providers and are left out. Throws `CallerError` where a function has no name. */
+/**
+ * Tools that are not functions are left out, because other providers have no counterpart. Throws `CallerError` if a
+ * function has no name.
+ */
 export class Toolbox {
-  /** As providers get them. */
+  /** The tools under the names that are sent to providers. */
   readonly tools: readonly Tool[]
   private readonly owners = new Map<string, OwnName>()
   private readonly sent = new Map<string, string>()
@@ -44,18 +47,21 @@ export class Toolbox {
       named.set(name, { ...tool, name })
       limits.tools(named.size, path)
     }
-    // A later definition takes the place of an earlier one: `additional_tools` items repeat tools as a conversation goes on.
+    // A later definition replaces an earlier one: `additional_tools` items repeat tools during a conversation.
     for (const tool of found) if (tool.namespace === undefined) add(tool.name, tool)
     for (const tool of found) if (tool.namespace !== undefined) add(this.lift(tool.name, tool.namespace, named), tool)
     this.tools = [...named.values()]
   }
 
-  /** Those that go by the caller's own name. */
+  /** The tools whose sent name is the caller's own. */
   get unlifted(): readonly Tool[] {
     return this.tools.filter((tool) => !this.owners.has(tool.name))
   }
 
-  /** The name under which a provider knows the caller's tool; for a call in the history the tool need not be there any more. */
+  /**
+   * The name that a provider gets for the caller's tool. A call in the history may name a tool that is no longer
+   * defined.
+   */
   sentName({ name, namespace }: OwnName): string {
     if (namespace === undefined) return name
     return this.sent.get(ownKey(name, namespace)) ?? liftedName(name, namespace, 0)
@@ -80,8 +86,8 @@ export class Toolbox {
 }
 
 /**
- * `namespace__name`, where that is legal and free; else cut to size, with a hash of both that keeps it apart from others. It depends on the
- * two names alone, so that the tools of a conversation read the same from turn to turn.
+ * `namespace__name` if that is legal and free, else a shortened name with a hash of both. It depends on the two names
+ * alone, so that a tool keeps its name from turn to turn.
  */
 function liftedName(name: string, namespace: string, attempt: number): string {
   const joined = `${namespace}__${name}`

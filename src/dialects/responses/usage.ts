@@ -3,7 +3,9 @@
 import type { JsonObject } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
 
-/** wire.md A3.2: three integers and both details, without which schemas and Codex refuse it; `input_tokens` includes cached tokens. */
+/**
+ * Three integers and both details, which the official schema and Codex require. `input_tokens` includes cached tokens.
+ */
 export function responsesUsage(usage: Usage): JsonObject {
   const input = usage.input ?? 0
   const output = usage.output ?? 0
