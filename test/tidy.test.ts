@@ -70,7 +70,6 @@ const PENDING = [
   'test/wire/',
   'scripts/',
   'bench/',
-  'weir.example.yaml',
 ]
 
 describe('the repository', () => {
