@@ -152,7 +152,7 @@ describe('what is reserved', () => {
     expect(ledger.extensions.length).toBe(5)
   })
 
-  test('a stream that is to be cut uses up its reservation, waits for more, and is cut if that is refused', async () => {
+  test('a stream to be cut uses up its reservation, waits for more, and is cut if that is refused', async () => {
     const ledger = new Recorder()
     let output = 3072
     const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
