@@ -7,7 +7,7 @@
 import type { Config } from '../config/config.ts'
 import { type FollowerOptions, KeyFollower } from '../keys/key-follower.ts'
 import type { KeyStore } from '../keys/key-store.ts'
-import { EmbeddedKeys, openEmbeddedKeys } from '../keys/sqlite-key-store.ts'
+import { openSqliteKeyStore, SqliteKeyBackend } from '../keys/sqlite-key-store.ts'
 import type { AuditLog } from '../ledger/audit-log.ts'
 import { EmbeddedLedger } from '../ledger/embedded/embedded-ledger.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
@@ -86,16 +86,16 @@ export async function openStandings({ ledger, dataDir }: LedgerPlace): Promise<S
 
 /** For `weir keys`, whether or not a gateway runs. Throws like `openLedger`. */
 export async function openKeyStore({ ledger, dataDir }: LedgerPlace): Promise<KeyStore> {
-  if (ledger.kind === 'embedded') return openEmbeddedKeys(dataDir)
-  const { openRedisKeys } = await import('../keys/redis-key-store.ts')
-  return openRedisKeys(ledger.redis)
+  if (ledger.kind === 'embedded') return openSqliteKeyStore(dataDir)
+  const { openRedisKeyStore } = await import('../keys/redis-key-store.ts')
+  return openRedisKeyStore(ledger.redis)
 }
 
 /** For a gateway: follows all keys of the store after `start`. Does not wait for Redis. */
 export async function keyFollower({ ledger, dataDir }: LedgerPlace, options: FollowerOptions): Promise<KeyFollower> {
-  if (ledger.kind === 'embedded') return new KeyFollower(new EmbeddedKeys(dataDir), options)
-  const { beginRedisKeys } = await import('../keys/redis-key-store.ts')
-  return new KeyFollower(beginRedisKeys(ledger.redis), options)
+  if (ledger.kind === 'embedded') return new KeyFollower(new SqliteKeyBackend(dataDir), options)
+  const { redisKeyBackend } = await import('../keys/redis-key-store.ts')
+  return new KeyFollower(redisKeyBackend(ledger.redis), options)
 }
 
 /**

@@ -1,17 +1,17 @@
-/** What the checks beyond the schema share. */
+/** What the checks beyond the schema share: the file, the problems, and how to show a word of the file. */
 
 import type { Path, Problems } from './problems.ts'
 import type { Loose } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
 
-/** What every check sees: what is sound of the file, where problems go, and a word of it as it may be shown. */
 export interface Check {
+  /** The part of the file that matches the schema. */
   readonly file: Loose<File>
   /** The same with defaults. */
   readonly completed: Loose<File>
   readonly problems: Problems
-  /** The word in quotes; where a reference stood in the file, the reference, because it may have named a secret. */
+  /** The word in quotes, or the reference that it came from, because that may have named a secret. */
   shown(path: Path, word: string): string
-  /** What `workers: auto` means on this machine. */
+  /** The number that `workers: auto` means on this machine. */
   readonly cores: number
 }

@@ -1,6 +1,5 @@
 /**
- * What models must be beyond their shape: names that are unique, references that exist, fallbacks that come to an
- * end, prices that suffice.
+ * Checks of models beyond the schema: unique names, existing references, fallbacks without a cycle, complete prices.
  */
 
 import type { Check } from './check-context.ts'
@@ -40,7 +39,8 @@ function checkNames({ file, problems, shown }: Check): void {
     const path = ['models', index, 'name']
     const first = names.get(model.name)
     if (model.name === RESERVED) problems.add(path, `"${RESERVED}" is reserved for automatic selection`)
-    else if (first !== undefined) problems.add(path, `${shown(path, model.name)} is the name of models[${first}], too`)
+    else if (first !== undefined)
+      problems.add(path, `${shown(path, model.name)} is already the name of models[${first}]`)
     names.set(model.name, first ?? index)
   })
   file.models?.forEach((model, index) => {
@@ -50,7 +50,7 @@ function checkNames({ file, problems, shown }: Check): void {
       const owner = names.get(alias)
       if (alias === RESERVED) problems.add(path, `"${RESERVED}" is reserved for automatic selection`)
       else if (owner !== undefined)
-        problems.add(path, `${shown(path, alias)} is the name of models[${owner}]; an alias must be another`)
+        problems.add(path, `${shown(path, alias)} is the name of models[${owner}]; choose another alias`)
     })
   })
 }
@@ -68,8 +68,8 @@ function checkTargets({ file, problems, shown }: Check, model: FileModel, path: 
     }
     const dialect = providers[name]?.dialect
     if (makesImages(model) && dialect !== undefined && !providerDialects[dialect].images) {
-      const able = PROVIDER_DIALECTS.filter((other) => providerDialects[other].images).join(' and ')
-      problems.add(at, `${shown(at, name)} speaks dialect ${dialect}, which makes no images here; ${able} do`)
+      const able = PROVIDER_DIALECTS.filter((other) => providerDialects[other].images).join(' or ')
+      problems.add(at, `${shown(at, name)} has dialect ${dialect}, which generates no images; use ${able}`)
     }
   })
 }
@@ -81,13 +81,15 @@ function checkFallbacks(check: Check, model: FileModel, path: Path): void {
     if (name === model.name) check.problems.add(at, 'a model cannot be its own fallback')
     const other = referenced(check, name, at)
     if (other !== undefined && makesImages(other) !== makesImages(model)) {
-      const kinds = makesImages(other) ? 'makes images and this model does not' : 'makes no images and this model does'
-      check.problems.add(at, `${check.shown(at, name)} ${kinds}, so it can never stand in`)
+      const kinds = makesImages(other)
+        ? 'generates images and this model does not'
+        : 'generates no images and this model does'
+      check.problems.add(at, `${check.shown(at, name)} ${kinds}, so it cannot be a fallback`)
     }
   })
 }
 
-/** The model of a public name; a problem where there is none. */
+/** The model with a public name; adds a problem if there is none. */
 function referenced({ file, problems, shown }: Check, name: string, path: Path): FileModel | undefined {
   const models = file.models?.filter((model) => model?.name !== undefined) ?? []
   const found = models.find((model) => model?.name === name)
@@ -108,7 +110,7 @@ function checkAbilities({ problems }: Check, model: FileModel, path: Path): void
     if (other !== undefined) {
       problems.add(
         [...path, 'supports'],
-        `image_generation cannot stand beside ${other}: a model is for chat or for images`,
+        `image_generation cannot be combined with ${other}: a model is for chat or for images`,
       )
     }
   }
@@ -117,11 +119,11 @@ function checkAbilities({ problems }: Check, model: FileModel, path: Path): void
     problems.add([...path, 'default_output_tokens'], `is more than max_output_tokens (${most})`)
   }
   if ((model.prompt_cache?.ttls?.length ?? 0) > 0 && model.prompt_cache?.explicit !== true) {
-    problems.add([...path, 'prompt_cache', 'ttls'], 'needs explicit: true beside it')
+    problems.add([...path, 'prompt_cache', 'ttls'], 'needs prompt_cache.explicit: true')
   }
 }
 
-/** A price that leaves out what every request uses would charge nothing for it. */
+/** Without this check, a price that leaves out what every request uses would charge nothing for it. */
 function checkPrice({ problems }: Check, model: FileModel, path: Path): void {
   const { price } = model
   if (price === undefined) return
@@ -129,19 +131,19 @@ function checkPrice({ problems }: Check, model: FileModel, path: Path): void {
   const both = price.input !== undefined && price.output !== undefined
   if (makesImages(model)) {
     if (price.image === undefined && !both)
-      problems.add(at, 'needs image, or input and output: this model makes images')
+      problems.add(at, 'needs image, or input and output, because the model generates images')
     else if (!both && (price.input !== undefined || price.output !== undefined))
-      problems.add(at, 'needs input and output together: an order is priced by the image, or by all of its tokens')
+      problems.add(at, 'needs both input and output: a request is priced per image, or by all of its tokens')
     return
   }
   for (const part of ['input', 'output'] as const) {
     if (!Object.hasOwn(price, part)) problems.add([...at, part], 'is missing; the price of a chat model needs it')
   }
   if (price.image !== undefined)
-    problems.add([...at, 'image'], 'is for models that support image_generation; take it out')
+    problems.add([...at, 'image'], 'is only for models that support image_generation; remove it')
 }
 
-/** Follows the fallbacks from each model in turn and reports each way back to a model that is still being followed. */
+/** Follows the fallbacks from each model in turn, and reports each fallback that leads back to a model on the way. */
 function checkCycles({ file, problems }: Check): void {
   const models = file.models ?? []
   const indexes = new Map<string, number>()
@@ -160,8 +162,8 @@ function checkCycles({ file, problems }: Check): void {
         follow(next, walked)
         return
       }
-      const circle = [...walked.slice(from), next].join(' -> ')
-      problems.add(['models', owner, 'fallbacks', at], `the fallbacks go in a circle: ${circle}; take one of them out`)
+      const cycle = [...walked.slice(from), next].join(' -> ')
+      problems.add(['models', owner, 'fallbacks', at], `the fallbacks form a cycle: ${cycle}; remove one of them`)
     })
     done.add(name)
   }
@@ -174,7 +176,7 @@ function checkCandidates(check: Check): void {
     const path = ['auto', 'candidates', index]
     const model = referenced(check, name, path)
     if (model !== undefined && makesImages(model)) {
-      check.problems.add(path, `${check.shown(path, name)} makes images; automatic selection is for chat`)
+      check.problems.add(path, `${check.shown(path, name)} generates images; automatic selection is for chat models`)
     }
   })
 }

@@ -1,6 +1,6 @@
 /**
- * What organisations and keys must be beyond their shape: ids and secrets that are unique, settings that agree,
- * prices where money is limited.
+ * Checks of organisations and keys beyond the schema: unique ids and secrets, consistent settings, prices under spend
+ * limits.
  */
 
 import { spendLimits } from '../core/limits.ts'
@@ -14,7 +14,7 @@ import type { File } from './schema-file.ts'
 import { instant } from './timestamps.ts'
 import { isHashOfWellKnown, isWellKnown, PLACEHOLDER_HASH } from './well-known-secrets.ts'
 
-/** Hashes a key that is in a variable. */
+/** The command that hashes a key in a variable. */
 const HASHING = 'printf %s "$KEY" | sha256sum'
 
 type Organization = Loose<File['organizations'][number]>
@@ -48,7 +48,7 @@ function checkUnique({ problems, shown }: Check, seen: Map<string, string>, id: 
   if (id === undefined) return
   const first = seen.get(id)
   if (first === undefined) seen.set(id, pathText(path))
-  else problems.add(path, `${shown(path, id)} stands at ${first}, too; ids are unique in the whole file`)
+  else problems.add(path, `${shown(path, id)} is already the id at ${first}; ids are unique in the whole file`)
 }
 
 function checkRules({ problems }: Check, organization: Organization, path: Path): void {
@@ -56,12 +56,12 @@ function checkRules({ problems }: Check, organization: Organization, path: Path)
     if (rule === undefined) return
     const both = [rule.allow, rule.deny].filter((list) => list !== undefined).length
     const named = Object.hasOwn(rule, 'allow') || Object.hasOwn(rule, 'deny')
-    if (both === 2) problems.add([...path, 'rules', index], 'has allow and deny; make two rules of it')
+    if (both === 2) problems.add([...path, 'rules', index], 'has both allow and deny; split it into two rules')
     if (!named) problems.add([...path, 'rules', index], 'needs allow or deny')
   })
 }
 
-/** Without an amount it would limit nothing and still shut out every model without a price. */
+/** Without an amount it would limit nothing, but still exclude every model without a price. */
 function checkSpend({ problems }: Check, spend: NonNullable<Organization['limits']>['spend'], path: Path): void {
   if (spend === undefined || hasAmount(spend)) return
   problems.add(path, `needs at least one of ${spendLimits.map(({ key }) => key).join(', ')}`)
@@ -71,27 +71,27 @@ function hasAmount(spend: object): boolean {
   return spendLimits.some(({ key }) => Object.hasOwn(spend, key))
 }
 
-/** One of the two, and never one that another key has, be it once in plain and once as a hash. */
+/** A key has one of the two, and no other key has the same secret, whether plain or hashed. */
 function checkSecret({ problems }: Check, seen: Map<string, string>, key: Key, path: Path): void {
   const plain = Object.hasOwn(key, 'key')
   const hashed = Object.hasOwn(key, 'sha256')
-  if (plain && hashed) problems.add(path, 'has key and sha256; keep one of them')
+  if (plain && hashed) problems.add(path, 'has both key and sha256; keep one')
   if (!plain && !hashed) problems.add(path, 'needs sha256 or key')
   const hash = key.key === undefined ? key.sha256?.toLowerCase() : hashOf(key.key)
   if (plain === hashed || hash === undefined || !isHash(hash)) return
   const field = plain ? 'key' : 'sha256'
   if (hash === PLACEHOLDER_HASH) {
-    problems.add([...path, field], `is the placeholder of the example; put there what this prints: ${HASHING}`)
+    problems.add([...path, field], `is the placeholder of the example; replace it with the output of: ${HASHING}`)
     return
   }
   if (key.key === undefined ? isHashOfWellKnown(hash) : isWellKnown(key.key)) {
-    const what = plain ? 'is a well-known word' : 'is the SHA-256 of a well-known word, or of nothing'
-    problems.add([...path, field], `${what}; anybody may guess it. Make a key: openssl rand -hex 24`)
+    const what = plain ? 'is a well-known word' : 'is the SHA-256 of a well-known word, or of an empty string'
+    problems.add([...path, field], `${what}, which is easy to guess; create a key: openssl rand -hex 24`)
     return
   }
   const first = seen.get(hash)
   if (first === undefined) seen.set(hash, pathText(path))
-  else problems.add([...path, field], `is that of ${first}, too; every key needs its own`)
+  else problems.add([...path, field], `is the same as that of ${first}; every key needs its own`)
 }
 
 function checkKey(check: Check, organization: Organization, key: Key, path: Path): void {
@@ -100,10 +100,10 @@ function checkKey(check: Check, organization: Organization, key: Key, path: Path
   const own = key.auto
   const whole = organization.auto ?? 'off'
   if (whole === 'off' && own !== undefined && own !== 'off') {
-    check.problems.add([...path, 'auto'], `cannot be ${own} where the organisation's is off; set that to available`)
+    check.problems.add([...path, 'auto'], `cannot be ${own} because the organisation's is off; set that to available`)
   }
   if (whole === 'mandatory' && own !== undefined && own !== 'mandatory') {
-    check.problems.add([...path, 'auto'], `cannot be ${own} where the organisation's is mandatory; take it out`)
+    check.problems.add([...path, 'auto'], `cannot be ${own} because the organisation's is mandatory; remove it`)
   }
   if (key.expires_at !== undefined && instant(key.expires_at) === undefined) {
     check.problems.add(
@@ -119,8 +119,8 @@ function checkAuto({ file, problems }: Check, auto: Organization['auto'], path: 
 }
 
 /**
- * A spend limit must be able to tell what a model may cost: none meets a model without a price, and no strict one a
- * model that may write without end. The catalog refuses both for keys that are made later.
+ * A spend limit needs to know what a request may cost, so a model without a price is rejected, and under a strict
+ * limit also a model without `max_output_tokens`. The catalog applies the same rule to keys that are created later.
  */
 function checkPrices({ file, problems }: Check, organization: Organization, owner: Path): void {
   file.models?.forEach((model, index) => {
@@ -145,8 +145,8 @@ function makesImages(model: Loose<File['models'][number]>): boolean {
 }
 
 /**
- * Who may use a model under such a spend limit: the organisation, as a key that no rule names would see it, or the
- * first of its keys.
+ * Who may use a model under such a spend limit: the organisation (for a key that no rule names), or the first of its
+ * keys.
  */
 function reaching(
   organization: Organization,

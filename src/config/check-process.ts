@@ -1,7 +1,4 @@
-/**
- * What the settings of the process itself must be beyond their shape: ports, workers, the ledger, compaction keys,
- * candidates of `auto`.
- */
+/** Checks of the process settings beyond the schema: ports, workers, Redis and TLS, compaction keys. */
 
 import { createSecureContext } from 'node:tls'
 import type { Check } from './check-context.ts'
@@ -22,7 +19,7 @@ function checkPorts({ completed: file, problems }: Check): void {
   if (port === undefined || port === 0 || port !== file.admin?.port) return
   const hosts = [file.listen?.host, file.admin?.host]
   if (hosts[0] === hosts[1] || hosts.some((host) => host === '0.0.0.0' || host === '::')) {
-    problems.add(['admin', 'port'], `is the port of the inference API, too (${port}); give it another`)
+    problems.add(['admin', 'port'], `is also the port of the inference API (${port}); choose another`)
   }
 }
 
@@ -39,31 +36,31 @@ function checkRedis(check: Check): void {
   const { ledger, responses } = check.file
   if (ledger !== undefined && ledger !== 'embedded') checkPlace(check, 'ledger', ledger)
   if (responses?.tls !== undefined && responses.redis === undefined) {
-    check.problems.add(['responses', 'tls'], 'needs responses.redis beside it')
+    check.problems.add(['responses', 'tls'], 'needs responses.redis')
   } else if (responses?.redis !== undefined) checkPlace(check, 'responses', responses)
 }
 
 type Place = Pick<Exclude<NonNullable<Check['file']['ledger']>, 'embedded'>, 'redis' | 'tls'>
 
-/** Half of a Redis behind TLS would be a Redis without: all addresses have it, or none. */
+/** If only some addresses used TLS, the traffic to the others would be readable: all of them use it, or none. */
 function checkPlace({ problems }: Check, group: 'ledger' | 'responses', { redis, tls }: Place): void {
   const addresses = addressesOf(redis)
   const secure = addresses.filter((address) => address?.startsWith('rediss://'))
   if (secure.length > 0 && secure.length < addresses.length) {
-    problems.add([group, 'redis'], 'all addresses must begin with rediss:// or none')
+    problems.add([group, 'redis'], 'either all addresses must begin with rediss://, or none')
   }
   if (tls === undefined) return
   if (addresses.length > 0 && secure.length === 0) {
-    problems.add([group, 'tls'], 'is for addresses that begin with rediss://')
+    problems.add([group, 'tls'], 'is only for addresses that begin with rediss://')
   }
   const { ca, certificate, key } = tls
   if ((certificate === undefined) !== (key === undefined)) {
-    const [there, missing] = certificate === undefined ? ['key', 'certificate'] : ['certificate', 'key']
-    problems.add([group, 'tls', there], `needs ${group}.tls.${missing} beside it`)
+    const [given, missing] = certificate === undefined ? ['key', 'certificate'] : ['certificate', 'key']
+    problems.add([group, 'tls', given], `needs ${group}.tls.${missing}`)
   }
-  if (ca !== undefined && !isUsable({ ca })) problems.add([group, 'tls', 'ca'], 'is no certificate')
+  if (ca !== undefined && !isUsable({ ca })) problems.add([group, 'tls', 'ca'], 'is not a valid certificate')
   if (certificate !== undefined && key !== undefined && !isUsable({ cert: certificate, key })) {
-    problems.add([group, 'tls', 'key'], `is no key of ${group}.tls.certificate`)
+    problems.add([group, 'tls', 'key'], `is not the key of ${group}.tls.certificate`)
   }
 }
 
@@ -73,7 +70,7 @@ function addressesOf(redis: Place['redis']) {
   return ('cluster' in redis ? redis.cluster : 'sentinels' in redis ? redis.sentinels : undefined) ?? []
 }
 
-/** Whether TLS takes these. What is wrong with them it says in words of its own, which help nobody. */
+/** Whether TLS accepts these. The messages of its errors are not usable for operators. */
 function isUsable(parts: Parameters<typeof createSecureContext>[0]): boolean {
   try {
     createSecureContext(parts)

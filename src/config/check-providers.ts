@@ -1,4 +1,4 @@
-/** What a provider must be beyond its shape: an address that can be called, and the fields that its dialect needs. */
+/** Checks of providers beyond the schema: a usable address, and the keys that the dialect needs. */
 
 import type { Check } from './check-context.ts'
 import type { Path, Problems } from './problems.ts'
@@ -7,7 +7,8 @@ import type { Loose } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
 
 type Provider = Loose<File['providers'][string]>
-/** These carry the message itself and belong to whoever sends it. */
+
+/** Headers of the connection, which the HTTP client sets itself. */
 const FRAMING_HEADERS: ReadonlySet<string> = new Set([
   'host',
   'connection',
@@ -35,12 +36,15 @@ function checkFields(provider: Provider, path: Path, problems: Problems): void {
   }
   for (const field of DIALECT_FIELDS) {
     if (!Object.hasOwn(provider, field) || takes.includes(field)) continue
-    problems.add([...path, field], `is for dialect ${takersOf(field).join(', ')}, and this is ${dialect}; take it out`)
+    problems.add(
+      [...path, field],
+      `is only for dialect ${takersOf(field).join(', ')}, and this is ${dialect}; remove it`,
+    )
   }
   if (credentials !== undefined) checkCredentials(provider, credentials, path, problems)
 }
 
-/** Exactly one of the credentials that the dialect knows, and all of it. */
+/** A provider needs exactly one of the credentials that its dialect accepts, and all keys of it. */
 function checkCredentials(
   provider: Provider,
   credentials: readonly Credential[],
@@ -69,9 +73,9 @@ function checkAddress(address: string | undefined, path: Path, problems: Problem
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
     problems.add(path, 'must be an address that begins with https:// or http://')
   } else if (url.username !== '' || url.password !== '') {
-    problems.add(path, 'must not carry a user name or password; use api_key or headers')
+    problems.add(path, 'must not contain a user name or password; use api_key or headers')
   } else if (/[?#]/.test(address)) {
-    problems.add(path, 'must not carry a query or fragment')
+    problems.add(path, 'must not contain a query or fragment')
   }
 }
 
@@ -79,8 +83,9 @@ function checkHeaders(names: readonly string[], path: Path, problems: Problems):
   const seen = new Set<string>()
   for (const name of names) {
     const lower = name.toLowerCase()
-    if (FRAMING_HEADERS.has(lower)) problems.add([...path, name], 'cannot be set; it belongs to the connection')
-    if (seen.has(lower)) problems.add([...path, name], 'stands there twice in other letters; keep one of them')
+    if (FRAMING_HEADERS.has(lower))
+      problems.add([...path, name], 'cannot be set, because it belongs to the connection; remove it')
+    if (seen.has(lower)) problems.add([...path, name], 'duplicate header (names are case-insensitive); keep one')
     seen.add(lower)
   }
 }

@@ -1,7 +1,6 @@
 /**
- * The configuration after it was read, checked and given its defaults: plain data that survives JSON, so that it can
- * travel to worker processes. Money is whole micro-dollars; keys are hashes. It holds provider credentials and must
- * never be logged.
+ * The configuration after validation, with all defaults: plain data that survives JSON, because it is sent to the
+ * workers. Money is in whole micro-dollars; keys are hashes. It holds provider credentials and must never be logged.
  */
 
 import type { Endpoint } from '../core/endpoint.ts'
@@ -18,28 +17,28 @@ export interface Config {
     readonly bodyBytes: { readonly organizationBytes: number; readonly workerBytes: number }
   }
   readonly admin: { readonly host: string; readonly port: number }
-  /** `auto` is already the number of cores. */
+  /** `auto` is already replaced by the number of cores. */
   readonly workers: number
-  /** As written: relative to the working directory of the process. */
+  /** As written: a relative path is relative to the working directory of the process. */
   readonly dataDir: string
   readonly drainSeconds: number
   readonly ownedBy: string
   readonly ledger: LedgerConfig
   readonly ledgerUnreachable: 'refuse' | 'allow'
   readonly audit: { readonly keepDays: number }
-  /** 0 = nothing is remembered. */
+  /** 0 = items are not stored. */
   readonly responses: {
     readonly rememberItemsSeconds: number
-    /** Where items are remembered; absent: in the ledger's Redis, else in process. */
+    /** Where items are stored; absent = in the ledger's Redis, else in the process. */
     readonly redis?: RedisConfig | undefined
   }
   readonly compatibility: { readonly toolResultImages: 'refuse' | 'pass'; readonly imageUrls: 'public' | 'any' }
-  /** 32 bytes each, base64; the first seals, all open. Absent: made once and kept in `dataDir`. */
+  /** 32 bytes each, base64; the first encrypts, all decrypt. Absent = one is created and kept in `dataDir`. */
   readonly compaction: { readonly keys?: readonly string[] | undefined }
   readonly providers: readonly ProviderConfig[]
   /** In the order of the file. */
   readonly models: readonly ModelConfig[]
-  /** Public names, in order; empty where nothing is configured. */
+  /** Public names, in order of preference; may be empty. */
   readonly auto: { readonly candidates: readonly string[] }
   readonly routing: { readonly maxAttempts: number; readonly totalTimeoutMs: number }
   readonly organizations: readonly OrganizationConfig[]

@@ -1,16 +1,13 @@
 /**
- * YAML text → plain data with its references to the environment and to files replaced. It keeps what was written in
- * their place, so that no problem ever shows a secret.
+ * YAML text → plain data, with references to the environment and to files replaced. It remembers what was written, so
+ * that no problem ever shows a secret.
  */
 
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
 import type { JsonValue } from '../core/json.ts'
 import { didYouMean, type Path, type Problems, pathText, quoted } from './problems.ts'
 
-/**
- * Where `${NAME}` and `${file:PATH}` are looked up. A look-up that fails says why, in words that follow the
- * reference.
- */
+/** What `${NAME}` and `${file:PATH}` are replaced from. `error` completes a sentence that begins with the reference. */
 export interface Sources {
   readonly env: Readonly<Record<string, string | undefined>>
   readFile(path: string): { readonly text: string } | { readonly error: string }
@@ -18,20 +15,20 @@ export interface Sources {
 
 export interface Read {
   readonly value: JsonValue
-  /** By path text: strings as they were written, where a reference was replaced in them. */
+  /** By path text: the strings in which a reference was replaced, as they were written. */
   readonly written: ReadonlyMap<string, string>
-  /** Path texts of values that were nothing but one unquoted reference: these may become numbers and booleans. */
+  /** Path texts of values that are one unquoted reference and nothing else. These may become numbers and booleans. */
   readonly bare: ReadonlySet<string>
 }
 
-/** Deeper than any configuration, and far from the depth at which recursion ends badly. */
+/** Deeper than any configuration, and far below the depth at which recursion overflows the stack. */
 const DEPTH_MAX = 32
-/** Anchors that repeat each other grow without bound; no real file has so many values. */
+/** Anchors that repeat each other expand without bound; no real file has this many values. */
 const NODES_MAX = 200_000
 
 /**
- * Undefined where the text is no YAML; the first error is told, the others are its echo. Problems of single values
- * leave the rest readable.
+ * Returns undefined if the text is not YAML; only its first error is added, because the others usually follow from
+ * it. Problems of single values do not prevent reading the rest.
  */
 export function readDocument(text: string, sources: Sources, problems: Problems): Read | undefined {
   const lines = new LineCounter()
@@ -45,7 +42,10 @@ export function readDocument(text: string, sources: Sources, problems: Problems)
   return new Reader(document, sources, problems).read()
 }
 
-/** YAML's message on one line and without the text of the file that some of them end in: it may be a secret. */
+/**
+ * The message of the YAML parser on one line, without the part of the file that some of them quote: it may be a
+ * secret.
+ */
 function withoutSource(message: string): string {
   return message
     .replace(/: (".*|\S+)$/s, '')
@@ -54,7 +54,7 @@ function withoutSource(message: string): string {
     .trim()
 }
 
-/** The one mistake that YAML's own words do not explain. */
+/** Explains the one mistake that YAML's own message does not. */
 function hint(text: string, line: number): string {
   const written = text.split('\n')[line - 1] ?? ''
   return /[^"'\w]\$\{/.test(written) ? ` (within { } and [ ] put a \${…} in quotes)` : ''
@@ -79,10 +79,7 @@ class Reader {
   private value(node: unknown, path: Path): JsonValue {
     this.nodes++
     if (this.nodes > NODES_MAX || path.length > DEPTH_MAX) {
-      this.problems.add(
-        [],
-        'has more values, or deeper ones, than a configuration can have (an anchor that repeats itself?)',
-      )
+      this.problems.add([], 'has more values or levels than a configuration can have (does an anchor repeat itself?)')
       return null
     }
     if (isAlias(node)) return this.anchored(node.resolve(this.document), path)
@@ -93,10 +90,7 @@ class Reader {
 
   private anchored(node: Node | undefined, path: Path): JsonValue {
     if (node !== undefined) return this.value(node, path)
-    this.problems.add(
-      path,
-      'refers with * to an anchor that does not stand before it; a * at the start is put in quotes',
-    )
+    this.problems.add(path, 'refers to an anchor (*) that is not defined before it; quote a string that begins with *')
     return null
   }
 
@@ -109,7 +103,7 @@ class Reader {
       }
       const name = String(key.value)
       const inside = [...path, name]
-      if (entries.has(name)) this.problems.add(inside, 'stands there twice; keep one of them')
+      if (entries.has(name)) this.problems.add(inside, 'duplicate key; keep one')
       entries.set(name, this.value(value, inside))
     }
     return Object.fromEntries(entries)
@@ -122,29 +116,30 @@ class Reader {
     if (!value.includes(`\${`)) return value
     this.written.set(pathText(path), value)
     if (type === 'PLAIN' && /^\$\{[^}]*\}$/.test(value)) this.bare.add(pathText(path))
-    const faults = new Set<string>()
+    const failures = new Set<string>()
     const replaced = value.replaceAll(/\$\{([^}]*)(\}?)/g, (reference, inside: string, close: string) => {
       const found = close === '' ? { error: 'is not closed by a }' } : this.lookUp(inside)
       if ('text' in found) return found.text
-      faults.add(`${quoted(reference)} ${found.error}`)
+      failures.add(`${quoted(reference)} ${found.error}`)
       return reference
     })
-    if (faults.size > 0) this.problems.add(path, [...faults].join('; '))
+    if (failures.size > 0) this.problems.add(path, [...failures].join('; '))
     return replaced
   }
 
   /**
-   * `$NAME` is how a shell writes it; here it would be taken as the secret itself, which anybody may know. What
-   * follows the dollar sign is shown only if it looks like the name of a variable: else it may be a secret that
-   * begins so.
+   * Rejects `$NAME`, as a shell writes it: it would be taken as the secret itself, which anyone can guess. The text
+   * after the dollar sign is shown only if it looks like the name of a variable; otherwise it may be a secret that
+   * begins with `$`.
    */
   private checkBraces(value: string, path: Path): void {
     const [, name] = /(?:^|[^A-Za-z0-9$])\$([A-Z_][A-Z0-9_]*)(?![A-Za-z0-9_])/.exec(value) ?? []
     if (name === undefined && !/^\$[A-Za-z_]\w*$/.test(value)) return
-    const shown = name === undefined ? 'a name behind $' : `$${name}`
+    const shown = name === undefined ? 'a name after $' : `$${name}`
     this.problems.add(
       path,
-      `${shown} without braces is not replaced; write \${${name ?? 'NAME'}} (a value that does contain it: put it in the environment or in a file)`,
+      `${shown} without braces is not replaced; write \${${name ?? 'NAME'}} ` +
+        '(if the value really contains it, put the value in the environment or a file)',
     )
   }
 
@@ -152,7 +147,7 @@ class Reader {
     const path = /^file:(.+)$/s.exec(reference)?.[1]
     if (path !== undefined) return this.sources.readFile(path)
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(reference))
-      return { error: `is no reference; write \${NAME} or \${file:PATH}` }
+      return { error: `is not a reference; write \${NAME} or \${file:PATH}` }
     const text = Object.hasOwn(this.sources.env, reference) ? this.sources.env[reference] : undefined
     if (text !== undefined) return { text }
     return { error: `is not set in the environment${didYouMean(reference, Object.keys(this.sources.env))}` }

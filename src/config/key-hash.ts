@@ -1,4 +1,4 @@
-/** The one form in which a key is kept: its SHA-256 in lower-case hex. */
+/** Hashes an API key: SHA-256 in lower-case hex, the only form in which weir keeps a key. */
 
 import { createHash } from 'node:crypto'
 

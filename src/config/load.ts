@@ -1,6 +1,7 @@
 /**
- * Reads the configuration file and those that it refers to. The only place that reads the environment. What checks a
- * configuration is loaded with the first one: 40 ms, in which `weir serve` has its first worker started already.
+ * Reads the configuration file and the files that it refers to. It is the only place that reads the environment. The
+ * code that checks a configuration takes 40 ms to load, so it is loaded on first use: `weir serve` has started its
+ * first worker by then.
  */
 
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
@@ -9,14 +10,14 @@ import { dirname, resolve } from 'node:path'
 import type { Sources } from './document.ts'
 import type { LoadResult } from './parse.ts'
 
-/** Thousands of models and keys; more would be another file by mistake. */
+/** Room for thousands of models and keys; a larger file was named by mistake. */
 const FILE_BYTES_MAX = 8 * 1024 * 1024
 /** Secrets are short. */
 const REFERENCE_BYTES_MAX = 64 * 1024
 
 /**
- * Reads, checks and completes the file at that path. Relative `${file:PATH}` are relative to it. Never throws for
- * what stands in a file.
+ * Reads and checks the file and fills in defaults. A relative `${file:PATH}` is relative to the file. Never throws
+ * because of the content of a file.
  */
 export async function loadConfig(file: string, env: Readonly<Record<string, string | undefined>>): Promise<LoadResult> {
   const read = readText(file, FILE_BYTES_MAX)
@@ -30,8 +31,8 @@ export async function loadConfig(file: string, env: Readonly<Record<string, stri
 }
 
 /**
- * The file that a command reads: the one that was named, else `weir.yaml` here, else the system's. Whether it can be
- * read, `loadConfig` says.
+ * The file that a command reads: the value of `--config`, else `weir.yaml` in the working directory, else the one of
+ * the system. The file need not exist.
  */
 export async function configFile(flag: string | undefined): Promise<string> {
   if (flag !== undefined) return flag
@@ -52,7 +53,8 @@ function referenced(path: string): ReturnType<Sources['readFile']> {
 type ReadText = { readonly text: string } | { readonly error: string; readonly missing: boolean }
 
 /**
- * A whole file of UTF-8, or why not. Reads no further than the bound, so that no device or endless file can hold it.
+ * Reads a whole file of UTF-8, or returns why it cannot. It reads at most `bytesMax` bytes, so a device or an endless
+ * file does not block it.
  */
 function readText(path: string, bytesMax: number): ReadText {
   try {

@@ -1,7 +1,4 @@
-/**
- * The text of a configuration → data → shape → references → `Config`, with all problems at once. It never shows a
- * value that a reference stood for.
- */
+/** The text of a configuration → `Config`, or all problems at once. No problem shows the value of a reference. */
 
 import { Value } from '@sinclair/typebox/value'
 import { build } from './build.ts'
@@ -16,17 +13,17 @@ import { Problems, pathText, quoted } from './problems.ts'
 import { checkShape, withDefaults } from './schema-errors.ts'
 import { type CompletedFile, type File, schema } from './schema-file.ts'
 
-/** Each problem is one line: `path: what is wrong and what to do`. */
+/** Each problem is one line: `path: what is wrong; what to do`. */
 export type LoadResult =
   | { readonly ok: true; readonly config: Config }
   | { readonly ok: false; readonly problems: readonly string[] }
 
 export interface ParseOptions extends Sources {
-  /** What `workers: auto` means. */
+  /** The number that `workers: auto` means. */
   readonly cores: number
 }
 
-/** Never throws for what stands in a text. */
+/** Never throws because of the text. */
 export function parseConfig(text: string, options: ParseOptions): LoadResult {
   const problems = new Problems()
   const read = readDocument(text, options, problems)
@@ -47,10 +44,7 @@ export function parseConfig(text: string, options: ParseOptions): LoadResult {
   return { ok: true, config: build(complete(whole), options) }
 }
 
-/**
- * The file with its defaults. TypeBox does not know the type of what it fills in; `Completed` derives it from the
- * same schema.
- */
+/** Fills in the defaults. TypeBox does not type what it fills in; `CompletedFile` is derived from the same schema. */
 function complete(file: File): CompletedFile {
   return withDefaults(file) as CompletedFile
 }

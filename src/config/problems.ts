@@ -1,15 +1,16 @@
-/** What is wrong with a configuration, gathered: one line a problem, `path: what is wrong and what to do`. */
+/** Collects the problems of a configuration, one line each: `path: what is wrong; what to do`. */
 
 export type Path = readonly (string | number)[]
 
-/** A file in which this much is wrong is another file; the rest is counted. */
+/** More problems than this are only counted: the file is probably not a configuration at all. */
 const PROBLEMS_MAX = 200
 
 export class Problems {
   private readonly byPath = new Map<string, string>()
 
   /**
-   * The first problem of a path stands: a later one is most often its echo (a name that is missing is unknown, too).
+   * Keeps only the first problem of each path: a later one usually follows from it (a missing name is also an unknown
+   * name).
    */
   add(path: Path | string, message: string): void {
     const text = typeof path === 'string' ? path : pathText(path)
@@ -28,8 +29,8 @@ export class Problems {
 }
 
 /**
- * `['models', 2, 'targets', 0, 'provider']` → `models[2].targets[0].provider`; a name of other characters is quoted,
- * so a line stays one line.
+ * `['models', 2, 'targets', 0, 'provider']` → `models[2].targets[0].provider`. A name with other characters is quoted
+ * and escaped, so that a problem stays one line.
  */
 export function pathText(path: Path): string {
   if (path.length === 0) return '(file)'
@@ -40,7 +41,7 @@ export function pathText(path: Path): string {
   return text.join('').replace(/^\./, '')
 }
 
-/** A word of the file as it is shown: quoted, on one line, not too long. */
+/** A word of the file for a message: quoted, on one line, at most 80 characters. */
 export function quoted(word: string): string {
   return JSON.stringify(cut(word))
 }
@@ -49,13 +50,13 @@ function cut(word: string): string {
   return word.length <= 80 ? word : `${word.slice(0, 80)}…`
 }
 
-/** ` (did you mean "openai"?)` where a known word is near enough to be meant, else ''. */
+/** ` (did you mean "openai"?)` if a known word is similar, else ''. */
 export function didYouMean(word: string, known: Iterable<string>): string {
   const near = nearest(word, known)
   return near === undefined ? '' : ` (did you mean ${quoted(near)}?)`
 }
 
-/** The known word with the fewest edits, at most one for every three letters; the first of equals. */
+/** The known word with the fewest edits, at most one for every three letters; the first if several are equal. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined
   let bestEdits = Math.floor((word.length + 1) / 3) + 1

@@ -1,22 +1,26 @@
 /**
- * What each provider dialect needs and takes: the one list that the schema, the checks, the defaults and the adapters
- * are made from. Their types require an entry for every dialect of this list.
+ * The table of provider dialects: name, default address, required keys, keys of its own. The schema, the checks, the
+ * defaults and the adapters are made from it; the types of `api_key` and the like, and of the adapters, require an
+ * entry for each row.
  */
 
 interface Row {
   /** The default address, with a placeholder `{region}`; absent if every account has its own. */
   readonly baseUrl?: string
-  /** Fields that it cannot do without. */
+  /** Required keys. */
   readonly needs: readonly string[]
-  /** Fields that it takes besides those of every provider. */
+  /** Keys that it accepts besides those of every provider. */
   readonly takes: readonly string[]
-  /** Whether its adapter makes images. */
+  /** Whether its adapter generates images. */
   readonly images: boolean
-  /** Credentials of which it needs exactly one. Absent if `api_key` is the only one, which some servers do not need. */
+  /**
+   * Alternative credentials, of which exactly one is required. Absent if `api_key` is the only one; some servers need
+   * none.
+   */
   readonly credentials?: readonly { readonly needs: readonly string[]; readonly takes: readonly string[] }[]
 }
 
-/** One way of proving who asks: all the fields that it needs, and others that go with them. */
+/** One kind of credential: the keys that it requires, and optional ones. */
 export interface Credential {
   readonly needs: readonly DialectField[]
   readonly takes: readonly DialectField[]
@@ -41,7 +45,7 @@ const rows = {
 
 export type ProviderDialect = keyof typeof rows
 
-/** A field that only some dialects take. */
+/** A key that not every provider accepts. */
 export type DialectField = (typeof rows)[ProviderDialect]['takes'][number]
 
 interface DialectRow extends Row {
@@ -52,19 +56,19 @@ interface DialectRow extends Row {
 
 export const providerDialects: Readonly<Record<ProviderDialect, DialectRow>> = rows
 
-/** Their names, in the order of the list. */
+/** The names of the dialects, in the order of the table. */
 export const PROVIDER_DIALECTS: readonly ProviderDialect[] = Object.keys(rows).filter((name) => isDialect(name))
 
 function isDialect(name: string): name is ProviderDialect {
   return Object.hasOwn(rows, name)
 }
 
-/** Every field that some dialect takes and not all must, each once. */
+/** Every key that some dialect accepts and others may not, each once. */
 export const DIALECT_FIELDS: readonly DialectField[] = [
   ...new Set(PROVIDER_DIALECTS.flatMap((dialect) => providerDialects[dialect].takes)),
 ]
 
-/** The dialects that take a field. */
+/** The dialects that accept a key. */
 export function takersOf(field: string): readonly ProviderDialect[] {
   return PROVIDER_DIALECTS.filter((dialect) => providerDialects[dialect].takes.some((taken) => taken === field))
 }

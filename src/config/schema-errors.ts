@@ -1,6 +1,6 @@
 /**
- * The schema's complaints in the words of a person who has to mend the file, and what of the file can still be looked
- * at beside them.
+ * Turns the errors of the schema into problems that an operator can fix, and finds the part of the file that is valid
+ * and can be checked further.
  */
 
 import { KindGuard, type TSchema } from '@sinclair/typebox'
@@ -11,44 +11,44 @@ import { didYouMean, type Path, type Problems, pathText, quoted } from './proble
 import { type File, schema } from './schema-file.ts'
 import { provider } from './schema-models.ts'
 
-/** The file with everything taken out that has a wrong type: a problem in one place does not hide those in others. */
+/** The file without the values of a wrong type, so that a problem in one place does not hide problems in others. */
 export type Loose<T> = T extends readonly (infer U)[]
   ? readonly (Loose<U> | undefined)[]
   : T extends object
     ? { readonly [K in keyof T]?: Loose<T[K]> | undefined }
     : T
 
-/** A file with more faults than this is no configuration; what else may be wrong with it is not looked for. */
-const COMPLAINTS_MAX = 1000
+/** A file with more errors than this is not a configuration, and is not checked further. */
+const ERRORS_MAX = 1000
 
 interface Shape {
   readonly file: Loose<File>
   /** The same with defaults. */
   readonly completed: Loose<File>
-  /** The data as a whole, sound or not. */
+  /** All of the data, valid or not. */
   readonly whole: unknown
 }
 
 /**
- * Checks the shape, adds a problem for each fault, and gives back what is sound. Bare references become numbers and
- * booleans where those are wanted.
+ * Checks the file against the schema and adds a problem for each error. Unquoted references become numbers and
+ * booleans if the schema expects those.
  */
 export function checkShape(read: Read, problems: Problems): Shape {
   const value = convert(read)
   let loose = value
-  let complaints = 0
+  let errors = 0
   for (const error of Value.Errors(schema, value)) {
-    if (++complaints > COMPLAINTS_MAX) return { file: {}, completed: {}, whole: undefined }
+    if (++errors > ERRORS_MAX) return { file: {}, completed: {}, whole: undefined }
     const path = pathOf(error.path, value)
     if (isMistyped(error)) loose = without(loose, path)
-    complain(error, path, read, problems)
+    addProblem(error, path, read, problems)
   }
   return { file: asLoose(loose), completed: asLoose(withDefaults(loose)), whole: value }
 }
 
 /**
- * A copy with the defaults of the schema filled in. `Value.Default` leaves out what is inside a record, so providers
- * are visited here.
+ * A copy with the defaults of the schema filled in. `Value.Default` does not descend into a record, so providers are
+ * completed here.
  */
 export function withDefaults(value: unknown): unknown {
   const completed = Value.Default(schema, Value.Clone(value))
@@ -57,15 +57,12 @@ export function withDefaults(value: unknown): unknown {
   return { ...completed, providers: Object.fromEntries(providers) }
 }
 
-/**
- * The one step that the compiler has to be told: `without` has taken out whatever had a wrong type, so what is left
- * has the right ones.
- */
+/** The type assertion is safe because `without` has removed every value of a wrong type. */
 function asLoose(value: unknown): Loose<File> {
   return isObject(value) ? (value as Loose<File>) : {}
 }
 
-/** `port: ${PORT}` is written without quotes because a number is meant; a credential of digits stays a string. */
+/** `port: ${PORT}` has no quotes because a number is meant. A credential that consists of digits stays a string. */
 function convert(read: Read): unknown {
   let value: unknown = read.value
   if (read.bare.size === 0) return value
@@ -83,11 +80,11 @@ function scalarOf(text: string): number | boolean | undefined {
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : undefined
 }
 
-function complain(error: ValueError, path: Path, read: Read, problems: Problems): void {
+function addProblem(error: ValueError, path: Path, read: Read, problems: Problems): void {
   const variant = error.type === ValueErrorType.Union ? meantVariant(error) : undefined
   if (variant !== undefined) {
     for (const inner of Value.Errors(variant, error.value)) {
-      complain(inner, [...path, ...pathOf(inner.path, error.value)], read, problems)
+      addProblem(inner, [...path, ...pathOf(inner.path, error.value)], read, problems)
     }
     return
   }
@@ -95,8 +92,8 @@ function complain(error: ValueError, path: Path, read: Read, problems: Problems)
 }
 
 /**
- * Of a union: the variant of the value's own type, whose complaint then says more than the union's. Words are left to
- * the union.
+ * The variant of a union that has the same type as the value: its error is more specific than that of the union. For
+ * a string the union's error, which lists all words, is better.
  */
 function meantVariant(error: ValueError): TSchema | undefined {
   const variants = variantsOf(error.schema)
@@ -115,9 +112,12 @@ function variantsOf(union: TSchema): readonly TSchema[] {
   return KindGuard.IsUnion(union) ? union.anyOf : []
 }
 
-/** `written` is what stood there before a reference was replaced: shown in its place. */
+/**
+ * The message of an error. `written`: the text of the file before references were replaced; it is shown instead of
+ * the value.
+ */
 function wordsFor(error: ValueError, path: Path, written: string | undefined): string {
-  if (error.value === null) return 'has no value; give it one or take the key out'
+  if (error.value === null) return 'has no value; add one or remove the key'
   switch (error.type) {
     case ValueErrorType.ObjectRequiredProperty:
       return `is missing${about(error.schema)}`
@@ -196,7 +196,7 @@ function variantWords(variant: TSchema): string {
   return KindGuard.IsObject(variant) ? `{ ${Object.keys(variant.properties).join(', ')} }` : 'a string'
 }
 
-/** A mistyped value would break whoever reads on; one that is merely out of bounds does not. */
+/** Whether the value has a wrong type, which later checks could not handle, and is not merely out of bounds. */
 function isMistyped(error: ValueError): boolean {
   switch (error.type) {
     case ValueErrorType.ObjectRequiredProperty:
@@ -216,7 +216,7 @@ function isMistyped(error: ValueError): boolean {
   }
 }
 
-/** A JSON pointer as a path; what is an index and what a name is for the value to say. */
+/** A JSON pointer as a path. Whether a part is an index or a name depends on the value. */
 function pathOf(pointer: string, value: unknown): Path {
   const path: (string | number)[] = []
   let at: unknown = value
@@ -230,7 +230,7 @@ function pathOf(pointer: string, value: unknown): Path {
   return path
 }
 
-/** A copy in which the value at the path is another. A name that leads nowhere changes nothing. */
+/** A copy with another value at the path. A path that does not exist changes nothing. */
 function replaced(value: unknown, path: Path, by: unknown): unknown {
   const [head, ...rest] = path
   if (head === undefined) return by
@@ -242,7 +242,8 @@ function replaced(value: unknown, path: Path, by: unknown): unknown {
 }
 
 /**
- * A copy without the value at the path. Its place stays, so that indexes stay true and a name still counts as there.
+ * A copy with undefined at the path. The place remains, so that indexes stay valid and the key still counts as
+ * present.
  */
 function without(value: unknown, path: Path): unknown {
   return replaced(value, path, undefined)

@@ -1,4 +1,7 @@
-/** The part of the schema for providers and models: which models exist, where they run and what they cost. */
+/**
+ * The part of the schema for providers and models: which models exist, which providers serve them, and what they
+ * cost.
+ */
 
 import { type TSchema, Type } from '@sinclair/typebox'
 import {
@@ -38,11 +41,13 @@ const headers = Type.Record(
   },
 )
 
+const quoted = (dialects: readonly string[]) => dialects.map((dialect) => `\`${dialect}\``).join(', ')
+
 /** The description, prefixed with the dialects that take the field unless all do. */
 const of = (field: DialectField, description: string) => {
   const takers = takersOf(field)
   if (takers.length === PROVIDER_DIALECTS.length) return description
-  return `Only for ${takers.map((dialect) => `\`${dialect}\``).join(', ')}: ${description}`
+  return `Only for ${quoted(takers)}: ${description}`
 }
 
 const dialectFields = {
@@ -68,7 +73,7 @@ export const provider = object(
     base_url: optional(
       unbroken(
         'The address, without the path of an endpoint. ' +
-          `Required for ${WITHOUT_ADDRESS.map((dialect) => `\`${dialect}\``).join(', ')}; the other dialects have a default`,
+          `Required for ${quoted(WITHOUT_ADDRESS)}; the other dialects have a default`,
       ),
     ),
     ...dialectFields,

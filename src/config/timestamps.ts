@@ -3,8 +3,8 @@
 const FORM = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2}))?$/
 
 /**
- * A date is its first moment in UTC. Undefined for what is neither a date nor an RFC 3339 time, or names no day that
- * exists.
+ * Unix milliseconds of a date (its first moment in UTC) or an RFC 3339 time; undefined for anything else and for a
+ * day that does not exist.
  */
 export function instant(text: string): number | undefined {
   const parts = FORM.exec(text)

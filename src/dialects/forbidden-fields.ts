@@ -3,7 +3,7 @@
 import { CallerError } from '../core/caller-error.ts'
 import type { JsonObject } from '../core/json.ts'
 
-const FORBIDDEN: ReadonlySet<string> = new Set([
+export const FORBIDDEN_FIELDS: ReadonlySet<string> = new Set([
   'api_key',
   'api_base',
   'api_version',
@@ -33,7 +33,7 @@ export function refuseForbidden(body: JsonObject, metadata: 'accepted' | 'forbid
 
 /** The same for the names of form fields. */
 export function refuseForbiddenNames(names: readonly string[], metadata: 'accepted' | 'forbidden'): void {
-  const found = names.filter((name) => FORBIDDEN.has(name) && !(name === 'metadata' && metadata === 'accepted'))
+  const found = names.filter((name) => FORBIDDEN_FIELDS.has(name) && !(name === 'metadata' && metadata === 'accepted'))
   if (found.length === 0) return
   const listed = found.map((name) => `'${name}'`).join(', ')
   const fields = found.length > 1 ? 'fields' : 'field'

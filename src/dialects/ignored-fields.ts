@@ -39,7 +39,7 @@ const differsFrom =
     )
 
 /** By path: a field, or a member of a field. */
-const FIELDS: Readonly<Record<DialectName, Readonly<Record<string, Matters>>>> = {
+export const IGNORED_FIELDS: Readonly<Record<DialectName, Readonly<Record<string, Matters>>>> = {
   chat: {
     n: moreThan(1),
     store: is(true),
@@ -101,9 +101,9 @@ export function ignoredFields(dialect: DialectName, body: JsonObject): readonly 
 type List = readonly (readonly [path: readonly [string, string?], matters: Matters])[]
 
 const LISTS: Readonly<Record<DialectName, List>> = {
-  chat: listOf(FIELDS.chat),
-  responses: listOf(FIELDS.responses),
-  messages: listOf(FIELDS.messages),
+  chat: listOf(IGNORED_FIELDS.chat),
+  responses: listOf(IGNORED_FIELDS.responses),
+  messages: listOf(IGNORED_FIELDS.messages),
 }
 
 function listOf(fields: Readonly<Record<string, Matters>>): List {

@@ -297,18 +297,19 @@ function amounts(inputTokens: number, outputTokens: number, { price, images }: Q
   return { inputTokens, outputTokens, costMicroUsd: cost({ input: inputTokens, output: outputTokens }, price, images) }
 }
 
-function chargeOf({ model, provider, counted, price, images }: Bill, outcome: Outcome): Charge {
-  const { usage, estimated } = counted
+/** What the meter reports beside the usage goes into the charge as it is. */
+function chargeOf({ model, provider, counted, price, images = 0 }: Bill, outcome: Outcome): Charge {
+  const { usage, ...reported } = counted
   return {
-    outcome,
+    ...noCharge(outcome),
+    ...reported,
     model,
     provider,
     inputTokens: usage.input,
     cachedInputTokens: usage.cachedInput ?? 0,
     outputTokens: usage.output,
-    images: images ?? 0,
+    images,
     costMicroUsd: cost(usage, price, images),
-    estimated,
   }
 }
 

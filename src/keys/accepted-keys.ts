@@ -1,4 +1,4 @@
-/** Every key that this process accepts: those of the configuration, and those made by command as the store last told them. */
+/** Which API keys this process accepts: those of the configuration, and those of the key store as it was last read. */
 
 import { createHash } from 'node:crypto'
 import { type Catalog, type Key, keyOf } from '../catalog/catalog.ts'
@@ -8,15 +8,18 @@ import { hasForm, isMistyped } from './key-format.ts'
 import type { KeyRecord } from './key-record.ts'
 import { isUsable, KeyRing } from './key-ring.ts'
 
-/** One a configuration. */
+/** One instance for each configuration. */
 export class Keys {
   private readonly configured: KeyRing
-  /** Made when a key of the store is first used. */
+  /** Keys of the store that were used, by record. */
   private readonly made = new WeakMap<KeyRecord, Key>()
-  /** Keys that came from the store, so that a revoked one is told apart from one of the configuration. */
+  /** Distinguishes keys of the store from keys of the configuration when one is revoked. */
   private readonly fromStore = new WeakSet<Key>()
 
-  /** `isServed` tells whether the configuration that is served now, a later one perhaps, has an organisation, and a key that may be used. */
+  /**
+   * `isServed`: whether the current configuration, perhaps a later one than `catalog`, has the organization, and a
+   * usable key of this id.
+   */
   constructor(
     private readonly catalog: Catalog,
     private readonly stored: () => FollowedKeys,
@@ -26,9 +29,9 @@ export class Keys {
   }
 
   /**
-   * The key of a token, or undefined for one that is unknown, revoked or expired. Keys of the configuration may look like anything; one
-   * that was made by command and is mistyped costs no look-up. Throws `ledger_unavailable` for one that may be in a store that was not
-   * read yet: its caller must not take it for refused.
+   * The key of a token; undefined if it is unknown, revoked or expired. Configured keys may have any form. A key with
+   * the form of the store and a wrong checksum is rejected without a look-up. Throws `CallerError` `ledger_unavailable`
+   * for a key that may be in a store that was not read yet: the key may be valid.
    */
   find(token: string, nowMs: number): Key | undefined {
     const configured = this.configured.find(token, nowMs)
@@ -36,7 +39,7 @@ export class Keys {
     const { table, isRead } = this.stored()
     const record = table.find(createHash('sha256').update(token).digest())
     if (record === undefined && !isRead) {
-      throw new CallerError('ledger_unavailable', 'API keys cannot be looked up at the moment; try again.', {
+      throw new CallerError('ledger_unavailable', 'API keys cannot be looked up at the moment. Retry.', {
         retryAfterSeconds: 1,
       })
     }
@@ -44,7 +47,7 @@ export class Keys {
     return key !== undefined && isUsable(key, nowMs) ? key : undefined
   }
 
-  /** True for a key that was accepted and no longer is: its running streams end at their next extension. */
+  /** True if a key that was accepted is not accepted any more: its running streams end at their next extension. */
   isRevoked(key: Key): boolean {
     const organization = key.organization.id
     if (!this.fromStore.has(key)) return !this.isServed(organization, key.id)
@@ -52,7 +55,7 @@ export class Keys {
     return record === undefined || record.revokedMs !== undefined || !this.isServed(organization)
   }
 
-  /** Undefined for a key of an organisation that the configuration does not know. */
+  /** Undefined for a key of an organization that is not in the configuration. */
   private keyOf(record: KeyRecord): Key | undefined {
     const known = this.made.get(record)
     const organization = this.catalog.organization(record.organization)

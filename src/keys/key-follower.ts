@@ -1,6 +1,7 @@
 /**
- * Keeps one process up to date with the key store: reads all keys once, in pieces, then changes alone. Knows when the store's history is not
- * the one that it has read (it was emptied, set back, or is another one), reads everything again then, and gives back what was lost.
+ * Keeps one process up to date with the key store: reads all keys once, page by page, then only changes. If the store's
+ * history does not continue from what was read (it was emptied, rolled back, or is another store), it reads all keys
+ * again and restores those that were lost.
  */
 
 import { turn } from '../core/event-loop.ts'
@@ -16,36 +17,38 @@ import {
 } from './key-store.ts'
 import { KeyTable } from './key-table.ts'
 
-/** How soon it looks again after the first try, since Redis is not connected yet when a gateway starts; then twice as long each time. */
+/**
+ * The first pause after a failed poll, because Redis is not connected yet when a gateway starts; it doubles each time.
+ */
 const FIRST_POLL_MS = 20
-/** Without a reading for so long the keys are out of date: a revoked one may still be accepted. */
+/** After this time without a successful poll the keys are out of date: a revoked key may still be accepted. */
 const STALE_MS = 2000
-/** A look that failed counts for no more than this: our own process may have stood still meanwhile. */
-const TRY_MS_MAX = 1000
-/** Between two looks, however long one took. */
+/** A failed poll counts for at most this time: our own process may have been suspended meanwhile. */
+const POLL_MS_MAX = 1000
+/** The shortest pause between two polls, however long one took. */
 const PAUSE_MS_MIN = 20
-/** While all keys are read, changes are looked at this often. */
+/** How often changes are polled while all keys are read. */
 const CATCH_UP_MS = 200
 const PAGE_TRIES = 3
 const PAGE_PAUSE_MS = 100
-/** Keys can vanish while they are counted; whoever counts wrong so often reads on with what there is. */
+/** Keys can vanish while they are counted. After this many readings with a wrong count, the last one is used. */
 const READINGS_MAX = 3
-/** Records given back or dropped in one call. */
+/** Records restored or deleted in one call. */
 const WRITTEN_A_CALL = 100
 const CAUGHT_UP_AFTER = 1000
 const PRUNE_MS = 3_600_000
 
 export interface FollowerOptions {
-  /** True for one process of a machine: it deletes the records of keys that were over 30 days ago. */
+  /** True in one process of a machine, which deletes the records of keys that ended 30 days ago. */
   readonly prunes: boolean
-  /** What keeps it from deleting them; it tries again an hour later. */
+  /** Called with the error if deleting fails; the next attempt is an hour later. */
   readonly pruneFailed: (error: unknown) => void
 }
 
-/** What a process knows of the keys of the store. */
+/** The keys of the store, as this process last read them. */
 export interface FollowedKeys {
   readonly table: KeyTable
-  /** False until all of them were read once: the store may be away when a gateway starts. */
+  /** False until all keys were read once: the store may be unreachable when a gateway starts. */
   readonly isRead: boolean
   /** Why the keys are out of date; undefined if they are not. */
   readonly complaint: string | undefined
@@ -55,14 +58,14 @@ export class KeyFollower implements FollowedKeys {
   readonly table = new KeyTable()
   isRead = false
   private seen: Version | undefined
-  /** For how long no reading has succeeded. */
+  /** Time since the last successful poll. */
   private missedMs = 0
-  private trouble = ''
+  private lastError = ''
   private caughtUpMs = 0
-  /** False if changes were missed in the midst of long work. */
+  /** False if changes were missed during long work. */
   private isWhole = true
-  /** Keys that are to be revoked again in the store. */
-  private readonly revived: Replacement[] = []
+  /** Keys to revoke again in the store. */
+  private readonly toRevoke: Replacement[] = []
   private written = 0
   private prunedMs = Number.NEGATIVE_INFINITY
   private pauseMs = FIRST_POLL_MS
@@ -79,7 +82,7 @@ export class KeyFollower implements FollowedKeys {
   get complaint(): string | undefined {
     if (this.missedMs < STALE_MS) return undefined
     const seconds = Math.floor(this.missedMs / 1000)
-    return `API keys could not be read for ${seconds} s, so revoked keys may still be accepted: ${this.trouble}`
+    return `API keys could not be read for ${seconds} s, so revoked keys may still be accepted: ${this.lastError}`
   }
 
   /** Resolves when all keys were read once. Throws `LedgerFileError` if the file cannot be used. */
@@ -93,21 +96,21 @@ export class KeyFollower implements FollowedKeys {
   async stop(): Promise<void> {
     this.isEnded = true
     this.wake()
-    // What is under way fails with it, so that nobody waits for a server that does not answer.
+    // This fails the call in flight, so that nothing waits for a server that does not answer.
     await this.backend.close()
     await this.running
   }
 
-  /** One look at the store, which `start` repeats until the end. Resolves to what went wrong. */
+  /** Polls the store once; `start` repeats it until `stop`. Resolves to the error, if one occurred. */
   async update(): Promise<unknown> {
     const begun = performance.now()
     try {
-      await this.look()
+      await this.poll()
       return undefined
     } catch (error) {
-      // The keys that were read last stand, and the next look is soon.
-      this.missedMs += Math.max(Math.min(performance.now() - begun, TRY_MS_MAX), this.pauseMs)
-      this.trouble = error instanceof Error ? error.message : String(error)
+      // The keys that were last read stay in use until the next poll.
+      this.missedMs += Math.max(Math.min(performance.now() - begun, POLL_MS_MAX), this.pauseMs)
+      this.lastError = error instanceof Error ? error.message : String(error)
       return error
     }
   }
@@ -115,7 +118,7 @@ export class KeyFollower implements FollowedKeys {
   private async run(): Promise<void> {
     let begun = performance.now()
     while (!this.isEnded) {
-      // Commands that wait until every gateway has looked rely on this interval.
+      // Commands wait for this interval to be sure that every gateway has polled.
       await this.pause(Math.max(PAUSE_MS_MIN, this.pauseMs - (performance.now() - begun)))
       begun = performance.now()
       this.pauseMs = this.isRead ? KEY_POLL_MS : Math.min(this.pauseMs * 2, KEY_POLL_MS)
@@ -123,16 +126,16 @@ export class KeyFollower implements FollowedKeys {
     }
   }
 
-  private async look(): Promise<void> {
+  private async poll(): Promise<void> {
     if (this.seen === undefined || !this.isWhole || !(await this.catchUp())) await this.readAll()
-    while (this.revived.length > 0) {
-      await this.write(this.revived.slice(0, WRITTEN_A_CALL))
-      this.revived.splice(0, WRITTEN_A_CALL)
+    while (this.toRevoke.length > 0) {
+      await this.write(this.toRevoke.slice(0, WRITTEN_A_CALL))
+      this.toRevoke.splice(0, WRITTEN_A_CALL)
     }
     if (this.options.prunes && performance.now() - this.prunedMs >= PRUNE_MS) await this.prune()
   }
 
-  /** Takes over what has changed since. False if the log does not go on from what was seen. */
+  /** Applies the changes since the last poll. False if the log does not continue from there. */
   private async catchUp(): Promise<boolean> {
     for (;;) {
       const { seen } = this
@@ -160,16 +163,17 @@ export class KeyFollower implements FollowedKeys {
   }
 
   /**
-   * Takes over a key as the store has it. False if the text is no key. Nobody revives a revoked key: if this process knows that one was
-   * revoked and the store does not, the store was set back, or was given the key back by a machine that knows less.
+   * Stores a key as the store has it. False if the text is not a record. A revoked key is never restored: if this
+   * process knows that a key was revoked and the store does not, the store was rolled back, or got the key from a
+   * machine that did not know of the revocation.
    */
   private adopt(before: string): boolean {
     const record = parseKey(before)
     if (record === undefined) return false
     const known = this.backend.isShared && record.revokedMs === undefined ? this.table.get(record.id) : undefined
-    const isRevived = known?.revokedMs !== undefined && known.sha256 === record.sha256
-    if (isRevived) this.revived.push({ id: record.id, before, after: JSON.stringify(known) })
-    this.table.put(isRevived ? known : record)
+    const wasRevoked = known?.revokedMs !== undefined && known.sha256 === record.sha256
+    if (wasRevoked) this.toRevoke.push({ id: record.id, before, after: JSON.stringify(known) })
+    this.table.put(wasRevoked ? known : record)
     return true
   }
 
@@ -177,33 +181,33 @@ export class KeyFollower implements FollowedKeys {
     try {
       for (let i = 1; !this.isEnded && !(await this.readOnce(i >= READINGS_MAX)); i++);
     } catch (error) {
-      // What changes from here on would be missed: the next look begins anew.
+      // Changes from here on would be missed: the next poll reads all keys again.
       this.seen = undefined
       throw error
     }
   }
 
-  /** False if it has to be done again: more has changed meanwhile than the log keeps, or keys are missing. */
+  /** False if the reading must be repeated: more changed meanwhile than the log keeps, or keys are missing. */
   private async readOnce(isLast: boolean): Promise<boolean> {
     this.seen = await this.backend.head()
     this.table.expect(await this.backend.size())
     this.table.beginReading()
     this.isWhole = true
-    // Those that are still to be revoked again are met again.
-    this.revived.length = 0
-    let foreign = 0
+    // The reading finds them again.
+    this.toRevoke.length = 0
+    let unreadable = 0
     let cursor: string | undefined
     do {
       const page = await this.page(cursor)
-      for (const text of page.texts) if (!this.adopt(text)) foreign++
+      for (const text of page.texts) if (!this.adopt(text)) unreadable++
       cursor = page.next
       await this.keepUp()
     } while (cursor !== undefined && !this.isEnded)
     if (this.isEnded) return true
-    // A cursor that another server was given is good for nothing: what it passed over shows in the number.
+    // After a failover, a cursor of the old server skips keys: then the count is too low.
     const size = await this.backend.size()
     await this.keepUp(0)
-    if (!this.isWhole || (this.table.sizeRead + foreign < size && !isLast)) return false
+    if (!this.isWhole || (this.table.sizeRead + unreadable < size && !isLast)) return false
     await this.settleUnread()
     if (!this.isWhole) return false
     this.isRead = true
@@ -211,7 +215,7 @@ export class KeyFollower implements FollowedKeys {
     return true
   }
 
-  /** In the midst of long work: takes over what has changed, if that was not done lately, and lets requests have their turn. */
+  /** During long work: applies changes if the last time is `afterMs` ago, and lets requests run. */
   private async keepUp(afterMs = CATCH_UP_MS): Promise<void> {
     await turn()
     if (performance.now() - this.caughtUpMs < afterMs || (await this.catchUp())) return
@@ -230,7 +234,7 @@ export class KeyFollower implements FollowedKeys {
     }
   }
 
-  /** What was known and is not in the store any more: given back if it was lost, else forgotten. */
+  /** Handles keys that are no longer in the store: restores those that it lost, and drops the others. */
   private async settleUnread(): Promise<void> {
     const now = Date.now()
     const lost: Replacement[] = []
@@ -244,19 +248,19 @@ export class KeyFollower implements FollowedKeys {
     await this.write(lost)
   }
 
-  /** Deletes the records of keys that were over 30 days ago, some at a time. Both clocks must say so: one of them may be wrong. */
+  /** Deletes some records of keys that ended 30 days ago by both clocks: one of them may be wrong. */
   private async prune(): Promise<void> {
     try {
       const until = Math.min(Date.now(), await this.backend.nowMs()) - KEY_KEPT_MS
       const ids = this.table.endedBy(until, WRITTEN_A_CALL)
       const texts = ids.length === 0 ? [] : await this.backend.texts(ids)
-      const over = ids.flatMap((id, i) => {
+      const ended = ids.flatMap((id, i) => {
         const before = texts[i]
         const record = before === undefined ? undefined : parseKey(before)
         return record === undefined || endOf(record) > until ? [] : [{ id, before, after: undefined }]
       })
-      await this.write(over)
-      // As many again at the next look.
+      await this.write(ended)
+      // If the page was full, the next poll deletes more.
       if (ids.length < WRITTEN_A_CALL) this.prunedMs = performance.now()
     } catch (error) {
       this.prunedMs = performance.now()
@@ -268,7 +272,7 @@ export class KeyFollower implements FollowedKeys {
     for (let i = 0; i < replacements.length; i += WRITTEN_A_CALL) {
       await this.backend.replace(replacements.slice(i, i + WRITTEN_A_CALL))
       this.written += WRITTEN_A_CALL
-      // Other machines write as much: the log must hold it until all have read it.
+      // Other machines write as much: the log must keep it until all have read it.
       await this.keepUp(this.written % CAUGHT_UP_AFTER === 0 ? 0 : CATCH_UP_MS)
     }
   }
@@ -285,7 +289,7 @@ export class KeyFollower implements FollowedKeys {
   }
 }
 
-/** The changes since a version, or undefined if the log does not hold that version and each one after it. */
+/** The changes after a version; undefined if the log misses that version or one after it. */
 function continuation(seen: Version, newest: number, entries: readonly Change[]): readonly Change[] | undefined {
   const [first] = entries
   const isKnown = seen.number === 0 || (first?.number === seen.number && first.nonce === seen.nonce)

@@ -1,7 +1,7 @@
 /**
- * Keys that `weir keys create` makes: `gwk_` + 8 characters that name the key in a leak report + `_` + 43 random ones + 6 of a checksum, all
- * of them letters and digits. So a scanner knows one when it sees one, a double click takes it whole, and a mistyped one is refused
- * without a look-up.
+ * The format of keys that `weir keys create` makes: `gwk_`, 8 characters that identify the key in a leak report, `_`,
+ * 43 random characters and a checksum of 6. All are letters and digits: secret scanners recognize a key, a double click
+ * selects all of it, and a mistyped key is rejected without a look-up.
  */
 
 import { createHash, randomBytes } from 'node:crypto'
@@ -15,11 +15,11 @@ const LENGTH = PREFIX.length + NAME_LENGTH + 1 + SECRET_LENGTH + CHECKSUM_LENGTH
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 interface NewToken {
-  /** Shown once, stored nowhere. */
+  /** Printed once and never stored. */
   readonly token: string
-  /** Hex; what is stored. */
+  /** Hex. The store has only this hash. */
   readonly sha256: string
-  /** The part that may be shown later: prefix and name. */
+  /** Prefix and name, which are no secret. */
   readonly shown: string
 }
 
@@ -31,12 +31,12 @@ export function newToken(): NewToken {
   return { token, sha256, shown: token.slice(0, PREFIX.length + NAME_LENGTH) }
 }
 
-/** True for what begins like one of these keys. */
+/** True if a token starts like a key of this format. */
 export function hasForm(token: string): boolean {
   return token.startsWith(PREFIX)
 }
 
-/** True for what looks like one of these keys and cannot be one: cut short, or with a wrong character. No need to look it up. */
+/** True if a token starts like a key of this format but has a wrong length or checksum. It needs no look-up. */
 export function isMistyped(token: string): boolean {
   if (!hasForm(token)) return false
   if (token.length !== LENGTH) return true
@@ -44,7 +44,7 @@ export function isMistyped(token: string): boolean {
   return token.slice(end) !== checksum(token.slice(0, end))
 }
 
-/** Each digit even over the alphabet: bytes from 248 on are drawn again. */
+/** Uniform over the 62 digits: bytes from 248 on are discarded. */
 function randomDigits(length: number): string {
   let text = ''
   while (text.length < length) {
@@ -55,7 +55,7 @@ function randomDigits(length: number): string {
   return text
 }
 
-/** CRC-32 of the text, in six digits to the base 62. */
+/** CRC-32 of the text as six base-62 digits. */
 function checksum(text: string): string {
   let rest = Bun.hash.crc32(text)
   let digits = ''

@@ -1,42 +1,42 @@
-/** An API key as the key store has it: never the key, only its hash. Its text in the store is JSON. */
+/** The record of an API key in the key store: the hash of the key, never the key itself. Stored as JSON. */
 
 import { isArray, isObject, numberOf, stringOf } from '../core/json.ts'
 
 export interface KeyRecord {
-  /** The operator's name for it; unique in the store. */
+  /** Chosen by the operator; unique in the store. */
   readonly id: string
   readonly organization: string
   /** Hex of SHA-256 of the key. */
   readonly sha256: string
-  /** How the key begins: enough to know it again, no secret. */
+  /** The beginning of the key: enough to recognize it, and no secret. */
   readonly shown: string
-  /** Globs over public model names; absent = all that the organisation may use. */
+  /** Globs over public model names; absent = all models of the organization. */
   readonly models?: readonly string[] | undefined
   readonly createdMs: number
   readonly expiresAtMs?: number | undefined
   readonly revokedMs?: number | undefined
 }
 
-/** So long the record of a key is kept after the key was revoked or has expired. What it spent is kept for good. */
+/** How long a record is kept after its key was revoked or has expired. The spend of the key is kept forever. */
 export const KEY_KEPT_MS = 30 * 86_400_000
 
-/** When the key was revoked or expires, whichever is first; `Infinity` if it does neither. */
+/** When the key was revoked or expires, whichever is first; `Infinity` without either. */
 export function endOf({ revokedMs, expiresAtMs }: KeyRecord): number {
   return Math.min(revokedMs ?? Number.POSITIVE_INFINITY, expiresAtMs ?? Number.POSITIVE_INFINITY)
 }
 
-/** A stored record, or undefined if the text is none. */
+/** Undefined if the text is not a record. */
 export function parseKey(text: string): KeyRecord | undefined {
   try {
     return keyOfJson(JSON.parse(text))
   } catch (error) {
-    // Somebody else's text among the records must not keep the keys from being read.
+    // A foreign text among the records must not prevent reading the keys.
     if (error instanceof SyntaxError) return undefined
     throw error
   }
 }
 
-/** The same for what was parsed already. */
+/** Undefined if the value is not a record. */
 export function keyOfJson(value: unknown): KeyRecord | undefined {
   if (!isObject(value)) return undefined
   const id = stringOf(value['id'])

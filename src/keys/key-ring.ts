@@ -1,35 +1,36 @@
-/** Finds the key that a token belongs to, by its hash alone. It never holds a token longer than the call, and remembers nothing of those it did not know. */
+/** Finds the configured key of a token by its SHA-256. Keeps no token beyond the call. */
 
 import { timingSafeEqual } from 'node:crypto'
 import type { Credential, Key } from '../catalog/catalog.ts'
 
-/** Longer than any key can be; what is longer is not hashed, so that no caller decides how long that takes. */
+/** Longer than any key. A longer token is not hashed, so that callers cannot make hashing slow. */
 const TOKEN_LENGTH_MAX = 4096
 
 interface Entry {
-  /** The hexadecimal digits, as bytes: two of them are compared without making bytes of both first. */
+  /** The hexadecimal digits as bytes, so that a comparison converts only the other side. */
   readonly digits: Buffer
   readonly key: Key
 }
 
-/** Compared with where the hash is not known, so that both ways cost the same. No token has this hash. */
+/** Compared if the hash is unknown, so that both cases take the same time. No token has this hash. */
 const NOBODY = Buffer.alloc(64)
 
 export class KeyRing {
   private readonly byHash = new Map<string, Entry>()
 
-  /** Where two credentials have the same hash, the later one counts. */
+  /** If two credentials have the same hash, the later one counts. */
   constructor(credentials: Iterable<Credential>) {
     for (const { sha256, key } of credentials) this.byHash.set(sha256, { digits: Buffer.from(sha256), key })
   }
 
   /**
-   * The key of a token, or undefined for one that is unknown, disabled or expired: callers must not learn which. The map is asked for a
-   * SHA-256, which nobody can steer towards an entry byte by byte; the comparison that decides takes constant time.
+   * The key of a token; undefined if it is unknown, disabled or expired, because callers must not learn which. The map
+   * is looked up with a SHA-256, which nobody can guess byte by byte from its timing; the final comparison takes
+   * constant time.
    */
   find(token: string, nowMs: number): Key | undefined {
     if (token.length > TOKEN_LENGTH_MAX) return undefined
-    // In one call: a hasher of its own costs four times as much.
+    // A static call: creating a hasher costs four times as much.
     const digest = Bun.CryptoHasher.hash('sha256', token, 'hex')
     const entry = this.byHash.get(digest)
     const same = timingSafeEqual(Buffer.from(digest), entry?.digits ?? NOBODY)
@@ -37,7 +38,7 @@ export class KeyRing {
   }
 }
 
-/** False for a disabled key and from the moment on at which it expires. */
+/** False for a disabled key, and for an expired one. */
 export function isUsable(key: Key, nowMs: number): boolean {
   return !key.disabled && (key.expiresAtMs === undefined || nowMs < key.expiresAtMs)
 }

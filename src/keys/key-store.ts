@@ -1,26 +1,27 @@
 /**
- * API keys beside those of the configuration: created, listed and revoked by command, known to every worker and node within a second. Owns
- * what the two stores have in common; `KeyFollower` keeps a gateway up to date with one.
+ * API keys beside those of the configuration: commands create, list and revoke them, and every worker and gateway knows
+ * within a second. Has the interface of the two stores and the commands' operations; `KeyFollower` keeps a gateway up
+ * to date.
  */
 
 import { type KeyRecord, parseKey } from './key-record.ts'
 
-/** How often a gateway asks the store what has changed; a revocation is in force everywhere within twice this. */
+/** How often a gateway polls for changes: every gateway enforces a revocation within twice this time. */
 export const KEY_POLL_MS = 400
-/** Commands that change keys finish only after this: by then every gateway has asked, so that a new key works from its first use on. */
+/** Commands that change keys wait this long: then every gateway has polled, and a new key works from its first use. */
 export const KEYS_KNOWN_MS = 500
 
-/** The change log keeps this many entries; a gateway that missed more reads all keys again. */
+/** Entries of the change log; a gateway that missed more reads all keys again. */
 export const CHANGES_KEPT = 10_000
-/** How many entries of the log, and how many keys, are read at once: each piece is far below the time limit of a command. */
+/** Entries of the log, and keys, in one read: far below the time limit of a command. */
 export const CHANGES_A_PAGE = 500
 export const KEYS_A_PAGE = 500
-/** Who mistyped an id is shown a similar one, if it is among so many. */
+/** How many ids are read to suggest one that is similar to a mistyped id. */
 const SOME_IDS = 2000
 
 /**
- * A point in a store's history. A number alone could be reached again with other keys, after data loss or from a backup; the nonce is drawn
- * at random for each change, so that both together are met in one history only.
+ * A point in a store's history. After data loss or from a backup, the same number could be reached again with other
+ * changes; each change has a random nonce, so number and nonce together identify one history.
  */
 export interface Version {
   readonly number: number
@@ -30,11 +31,11 @@ export interface Version {
 
 /** One entry of the change log. */
 export interface Change extends Version {
-  /** Empty: no key has changed. */
+  /** Empty if no key has changed. */
   readonly id: string
 }
 
-/** Writes a key's text, if the key still has the text `before`; undefined stands for no key. */
+/** Replaces the text of a key if it still is `before`; undefined means no key. */
 export interface Replacement {
   readonly id: string
   readonly before: string | undefined
@@ -42,44 +43,44 @@ export interface Replacement {
 }
 
 export interface KeyPage {
-  /** May hold a key again that an earlier page had. */
+  /** May repeat a key of an earlier page. */
   readonly texts: readonly string[]
-  /** Where the next page begins; undefined after the last. */
+  /** Start of the next page; undefined after the last. */
   readonly next: string | undefined
 }
 
-/** Where keys are kept. Every call is one short operation, however many keys there are. */
+/** The storage of keys. Every call is one short operation, however many keys exist. */
 export interface KeyBackend {
-  /** True if several machines use it, which give back what it loses. */
+  /** True if several machines use it; they restore keys that it loses. */
   readonly isShared: boolean
   /** The number of the newest change, and up to `CHANGES_A_PAGE` entries of the log, oldest first, from a number on. */
   changes(from: number): Promise<{ readonly newest: number; readonly entries: readonly Change[] }>
-  /** The newest version. Adds an entry to the log if changes were made without one, by an earlier version of this program. */
+  /** The newest version. Adds an entry to the log if changes were made without one, by an earlier version of weir. */
   head(): Promise<Version>
-  /** The texts of some keys, in the order asked for. */
+  /** The texts of some keys, in the order of `ids`. */
   texts(ids: readonly string[]): Promise<readonly (string | undefined)[]>
-  /** Some of all keys; without a cursor, the first. */
+  /** One page of all keys; without a cursor, the first. */
   page(cursor: string | undefined): Promise<KeyPage>
-  /** How many keys it has at least; 0 if that takes long to count and its pages are never incomplete. */
+  /** The number of keys, or a lower bound; 0 if counting takes long and pages are always complete. */
   size(): Promise<number>
-  /** Each of them alone is atomic, with its entry in the log. Resolves to the ids of those that were written. */
+  /** Each replacement is atomic together with its entry in the log. Resolves to the ids that were written. */
   replace(replacements: readonly Replacement[]): Promise<readonly string[]>
-  /** By its own clock. */
+  /** The clock of the storage. */
   nowMs(): Promise<number>
   close(): Promise<void>
 }
 
-/** What commands do with keys: each touches the key that it is about, and no other. */
+/** The operations of `weir keys`. Each changes one key only. */
 export class KeyStore {
   constructor(private readonly backend: KeyBackend) {}
 
-  /** False if the id is in use, also by a key that was revoked or has expired and is still kept. */
+  /** False if the id is in use, also by a revoked or expired key whose record is still kept. */
   async create(record: KeyRecord): Promise<boolean> {
     const { id } = record
     const after = JSON.stringify(record)
     const written = await this.backend.replace([{ id, before: undefined, after }])
     if (written.length > 0) return true
-    // A first try whose reply was lost may have written it.
+    // An earlier attempt may have written it, and its reply was lost.
     const [there] = await this.backend.texts([id])
     return there === after
   }
@@ -89,7 +90,7 @@ export class KeyStore {
     return text === undefined ? undefined : parseKey(text)
   }
 
-  /** Some of the ids in use: reading all of them would take long, and nothing depends on it. */
+  /** Some of the ids in use: reading all of them would take long, and this is only for a suggestion. */
   async someIds(): Promise<readonly string[]> {
     const ids = new Set<string>()
     let cursor: string | undefined
@@ -101,7 +102,7 @@ export class KeyStore {
     return [...ids]
   }
 
-  /** Every key that is kept, of one organisation or of all, by id. */
+  /** Every stored key, of one organization or of all, sorted by id. */
   async list(organization?: string): Promise<readonly KeyRecord[]> {
     const found = new Map<string, KeyRecord>()
     let cursor: string | undefined
@@ -121,10 +122,10 @@ export class KeyStore {
       const [before] = await this.backend.texts([id])
       const record = before === undefined ? undefined : parseKey(before)
       if (record === undefined) return 'unknown'
-      // At this moment: by our own first try, whose reply was lost.
+      // The same time: an earlier attempt of ours revoked it, and its reply was lost.
       if (record.revokedMs !== undefined) return record.revokedMs === nowMs ? 'revoked' : 'already_revoked'
       const after = JSON.stringify({ ...record, revokedMs: nowMs } satisfies KeyRecord)
-      // It may have changed since it was read: then it is read again.
+      // If it changed since it was read, read it again.
       if ((await this.backend.replace([{ id, before, after }])).length > 0) return 'revoked'
     }
   }

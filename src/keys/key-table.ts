@@ -1,21 +1,22 @@
 /**
- * Every API key of the store in the memory of one process. As objects, 500,000 keys take several hundred MB that each garbage collection
- * walks through; here they are bytes in large buffers, some 160 a key, and become objects when they are used.
+ * All API keys of the store in the memory of one process. As objects, 500,000 keys take several hundred MB that every
+ * garbage collection walks; here they are bytes in large buffers, about 160 a key, and become objects when they are
+ * used.
  */
 
 import { timingSafeEqual } from 'node:crypto'
 import { isObject } from '../core/json.ts'
 import { endOf, type KeyRecord, keyOfJson } from './key-record.ts'
 
-/** Space is given out in multiples of this many bytes, so that what a changed key leaves is used by another. */
+/** Space is allocated in multiples of this many bytes, so that another key can use what a changed key leaves. */
 const UNIT_BYTES = 16
 const CHUNK_BYTES = 1024 * 1024
 const HASH_BYTES = 32
-/** Keys in use that are kept as objects. */
+/** Recently used keys that are kept as objects. */
 const DECODED_MAX = 4096
 const NONE = -1
 
-/** Open addressing with linear probing, at most half full. */
+/** A hash table with open addressing and linear probing, at most half full. */
 class Index {
   private places = new Uint32Array(64)
   private count = 0
@@ -35,7 +36,7 @@ class Index {
     for (const place of old) if (place !== 0) this.place(place - 1)
   }
 
-  /** The first slot of a hash that fits, or NONE. */
+  /** The first slot of the hash for which `fits` is true, or NONE. */
   find(hash: number, fits: (slot: number) => boolean): number {
     const mask = this.places.length - 1
     for (let i = hash & mask; ; i = (i + 1) & mask) {
@@ -45,7 +46,7 @@ class Index {
     }
   }
 
-  /** Moves those behind it up, so that no gap ends a search too early. */
+  /** Moves the following entries up, so that no gap ends a search too early. */
   remove(slot: number): void {
     const { places } = this
     const mask = places.length - 1
@@ -71,10 +72,10 @@ class Index {
   }
 }
 
-/** Buffers and the free places in them. */
+/** Buffers, and the free places in them. */
 class Arena {
   private readonly chunks: Buffer[] = []
-  /** Where the newest chunk is still unused. */
+  /** Offset of the unused part of the newest chunk. */
   private used = CHUNK_BYTES
   private readonly free = new Map<number, { readonly chunk: number; readonly offset: number }[]>()
 
@@ -110,7 +111,7 @@ class Arena {
   }
 }
 
-/** What is known of each slot beside its bytes: columns that grow together. */
+/** The values of each slot besides its bytes, in columns that grow together. */
 class Columns {
   tokenHash = new Uint32Array(64)
   idHash = new Uint32Array(64)
@@ -118,9 +119,9 @@ class Columns {
   offset = new Uint32Array(64)
   /** 0: the slot is free. */
   length = new Uint32Array(64)
-  /** When the key is over; `Infinity` if that is not known. */
+  /** When the key ends; `Infinity` if it does not. */
   endMs = new Float64Array(64)
-  /** The reading in which the key was seen last. */
+  /** The last reading that found the key. */
   reading = new Uint32Array(64)
 
   expect(count: number): void {
@@ -155,19 +156,22 @@ export class KeyTable {
     return this.slots - this.freeSlots.length
   }
 
-  /** How many keys were put since the reading began. */
+  /** The number of keys that were put since the reading began. */
   get sizeRead(): number {
     return this.readCount
   }
 
-  /** Makes room at once: to grow while there are hundreds of thousands takes long. */
+  /** Allocates for `count` keys at once: growing step by step with hundreds of thousands of keys takes long. */
   expect(count: number): void {
     this.columns.expect(count)
     this.byToken.expect(count)
     this.byId.expect(count)
   }
 
-  /** The key of a token's SHA-256, unless it is revoked. It is the same object until the key changes, or many others were used. */
+  /**
+   * The key of a token's SHA-256, unless it is revoked. The same object until the key changes, or many other keys were
+   * used.
+   */
   find(digest: Uint8Array): KeyRecord | undefined {
     if (digest.length !== HASH_BYTES) return undefined
     const slot = this.byToken.find(hashOf(digest), (candidate) => {
@@ -177,13 +181,13 @@ export class KeyTable {
     return slot === NONE ? undefined : this.decode(slot)
   }
 
-  /** The key of an id, revoked ones too. */
+  /** The key of an id, also a revoked one. */
   get(id: string): KeyRecord | undefined {
     const slot = this.slotOf(id)
     return slot === NONE ? undefined : this.decode(slot)
   }
 
-  /** Takes over a key as it is now. */
+  /** Adds a key, or replaces the one of the same id. */
   put(record: KeyRecord): void {
     const bytes = encode(record)
     const known = this.slotOf(record.id)
@@ -215,13 +219,13 @@ export class KeyTable {
     if (slot !== NONE) this.remove(slot)
   }
 
-  /** From now on `unread` knows which keys are put again. */
+  /** Starts a reading: `unread` then lists the keys that it did not put. */
   beginReading(): void {
     this.reading++
     this.readCount = 0
   }
 
-  /** The ids that were not put since the reading began. Keys may be put and deleted before the next one is asked for. */
+  /** The ids that were not put since the reading began. Keys may be put and deleted between two of them. */
   *unread(): Generator<string> {
     for (let slot = 0; slot < this.slots; slot++) {
       const { length, reading } = this.columns
@@ -229,7 +233,7 @@ export class KeyTable {
     }
   }
 
-  /** Ids of keys that were over by then, so many at most. */
+  /** Ids of at most `most` keys that ended by `ms`. */
   endedBy(ms: number, most: number): readonly string[] {
     const { length, endMs } = this.columns
     const ids: string[] = []
@@ -280,18 +284,18 @@ export class KeyTable {
 }
 
 /*
- * A key as bytes: the hash of its token, the length of its id, the id, and the rest of the record as JSON.
+ * The layout of a key: the hash of its token, the length of its id, the id, and the rest of the record as JSON.
  */
 
 const HASH = /^[0-9a-f]{64}$/
 
-/** One for all: a buffer for each key was garbage that grew a worker by hundreds of MB while it read very many. */
+/** One shared buffer: a buffer for each key made garbage of hundreds of MB while a worker read very many keys. */
 let scratch = Buffer.allocUnsafeSlow(4096)
 
-/** What is returned is good until the next call. */
+/** The result is valid until the next call. */
 function encode(record: KeyRecord): Buffer {
   const { id, sha256, ...rest } = record
-  // What is no SHA-256 belongs to no token. It is kept as it is, for whoever lists it.
+  // A value that is no SHA-256 matches no token. It is kept so that the key is listed.
   const isHash = HASH.test(sha256)
   const json = JSON.stringify(isHash ? rest : { ...rest, sha256 })
   const begin = HASH_BYTES + 2

@@ -1,6 +1,6 @@
 /**
- * The key store of several machines, in one slot of a cluster: a hash of all keys, a number that grows with each change, and a sorted set of
- * the latest changes by that number.
+ * The key store of several machines, in one slot of a cluster: a hash of all keys, a version that grows with each
+ * change, and a sorted set of the latest changes by version.
  */
 
 import { randomBytes } from 'node:crypto'
@@ -22,23 +22,21 @@ import {
 } from './key-store.ts'
 import replaceKeys from './replace-keys.lua' with { type: 'text' }
 
-type Client = RedisClient
-
-/** Texts by id. Earlier versions of this program wrote it, and counted up the version, without a log. */
+/** Texts by id. Earlier versions of weir changed them and the version without writing the log. */
 const RECORDS = 'weir:{keys}:records'
 const VERSION = 'weir:{keys}:version'
-/** `NONCE ID` by the version that the change made. */
+/** `NONCE ID` by the version of the change. */
 const CHANGES = 'weir:{keys}:changes'
 
-/** Revoking a key must be possible on a server that is full. */
+/** A key can be revoked even if Redis has reached maxmemory. */
 const REPLACE = `#!lua flags=allow-oom\n${replaceKeys}`
 
-/** A command that failed for a moment is repeated until then: each says the same when it is given twice. */
-const PATIENT_MS = 3000
-const PATIENT_PAUSE_MS = 100
+/** A call that failed is retried for this time: every call may be sent twice. */
+const RETRY_MS = 3000
+const RETRY_PAUSE_MS = 100
 
-/** Every key there is, some at a time; one may come twice. */
-export async function* scanKeys(client: Client): AsyncGenerator<readonly KeyRecord[]> {
+/** All keys, page by page; a key may occur twice. */
+export async function* scanKeys(client: RedisClient): AsyncGenerator<readonly KeyRecord[]> {
   let cursor: string | undefined
   do {
     const page = await scan(client, cursor)
@@ -47,32 +45,32 @@ export async function* scanKeys(client: Client): AsyncGenerator<readonly KeyReco
   } while (cursor !== undefined)
 }
 
-async function scan(client: Client, cursor: string | undefined): Promise<KeyPage> {
+async function scan(client: RedisClient, cursor: string | undefined): Promise<KeyPage> {
   const [next, words] = await client.hscan(RECORDS, cursor ?? '0', 'COUNT', KEYS_A_PAGE)
   return { texts: words.filter((_, i) => i % 2 === 1), next: next === '0' ? undefined : next }
 }
 
-/** For a command. Throws `RedisUnfitError` if Redis does not answer. */
-export async function openRedisKeys(place: RedisConfig): Promise<KeyStore> {
-  return new KeyStore(new RedisKeys(await connectOnce(place), PATIENT_MS))
+/** For commands. Throws `RedisUnfitError` if Redis does not answer. */
+export async function openRedisKeyStore(place: RedisConfig): Promise<KeyStore> {
+  return new KeyStore(new RedisKeyBackend(await connectOnce(place), RETRY_MS))
 }
 
-/** For a gateway, which begins without Redis if it must: the keys come when it does. */
-export function beginRedisKeys(place: RedisConfig): KeyBackend {
-  return new RedisKeys(connect(place, 'weir-keys'), 0)
+/** For gateways, which start without Redis if necessary: the keys are read when it answers. */
+export function redisKeyBackend(place: RedisConfig): KeyBackend {
+  return new RedisKeyBackend(connect(place, 'weir-keys'), 0)
 }
 
-class RedisKeys implements KeyBackend {
+class RedisKeyBackend implements KeyBackend {
   readonly isShared = true
 
   constructor(
-    private readonly client: Client,
-    /** For how long a failed call is repeated. */
-    private readonly patientMs: number,
+    private readonly client: RedisClient,
+    /** How long a failed call is retried; 0 for a gateway, which polls again anyway. */
+    private readonly retryMs: number,
   ) {}
 
   changes(from: number): Promise<{ readonly newest: number; readonly entries: readonly Change[] }> {
-    return this.patiently(async () => {
+    return this.withRetry(async () => {
       const [newest, words] = await Promise.all([
         this.client.get(VERSION),
         this.client.zrangebyscore(CHANGES, from, '+inf', 'WITHSCORES', 'LIMIT', 0, CHANGES_A_PAGE),
@@ -91,14 +89,14 @@ class RedisKeys implements KeyBackend {
   }
 
   texts(ids: readonly string[]): Promise<readonly (string | undefined)[]> {
-    return this.patiently(async () => {
+    return this.withRetry(async () => {
       const texts = await this.client.hmget(RECORDS, ...ids)
       return texts.map((text) => text ?? undefined)
     })
   }
 
   page(cursor: string | undefined): Promise<KeyPage> {
-    return this.patiently(() => scan(this.client, cursor))
+    return this.withRetry(() => scan(this.client, cursor))
   }
 
   async size(): Promise<number> {
@@ -107,7 +105,7 @@ class RedisKeys implements KeyBackend {
 
   replace(replacements: readonly Replacement[]): Promise<readonly string[]> {
     const words = replacements.flatMap(({ id, before, after }) => [id, before ?? '', after ?? ''])
-    return this.patiently(() => this.call(words))
+    return this.withRetry(() => this.call(words))
   }
 
   async nowMs(): Promise<number> {
@@ -130,8 +128,8 @@ class RedisKeys implements KeyBackend {
     return Array.isArray(written) ? written.map(String) : []
   }
 
-  private async patiently<T>(call: () => Promise<T>): Promise<T> {
-    const end = performance.now() + this.patientMs
+  private async withRetry<T>(call: () => Promise<T>): Promise<T> {
+    const end = performance.now() + this.retryMs
     for (;;) {
       try {
         return await call()
@@ -139,7 +137,7 @@ class RedisKeys implements KeyBackend {
         const isLasting = isPermanent(error) || accessProblem(error) !== undefined
         if (isLasting || performance.now() >= end) throw accessProblem(error) ?? error
       }
-      await Bun.sleep(PATIENT_PAUSE_MS)
+      await Bun.sleep(RETRY_PAUSE_MS)
     }
   }
 }

@@ -1,15 +1,16 @@
--- Writes the texts of some API keys, each only if it still has the text that its writer saw, and notes each in the change log.
+-- Writes the texts of some API keys, each only if its text is still the one that the writer read, and adds each to the
+-- change log.
 --
 -- keys: records, version, changes
--- arguments: how many entries the log keeps, a nonce, then for each key its id, the text before and the text after; '' stands for none
--- Without a key it adds an entry that names none. Answers with the ids that were written.
+-- arguments: log entries to keep, a nonce, then for each key its id, its old text and its new one; '' means none
+-- Without a key, adds an entry that names none. Returns the ids that were written.
 
 local kept, nonce = tonumber(ARGV[1]), ARGV[2]
 
--- At most so many are removed for each that is added, so that no call takes long.
+-- Old entries removed for each new one: few, so that no call takes long.
 local REMOVED_MAX = 10
 
-local function note(id)
+local function log_change(id)
   local version = redis.call('INCR', KEYS[2])
   redis.call('ZADD', KEYS[3], version, nonce .. ' ' .. id)
   local old = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', version - kept, 'LIMIT', 0, REMOVED_MAX)
@@ -19,7 +20,7 @@ local function note(id)
 end
 
 if #ARGV == 2 then
-  note('')
+  log_change('')
 end
 local written = {}
 for i = 3, #ARGV, 3 do
@@ -30,7 +31,7 @@ for i = 3, #ARGV, 3 do
     else
       redis.call('HSET', KEYS[1], id, after)
     end
-    note(id)
+    log_change(id)
     written[#written + 1] = id
   end
 end

@@ -1,4 +1,7 @@
-/** The key store of a machine: a file of its own in `data_dir`, so that `weir keys` works while the ledger's file is locked by a gateway. */
+/**
+ * The key store of one machine: a separate file in `data_dir`, because a gateway locks the ledger's file while `weir
+ * keys` must work.
+ */
 
 import type { Database } from 'bun:sqlite'
 import { statSync } from 'node:fs'
@@ -20,7 +23,7 @@ const FILE = 'keys.sqlite'
 
 const LOGGED = 'BEGIN INSERT INTO change (nonce, id) VALUES (lower(hex(randomblob(8))),'
 
-/** The change log is written by the file itself, so that an earlier version of this program, too, changes no key without it. */
+/** Triggers write the change log, so that earlier versions of weir write it, too. */
 const SCHEMA: Schema = {
   version: 1,
   checked: [],
@@ -34,17 +37,17 @@ const SCHEMA: Schema = {
       BEGIN DELETE FROM change WHERE number <= NEW.number - ${CHANGES_KEPT}; END;`,
 }
 
-/** For a command. */
-export function openEmbeddedKeys(directory: string): KeyStore {
-  return new KeyStore(new EmbeddedKeys(directory))
+/** For commands. */
+export function openSqliteKeyStore(directory: string): KeyStore {
+  return new KeyStore(new SqliteKeyBackend(directory))
 }
 
-/** The file is created with the first key: who only reads, or only follows, creates none. Throws `LedgerFileError`. */
-export class EmbeddedKeys implements KeyBackend {
+/** The file is created with the first key; reading creates no file. Throws `LedgerFileError`. */
+export class SqliteKeyBackend implements KeyBackend {
   readonly isShared = false
   private readonly path: string
   private database: Database | undefined
-  /** Which file is open: another one may have been put in its place. */
+  /** Inode of the open file: another file may replace it. */
   private inode = 0
   private isClosed = false
 
@@ -112,11 +115,13 @@ export class EmbeddedKeys implements KeyBackend {
     return this.database
   }
 
-  /** Undefined while there is no file. Throws if there was one: then the keys that were read last stand. */
+  /**
+   * Undefined if there is no file. Throws if the file was removed, so that the keys that were last read stay in use.
+   */
   private open(): Database | undefined {
     if (this.isClosed) throw new Error('The key store is closed.')
     const inode = statSync(this.path, { throwIfNoEntry: false })?.ino
-    if (inode === undefined && this.database !== undefined) throw new Error(`${this.path} is gone.`)
+    if (inode === undefined && this.database !== undefined) throw new Error(`${this.path} was removed.`)
     if (inode !== this.inode) {
       this.database?.close()
       this.database = undefined

@@ -105,7 +105,9 @@ export const auditColumns: readonly AuditColumn[] = Object.entries<Column>(table
 })
 
 /** What a settlement reports, in the order of its arguments. */
-const chargeColumns: readonly AuditColumn[] = auditColumns.filter(({ isCharge }) => isCharge)
+export const chargeColumns: readonly (AuditColumn & { readonly field: ChargeField })[] = auditColumns.flatMap(
+  (column) => (isChargeField(column.field) ? [{ ...column, field: column.field }] : []),
+)
 
 const storedColumns = auditColumns.toSorted((one, other) => one.number - other.number)
 const storedFields = storedColumns.map(({ field }) => field)
@@ -196,6 +198,10 @@ function typedValue(type: keyof Values, stored: Stored): Values[keyof Values] {
 
 function isField(name: string): name is Field {
   return Object.hasOwn(table, name)
+}
+
+function isChargeField(field: Field): field is ChargeField {
+  return 'charge' in table[field]
 }
 
 function isRow(row: object): row is AuditRow {

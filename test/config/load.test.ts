@@ -102,6 +102,16 @@ describe('defaults', () => {
     })
   })
 
+  test('the default output limit may exceed max_output_tokens, which lowers it', () => {
+    const config = good(
+      edited(
+        'targets: [{ provider: openai, model: gpt-1 }]',
+        'targets: [{ provider: openai, model: gpt-1 }]\n    max_output_tokens: 1000',
+      ),
+    )
+    expect(config.models[0]).toMatchObject({ maxOutputTokens: 1000, defaultOutputTokens: 4096 })
+  })
+
   test('of models, organisations and keys', () => {
     const config = good(BASE)
     expect(config.models[1]).toMatchObject({

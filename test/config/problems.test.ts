@@ -23,17 +23,12 @@ const pem = (name: string) => JSON.stringify(readFileSync(join(import.meta.dir, 
 const table: readonly [string, string, string, ...string[]][] = [
   // Shape.
   ['unknown key', '', 'listn: { port: 1 }', 'listn: unknown key (did you mean "listen"?)'],
-  [
-    'tls of remembered items without a Redis',
-    '',
-    'responses: { tls: {} }',
-    'responses.tls: needs responses.redis beside it',
-  ],
+  ['tls of remembered items without a Redis', '', 'responses: { tls: {} }', 'responses.tls: needs responses.redis'],
   [
     'half of the servers of remembered items behind TLS',
     '',
     'responses: { redis: { cluster: ["redis://a:1", "rediss://b:1"] } }',
-    'responses.redis: all addresses must begin with rediss:// or none',
+    'responses.redis: either all addresses must begin with rediss://, or none',
   ],
   [
     'unknown key, nothing near',
@@ -63,12 +58,12 @@ const table: readonly [string, string, string, ...string[]][] = [
     'aliases: mini',
     'models[0].aliases: must be a list (Other names that callers may use)',
   ],
-  ['no value', '', 'listen:', 'listen: has no value; give it one or take the key out'],
+  ['no value', '', 'listen:', 'listen: has no value; add one or remove the key'],
   [
     'no value in a list',
     'aliases: [mini]',
     'aliases: [~]',
-    'models[0].aliases[0]: has no value; give it one or take the key out',
+    'models[0].aliases[0]: has no value; add one or remove the key',
   ],
   ['missing', GPT, '', 'models[0].targets: is missing (The models of providers that serve this model)'],
   ['empty list', GPT, 'targets: []', 'models[0].targets: must not be empty'],
@@ -143,13 +138,13 @@ const table: readonly [string, string, string, ...string[]][] = [
     'redis with TLS in part',
     '',
     'ledger: { redis: { cluster: ["rediss://a", "redis://b"] } }',
-    'ledger.redis: all addresses must begin with rediss:// or none',
+    'ledger.redis: either all addresses must begin with rediss://, or none',
   ],
   [
     'TLS for a redis without',
     '',
     `ledger: { redis: "redis://a", tls: { ca: ${pem('authority.crt')} } }`,
-    'ledger.tls: is for addresses that begin with rediss://',
+    'ledger.tls: is only for addresses that begin with rediss://',
   ],
   [
     'an authority that is not PEM',
@@ -161,19 +156,19 @@ const table: readonly [string, string, string, ...string[]][] = [
     'an authority that is nonsense',
     '',
     'ledger: { redis: "rediss://a", tls: { ca: "-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n" } }',
-    'ledger.tls.ca: is no certificate',
+    'ledger.tls.ca: is not a valid certificate',
   ],
   [
     'a certificate without its key',
     '',
     `ledger: { redis: "rediss://a", tls: { certificate: ${pem('client.crt')} } }`,
-    'ledger.tls.certificate: needs ledger.tls.key beside it',
+    'ledger.tls.certificate: needs ledger.tls.key',
   ],
   [
     'a key of another certificate',
     '',
     `ledger: { redis: "rediss://a", tls: { certificate: ${pem('client.crt')}, key: ${pem('leaf.key')} } }`,
-    'ledger.tls.key: is no key of ledger.tls.certificate',
+    'ledger.tls.key: is not the key of ledger.tls.certificate',
   ],
   // References to the environment and to files.
   [
@@ -200,7 +195,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'openai: { dialect: openai, api_key: "${ONE}-${file:nope}-${PORT}-${ONE}-${TWO" }',
     'providers.openai.api_key: "${ONE}" is not set in the environment; "${file:nope}" there is no such file; "${TWO" is not closed by a }',
   ],
-  ['no reference', '', 'data_dir: "${A B}"', 'data_dir: "${A B}" is no reference; write ${NAME} or ${file:PATH}'],
+  ['no reference', '', 'data_dir: "${A B}"', 'data_dir: "${A B}" is not a reference; write ${NAME} or ${file:PATH}'],
   ['open reference', '', 'data_dir: "${AB"', 'data_dir: "${AB" is not closed by a }'],
   [
     'a substituted word is not shown',
@@ -226,16 +221,16 @@ const table: readonly [string, string, string, ...string[]][] = [
     'duplicate provider',
     ANTHROPIC,
     `${ANTHROPIC}\n  anthropic: { dialect: anthropic }`,
-    'providers.anthropic: stands there twice; keep one of them',
+    'providers.anthropic: duplicate key; keep one',
   ],
   ['complex key', '', '{ [a]: 1 }: 2\n', '(file): has a key that is not a plain word'],
   // The process.
-  ['ports', '', 'listen: { port: 9090 }', 'admin.port: is the port of the inference API, too (9090); give it another'],
+  ['ports', '', 'listen: { port: 9090 }', 'admin.port: is also the port of the inference API (9090); choose another'],
   [
     'ports over all addresses',
     '',
     'listen: { port: 9090, host: 0.0.0.0 }',
-    'admin.port: is the port of the inference API, too (9090); give it another',
+    'admin.port: is also the port of the inference API (9090); choose another',
   ],
   [
     'workers without Redis',
@@ -273,7 +268,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'field of another dialect',
     ANTHROPIC,
     'anthropic: { dialect: anthropic, region: eu-west-1 }',
-    'providers.anthropic.region: is for dialect bedrock, and this is anthropic; take it out',
+    'providers.anthropic.region: is only for dialect bedrock, and this is anthropic; remove it',
   ],
   [
     'address',
@@ -285,13 +280,13 @@ const table: readonly [string, string, string, ...string[]][] = [
     'address with a password',
     ANTHROPIC,
     'anthropic: { dialect: anthropic, base_url: "https://a:b@c" }',
-    'providers.anthropic.base_url: must not carry a user name or password; use api_key or headers',
+    'providers.anthropic.base_url: must not contain a user name or password; use api_key or headers',
   ],
   [
     'address with a query',
     ANTHROPIC,
     'anthropic: { dialect: anthropic, base_url: "https://a/?b" }',
-    'providers.anthropic.base_url: must not carry a query or fragment',
+    'providers.anthropic.base_url: must not contain a query or fragment',
   ],
   [
     'header name',
@@ -309,13 +304,13 @@ const table: readonly [string, string, string, ...string[]][] = [
     'header of the connection',
     ANTHROPIC,
     'anthropic: { dialect: anthropic, headers: { Content-Length: "3" } }',
-    'providers.anthropic.headers.Content-Length: cannot be set; it belongs to the connection',
+    'providers.anthropic.headers.Content-Length: cannot be set, because it belongs to the connection; remove it',
   ],
   [
     'header twice',
     ANTHROPIC,
     'anthropic: { dialect: anthropic, headers: { A: b, a: c } }',
-    'providers.anthropic.headers.a: stands there twice in other letters; keep one of them',
+    'providers.anthropic.headers.a: duplicate header (names are case-insensitive); keep one',
   ],
   // Models.
   [
@@ -346,9 +341,9 @@ const table: readonly [string, string, string, ...string[]][] = [
     'an image model as a candidate',
     'candidates: [gpt, claude]',
     'candidates: [gpt, painter]',
-    'auto.candidates[1]: "painter" makes images; automatic selection is for chat',
+    'auto.candidates[1]: "painter" generates images; automatic selection is for chat models',
   ],
-  ['duplicate name', 'name: painter', 'name: claude', 'models[2].name: "claude" is the name of models[1], too'],
+  ['duplicate name', 'name: painter', 'name: claude', 'models[2].name: "claude" is already the name of models[1]'],
   ['reserved name', 'name: painter', 'name: auto', 'models[2].name: "auto" is reserved for automatic selection'],
   [
     'reserved alias',
@@ -360,7 +355,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'alias that is a name',
     'aliases: [mini]',
     'aliases: [claude]',
-    'models[0].aliases[0]: "claude" is the name of models[1]; an alias must be another',
+    'models[0].aliases[0]: "claude" is the name of models[1]; choose another alias',
   ],
   [
     'own fallback',
@@ -372,19 +367,19 @@ const table: readonly [string, string, string, ...string[]][] = [
     'fallback of another kind',
     'fallbacks: [claude]',
     'fallbacks: [painter]',
-    'models[0].fallbacks[0]: "painter" makes images and this model does not, so it can never stand in',
+    'models[0].fallbacks[0]: "painter" generates images and this model does not, so it cannot be a fallback',
   ],
   [
     'cycle of two',
     CLAUDE_PRICE,
     `${CLAUDE_PRICE}\n    fallbacks: [gpt]`,
-    'models[1].fallbacks[0]: the fallbacks go in a circle: gpt -> claude -> gpt; take one of them out',
+    'models[1].fallbacks[0]: the fallbacks form a cycle: gpt -> claude -> gpt; remove one of them',
   ],
   [
     'mixed abilities',
     'supports: [image_generation]',
     'supports: [tools, image_generation]',
-    'models[2].supports: image_generation cannot stand beside tools: a model is for chat or for images',
+    'models[2].supports: image_generation cannot be combined with tools: a model is for chat or for images',
   ],
   [
     'default above the most',
@@ -396,7 +391,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'ttls alone',
     GPT,
     `${GPT}\n    prompt_cache: { ttls: [5m] }`,
-    'models[0].prompt_cache.ttls: needs explicit: true beside it',
+    'models[0].prompt_cache.ttls: needs prompt_cache.explicit: true',
   ],
   [
     'chat price without output',
@@ -408,50 +403,50 @@ const table: readonly [string, string, string, ...string[]][] = [
     'chat price with images',
     CLAUDE_PRICE,
     'price: { input: 3, output: 15, image: 1 }',
-    'models[1].price.image: is for models that support image_generation; take it out',
+    'models[1].price.image: is only for models that support image_generation; remove it',
   ],
   [
     'image price',
     'price: { image: 0.04 }',
     'price: { input: 1 }',
-    'models[2].price: needs image, or input and output: this model makes images',
+    'models[2].price: needs image, or input and output, because the model generates images',
   ],
   [
     'image price with half of the token prices',
     'price: { image: 0.04 }',
     'price: { image: 0.04, input: 1 }',
-    'models[2].price: needs input and output together: an order is priced by the image, or by all of its tokens',
+    'models[2].price: needs both input and output: a request is priced per image, or by all of its tokens',
   ],
   [
     'an image model at a provider without images',
     'targets: [{ provider: openai, model: image-1 }]',
     'targets: [{ provider: anthropic, model: image-1 }]',
-    'models[2].targets[0].provider: "anthropic" speaks dialect anthropic, which makes no images here; openai and azure do',
+    'models[2].targets[0].provider: "anthropic" has dialect anthropic, which generates no images; use openai or azure',
   ],
   // Organisations and keys.
   [
     'duplicate organisation',
     '      - { id: ci,',
     '      []\n  - id: acme\n    keys:\n      - { id: ci,',
-    'organizations[1].id: "acme" stands at organizations[0].id, too; ids are unique in the whole file',
+    'organizations[1].id: "acme" is already the id at organizations[0].id; ids are unique in the whole file',
   ],
   [
     'duplicate key id in another organisation',
     CI,
     `${CI}\n  - id: other\n    keys:\n      - { id: ci, key: 0123456789abcdef1 }`,
-    'organizations[1].keys[0].id: "ci" stands at organizations[0].keys[0].id, too; ids are unique in the whole file',
+    'organizations[1].keys[0].id: "ci" is already the id at organizations[0].keys[0].id; ids are unique in the whole file',
   ],
   [
     'duplicate key',
     HASH,
     '"${HASH}"',
-    'organizations[0].keys[1].sha256: is that of organizations[0].keys[0], too; every key needs its own',
+    'organizations[0].keys[1].sha256: is the same as that of organizations[0].keys[0]; every key needs its own',
   ],
   [
     'key and hash',
     CI,
     `{ id: ci, key: 0123456789abcdef0, sha256: "${'0'.repeat(64)}" }`,
-    'organizations[0].keys[0]: has key and sha256; keep one of them',
+    'organizations[0].keys[0]: has both key and sha256; keep one',
   ],
   ['neither key nor hash', CI, '{ id: ci }', 'organizations[0].keys[0]: needs sha256 or key'],
   [
@@ -489,7 +484,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'rule with both effects',
     'auto: available',
     'auto: available\n    rules: [{ allow: [a], deny: [b] }]',
-    'organizations[0].rules[0]: has allow and deny; make two rules of it',
+    'organizations[0].rules[0]: has both allow and deny; split it into two rules',
   ],
   [
     'spend without an amount',
@@ -534,7 +529,7 @@ test('the organisation that is mandatory cannot be loosened by a key', () => {
     edited('auto: available', 'auto: mandatory'),
   )
   expect(problems(text)).toEqual([
-    "organizations[0].keys[0].auto: cannot be available where the organisation's is mandatory; take it out",
+    "organizations[0].keys[0].auto: cannot be available because the organisation's is mandatory; remove it",
   ])
 })
 
@@ -542,7 +537,7 @@ test('a key cannot have more than its organisation', () => {
   for (const wish of ['available', 'mandatory']) {
     const text = edited(CI, `{ id: ci, key: 0123456789abcdef0, auto: ${wish} }`, edited('auto: available', ''))
     expect(problems(text)).toEqual([
-      `organizations[0].keys[0].auto: cannot be ${wish} where the organisation's is off; set that to available`,
+      `organizations[0].keys[0].auto: cannot be ${wish} because the organisation's is off; set that to available`,
     ])
   }
 })
@@ -559,7 +554,7 @@ test('a bare reference where a string is meant stays one, also where the string 
 
 test('an alias without an anchor', () => {
   expect(problems(edited('id: acme', 'id: *canary'))).toEqual([
-    'organizations[0].id: refers with * to an anchor that does not stand before it; a * at the start is put in quotes',
+    'organizations[0].id: refers to an anchor (*) that is not defined before it; quote a string that begins with *',
   ])
 })
 
@@ -625,7 +620,7 @@ test('a circle of three is told once, with its whole way', () => {
     fallbacks: [gpt]`,
   )
   expect(problems(text)).toEqual([
-    'models[2].fallbacks[0]: the fallbacks go in a circle: gpt -> claude -> third -> gpt; take one of them out',
+    'models[2].fallbacks[0]: the fallbacks form a cycle: gpt -> claude -> third -> gpt; remove one of them',
   ])
 })
 

@@ -67,7 +67,9 @@ describe.each(cases)('$dialect: $entry', ({ dialect, entry, more, baseUrl }) => 
       const problems = problemsOf(dialect, { ...entry, [field]: VALUES[field] ?? '' })
       expect(problems).toHaveLength(more.includes(field) ? 0 : 1)
       const second = takersOf(field).includes(dialect)
-      const complaint = second ? 'providers.p: has more than one credential' : `providers.p.${field}: is for dialect`
+      const complaint = second
+        ? 'providers.p: has more than one credential'
+        : `providers.p.${field}: is only for dialect`
       if (!more.includes(field)) expect(problems[0]).toStartWith(complaint)
     }
   })

@@ -87,7 +87,7 @@ describe('a key that anybody may guess', () => {
     'foo\n',
   ])('the hash of %j', (word) => {
     const line =
-      'organizations[0].keys[1].sha256: is the SHA-256 of a well-known word, or of nothing; anybody may guess it. Make a key: openssl rand -hex 24'
+      'organizations[0].keys[1].sha256: is the SHA-256 of a well-known word, or of an empty string, which is easy to guess; create a key: openssl rand -hex 24'
     expect(at(sha256(word))).toEqual([line])
     expect(at(sha256(word).toUpperCase())).toEqual([line])
   })
@@ -109,13 +109,13 @@ describe('a key that anybody may guess', () => {
       'correct-horse-battery-staple',
     ])
       expect(problems(edited('0123456789abcdef0', JSON.stringify(word)))).toEqual([
-        'organizations[0].keys[0].key: is a well-known word; anybody may guess it. Make a key: openssl rand -hex 24',
+        'organizations[0].keys[0].key: is a well-known word, which is easy to guess; create a key: openssl rand -hex 24',
       ])
   })
 
   test('the placeholder of the example', () => {
     expect(at('0'.repeat(64))).toEqual([
-      'organizations[0].keys[1].sha256: is the placeholder of the example; put there what this prints: printf %s "$KEY" | sha256sum',
+      'organizations[0].keys[1].sha256: is the placeholder of the example; replace it with the output of: printf %s "$KEY" | sha256sum',
     ])
   })
 

@@ -12,8 +12,8 @@ import type { KeyFollower } from '../../src/keys/key-follower.ts'
 import { isMistyped, newToken } from '../../src/keys/key-format.ts'
 import { KEY_KEPT_MS, type KeyRecord } from '../../src/keys/key-record.ts'
 import { CHANGES_KEPT, type KeyBackend, type KeyStore } from '../../src/keys/key-store.ts'
-import { beginRedisKeys, openRedisKeys } from '../../src/keys/redis-key-store.ts'
-import { EmbeddedKeys } from '../../src/keys/sqlite-key-store.ts'
+import { openRedisKeyStore, redisKeyBackend } from '../../src/keys/redis-key-store.ts'
+import { SqliteKeyBackend } from '../../src/keys/sqlite-key-store.ts'
 import { Meddler } from '../ledger/lossy-proxy.ts'
 import { RedisServer } from '../ledger/redis-server.ts'
 import { until } from '../ledger/seen.ts'
@@ -90,7 +90,7 @@ async function follow(place: LedgerPlace, options: { prunes?: boolean; byHand?: 
 }
 
 function backendOf({ ledger, dataDir: directory }: LedgerPlace): KeyBackend {
-  return ledger.kind === 'embedded' ? new EmbeddedKeys(directory) : beginRedisKeys(ledger.redis)
+  return ledger.kind === 'embedded' ? new SqliteKeyBackend(directory) : redisKeyBackend(ledger.redis)
 }
 
 function isAccepted({ table }: KeyFollower, id: string): boolean {
@@ -275,7 +275,7 @@ describe.each(places)('the %s key store', (name, place) => {
 
     test('a command whose connection breaks before the reply comes has done its work, and says so', async () => {
       const between = await Meddler.before(server?.socket ?? '')
-      const store = await openRedisKeys({ kind: 'single', url: between.url })
+      const store = await openRedisKeyStore({ kind: 'single', url: between.url })
       const one = record('broken-off')
       between.breakAfter(/eval/i)
       expect(await store.create(one)).toBe(true)
@@ -352,7 +352,7 @@ describe.each(places)('the %s key store', (name, place) => {
       database.close()
     })
 
-    test('another file in its place, such as a backup, is read anew; while there is none the keys stand', async () => {
+    test('a file that replaces the store, such as a backup, is read; while there is none, the keys stay', async () => {
       const folder = join(dataDir, 'replaced')
       const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: folder }
       const store = await openKeyStore(place)
@@ -360,7 +360,7 @@ describe.each(places)('the %s key store', (name, place) => {
       await using gateway = await follow(place)
       await gateway.sees('old', true)
       for (const end of ['', '-wal', '-shm']) rmSync(join(folder, `keys.sqlite${end}`), { force: true })
-      await until(() => gateway.keys.complaint?.includes('is gone') === true)
+      await until(() => gateway.keys.complaint?.includes('was removed') === true)
       expect(isAccepted(gateway.keys, 'old')).toBe(true)
       await store.close()
       const restored = await openKeyStore(place)

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 import { RedisItems } from '../../src/items/redis-items.ts'
 import { KeyFollower } from '../../src/keys/key-follower.ts'
-import { beginRedisKeys, openRedisKeys } from '../../src/keys/redis-key-store.ts'
+import { openRedisKeyStore, redisKeyBackend } from '../../src/keys/redis-key-store.ts'
 import { Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
 import { RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
@@ -316,12 +316,12 @@ test('these rights are enough', async () => {
   await ledger.reserve(account, holdOf(100))
   expect(await totals(server, account)).toEqual({ spent: 70, held: 100, live: 1 })
   const url = between.url.replace('redis://', 'redis://weir:secret@')
-  const keys = await openRedisKeys({ kind: 'single', url })
+  const keys = await openRedisKeyStore({ kind: 'single', url })
   await keys.create({ id: 'k', organization: account.organization, sha256: 'ab', shown: 'gwk_k', createdMs: 1 })
   expect(await keys.revoke('k', 2)).toBe('revoked')
   // What a gateway does about them: it reads them, and deletes the record of one that was revoked long ago.
   const pruneFailed = (error: unknown) => expect(error).toBeUndefined()
-  const follower = new KeyFollower(beginRedisKeys({ kind: 'single', url }), { prunes: true, pruneFailed })
+  const follower = new KeyFollower(redisKeyBackend({ kind: 'single', url }), { prunes: true, pruneFailed })
   await follower.start()
   await until(async () => (await keys.get('k')) === undefined)
   await follower.stop()

@@ -10,7 +10,7 @@ import { CallerError } from '../../src/core/caller-error.ts'
 import type { RedisConfig } from '../../src/core/redis-config.ts'
 import { RedisItems } from '../../src/items/redis-items.ts'
 import { KeyFollower } from '../../src/keys/key-follower.ts'
-import { beginRedisKeys, openRedisKeys } from '../../src/keys/redis-key-store.ts'
+import { openRedisKeyStore, redisKeyBackend } from '../../src/keys/redis-key-store.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { dayOf } from '../../src/ledger/window.ts'
@@ -129,8 +129,8 @@ test('remembered items in a cluster: bytes as they were, of owners on every node
 test('API keys in a cluster: created, followed and revoked', async () => {
   const nodes = await cluster()
   const place = placeOf(nodes)
-  const store = await openRedisKeys(place)
-  const follower = new KeyFollower(beginRedisKeys(place), { prunes: true, pruneFailed: () => {} })
+  const store = await openRedisKeyStore(place)
+  const follower = new KeyFollower(redisKeyBackend(place), { prunes: true, pruneFailed: () => {} })
   const record = (id: string) => ({ id, organization: 'acme', sha256: 'ab'.repeat(32), shown: 'gwk_x', createdMs: 1 })
   expect(await store.create(record('early'))).toBe(true)
   await follower.start()

@@ -3,7 +3,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
 import type { KeyRecord } from '../../src/keys/key-record.ts'
-import { openRedisKeys } from '../../src/keys/redis-key-store.ts'
+import { openRedisKeyStore } from '../../src/keys/redis-key-store.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { FIELDS_ALARM, type Size, Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
 import { RedisStandings } from '../../src/ledger/redis/readers/redis-readers.ts'
@@ -144,7 +144,7 @@ async function used(client: Redis, organization: string, key: string, agoMs: num
 test('keys that were revoked or have expired are let go of a day after their last request; every other stays, and what was spent', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
-  const store = await openRedisKeys({ kind: 'single', url: server.socket })
+  const store = await openRedisKeyStore({ kind: 'single', url: server.socket })
   open.push(store)
   const organization = 'acme'
   const record = (id: string, more: Partial<KeyRecord> = {}): KeyRecord => ({

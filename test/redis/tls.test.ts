@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import type { RedisConfig } from '../../src/core/redis-config.ts'
-import { openRedisKeys } from '../../src/keys/redis-key-store.ts'
+import { openRedisKeyStore } from '../../src/keys/redis-key-store.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf } from '../ledger/conformance.ts'
@@ -119,7 +119,7 @@ describe('at the start, one line reports', () => {
     if (typeof words === 'string') expect(message).toBe(words)
     else expect(message).toMatch(words)
     // Commands for keys report the same.
-    expect(openRedisKeys({ kind: 'single', url, tls })).rejects.toThrow(message)
+    expect(openRedisKeyStore({ kind: 'single', url, tls })).rejects.toThrow(message)
   })
 
   test('a server without TLS at rediss://, and one with TLS at redis://', async () => {

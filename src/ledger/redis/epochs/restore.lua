@@ -2,12 +2,12 @@
 -- number 0 of 0 says that nothing is missing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: life witness node number last key day model requests estimated input cached output images cost
+-- arguments: life witness node number last key day model
+-- `figures` are those of the row; `charge` has them as columns.
+--
 -- outcomes:
 --   restored given   (the number of the node's last row that is given back, -1: all)
 --   emptied   (this is not the life that the caller gives back to)
-
-local figures = { requests, estimated, input, cached, output, images, cost }
 
 local record = load_node(node)
 if this_life(life) ~= life or not record or record[NODE_LIFE] ~= life then return { 'emptied' } end
@@ -29,7 +29,7 @@ if last > 0 then
   count(day, key, model, 1, figures)
   count_of_node(node, record, day, key, model, figures)
   local id = node .. ' ' .. exact(life) .. ' ' .. exact(number)
-  audit(id, 'restored', '', key, model, '', 0, figures, cost)
+  audit(id, 'restored', key, 0, charge, charge.cost)
 end
 record[NODE_GIVEN] = number == last and ALL_GIVEN or number
 save_node(node, record)

@@ -13,9 +13,7 @@ local first, following = floor(month_start_ms(month) / DAY_MS), floor(month_star
 if following > day_of(now) - DAYS_KEPT then return { 'young' } end
 local stored = redis.call('HGET', NODES, field_of_node(node, day, key, model))
 if not stored or day == first then return { 'absent' } end
-local figures = {}
-for digits in string.gmatch(stored, '%-?%d+') do figures[#figures + 1] = tonumber(digits) end
-add_figures(NODES, field_of_node(node, first, key, model), 1, figures)
+add_figures(NODES, field_of_node(node, first, key, model), 1, load_figures(stored))
 redis.call('HDEL', NODES, field_of_node(node, day, key, model))
 redis.call('HSET', NODES, FOLDED, exact(max(following, tonumber(redis.call('HGET', NODES, FOLDED) or 0))))
 return { 'folded' }

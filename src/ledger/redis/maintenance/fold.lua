@@ -9,9 +9,7 @@
 local field = string.format('%.0f', day) .. '\0' .. key .. '\0' .. model
 local stored = redis.call('HGET', USAGE, field)
 if not stored then return { 'absent' } end
-local figures = {}
-for digits in string.gmatch(stored, '%-?%d+') do figures[#figures + 1] = tonumber(digits) end
-count(month, key, model, 1, figures)
+count(month, key, model, 1, load_figures(stored))
 redis.call('HDEL', USAGE, field)
 -- Whoever reads meanwhile may see a day twice, or not at all: it reads again then.
 redis.call('HSET', USAGE, FOLDS, tonumber(redis.call('HGET', USAGE, FOLDS) or 0) + 1)

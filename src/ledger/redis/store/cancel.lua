@@ -29,7 +29,7 @@ correct(reservation, scopes, limits, used)
 save_scopes(key, scopes)
 bury(id, IS_CANCELLED)
 
-local figures = { 1, 1, reservation[POSTED_INPUT], 0, reservation[POSTED_OUTPUT], 0, reservation[POSTED] }
-if reservation[POSTED] > 0 then count(day_of(reservation[ADMITTED]), key, reservation[MODEL], 1, figures) end
-audit(id, kind, '', key, reservation[MODEL], '', reservation[ADMITTED], figures, reservation[RESERVED])
+local charge = own_charge(reservation, reservation[POSTED_INPUT], reservation[POSTED])
+if charge.cost > 0 then count(day_of(reservation[ADMITTED]), key, charge.model, 1, figures_of(charge)) end
+audit(id, kind, key, reservation[ADMITTED], charge, reservation[RESERVED])
 return { 'cancelled' }

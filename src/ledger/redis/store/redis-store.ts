@@ -51,10 +51,10 @@ import {
   UNKNOWN_LIFE,
 } from '../epochs/epochs.ts'
 import type { FoundReservation } from '../epochs/reconcile.ts'
+import { chargeArguments, figureArguments } from './audit-lua.ts'
 import { furtherUnits } from './record-layout.ts'
 import {
   type Arguments,
-  argumentsOf,
   type OutcomeOf,
   type Program,
   programs,
@@ -188,16 +188,7 @@ export class RedisStore implements RecoverableBook {
     checkEstimate(charge)
     const { outcome } = await this.call(this.other, 'settle', account.organization, {
       ...this.accountArguments(account, id),
-      input: charge.inputTokens,
-      output: charge.outputTokens,
-      cost: charge.costMicroUsd,
-      cached: charge.cachedInputTokens,
-      images: charge.images,
-      estimated: charge.estimated ? 1 : 0,
-      counted: charge.model === '' ? 0 : 1,
-      model: charge.model,
-      provider: charge.provider,
-      outcome: charge.outcome,
+      ...chargeArguments(charge),
       admitted: admittedMs,
       direct: isDirect === true ? 1 : 0,
       life: from?.life ?? UNKNOWN_LIFE,
@@ -342,13 +333,7 @@ export class RedisStore implements RecoverableBook {
       key: row.key,
       day: row.day,
       model: row.model,
-      requests: row.requests,
-      estimated: row.estimatedRequests,
-      input: row.inputTokens,
-      cached: row.cachedInputTokens,
-      output: row.outputTokens,
-      images: row.images,
-      cost: row.costMicroUsd,
+      ...figureArguments(row),
       ...furtherAmounts(usedOf(row, row.requests)),
     })
     if (outcome === 'emptied') return undefined
@@ -373,10 +358,10 @@ export class RedisStore implements RecoverableBook {
     organization: string,
     values: Arguments<Name>,
   ): Promise<Answer<Name>> {
-    const { lua, sha1 } = this.programs[name]
+    const { lua, sha1, arguments: names } = this.programs[name]
     const words: (string | number)[] = scriptKeys.map((key) => redisKey(organization, key))
     const named: Readonly<Record<string, string | number>> = values
-    for (const argument of argumentsOf(name)) words.push(named[argument] ?? '')
+    for (const argument of names) words.push(named[argument] ?? '')
     for (let tries = 0; ; tries++) {
       try {
         // A commit lets many settlements go at once; all else comes one by one.

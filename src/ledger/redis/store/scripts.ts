@@ -16,6 +16,7 @@ import foldNode from '../maintenance/fold-node.lua' with { type: 'text' }
 import reset from '../maintenance/reset.lua' with { type: 'text' }
 import windows from '../maintenance/windows.lua' with { type: 'text' }
 import account from './account.lua' with { type: 'text' }
+import { auditLua, type Reported, reportedArguments, reportedLua, textArguments } from './audit-lua.ts'
 import cancel from './cancel.lua' with { type: 'text' }
 import extend from './extend.lua' with { type: 'text' }
 import figures from './figures.lua' with { type: 'text' }
@@ -36,14 +37,13 @@ const READERS: Readonly<Record<string, string>> = {
   id: '',
   key: '',
   model: '',
-  provider: '',
-  outcome: '',
   node: '',
   witness: 'tonumber',
   organizationLimits: 'cjson.decode',
   keyLimits: 'cjson.decode',
   organizationSpent: 'cjson.decode',
   keySpent: 'cjson.decode',
+  ...Object.fromEntries(textArguments.map((name) => [name, ''])),
 }
 
 interface Script<Argument extends string, Outcome extends string> {
@@ -52,6 +52,8 @@ interface Script<Argument extends string, Outcome extends string> {
   readonly outcomes: readonly Outcome[]
   /** What the script calls the amounts of the request by unit, if it needs them; they are made from its arguments. */
   readonly amounts?: 'demand' | 'used' | undefined
+  /** What it is sent beside its own arguments. */
+  readonly reported?: Reported | undefined
 }
 
 export const scripts = {
@@ -68,24 +70,10 @@ export const scripts = {
   ),
   settle: script(
     settle,
-    [
-      ...ACCOUNT,
-      ...([
-        'input',
-        'output',
-        'cost',
-        'cached',
-        'images',
-        'estimated',
-        'counted',
-        'model',
-        'provider',
-        'outcome',
-      ] as const),
-      ...(['admitted', 'direct', 'life', 'node'] as const),
-    ],
+    [...ACCOUNT, 'admitted', 'direct', 'life', 'node'],
     ['settled', 'already_settled', 'cancelled', 'emptied', 'unknown'],
     'used',
+    'charge',
   ),
   cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),
   reap: script(reap, [], ['reaped']),
@@ -98,12 +86,10 @@ export const scripts = {
   enter: script(enter, ['known', 'node', 'ended', 'legacy'], ['entered']),
   restore: script(
     restore,
-    [
-      ...(['life', 'witness', 'node', 'number', 'last', 'key', 'day', 'model'] as const),
-      ...(['requests', 'estimated', 'input', 'cached', 'output', 'images', 'cost'] as const),
-    ],
+    ['life', 'witness', 'node', 'number', 'last', 'key', 'day', 'model'],
     ['restored', 'emptied'],
     'used',
+    'figures',
   ),
 } as const
 
@@ -118,15 +104,17 @@ function script<const Argument extends string, const Outcome extends string>(
   names: readonly Argument[],
   outcomes: readonly Outcome[],
   amounts?: 'demand' | 'used',
+  reported?: Reported,
 ): Script<Argument, Outcome> {
-  return { lua, arguments: names, outcomes, amounts }
+  return { lua, arguments: names, outcomes, amounts, reported }
 }
 
-/** All arguments of a script in their order: its own, and the further units that it needs an amount of. */
+/** All arguments of a script in their order: its own, what is reported, and the further units that it needs an amount of. */
 export function argumentsOf(name: ScriptName): readonly string[] {
   const script: Script<string, string> = scripts[name]
-  const further = script.amounts === undefined ? [] : furtherUnits.filter((unit) => !script.arguments.includes(unit))
-  return [...script.arguments, ...further]
+  const own = [...script.arguments, ...(script.reported === undefined ? [] : reportedArguments[script.reported])]
+  const further = script.amounts === undefined ? [] : furtherUnits.filter((unit) => !own.includes(unit))
+  return [...own, ...further]
 }
 
 /** Names for arguments from one position to another, as they were sent. */
@@ -143,7 +131,7 @@ export function luaName(argument: string): string {
 }
 
 /** Amounts by unit, from the arguments of a script. */
-function amountsLua({ amounts, arguments: names }: Script<string, string>): string {
+function amountsLua(amounts: string | undefined, names: readonly string[]): string {
   if (amounts === undefined) return ''
   const values: Readonly<Record<string, string>> = {
     requests: names.includes('requests') ? 'requests' : '1',
@@ -172,6 +160,8 @@ const CONSTANTS = Object.entries({
 export interface Program {
   readonly lua: string
   readonly sha1: string
+  /** Names of its arguments, in their order. */
+  readonly arguments: readonly string[]
 }
 
 /**
@@ -179,15 +169,19 @@ export interface Program {
  * records run where Redis is full; what begins something is refused there.
  */
 export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
-  const layout = layoutLua()
+  const layout = layoutLua() + auditLua()
   const program = (name: ScriptName): Program => {
     const begin = name === 'reserve' ? '#!lua\n' : '#!lua flags=allow-oom\n'
     const names = argumentsOf(name)
     const needsAccount = names[0] === ACCOUNT[0]
     const first = needsAccount ? argumentsLua(names.slice(0, ACCOUNT.length), 0) + account : ''
-    const own = argumentsLua(names, needsAccount ? ACCOUNT.length : 0) + amountsLua(scripts[name])
+    const { amounts, reported }: Script<string, string> = scripts[name]
+    const own =
+      argumentsLua(names, needsAccount ? ACCOUNT.length : 0) +
+      amountsLua(amounts, names) +
+      (reported === undefined ? '' : reportedLua(reported))
     const lua = begin + CONSTANTS + layout + clockLua + first + store + own + scripts[name].lua
-    return { lua, sha1: createHash('sha1').update(lua).digest('hex') }
+    return { lua, sha1: createHash('sha1').update(lua).digest('hex'), arguments: names }
   }
   return {
     reserve: program('reserve'),

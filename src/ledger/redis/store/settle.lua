@@ -1,8 +1,9 @@
 -- Frees what is held and makes `spent` what it was really. Never refuses: the tokens are spent. A lost reservation is corrected.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: id witness key organizationLimits keyLimits input output cost cached images estimated counted model provider outcome
---   admitted direct life node
+-- arguments: id witness key organizationLimits keyLimits admitted direct life node
+-- `charge` has the columns of the charge that was sent with them.
+--
 -- outcomes:
 --   settled
 --   already_settled
@@ -46,13 +47,14 @@ end
 
 save_scopes(key, scopes)
 bury(id, IS_SETTLED)
-local figures = { 1, estimated, input, cached, output, images, cost }
-if counted == 1 then
-  count(day_of(admitted), key, model, 1, figures)
+-- A request that reached no provider has no model, and counts nowhere.
+if charge.model ~= '' then
+  local figures = figures_of(charge)
+  count(day_of(admitted), key, charge.model, 1, figures)
   if node ~= '' then
-    count_of_node(node, record, day_of(admitted), key, model, figures)
+    count_of_node(node, record, day_of(admitted), key, charge.model, figures)
     save_node(node, record)
   end
 end
-audit(id, kind, outcome, key, model, provider, admitted, figures, held)
+audit(id, kind, key, admitted, charge, held)
 return { 'settled' }

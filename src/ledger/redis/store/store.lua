@@ -297,19 +297,19 @@ local function free(reservation, scopes, used)
   for s = 1, 2 do scopes[s][LIVE] = scopes[s][LIVE] - 1 end
 end
 
--- Seven whole numbers with commas between them.
+-- The figures of a list: whole numbers with commas between them. A list that is older than a figure lacks it; one that a later version wrote
+-- may have more, which are kept.
+local function load_figures(stored)
+  local figures = {}
+  for digits in string.gmatch(stored or '', '%-?%d+') do figures[#figures + 1] = tonumber(digits) end
+  for i = #figures + 1, FIGURES do figures[i] = 0 end
+  return figures
+end
+
 local function add_figures(hash, field, sign, figures)
-  local totals = { 0, 0, 0, 0, 0, 0, 0 }
-  local stored = redis.call('HGET', hash, field)
-  if stored then
-    local i = 0
-    for digits in string.gmatch(stored, '%-?%d+') do
-      i = i + 1
-      totals[i] = tonumber(digits)
-    end
-  end
-  for i = 1, 7 do totals[i] = sum(totals[i], sign * figures[i]) end
-  redis.call('HSET', hash, field, string.format('%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', unpack(totals)))
+  local totals = load_figures(redis.call('HGET', hash, field))
+  for i = 1, #figures do totals[i] = sum(totals[i] or 0, sign * figures[i]) end
+  redis.call('HSET', hash, field, string.format(string.sub(string.rep(',%.0f', #totals), 2), unpack(totals)))
 end
 
 -- Usage by day, key and model. Beside it, how many fields were folded into months.
@@ -329,16 +329,22 @@ local function count_of_node(node, record, day, key, model, figures)
   record[NODE_REQUESTS] = sum(record[NODE_REQUESTS], figures[1])
 end
 
-local function lost_figures(reservation)
-  local input = max(reservation[POSTED_INPUT], reservation[INPUT])
-  return { 1, 1, input, 0, reservation[POSTED_OUTPUT], 0, charged(reservation, MICRO_USD) }
+-- What is charged for a reservation that nobody settled.
+local function own_charge(reservation, input, cost)
+  return { model = reservation[MODEL], estimated = 1, input = input, output = reservation[POSTED_OUTPUT], cost = cost }
 end
 
--- One entry each time that what a reservation cost becomes known: the last one of an id counts.
-local function audit(id, kind, outcome, key, model, provider, admitted, figures, held)
-  redis.call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_MAX, '*', 'id', id, 'kind', kind, 'outcome', outcome, 'key', key, 'model', model,
-    'provider', provider, 'admitted', admitted, 'estimated', figures[2], 'input', figures[3], 'cached', figures[4], 'output', figures[5], 'images', figures[6],
-    'cost', figures[7], 'overage', max(0, figures[7] - held))
+local function lost_charge(reservation)
+  return own_charge(reservation, max(reservation[POSTED_INPUT], reservation[INPUT]), charged(reservation, MICRO_USD))
+end
+
+local function lost_figures(reservation)
+  return figures_of(lost_charge(reservation))
+end
+
+-- One entry each time that the cost of a reservation becomes known: the last one of an id counts.
+local function audit(id, kind, key, admitted, charge, held)
+  redis.call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_MAX, '*', entry_of(id, kind, key, admitted, charge, max(0, charge.cost - held)))
 end
 
 local function lose(id, reservation)
@@ -348,9 +354,9 @@ local function lose(id, reservation)
   save_scopes(key, scopes)
   reservation[STATE], reservation[DUE] = IS_LOST, now + LOST_MS
   save_reservation(id, reservation)
-  local figures = lost_figures(reservation)
-  count(day_of(reservation[ADMITTED]), key, reservation[MODEL], 1, figures)
-  audit(id, 'lost', '', key, reservation[MODEL], '', reservation[ADMITTED], figures, reservation[RESERVED])
+  local charge = lost_charge(reservation)
+  count(day_of(reservation[ADMITTED]), key, charge.model, 1, figures_of(charge))
+  audit(id, 'lost', key, reservation[ADMITTED], charge, reservation[RESERVED])
 end
 
 -- Ends what is overdue: a live reservation is lost, an ended one is forgotten.
