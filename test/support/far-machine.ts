@@ -23,13 +23,13 @@ export class FarMachine implements AsyncDisposable {
     const machine = new FarMachine(
       Bun.spawn(['unshare', '--net', process.execPath, file], { stdio: ['pipe', 'pipe', 'inherit'] }),
     )
-    await machine.printed('ready')
+    await machine.prints('ready')
     machine.connect()
     return machine
   }
 
   /** Resolves when the program has printed this line `times` times. */
-  async printed(line: string, times = 1): Promise<void> {
+  async prints(line: string, times = 1): Promise<void> {
     while (this.lines.filter((one) => one === line).length < times)
       await new Promise<void>((resolve) => this.waiting.add(resolve))
   }
