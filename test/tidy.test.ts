@@ -57,8 +57,6 @@ const PENDING = [
   'test/config/',
   'test/dialects/',
   'test/docs/',
-  'test/gateway/',
-  'test/http/',
   'test/items/',
   'test/keys/',
   'test/laws/',
