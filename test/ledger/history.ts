@@ -238,7 +238,8 @@ class History {
   }
 
   private async compare(account: Account): Promise<void> {
-    expect(await this.subject.book.figures(account)).toEqual(this.model.figures(account))
+    // All that the model knows: a limit that it does not know has no part in the histories.
+    expect<object>(await this.subject.book.figures(account)).toMatchObject(this.model.figures(account))
   }
 
   private same(verb: string, reply: unknown, expected: unknown): void {
