@@ -6,7 +6,16 @@ import { ticker } from '../../src/core/ticker.ts'
 import { RequestLog } from '../../src/gateway/access-log.ts'
 import { RequestReservation } from '../../src/gateway/reservation.ts'
 import type { Counted } from '../../src/gateway/usage-meter.ts'
-import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
+import {
+  type Account,
+  type Charge,
+  type Estimate,
+  type Hold,
+  type Ledger,
+  type LedgerHealth,
+  noCharge,
+  type Reservation,
+} from '../../src/ledger/ledger.ts'
 
 const SECOND = 1000
 const account: Account = { organization: 'o', organizationLimits: {}, key: 'k', keyLimits: {} }
@@ -301,8 +310,7 @@ describe('it is settled', () => {
     }
     expect(ledger.settlements).toEqual([
       {
-        ...amounts(100, 7),
-        ...{ cachedInputTokens: 40, images: 0, estimated: false, outcome: 'completed', model: 'm', provider: 'p' },
+        ...{ ...noCharge('completed'), ...amounts(100, 7), cachedInputTokens: 40, model: 'm', provider: 'p' },
       },
     ])
   })
