@@ -15,18 +15,18 @@ export class FarMachine implements AsyncDisposable {
     void this.read()
   }
 
-  /** Resolves once the program says `ready`. */
+  /** Resolves once the program prints `ready`. */
   static async start(file: string): Promise<FarMachine> {
     const machine = new FarMachine(
       Bun.spawn(['unshare', '--net', process.execPath, file], { stdio: ['pipe', 'pipe', 'inherit'] }),
     )
-    await machine.says('ready')
+    await machine.prints('ready')
     machine.connect()
     return machine
   }
 
   /** Resolves once the program has said this line so many times. */
-  async says(line: string, times = 1): Promise<void> {
+  async prints(line: string, times = 1): Promise<void> {
     while (this.lines.filter((one) => one === line).length < times)
       await new Promise<void>((resolve) => this.waiting.add(resolve))
   }
