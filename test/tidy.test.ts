@@ -47,7 +47,12 @@ function isRule(path: string): boolean {
 }
 
 /** Files that are still to be rewritten in plain language. */
-const PENDING = ['src/cli/', 'src/ledger/', 'src/sqlite/', 'test/', 'scripts/', 'bench/']
+const PENDING = [
+  ...['src/cli/', 'src/ledger/', 'src/sqlite/', 'scripts/', 'bench/'],
+  ...['test/admin/', 'test/assembly/', 'test/cli/', 'test/config/', 'test/dialects/', 'test/docs/', 'test/e2e/'],
+  ...['test/items/', 'test/keys/', 'test/laws/', 'test/ledger/', 'test/logging/', 'test/process/', 'test/scripts/'],
+  ...['test/sqlite/', 'test/support/', 'test/wire/', 'test/runtime-facts.test.ts'],
+]
 
 describe('the repository', () => {
   test('imports only what the table of the house allows', () => {
