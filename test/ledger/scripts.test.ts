@@ -123,3 +123,13 @@ test('no amount is concatenated or shortened on its way', () => {
     expect(lua).not.toMatch(/cjson\.encode|tostring\(|%[dsg]'/)
   }
 })
+
+test('what is sent keeps the clock, the keys and the script itself, whatever functions it leaves out', () => {
+  for (const { lua } of Object.values(programs())) {
+    expect(lua).toContain('local now = ')
+    expect(lua).toContain('local SCOPES, RESERVATIONS')
+    expect(lua).toMatch(/\nreturn [^\n]+\n*$/)
+    for (const [, name = ''] of lua.matchAll(/^local function (\w+)/gm))
+      expect(lua.split(new RegExp(`\\b${name}\\b`)).length).toBeGreaterThan(2)
+  }
+})

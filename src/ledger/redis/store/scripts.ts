@@ -176,7 +176,7 @@ function withoutConstants(lua: string): string {
 
 /** The same script without functions that it does not call: making one that is not called takes Redis 0.1 µs or more. */
 function withoutUnused(lua: string): string {
-  const functions = /^local function (\w+)\([^\n]*(?:\bend|\n(?:[^\n]*\n)*?end)$\n*/gm
+  const functions = /^local function (\w+)\((?:[^\n]*\bend$|[^\n]*\n(?:[^\n]*\n)*?end$)\n*/gm
   for (let [before, code] = ['', lua]; ; ) {
     before = code
     code = before.replace(functions, (text, name: string) => {
@@ -200,7 +200,7 @@ export interface Program {
  * records run where Redis is full; what begins something is refused there.
  */
 export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
-  const layout = layoutLua() + auditLua()
+  const layout = `${layoutLua()}\n${auditLua()}`
   const program = (name: ScriptName): Program => {
     const begin = name === 'reserve' ? '#!lua\n' : '#!lua flags=allow-oom\n'
     const names = argumentsOf(name)
@@ -211,8 +211,8 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
       argumentsLua(names, needsAccount ? ACCOUNT.length : 0) +
       amountsLua(amounts, names) +
       (reported === undefined ? '' : reportedLua(reported))
-    const lua =
-      begin + withoutUnused(withoutConstants(CONSTANTS + layout + clockLua + first + store + own + scripts[name].lua))
+    const parts = [CONSTANTS, layout, clockLua, first, store, own, scripts[name].lua]
+    const lua = begin + withoutUnused(withoutConstants(parts.join('\n')))
     return { lua, sha1: createHash('sha1').update(lua).digest('hex'), arguments: names }
   }
   return {
