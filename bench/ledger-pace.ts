@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type LedgerPlace, openLedger, openUsageLog } from '../src/assembly/open-ledger.ts'
-import type { Account, Estimate, Ledger } from '../src/ledger/ledger.ts'
+import { type Account, type Estimate, type Ledger, noCharge } from '../src/ledger/ledger.ts'
 import { dayOf } from '../src/ledger/window.ts'
 
 const LIMITS = {
@@ -59,13 +59,5 @@ async function one(ledger: Ledger, latenciesMs: number[] | undefined): Promise<v
   const reservation = await ledger.reserve(ACCOUNT, hold)
   latenciesMs?.push(performance.now() - askedMs)
   await Bun.sleep(UNDER_WAY_MS)
-  const use = {
-    cachedInputTokens: 0,
-    images: 0,
-    estimated: false,
-    outcome: 'completed',
-    model: 'bench',
-    provider: 'bench',
-  }
-  await ledger.settle(reservation, { ...USED, ...use, outcome: 'completed' })
+  await ledger.settle(reservation, { ...noCharge('completed'), ...USED, model: 'bench', provider: 'bench' })
 }

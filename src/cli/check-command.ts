@@ -1,4 +1,4 @@
-/** `weir check`: reads the configuration as `serve` would, and opens nothing. */
+/** `weir check`: reads the configuration as `weir serve` does, and opens nothing. */
 
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
@@ -6,13 +6,13 @@ import { exit, parseFlags } from './command.ts'
 
 const HELP = `Usage: weir check [--config FILE]
 
-Reads the configuration as \`weir serve\` would and prints every problem on standard error, one a line: where it is
-in the file, what is wrong and what to do. Opens no port.
+Reads the configuration as \`weir serve\` does and prints every problem on standard error, one per line: its place in
+the file, what is wrong and what to do. Opens no port.
 
-  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
-  --help         prints this
+  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
+  --help         show this help
 
-Exit codes: 0 the configuration is good, 1 it is not, 2 wrong usage.
+Exit codes: 0 the configuration is valid, 1 it is not, 2 wrong usage.
 `
 
 /** Returns the exit code. */

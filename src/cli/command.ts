@@ -1,23 +1,22 @@
-/** What the commands have in common: how flags are read, and the exit codes. */
+/** Flags and exit codes, for all commands. */
 
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 
-/** 0 done · 1 the input or the world is wrong · 2 wrong usage. */
+/** 0: done. 1: the configuration, the ledger or the request is wrong. 2: wrong usage. */
 export const exit = { done: 0, wrong: 1, usage: 2 } as const
 
-/** Prints to standard error, under the program's name. */
+/** Prints a line to standard error, prefixed with `weir: `. */
 export function complain(line: string): void {
   process.stderr.write(`weir: ${line}\n`)
 }
 
 type Parsed =
   | { readonly flags: Readonly<Record<string, string | boolean | undefined>> }
-  /** The command ends here: its help was printed, or its usage is wrong. */
+  /** The command ends with this exit code: its help was printed, or its usage is wrong. */
   | { readonly code: number }
 
 /**
- * Reads a command's flags. `--help` prints `help` on standard output; what the command does not know is said in one line, with a hint
- * where to read on.
+ * Reads a command's flags. `--help` prints `help` on standard output; wrong usage prints one line that refers to it.
  */
 export function parseFlags(args: readonly string[], help: string, options: ParseArgsOptionsConfig): Parsed {
   try {
@@ -31,7 +30,7 @@ export function parseFlags(args: readonly string[], help: string, options: Parse
       process.stdout.write(help)
       return { code: exit.done }
     }
-    // An unset variable of a script: nothing of it is a name, a number or a file.
+    // A script passed an unset variable.
     const empty = Object.entries<unknown>(values).find(([, value]) => value === '')
     if (empty !== undefined) throw new Error(missing(`--${empty[0]}`))
     const flags: Record<string, string | boolean | undefined> = {}
@@ -43,10 +42,10 @@ export function parseFlags(args: readonly string[], help: string, options: Parse
   }
 }
 
-/** Node's messages go on to explain how to pass such an argument on; the first sentence says what is wrong. */
+/** Node's messages continue with hints for programmers; the first sentence names the error. */
 function firstSentence(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
-  // "Option '--by' argument is ambiguous": another flag stands where its value should.
+  // "Option '--by' argument is ambiguous": the flag is followed by another flag instead of its value.
   const flag = /^Option '(?:-\w, )?(--[\w-]+)[^']*' argument (?:is ambiguous|missing)/.exec(message)?.[1]
   if (flag !== undefined) return missing(flag)
   return (message.split(/\.\s|\n/)[0] ?? message).replace(/\.$/, '')

@@ -1,27 +1,27 @@
-/** Asks the running program over its control socket. Commands use it; it prints nothing. */
+/** Sends requests of commands to the running gateway, over its control socket. */
 
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { CONTROL_SOCKET } from '../process/control-socket.ts'
 
-const ANSWER_MS_MAX = 5000
+const REPLY_MS_MAX = 5000
 
-/** The program answered that it cannot, or not as it should. */
+/** The gateway reported an error, or its reply is not valid. */
 export class ControlProblem extends Error {
   override readonly name = 'ControlProblem'
 }
 
 /**
- * One question and its answer; undefined where no program serves the socket of this data directory. Throws `ControlProblem` with a
- * line for the operator.
+ * Sends one request and resolves to its reply; undefined if no gateway listens for this data directory. Throws
+ * `ControlProblem`.
  */
 export async function askControl(dataDir: string, request: JsonObject): Promise<JsonObject | undefined> {
   const path = join(dataDir, CONTROL_SOCKET)
   const line = await exchange(path, `${JSON.stringify(request)}\n`)
   if (line === undefined) return undefined
   const answer = parsed(line)
-  if (answer === undefined) throw new ControlProblem(`${path}: the program answered with something else than JSON`)
+  if (answer === undefined) throw new ControlProblem(`${path}: the reply of the gateway is not JSON`)
   if (answer['ok'] !== true) throw new ControlProblem(`${path}: ${String(answer['error'])}`)
   return answer
 }
@@ -32,7 +32,7 @@ function exchange(path: string, line: string): Promise<string | undefined> {
   let received = ''
   let connected = false
   socket.setEncoding('utf8')
-  socket.setTimeout(ANSWER_MS_MAX, () => socket.destroy(new ControlProblem(`${path}: the program does not answer`)))
+  socket.setTimeout(REPLY_MS_MAX, () => socket.destroy(new ControlProblem(`${path}: the gateway does not reply`)))
   socket.once('connect', () => {
     connected = true
     socket.write(line)
@@ -44,7 +44,7 @@ function exchange(path: string, line: string): Promise<string | undefined> {
     socket.destroy()
   })
   socket.once('error', (error) => (connected ? reject(error) : resolve(undefined)))
-  socket.once('close', () => reject(new ControlProblem(`${path}: the program closed the connection`)))
+  socket.once('close', () => reject(new ControlProblem(`${path}: the gateway closed the connection`)))
   return promise
 }
 

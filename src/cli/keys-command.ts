@@ -1,4 +1,6 @@
-/** `weir keys`: makes, lists and revokes keys beside those of the configuration. Shows a key once, when it is made; only its hash is stored. */
+/**
+ * `weir keys`: creates, lists and revokes API keys beside those of the configuration. Only the hash of a key is stored.
+ */
 
 import { openKeyStore } from '../assembly/open-ledger.ts'
 import { Catalog, keyOf } from '../catalog/catalog.ts'
@@ -16,48 +18,50 @@ import { table } from './text-table.ts'
 
 const HELP = `Usage: weir keys create|list|revoke [FLAGS] [--config FILE]
 
-Keys beside those of the configuration. They are kept in the ledger's store and known to a running gateway within a second.
+Manages API keys beside those of the configuration. They are stored with the ledger; running gateways know a change within
+a second.
 
   weir keys create --org ID --id ID [--models GLOB,…] [--expires 90d]
   weir keys list [--org ID] [--json]
   weir keys revoke --id ID
 
-weir keys create --help and so on tells more about each.
+weir keys create --help, list --help and revoke --help describe the flags.
 `
 
-const COMMON = `  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
-  --help         prints this
+const COMMON = `  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
+  --help         show this help
 `
 
 const CREATE_HELP = `Usage: weir keys create --org ID --id ID [--models GLOB,…] [--expires 90d] [--config FILE]
 
-Makes a key and prints it on standard output, this once: only its hash is stored. Running gateways know it when it is printed.
+Creates a key and prints it on standard output. The key cannot be shown again: only its hash is stored. Running gateways
+accept it from that moment on.
 
-  --org ID       the organisation of the configuration that it belongs to
-  --id ID        its name in logs and reports; not one of another key, nor of one that ended less than 30 days ago
+  --org ID       organisation of the key; it must be in the configuration
+  --id ID        name of the key in logs and reports; unique, also among keys that ended in the last 30 days
   --models GLOB,…
-                 the models that it may use, with * and ?, of those that its organisation may (default: all of them)
-  --expires WHEN from when on it is refused: after 90d, 12h or 30m, or at a date (2027-01-31, from its first moment on,
-                 UTC) or an RFC 3339 time (default: never)
+                 models that the key may use, with * and ?, among those of its organisation (default: all of them)
+  --expires WHEN when the key expires: after 90d, 12h or 30m, or at a date (2027-01-31, its first moment in UTC) or an
+                 RFC 3339 time (default: never)
 ${COMMON}`
 
 const LIST_HELP = `Usage: weir keys list [--org ID] [--json] [--config FILE]
 
-Lists the keys of the store and those of the configuration, by id. The state is active, expired, revoked, disabled, or
-orphaned: the configuration does not know its organisation any more, and the key is refused. A key that was revoked or
-has expired is listed for another 30 days; what it spent is kept.
+Lists the keys of the store and of the configuration, by id. The state is active, expired, revoked, disabled, or orphaned:
+the organisation of an orphaned key is no longer in the configuration, and the key is rejected. A key that was revoked or
+has expired is listed for another 30 days; its spend is kept.
 
-  --org ID       those of this organisation alone
-  --json         prints {"keys": [{"id", "organization", "source", "shown", "models", "created_at", "expires_at",
-                 "revoked_at", "state"}]}; source is store or configuration; null where there is none
+  --org ID       only keys of this organisation
+  --json         print {"keys": [{"id", "organization", "source", "shown", "models", "created_at", "expires_at",
+                 "revoked_at", "state"}]}; source is store or configuration; a missing value is null
 ${COMMON}`
 
 const REVOKE_HELP = `Usage: weir keys revoke --id ID [--config FILE]
 
-Revokes a key that weir keys create made: every worker and every node refuses it within a second. Its id stays taken
+Revokes a key that weir keys create made. Every worker and gateway rejects it within a second. Its id cannot be used again
 for 30 days.
 
-  --id ID        the id of the key (not the key itself)
+  --id ID        id of the key (not the key itself)
 ${COMMON}`
 
 const verbs: Readonly<Record<string, (args: readonly string[]) => Promise<number>>> = { create, list, revoke }
@@ -68,10 +72,10 @@ export async function keys([verb, ...args]: readonly string[]): Promise<number> 
     const parsed = parseFlags([verb, ...args], HELP, {})
     if ('code' in parsed) return parsed.code
   }
-  if (verb === undefined || verb === '--') return misused('keys needs create, list or revoke')
+  if (verb === undefined || verb === '--') return misused('missing command: create, list or revoke')
   const run = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined
   return run === undefined
-    ? misused(`there is no command "keys ${verb}"${didYouMean(verb, Object.keys(verbs))}`)
+    ? misused(`unknown command "keys ${verb}"${didYouMean(verb, Object.keys(verbs))}`)
     : untilProblem(() => run(args))
 }
 
@@ -106,24 +110,24 @@ async function create(args: readonly string[]): Promise<number> {
   const isNew = await withLedger(openKeyStore, config, (store) => store.create(record))
   if (!isNew)
     return failed(
-      `the id ${quoted(wanted.id)} is taken by a key of the store; that of a revoked or expired key is free after 30 days`,
+      `the id ${quoted(wanted.id)} is used by a key of the store; the id of a revoked or expired key is free after 30 days`,
     )
   await Bun.sleep(KEYS_KNOWN_MS)
   process.stdout.write(`${token}\n`)
-  complain(`${madeWords(config, record)}; it is shown only this once`)
+  complain(`${madeWords(config, record)}; the key cannot be shown again`)
   return exit.done
 }
 
 type Wanted = Omit<KeyRecord, 'sha256' | 'shown' | 'revokedMs'>
 
-/** The key that is asked for, or what is wrong with the flags. */
+/** The requested key, or what is wrong with the flags. */
 function wantedKey(flags: Readonly<Record<string, string | boolean | undefined>>, nowMs: number): Wanted | string {
   const { org, id, models, expires } = flags
-  if (typeof org !== 'string' || typeof id !== 'string') return 'keys create needs --org ID and --id ID'
+  if (typeof org !== 'string' || typeof id !== 'string') return 'missing --org ID or --id ID'
   if (!new RegExp(IDENTIFIER).test(id)) return `--id ${IDENTIFIER_WORDS}`
   const globs = typeof models === 'string' ? models.split(',').map((glob) => glob.trim()) : undefined
   const wrong = globs?.find((glob) => !new RegExp(MODEL_NAME).test(glob))
-  if (wrong !== undefined) return `--models must be names or globs with commas between, not ${quoted(wrong)}`
+  if (wrong !== undefined) return `--models must be names or globs separated by commas, not ${quoted(wrong)}`
   const expiresAtMs = typeof expires === 'string' ? moment(expires, nowMs) : undefined
   if (typeof expires === 'string' && expiresAtMs === undefined) {
     return `--expires must be like 90d, 12h or 30m, a date (2027-01-31) or an RFC 3339 time, not ${quoted(expires)}`
@@ -134,14 +138,14 @@ function wantedKey(flags: Readonly<Record<string, string | boolean | undefined>>
 
 const UNITS_MS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 }
 
-/** Unix milliseconds of `90d` from now, or of a date. */
+/** Unix milliseconds of a duration (`90d`) from now, or of a date. */
 function moment(text: string, nowMs: number): number | undefined {
   const [, count, unit = ''] = /^(\d{1,5})([dhm])$/.exec(text) ?? []
   if (count === undefined) return instant(text)
   return nowMs + Number(count) * (UNITS_MS[unit] ?? 0)
 }
 
-/** Why the configuration does not allow it. */
+/** Why the configuration does not allow the key; undefined if it does. */
 function conflict(config: Config, { id, organization }: Wanted): string | undefined {
   const organizations = config.organizations.map((known) => known.id)
   if (!organizations.includes(organization)) {
@@ -149,14 +153,14 @@ function conflict(config: Config, { id, organization }: Wanted): string | undefi
   }
   return configuredKey(config, id) === undefined
     ? undefined
-    : `the id ${quoted(id)} is taken by a key of the configuration; choose another`
+    : `the id ${quoted(id)} is used by a key of the configuration; choose another`
 }
 
 function configuredKey(config: Config, id: string): KeyConfig | undefined {
   return config.organizations.flatMap(({ keys }) => keys).find((key) => key.id === id)
 }
 
-/** What the new key can do, so that a glob that fits nothing is noticed now. */
+/** What the new key may use, so that the operator notices a glob that matches nothing. */
 function madeWords(config: Config, { id, organization, models, expiresAtMs }: KeyRecord): string {
   const catalog = Catalog.from(config)
   const owner = catalog.organization(organization)
@@ -167,7 +171,7 @@ function madeWords(config: Config, { id, organization, models, expiresAtMs }: Ke
   return `key "${id}" of organisation "${organization}" may use ${most} and ${end}`
 }
 
-/** A key as it is listed, whichever place it is from. */
+/** A key of the store or of the configuration, as it is listed. */
 interface Listed {
   readonly id: string
   readonly organization: string
@@ -195,7 +199,7 @@ async function list(args: readonly string[]): Promise<number> {
   const records = await withLedger(openKeyStore, config, (store) => store.list(organization))
   const ids = config.organizations.map(({ id }) => id)
   if (organization !== undefined && !ids.includes(organization) && records.length === 0) {
-    return failed(`there is no organisation ${quoted(organization)}${didYouMean(organization, ids)}`)
+    return failed(`unknown organisation ${quoted(organization)}${didYouMean(organization, ids)}`)
   }
   const nowMs = Date.now()
   const listed = [
@@ -270,7 +274,7 @@ async function revoke(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, REVOKE_HELP, { id: { type: 'string' }, config: { type: 'string' } })
   if ('code' in parsed) return parsed.code
   const { id } = parsed.flags
-  if (typeof id !== 'string') return misused('keys revoke needs --id ID')
+  if (typeof id !== 'string') return misused('missing --id ID')
   const read = await configured(parsed.flags['config'])
   if ('code' in read) return read.code
   const { config } = read
@@ -283,11 +287,11 @@ async function revoke(args: readonly string[]): Promise<number> {
     return failed(isConfigured ? ofFile(id) : `no key has the id ${quoted(id)}${didYouMean(id, ids)}`)
   }
   if (outcome === 'revoked') await Bun.sleep(KEYS_KNOWN_MS)
-  process.stdout.write(`key "${id}" ${outcome === 'revoked' ? 'is revoked' : 'was revoked before'}\n`)
+  process.stdout.write(`key "${id}" ${outcome === 'revoked' ? 'is revoked' : 'was already revoked'}\n`)
   if (isConfigured) complain(ofFile(id))
   return exit.done
 }
 
 function ofFile(id: string): string {
-  return `key "${id}" stands in the configuration: set disabled: true there and send weir serve a SIGHUP`
+  return `key "${id}" is in the configuration: set disabled: true there and send SIGHUP to weir serve`
 }

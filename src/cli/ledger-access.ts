@@ -1,11 +1,11 @@
-/** What the commands that ask the ledger have in common: the configuration that says where it is, and what becomes of its complaints. */
+/** Opens the configured ledger for commands, and turns its errors into lines for the operator. */
 
 import type { LedgerPlace } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
 import { complain, exit } from './command.ts'
 
-/** The ledger cannot be asked; the message is a line for the operator. */
+/** The ledger cannot be used. `message` is one line for the operator. */
 export class LedgerProblem extends Error {
   override readonly name = 'LedgerProblem'
 }
@@ -14,7 +14,7 @@ interface Closable {
   close(): Promise<void>
 }
 
-/** The configuration that the flag `--config` names, or the exit code once its problems are printed. */
+/** The configuration of the flag `--config`, or the exit code after printing its problems. */
 export async function configured(
   flag: string | boolean | undefined,
 ): Promise<{ readonly config: Config } | { readonly code: number }> {
@@ -24,7 +24,9 @@ export async function configured(
   return { code: exit.wrong }
 }
 
-/** Opens a part of the ledger, uses it and closes it. Throws `LedgerProblem` for what is wrong with the world. */
+/**
+ * Opens a part of the ledger, uses it and closes it. Throws `LedgerProblem` for every error that is not a bug of weir.
+ */
 export async function withLedger<Part extends Closable, Result>(
   open: (place: LedgerPlace) => Promise<Part>,
   place: LedgerPlace,
@@ -38,13 +40,13 @@ export async function withLedger<Part extends Closable, Result>(
       await part.close()
     }
   } catch (error) {
-    // Ours, not the world's.
+    // A bug of weir.
     if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) throw error
     throw problemOf(error)
   }
 }
 
-/** Runs a command to its exit code; a `LedgerProblem` is one line on standard error. */
+/** Runs a command and returns its exit code. Prints a `LedgerProblem` as one line on standard error. */
 export async function untilProblem(run: () => Promise<number>): Promise<number> {
   try {
     return await run()
@@ -55,9 +57,11 @@ export async function untilProblem(run: () => Promise<number>): Promise<number> 
   }
 }
 
-/** The ledger's own errors are written for the operator; those of SQLite and Redis need to be told whose they are. */
+/**
+ * The ledger's own errors are written for the operator; those of SQLite and Redis need a prefix that names the ledger.
+ */
 function problemOf(error: Error): LedgerProblem {
   const message = error.message.replace(/\s+/g, ' ').trim()
   const isOwn = error.name === 'LedgerFileError' || error.name === 'RedisUnfitError'
-  return new LedgerProblem(isOwn ? message : `the ledger cannot be asked: ${message}`, { cause: error })
+  return new LedgerProblem(isOwn ? message : `the ledger cannot be read: ${message}`, { cause: error })
 }

@@ -6,13 +6,13 @@ const HELP = `Usage: weir serve [--config FILE] [--port N] [--workers N]
 
 Runs the gateway in the foreground.
 
-  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
-  --port N       listens on this port instead of the configured one; 0 takes a free one
-  --workers N    runs so many processes instead of the configured number; more than 1 needs Redis
-  --help         prints this
+  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
+  --port N       listen on this port instead of the configured one; 0 picks a free port
+  --workers N    run N worker processes instead of the configured number; more than 1 needs Redis
+  --help         show this help
 
-Signals: SIGTERM and SIGINT drain (running requests finish, for drain_seconds at most; a second signal cuts them),
-SIGHUP checks the configuration and takes it over. SIGQUIT, SIGUSR1 and SIGUSR2 are ignored.
+Signals: SIGTERM and SIGINT shut down after running requests have finished, within drain_seconds; a second signal cuts
+them. SIGHUP checks the configuration and applies it. SIGQUIT, SIGUSR1 and SIGUSR2 are ignored.
 `
 
 export async function serve(args: readonly string[]): Promise<number> {

@@ -1,4 +1,4 @@
-/** Rows of short ASCII words as aligned columns. */
+/** Formats rows of short ASCII words as aligned columns. */
 
 /** Columns from `numbersFrom` on are aligned to the right. Ends with a newline. */
 export function table(rows: readonly (readonly string[])[], numbersFrom: number): string {

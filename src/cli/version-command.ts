@@ -5,10 +5,10 @@ import { exit, parseFlags } from './command.ts'
 
 const HELP = `Usage: weir version
 
-Prints the version, the commit it was built from and the version of Bun.
+Prints the version, the commit that it was built from, and the version of Bun.
 `
 
-/** The commit is put in when the program is compiled; in a checkout it is asked of git. */
+/** Defined when the program is compiled. In a checkout, git reports the commit. */
 declare const WEIR_COMMIT: string | undefined
 
 export function version(args: readonly string[]): number {
@@ -24,7 +24,7 @@ function commit(): string {
     const git = Bun.spawnSync(['git', 'rev-parse', '--short', 'HEAD'], { cwd: import.meta.dir, stderr: 'ignore' })
     return git.stdout.toString().trim() || 'unknown'
   } catch {
-    // There is no git on this machine.
+    // git is not installed.
     return 'unknown'
   }
 }

@@ -8,7 +8,7 @@ import { type Candidate, candidatesOf, type Resolution, selectModel } from '../c
 import { CallerError } from '../core/caller-error.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { conceal } from '../providers/scrub.ts'
-import { COMPLETED, type RequestEnd, type RequestLog } from './access-log.ts'
+import { COMPLETED_AT_ONCE, type RequestEnd, type RequestLog } from './access-log.ts'
 import type { Permit } from './breaker.ts'
 import { CandidateFailures, callersMistake } from './candidate-failures.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
@@ -34,8 +34,8 @@ export interface Answer<T> {
   readonly fallbacks: number
   /** How the model was chosen; absent unless the operator lets callers see it. */
   readonly route: string | undefined
-  /** Of a stream: a promise that resolves, and never rejects, once the stream has ended and is settled. */
-  readonly end: RequestEnd | Promise<RequestEnd>
+  /** Resolves, and never rejects: for a whole answer at once, for a stream after it has ended and is settled. */
+  readonly end: Promise<RequestEnd>
 }
 
 /** One a request; `run` is called once. */
@@ -142,9 +142,7 @@ export class Flow<T> {
     let startedMs = 0
     const isFirst = this.calls === 0
     try {
-      const isReserved = reservation.requote(this.work.quote(candidate.model))
-      // An await of a boolean would be harmless; that of a promise is needed only if the ledger was called.
-      if (!(typeof isReserved === 'boolean' ? isReserved : await isReserved)) {
+      if (!(await reservation.requote(this.work.quote(candidate.model)))) {
         this.route?.add(candidate, 'over the limit')
         return undefined
       }
@@ -216,9 +214,9 @@ export class Flow<T> {
     }
   }
 
-  private settleWhole(call: ProviderCall<T>, reservation: RequestReservation): RequestEnd {
+  private settleWhole(call: ProviderCall<T>, reservation: RequestReservation): Promise<RequestEnd> {
     reservation.settleInBackground('completed', call.bill(true), this.report)
-    return COMPLETED
+    return COMPLETED_AT_ONCE
   }
 
   /** Follows a stream that has begun, and settles it when it has ended. */

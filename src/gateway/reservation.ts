@@ -149,29 +149,18 @@ export class RequestReservation implements Ticking {
   /**
    * Reserves the difference to another candidate, which may cost more. False if a limit does not allow it or the ledger
    * is unavailable: then that candidate is not called. What was reserved before stays reserved.
-   *
-   * A promise only if the ledger is called: most requests go to one candidate, whose quote is reserved already.
    */
-  requote(quote: Quote): boolean | Promise<boolean> {
+  async requote(quote: Quote): Promise<boolean> {
     if (isSame(quote, this.quote)) return true
     const reserved = slice(this.quote, 0)
     const wanted = slice(quote, 0)
-    if (wanted.costMicroUsd > reserved.costMicroUsd || wanted.outputTokens > reserved.outputTokens)
-      return this.extendTo(quote, wanted)
-    this.changeTo(quote, wanted)
-    return true
-  }
-
-  private async extendTo(quote: Quote, wanted: Estimate): Promise<boolean> {
-    const isGranted = await this.ledger.extend(this.reservation, NOTHING, wanted).catch(falseForCallerError)
-    if (isGranted) this.changeTo(quote, wanted)
-    return isGranted
-  }
-
-  private changeTo(quote: Quote, reserved: Estimate): void {
+    if (wanted.costMicroUsd > reserved.costMicroUsd || wanted.outputTokens > reserved.outputTokens) {
+      if (!(await this.ledger.extend(this.reservation, NOTHING, wanted).catch(falseForCallerError))) return false
+    }
     this.quote = quote
     this.unseenExtensions = 0
-    this.reserved(reserved.outputTokens)
+    this.reserved(wanted.outputTokens)
+    return true
   }
 
   /** Renews the lease and records the usage, every 10 s. */
@@ -186,7 +175,7 @@ export class RequestReservation implements Ticking {
    * Reserves more when the output comes near what is reserved, one extension at a time. The caller awaits the returned
    * promise before it reads more: then a stream that is to be cut has used up exactly what was reserved for it.
    *
-   * Undefined, and no promise, for nearly every chunk of a stream.
+   * Undefined for nearly every chunk of a stream, which then goes on in the same turn; an await costs 30 ns.
    */
   written(outputTokens: number): Promise<void> | undefined {
     if (outputTokens < this.growAtTokens || this.settled) return undefined

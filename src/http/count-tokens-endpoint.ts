@@ -1,7 +1,6 @@
 /** `POST /v1/messages/count_tokens` on both Messages prefixes: agents call it instead of sending a real request. */
 
 import type { Server } from 'bun'
-import { COMPLETED } from '../gateway/access-log.ts'
 import { countTokens } from '../gateway/count-tokens.ts'
 import type { Handled, RequestContext } from './edge.ts'
 import { jsonHeaders } from './headers.ts'
@@ -13,5 +12,5 @@ export async function handleCountTokens(context: RequestContext, server: Server<
   const tokens = await countTokens(parts.gateway, { key, request: parts.acceptCount(body), running, log })
   log.status = 200
   const headers = jsonHeaders(log.requestId, running.limitHeaders)
-  return { response: new Response(JSON.stringify({ input_tokens: tokens }), { headers }), end: COMPLETED }
+  return context.complete(new Response(JSON.stringify({ input_tokens: tokens }), { headers }))
 }

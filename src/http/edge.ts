@@ -12,7 +12,7 @@ import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/error-body.ts'
 import type { ImageUrls } from '../dialects/image-url.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
-import { COMPLETED, type RequestEnd, type RequestLine, RequestLog } from '../gateway/access-log.ts'
+import { COMPLETED, COMPLETED_AT_ONCE, type RequestEnd, type RequestLine, RequestLog } from '../gateway/access-log.ts'
 import type { BodyMemory } from '../gateway/body-memory.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { InFlight, RunningRequest } from '../gateway/in-flight.ts'
@@ -55,10 +55,10 @@ export interface Endpoint {
   readonly dialect: string | undefined
 }
 
-/** A response, and how its request ends: a promise for a stream, which goes on after the handler has returned. */
+/** A response, and the end of its request: a stream goes on after its handler has returned. `end` never rejects. */
 export interface Handled {
   readonly response: Response
-  readonly end: RequestEnd | Promise<RequestEnd>
+  readonly end: Promise<RequestEnd>
 }
 
 /** One request at the edge. */
@@ -96,6 +96,12 @@ export class RequestContext {
     this.log.organization = key.organization.id
     this.log.key = key.id
     return key
+  }
+
+  /** A response that is complete, so that its request ends with it. */
+  complete(response: Response): Handled {
+    this.limitSilence()
+    return { response, end: COMPLETED_AT_ONCE }
   }
 
   /** Writes the log line and removes the request from those in flight: the only place that does either. */
@@ -143,11 +149,7 @@ export async function answer(
   try {
     rejectUnlessServing(state)
     const { response, end } = await handle(context)
-    if (end instanceof Promise) void end.then((ended) => context.end(ended))
-    else {
-      context.limitSilence()
-      context.end(end)
-    }
+    void end.then((ended) => context.end(ended))
     return response
   } catch (error) {
     return context.reject(error)

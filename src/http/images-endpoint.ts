@@ -23,17 +23,17 @@ export async function handleImages(
   const image = accept(kind, request.headers.get('content-type'), bytes, parts.imageUrls)
   log.requestedModel = image.model
   const answer = await new Flow(parts.gateway, key, new ImageWork(image, log), running, log).run()
-  const { content, servedModel, end } = answer
+  const { content, servedModel } = answer
   if (content instanceof Pump) throw new Error('a provider of images has streamed')
   const made = { text: content.text, body: content.body, model: servedModel }
   const headers = answerHeaders(log.requestId, running.limitHeaders, answer)
   if (!image.stream) {
     headers['content-type'] = 'application/json'
-    return { response: new Response(imagesBody(made), { headers }), end }
+    return context.complete(new Response(imagesBody(made), { headers }))
   }
   log.streamed = true
   const events = imagesEvents(kind, made)
-  return { response: new Response(events, { headers: Object.assign(headers, STREAM_HEADERS) }), end }
+  return context.complete(new Response(events, { headers: Object.assign(headers, STREAM_HEADERS) }))
 }
 
 /** Only edits may come as a form: SDKs send their files so. All else is read as JSON, whatever its content type. */

@@ -32,9 +32,10 @@ export async function handleInference(
 }
 
 function responseOf(answer: Answer<JsonObject>, context: RequestContext): Response {
-  const headers = answerHeaders(context.log.requestId, context.running.limitHeaders, answer)
   const { content } = answer
+  const headers = answerHeaders(context.log.requestId, context.running.limitHeaders, answer)
   if (!(content instanceof Pump)) {
+    context.limitSilence()
     headers['content-type'] = 'application/json'
     return new Response(bodyOf(JSON.stringify(content)), { headers })
   }

@@ -1,15 +1,11 @@
 /** `GET /v1/models`: the models that the caller's key may use. */
 
 import { modelList } from '../catalog/model-list.ts'
-import { COMPLETED } from '../gateway/access-log.ts'
 import type { Handled, RequestContext } from './edge.ts'
 import { jsonHeaders } from './headers.ts'
 
 export function handleModels(context: RequestContext): Handled {
   const list = modelList(context.parts.catalog, context.authenticate())
   context.log.status = 200
-  return {
-    response: new Response(JSON.stringify(list), { headers: jsonHeaders(context.log.requestId) }),
-    end: COMPLETED,
-  }
+  return context.complete(new Response(JSON.stringify(list), { headers: jsonHeaders(context.log.requestId) }))
 }

@@ -76,7 +76,7 @@ function retrySeconds(waitMs: number): number {
 function tooLarge({ kind, unit }: Limit, words: string, hold: Hold): string {
   if (kind === 'places' || unit === 'requests') return `Nothing passes a limit of ${words}.`
   return (
-    `This request needs up to ${demandOf(hold)[unit]} ${unit}, more than the whole limit of ${words}. ` +
+    `This request needs up to ${countText(demandOf(hold)[unit], unit)}, more than the whole limit of ${words}. ` +
     'Waiting does not help: send less, or ask for a smaller output limit.'
   )
 }
@@ -84,7 +84,13 @@ function tooLarge({ kind, unit }: Limit, words: string, hold: Hold): string {
 /** The beginning of a message about a budget. */
 function demandWords({ unit }: BudgetLimit, hold: Hold): string {
   const demand = demandOf(hold)[unit]
-  return unit === 'micro_usd' ? `This request may cost ${dollars(demand)}` : `This request needs ${demand} ${unit}`
+  return unit === 'micro_usd'
+    ? `This request may cost ${dollars(demand)}`
+    : `This request needs ${countText(demand, unit)}`
+}
+
+function countText(amount: number, unit: string): string {
+  return `${amount} ${amount === 1 ? unit.replace(/s$/, '') : unit}`
 }
 
 function budgetWords({ unit, noun }: BudgetLimit, { most, owner }: Refused): string {

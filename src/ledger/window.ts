@@ -1,6 +1,6 @@
 /** The calendar windows of budgets: UTC days and months as whole numbers, and when each ends. */
 
-import type { BudgetLimit } from '../core/limits.ts'
+import { type BudgetLimit, budgetLimits } from '../core/limits.ts'
 
 const DAY_MS = 86_400_000
 
@@ -29,6 +29,15 @@ export function monthEndMs(month: number): number {
 export function windowOf(window: BudgetLimit['window'], ms: number): number {
   if (window === 'day') return dayOf(ms)
   return window === 'month' ? monthOf(ms) : 0
+}
+
+let current: { readonly day: number; readonly windows: readonly number[] } = { day: -1, windows: [] }
+
+/** The windows of all budgets at a time, in the order of `budgetLimits`. Every verb of a ledger asks, and they change with the day. */
+export function budgetWindows(ms: number): readonly number[] {
+  const day = dayOf(ms)
+  if (day !== current.day) current = { day, windows: budgetLimits.map(({ window }) => windowOf(window, ms)) }
+  return current.windows
 }
 
 /** The first millisecond after a window of `windowOf`; undefined for the one that never ends. */

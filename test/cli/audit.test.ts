@@ -50,11 +50,11 @@ for (const kind of ['embedded', 'redis'] as const) {
     /** By cost: several may have ended in one millisecond. */
     async function rows(...flags: readonly string[]): Promise<readonly Record<string, unknown>[]> {
       const text = await answer('--json', ...flags)
-      const told = text
+      const lines = text
         .split('\n')
         .slice(0, -1)
         .map((line) => JSON.parse(line))
-      return told.sort((a, b) => a.cost_micro_usd - b.cost_micro_usd)
+      return lines.sort((a, b) => a.cost_micro_usd - b.cost_micro_usd)
     }
 
     test('who, when, which model, how many tokens, at what cost, how it ended', async () => {
@@ -102,7 +102,7 @@ for (const kind of ['embedded', 'redis'] as const) {
   })
 }
 
-test('redis: what was lost and settled late is told once, as it was settled', async () => {
+test('redis: a request that expired and was settled late has one row, with its settlement', async () => {
   await using redis = await RedisServer.start()
   await using world = await World.make(redis.url)
   const client = await connectOnce({ kind: 'single', url: redis.url })
@@ -119,8 +119,8 @@ test('redis: what was lost and settled late is told once, as it was settled', as
   await book.settle({ id: 'late', account, admittedMs: 0 }, { ...noCharge('completed'), ...amounts, model: 'm' })
   client.disconnect()
   const { stdout } = await world.weir('audit', '--csv')
-  const told = stdout.split('\n').slice(1, -1)
-  expect(told.map((line) => line.split(',').filter((_, i) => [0, 5, 11, 14, 15].includes(i)))).toEqual([
+  const lines = stdout.split('\n').slice(1, -1)
+  expect(lines.map((line) => line.split(',').filter((_, i) => [0, 5, 11, 14, 15].includes(i)))).toEqual([
     ['lost', 'small', '30', 'lost', ''],
     ['late', 'm', '70', 'late', 'completed'],
   ])

@@ -12,7 +12,7 @@ import { World } from './world.ts'
 setDefaultTimeout(30_000)
 
 for (const kind of ['embedded', 'redis'] as const) {
-  test(`${kind}: a key is made, listed, explained, revoked, and its id stays taken`, async () => {
+  test(`${kind}: a key is created, listed, explained and revoked, and its id cannot be used again`, async () => {
     await using redis = kind === 'redis' ? await RedisServer.start(['--maxmemory-policy', 'noeviction']) : undefined
     await using world = await World.make(redis?.url)
     const models = ['--models', 'small, x-*', '--expires', '90d']
@@ -40,12 +40,12 @@ for (const kind of ['embedded', 'redis'] as const) {
     )
     const revoke = ['keys', 'revoke', '--id', 'laptop'] as const
     expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" is revoked\n' })
-    expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" was revoked before\n' })
+    expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" was already revoked\n' })
     expect((await world.weir(...explain)).stdout).toContain('the key is revoked: 401 invalid_api_key\n')
     expect((await world.weir('keys', 'list')).stdout).toMatch(/\nlaptop +acme +store +gwk_\w{8}_… .* revoked\n/)
     const again = await world.weir('keys', 'create', '--org', 'acme', '--id', 'laptop')
     expect([again.code, again.stdout]).toEqual([1, ''])
-    expect(again.stderr).toContain('"laptop" is taken')
+    expect(again.stderr).toContain('"laptop" is used')
   })
 }
 
@@ -99,10 +99,10 @@ describe('what is kept', () => {
 describe('what cannot be: one line, 1', () => {
   test.each([
     ['create --org acne --id x', 'the configuration has no organisation "acne" (did you mean "acme"?)'],
-    ['create --org acme --id ci', 'the id "ci" is taken by a key of the configuration; choose another'],
-    ['revoke --id ci', 'key "ci" stands in the configuration: set disabled: true there and send weir serve a SIGHUP'],
+    ['create --org acme --id ci', 'the id "ci" is used by a key of the configuration; choose another'],
+    ['revoke --id ci', 'key "ci" is in the configuration: set disabled: true there and send SIGHUP to weir serve'],
     ['revoke --id cj', 'no key has the id "cj"'],
-    ['list --org acne', 'there is no organisation "acne" (did you mean "acme"?)'],
+    ['list --org acne', 'unknown organisation "acne" (did you mean "acme"?)'],
     ['list --config none.yaml', undefined],
   ])('%s', async (line, words) => {
     await using world = await World.make()

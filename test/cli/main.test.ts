@@ -26,7 +26,7 @@ test('--help lists every command', async () => {
 })
 
 for (const command of commands) {
-  test(`${command} --help says what it takes`, async () => {
+  test(`${command} --help describes its flags`, async () => {
     const { code, stdout, stderr } = await weir(command, '--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toStartWith(`Usage: weir ${command}`)
@@ -42,7 +42,7 @@ for (const command of commands) {
 
 for (const [name, args] of [
   ['no command', []],
-  ['a command that there is not', ['sevre']],
+  ['an unknown command', ['sevre']],
   ['the name of an object property', ['constructor']],
   ['a port that is none', ['serve', '--port', '65536']],
   ['a negative port', ['serve', '--port=-1']],

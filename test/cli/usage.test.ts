@@ -1,4 +1,4 @@
-/** `weir usage`, and what `weir explain` says is left, as an operator meets them: with the embedded ledger and with a real Redis. */
+/** `weir usage`, and the remaining limits of `weir explain`, with the embedded ledger and with a real Redis. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
@@ -86,10 +86,10 @@ for (const kind of ['embedded', 'redis'] as const) {
         ['org', 'organization', ['acme', 'other']],
         ['day', 'day', [today]],
       ] as const) {
-        const told = JSON.parse(await answer('--json', '--by', by))
-        expect(told.by).toBe(by)
-        expect(told.rows.map((row: Readonly<Record<string, unknown>>) => row[column])).toEqual(names)
-        expect(told.total).toEqual(total)
+        const report = JSON.parse(await answer('--json', '--by', by))
+        expect(report.by).toBe(by)
+        expect(report.rows.map((row: Readonly<Record<string, unknown>>) => row[column])).toEqual(names)
+        expect(report.total).toEqual(total)
       }
     })
 
@@ -118,7 +118,7 @@ other,1,0,100,0,10,0,500000
       )
     })
 
-    test('explain says what is left of each limit, of the organisation and of the key', async () => {
+    test('explain shows what is left of each limit of the organisation and of the key', async () => {
       const { code, stdout } = await world.weir('explain', '--key', 'ci', '--model', 'small')
       expect(code).toBe(0)
       expect(stdout).toMatch(

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type LedgerPlace, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
-import type { Charge, Ledger } from '../../src/ledger/ledger.ts'
+import { type Charge, type Ledger, noCharge } from '../../src/ledger/ledger.ts'
 import { MAIN } from '../process/weir.ts'
 
 /** A key of the configuration. */
@@ -107,7 +107,7 @@ export async function use(
   const account = { ...owner, organizationLimits: {}, keyLimits: {} }
   const reservation = await ledger.reserve(account, { id: crypto.randomUUID(), estimate, floorMicroUsd: 0 })
   await ledger.settle(reservation, {
-    ...{ ...estimate, cachedInputTokens: 0, images: 0, estimated: false, outcome: 'completed', model, provider: 'up' },
+    ...{ ...noCharge('completed'), ...estimate, model, provider: 'up' },
     ...rest,
   })
 }

@@ -1,4 +1,7 @@
-/** Where conversations stay: the order that they get, how they are told apart, and that nothing grows. */
+/**
+ * Which target a conversation stays with: the order of candidates, what distinguishes conversations, and that nothing
+ * grows.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import type { Candidate } from '../../src/catalog/resolve.ts'
@@ -27,9 +30,9 @@ const goesOn = (changes: Partial<ChatRequest> = {}) =>
   chat({ messages: [user('hi'), assistant, user('more')], ...changes })
 const well = { isWell: () => true }
 
-function affinity(tell?: (place: Place) => void) {
+function affinity(send?: (place: Place) => void) {
   const clock = { ms: 0 }
-  return { clock, places: new Affinity(() => clock.ms, tell) }
+  return { clock, places: new Affinity(() => clock.ms, send) }
 }
 
 describe('order', () => {
@@ -64,14 +67,14 @@ describe('order', () => {
     expect([names(places.order(candidates, talk, well)), places.size]).toEqual(['a b c x y', 0])
   })
 
-  test('a target that the configuration no longer has is nobody’s place', () => {
+  test('a target that the configuration no longer has is no place any more', () => {
     const { places } = affinity()
     places.served(candidate('b'), talk)
     const fewer = candidates.filter(({ target }) => target.model !== 'b')
     expect(names(places.order(fewer, talk, well))).toBe('a c x y')
   })
 
-  test('ten thousand conversations are remembered, the newest', () => {
+  test('the newest ten thousand conversations are stored', () => {
     const { places } = affinity()
     for (let i = 0; i < 10_100; i++) places.served(candidate('b'), new Conversation(`o${i}`, goesOn()))
     expect(places.size).toBe(10_000)
@@ -93,7 +96,7 @@ describe('conversations', () => {
     ['another system text', goesOn({ messages: [system('wordy'), user('hi'), assistant] }), false],
     ['another first message', goesOn({ messages: [system('terse'), user('ho'), assistant] }), false],
     [
-      'the same letters, otherwise divided',
+      'the same text, divided differently',
       goesOn({ messages: [system('ter'), system('se'), user('hi'), assistant] }),
       false,
     ],
@@ -104,7 +107,7 @@ describe('conversations', () => {
     expect(new Conversation('o', request).of('m') === new Conversation('o', base).of('m')).toBe(same)
   })
 
-  test('with a key it is the key alone, and the organisation', () => {
+  test('with a cache key only the key and the organization count', () => {
     const keyed = (text: string, organization = 'o') =>
       new Conversation(organization, chat({ messages: [user(text)], hints: { promptCacheKey: 'k' } })).of('m')
     expect(keyed('one')).toBe(keyed('two'))
@@ -112,25 +115,25 @@ describe('conversations', () => {
   })
 })
 
-test('other workers hear of a place when it is new, now and then while it lasts, and when it is left', () => {
-  const told: Place[] = []
-  const { clock, places } = affinity((place) => told.push(place))
+test('other workers receive a place when it is new, now and then while it lasts, and when it is left', () => {
+  const sent: Place[] = []
+  const { clock, places } = affinity((place) => sent.push(place))
   const talk = new Conversation('o', goesOn())
   for (let i = 0; i < 7; i++) {
     places.served(candidate('b'), talk)
     clock.ms += 10_000
   }
-  expect(told.map(({ target }) => target?.model)).toEqual(['b', 'b'])
+  expect(sent.map(({ target }) => target?.model)).toEqual(['b', 'b'])
   places.served(candidate('a'), talk)
-  expect(told.at(-1)?.target).toBeUndefined()
+  expect(sent.at(-1)?.target).toBeUndefined()
   const other = affinity().places
-  for (const place of told.slice(0, 2)) other.receive(place)
+  for (const place of sent.slice(0, 2)) other.receive(place)
   expect(names(other.order(candidates, talk, well))).toBe('b a c x y')
   other.receive({ conversation: talk.of('m'), target: undefined })
   expect(other.size).toBe(0)
 })
 
-test('the words of a route are short, and fit for a header', () => {
+test('the route header is short printable ASCII', () => {
   const route = new RouteHeader()
   route.add(candidate('a'), 'resting')
   route.add(candidate('x'), 'answered')

@@ -12,7 +12,7 @@ import { STREAM, Stage, seen } from './stage.ts'
 setDefaultTimeout(30_000)
 
 const MIB = 1024 * 1024
-/** What the kernel may hold on both ways, at either end, and what Bun gathers by itself, for one stream. */
+/** What the kernel's buffers and Bun may hold for one stream, in both directions and at both ends. */
 const TAKEN_BYTES_MAX = 2 * (socketBytesMax('tcp_wmem') + socketBytesMax('tcp_rmem')) + 4 * MIB
 
 /** How far the kernel lets a socket's buffer grow. */
@@ -23,7 +23,7 @@ const STREAMS = 8
 
 const words = Array.from({ length: 60_000 }, (_, index) => `${index} ${'x'.repeat(250)} `)
 const [role = '', ...frames] = does.chatFrames(words)
-/** Some 60 events a chunk: 27 MB in all. */
+/** About 60 events a chunk: 27 MB in all. */
 const finite = Array.from({ length: 1000 }, (_, index) => frames.slice(index * 61, index * 61 + 61).join(''))
 const again = frames.slice(0, 64).join('')
 
@@ -39,21 +39,21 @@ beforeAll(async () => {
     }
     return does.endless([role], again, count)(call)
   }
-  // Without a limit on what they may write: these answers are longer than any model's.
+  // Without an output limit: these answers are longer than any model's.
   const model = (name: string) => ({
     name,
     targets: [{ provider: 'p0', model: name }],
     price: { input: 1, output: 10 },
   })
   const config = { models: [model('endless'), model('finite')] }
-  // The runtime looks for garbage ten times a second instead of once: what is held is told from it the sooner.
+  // The runtime collects garbage ten times a second instead of once, so that what stays is what is held.
   const env = { BUN_GC_TIMER_INTERVAL: '100' }
   stage = await Stage.start({ endless, finite: does.stream([role, ...finite]) }, { config, env })
 })
 
 afterAll(async () => await stage[Symbol.asyncDispose]())
 
-/** Resolves once the providers have had to stop: what they could write has not changed for a while. */
+/** Resolves once the providers have had to stop: what they could write no longer changes. */
 async function stalled(): Promise<void> {
   for (let before = ''; before !== taken.join() || taken.includes(0); ) {
     before = taken.join()
@@ -69,7 +69,7 @@ function workersRss(): number {
   return pages.reduce((sum, count) => sum + count * 4096, 0)
 }
 
-test('the provider stalls with the caller, in bounded memory, and is let go when the caller leaves', async () => {
+test('the provider stalls with the caller, in bounded memory, and its call ends when the caller leaves', async () => {
   await stage.ask('finite', STREAM)
   const before = workersRss()
   const callers = await Promise.all(Array.from({ length: STREAMS }, () => stage.caller('endless', STREAM)))
@@ -77,7 +77,7 @@ test('the provider stalls with the caller, in bounded memory, and is let go when
   await stalled()
   expect(Math.max(...taken)).toBeLessThan(TAKEN_BYTES_MAX)
   // Two reads of Bun's HTTP client, of up to 0.75 MB each, and what is made of them. Garbage of the bytes that flowed
-  // before is no part of what is held: the runtime collects it, and gives it back some seconds later.
+  // before does not count: the runtime collects it, and frees it some seconds later.
   while (workersRss() - before >= STREAMS * 5 * MIB) await Bun.sleep(250)
   const [first] = callers
   const atFirst = [...taken]

@@ -1,4 +1,7 @@
-/** An answer does not wait for the ledger's store: the charge is in the log line, whatever the store takes or says. */
+/**
+ * An answer does not wait for the ledger's store: the charge is in the log line, however long the store takes, and
+ * whatever it answers.
+ */
 
 import { expect, test } from 'bun:test'
 import { ask } from '../support/caller.ts'
@@ -7,7 +10,7 @@ import { Serving } from '../support/serving.ts'
 import { Upstream } from '../support/upstream.ts'
 import { chat } from './stage.ts'
 
-test('a store that never answers holds no whole answer up', async () => {
+test('a store that never answers delays no whole answer', async () => {
   await using upstream = await Upstream.start({ m: answersText('Hello.') })
   await using serving = new Serving({ providers: { up: upstream.url } })
   let settling = 0
@@ -21,15 +24,15 @@ test('a store that never answers holds no whole answer up', async () => {
   expect(settling).toBe(1)
 })
 
-test('a store that fails is told to the operator, not to a caller who has his answer', async () => {
+test('the error of a store is logged for the operator, and does not reach a caller that has its answer', async () => {
   await using upstream = await Upstream.start({ m: answersText('Hello.') })
   await using serving = new Serving({ providers: { up: upstream.url } })
   serving.ledger.settle = () => Promise.reject(new Error('the store is broken'))
   const answer = await ask(serving.port, chat('m'))
   expect(answer.status).toBe(200)
   await serving.idle()
-  const told = serving.lines.filter(({ level }) => level === 'error')
-  expect(told.map((line) => [line['msg'], line['request_id']])).toEqual([
+  const errors = serving.lines.filter(({ level }) => level === 'error')
+  expect(errors.map((line) => [line['msg'], line['request_id']])).toEqual([
     ['internal error', answer.header('x-request-id')],
   ])
 })

@@ -1,4 +1,4 @@
-/** The count of request bodies in memory: what it admits, and that it comes back to nothing whatever happens. */
+/** The count of request bodies in memory: what it admits, and that it always returns to zero. */
 
 import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../src/core/caller-error.ts'
@@ -9,7 +9,7 @@ const KIB = 1024
 const MIB = KIB * KIB
 const limits = { organizationBytes: 64 * MIB, workerBytes: 512 * MIB }
 
-/** The status and headers' figure of a refusal; undefined if the bytes were taken. */
+/** The status and `retry-after` of a rejection; undefined if the bytes were admitted. */
 function refusal(share: BodyShare, bytes: number): unknown {
   try {
     share.take(bytes)
@@ -52,7 +52,7 @@ describe('what is admitted', () => {
     expect(memory.heldBytes).toBe(0)
   })
 
-  test('a body that goes on arriving after its request has ended is not counted, and not read', () => {
+  test('a body that still arrives after its request has ended is not counted, and not read', () => {
     const memory = new BodyMemory(limits)
     const share = memory.share('acme')
     share.take(1)
@@ -79,7 +79,7 @@ property('the count stays within its limits, and nothing is left once all reques
       if (random.chance(0.2)) one.share.release()
       running.splice(running.indexOf(one), 1)
     }
-    // What the requests themselves were granted and have not given back.
+    // What the requests were granted and have not returned.
     const sums = new Map<string, number>()
     for (const each of running) sums.set(each.organization, (sums.get(each.organization) ?? 0) + each.bytes)
     for (const sum of sums.values()) expect(sum).toBeLessThanOrEqual(16 * MIB)

@@ -19,17 +19,17 @@ class Clock {
 }
 
 /**
- * A breaker that is led by words: `ok` and `fail` ask and end, a fault's kind fails with it, `429/7` is a 429 that asks
- * for 7 s, `+500` lets time pass, `leave` asks and lets go, `ask` asks and stays, `!` before a word asks in spite of a
- * rest.
+ * A breaker that is played by words: `ok` and `fail` are calls that end so, an error kind fails with it, `429/7` is a
+ * 429 that asks for a rest of 7 s, `+500` lets 500 ms pass, `leave` releases its permit, `ask` keeps it, `!` before a
+ * word calls in spite of a rest.
  */
 class Story {
   readonly clock = new Clock()
-  readonly told: Rest[] = []
-  readonly breaker = new Breaker(this.clock.now, (rest) => this.told.push(rest))
+  readonly sent: Rest[] = []
+  readonly breaker = new Breaker(this.clock.now, (rest) => this.sent.push(rest))
   readonly open: Permit[] = []
 
-  tell(words: string): this {
+  play(words: string): this {
     for (const word of words.split(/\s+/).filter(Boolean)) this.step(word)
     return this
   }
@@ -53,7 +53,9 @@ class Story {
     else permit.failed(responseError(what))
   }
 
-  /** `well`, `probe` (the next may ask), `probing`, or `rests MS` (with `asked` where the provider said so). */
+  /**
+   * `well`, `probe` (the next call is the probe), `probing`, or `rests MS` (with `asked` if the provider asked for it).
+   */
   get state(): string {
     const rest = this.breaker.restOf(A)
     if (rest === undefined) return 'well'
@@ -133,7 +135,7 @@ describe('states', () => {
     ['fail*3 +1000 fail +2000 fail +4000 fail +8000 fail +16000 fail', 'rests 30000'],
     ['fail*3 +1000 fail +2000 fail +4000 fail +8000 fail +16000 fail +30000 fail', 'rests 30000'],
     ['fail*3 +1000 fail +2000 ok fail*3', 'rests 1000'],
-    // Asked in spite of its rest.
+    // Called in spite of its rest.
     ['fail*3 !ok', 'well'],
     ['fail*3 !fail', 'rests 1000'],
     ['fail*3 +500 !fail*10', 'rests 500'],
@@ -141,25 +143,25 @@ describe('states', () => {
     ['429/9 !429/3', 'rests 9000 asked'],
     ['429/9 !ok', 'well'],
     ['fail*3 +1000 ask !ok', 'well'],
-  ])('%s: %s', (words, expected) => expect(new Story().tell(words).state).toBe(expected))
+  ])('%s: %s', (words, expected) => expect(new Story().play(words).state).toBe(expected))
 
-  test('while it rests, and while it is probed, nobody else may ask', () => {
-    const story = new Story().tell('fail*3')
+  test('while it rests, and while it is probed, no other request may call it', () => {
+    const story = new Story().play('fail*3')
     expect(story.breaker.enter(A)).toBeUndefined()
-    story.tell('+1000 ask')
+    story.play('+1000 ask')
     expect(story.breaker.enter(A)).toBeUndefined()
     story.open[0]?.release()
     expect(story.breaker.enter(A)).toBeDefined()
   })
 
-  test('targets do not know each other', () => {
-    const { breaker } = new Story().tell('fail*3')
+  test('targets are independent', () => {
+    const { breaker } = new Story().play('fail*3')
     expect([breaker.isWell(A), breaker.isWell(B)]).toEqual([false, true])
     expect(breaker.rests().map(({ model }) => model)).toEqual(['a'])
   })
 
-  test('targets that a new configuration lacks are forgotten', () => {
-    const { breaker } = new Story().tell('fail*3')
+  test('targets that a new configuration lacks are dropped', () => {
+    const { breaker } = new Story().play('fail*3')
     breaker.keep(() => true)
     expect(breaker.isWell(A)).toBe(false)
     breaker.keep((target) => target.model === 'b')
@@ -168,28 +170,28 @@ describe('states', () => {
 })
 
 describe('requests that were begun before a rest', () => {
-  test('say nothing of what comes after it', () => {
-    const story = new Story().tell('ask*9 fail*3')
+  test('are no sign of the health after it', () => {
+    const story = new Story().play('ask*9 fail*3')
     for (const permit of story.open.slice(0, 4)) permit.failed(fault('failed'))
     expect(story.state).toBe('rests 1000')
     story.open[4]?.succeeded()
     expect(story.state).toBe('rests 1000')
-    story.tell('+1000')
+    story.play('+1000')
     story.open[5]?.failed(fault('failed'))
     expect(story.state).toBe('probe')
-    story.tell('ok')
+    story.play('ok')
     for (const permit of story.open.slice(6)) permit.failed(fault('failed'))
     expect(story.state).toBe('well')
   })
 
-  test('are heard where they say for how long', () => {
-    const story = new Story().tell('ask fail*3')
+  test('count if they report for how long', () => {
+    const story = new Story().play('ask fail*3')
     story.open[0]?.failed(rateLimited(20_000))
     expect(story.state).toBe('rests 20000 asked')
   })
 
   test('a stream that was opened and then cut is a failure after a success', () => {
-    const story = new Story().tell('ask*10')
+    const story = new Story().play('ask*10')
     for (const permit of story.open) {
       permit.succeeded()
       expect(story.state).toBe('well')
@@ -200,7 +202,7 @@ describe('requests that were begun before a rest', () => {
 })
 
 describe('other workers', () => {
-  /** Two breakers on one clock that hear each other at once. */
+  /** Two breakers on one clock that receive each other's changes at once. */
   function pair() {
     const clock = new Clock()
     const one: Breaker = new Breaker(clock.now, (rest) => other.receive(rest))
@@ -211,7 +213,7 @@ describe('other workers', () => {
     for (let i = 0; i < 3; i++) breaker.enter(A)?.failed(fault('failed'))
   }
 
-  test('hear of a rest, of its probe and of its end', () => {
+  test('receive a rest, its probe and its end', () => {
     const { clock, one, other } = pair()
     failThrice(one)
     expect(other.enter(A)).toBeUndefined()
@@ -223,7 +225,7 @@ describe('other workers', () => {
     expect([one.isWell(A), other.isWell(A)]).toEqual([true, true])
   })
 
-  test('go on growing what another began', () => {
+  test('continue the growth of a rest that another began', () => {
     const { clock, one, other } = pair()
     failThrice(one)
     clock.ms += 1000
@@ -231,7 +233,7 @@ describe('other workers', () => {
     expect(one.restOf(A)).toMatchObject({ restMs: 2000, rests: 2, reason: 'failed' })
   })
 
-  test('probe themselves where the one that probed died', () => {
+  test('probe themselves if the one that probed died', () => {
     const { clock, one, other } = pair()
     failThrice(one)
     clock.ms += 1000
@@ -242,7 +244,7 @@ describe('other workers', () => {
     expect(other.enter(A)).toBeDefined()
   })
 
-  test('may ask at once where a probe told nothing', () => {
+  test('may be called at once if a probe showed nothing', () => {
     const { clock, one, other } = pair()
     failThrice(one)
     clock.ms += 1000
@@ -250,17 +252,17 @@ describe('other workers', () => {
     expect(other.enter(A)).toBeDefined()
   })
 
-  test('where one grants it, one of those that ask in the same instant is the probe', async () => {
+  test('of several that ask in the same instant, the one that is granted it is the probe', async () => {
     const clock = new Clock()
     const breakers: Breaker[] = []
     const supervisor = new Breaker(clock.now)
     const probes = new ProbeLeases(supervisor)
     for (const worker of [0, 1, 2]) {
-      const tell = (rest: Rest) => {
+      const send = (rest: Rest) => {
         probes.hear(rest)
         for (const [other, breaker] of breakers.entries()) if (other !== worker) breaker.receive(rest)
       }
-      breakers.push(new Breaker(clock.now, tell, (target) => Promise.resolve(probes.grant(worker, target))))
+      breakers.push(new Breaker(clock.now, send, (target) => Promise.resolve(probes.grant(worker, target))))
     }
     const [one] = breakers
     if (one === undefined) throw new Error('there is no worker')
@@ -271,7 +273,7 @@ describe('other workers', () => {
     clock.ms += 1000
     const [probe, ...others] = await granted()
     expect([probe === undefined, others.length]).toEqual([false, 0])
-    // However long it takes: others look only once it has told, or is gone.
+    // However long it takes: others probe only after it has reported, or is gone.
     clock.ms += 60_000
     expect(await granted()).toEqual([])
     probe?.failed(fault('failed'))
@@ -284,7 +286,7 @@ describe('other workers', () => {
     expect(await granted()).toHaveLength(3)
   })
 
-  test('a worker that learns while it asks that the target is well needs no leave', async () => {
+  test('a worker that learns during its claim that the target is well needs no grant', async () => {
     const clock = new Clock()
     const answer = Promise.withResolvers<boolean>()
     const breaker = new Breaker(clock.now, undefined, () => answer.promise)
@@ -299,7 +301,7 @@ describe('other workers', () => {
     expect(breaker.isWell(A)).toBe(true)
   })
 
-  test('one that learns while it asks of another rest does not ask the target', async () => {
+  test('one that learns during its claim of another rest does not call the target', async () => {
     const clock = new Clock()
     const answer = Promise.withResolvers<boolean>()
     const breaker = new Breaker(clock.now, undefined, () => answer.promise)
@@ -313,7 +315,7 @@ describe('other workers', () => {
     expect(breaker.restOf(A)).toMatchObject({ restMs: 2000, probing: false })
   })
 
-  test('say that a target is being probed elsewhere, for as long as they leave it alone', () => {
+  test('report that a target is being probed elsewhere, as long as they do not call it', () => {
     const { clock, one, other } = pair()
     failThrice(one)
     clock.ms += 1000
@@ -325,7 +327,7 @@ describe('other workers', () => {
     expect(other.restOf(A)).toMatchObject({ probing: false, restMs: 2000 })
   })
 
-  test.each(['well', 'ill'])('that probe at the same time both find it %s', (found) => {
+  test.each(['well', 'ill'])('that probe at the same time may both find it %s', (found) => {
     const [mine, theirs]: [Rest[], Rest[]] = [[], []]
     const clock = new Clock()
     const one = new Breaker(clock.now, (rest) => mine.push(rest))

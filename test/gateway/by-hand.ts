@@ -1,9 +1,9 @@
-/** The two sides of a stream, turned by hand: a provider's call and a caller's socket. */
+/** The two sides of a stream, controlled by the test: a provider's call and a caller's socket. */
 
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { bytesOf } from '../support/bytes.ts'
 
-/** A provider's call whose bytes the test gives. */
+/** A provider's call whose bytes come from the test. */
 export class HandCall {
   readonly done: string[] = []
   private readonly chunks: (string | Uint8Array | undefined | ProviderError)[] = []
@@ -37,14 +37,14 @@ export class HandCall {
     this.done.push('release')
   }
 
-  /** As `fetch` does it: whoever reads learns of it. */
+  /** As with `fetch`, a read that waits rejects. */
   abort(): void {
     this.done.push('abort')
     this.give(new ProviderError('cut', 'aborted'))
   }
 }
 
-/** A caller's socket: full until the test says that it has taken what was written. */
+/** A caller's socket: full until the test lets it take what was written. */
 export class HandSink {
   readonly writes: string[] = []
   ended = false

@@ -1,6 +1,6 @@
 /**
- * Callers that leave, in every phase and in every way: the provider is told at once, the use is charged, and nothing
- * stays open.
+ * Callers that leave, in every phase and in every way: the call to the provider ends at once, the usage is charged, and
+ * nothing stays open.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -15,7 +15,7 @@ setDefaultTimeout(30_000)
 const ways = [
   ['fin', (caller: Caller) => caller.close()],
   ['reset', (caller: Caller) => caller.reset()],
-  // A caller that closes its half of the connection counts as gone: Bun does not tell the two apart.
+  // A caller that closes its half of the connection counts as gone: Bun does not distinguish the two.
   ['half-close', (caller: Caller) => caller.halfClose()],
 ] as const
 
@@ -26,7 +26,7 @@ interface Phase {
   readonly name: string
   readonly does: Scenario | readonly Scenario[]
   readonly body: JsonObject
-  /** The provider that is at work when the caller leaves. */
+  /** The provider that is called when the caller leaves. */
   readonly provider: number
   /** What the caller has seen by then. */
   readonly sees: string | undefined
@@ -102,13 +102,14 @@ describe('while it sends the body', () => {
     ['declared', half(chat('m'))],
     [
       'chunked',
-      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer test-key-0123456789abcdef\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{"mod\r\n`,
+      'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer test-key-0123456789abcdef\r\n' +
+        'transfer-encoding: chunked\r\n\r\n5\r\n{"mod\r\n',
     ],
   ])('%s', async (_, bytes) => {
     const before = [stage.calls('m'), stage.gateway.lines.length] as const
     await using caller = await Caller.connect(stage.gateway.port)
     caller.send(bytes)
-    // The next answer on another connection shows that the gateway has read so far.
+    // An answer on another connection shows that the gateway has read this far.
     await stage.ask('m')
     caller.close()
     await stage.gateway.line(
@@ -127,11 +128,11 @@ describe('while it sends the body', () => {
   })
 })
 
-test('one line a request, none an error of our own; and nothing is in flight any more', async () => {
+test('one log line a request, no internal error, and nothing is in flight any more', async () => {
   const requests = stage.gateway.lines.filter(({ msg }) => msg === 'request')
   expect(new Set(requests.map((line) => line['request_id'])).size).toBe(requests.length)
   expect(requests.filter(({ outcome }) => outcome === 'caller_left').length).toBe(phases.length * ways.length + 2)
-  // Whoever still had something to do would hold the drain up and be cut.
+  // A request that still had something to do would delay the drain and be cut.
   expect(await stage.gateway.stop()).toEqual({ code: 0, signal: null })
   expect(stage.gateway.lines.filter(({ level }) => level !== 'info')).toEqual([])
   await Promise.all(stage.upstreams.map((upstream) => upstream.idle()))

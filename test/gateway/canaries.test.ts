@@ -1,5 +1,5 @@
 /**
- * No key, no credential and nothing that was said may be written: secrets are planted wherever they could come from,
+ * No key, no credential and no content may be written: secrets are planted wherever they could come from,
  * and then looked for.
  */
 
@@ -14,8 +14,13 @@ import { CHAT } from './stage.ts'
 setDefaultTimeout(30_000)
 
 let planted = 0
-/** A word that occurs nowhere else. All have `canary` in them: one look finds every one. */
+/** A word that occurs nowhere else. All contain `canary`, so that one search finds each. */
 const canary = (place: string) => `canary-${place}-${planted++}-0123456789`
+/** A frame with the arguments of a tool call. */
+const callFrame = (json: string) => {
+  const delta = { tool_calls: [{ index: 0, function: { arguments: json } }] }
+  return `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: 'tool_calls' }] })}\n\n`
+}
 
 const key = canary('key')
 const [role = '', hello = '', ...restOf] = does.chatFrames([canary('answer'), canary('answer')])
@@ -36,7 +41,7 @@ const withHeaders = {
 }
 
 const scenarios: Readonly<Record<string, Scenario>> = {
-  says: does.answersText(canary('answer')),
+  answers: does.answersText(canary('answer')),
   ...Object.fromEntries(
     [400, 401, 403, 404, 413, 429, 500, 503, 504].map((status) => [
       `s${status}`,
@@ -53,15 +58,13 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   'cut-later': does.withoutLastChunk([role, hello]),
   'gzip-lie': does.json(200, canary('body'), { 'content-encoding': 'gzip' }),
   gzip: does.json(200, gzipSync(canary('body')), { 'content-encoding': 'gzip' }),
-  'bad-call': does.stream([
-    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: { arguments: canary('arguments') } }] }, finish_reason: 'tool_calls' }] })}\n\n`,
-  ]),
+  'bad-call': does.stream([callFrame(canary('arguments'))]),
   stalls: does.stalls([role, hello]),
   silent: does.silent(),
   rest: does.stream([role, hello, ...restOf]),
 }
 
-const said = () => ({
+const conversation = () => ({
   messages: [
     { role: 'system', content: canary('system') },
     {
@@ -134,7 +137,7 @@ test('nothing that was planted is ever written', async () => {
       caller.send(
         requestBytes(CHAT, {
           key,
-          body: { model: name, stream, ...said() },
+          body: { model: name, stream, ...conversation() },
           fields: { 'x-stainless-lang': canary('header'), cookie: canary('cookie') },
         }),
       )
@@ -143,9 +146,9 @@ test('nothing that was planted is ever written', async () => {
     }
   }
   await refusals(gateway)
-  // What runs when the process ends is cut.
+  // Requests that run when the process ends are cut.
   await using last = await Caller.connect(gateway.port)
-  last.send(requestBytes(CHAT, { key, body: { model: 'stalls', stream: true, ...said() } }))
+  last.send(requestBytes(CHAT, { key, body: { model: 'stalls', stream: true, ...conversation() } }))
   await last.until('data: ')
   expect(await gateway.stop()).toEqual({ code: 0, signal: null })
 
@@ -155,7 +158,7 @@ test('nothing that was planted is ever written', async () => {
   )
   expect(lines.length).toBeGreaterThan(2 * names.length)
   const found = gateway.output.split('\n').filter((line) => line.toLowerCase().includes('canary'))
-  // The name of a model that a caller made up is the one thing of a request that a line may hold.
+  // A log line may hold one thing of a request: the model name, even a made-up one.
   expect(found.filter((line) => !line.includes('"requested_model":"made-up canary"'))).toEqual([])
   expect(found.length).toBe(1)
 })
@@ -165,11 +168,11 @@ async function refusals(gateway: Gateway): Promise<void> {
   const bodies = [
     `{"${canary('body')}`,
     '[]',
-    { model: 'says', api_key: canary('field') },
-    { model: 'says', messages: canary('field') },
+    { model: 'answers', api_key: canary('field') },
+    { model: 'answers', messages: canary('field') },
   ]
   for (const body of bodies) await ask(gateway.port, requestBytes(CHAT, { key, body }))
-  await ask(gateway.port, requestBytes(CHAT, { key, body: { model: 'made-up canary', ...said() } }))
+  await ask(gateway.port, requestBytes(CHAT, { key, body: { model: 'made-up canary', ...conversation() } }))
   for (const wrong of [canary('wrong-key'), `${key}, ${key}`])
     await ask(gateway.port, requestBytes(CHAT, { key: wrong, body: {} }))
   await ask(gateway.port, requestBytes(CHAT, { key, body: {}, fields: { 'x-api-key': canary('wrong-key') } }))

@@ -1,5 +1,5 @@
 /**
- * Providers behind TLS, their authority known: what their certificates say decides whether they are spoken to at all.
+ * Providers with TLS whose CA is known: their certificates decide whether a request is sent at all.
  */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
@@ -17,7 +17,7 @@ const FOLDER = join(import.meta.dir, '../fixtures/tls')
 const NAMES = ['good', 'expired', 'wrong-name'] as const
 
 const servers = new Map<string, Server>()
-/** Requests that came through, by the certificate. */
+/** Requests that arrived, by the certificate. */
 const asked = new Map<string, number>()
 let gateway: Gateway
 
@@ -52,12 +52,12 @@ async function send(model: string) {
   return await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
 }
 
-test('a good one: the provider answers', async () => {
+test('valid: the provider answers', async () => {
   expect([(await send('good')).status, asked.get('good')]).toEqual([200, 1])
 })
 
 test.each(['expired', 'wrong-name'])(
-  '%s: nothing is sent, nothing is tried again, and the next one is asked',
+  '%s: nothing is sent or retried, and the next candidate is called',
   async (name) => {
     const alone = await send(name)
     expect([alone.status, alone.json()]).toMatchObject([502, { error: { code: 'upstream_failed' } }])

@@ -1,5 +1,5 @@
 /**
- * A summary that the output limit cut off is a warning line: whoever goes on from it has lost the rest of the
+ * A summary that the output limit cut off is a warning line: a caller that continues from it has lost the rest of the
  * conversation.
  */
 

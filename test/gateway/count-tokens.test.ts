@@ -48,7 +48,7 @@ async function count(model: string, prefix = ''): Promise<unknown> {
   return JSON.parse(answer.text).input_tokens
 }
 
-test('the provider counts where it can, on both prefixes', async () => {
+test('the provider counts if it can, on both prefixes', async () => {
   expect([await count('claude'), await count('claude', '/anthropic')]).toEqual([4711, 4711])
   const [call] = upstream.calls
   expect(call?.head.line).toStartWith('POST /v1/messages/count_tokens ')
@@ -63,7 +63,7 @@ test.each(['odd', 'absurd', 'down', 'gpt'])('%s: our estimate', async (model) =>
   expect(tokens).toBeLessThan(40)
 })
 
-test('Gemini counts under a path of its own, and wants to know the model twice', () => {
+test('Gemini counts under a path of its own, and needs the model twice', () => {
   const [message] = [{ role: 'user', parts: [{ type: 'text', text: 'Hello!' }] }] as const
   const request = {
     ...{ model: 'm', stream: false, messages: [message], tools: [], stop: [], sampling: {}, hints: {} },
@@ -125,7 +125,7 @@ describe('limits', () => {
       ])
       expect(answers.map(({ body }) => body.input_tokens ?? body.error.type)).toEqual([4711, 4711, 'rate_limit_error'])
       expect(Number(answers[2]?.header('retry-after'))).toBeWithin(1, 61)
-      // What a model error refuses takes no place in the minute, as with any other request.
+      // A request that a model error rejects does not count toward the minute, like any other request.
       expect((await counted('two', 'none')).status).toBe(404)
 
       await using slow = await Caller.connect(limited.port)

@@ -1,6 +1,6 @@
 /**
- * Every way in which a provider's stream can break: the caller has exactly the events that came before, and sees that
- * it is a cut.
+ * Every way in which a provider's stream can break: the caller gets exactly the events before it, and sees that it is
+ * a cut.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -17,17 +17,17 @@ const content = frames.slice(0, 1 + PIECES.length)
 const finish = frames[1 + PIECES.length] ?? ''
 const MIB = 1024 * 1024
 
-/** What breaks a stream once the caller has all three pieces. */
+/** What breaks a stream after the caller has all three pieces. */
 type Break = (call: Call) => Promise<void> | void
 
-/** Says something and leaves the rest, the end too, to `then`. */
+/** Sends some content and leaves the rest, the end too, to `then`. */
 const more =
   (text: string, then: Break): Break =>
   async (call) => {
     await call.chunk(text)
     await then(call)
   }
-/** The connection is the gateway's to end. */
+/** The gateway ends the connection. */
 const stay: Break = () => {}
 const end: Break = (call) => call.end()
 const reset: Break = (call) => call.reset()
@@ -63,7 +63,7 @@ const breaks: readonly (readonly [name: string, how: Break])[] = [
   ['broken-chunks', (call) => call.write('zz\r\nnot a chunk\r\n').then(() => undefined)],
 ]
 
-/** Their HTTP is whole: the connection may serve again. */
+/** Their HTTP is complete: the connection may be reused. */
 const ENDED: ReadonlySet<string> = new Set(['clean-end', 'half-an-event'])
 
 /** The pieces; then, once the caller has seen them, the break. */
@@ -130,7 +130,7 @@ describe('a cut', () => {
     expectCharged(await stage.lineOf(answer))
   })
 
-  test('a clean end that only the close says, without a finish', async () => {
+  test('a clean end that only the close shows, without a finish', async () => {
     const answer = await stage.ask('close-delimited', STREAM)
     expect([answer.end, seen(answer.text)]).toEqual(['cut', { text: TEXT, finish: undefined, done: false }])
     expectCharged(await stage.lineOf(answer))
@@ -142,7 +142,7 @@ describe('no cut', () => {
     const answer = await stage.ask(name, STREAM)
     expect([answer.status, answer.end]).toEqual([200, 'whole'])
     expect(seen(answer.text)).toEqual({ text: TEXT, finish: 'stop', done: true })
-    // No provider's figure: our own count, and it says so.
+    // Without the provider's figure it is our own count, and is marked as one.
     const line = await stage.lineOf(answer)
     expect(line).toMatchObject({ outcome: 'completed', usage: 'estimated' })
     expectCharged(line)
@@ -153,7 +153,7 @@ describe('no cut', () => {
   })
 })
 
-test('nothing of all this is an error of our own', () => {
+test('none of this is an internal error', () => {
   expect(stage.gateway.lines.filter(({ level }) => level !== 'info')).toEqual([])
 })
 

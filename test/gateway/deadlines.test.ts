@@ -1,6 +1,6 @@
 /**
- * Every deadline of a provider, and the one over all attempts, with small figures: what each ends, and what it leaves
- * alone.
+ * Every deadline of a provider, and the one over all attempts, with small values: what each ends, and what it does
+ * not.
  */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -19,7 +19,7 @@ const LONG = {
   total_timeout_ms: 20_000,
 }
 
-/** A port whose connections are made by the kernel and never answered. */
+/** A port whose connections the kernel accepts and nothing answers. */
 async function blackHole(): Promise<{ readonly port: number } & Disposable> {
   const sockets: net.Socket[] = []
   const server = net.createServer((socket) => {
@@ -34,7 +34,7 @@ async function blackHole(): Promise<{ readonly port: number } & Disposable> {
   return { port: portOf(server), [Symbol.dispose]: end }
 }
 
-describe('before an answer: 504, after the next candidate was asked', () => {
+describe('before an answer: 504, after the next candidate was called', () => {
   test('connect: TLS that is never answered', async () => {
     using hole = await blackHole()
     const provider = { ...LONG, connect_timeout_ms: 300, base_url: `https://127.0.0.1:${hole.port}/v1` }
@@ -47,7 +47,7 @@ describe('before an answer: 504, after the next candidate was asked', () => {
     })
   })
 
-  test('connect: a provider that is connected and thinks is left alone', async () => {
+  test('connect: does not apply to a provider that is connected and thinks', async () => {
     const release = Promise.withResolvers<void>()
     await using stage = await Stage.start(
       {
@@ -61,7 +61,7 @@ describe('before an answer: 504, after the next candidate was asked', () => {
     )
     const late = stage.ask('late')
     const thinking = stage.ask('slow')
-    // When this one runs into its deadline, the other is long past its own for connecting.
+    // When this one reaches its deadline, the other is long past its own for connecting.
     expect((await late).status).toBe(504)
     release.resolve()
     expect((await thinking).status).toBe(200)
@@ -99,7 +99,7 @@ describe('before an answer: 504, after the next candidate was asked', () => {
     }
   })
 
-  test('over all attempts; a stream that was found by then goes on', async () => {
+  test('over all attempts; a stream that has begun by then goes on', async () => {
     const release = Promise.withResolvers<void>()
     await using stage = await Stage.start(
       {

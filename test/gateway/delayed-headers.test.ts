@@ -1,6 +1,6 @@
 /**
- * Headers are held back until the first content: what goes wrong before is a status or a fallback, what goes wrong
- * after is a cut.
+ * Headers are held back until the first content: an error before it is a status or a fallback, an error after it
+ * is a cut.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -16,8 +16,8 @@ const second = does.answersText('from the second')
 const errorEvent = (error: object) => `data: ${JSON.stringify({ error })}\n\n`
 
 /**
- * What comes before any content, what its caller gets where there is nobody else, and whether another candidate is
- * asked.
+ * What comes before any content, what its caller gets if there is no other candidate, and whether another is
+ * called.
  */
 const before: readonly (readonly [name: string, scenario: Scenario, status: number, code: string, falls: boolean])[] = [
   ['overloaded', does.stream([role, errorEvent({ message: 'x', type: 'overloaded_error' })]), 503, 'overloaded', true],
@@ -76,7 +76,7 @@ beforeAll(async () => {
 afterAll(async () => await stage[Symbol.asyncDispose]())
 
 describe('before the first content', () => {
-  test.each(before)('%s: a status where there is nobody else', async (name, _, status, code) => {
+  test.each(before)('%s: a status if there is no other candidate', async (name, _, status, code) => {
     const answer = await stage.ask(name, STREAM)
     expect(answer.status).toBe(status)
     expect(answer.json()).toMatchObject({ error: { code } })
@@ -95,23 +95,26 @@ describe('before the first content', () => {
     expect(line).not.toHaveProperty('cost_micro_usd')
   })
 
-  test.each(before)('%s: the next candidate, unless the fault is the caller’s', async (name, _, status, __, falls) => {
-    const model = `${name}-2`
-    const answer = await stage.ask(model, STREAM)
-    expect(answer.status).toBe(falls ? 200 : status)
-    expect(stage.calls(model, 1)).toBe(falls ? 1 : 0)
-    if (!falls) return
-    expect(seen(answer.text)).toEqual({ text: 'from the second', finish: 'stop', done: true })
-    expect(answer.header('x-gateway-fallback-count')).toBe('1')
-    expect(answer.header('x-gateway-served-model')).toBe(model)
-    expect(await stage.lineOf(answer)).toMatchObject({
-      ...{ status: 200, fallbacks: 1, provider: 'p1', outcome: 'completed', usage: 'provider', streamed: true },
-      attempts: [
-        { provider: 'p0', model },
-        { provider: 'p1', model, status: 200 },
-      ],
-    })
-  })
+  test.each(before)(
+    '%s: the next candidate, unless the mistake is the caller’s',
+    async (name, _, status, __, falls) => {
+      const model = `${name}-2`
+      const answer = await stage.ask(model, STREAM)
+      expect(answer.status).toBe(falls ? 200 : status)
+      expect(stage.calls(model, 1)).toBe(falls ? 1 : 0)
+      if (!falls) return
+      expect(seen(answer.text)).toEqual({ text: 'from the second', finish: 'stop', done: true })
+      expect(answer.header('x-gateway-fallback-count')).toBe('1')
+      expect(answer.header('x-gateway-served-model')).toBe(model)
+      expect(await stage.lineOf(answer)).toMatchObject({
+        ...{ status: 200, fallbacks: 1, provider: 'p1', outcome: 'completed', usage: 'provider', streamed: true },
+        attempts: [
+          { provider: 'p0', model },
+          { provider: 'p1', model, status: 200 },
+        ],
+      })
+    },
+  )
 })
 
 describe('after the first content', () => {
@@ -132,7 +135,7 @@ describe('after the first content', () => {
 
 test('5 s after a first event without content the headers go out; then an error is a cut', async () => {
   const [good, bad] = await Promise.all([stage.caller('slow-whole', STREAM), stage.caller('slow-error', STREAM)])
-  // The providers say nothing more before these have come.
+  // The providers send nothing more until these have arrived.
   expect(
     await Promise.all([headField(good, 'x-gateway-served-model'), headField(bad, 'x-gateway-fallback-count')]),
   ).toEqual(['slow-whole', '0'])

@@ -9,7 +9,7 @@ setDefaultTimeout(30_000)
 
 const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
 
-test('what runs finishes, and who asks again is sent away', async () => {
+test('running requests finish, and new ones are rejected', async () => {
   const release = Promise.withResolvers<void>()
   await using stage = await Stage.start(
     { m: does.waits([role, hello], release.promise, does.rest(restOf)), other: does.answersText('other') },
@@ -23,7 +23,7 @@ test('what runs finishes, and who asks again is sent away', async () => {
   await using begun = await Caller.connect(stage.gateway.port)
   await Promise.all([running.until('Hello'), idle.answer(), again.answer()])
   // Halves of a head, on a connection that served before and on a fresh one; and of a body, which is a request that
-  // runs.
+  // is running.
   for (const caller of [again, fresh]) caller.send(bytes.subarray(0, 40))
   begun.send(bytes.subarray(0, bytes.length - 10))
   await stage.ask('other')
@@ -49,7 +49,7 @@ test('what runs finishes, and who asks again is sent away', async () => {
   expect(await stage.gateway.exit).toEqual({ code: 0, signal: null })
 })
 
-test('after drain_seconds what still runs is cut, settled and logged; the provider is let go', async () => {
+test('after drain_seconds running requests are cut, settled and logged, and the calls to providers end', async () => {
   await using stage = await Stage.start(
     { stream: does.stalls([role, hello]), held: does.stalls([role]), whole: does.silent() },
     { config: { drain_seconds: 1 } },

@@ -1,6 +1,6 @@
 /**
- * Everything that a provider may do wrong, in one table: what its caller sees with and without another candidate, that
- * nothing stays open, and that the reservation ended once.
+ * Everything that a provider may do wrong, in one table: what its caller gets with and without another candidate, that
+ * nothing stays open, and that the reservation ends once.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -25,11 +25,11 @@ const inAMinute = () => new Date(Date.now() + 60_000).toUTCString()
 
 interface Row {
   /** What the provider does; a text is the `base_url` of one that cannot be reached. */
-  readonly does: Scenario | 'refuses' | 'nowhere' | 'self-signed' | 'plain-behind-tls' | 'silent-behind-tls'
-  readonly told: readonly [status: number, code: string | null]
+  readonly does: Scenario | 'refuses' | 'nowhere' | 'self-signed' | 'plain-for-tls' | 'silent-for-tls'
+  readonly expected: readonly [status: number, code: string | null]
   readonly kind: string
   readonly retryAfter?: RegExp
-  /** The caller's own mistake: nobody else is asked. */
+  /** The caller's own mistake: no other candidate is called. */
   readonly callers?: true
 }
 
@@ -39,7 +39,7 @@ const busy = [503, 'overloaded'] as const
 const limited = [429, 'upstream_rate_limited'] as const
 const http = (status: number, body: string, fields: Readonly<Record<string, string>> = {}) =>
   does.json(status, body, fields)
-const said = (message: string, more: JsonObject = {}) => JSON.stringify({ error: { message, ...more } })
+const errorBody = (message: string, more: JsonObject = {}) => JSON.stringify({ error: { message, ...more } })
 
 /** A whole answer whose calls have these arguments, as JSON text. */
 const calling = (...args: readonly string[]) => {
@@ -52,96 +52,96 @@ const calling = (...args: readonly string[]) => {
 const deep = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
 
 const rows: Readonly<Record<string, Row>> = {
-  'connection refused': { does: 'refuses', told: failed, kind: 'unreachable' },
-  'no such host': { does: 'nowhere', told: failed, kind: 'unreachable' },
-  'self-signed certificate': { does: 'self-signed', told: failed, kind: 'unreachable' },
-  'TLS to a port that speaks plainly': { does: 'plain-behind-tls', told: failed, kind: 'unreachable' },
-  'TLS to a port that says nothing': { does: 'silent-behind-tls', told: late, kind: 'timeout' },
-  'accepts and never answers': { does: does.silent(), told: late, kind: 'timeout' },
-  'headers and then nothing': { does: does.stalls([]), told: late, kind: 'timeout' },
-  '429': { does: http(429, ''), told: limited, kind: 'rate_limited', retryAfter: /^1$/ },
+  'connection refused': { does: 'refuses', expected: failed, kind: 'unreachable' },
+  'no such host': { does: 'nowhere', expected: failed, kind: 'unreachable' },
+  'self-signed certificate': { does: 'self-signed', expected: failed, kind: 'unreachable' },
+  'TLS to a port without TLS': { does: 'plain-for-tls', expected: failed, kind: 'unreachable' },
+  'TLS to a port that sends nothing': { does: 'silent-for-tls', expected: late, kind: 'timeout' },
+  'accepts and never answers': { does: does.silent(), expected: late, kind: 'timeout' },
+  'headers and then nothing': { does: does.stalls([]), expected: late, kind: 'timeout' },
+  '429': { does: http(429, ''), expected: limited, kind: 'rate_limited', retryAfter: /^1$/ },
   '429, seconds': {
     does: http(429, '', { 'retry-after': '7' }),
-    told: limited,
+    expected: limited,
     kind: 'rate_limited',
     retryAfter: /^7$/,
   },
   '429, milliseconds': {
     does: http(429, '', { 'retry-after-ms': '2500' }),
-    told: limited,
+    expected: limited,
     kind: 'rate_limited',
     retryAfter: /^3$/,
   },
   '429, a date': {
     does: (call) => http(429, '', { 'retry-after': inAMinute() })(call),
-    told: limited,
+    expected: limited,
     kind: 'rate_limited',
     retryAfter: /^(?:59|60)$/,
   },
   '429, a limit that is used up': {
     does: http(429, '', { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m4s' }),
-    told: limited,
+    expected: limited,
     kind: 'rate_limited',
     retryAfter: /^60$/,
   },
-  // Limits stand on every answer; what is wrong here is something else.
+  // Every answer has headers of limits; this failure has another cause.
   '500, a limit that is used up': {
     does: http(500, '', { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m4s' }),
-    told: failed,
+    expected: failed,
     kind: 'failed',
   },
-  '500, JSON': { does: http(500, said('x')), told: failed, kind: 'failed' },
-  '500, HTML': { does: http(500, '<html>', html), told: failed, kind: 'failed' },
-  '500, nothing': { does: http(500, ''), told: failed, kind: 'failed' },
-  '502': { does: http(502, '<html>', html), told: failed, kind: 'failed' },
-  '503': { does: http(503, ''), told: busy, kind: 'overloaded', retryAfter: /^1$/ },
-  '504': { does: http(504, '<html>', html), told: late, kind: 'timeout' },
-  '529': { does: http(529, said('x')), told: busy, kind: 'overloaded', retryAfter: /^1$/ },
-  '401': { does: http(401, said('wrong key sk-abcdefgh12345678')), told: failed, kind: 'credential' },
-  '402': { does: http(402, said('Insufficient balance')), told: failed, kind: 'credential' },
-  '403': { does: http(403, said('not your project')), told: failed, kind: 'credential' },
-  '408': { does: http(408, ''), told: late, kind: 'timeout' },
-  '409': { does: http(409, ''), told: failed, kind: 'failed' },
+  '500, JSON': { does: http(500, errorBody('x')), expected: failed, kind: 'failed' },
+  '500, HTML': { does: http(500, '<html>', html), expected: failed, kind: 'failed' },
+  '500, nothing': { does: http(500, ''), expected: failed, kind: 'failed' },
+  '502': { does: http(502, '<html>', html), expected: failed, kind: 'failed' },
+  '503': { does: http(503, ''), expected: busy, kind: 'overloaded', retryAfter: /^1$/ },
+  '504': { does: http(504, '<html>', html), expected: late, kind: 'timeout' },
+  '529': { does: http(529, errorBody('x')), expected: busy, kind: 'overloaded', retryAfter: /^1$/ },
+  '401': { does: http(401, errorBody('wrong key sk-abcdefgh12345678')), expected: failed, kind: 'credential' },
+  '402': { does: http(402, errorBody('Insufficient balance')), expected: failed, kind: 'credential' },
+  '403': { does: http(403, errorBody('not your project')), expected: failed, kind: 'credential' },
+  '408': { does: http(408, ''), expected: late, kind: 'timeout' },
+  '409': { does: http(409, ''), expected: failed, kind: 'failed' },
   '404 of the model': {
-    does: http(404, said('The model does not exist', { param: null, code: 'model_not_found' })),
-    told: failed,
+    does: http(404, errorBody('The model does not exist', { param: null, code: 'model_not_found' })),
+    expected: failed,
     kind: 'failed',
   },
-  '404 of a path': { does: http(404, '<html>', html), told: failed, kind: 'failed' },
+  '404 of a path': { does: http(404, '<html>', html), expected: failed, kind: 'failed' },
   '404 of content': {
-    does: http(404, said('No such file', { param: 'messages[0].content[1].file_id' })),
-    told: [400, null],
+    does: http(404, errorBody('No such file', { param: 'messages[0].content[1].file_id' })),
+    expected: [400, null],
     kind: 'rejected',
     callers: true,
   },
-  '400': { does: http(400, said('no')), told: [400, null], kind: 'rejected', callers: true },
-  '413': { does: http(413, said('no')), told: [413, 'request_too_large'], kind: 'too_large', callers: true },
-  '422': { does: http(422, said('no')), told: [400, null], kind: 'rejected', callers: true },
-  redirect: { does: does.redirects('http://127.0.0.1:1/'), told: failed, kind: 'failed' },
-  'not HTTP': { does: does.raw('220 mail.example ESMTP\r\n'), told: failed, kind: 'broken' },
-  'closes without a word': { does: does.raw(''), told: failed, kind: 'unreachable' },
-  'broken chunks': { does: does.brokenChunks([]), told: failed, kind: 'cut' },
-  'HTML under 200': { does: http(200, '<html>', html), told: failed, kind: 'broken' },
-  'nothing under 200': { does: http(200, ''), told: failed, kind: 'broken' },
-  'JSON that is no answer': { does: http(200, '{"choices":[]}'), told: failed, kind: 'broken' },
-  'an error under 200': { does: http(200, said('x', { type: 'server_error' })), told: failed, kind: 'failed' },
-  'arguments as an object of 100,000 levels': { does: calling(deep(100_000)), told: failed, kind: 'broken' },
-  'arguments of 129 levels': { does: calling(JSON.stringify(deep(129))), told: failed, kind: 'broken' },
-  'arguments of a million values': { does: calling(`{"a":[${'1,'.repeat(1e6)}1]}`), told: failed, kind: 'broken' },
+  '400': { does: http(400, errorBody('no')), expected: [400, null], kind: 'rejected', callers: true },
+  '413': { does: http(413, errorBody('no')), expected: [413, 'request_too_large'], kind: 'too_large', callers: true },
+  '422': { does: http(422, errorBody('no')), expected: [400, null], kind: 'rejected', callers: true },
+  redirect: { does: does.redirects('http://127.0.0.1:1/'), expected: failed, kind: 'failed' },
+  'not HTTP': { does: does.raw('220 mail.example ESMTP\r\n'), expected: failed, kind: 'broken' },
+  'closes without an answer': { does: does.raw(''), expected: failed, kind: 'unreachable' },
+  'broken chunks': { does: does.brokenChunks([]), expected: failed, kind: 'cut' },
+  'HTML under 200': { does: http(200, '<html>', html), expected: failed, kind: 'broken' },
+  'nothing under 200': { does: http(200, ''), expected: failed, kind: 'broken' },
+  'JSON that is no answer': { does: http(200, '{"choices":[]}'), expected: failed, kind: 'broken' },
+  'an error under 200': { does: http(200, errorBody('x', { type: 'server_error' })), expected: failed, kind: 'failed' },
+  'arguments as an object of 100,000 levels': { does: calling(deep(100_000)), expected: failed, kind: 'broken' },
+  'arguments of 129 levels': { does: calling(JSON.stringify(deep(129))), expected: failed, kind: 'broken' },
+  'arguments of a million values': { does: calling(`{"a":[${'1,'.repeat(1e6)}1]}`), expected: failed, kind: 'broken' },
   'a text of arguments of a million values': {
     does: calling(`"{\\"a\\":[${'1,'.repeat(1e6)}1]}"`),
-    told: failed,
+    expected: failed,
     kind: 'broken',
   },
-  '5,000 calls': { does: calling(...Array.from({ length: 5000 }, () => '"{}"')), told: failed, kind: 'broken' },
+  '5,000 calls': { does: calling(...Array.from({ length: 5000 }, () => '"{}"')), expected: failed, kind: 'broken' },
   'an error of 100,000 levels': {
     does: http(200, `{"error":{"detail":${deep(100_000)}}}`),
-    told: failed,
+    expected: failed,
     kind: 'broken',
   },
   'an error of 10,000 levels under 500': {
     does: http(500, `{"error":{"detail":${deep(10_000)}}}`),
-    told: failed,
+    expected: failed,
     kind: 'failed',
   },
   'a huge body': {
@@ -150,24 +150,24 @@ const rows: Readonly<Record<string, Row>> = {
       const piece = ' '.repeat(4 * MIB)
       while (await call.chunk(piece));
     },
-    told: failed,
+    expected: failed,
     kind: 'broken',
   },
   'a compressed bomb': {
     does: does.gzipped(`{"x":"${' '.repeat(40 * MIB)}"}`),
-    told: failed,
+    expected: failed,
     kind: 'broken',
   },
-  'an error event first': { does: does.stream([errorEvent]), told: failed, kind: 'failed' },
-  'an error event before content': { does: does.stream([role, errorEvent]), told: failed, kind: 'failed' },
-  'malformed bytes first': { does: does.stream(['data: {"choices":[}\n\n']), told: failed, kind: 'broken' },
-  'an empty stream': { does: does.stream([]), told: failed, kind: 'cut' },
-  'only comments': { does: does.stream([': hello\n\n', 'event: x\n\n']), told: failed, kind: 'cut' },
-  'a role and a clean end': { does: does.stream([role]), told: failed, kind: 'cut' },
-  'a role and a reset': { does: does.resets([role]), told: failed, kind: 'cut' },
+  'an error event first': { does: does.stream([errorEvent]), expected: failed, kind: 'failed' },
+  'an error event before content': { does: does.stream([role, errorEvent]), expected: failed, kind: 'failed' },
+  'malformed bytes first': { does: does.stream(['data: {"choices":[}\n\n']), expected: failed, kind: 'broken' },
+  'an empty stream': { does: does.stream([]), expected: failed, kind: 'cut' },
+  'only comments': { does: does.stream([': hello\n\n', 'event: x\n\n']), expected: failed, kind: 'cut' },
+  'a role and a clean end': { does: does.stream([role]), expected: failed, kind: 'cut' },
+  'a role and a reset': { does: does.resets([role]), expected: failed, kind: 'cut' },
   'an endless first event': {
     does: does.endless(['data: {"choices":[{"index":0,"delta":{"content":"'], 'x'.repeat(MIB / 4)),
-    told: failed,
+    expected: failed,
     kind: 'broken',
   },
 }
@@ -207,17 +207,17 @@ beforeAll(async () => {
   })
   const unreachable = {
     refuses: at(`http://127.0.0.1:${await closedPort()}/v1`),
-    // A resolver may take its time to say that there is no such name.
+    // A resolver may take long to find out that there is no such name.
     nowhere: { ...at('http://provider.invalid/v1'), connect_timeout_ms: 10_000, first_byte_timeout_ms: 20_000 },
     'self-signed': at(`https://127.0.0.1:${portOf(tls)}/v1`),
-    'plain-behind-tls': at(`https://127.0.0.1:${portOf(plain)}/v1`),
-    'silent-behind-tls': at(`https://127.0.0.1:${quiet.port}/v1`),
+    'plain-for-tls': at(`https://127.0.0.1:${portOf(plain)}/v1`),
+    'silent-for-tls': at(`https://127.0.0.1:${quiet.port}/v1`),
   }
   const models: Record<string, readonly string[]> = {}
   for (const [name, { does: scenario }] of Object.entries(rows)) {
     for (const [mode] of modes) {
       for (const followed of ['alone', 'followed']) {
-        // A target of its own each, so that none rests for what another did.
+        // Each has a target of its own, so that none rests for the failures of another.
         const model = slug(name, mode, followed)
         const target = `${typeof scenario === 'string' ? scenario : 'up'}/${model}`
         if (typeof scenario !== 'string') upstream.on(model, scenario)
@@ -243,7 +243,7 @@ function chatBytes(model: string, body: JsonObject = {}): Uint8Array {
   return requestBytes('/v1/chat/completions', { key: KEY, body: { model, messages, ...body } })
 }
 
-/** Everything but the connections that wait for the next request is closed. */
+/** Everything is closed but the connections that wait for the next request. */
 async function expectNothingOpen(): Promise<void> {
   const stuck = upstream.calls.filter((call) => call.open && call.model !== 'second' && call.isAnswering)
   await Promise.all(stuck.map((call) => call.ended))
@@ -252,11 +252,11 @@ async function expectNothingOpen(): Promise<void> {
 
 describe.each(modes)('before content, %s', (mode, body) => {
   test.each(names)('%s, alone', async (name) => {
-    const { told, kind, retryAfter, callers } = rows[name] ?? {}
+    const { expected, kind, retryAfter, callers } = rows[name] ?? {}
     const model = slug(name, mode, 'alone')
     const answer = await send(serving.port, model, body)
     const { error } = answer.json() as { error: JsonObject }
-    expect([answer.status, error['code']]).toEqual([...(told ?? [])])
+    expect([answer.status, error['code']]).toEqual([...(expected ?? [])])
     expect(answer.text).not.toMatch(/127\.0\.0\.1|provider\.invalid|sk-|not your/)
     if (callers !== true) expect(String(error['message'])).toMatch(/provider/i)
     expect(answer.header('retry-after') ?? '').toMatch(retryAfter ?? /^$/)
@@ -268,10 +268,10 @@ describe.each(modes)('before content, %s', (mode, body) => {
   })
 
   test.each(names)('%s, and another', async (name) => {
-    const { told, kind, callers } = rows[name] ?? {}
+    const { expected, kind, callers } = rows[name] ?? {}
     const answer = await send(serving.port, slug(name, mode, 'followed'), body)
     if (callers === true) {
-      expect(answer.status).toBe(told?.[0] ?? 0)
+      expect(answer.status).toBe(expected?.[0] ?? 0)
       return
     }
     expect([answer.status, answer.end, answer.header('x-gateway-fallback-count')]).toEqual([200, 'whole', '1'])
@@ -295,7 +295,7 @@ test('a connection that is closed under a request: the POST is not sent twice by
   expect(alone.ledger.wrong).toEqual([])
 })
 
-test('no compression is asked for: what is not compressed can be counted as it comes', async () => {
+test('providers are not asked for compression: an uncompressed answer can be counted while it arrives', async () => {
   await using plain = await Upstream.start({ m: does.answersText('Hi') })
   await using alone = new Serving({ providers: { up: plain.url }, models: { m: ['up/m'] } })
   for (const [, body] of modes) expect((await send(alone.port, 'm', body)).status).toBe(200)
@@ -324,7 +324,7 @@ test('a stream that never ends is cut at the hard limit, and settled', async () 
     },
   })
   const provider = { dialect: 'openai', base_url: endless.url, api_key: 'k', total_timeout_ms: 500 }
-  // Without a limit on what it may write, which would cut it sooner.
+  // Without an output limit, which would cut it sooner.
   const unlimited = { targets: [{ provider: 'up', model: 'm' }], price: { input: 1, output: 10 } }
   await using alone = new Serving({ providers: { up: provider }, models: { m: unlimited } })
   const answer = await send(alone.port, 'm', { stream: true })
@@ -365,14 +365,14 @@ describe('an answer that is longer than twice its output limit', () => {
     ['in a few long events', 'word '.repeat(200), LIMIT, { max_tokens: LIMIT }],
     ['with a limit too low to mean much', 'word', 30, { max_tokens: 1 }],
     ['without a limit of the caller', 'word', 5000, {}],
-  ])('not so where it is %s', async (_, text, count, body) => {
+  ])('is not cut if it is %s', async (_, text, count, body) => {
     const { end, words, done, line } = await asked(text, count, body)()
     expect([end, words, done]).toEqual(['whole', count, true])
     expect(line).toMatchObject({ outcome: 'completed', usage: 'provider' })
   })
 })
 
-test('calls without end are no shorter an answer', async () => {
+test('an endless answer of tool calls is cut, too', async () => {
   await using upstream = await Upstream.start({
     m: async (call) => {
       await call.head200()
@@ -397,11 +397,8 @@ test.each([
   ['input', '"prompt_tokens":1e12,"completion_tokens":2'],
   ['output', '"prompt_tokens":9,"completion_tokens":5e7'],
   ['cached input', '"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":5e7}'],
-  [
-    'what was written to a cache',
-    '"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cache_write_tokens":1e12}',
-  ],
-])('an absurd figure costs its caller nothing: %s', async (_, usage) => {
+  ['cache writes', '"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cache_write_tokens":1e12}'],
+])('an implausible figure costs the caller nothing: %s', async (_, usage) => {
   const absurd = does.chatFrames(['Hi']).map((frame) => frame.replace(/"usage":\{.*?\}/, `"usage":{${usage}}`))
   await using lying = await Upstream.start({ m: does.stream(absurd) })
   await using alone = new Serving({ providers: { up: lying.url }, models: { m: ['up/m'] } })
@@ -412,7 +409,7 @@ test.each([
   }
 })
 
-test('figures that no model can have used are our own count instead, and the operator is told', async () => {
+test('implausible figures are replaced by our own count, and logged for the operator', async () => {
   const absurd = does
     .chatFrames(['Hi'])
     .map((frame) => frame.replace(/"usage":\{.*?\}/, '"usage":{"prompt_tokens":1e12,"completion_tokens":1e12}'))
@@ -426,7 +423,7 @@ test('figures that no model can have used are our own count instead, and the ope
   expect(alarms).toMatchObject([{ event: 'provider.usage_implausible', provider: 'up', model: 'm' }])
 })
 
-test('more requests at once than the runtime sends by itself: none waits for another', async () => {
+test('more requests at once than the runtime sends by default: none waits for another', async () => {
   const many = 1000
   await using patient = await Upstream.start()
   const all = Promise.withResolvers<void>()

@@ -247,7 +247,7 @@ describe('candidates', () => {
     expect(alone.upstream.calls).toEqual([])
   })
 
-  test('a mistake of the caller is told at once, and costs nothing', async () => {
+  test('the error for a mistake of the caller is returned at once, and costs nothing', async () => {
     const refused = does.json(400, '{"error":{"message":"Your prompt was refused.","code":"moderation_blocked"}}')
     await using stage = await startStage({ image: 1 }, { first: refused, second: does.json(200, data(1)) })
     const failure = await failureOf(stage.make({}))

@@ -1,4 +1,4 @@
-/** Providers' names, asked of a name server that is slow, silent, or says something else than before. */
+/** Host names of providers, looked up at a DNS server that is slow, does not respond, or changes its answer. */
 
 import { expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -24,7 +24,7 @@ function send(gateway: Gateway, model: string): Promise<Answer> {
   return ask(gateway.port, bytes(model))
 }
 
-/** Asks until a model answers. */
+/** Sends requests until a model answers. */
 async function answered(gateway: Gateway, model: string): Promise<Answer> {
   for (;;) {
     const answer = await send(gateway, model)
@@ -34,7 +34,7 @@ async function answered(gateway: Gateway, model: string): Promise<Answer> {
 }
 
 inOwnNetwork(import.meta.path, () => {
-  test('a name server that says nothing: the connect deadline holds, and the next candidate is asked', async () => {
+  test('a DNS server that does not respond: the connect deadline holds, and the next candidate is called', async () => {
     using _names = await NameServer.start({ 'silent.test': 'never', 'good.test': LOOPBACK })
     await using upstream = await Upstream.start({ second: does.answersText('second') })
     await using gateway = await Gateway.start({
@@ -61,7 +61,7 @@ inOwnNetwork(import.meta.path, () => {
     })
   })
 
-  test('a name server that takes its time is waited for within the connect deadline', async () => {
+  test('a slow DNS server is waited for within the connect deadline', async () => {
     using names = await NameServer.start({ 'slow.test': { ...LOOPBACK, afterMs: 400 } })
     await using upstream = await Upstream.start({ m: does.answersText('Hello') })
     await using gateway = await Gateway.start({ providers: { slow: entry('slow.test', upstream.port) } })
@@ -70,7 +70,7 @@ inOwnNetwork(import.meta.path, () => {
     expect(names.asked).toContain('slow.test')
   })
 
-  test('a first name server that is gone: the second is asked in time', async () => {
+  test('if the first DNS server is gone, the second is asked in time', async () => {
     using silent = await NameServer.silentFirst()
     using _names = await NameServer.start({ 'good.test': LOOPBACK })
     await using upstream = await Upstream.start({ m: does.answersText('Hello') })
@@ -80,7 +80,7 @@ inOwnNetwork(import.meta.path, () => {
     expect(silent.asked).toContain('good.test')
   })
 
-  test('a hundred requests for names that nobody answers hold nobody up', async () => {
+  test('a hundred requests for names that no server answers delay no other request', async () => {
     const silent = Array.from({ length: 20 }, (_, n) => `silent-${n}`)
     using names = await NameServer.start({
       ...Object.fromEntries(silent.map((name) => [`${name}.test`, 'never' as const])),
@@ -97,7 +97,7 @@ inOwnNetwork(import.meta.path, () => {
       caller.send(bytes(silent[n % silent.length] ?? ''))
       waiting.push(caller)
     }
-    // All of them are asked for at once, and so is the one that is answered.
+    // All of them are looked up at once, and so is the one that is answered.
     await names.questions((name) => name.startsWith('silent'), silent.length)
     expect((await send(gateway, 'm')).status).toBe(200)
     expect(waiting.every(({ received }) => received.length === 0)).toBe(true)
@@ -107,7 +107,7 @@ inOwnNetwork(import.meta.path, () => {
     expect(new Set(gateway.lines.filter(gone).map((line) => line['outcome']))).toEqual(new Set(['caller_left']))
   })
 
-  test('that there is no such name is not remembered', async () => {
+  test('that a name does not exist is not cached', async () => {
     using names = await NameServer.start({})
     await using upstream = await Upstream.start({ m: does.answersText('Hello') })
     await using gateway = await Gateway.start({ providers: { new: entry('new.test', upstream.port) } })
@@ -126,7 +126,7 @@ inOwnNetwork(import.meta.path, () => {
     await before[Symbol.asyncDispose]()
     names.set('moving.test', { address: '127.0.0.2' })
     await using _after = await Upstream.start({ m: does.answersText('after') }, port, '127.0.0.2')
-    // The runtime by itself remembers an address for longer than this test may take.
+    // By default the runtime caches an address for longer than this test may take.
     expect((await answered(gateway, 'm')).text).toContain('after')
   })
 })

@@ -1,5 +1,5 @@
 /**
- * One stream against a clock and a socket that the test turns by hand: keep-alive, the hold, stalls, writes and cuts.
+ * One stream against a clock and a socket that the test controls: keep-alive, the hold, stalls, writes and cuts.
  */
 
 import { describe, expect, test } from 'bun:test'
@@ -17,14 +17,14 @@ import { seen } from './stage.ts'
 const SECOND = 1000
 const [role = '', hello = '', world = '', ...restOf] = does.chatFrames(['Hello', ' world'])
 const KEEP_ALIVE = ': keep-alive\n\n'
-/** What a stream decodes and encodes at a time, about: its frames are as long as ours. */
+/** About what a stream decodes and encodes at a time: its frames are as long as ours. */
 const SLICE = 64 * 1024
 
 interface Made {
   readonly call: HandCall
   readonly sink: HandSink
   readonly pump: Pump
-  /** Resolves with `open` or with the fault that came instead. */
+  /** Resolves with `open`, or with the error that came instead. */
   readonly opened: Promise<unknown>
 }
 
@@ -52,7 +52,7 @@ async function attached({ opened, pump, sink }: Made): Promise<string> {
   )
 }
 
-/** Lets everything happen that can happen by itself. */
+/** Lets everything happen that needs no further input. */
 async function settled(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve))
   await new Promise((resolve) => setImmediate(resolve))
@@ -80,24 +80,27 @@ describe('headers', () => {
     expect(open).toBe(true)
     void attached(it)
     await settled()
-    // Without a byte of a body they would stay where they are.
+    // Without a byte of a body Bun would keep them.
     expect(it.sink.writes).toEqual([KEEP_ALIVE])
   })
 
   test.each([
     ['a fault', (it: Made) => it.call.give(new ProviderError('cut', 'x'))],
     ['the end of the process', (it: Made) => it.pump.interrupt('drained')],
-  ])('that are out reach the caller before a cut for %s, though nobody took the stream before it', async (_, leave) => {
-    const it = make()
-    it.call.give(role)
-    await settled()
-    it.pump.tick(later(5))
-    expect(await it.opened).toBe('open')
-    leave(it)
-    await it.pump.ended
-    expect(await attached(it)).toBe('cut')
-    expect([it.sink.text, it.sink.ended]).toEqual([KEEP_ALIVE, false])
-  })
+  ])(
+    'that are out reach the caller before a cut for %s, though the stream was not attached before it',
+    async (_, leave) => {
+      const it = make()
+      it.call.give(role)
+      await settled()
+      it.pump.tick(later(5))
+      expect(await it.opened).toBe('open')
+      leave(it)
+      await it.pump.ended
+      expect(await attached(it)).toBe('cut')
+      expect([it.sink.text, it.sink.ended]).toEqual([KEEP_ALIVE, false])
+    },
+  )
 
   test('do not go out for a finish that writes nothing yet: its cut is a failure before the content', async () => {
     const call = new HandCall()
@@ -113,7 +116,7 @@ describe('headers', () => {
     expect(await pump.ended).toMatchObject({ outcome: 'provider_cut' })
   })
 
-  test('do not go out for a role and a fault', async () => {
+  test('do not go out for a role and an error', async () => {
     const it = make()
     it.call.give(role, new ProviderError('overloaded', 'x'))
     expect(await it.opened).toMatchObject({ kind: 'overloaded' })
@@ -157,7 +160,7 @@ describe('the tokens of the input, to a caller of Messages', () => {
 })
 
 describe('keep-alive', () => {
-  test('every 15 s of silence, and never where something else goes out', async () => {
+  test('every 15 s of silence, and never if something else goes out', async () => {
     const it = make()
     it.call.give(role + hello)
     expect(await it.opened).toBe('open')
@@ -169,7 +172,7 @@ describe('keep-alive', () => {
     await Bun.sleep(300)
     it.pump.tick(later(15))
     expect(it.sink.writes.slice(1)).toEqual([KEEP_ALIVE])
-    // The silence is counted anew from the comment on.
+    // The silence counts from the comment on.
     it.pump.tick(later(14.8))
     expect(it.sink.writes.length).toBe(2)
     it.call.give(world)
@@ -199,7 +202,7 @@ describe('keep-alive', () => {
 })
 
 describe('a caller that does not read', () => {
-  test('nothing is read from the provider meanwhile, and its deadline rests', async () => {
+  test('nothing is read from the provider meanwhile, and its deadline is paused', async () => {
     const it = make()
     it.sink.fill()
     it.call.give(role + hello)
@@ -255,10 +258,10 @@ describe('ways out', () => {
     ['the provider resets', (it: Made) => it.call.give(new ProviderError('cut', 'x')), 'provider_cut'],
     ['the provider falls silent', (it: Made) => it.call.give(new ProviderError('timeout', 'x')), 'timed_out'],
     ['the provider ends too early', (it: Made) => it.call.give(undefined), 'provider_cut'],
-    ['the provider says nonsense', (it: Made) => it.call.give('data: {\n\n'), 'provider_cut'],
+    ['the provider sends nonsense', (it: Made) => it.call.give('data: {\n\n'), 'provider_cut'],
   ] as const
 
-  test.each(rows)('%s while nobody waits', async (_, leave, outcome) => {
+  test.each(rows)('%s while the stream runs', async (_, leave, outcome) => {
     const it = make()
     it.call.give(role + hello)
     const end = attached(it)
@@ -270,7 +273,7 @@ describe('ways out', () => {
     expect(seen(it.sink.text)).toEqual({ text: 'Hello', finish: undefined, done: false })
   })
 
-  test.each(rows.slice(0, 2))('%s before anybody took the stream', async (_, leave, outcome) => {
+  test.each(rows.slice(0, 2))('%s before the stream is attached', async (_, leave, outcome) => {
     for (const whole of [true, false]) {
       const it = make()
       it.call.give(role + hello, ...(whole ? [world + restOf.join('')] : []))
@@ -345,7 +348,7 @@ describe('providers that never pause', () => {
     for (const end of await whole) expect(end).toMatchObject({ outcome: 'completed' })
     expect(seen(streams[0]?.sink.text ?? '')).toMatchObject({ text: 'Hello'.repeat(12_001), done: true })
     expect(chunk.length).toBeGreaterThan(3 * SLICE)
-    // One slice, and what the eight had taken before their first wait.
+    // One slice, and what the eight streams took before their first wait.
     expect(most).toBeLessThan(4 * SLICE)
     expect(others).toBeGreaterThan(written / (4 * SLICE))
   })

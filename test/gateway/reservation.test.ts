@@ -1,4 +1,4 @@
-/** A request's reservation by itself: it keeps its lease, says how far it is, and is settled once. */
+/** A request's reservation by itself: it renews its lease, reports the usage, and is settled once. */
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { CallerError } from '../../src/core/caller-error.ts'
@@ -6,7 +6,16 @@ import { ticker } from '../../src/core/ticker.ts'
 import { RequestLog } from '../../src/gateway/access-log.ts'
 import { RequestReservation } from '../../src/gateway/reservation.ts'
 import type { Counted } from '../../src/gateway/usage-meter.ts'
-import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
+import {
+  type Account,
+  type Charge,
+  type Estimate,
+  type Hold,
+  type Ledger,
+  type LedgerHealth,
+  noCharge,
+  type Reservation,
+} from '../../src/ledger/ledger.ts'
 
 const SECOND = 1000
 const account: Account = { organization: 'o', organizationLimits: {}, key: 'k', keyLimits: {} }
@@ -76,7 +85,7 @@ const amounts = (inputTokens: number, outputTokens: number): Estimate => ({
   costMicroUsd: inputTokens + 10 * outputTokens,
 })
 
-describe('what is held', () => {
+describe('what is reserved', () => {
   test.each([
     [undefined, 4096],
     [10_000, 4096],
@@ -87,14 +96,14 @@ describe('what is held', () => {
     expect(ledger.holds).toEqual([{ id: 'req_1', estimate: amounts(100, output), floorMicroUsd: 100, model: 'm' }])
   })
 
-  test('it grows by a slice beyond what is written, every 10 s, from the moment it was taken', async () => {
+  test('it grows by a slice beyond what is written, every 10 s, from its beginning', async () => {
     const ledger = new Recorder()
     let output = 1000
     const reservation = await open(ledger, undefined, 6000)
     const startMs = performance.now()
     reservation.tick(startMs + 9 * SECOND)
     expect(ledger.extensions).toEqual([])
-    // Before a provider was asked: nothing is used, and the lease moves all the same.
+    // Before a provider was called nothing is used, and the lease is renewed all the same.
     reservation.tick(startMs + 10 * SECOND)
     expect(ledger.extensions).toEqual([[amounts(0, 0), amounts(100, 4096)]])
     reservation.follow({ used: () => counted(output) })
@@ -109,7 +118,7 @@ describe('what is held', () => {
     ])
   })
 
-  test('it grows as what is written comes near it, one extension at a time, larger ones for a faster stream', async () => {
+  test('it grows when the output comes near it, one extension at a time, larger ones for a faster stream', async () => {
     const ledger = new Recorder()
     ledger.grants = () => true
     let output = 0
@@ -119,7 +128,7 @@ describe('what is held', () => {
       return reservation.written(tokens)
     }
     expect([write(3071), ledger.extensions.length]).toEqual([undefined, 0])
-    // Nobody waits for it: of what is held a thousand tokens are left. Meanwhile no other is asked for.
+    // No wait: a thousand of the reserved tokens are left. No second extension runs meanwhile.
     expect([write(3072), write(3500), write(9000)]).toEqual([undefined, undefined, undefined])
     expect(ledger.extensions).toEqual([[amounts(100, 3072), amounts(100, 3072 + 8192)]])
     await Bun.sleep(0)
@@ -133,7 +142,7 @@ describe('what is held', () => {
     expect(ahead).toEqual([8192, 16_384, 32_768, 65_536, 65_536, 65_536])
   })
 
-  test('what is refused is asked for in smaller pieces; a stream that goes on is asked about again at the next beat', async () => {
+  test('a refused extension is retried in smaller pieces; a stream that goes on tries at the next tick', async () => {
     const ledger = new Recorder()
     const reservation = await open(ledger, () => counted(3072))
     reservation.written(3072)
@@ -152,7 +161,7 @@ describe('what is held', () => {
     expect(ledger.extensions.length).toBe(5)
   })
 
-  test('a stream that is to be cut uses up what is held, waits for what it asks, and is cut when that is refused', async () => {
+  test('a stream to be cut uses up its reservation, waits for more, and is cut if that is refused', async () => {
     const ledger = new Recorder()
     let output = 3072
     const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
@@ -164,7 +173,7 @@ describe('what is held', () => {
     reservation.guard({ interrupt: cut }, () => false)
     reservation.written(output)
     for (let i = 0; i < 10; i++) await Bun.sleep(0)
-    // At the beat, too, it goes on while something is left of what is held.
+    // It also goes on at a tick while some of the reservation is left.
     reservation.tick(performance.now() + 10 * SECOND)
     await Bun.sleep(0)
     output = 4095
@@ -174,7 +183,7 @@ describe('what is held', () => {
     expect([cuts, reservation.cutFor]).toEqual([1, 'insufficient_quota'])
   })
 
-  test('a ledger that could not be asked is asked again a slice later, and nobody waits for it', async () => {
+  test('a ledger that was unavailable is called again a slice later, without a wait', async () => {
     const ledger = new Recorder()
     let output = 3072
     const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
@@ -196,7 +205,7 @@ describe('what is held', () => {
     expect([ledger.extensions.length, cuts]).toEqual([2, 0])
   })
 
-  test('a provider that writes beyond its limit is followed if its stream is to be cut', async () => {
+  test('output beyond the provider’s limit is reserved if the stream is to be cut', async () => {
     const limits = { spend: { day: 1, strict: true, onExhausted: 'cut' } } as const
     for (const [onExhausted, asked] of [
       ['cut', 1],
@@ -213,7 +222,7 @@ describe('what is held', () => {
     }
   })
 
-  test('an answer that cannot be seen before it is whole grows by a slice a beat, up to its limit', async () => {
+  test('an answer that is not visible before it is complete grows by a slice a tick, up to its limit', async () => {
     const ledger = new Recorder()
     ledger.grants = () => true
     const reservation = await open(ledger, undefined, 10_000)
@@ -222,13 +231,13 @@ describe('what is held', () => {
     reservation.follow({ used: () => counted(0) })
     for (const seconds of [20.1, 30.2, 40.3]) reservation.tick(startMs + seconds * SECOND)
     expect(ledger.extensions.map(([, wanted]) => wanted.outputTokens)).toEqual([4096, 8192, 10_000, 10_000])
-    // Another candidate begins anew.
+    // Another candidate starts over.
     await reservation.requote({ model: 'n', inputTokens: 100, maxOutputTokens: 9000, price })
     reservation.tick(startMs + 50.4 * SECOND)
     expect(ledger.extensions.at(-1)?.[1].outputTokens).toBe(8192)
   })
 
-  test('the process’s ticker keeps the lease by itself, and lets go when it is settled', async () => {
+  test('the ticker of the process renews the lease until it is settled', async () => {
     const ledger = new Recorder()
     const reservation = await open(ledger)
     let ticks = 0
@@ -249,31 +258,31 @@ describe('what is held', () => {
   })
 
   test.each([
-    ['dearer: the difference is asked for, and refused', 20, 5000, false, 1],
+    ['dearer: the difference is requested, and refused', 20, 5000, false, 1],
     ['longer, as dear: the same', 1, 8000, false, 1],
-    // Limits on tokens know no prices.
+    // Token limits do not depend on prices.
     ['longer, though cheaper: the same', 0.1, 8000, false, 1],
-    ['cheaper: nobody is asked', 0.5, 2000, true, 0],
+    ['cheaper: the ledger is not called', 0.5, 2000, true, 0],
   ])('another candidate that is %s', async (_, times, maxOutputTokens, affordable, asked) => {
     const ledger = new Recorder()
     const reservation = await open(ledger, undefined, 2000)
     const other = { input: price.input * times, output: price.output * times }
     expect(await reservation.requote({ model: 'm', inputTokens: 100, maxOutputTokens, price: other })).toBe(affordable)
     expect(ledger.extensions.length).toBe(asked)
-    // From then on it grows at the price of whoever is asked, or as before where that one is not.
+    // From then on it grows at the price of the candidate that is called: the old one if the new one is too dear.
     reservation.tick(performance.now() + 10 * SECOND)
     const grown = ledger.extensions.at(-1)?.[1]
     expect(grown).toEqual(affordable ? { ...amounts(100, 2000), costMicroUsd: 10_050 } : amounts(100, 2000))
   })
 
-  test('another candidate is not asked where the ledger cannot be', async () => {
+  test('another candidate is not called if the ledger is unavailable', async () => {
     const ledger = new Recorder()
     const reservation = await open(ledger, undefined, 2000)
     ledger.refusal = new CallerError('ledger_unavailable', 'gone')
     expect(await reservation.requote({ model: 'm', inputTokens: 100, maxOutputTokens: 9000, price })).toBe(false)
   })
 
-  test('a ledger that cannot be asked for an extension ends nothing', async () => {
+  test('a ledger that is unavailable for an extension ends nothing', async () => {
     const ledger = new Recorder()
     ledger.refusal = new CallerError('ledger_unavailable', 'x')
     const reservation = await open(ledger, () => counted(1))
@@ -292,7 +301,7 @@ describe('it is settled', () => {
     counted: { usage: { input: 100, cachedInput: 40, output: 7 }, estimated: false },
   }
 
-  test('with what was used, once', async () => {
+  test('with the usage, once', async () => {
     const ledger = new Recorder()
     {
       const reservation = await open(ledger)
@@ -301,8 +310,7 @@ describe('it is settled', () => {
     }
     expect(ledger.settlements).toEqual([
       {
-        ...amounts(100, 7),
-        ...{ cachedInputTokens: 40, images: 0, estimated: false, outcome: 'completed', model: 'm', provider: 'p' },
+        ...{ ...noCharge('completed'), ...amounts(100, 7), cachedInputTokens: 40, model: 'm', provider: 'p' },
       },
     ])
   })

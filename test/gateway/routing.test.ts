@@ -1,6 +1,6 @@
 /**
- * Who is asked for a request, in which order, and who is not: resting, limits, automatic selection, conversations that
- * stay.
+ * Which candidates are called for a request, in which order, and which are not: rests, limits, automatic selection,
+ * conversations that stay.
  */
 
 import { describe, expect, setDefaultTimeout, spyOn, test } from 'bun:test'
@@ -33,7 +33,7 @@ async function stage(
     serving,
     ask: (model: string, body: JsonObject = {}, to: Serving = serving): Promise<Answer> =>
       ask(to.port, bytes(model, body)),
-    /** The provider's models that were asked since the last look, in order. */
+    /** The provider's models that were called since the last read, in order. */
     asked: () => upstream.calls.splice(0).map((call) => call.model),
     async [Symbol.asyncDispose]() {
       await serving[Symbol.asyncDispose]()
@@ -49,7 +49,7 @@ function bytes(model: string, body: JsonObject = {}): Uint8Array {
 
 const hi = [{ role: 'user', content: 'hi' }]
 const targets = (...names: readonly string[]) => names.map((model) => ({ provider: 'up', model }))
-const told = (answer: Answer) => [answer.status, answer.header('x-gateway-fallback-count')]
+const statusOf = (answer: Answer) => [answer.status, answer.header('x-gateway-fallback-count')]
 const busy = does.json(503, '')
 const rateLimited = (ms: number) => does.json(429, '', { 'retry-after-ms': String(ms) })
 
@@ -64,7 +64,7 @@ describe('attempts', () => {
       },
     )
     const answer = await on.ask('few')
-    expect([...told(answer), answer.header('x-gateway-served-model'), answer.json()]).toMatchObject([
+    expect([...statusOf(answer), answer.header('x-gateway-served-model'), answer.json()]).toMatchObject([
       200,
       '2',
       'others',
@@ -75,7 +75,7 @@ describe('attempts', () => {
     expect(on.asked()).toEqual(['a', 'b', 'a2'])
   })
 
-  test('a fallback that does not cache is asked without the marks of a Responses request', async () => {
+  test('a fallback that does not cache is sent no marks of a Responses request', async () => {
     const explicit = { explicit: true, ttls: ['5m', '1h'] }
     await using on = await stage(
       { a: busy, b: does.answersText('b') },
@@ -91,16 +91,16 @@ describe('attempts', () => {
     }
     for (const ttl of [undefined, '1h']) {
       const answer = await send('cached', ttl)
-      expect([...told(answer), answer.header('x-gateway-served-model')]).toEqual([200, '1', 'plain'])
+      expect([...statusOf(answer), answer.header('x-gateway-served-model')]).toEqual([200, '1', 'plain'])
     }
     const [first, second] = on.upstream.calls
     expect(JSON.stringify(first?.json)).toContain('cache_control')
     expect(JSON.stringify(second?.json)).not.toContain('cache_control')
-    // Asked for by its own name, the same model refuses them.
+    // Requested by its own name, the same model rejects them.
     expect((await send('plain')).status).toBe(400)
   })
 
-  test('go on after a stream that breaks off behind a finish without content, of which a chat caller has seen nothing', async () => {
+  test('go on after a stream that breaks off after a finish, if a chat caller has seen nothing of it', async () => {
     const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`
     const finished = [
       event('message_start', { message: { usage: { input_tokens: 1, output_tokens: 0 } } }),
@@ -119,7 +119,7 @@ describe('attempts', () => {
     ])
     expect(await serving.lineOf(alone.header('x-request-id'))).not.toHaveProperty('cost_micro_usd')
     const both = await ask(serving.port, bytes('both', { stream: true }))
-    expect([...told(both), both.end]).toEqual([200, '1', 'whole'])
+    expect([...statusOf(both), both.end]).toEqual([200, '1', 'whole'])
     expect(both.text).toContain('"content":"ok"')
   })
 
@@ -133,7 +133,7 @@ describe('attempts', () => {
     expect([answer.status, on.asked()]).toEqual([504, ['a']])
   })
 
-  test('pass over a provider in whose words the request cannot be put, as long as there is another', async () => {
+  test('skip a provider whose API cannot express the request, as long as there is another', async () => {
     const image = { type: 'image_url', image_url: { url: 'https://pictures.example.com/a.png' } }
     await using upstream = await Upstream.start({ a: does.answersText('a'), b: busy })
     const bedrock = {
@@ -152,14 +152,14 @@ describe('attempts', () => {
       const body = { model, messages: [{ role: 'user', content: [part] }] }
       return ask(serving.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
     }
-    expect(told(await send('both'))).toEqual([200, '1'])
+    expect(statusOf(await send('both'))).toEqual([200, '1'])
     const alone = await send('alone')
     expect([alone.status, alone.text.includes('by address')]).toEqual([400, true])
     const deaf = await send('alone', { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } })
     expect([deaf.status, deaf.text.includes('input_audio')]).toEqual([400, true])
     expect(upstream.calls.map(({ model }) => model)).toEqual(['a'])
-    // It was not asked, so it is none of the two attempts.
-    expect([...told(await send('last')), ...upstream.calls.map(({ model }) => model)]).toEqual([
+    // It was not called, so it is none of the two attempts.
+    expect([...statusOf(await send('last')), ...upstream.calls.map(({ model }) => model)]).toEqual([
       200,
       '2',
       'a',
@@ -169,14 +169,14 @@ describe('attempts', () => {
     expect(serving.service.rests()).toEqual([])
   })
 
-  test('that failed are over: nothing of them is left open, or charged to a caller that leaves before the next', async () => {
+  test('that failed leave nothing open, and are not charged to a caller that leaves before the next', async () => {
     // The longest wait before the next candidate.
     using _drawn = spyOn(Math, 'random').mockReturnValue(0.999)
     await using on = await stage({ a: busy, b: does.answersText('b') }, { m: ['up/a', 'up/b'] })
     for (let i = 0; i < 2; i++) await on.ask('m')
     const caller = await Caller.connect(on.serving.port)
     caller.send(bytes('m'))
-    // The third failure is told: from then on the next is waited for.
+    // From the third failure on, the next candidate is waited for.
     while (on.serving.peerUpdates.every(({ about }) => about !== 'rest')) await new Promise(setImmediate)
     caller.reset()
     await on.serving.idle()
@@ -189,13 +189,13 @@ describe('attempts', () => {
   test.each([
     ['an error', does.stalls([...does.chatFrames(['Hi']).slice(0, 2), 'data: {"error":{"message":"x"}}\n\n'])],
     ['nonsense', does.stalls([...does.chatFrames(['Hi']).slice(0, 2), 'data: nonsense\n\n'])],
-  ])('that stream %s to a caller who wants a whole answer are let go', async (_, scenario) => {
+  ])('that stream %s to a caller that wants a whole answer are closed', async (_, scenario) => {
     await using on = await stage({ a: scenario, b: does.answersText('b') }, { m: ['up/a', 'up/b'] })
-    expect(told(await on.ask('m'))).toEqual([200, '1'])
+    expect(statusOf(await on.ask('m'))).toEqual([200, '1'])
     expect((await (await on.upstream.call('a')).aborted).by).toBe('gateway')
   })
 
-  test('the caller’s mistake is told at once, and nobody rests for it', async () => {
+  test('the error for a caller’s mistake is returned at once, and no target rests for it', async () => {
     await using on = await stage(
       { a: does.json(400, '{"error":{"message":"no"}}'), b: does.answersText('b') },
       { m: ['up/a', 'up/b'] },
@@ -207,12 +207,12 @@ describe('attempts', () => {
 })
 
 describe('resting', () => {
-  test('after three failures in a row the next candidate is asked at once, and counted', async () => {
+  test('after three failures in a row the next candidate is called at once, and counted', async () => {
     await using on = await stage({ a: busy, b: does.answersText('b') }, { m: ['up/a', 'up/b'] })
-    for (let i = 0; i < 3; i++) expect(told(await on.ask('m', { stream: i === 1 }))).toEqual([200, '1'])
+    for (let i = 0; i < 3; i++) expect(statusOf(await on.ask('m', { stream: i === 1 }))).toEqual([200, '1'])
     expect(on.asked()).toEqual(['a', 'b', 'a', 'b', 'a', 'b'])
     const answer = await on.ask('m')
-    expect([...told(answer), on.asked()]).toEqual([200, '1', ['b']])
+    expect([...statusOf(answer), on.asked()]).toEqual([200, '1', ['b']])
     expect(await on.serving.lineOf(answer.header('x-request-id'))).toMatchObject({ fallbacks: 1 })
     expect(on.serving.lines).toContainEqual(
       expect.objectContaining({
@@ -225,22 +225,22 @@ describe('resting', () => {
     )
   })
 
-  test('a 429 rests as long as it asks for; then one request finds out', async () => {
+  test('a 429 rests as long as it asks for; then one request probes it', async () => {
     await using on = await stage(
       { a: does.inTurn(rateLimited(300), does.answersText('a')), b: does.answersText('b') },
       { m: ['up/a', 'up/b'] },
     )
-    expect(told(await on.ask('m'))).toEqual([200, '1'])
-    expect(told(await on.ask('m'))).toEqual([200, '1'])
+    expect(statusOf(await on.ask('m'))).toEqual([200, '1'])
+    expect(statusOf(await on.ask('m'))).toEqual([200, '1'])
     expect(on.asked()).toEqual(['a', 'b', 'b'])
     while (on.serving.service.rests().some(({ restMs }) => restMs > 0)) await on.ask('m')
     on.asked()
-    expect(told(await on.ask('m'))).toEqual([200, '0'])
+    expect(statusOf(await on.ask('m'))).toEqual([200, '0'])
     expect(on.asked()).toEqual(['a'])
     expect(on.serving.service.rests()).toEqual([])
   })
 
-  test('while one request finds out, the others go elsewhere; that its caller leaves decides nothing', async () => {
+  test('while one request probes it, the others go elsewhere; that its caller leaves decides nothing', async () => {
     await using on = await stage(
       { a: does.inTurn(rateLimited(50), does.silent(), does.answersText('a')), b: does.answersText('b') },
       { m: ['up/a', 'up/b'] },
@@ -251,16 +251,16 @@ describe('resting', () => {
     await using caller = await Caller.connect(on.serving.port)
     caller.send(bytes('m'))
     const call = await on.upstream.call('a')
-    expect(told(await on.ask('m'))).toEqual([200, '1'])
+    expect(statusOf(await on.ask('m'))).toEqual([200, '1'])
     expect(on.serving.service.rests()).toMatchObject([{ model: 'a', probing: true }])
     caller.close()
     await call.aborted
     await on.serving.idle()
     expect(on.serving.service.rests()).toMatchObject([{ model: 'a', probing: false, restMs: 0 }])
-    expect(told(await on.ask('m'))).toEqual([200, '0'])
+    expect(statusOf(await on.ask('m'))).toEqual([200, '0'])
   })
 
-  test('all said how long: nobody is asked, and the caller learns when to come back', async () => {
+  test('all asked for a rest: none is called, and the caller learns when to retry', async () => {
     await using on = await stage({ a: rateLimited(20_000), b: rateLimited(9000) }, { m: ['up/a', 'up/b'] })
     for (const asked of [['a', 'b'], []]) {
       const answer = await on.ask('m')
@@ -270,36 +270,36 @@ describe('resting', () => {
     }
   })
 
-  test('all rest after failures: the one that ends first is asked all the same', async () => {
+  test('all rest after failures: the one that ends first is called all the same', async () => {
     await using on = await stage(
       { a: does.inTurn(busy, busy, busy, does.answersText('a')), b: rateLimited(20_000) },
       { m: ['up/a', 'up/b'] },
     )
     for (let i = 0; i < 3; i++) expect((await on.ask('m')).status).toBe(503)
     expect(on.asked()).toEqual(['a', 'b', 'a', 'a'])
-    expect(told(await on.ask('m'))).toEqual([200, '0'])
+    expect(statusOf(await on.ask('m'))).toEqual([200, '0'])
     expect(on.asked()).toEqual(['a'])
   })
 
-  test('of two that rest the one that ends first is asked, and the other is counted', async () => {
+  test('of two that rest the one that ends first is called, and the other is counted', async () => {
     const twice = does.inTurn(busy, busy, busy, does.answersText('b'))
     await using on = await stage({ a: busy, b: twice }, { m: ['up/a', 'up/b'], onlyA: ['up/a'], onlyB: ['up/b'] })
     for (const name of ['onlyB', 'onlyB', 'onlyB', 'onlyA', 'onlyA', 'onlyA']) await on.ask(name)
     on.asked()
-    expect([...told(await on.ask('m')), on.asked()]).toEqual([200, '1', ['b']])
+    expect([...statusOf(await on.ask('m')), on.asked()]).toEqual([200, '1', ['b']])
   })
 
-  test('one that rests after failures is not rate limited: 503, whatever the other says', async () => {
+  test('one that rests after failures is not rate limited: 503, whatever the other answers', async () => {
     await using on = await stage({ a: busy, b: does.json(429, '') }, { m: ['up/a', 'up/b'], onlyA: ['up/a'] })
     for (let i = 0; i < 3; i++) await on.ask('onlyA')
     on.asked()
     expect([(await on.ask('m')).status, on.asked()]).toEqual([503, ['b']])
   })
 
-  test('whoever had only the rest of the time has not failed', async () => {
+  test('a candidate that had only the rest of the time has not failed', async () => {
     const up = await Upstream.start({ a: does.silent(), b: does.silent() })
     const entry = { dialect: 'openai', base_url: up.url, api_key: 'k' }
-    // More than a second is left for the second, so that it is asked on a busy machine, too.
+    // More than a second is left for the second, so that it is called on a busy machine, too.
     await using serving = new Serving({
       providers: {
         up: { ...entry, first_byte_timeout_ms: 200 },
@@ -314,7 +314,7 @@ describe('resting', () => {
     await up[Symbol.asyncDispose]()
   })
 
-  test('one rests after failures, the other asked to be left alone: 503', async () => {
+  test('one rests after failures, the other asked for a rest: 503', async () => {
     await using on = await stage({ a: busy, b: rateLimited(20_000) }, { m: ['up/a', 'up/b'] })
     const answer = await on.ask('m')
     expect([answer.status, answer.header('retry-after')]).toEqual([503, '20'])
@@ -328,7 +328,7 @@ describe('resting', () => {
     expect(on.serving.service.rests()).toMatchObject([{ model: 'a', reason: 'cut' }])
   })
 
-  test('a provider that rejects our credential rests, and the operator is told once a rest', async () => {
+  test('a provider that rejects our credential rests, and the operator gets one log line a rest', async () => {
     await using on = await stage({ a: does.json(401, '{"error":{"message":"bad key"}}') }, { m: ['up/a'] })
     for (let i = 0; i < 5; i++) {
       const answer = await on.ask('m')
@@ -357,16 +357,16 @@ describe('resting', () => {
     await using on = await stage({ a: does.answersText('a'), b: does.answersText('b') }, { m: ['up/a', 'up/b'] })
     const rest = { provider: 'up', model: 'a', restMs: 20_000, rests: 1, asked: true, reason: 'rate_limited' } as const
     on.serving.service.apply({ about: 'rest', rest: { ...rest, probing: false } })
-    expect(told(await on.ask('m'))).toEqual([200, '1'])
+    expect(statusOf(await on.ask('m'))).toEqual([200, '1'])
     on.serving.service.apply({ about: 'rest', rest: { ...rest, restMs: 0, rests: 0, probing: false } })
-    expect(told(await on.ask('m'))).toEqual([200, '0'])
+    expect(statusOf(await on.ask('m'))).toEqual([200, '0'])
   })
 
-  test('a target that another worker probes has rested as long as it asked: it is asked where there is no other', async () => {
+  test('a target that another worker probes is called if there is no other: its rest is over', async () => {
     await using on = await stage({ a: does.answersText('a') }, { m: ['up/a'] })
     const rest = { provider: 'up', model: 'a', restMs: 5000, rests: 1, asked: true, reason: 'rate_limited' } as const
     on.serving.service.apply({ about: 'rest', rest: { ...rest, probing: true } })
-    expect(told(await on.ask('m'))).toEqual([200, '0'])
+    expect(statusOf(await on.ask('m'))).toEqual([200, '0'])
   })
 })
 
@@ -378,19 +378,19 @@ describe('what a candidate may cost', () => {
   }
   const scenarios = { a: does.json(500, ''), b: does.answersText('b'), c: does.answersText('c') }
 
-  test('a dearer one is held before it is asked', async () => {
+  test('the price of a dearer one is reserved before it is called', async () => {
     await using on = await stage(scenarios, models)
     const answer = await on.ask('cheap', { max_tokens: 100 })
-    expect([...told(answer), answer.header('x-gateway-served-model')]).toEqual([200, '1', 'dear'])
+    expect([...statusOf(answer), answer.header('x-gateway-served-model')]).toEqual([200, '1', 'dear'])
     expect(on.serving.ledger.reserved[0]?.estimate.costMicroUsd).toBeLessThan(1100)
     expect(on.serving.ledger.wanted[0]?.costMicroUsd).toBeGreaterThanOrEqual(10_000)
   })
 
-  test('and passed over where a limit does not allow it', async () => {
+  test('a dearer one is skipped if a limit does not allow it', async () => {
     await using on = await stage(scenarios, models)
     on.serving.ledger.costMax = 5000
     const answer = await on.ask('cheap', { max_tokens: 100, stream: true })
-    expect([...told(answer), answer.header('x-gateway-served-model')]).toEqual([200, '2', 'cheaper'])
+    expect([...statusOf(answer), answer.header('x-gateway-served-model')]).toEqual([200, '2', 'cheaper'])
     expect(on.asked()).toEqual(['a', 'c'])
     expect(await on.serving.lineOf(answer.header('x-request-id'))).toMatchObject({ cost_micro_usd: 10 })
   })
@@ -423,28 +423,28 @@ describe('automatic selection', () => {
   ])('by what the request needs: %s', async (_, body, served, route) => {
     await using on = await stage(scenarios, models, config)
     const answer = await on.ask('auto', body)
-    expect([...told(answer), answer.header('x-gateway-served-model')]).toEqual([200, '0', served])
+    expect([...statusOf(answer), answer.header('x-gateway-served-model')]).toEqual([200, '0', served])
     expect(answer.header('x-gateway-requested-model')).toBe('auto')
     expect(answer.header('x-gateway-route')).toBe(route)
   })
 
-  test('a resting one is passed over and counted, and the header says so', async () => {
+  test('a resting one is skipped and counted, and the header shows it', async () => {
     await using on = await stage({ ...scenarios, a: rateLimited(20_000) }, models, config)
     expect((await on.ask('auto', { max_tokens: 10, stream: true })).header('x-gateway-route')).toBe(
       'small@up=rate_limited, tools@up=answered',
     )
     const answer = await on.ask('auto', { max_tokens: 10 })
-    expect([...told(answer), answer.header('x-gateway-route')]).toEqual([
+    expect([...statusOf(answer), answer.header('x-gateway-route')]).toEqual([
       200,
       '1',
       'small@up=resting, tools@up=answered',
     ])
   })
 
-  test('all that are left rest: 503 with the shortest wait, and nobody is asked', async () => {
+  test('all that are left rest: 503 with the shortest wait, and none is called', async () => {
     const down = { a: does.json(500, ''), b: rateLimited(20_000), c: does.json(500, '') }
     await using on = await stage(down, models, { ...config, routing: { max_attempts: 1 } })
-    // Three failures in a row each, or the provider's own word.
+    // Three failures in a row each, or a rest that the provider asked for.
     while ((await on.ask('small')).status === 502 && on.serving.service.rests().length < 1) on.asked()
     expect((await on.ask('tools')).status).toBe(429)
     while ((await on.ask('all')).status === 502 && on.serving.service.rests().length < 3) on.asked()
@@ -453,12 +453,12 @@ describe('automatic selection', () => {
     expect([answer.status, answer.json()]).toMatchObject([503, { error: { code: 'overloaded' } }])
     expect(Number(answer.header('retry-after'))).toBeGreaterThanOrEqual(1)
     expect(on.asked()).toEqual([])
-    // By its own name a model is asked in spite of its rest, unless its provider said not to.
+    // By its own name a model is called in spite of its rest, unless its provider asked for the rest.
     expect((await on.ask('small')).status).toBe(502)
     expect(on.asked()).toEqual(['a'])
   })
 
-  test('all that are left were told to rest by their providers: 503 as well, not 429', async () => {
+  test('all that are left rest because their providers asked for it: 503 as well, not 429', async () => {
     const limited = { a: rateLimited(20_000), b: rateLimited(20_000), c: rateLimited(20_000) }
     await using on = await stage(limited, models, config)
     expect((await on.ask('auto', { max_tokens: 10 })).status).toBe(429)
@@ -467,7 +467,7 @@ describe('automatic selection', () => {
     expect(Number(answer.header('retry-after'))).toBeGreaterThanOrEqual(15)
   })
 
-  test('without explain_header nothing is said', async () => {
+  test('without explain_header there is no header', async () => {
     await using on = await stage(scenarios, models, { auto: config.auto })
     expect((await on.ask('auto', { max_tokens: 10 })).header('x-gateway-route')).toBeUndefined()
   })
@@ -499,29 +499,29 @@ describe('conversations', () => {
     while (serving.service.rests().some(({ restMs }) => restMs > 0)) await new Promise(setImmediate)
   }
 
-  test('stay where they were served, others take the first target; an unhealthy one loses its place', async () => {
+  test('stay with the target that served them, others use the first; an unhealthy one loses its place', async () => {
     await using on = await twoTargets()
-    expect(told(await on.ask('m', turn('one')))).toEqual([200, '1'])
+    expect(statusOf(await on.ask('m', turn('one')))).toEqual([200, '1'])
     await awake(on.serving)
-    expect(told(await on.ask('m', turn('two')))).toEqual([200, '0'])
-    // The first target is there, and yet passed over.
-    expect(told(await on.ask('m', turn('one', 2)))).toEqual([200, '1'])
-    expect(told(await on.ask('m', { ...turn('one', 4), stream: true }))).toEqual([200, '1'])
+    expect(statusOf(await on.ask('m', turn('two')))).toEqual([200, '0'])
+    // The first target is available, and skipped all the same.
+    expect(statusOf(await on.ask('m', turn('one', 2)))).toEqual([200, '1'])
+    expect(statusOf(await on.ask('m', { ...turn('one', 4), stream: true }))).toEqual([200, '1'])
     expect(on.asked()).toEqual(['a', 'b', 'a', 'b', 'b'])
     // It fails once: the turn goes to the first target, and so do those that follow.
-    expect(told(await on.ask('m', turn('one', 6)))).toEqual([200, '1'])
-    expect(told(await on.ask('m', turn('one', 8)))).toEqual([200, '0'])
+    expect(statusOf(await on.ask('m', turn('one', 6)))).toEqual([200, '1'])
+    expect(statusOf(await on.ask('m', turn('one', 8)))).toEqual([200, '0'])
     expect(on.asked()).toEqual(['b', 'a', 'a'])
   })
 
-  test('that begin anew with the same words begin at the first target', async () => {
+  test('that start over with the same text start at the first target', async () => {
     await using on = await twoTargets()
     await on.ask('m', turn('one'))
     await awake(on.serving)
-    expect(told(await on.ask('m', turn('one')))).toEqual([200, '0'])
+    expect(statusOf(await on.ask('m', turn('one')))).toEqual([200, '0'])
   })
 
-  test('are told apart by prompt_cache_key where there is one', async () => {
+  test('are distinguished by prompt_cache_key if there is one', async () => {
     await using on = await twoTargets()
     await on.ask('m', { ...turn('one'), prompt_cache_key: 'mine' })
     await awake(on.serving)
@@ -530,7 +530,7 @@ describe('conversations', () => {
     expect(on.asked()).toEqual(['a', 'b', 'b', 'a'])
   })
 
-  test('are told to other workers as a hash', async () => {
+  test('are sent to other workers as a hash', async () => {
     await using on = await twoTargets()
     await on.ask('m', turn('a secret beginning'))
     const places = on.serving.peerUpdates.filter(({ about }) => about === 'place')
@@ -539,7 +539,7 @@ describe('conversations', () => {
     await using other = new Serving({ providers: { up: on.upstream.url }, models: { m: ['up/a', 'up/b'] } })
     for (const news of places) other.service.apply(news)
     on.asked()
-    expect(told(await on.ask('m', turn('a secret beginning', 2), other))).toEqual([200, '1'])
+    expect(statusOf(await on.ask('m', turn('a secret beginning', 2), other))).toEqual([200, '1'])
     expect(on.asked()).toEqual(['b'])
   })
 })

@@ -1,6 +1,6 @@
 /**
  * Random ways out, in process over real sockets: each reservation is settled exactly once and has its one log line;
- * nothing stays behind.
+ * nothing stays open.
  */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
@@ -28,7 +28,7 @@ class Counting implements Ledger {
   readonly settled = new Map<string, Charge[]>()
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
-    // A store far away: callers leave meanwhile.
+    // A slow store: callers leave meanwhile.
     if (this.reserved.size % 3 === 0) await turn()
     this.reserved.add(hold.id)
     return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
@@ -58,7 +58,7 @@ class Counting implements Ledger {
 const frames = does.chatFrames(['Hel', 'lo', ' wor', 'ld'])
 const error = 'data: {"error":{"message":"x"}}\n\n'
 
-/** Frames with turns of the loop between them, as far as `upTo`, and then something else. */
+/** Frames up to `upTo` with turns of the event loop between them, and then something else. */
 function slowly(upTo: number, then: Scenario): Scenario {
   return async (call) => {
     await call.head200()
@@ -79,10 +79,10 @@ const endless: Readonly<Record<string, Scenario>> = {
   ...Object.fromEntries(upTo.map((count) => [`stall-${count}`, slowly(count, stay)])),
 }
 const finite: Readonly<Record<string, Scenario>> = {
-  says: does.answersText('Hello'),
+  answers: does.answersText('Hello'),
   slow: slowly(frames.length, end),
   'no-done': slowly(frames.length - 1, end),
-  'says-in-turns': async (call) => {
+  'answers-in-turns': async (call) => {
     await turn()
     await does.answersText('Hello')(call)
   },
@@ -180,12 +180,12 @@ test(`${CASES} requests (WEIR_SEED=${SEED})`, async () => {
       [...outcomes].map((outcome) => [outcome, requests.filter((line) => line['outcome'] === outcome).length]),
     ),
   )
-  // What was aborted is closed; what was whole may serve again, and nothing else is open.
+  // Aborted connections are closed, complete ones may be reused, and nothing else is open.
   await turn()
   expect(upstream.openConnections).toBeLessThan(AT_ONCE + 1)
 })
 
-/** The line says what the ledger says. */
+/** The log line has the figures of the ledger. */
 function expectTrue(line: JsonObject): void {
   const [settlement] = ledger.settled.get(String(line['request_id'])) ?? []
   if (settlement === undefined) {

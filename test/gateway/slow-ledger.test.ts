@@ -1,4 +1,4 @@
-/** A ledger that takes its time over a settlement, or fails at it: no caller waits for that. */
+/** A ledger that is slow to settle, or fails to: no caller waits for it. */
 
 import { expect, test } from 'bun:test'
 import { ask, requestBytes } from '../support/caller.ts'
@@ -15,7 +15,7 @@ const request = (model: string, stream: boolean) =>
 
 const setup = (upstream: Upstream) => ({ providers: { up: upstream.url }, models: { m: ['up/m'], bad: ['up/bad'] } })
 
-test('an answer, whole or streamed, and a refusal are there before their settlement is through', async () => {
+test('an answer, whole or streamed, and an error arrive before their settlement is done', async () => {
   await using upstream = await Upstream.start({
     m: answersText('Hello.'),
     bad: json(400, '{"error":{"message":"no"}}'),
@@ -31,7 +31,7 @@ test('an answer, whole or streamed, and a refusal are there before their settlem
   await serving.idle()
 })
 
-test('a settlement that fails is told to the operator, and the answer stands', async () => {
+test('a settlement that fails is logged for the operator, and the answer stands', async () => {
   await using upstream = await Upstream.start({ m: json(200, chatBody('Hello.')) })
   await using serving = new Serving(setup(upstream))
   const settling = Promise.withResolvers<void>()
@@ -40,6 +40,6 @@ test('a settlement that fails is told to the operator, and the answer stands', a
   expect(answer.status).toBe(200)
   settling.reject(new Error('no such table'))
   await new Promise((resolve) => setImmediate(resolve))
-  const told = serving.lines.filter((line) => line['msg'] === 'internal error')
-  expect(told.map((line) => line['request_id'])).toEqual([answer.header('x-request-id')])
+  const errors = serving.lines.filter((line) => line['msg'] === 'internal error')
+  expect(errors.map((line) => line['request_id'])).toEqual([answer.header('x-request-id')])
 })

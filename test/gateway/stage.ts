@@ -80,7 +80,7 @@ export class Stage implements AsyncDisposable {
     return this.gateway.request(answer.header('x-request-id'))
   }
 
-  /** The first log line of a request for a model: for callers who see no answer. */
+  /** The first log line of a request for a model: for callers that get no answer. */
   line(model: string): Promise<JsonObject> {
     return this.gateway.line((line) => line['msg'] === 'request' && line['requested_model'] === model)
   }
@@ -109,7 +109,9 @@ export interface Seen {
   readonly done: boolean
 }
 
-/** What an event stream says. Throws where an event is not whole, is no JSON, or says an error: no cut may show so. */
+/**
+ * What an event stream holds. Throws if an event is incomplete, is no JSON, or is an error: no cut may look like that.
+ */
 export function seen(body: string): Seen {
   if (body !== '' && !body.endsWith('\n\n')) throw new Error(`the last event is not whole: ${body.slice(-200)}`)
   let text = ''

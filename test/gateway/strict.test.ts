@@ -1,4 +1,4 @@
-/** What is held from the start: a slice by default, the worst case where a spend limit is strict. */
+/** What is reserved from the start: a slice by default, the worst case if a spend limit is strict. */
 
 import { expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -19,7 +19,7 @@ const marked = (ttl?: string) => ({
   cache_control: { type: 'ephemeral', ...(ttl && { ttl }) },
 })
 
-/** Micro-dollars for so many tokens of input and output at these prices a million. */
+/** Micro-dollars for these tokens of input and output at these prices a million. */
 const price = { input: 3, cache_write: 4, cache_write_1h: 6, output: 15 }
 
 test.each([
@@ -62,8 +62,8 @@ test.each([
   ['strict: the caller’s limit', 'strict', {}, { max_tokens: 70 }, 70, 70],
   ['strict: no more than the context window has room for', 'strict', { context_window: 5000 }, {}, 4994, 4994],
 ])(
-  'a caller who names no limit, %s: what is held is what the provider is told',
-  async (_, id, more, body, told, held) => {
+  'a caller that sets no limit, %s: the provider is sent the limit that is reserved',
+  async (_, id, more, body, sent, held) => {
     await using upstream = await Upstream.start({ m: speaks('openai', () => speech('Hello.')) })
     await using serving = new Serving({
       providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
@@ -75,7 +75,7 @@ test.each([
     expect(answer.status).toBe(200)
     const { max_tokens, max_completion_tokens } = upstream.calls[0]?.json ?? {}
     expect([max_completion_tokens ?? max_tokens, serving.ledger.reserved[0]?.estimate.outputTokens]).toEqual([
-      told,
+      sent,
       held,
     ])
   },

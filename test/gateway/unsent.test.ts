@@ -1,4 +1,4 @@
-/** A call that is broken off before its request could leave costs nothing: the provider has seen none of it. */
+/** A call that ends before its request could be sent costs nothing: the provider has received none of it. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import net from 'node:net'
@@ -30,7 +30,7 @@ class Deaf {
     return `https://127.0.0.1:${address.port}/v1`
   }
 
-  /** Resolves once somebody has connected. */
+  /** Resolves once a client has connected. */
   get asked(): Promise<void> {
     return this.accepted.promise
   }

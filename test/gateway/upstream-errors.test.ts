@@ -1,6 +1,6 @@
 /**
- * What callers are told when providers refuse: status, code, words without secrets, when to come back; and who else is
- * asked.
+ * What callers get when providers refuse: status, code, a message without secrets, when to retry; and which
+ * candidates are called.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -11,35 +11,35 @@ import { STREAM, Stage, seen } from './stage.ts'
 
 setDefaultTimeout(30_000)
 
-interface Told {
+interface Expected {
   readonly status: number
   readonly code: string | null
-  /** What `error` of the attempt says. */
+  /** `error` of the attempt in the log line. */
   readonly kind: string
   readonly retryAfter?: string
-  /** The provider's own words are shown. */
+  /** The provider's own message is shown. */
   readonly message?: string
 }
 
-const overloaded: Told = { status: 503, code: 'overloaded', kind: 'overloaded', retryAfter: '1' }
-const credential: Told = { status: 502, code: 'upstream_failed', kind: 'credential' }
-const failed: Told = { status: 502, code: 'upstream_failed', kind: 'failed' }
-const timeout: Told = { status: 504, code: 'upstream_timeout', kind: 'timeout' }
-const limited = (retryAfter = '1'): Told => ({
+const overloaded: Expected = { status: 503, code: 'overloaded', kind: 'overloaded', retryAfter: '1' }
+const credential: Expected = { status: 502, code: 'upstream_failed', kind: 'credential' }
+const failed: Expected = { status: 502, code: 'upstream_failed', kind: 'failed' }
+const timeout: Expected = { status: 504, code: 'upstream_timeout', kind: 'timeout' }
+const limited = (retryAfter = '1'): Expected => ({
   status: 429,
   code: 'upstream_rate_limited',
   kind: 'rate_limited',
   retryAfter,
 })
-/** The caller's own mistake: nobody else is asked. */
-const rejected = (message: string, code: string | null = null): Told => ({
+/** The caller's own mistake: no other candidate is called. */
+const rejected = (message: string, code: string | null = null): Expected => ({
   status: 400,
   code,
   kind: 'rejected',
   message,
 })
 
-const told: Readonly<Record<string, Told>> = {
+const expected: Readonly<Record<string, Expected>> = {
   'openai-401': credential,
   'openai-404-model': failed,
   'openai-400-context': rejected("This model's maximum context length is 8192 tokens.", 'context_length_exceeded'),
@@ -62,7 +62,7 @@ const told: Readonly<Record<string, Told>> = {
     message: 'Request exceeds the maximum size',
   },
   'gemini-429': limited(),
-  // Google says 400 to a key of ours that is wrong.
+  // Google answers 400 if our key is wrong.
   'gemini-400': credential,
   'gemini-503-array': overloaded,
   'bedrock-429': limited(),
@@ -73,8 +73,8 @@ const told: Readonly<Record<string, Told>> = {
 
 const errors = fixtures('errors/').map((fixture) => {
   const name = fixture.file.replace(/^errors\/|\.\w+$/g, '')
-  const wanted = told[name]
-  if (wanted === undefined) throw new Error(`nothing is said of ${name}`)
+  const wanted = expected[name]
+  if (wanted === undefined) throw new Error(`nothing is expected of ${name}`)
   return [name, wanted, answering(fixture)] as const
 })
 
@@ -82,7 +82,7 @@ function answering({ status, bytes, content_type, headers }: Fixture): Scenario 
   return does.json(status, bytes, { 'content-type': content_type, ...headers })
 }
 
-/** Each secret of a kind that providers quote, inside words that a caller may see. */
+/** One secret of each kind that providers quote, inside a message that a caller may see. */
 const SECRETS = [
   ...['sk-proj-abcdef0123456789', 'Bearer abc.def-0123456789', 'https://eu-1.internal.example.com/v1/x?key=1'],
   ...[
@@ -98,7 +98,7 @@ const SECRETS = [
 const words = (text: string) => JSON.stringify({ error: { message: text, type: 'invalid_request_error' } })
 const hour = { 'retry-after': '3600' }
 
-/** A credential that looks like nothing at all, wherever an answer may quote it. */
+/** A credential without a known form, in each place of an answer that may quote it. */
 const own = words('The key provider-key-of-p0 is wrong.')
 const ownSecrets = {
   'own-in-400': does.json(400, own),
@@ -110,7 +110,7 @@ const ownSecrets = {
 let stage: Stage
 
 beforeAll(async () => {
-  // Each is asked once: some rest after that.
+  // Each is called once: some rest after that.
   const each = ['streamed', 'whole'].flatMap((mode) =>
     errors.flatMap(([name, , scenario]) => [
       [`${name}-${mode}`, scenario] as const,
@@ -181,7 +181,7 @@ describe.each([
   })
 })
 
-test('a provider that rejects our key is told to the operator', async () => {
+test('a provider that rejects our key is logged for the operator', async () => {
   await stage.gateway.line(
     (line) => line['level'] === 'error' && line['provider'] === 'p0' && line['model'] === 'openai-401-streamed',
   )
@@ -208,16 +208,16 @@ test.each([
   for (const { calls } of stage.upstreams) expect(calls.filter(({ model }) => model === name).length).toBeLessThan(2)
 })
 
-test('one POST is sent once, whatever becomes of its connection', () => {
+test('one POST is sent once, whatever happens to its connection', () => {
   expect(['not-http', 'no-answer', 'reset-at-once'].map((name) => stage.calls(name))).toEqual([1, 1, 1])
   expect(stage.calls('fourth-is-not-asked', 3)).toBe(0)
 })
 
-test('a huge header is no reason to fail', async () => {
+test('a huge header does not fail a request', async () => {
   expect(seen((await stage.ask('huge-header', STREAM)).text).text).toBe('Hi')
 })
 
-test('words are shown without what must not be seen, and not without end', async () => {
+test('messages are shown without secrets, and shortened', async () => {
   const shown = await stage.ask('secrets')
   expect(shown.status).toBe(400)
   for (const secret of SECRETS) expect(shown.text).not.toContain(secret)
@@ -234,7 +234,7 @@ test.each(Object.keys(ownSecrets))('the provider’s own key is not shown: %s', 
   }
 })
 
-test('a port that nobody listens on', async () => {
+test('a port without a listener', async () => {
   await using alone = await Stage.start(
     { gone: does.silent() },
     { provider: { base_url: `http://127.0.0.1:${await closedPort()}/v1` } },

@@ -1,5 +1,5 @@
 /**
- * Whose figures are charged and shown: the provider's where it gave usable ones, else our own count, and it says which.
+ * Whose figures are charged and shown: the provider's if they are usable, else our own count, which is marked as one.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -11,12 +11,12 @@ import { STREAM, Stage, seen } from './stage.ts'
 
 setDefaultTimeout(30_000)
 
-/** Our own count of what is said below. */
+/** Our own count of the content below. */
 const OWN = { input: 6, output: 3 }
 
 interface Row {
   readonly name: string
-  /** What the provider says of its use, report by report. */
+  /** The usage that the provider reports, report by report. */
   readonly reports: readonly JsonValue[]
   readonly usage: 'provider' | 'estimated'
   readonly input: number
@@ -54,12 +54,12 @@ const rows: readonly Row[] = [
   { name: 'input-only', reports: [report(11, null)], usage: 'estimated', input: 11, output: OWN.output },
   { name: 'output-only', reports: [report(null, 22)], usage: 'estimated', input: OWN.input, output: 22 },
   { name: 'twice', reports: [report(1, 1), report(11, 22)], usage: 'provider', input: 11, output: 22 },
-  { name: 'null-behind', reports: [report(11, 22), null], usage: 'provider', input: 11, output: 22 },
+  { name: 'null-last', reports: [report(11, 22), null], usage: 'provider', input: 11, output: 22 },
 ]
 
 const [role = '', hello = '', finish = '', done = ''] = does.chatFrames(['Hello there'], { usage: false })
 
-/** Usage in a whole body, or in events of its own before the content, behind it, and behind the finish. */
+/** Usage in a whole body, or in events of its own before the content, after it, and after the finish. */
 function reporting(reports: readonly JsonValue[]): Scenario {
   return (call) => {
     const chunks = reports.map((usage) => `data: ${JSON.stringify({ choices: [], usage })}\n\n`)
@@ -116,7 +116,7 @@ function charged({ input, cached = 0, output }: Pick<Row, 'input' | 'cached' | '
   return { input_tokens: input, cached_input_tokens: cached, output_tokens: output, cost_micro_usd: cost }
 }
 
-describe('figures in the line and in front of the caller', () => {
+describe('figures in the log line and in the answer', () => {
   test.each(rows)('$name', async (row) => {
     const streamed = await stage.ask(row.name, { ...STREAM, stream_options: { include_usage: true } })
     expect(seen(streamed.text)).toEqual({ text: 'Hello there', finish: 'stop', done: true })
@@ -127,7 +127,7 @@ describe('figures in the line and in front of the caller', () => {
     expect(without.text).not.toContain('usage')
     expect(await stage.lineOf(without)).toMatchObject(charged(row))
     // A body has but one report, and its last is null: our own count.
-    if (row.name === 'null-behind') return
+    if (row.name === 'null-last') return
     const whole = await stage.ask(row.name)
     expect(whole.json()).toMatchObject({ usage: shown })
     expect(await stage.lineOf(whole)).toMatchObject({ usage: row.usage, ...charged(row) })
@@ -137,13 +137,13 @@ describe('figures in the line and in front of the caller', () => {
 describe('a stream that breaks off', () => {
   test.each(rows)('$name', async (row) => {
     const answer = await cutAfter(`${row.name}-cut`, 1)
-    // A figure that the provider gave before it wrote what came is too small.
+    // A figure that the provider reported before the last content is too small.
     const output = Math.max(row.output, OWN.output)
     const usage = row.usage === 'provider' && output === row.output ? 'provider' : 'estimated'
     expect(await stage.lineOf(answer)).toMatchObject({ outcome: 'provider_cut', usage, ...charged({ ...row, output }) })
   })
 
-  test('what came behind the last report counts', async () => {
+  test('what came after the last report counts', async () => {
     const answer = await cutAfter('grows-cut', 2)
     const line = await stage.lineOf(answer)
     expect(line).toMatchObject({ usage: 'estimated', input_tokens: 11 })
@@ -152,7 +152,7 @@ describe('a stream that breaks off', () => {
   })
 })
 
-describe('what a model thinks is not shown, and is charged', () => {
+describe('thoughts are not shown, and are charged', () => {
   test.each(['reasoning_content', 'reasoning'])('%s of a provider that reports nothing', async (field) => {
     for (const stream of [true, false]) {
       const answer = await stage.ask(`thinks-${field}`, { stream })
@@ -180,7 +180,7 @@ describe('what a model thinks is not shown, and is charged', () => {
   })
 })
 
-/** The answer of a provider that goes away once the caller has seen so many pieces. */
+/** The answer of a provider that disconnects after the caller has seen this many pieces. */
 async function cutAfter(model: string, pieces: number): Promise<Answer> {
   await using caller = await stage.caller(model, STREAM)
   while ((await caller.until('Hello there')).split('Hello there').length <= pieces) await Bun.sleep(1)

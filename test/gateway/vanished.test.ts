@@ -1,4 +1,4 @@
-/** A provider whose machine vanishes: no end, no reset, no error comes, ever. It must be as one that stalls. */
+/** A provider whose machine vanishes: no end, no reset, no error ever arrives. It counts as one that stalls. */
 
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -44,7 +44,7 @@ function workerOf(gateway: Gateway): number {
   return Number(readFileSync(`/proc/${gateway.pid}/task/${gateway.pid}/children`, 'utf8').trim().split(' ')[0])
 }
 
-/** How the ledger learned of the end of each request that it admitted. */
+/** How each request that the ledger admitted was settled. */
 async function endings(gateway: Gateway): Promise<unknown> {
   const { stdout } = await gateway.run('audit', '--json')
   return stdout
@@ -79,7 +79,7 @@ inOwnNetwork(import.meta.path, () => {
     await using gateway = await gatewayTo(far, near, { first_byte_timeout_ms: 1000 })
     await using streamed = await callerOf(gateway, 'silent-followed', STREAM)
     await using whole = await callerOf(gateway, 'silent-followed', {})
-    await far.says('silent', 2)
+    await far.prints('silent', 2)
     far.vanish()
     for (const caller of [streamed, whole]) await answeredBySecond(gateway, caller)
     await until(() => far.socketsOf(workerOf(gateway)) === 0)
@@ -101,7 +101,7 @@ inOwnNetwork(import.meta.path, () => {
     expect(await endings(gateway)).toEqual(['settled', 'settled'])
   })
 
-  test('only a proxy can reach it: nothing is held against a provider that cannot be reached from here', async () => {
+  test('only a proxy can reach it: a provider that cannot be reached directly does not fail for that', async () => {
     const release = Promise.withResolvers<void>()
     const slow: Scenario = async (call) => {
       await release.promise
@@ -126,7 +126,7 @@ inOwnNetwork(import.meta.path, () => {
   })
 })
 
-/** The answer is whole and the next candidate's; the log says that the far one timed out. */
+/** The answer is whole and the next candidate's; the log shows that the far one timed out. */
 async function answeredBySecond(gateway: Gateway, caller: Caller): Promise<void> {
   const answer = await caller.answer()
   expect([answer.status, answer.end, answer.header('x-gateway-fallback-count')]).toEqual([200, 'whole', '1'])

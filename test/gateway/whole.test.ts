@@ -158,6 +158,6 @@ describe('no answer is', () => {
   })
 })
 
-test('nothing of all this is an error of our own', () => {
+test('none of this is an internal error', () => {
   expect(stage.gateway.lines.filter(({ level }) => level !== 'info')).toEqual([])
 })

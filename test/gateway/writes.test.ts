@@ -11,7 +11,7 @@ setDefaultTimeout(30_000)
 const CHUNKS = 8
 const words = Array.from({ length: CHUNKS * 5 }, (_, index) => `w${index} `)
 const [role = '', ...frames] = does.chatFrames(words)
-/** Five words a chunk. The role stands with the first of them, the end with the last. */
+/** Five words a chunk. The first chunk has the role, the last the end. */
 const chunks = Array.from({ length: CHUNKS }, (_, index) => frames.slice(index * 5, index * 5 + 5).join(''))
 chunks[0] = role + chunks[0]
 chunks[CHUNKS - 1] += frames.slice(CHUNKS * 5).join('')
@@ -19,7 +19,7 @@ chunks[CHUNKS - 1] += frames.slice(CHUNKS * 5).join('')
 const LONG = `${'long "text" \u2028 '.repeat(60_000)}.`
 const releases = chunks.map(() => Promise.withResolvers<void>())
 
-/** Each chunk waits for the caller to have seen the one before. */
+/** Each chunk waits until the caller has seen the one before. */
 const paced: Scenario = async (call) => {
   await call.head200()
   for (const [index, chunk] of chunks.entries()) {

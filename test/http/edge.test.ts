@@ -18,7 +18,7 @@ setDefaultTimeout(30_000)
 
 const CHAT = '/v1/chat/completions'
 const MIB = 1024 * 1024
-/** Begins as the keys that are made by command do, and has no checksum. */
+/** Begins like the keys of `weir keys`, and has no checksum. */
 const OWN_KEY = 'gwk_chosen-by-hand-01'
 const FORBIDDEN = [
   ...['api_key', 'api_base', 'api_version', 'base_url', 'custom_llm_provider', 'fallbacks', 'context_window_fallbacks'],
@@ -55,7 +55,7 @@ afterAll(async () => {
 
 afterEach(async () => {
   upstream.on('m', does.answersText('Hel', 'lo'))
-  // Whatever was sent: the next caller is served as ever.
+  // Whatever was sent, the next caller is served.
   expect((await ask(gateway.port, chat())).status).toBe(200)
 })
 
@@ -64,7 +64,7 @@ const chat = (body: RequestParts['body'] = BODY, more: RequestParts = {}) =>
   requestBytes(CHAT, { key: KEY, body, ...more })
 const send = (data: string | Uint8Array) => ask(gateway.port, data)
 
-/** Requests that the provider has got since. */
+/** Requests that the provider has received since. */
 function sinceNow(): () => number {
   const before = upstream.calls.length
   return () => upstream.calls.length - before
@@ -76,7 +76,7 @@ interface Wrong {
   readonly param?: string | null
 }
 
-/** That an answer is an error in the Chat shape, with everything that every error carries. */
+/** Expects an error in the Chat shape, with everything that each error has. */
 function expectError(answer: Answer, wrong: Wrong): JsonObject {
   expect(answer.status).toBe(wrong.status)
   expect(answer.header('content-type')).toStartWith('application/json')
@@ -114,7 +114,7 @@ describe('authentication', () => {
     ['an empty one', ['Authorization: Bearer ']],
     ['another scheme', [`Authorization: Basic ${KEY}`]],
     ['no scheme', [`Authorization: ${KEY}`]],
-    ['a key with more behind it', [`Authorization: Bearer ${KEY} x`]],
+    ['a key with more after it', [`Authorization: Bearer ${KEY} x`]],
     ['a beginning of a key', [`Authorization: Bearer ${KEY.slice(0, -1)}`]],
     ['a key with a character too many', [`x-api-key: ${KEY}a`]],
     ['one that is not ASCII', ['x-api-key: schl\u00fcssel']],
@@ -126,7 +126,7 @@ describe('authentication', () => {
     expect(answer.header('x-should-retry')).toBe('false')
   })
 
-  test('unknown and malformed keys get one and the same text', async () => {
+  test('unknown and malformed keys get the same message', async () => {
     const texts = ['Authorization: Bearer unknown-key-0123456789', `Authorization: Basic ${KEY}`, 'x-api-key: a'].map(
       async (line) => expectError(await send(fields(line)), { status: 401 })['message'],
     )
@@ -139,7 +139,7 @@ describe('authentication', () => {
     ['a key without its scheme', [`Authorization: ${KEY}`], /without 'Bearer'/],
     ['an unknown key without its scheme', ['Authorization: unknown-key-0123456789'], /without 'Bearer'/],
     ['a scheme without its key', ['Authorization: Bearer'], /Bearer <API_KEY>/],
-  ])('the message for %s begins as other programs map it, and says what to do', async (_, lines, hint) => {
+  ])('the message for %s begins as other programs map it, and shows what to do', async (_, lines, hint) => {
     const message = String(expectError(await send(fields(...lines)), { status: 401 })['message'])
     expect(message).toStartWith('Incorrect API key provided.')
     expect(message).toMatch(hint)
@@ -158,7 +158,7 @@ describe('authentication', () => {
     expect(message).toContain('ANTHROPIC_AUTH_TOKEN')
   })
 
-  test('goes before the body, and after path and method', async () => {
+  test('is checked before the body, and after path and method', async () => {
     const calls = sinceNow()
     expectError(await send(chat('{', { key: 'wrong' })), { status: 401 })
     expectError(await send(requestBytes('/v1/nowhere')), { status: 404 })
@@ -186,7 +186,9 @@ describe('the size of a body', () => {
   const chunkedRequest = (body: string) => {
     const pieces = body.match(/[\s\S]{1,65536}/g) ?? []
     const chunks = pieces.map((piece) => `${piece.length.toString(16)}\r\n${piece}\r\n`).join('')
-    const head = `POST ${CHAT} HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer ${KEY}\r\nTransfer-Encoding: chunked\r\n\r\n`
+    const head =
+      `POST ${CHAT} HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer ${KEY}\r\n` +
+      'Transfer-Encoding: chunked\r\n\r\n'
     return `${head}${chunks}0\r\n\r\n`
   }
 
@@ -265,7 +267,7 @@ describe('the body', () => {
     expect((await send(chat({ model: 'm', messages: history }))).status).toBe(200)
   })
 
-  test('is JSON whatever its content type says', async () => {
+  test('is read as JSON whatever its content type', async () => {
     for (const type of [
       'text/plain',
       'application/x-www-form-urlencoded',
@@ -294,10 +296,11 @@ describe('the body', () => {
     })
   })
 
-  test('__proto__ and its like are names without effect', async () => {
+  test('__proto__ and similar names have no effect', async () => {
     const inherited = `{"__proto__":{"model":"m","messages":[]},"constructor":{"prototype":{"stream":true}}}`
     expectError(await send(chat(inherited)), { status: 400, param: 'model' })
-    const polluted = `{"__proto__":{"stream":true,"api_key":"x"},"model":"m","messages":${JSON.stringify(BODY.messages)}}`
+    const messages = JSON.stringify(BODY.messages)
+    const polluted = `{"__proto__":{"stream":true,"api_key":"x"},"model":"m","messages":${messages}}`
     const answer = await send(chat(polluted))
     expect([answer.status, answer.header('content-type')]).toEqual([200, 'application/json'])
     for (const model of ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf'])
@@ -347,13 +350,13 @@ describe('forbidden fields', () => {
     expect(calls()).toBe(0)
   })
 
-  test('are all named at once, and go before everything that is missing', async () => {
+  test('are all named at once, and before missing fields', async () => {
     const body = Object.fromEntries(FORBIDDEN.map((name) => [name, 1]))
     const { message } = expectError(await send(chat(body)), { status: 400 })
     for (const name of FORBIDDEN) expect(message).toContain(name)
   })
 
-  test('are fine below the top level', async () => {
+  test('are accepted below the top level', async () => {
     const properties = Object.fromEntries(FORBIDDEN.map((name) => [name, { type: 'string' }]))
     const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object', properties } } }
     expect((await send(chat({ ...BODY, tools: [tool] }))).status).toBe(200)
@@ -392,7 +395,7 @@ describe('the model name', () => {
 
 let addresses = 0
 /**
- * An address that nobody has called from: of one address, only 20 requests a second without a valid key have a line of
+ * An address without requests so far: of one address, only 20 requests a second without a valid key have a log line of
  * their own.
  */
 function ownAddress(): string {
@@ -466,7 +469,7 @@ describe('paths and methods', () => {
     '/anthropic/v1/messages',
     '/v1/messages/count_tokens',
     '/v1/images/generations',
-  ])('a form at %s is 400 that says so, whatever it holds', async (path) => {
+  ])('a form at %s is 400 with an error about forms, whatever it holds', async (path) => {
     const calls = sinceNow()
     for (const type of ['multipart/form-data; boundary=b', 'Multipart/Form-Data', 'multipart/form-data;x']) {
       for (const body of [
@@ -536,7 +539,7 @@ describe('paths and methods', () => {
   })
 })
 
-/** The status of the answer, or `none`, and whether the connection was closed behind it. */
+/** The status of the answer, or `none`, and whether the connection was closed after it. */
 async function refusal(data: string): Promise<string> {
   await using caller = await Caller.connect(gateway.port)
   caller.send(data)
@@ -544,7 +547,7 @@ async function refusal(data: string): Promise<string> {
     (answer) => String(answer.status),
     () => 'none',
   )
-  // What is still open answers once more, and so tells the two apart without a wait.
+  // An open connection answers once more, which distinguishes the two without a wait.
   caller.send(requestBytes('/nowhere'))
   const open = await caller.answer().then(
     () => true,
@@ -643,11 +646,12 @@ describe('broken HTTP', () => {
     expectError(await send(requestBytes('/models', { key: KEY, fields: { host } })), { status: 404 })
   })
 
-  test('what stands behind a body is never served with the key of the request before it', async () => {
+  test('bytes after a body are never served with the key of the request before them', async () => {
     const calls = sinceNow()
     await using caller = await Caller.connect(gateway.port)
     caller.send(
-      `${post(`Content-Length: ${size}`)}${json}POST ${CHAT} HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: ${size}\r\n\r\n${json}`,
+      `${post(`Content-Length: ${size}`)}${json}` +
+        `POST ${CHAT} HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: ${size}\r\n\r\n${json}`,
     )
     const statuses: number[] = []
     // Bun closes a connection on which a request comes while another is being answered.
@@ -684,7 +688,7 @@ describe('broken HTTP', () => {
 })
 
 describe('callers that leave', () => {
-  test('in the middle of a body: nothing is asked of the provider', async () => {
+  test('in the middle of a body: the provider is not called', async () => {
     const calls = sinceNow()
     for (const leave of ['close', 'reset', 'halfClose'] as const) {
       await using caller = await Caller.connect(gateway.port)
@@ -699,7 +703,7 @@ describe('callers that leave', () => {
 
   const frames = does.chatFrames(['one', ' two'])
   test.each(['close', 'reset', 'halfClose'] as const)(
-    'by %s in the middle of a stream: the provider is told, one log line',
+    'by %s in the middle of a stream: the call to the provider ends, one log line',
     async (leave) => {
       upstream.on('m', does.stalls(frames.slice(0, 2)))
       const at = upstream.calls.length
@@ -719,7 +723,7 @@ describe('callers that leave', () => {
     },
   )
 
-  test.each([true, false])('before the provider says anything: it is told (streamed: %p)', async (stream) => {
+  test.each([true, false])('before the provider has answered: the call to it ends (streamed: %p)', async (stream) => {
     upstream.on('m', does.silent())
     const at = upstream.calls.length
     const caller = await Caller.connect(gateway.port)
@@ -756,7 +760,7 @@ describe('callers that leave', () => {
 })
 
 describe('a caller that does not read', () => {
-  test('slows the provider down, holds up nobody else, and gets everything once it reads', async () => {
+  test('slows the provider down, delays no other request, and gets everything once it reads', async () => {
     let sent = 0
     const piece = does.chatFrames(['x'.repeat(8000)], { usage: false })[1] ?? ''
     const [role = ''] = does.chatFrames([])
@@ -811,11 +815,11 @@ describe('any bytes', () => {
   property('no mutant of a request ends in a 5xx of ours or in the end of the program', 300, async (random) => {
     await using caller = await Caller.connect(gateway.port)
     caller.send(mutate(random))
-    // A second request ends the wait for bytes that a mutant still asks for.
+    // A second request ends the wait for bytes that a mutant still expects.
     caller.send(requestBytes('/v1/models', { key: KEY }))
     caller.halfClose()
     const answer = await caller.answer().catch(() => undefined)
-    // 501 and 505 are the runtime's, for methods and versions that there are none of.
+    // 501 and 505 are the runtime's, for unknown methods and versions.
     if (answer !== undefined && [500, 502, 503, 504].includes(answer.status))
       throw new Error(`status ${answer.status}: ${answer.text}`)
   })

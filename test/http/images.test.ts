@@ -26,7 +26,8 @@ const USAGE = {
   input_tokens_details: { text_tokens: 10, image_tokens: 0 },
 }
 /** As a provider writes it: another order and spacing than we would. */
-const MADE = `{ "created": 1763650000,\n "size":"1024x1024", "data":[{"b64_json":"iVBORw0KGgo="}], "usage":${JSON.stringify(USAGE)} }`
+const DATA = '[{"b64_json":"iVBORw0KGgo="}]'
+const MADE = `{ "created": 1763650000,\n "size":"1024x1024", "data":${DATA}, "usage":${JSON.stringify(USAGE)} }`
 
 let up: Upstream
 let gateway: Gateway
@@ -164,7 +165,7 @@ describe.each(MAJORS)('the official SDK, %s', (_, Sdk, toFile) => {
       ['model', 'image-1'],
       ['prompt', 'both'],
     ])
-    // The SDK decides on the order of the files.
+    // The SDK decides the order of the files.
     expect(sent.slice(2).sort((one, other) => String(one[1]).localeCompare(String(other[1])))).toEqual([
       ['image[]', 'a.png', 'image/png', PNG],
       ['image[]', 'bü.png', 'image/png', PNG],
@@ -193,7 +194,7 @@ describe.each(MAJORS)('the official SDK, %s', (_, Sdk, toFile) => {
     expect((await readForm(last())).map(([name]) => name)).toEqual(['model', 'prompt', 'image'])
   })
 
-  test('streams never nothing: an answer without images is none', async () => {
+  test('never streams nothing: an answer without images is an error', async () => {
     const stream = await client().images.generate({ model: 'sparing', prompt: 'a', stream: true })
     expect((await Array.fromAsync(stream)).map((event) => event.type)).toEqual(['image_generation.completed'])
     const error = await thrownBy(client().images.generate({ model: 'empty', prompt: 'a', stream: true }))
@@ -206,7 +207,7 @@ describe.each(MAJORS)('the official SDK, %s', (_, Sdk, toFile) => {
     ['busy', Sdk.RateLimitError],
     ['broken', Sdk.InternalServerError],
     ['nobody', Sdk.NotFoundError],
-  ])('%s: throws the class that fits', async (model, kind) => {
+  ])('%s: throws the matching class', async (model, kind) => {
     const thrown: unknown = await client()
       .images.generate({ model, prompt: 'a' })
       .catch((error: unknown) => error)
@@ -229,14 +230,14 @@ describe('answers', () => {
     }
   })
 
-  test('edits in JSON go on in JSON', async () => {
+  test('edits in JSON are sent in JSON', async () => {
     const images = [{ image_url: 'data:image/png;base64,AA==' }]
     await post('/v1/images/edits', { model: 'painter', prompt: 'a', images, input_fidelity: 'high', stream: null })
     expect(last().path).toBe('/v1/images/edits')
     expect(last().json).toEqual({ model: 'image-1', prompt: 'a', images, input_fidelity: 'high' })
   })
 
-  test('fall back, the form sent anew to each', async () => {
+  test('fall back, with the form sent to each candidate', async () => {
     const before = up.calls.length
     const body = joined([bytesOf(field('prompt', 'a')), bytesOf(field('model', 'falling')), bytesOf('--b--')])
     const answer = await form(body)
@@ -255,7 +256,7 @@ describe('answers', () => {
     expect([far.header('x-gateway-served-model'), far.header('x-gateway-fallback-count')]).toEqual(['painter', '1'])
   })
 
-  test('at Azure the deployment stands in the path, and the key in its own header', async () => {
+  test('at Azure the deployment is in the path, and the key in its own header', async () => {
     await generate({ model: 'cloudy', prompt: 'a' })
     expect(last().path).toBe('/openai/deployments/my%20deployment/images/generations?api-version=2025-04-01')
     expect([last().header('api-key'), last().header('authorization')]).toEqual(['azure-key', undefined])
@@ -266,7 +267,7 @@ describe('answers', () => {
 })
 
 describe('the log line', () => {
-  test('says what was charged, by the image and by the token', async () => {
+  test('shows what was charged, by the image and by the token', async () => {
     const line = async (body: object) => {
       const { header } = await generate(body)
       return gateway.request(header('x-request-id'))
@@ -308,7 +309,7 @@ describe('the log line', () => {
   })
 })
 
-describe('refusals', () => {
+describe('rejections', () => {
   const rows: readonly (readonly [name: string, ask: () => Promise<Answer>, expected: readonly unknown[]])[] = [
     ['a chat model here', () => generate({ model: 'chatty', prompt: 'a' }), [400, 'model_not_supported', 'model']],
     [
@@ -386,7 +387,7 @@ describe('the cap of 10 MiB counts the whole form', () => {
   })
 })
 
-test('a provider that answers before it has read the form: its answer counts, and the next request is not mixed up with it', async () => {
+test('an answer that comes before the provider has read the form counts; the next request gets its own', async () => {
   const answers = [
     'HTTP/1.1 400 Bad Request\r\ncontent-length: 47\r\n\r\n{"error":{"message":"No.","code":"no_such_no"}}',
     `HTTP/1.1 200 OK\r\ncontent-length: ${MADE.length}\r\n\r\n${MADE}`,

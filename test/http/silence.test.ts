@@ -1,6 +1,6 @@
 /**
- * The runtime's limit on silence is lifted while a request is worked on. Every way out puts one back, or a connection
- * that served once would stay open for as long as its caller likes. Here its 120 s are made one.
+ * The runtime's limit on silence is lifted while a request is processed. Each way out restores a limit, or a connection
+ * that served one request would stay open as long as its caller wants. Here its 120 s are 1 s.
  */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'

@@ -1,6 +1,6 @@
 /**
- * Callers and providers that take their time, at the running program over raw sockets: what is closed, and what must
- * live. Everything is begun at once and looked at as it comes, because the limits are of 10 seconds and more.
+ * Slow callers and providers, at the running program over raw sockets: which connections are closed, and which must
+ * stay open. All start at once and are checked when they end, because the limits are 10 seconds and more.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -17,7 +17,7 @@ const PIECE_MS = 250
 /** How a connection of a slow caller went. */
 interface Course {
   readonly answer: Answer | undefined
-  /** Seconds from the beginning to the answer and to the end of the connection; no end where the caller ended it. */
+  /** Seconds from the beginning to the answer and to the end of the connection; no end if the caller ended it. */
   readonly answerSeconds: number
   readonly endSeconds: number | undefined
 }
@@ -66,7 +66,7 @@ function* forEver(piece: string): Generator<string> {
   for (;;) yield piece
 }
 
-/** Of one byte each, so many of them. */
+/** The text in `count` pieces. */
 function pieces(text: string, count: number): string[] {
   const size = Math.ceil(text.length / count)
   return Array.from({ length: count }, (_, at) => text.slice(at * size, (at + 1) * size)).filter(Boolean)
@@ -93,11 +93,11 @@ beforeAll(async () => {
   gateway = await Gateway.start({
     providers: { up: upstream.url },
     models: { m: ['up/m'], silent: ['up/silent'], late: ['up/late'] },
-    // Bun's own limit on silence of a provider, 300 s unless set: it must not get before those of the configuration.
+    // Bun's own limit on silence of a provider, 300 s unless set: it must not apply before those of the configuration.
     env: { BUN_CONFIG_HTTP_IDLE_TIMEOUT: '1' },
   })
   const begin = (name: string, slow: Slow) => courses.set(name, course(slow))
-  begin('a connection that says nothing', { first: '', until: 'end' })
+  begin('a connection that sends nothing', { first: '', until: 'end' })
   begin('half a request line', { first: 'POST /v1/ch', until: 'end' })
   begin('a head that trickles', {
     first: 'GET /v1/models HTTP/1.1\r\nHost: h\r\nX-Slow: ',
@@ -149,7 +149,7 @@ async function ofCourse(name: string): Promise<Course> {
 
 describe('closed without an answer, within 15 s', () => {
   test.each([
-    'a connection that says nothing',
+    'a connection that sends nothing',
     'half a request line',
     'a head that trickles',
     'a head that trickles, with a key',
@@ -160,7 +160,7 @@ describe('closed without an answer, within 15 s', () => {
   })
 })
 
-test('a body is not waited for where there is no key', async () => {
+test('a body is not waited for without a key', async () => {
   const { answer, endSeconds } = await ofCourse('a body without a key')
   expect(answer?.status).toBe(401)
   expect(endSeconds).toBeLessThan(15)
@@ -182,7 +182,7 @@ describe('a body below 1 KiB/s is 408 and the end of its connection', () => {
   })
 })
 
-describe('what takes its time and lives', () => {
+describe('slow, and not closed', () => {
   test.each(['a slow upload', 'a slow upload in chunks'])('%s, above 1 KiB/s', async (name) => {
     const { answer, answerSeconds } = await ofCourse(name)
     expect(answer?.status).toBe(200)

@@ -4,7 +4,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Limits } from '../../src/core/limits.ts'
-import type { Account, Charge, Hold, Ledger, Reservation } from '../../src/ledger/ledger.ts'
+import {
+  type Account,
+  type Charge,
+  type Hold,
+  type Ledger,
+  noCharge,
+  type Reservation,
+} from '../../src/ledger/ledger.ts'
 import { rateLimitHeaders } from '../../src/ledger/rate-limit-headers.ts'
 import { leftOf } from '../../src/ledger/remaining.ts'
 import { groupUsage } from '../../src/ledger/usage-log.ts'
@@ -39,13 +46,9 @@ export function holdOf(costMicroUsd: number, tokens = 10): Hold {
 
 export function chargeOf(costMicroUsd: number, model = 'm'): Charge {
   return {
-    ...{ inputTokens: 10, outputTokens: 5, costMicroUsd },
-    cachedInputTokens: 4,
-    images: 0,
-    estimated: false,
-    outcome: 'completed',
-    model,
-    provider: 'p',
+    ...noCharge('completed'),
+    ...{ inputTokens: 10, cachedInputTokens: 4, outputTokens: 5, costMicroUsd },
+    ...{ model, provider: 'p' },
   }
 }
 

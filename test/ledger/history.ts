@@ -3,7 +3,7 @@
 import { expect } from 'bun:test'
 import type { Limits } from '../../src/core/limits.ts'
 import { AMOUNT_MAX } from '../../src/ledger/embedded/store-state.ts'
-import type { Account, Charge, Estimate } from '../../src/ledger/ledger.ts'
+import { type Account, type Charge, type Estimate, noCharge } from '../../src/ledger/ledger.ts'
 import type { UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { Model } from './model.ts'
 import type { Random } from './random.ts'
@@ -211,13 +211,12 @@ class History {
 
   private async settle(account: Account): Promise<void> {
     const charge: Charge = {
+      ...noCharge('completed'),
       ...this.amounts(this.room(account)),
       cachedInputTokens: this.random.below(5),
       images: this.random.below(2),
       estimated: this.random.oneIn(2),
-      outcome: 'completed',
       model: this.random.pick(['a', 'b', '']),
-      provider: '',
     }
     const back = this.random.pick([0, 10_000, 26 * HOUR_MS])
     const admission = { id: this.someId(account), account, admittedMs: this.subject.clock.now - back }
@@ -239,7 +238,8 @@ class History {
   }
 
   private async compare(account: Account): Promise<void> {
-    expect(await this.subject.book.figures(account)).toEqual(this.model.figures(account))
+    // All that the model knows: a limit that it does not know has no part in the histories.
+    expect<object>(await this.subject.book.figures(account)).toMatchObject(this.model.figures(account))
   }
 
   private same(verb: string, reply: unknown, expected: unknown): void {

@@ -6,14 +6,7 @@
 
 import type { LimitName, Limits } from '../../src/core/limits.ts'
 import type { Account, Admission, Charge, Estimate, Hold } from '../../src/ledger/ledger.ts'
-import type {
-  CancelReply,
-  ExtendReply,
-  Figures,
-  FiguresOf,
-  ScopeName,
-  SettleReply,
-} from '../../src/ledger/reservation-store.ts'
+import type { CancelReply, ExtendReply, Figures, ScopeName, SettleReply } from '../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { dayEndMs, dayOf, monthEndMs, monthOf } from '../../src/ledger/window.ts'
 import {
@@ -62,6 +55,9 @@ interface ScopeClock {
   day: number
   month: number
 }
+
+/** What the model knows of a scope. */
+type ModelFigures = Pick<Figures, 'live' | 'requests' | 'tokens' | 'day' | 'month' | 'total'>
 
 export interface ModelRefusal {
   readonly scope: ScopeName
@@ -220,7 +216,7 @@ export class Model {
     return reaped
   }
 
-  figures(account: Account): FiguresOf {
+  figures(account: Account): { readonly organization: ModelFigures; readonly key: ModelFigures } {
     this.reap(account.organization)
     const undo = this.pass(account)
     const [organization, key] = (['organization', 'key'] as const).map((name, i) => this.figuresOf(account, name, i))
@@ -412,7 +408,7 @@ export class Model {
     return Math.min(charge - used, Math.max(0, charge - (perMinute * age) / 60_000))
   }
 
-  private figuresOf(account: Account, name: ScopeName, i: number): Figures {
+  private figuresOf(account: Account, name: ScopeName, i: number): ModelFigures {
     const clock = this.scope(name === 'organization' ? account.organization : `${account.organization} ${account.key}`)
     const bound = this.entries.filter(
       (entry) =>

@@ -69,9 +69,11 @@ export function move(
 ): void {
   if (spent === 0 && held === 0) return
   for (let i = 0; i < 2; i++) {
-    const windows = reservation.windows[i]
-    for (const [j, budget] of at(scopes, i).budgets.entries()) {
-      if (budgetLimits[j]?.unit !== unit || budget.window !== windows?.[j]) continue
+    const windows = at(reservation.windows, i)
+    const { budgets } = at(scopes, i)
+    for (let j = 0; j < budgets.length; j++) {
+      const budget = budgets[j]
+      if (budget === undefined || budgetLimits[j]?.unit !== unit || budget.window !== windows[j]) continue
       budget.spent = sum(budget.spent, spent)
       budget.held += held
     }
@@ -216,9 +218,10 @@ export function correctRates(
   now: number,
 ): void {
   const ageMs = Math.max(0, now - reservation.admittedMs)
-  for (const [j, { unit }] of rateLimits.entries()) {
+  for (let j = 0; j < rateLimits.length; j++) {
+    const unit = rateLimits[j]?.unit
+    if (unit === undefined || reservation.held[unit] === used[unit]) continue
     const amount = reservation.held[unit]
-    if (amount === used[unit]) continue
     for (let i = 0; i < 2; i++) {
       const bucket = at(scopes, i).rates[j]
       const charge = { amount, ageMs, idled: reservation.idled[i]?.[j] }

@@ -13,7 +13,7 @@ import {
   placesLimits,
   rateLimits,
 } from '../../core/limits.ts'
-import { windowEndMs, windowOf } from '../window.ts'
+import { budgetWindows, windowEndMs } from '../window.ts'
 import { drain, take, waitMs } from './rate-bucket.ts'
 import { AMOUNT_MAX, type BudgetState, type ScopeState } from './store-state.ts'
 
@@ -42,9 +42,17 @@ export function budgetAmount(amounts: readonly number[], budget: number): number
 
 /** Lets time pass: the buckets drain, the windows roll. If the clock went back no window returns. */
 export function advance(scope: ScopeState, amounts: readonly number[], now: number): void {
-  for (const [i, bucket] of scope.rates.entries()) drain(bucket, rateAmount(amounts, i), now)
+  const { rates, budgets } = scope
+  for (let i = 0; i < rates.length; i++) {
+    const bucket = rates[i]
+    if (bucket !== undefined) drain(bucket, rateAmount(amounts, i), now)
+  }
   scope.at = now
-  for (const [i, budget] of scope.budgets.entries()) roll(budget, windowOf(budgetLimits[i]?.window ?? 'total', now))
+  const windows = budgetWindows(now)
+  for (let i = 0; i < budgets.length; i++) {
+    const budget = budgets[i]
+    if (budget !== undefined) roll(budget, windows[i] ?? 0)
+  }
 }
 
 function roll(budget: BudgetState, window: number): void {
@@ -71,24 +79,33 @@ export function check(
   now: number,
   refuse: (obstacle: Obstacle) => void,
 ): void {
-  for (const [i, { name, unit }] of rateLimits.entries()) {
-    const [bucket, perMinute] = [scope.rates[i], rateAmount(amounts, i)]
-    const wait = bucket === undefined ? 0 : waitMs(bucket, perMinute, demand[unit])
+  for (let i = 0; i < rateLimits.length; i++) {
+    const limit = rateLimits[i]
+    const bucket = scope.rates[i]
+    if (limit === undefined || bucket === undefined) continue
+    const { name, unit } = limit
+    const perMinute = rateAmount(amounts, i)
+    const wait = waitMs(bucket, perMinute, demand[unit])
     if (wait === 0) continue
     // Tokens that were reserved and not used come back; a request is a request.
     const held = unit !== 'requests' && scope.live > 0 && demand[unit] <= perMinute
     refuse({ limit: name, waitMs: wait, held })
   }
-  for (const [i, { name }] of placesLimits.entries()) {
+  for (let i = 0; i < placesLimits.length; i++) {
+    const limit = placesLimits[i]
     const places = amounts[PLACES_POSITIONS[i] ?? -1] ?? NO_LIMIT
-    if (places === NO_LIMIT || scope.live + 1 <= places) continue
+    if (limit === undefined || places === NO_LIMIT || scope.live + 1 <= places) continue
     const isNever = places < 1
-    refuse({ limit: name, waitMs: isNever ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS, held: !isNever })
+    refuse({ limit: limit.name, waitMs: isNever ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS, held: !isNever })
   }
-  for (const [i, limit] of budgetLimits.entries()) {
-    const [budget, most, wanted] = [scope.budgets[i], budgetAmount(amounts, i), demand[limit.unit]]
+  for (let i = 0; i < budgetLimits.length; i++) {
+    const limit = budgetLimits[i]
+    const budget = scope.budgets[i]
+    if (limit === undefined || budget === undefined) continue
+    const most = budgetAmount(amounts, i)
+    const wanted = demand[limit.unit]
     // What takes nothing passes a budget that is overdrawn as it does one that is used up to the last micro-dollar.
-    if (wanted === 0 || budget === undefined || hasRoom(budget, most, wanted)) continue
+    if (wanted === 0 || hasRoom(budget, most, wanted)) continue
     refuse({ limit: limit.name, ...budgetObstacle(limit, budget, most, wanted, now) })
   }
 }
@@ -101,8 +118,9 @@ function budgetObstacle(
   now: number,
 ): Omit<Obstacle, 'limit'> {
   if (wanted > most) return { waitMs: Number.POSITIVE_INFINITY, held: false }
-  const renewsMs = (windowEndMs(window, budget.window) ?? Number.POSITIVE_INFINITY) - now
-  if (wanted > most - budget.spent) return { waitMs: Math.max(1, renewsMs), held: false }
+  if (wanted > most - budget.spent) {
+    return { waitMs: (windowEndMs(window, budget.window) ?? Number.POSITIVE_INFINITY) - now, held: false }
+  }
   const missing = wanted - (most - budget.spent - budget.held)
   return { waitMs: Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / budget.held), held: true }
 }
@@ -114,8 +132,9 @@ export function hasRoom(budget: BudgetState, most: number, wanted: number): bool
 
 /** Charges the rates of a unit on an advanced scope. */
 export function use(scope: ScopeState, amounts: readonly number[], unit: string, taken: number): void {
-  for (const [i, bucket] of scope.rates.entries()) {
-    if (rateLimits[i]?.unit === unit) take(bucket, rateAmount(amounts, i), taken)
+  for (let i = 0; i < rateLimits.length; i++) {
+    const bucket = scope.rates[i]
+    if (bucket !== undefined && rateLimits[i]?.unit === unit) take(bucket, rateAmount(amounts, i), taken)
   }
 }
 

@@ -35,12 +35,15 @@ export class EmbeddedWindowReset implements WindowReset {
       for (const scope of readScopes(this.database)) {
         if (scope.organization !== organization) continue
         const spent = spentNow(usage, scope.key === '' ? undefined : scope.key.slice(1), now)
+        const set = new Set<string>()
         for (const [i, budget] of scope.budgets.entries()) {
-          const window = windowOf(budgetLimits[i]?.window ?? 'total', now)
+          const period = budgetLimits[i]?.window ?? 'total'
+          const window = windowOf(period, now)
           if (budget.window <= window) continue
           Object.assign(budget, { window, spent: spent[i] ?? 0, held: 0 })
-          count += 1
+          set.add(period)
         }
+        count += set.size
         writer.scope(scope)
       }
     })

@@ -12,11 +12,13 @@ local scopes = load_scopes(key)
 local spent = { organization_spent, key_spent }
 local count = 0
 for s = 1, 2 do
-  local scope = scopes[s]
+  local scope, is_set = scopes[s], {}
   for b = 1, #WINDOW do
-    if scope[WINDOW[b]] > CURRENT[PERIOD[b]] then
-      scope[WINDOW[b]], scope[SPENT[b]], scope[HELD[b]] = CURRENT[PERIOD[b]], amount(spent[s][b]), 0
-      count = count + 1
+    local period = PERIOD[b]
+    if scope[WINDOW[b]] > CURRENT[period] then
+      scope[WINDOW[b]], scope[SPENT[b]], scope[HELD[b]] = CURRENT[period], amount(spent[s][b]), 0
+      if not is_set[period] then count = count + 1 end
+      is_set[period] = true
     end
   end
 end
