@@ -48,8 +48,8 @@ test('the folder of this test does run code where nothing keeps Bun from it', as
   await fs.rm(folder, { recursive: true })
 })
 
-test('the environment still runs code in Bun, as SECURITY.md tells: no flag switches that off', async () => {
-  const told = readFileSync(join(ROOT, 'SECURITY.md'), 'utf8')
+test('the environment still runs code in Bun, as docs/security.md states: no flag switches that off', async () => {
+  const documented = readFileSync(join(ROOT, 'docs/security.md'), 'utf8')
   const folder = await evilFolder()
   const evil = join(folder, 'evil.ts')
   for (const [name, value] of [
@@ -60,7 +60,7 @@ test('the environment still runs code in Bun, as SECURITY.md tells: no flag swit
     const before = ran(folder).length
     await Bun.spawn([join(ROOT, 'src/main.ts'), 'version'], { env, stdio: ['ignore', 'ignore', 'ignore'] }).exited
     expect(ran(folder).length).toBeGreaterThan(before)
-    expect(told).toContain(`\`${name}\``)
+    expect(documented).toContain(`\`${name}\``)
   }
   await fs.rm(folder, { recursive: true })
 })
