@@ -1,6 +1,6 @@
 /**
- * Makes `docs/configuration.md` from the schema of the configuration: a section for each top-level key, a row for each
- * key in it.
+ * Makes `docs/configuration.md` from the schema of the configuration: a section for each top-level key, a row for
+ * each key in it.
  */
 
 import type { TSchema } from '@sinclair/typebox'
@@ -49,7 +49,7 @@ unnoticed.
 | Written | Replaced by |
 |---|---|
 | \`\${NAME}\` | the environment variable \`NAME\` |
-| \`\${file:PATH}\` | the content of the file \`PATH\` without its last line break; a relative path is relative to the configuration file |
+| \`\${file:PATH}\` | the file \`PATH\` without its last line break; a relative path starts at the configuration file |
 
 References work inside any string, also more than once. A missing variable or file is an error. Quote a reference
 inside \`{ }\` and \`[ ]\`: \`{ api_key: "\${OPENAI_API_KEY}" }\`. A reference that is a whole unquoted value can
@@ -210,7 +210,7 @@ function groupsIn(outer: TSchema): readonly Inner[] {
   return isObject(byName) ? Object.values(byName).flatMap((inner) => groupsIn(asSchema(inner))) : []
 }
 
-/** A group by its keys alone, whether or not it may be left out and whatever describes it. */
+/** A group by its keys alone, whatever its description and default. */
 function shapeOf(outer: TSchema): string {
   return JSON.stringify(groupsIn(outer).map(({ group }) => propertiesOf(group)))
 }
