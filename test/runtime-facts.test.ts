@@ -1,4 +1,6 @@
-/** What the code takes for granted of its runtime, each fact shown by itself: a new version that changes one is noticed here. */
+/**
+ * The runtime behaviour that the code relies on, one fact per test, so that a new version that changes one is noticed.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
@@ -6,7 +8,7 @@ import { ask, Caller, requestBytes } from './support/caller.ts'
 import * as does from './support/scenarios.ts'
 import { closedPort, Upstream } from './support/upstream.ts'
 
-/** A server of these tests, and what its handler saw. */
+/** A test server that records its requests. */
 function serve(
   handler: (request: Request, server: Bun.Server<undefined>) => Response | Promise<Response>,
   more: object = {},
@@ -30,7 +32,7 @@ async function problemOf(promise: Promise<unknown>): Promise<string> {
 }
 
 describe('fetch', () => {
-  test('inflates a body and keeps its content-encoding', async () => {
+  test('decompresses a body and keeps its content-encoding', async () => {
     await using upstream = await Upstream.start()
     upstream.otherwise(does.json(200, gzipSync('{"a":1}'), { 'content-encoding': 'gzip' }))
     const answer = await fetch(upstream.url)
@@ -39,14 +41,14 @@ describe('fetch', () => {
     expect((await upstream.call()).header('accept-encoding')).toContain('gzip')
   })
 
-  test('asks for identity where told to', async () => {
+  test('sends accept-encoding: identity if set', async () => {
     await using upstream = await Upstream.start()
     upstream.otherwise(does.json(200, '{}'))
     await fetch(upstream.url, { headers: { 'accept-encoding': 'identity' } })
     expect((await upstream.call()).header('accept-encoding')).toBe('identity')
   })
 
-  test('gives a redirect back untouched', async () => {
+  test('returns a redirect unchanged', async () => {
     await using upstream = await Upstream.start()
     upstream.otherwise(does.redirects('http://elsewhere.invalid/'))
     expect((await fetch(upstream.url, { redirect: 'manual' })).status).toBe(307)
@@ -64,11 +66,11 @@ describe('fetch', () => {
     expect(await problemOf(answer.text())).toBe(problem)
   })
 
-  test('names a refused connection', async () => {
+  test('reports a refused connection by its code', async () => {
     expect(await problemOf(fetch(`http://127.0.0.1:${await closedPort()}/`))).toBe('ECONNREFUSED')
   })
 
-  test('does not send a request a second time when the answer is cut', async () => {
+  test('does not retry a request whose answer is cut', async () => {
     await using upstream = await Upstream.start()
     upstream.otherwise(does.inTurn(does.json(200, '{}'), does.resets([])))
     await (await fetch(upstream.url, { method: 'POST', body: '{}' })).text()
@@ -76,7 +78,7 @@ describe('fetch', () => {
     expect(upstream.calls).toHaveLength(2)
   })
 
-  test('takes its signal while waiting for headers and while reading, and then closes the connection', async () => {
+  test('an abort while waiting for headers or reading closes the connection', async () => {
     await using upstream = await Upstream.start({})
     upstream.otherwise(does.inTurn(does.silent(), does.stalls(['half'])))
     const first = new AbortController()
@@ -102,7 +104,7 @@ describe('fetch', () => {
     expect(await problemOf(fetch(upstream.url).then((answer) => answer.text()))).not.toBe('none')
   })
 
-  test('gathers more than 256 KiB of a body that nobody reads, and gives them in one read; there is no smaller one', async () => {
+  test('buffers more than 256 KiB of an unread body and returns it in one read', async () => {
     await using upstream = await Upstream.start()
     let sent = 0
     const count = (bytes: number) => {
@@ -121,10 +123,14 @@ describe('fetch', () => {
     await reader?.cancel()
   })
 
-  test('runs more than 256 requests at once only where the environment says so at the start', async () => {
+  test('runs more than 256 concurrent requests only if the environment allows it at the start', async () => {
     const script = `
-      const server = Bun.serve({ port: 0, idleTimeout: 0, fetch: async () => { seen++; await new Promise((r) => held.push(r)); return new Response('') } })
       let seen = 0; const held = []
+      const server = Bun.serve({
+        port: 0,
+        idleTimeout: 0,
+        fetch: async () => { seen++; await new Promise((r) => held.push(r)); return new Response('') },
+      })
       const all = Array.from({ length: 300 }, () => fetch(server.url).then((r) => r.text()))
       let before = -1
       while (before !== seen || seen === 0) { before = seen; await Bun.sleep(150) }
@@ -142,12 +148,12 @@ describe('fetch', () => {
   })
 })
 
-/** Bun takes async iterables as bodies; its types do not say so. */
+/** Bun accepts async iterables as bodies, but its types do not. */
 function bodyOf(pieces: AsyncIterable<string>): ReadableStream {
   return pieces as unknown as ReadableStream
 }
 
-/** A stream that says `half` and then breaks, made in each of the ways that the gateway could use. */
+/** A stream that sends `half` and then breaks, in each way that the gateway could use. */
 const broken: Readonly<Record<string, () => ReadableStream>> = {
   'a throw in a generator': () => {
     async function* pieces() {
@@ -198,7 +204,7 @@ describe('a stream to the caller', () => {
     })
   })
 
-  test('what was written in the turn of the throw is lost with it, the headers too; a turn later it is not', async () => {
+  test('bytes and headers written in the same turn as a throw are lost; a turn earlier they are sent', async () => {
     const breaking = (turn: () => Promise<void>) =>
       new Response(
         new ReadableStream({
@@ -341,7 +347,7 @@ describe('a stream to the caller', () => {
     expect({ text: whole.text, end: whole.end }).toEqual({ text: 'halfwhole', end: 'whole' })
   })
 
-  test('an idle timeout that was lifted stays lifted, unless one is set again before the answer ends', async () => {
+  test('a lifted idle timeout stays lifted, unless it is set again before the answer ends', async () => {
     await using gateway = serve(
       (request, server) => {
         server.timeout(request, 0)
@@ -378,7 +384,7 @@ describe('a stream to the caller', () => {
     }
   })
 
-  test('Connection: keep-alive appears only where it is set', async () => {
+  test('Connection: keep-alive appears only if it is set', async () => {
     await using gateway = serve((request) => {
       const set = new URL(request.url).pathname === '/set'
       return new Response('', set ? { headers: { connection: 'keep-alive' } } : {})
@@ -389,16 +395,17 @@ describe('a stream to the caller', () => {
 })
 
 describe('a request', () => {
-  test('has headers that were given twice joined by a comma', async () => {
+  test('joins duplicate headers with a comma', async () => {
     await using gateway = serve((request) =>
       Response.json([request.headers.get('authorization'), request.headers.get('x-api-key')]),
     )
     const bytes =
-      'GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\nX-Api-Key: c\r\nx-api-key: d\r\n\r\n'
+      'GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n' +
+      'X-Api-Key: c\r\nx-api-key: d\r\n\r\n'
     expect((await ask(gateway.port, bytes)).json()).toEqual(['Bearer a, Bearer b', 'c, d'])
   })
 
-  test('over maxRequestBodySize is answered by the runtime itself, without a body', async () => {
+  test('over maxRequestBodySize gets an answer without a body from the runtime', async () => {
     await using gateway = serve(async (request) => new Response(await request.text()), { maxRequestBodySize: 100 })
     const answer = await ask(gateway.port, post('x'.repeat(101)))
     expect([answer.status, answer.text]).toEqual([413, ''])
@@ -413,19 +420,19 @@ describe('a request', () => {
     expect((await ask(gateway.port, requestBytes('/', { fields: { host: '[' } }))).text).not.toBe('parses')
   })
 
-  test('without a Host, or with one that is none, has a bare path as its url', async () => {
+  test('without a Host, or with an invalid one, has a bare path as its url', async () => {
     await using gateway = serve((request) => new Response(request.url))
     expect((await ask(gateway.port, 'GET /v1/models HTTP/1.0\r\n\r\n')).text).toBe('/v1/models')
     expect((await ask(gateway.port, requestBytes('/v1/models', { fields: { host: 'a/b?c' } }))).text).toBe('/v1/models')
   })
 
-  test('has a path in its normal form', async () => {
+  test('has a normalised path', async () => {
     await using gateway = serve((request) => new Response(new URL(request.url).pathname))
     for (const path of ['/v1/../v1/models', '/v1/./models', '/v1\\models'])
       expect((await ask(gateway.port, requestBytes(path))).text).toBe('/v1/models')
   })
 
-  test('that comes while another is being answered on its connection closes it', async () => {
+  test('that arrives while another is answered on the same connection closes it', async () => {
     const served: string[] = []
     await using gateway = serve(async (request) => {
       served.push(new URL(request.url).pathname)
@@ -464,7 +471,7 @@ describe('a request', () => {
     expect(await seen.promise).not.toBe('none')
   })
 
-  test('is not inflated', async () => {
+  test('is not decompressed', async () => {
     await using gateway = serve(async (request) => new Response(String((await request.arrayBuffer()).byteLength)))
     const body = Uint8Array.from(gzipSync('{}'))
     const answer = await ask(gateway.port, requestBytes('/', { body, fields: { 'content-encoding': 'gzip' } }))
@@ -478,7 +485,7 @@ describe('JSON', () => {
     expect(() => JSON.stringify(deep)).toThrow(RangeError)
   })
 
-  test('keeps the last of two keys, and __proto__ as a key like any other', () => {
+  test('keeps the last of duplicate keys, and __proto__ as an ordinary key', () => {
     const value = JSON.parse('{"a":1,"a":2,"__proto__":{"b":1}}')
     expect([value.a, value.b, Object.keys(value)]).toEqual([2, undefined, ['a', '__proto__']])
     expect(Object.assign({}, value).b).toBe(1)
@@ -489,13 +496,13 @@ describe('JSON', () => {
     expect(JSON.stringify('\ud83d')).toBe('"\\ud83d"')
   })
 
-  test('UTF-8 that is none throws where fatal', () => {
+  test('invalid UTF-8 throws with fatal', () => {
     expect(() => new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.of(0xff))).toThrow(TypeError)
   })
 })
 
 describe('the process', () => {
-  test('two servers share a port where both ask for it', async () => {
+  test('two servers share a port if both request it', async () => {
     await using one = serve(() => new Response('one'), { reusePort: true })
     const two = Bun.serve({ port: one.port, hostname: '127.0.0.1', reusePort: true, fetch: () => new Response('two') })
     await two.stop(true)

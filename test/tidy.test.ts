@@ -48,10 +48,26 @@ function isRule(path: string): boolean {
 
 /** Files that are still to be rewritten in plain language. */
 const PENDING = [
-  ...['src/cli/', 'src/ledger/', 'src/sqlite/', 'scripts/', 'bench/'],
-  ...['test/admin/', 'test/assembly/', 'test/cli/', 'test/config/', 'test/dialects/', 'test/docs/', 'test/e2e/'],
-  ...['test/items/', 'test/keys/', 'test/laws/', 'test/ledger/', 'test/logging/', 'test/process/', 'test/scripts/'],
-  ...['test/sqlite/', 'test/support/', 'test/wire/', 'test/runtime-facts.test.ts'],
+  'src/cli/',
+  'src/ledger/',
+  'src/sqlite/',
+  'test/admin/',
+  'test/assembly/',
+  'test/cli/',
+  'test/config/',
+  'test/dialects/',
+  'test/docs/',
+  'test/items/',
+  'test/keys/',
+  'test/laws/',
+  'test/ledger/',
+  'test/logging/',
+  'test/process/',
+  'test/scripts/',
+  'test/sqlite/',
+  'test/wire/',
+  'scripts/',
+  'bench/',
 ]
 
 describe('the repository', () => {
@@ -63,11 +79,11 @@ describe('the repository', () => {
     expect(forbiddenUses(below('src'))).toEqual([])
   })
 
-  test('has no function longer than a screen', () => {
+  test('has no function over 70 lines', () => {
     expect(longFunctions([...OURS.filter((folder) => folder !== 'test').flatMap(below)])).toEqual([])
   })
 
-  test('says at the top of each file what it owns', () => {
+  test('opens each file with its duty', () => {
     // A test file's name says what it tests.
     expect(withoutOpening(sources.filter((source) => !source.path.endsWith('.test.ts')))).toEqual([])
     const others = files.filter((path) => path.endsWith('.lua') || path.endsWith('.sql'))
@@ -78,12 +94,12 @@ describe('the repository', () => {
     expect(importCycles(sources)).toEqual([])
   })
 
-  test('has no file that nothing uses', () => {
+  test('has no unused file', () => {
     const roots = ['src/main.ts', ...['scripts', 'bench', 'soak', 'chaos'].flatMap(below).map((source) => source.path)]
     expect(deadFiles(sources, files, roots)).toEqual([])
   })
 
-  test('exports nothing that nobody imports', () => {
+  test('has no unused export', () => {
     expect(unusedExports(sources)).toEqual([])
   })
 
@@ -91,11 +107,11 @@ describe('the repository', () => {
     expect(vagueNames(files)).toEqual([])
   })
 
-  test('speaks of the product alone', () => {
+  test('mentions the product only', () => {
     expect(textFiles().flatMap((path) => forbiddenWords(path, readFileSync(join(ROOT, path), 'utf8')))).toEqual([])
   })
 
-  test('names no file in its documents that is not there', () => {
+  test('names only existing files in its documents', () => {
     // Their links are checked in `test/docs`.
     const paths = /(?<![\w/.-])(?:src|test|scripts|contrib|docs)\/[\w./*-]*\w/g
     const missing = textFiles().flatMap((document) => {
@@ -193,7 +209,7 @@ describe('the rules themselves', () => {
     expect(forbiddenImports([importing(path, specifier)]).length === 0).toBe(allowed)
   })
 
-  test('see every way of importing', () => {
+  test('find every form of import', () => {
     const text = `/** . */
       import a from './a.ts'
       import type { B } from './b.ts'
@@ -209,7 +225,7 @@ describe('the rules themselves', () => {
     expect(found.sort()).toEqual('abcdefghi'.split('').map((name) => `./${name}.ts`))
   })
 
-  test('see the environment, fetch and Response under their other names', () => {
+  test('find the environment, fetch and Response under other names', () => {
     const uses = (line: string) => parseSource('src/core/a.ts', line).uses.map(({ what }) => what)
     expect(uses(`process.env['A']; Bun.env.A; import.meta.env; globalThis.process.env`)).toHaveLength(4)
     expect(uses(`fetch(u); globalThis.fetch(u); Bun.fetch(u)`)).toEqual(['fetch', 'fetch', 'fetch'])
@@ -233,7 +249,7 @@ describe('the rules themselves', () => {
     expect(longFunctions([parseSource('src/core/a.ts', `function fits() {${'\n;'.repeat(68)}\n}`)])).toEqual([])
   })
 
-  test('want a comment before anything else', () => {
+  test('require an opening comment', () => {
     const opens = (text: string) => withoutOpening([parseSource('src/a.ts', text)]).length === 0
     expect(opens('/** What. */\nconst a = 1')).toBe(true)
     expect(opens('#!/usr/bin/env bun\n// What.\nconst a = 1')).toBe(true)
@@ -282,7 +298,7 @@ describe('the rules themselves', () => {
     expect(unused(`import { a } from '../../src/core/b.ts'`)).toHaveLength(7)
   })
 
-  test('know the words of plain language, long lines, unknown documents and repeated names', () => {
+  test('find words against plain language, long lines, unknown documents and repeated names', () => {
     const complaints = (text: string, path = 'a.ts') => languageProblems(path, text).length
     expect(complaints('// The caller is told where it stands, and so it says.')).toBe(3)
     expect(complaints('// The answer reports the position of the field.')).toBe(0)
@@ -296,7 +312,7 @@ describe('the rules themselves', () => {
     expect(repeatedNames(['src/a/request.ts', 'src/b/request.ts', 'src/a/keys.ts', 'src/b/keys.ts'])).toHaveLength(1)
   })
 
-  test('know vague names and forbidden words when they see them', () => {
+  test('find vague names and forbidden words', () => {
     expect(
       vagueNames(['src/core/utils.ts', 'src/helpers/a.ts', 'src/key-manager.ts', 'src/core/event.ts']),
     ).toHaveLength(2)

@@ -1,4 +1,4 @@
-/** The OpenAI Agents SDK against the running program: agents that run tools, over Responses and over Chat Completions. */
+/** The OpenAI Agents SDK against the real program: agents that run tools, over Responses and over Chat Completions. */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Agent, OpenAIProvider, Runner, type RunStreamEvent, setTracingDisabled, tool } from '@openai/agents'
@@ -10,14 +10,14 @@ import { thrownBy } from '../support/thrown.ts'
 import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
 
 setDefaultTimeout(30_000)
-// It would tell a service of its maker about every run.
+// Tracing would send every run to OpenAI.
 setTracingDisabled(true)
 
 const stage = useStage()
 
 type Run = AsyncIterable<RunStreamEvent> & { readonly completed: Promise<void> }
 
-/** A weather tool, and the cities that it was asked for. */
+/** A weather tool that records the cities it was called with. */
 function weather() {
   const cities: string[] = []
   const get_weather = tool({
@@ -43,7 +43,7 @@ describe.each([
   const agent = (model: string, tools: ReturnType<typeof weather>['get_weather'][] = []) =>
     new Agent({ name: 'clerk', instructions: 'You are terse.', model, tools })
 
-  /** What the agent says in the end. */
+  /** The agent's final text. */
   async function run(streamed: boolean, who: ReturnType<typeof agent>, words: string): Promise<unknown> {
     if (!streamed) return (await runner().run(who, words)).finalOutput
     const result = await runner().run(who, words, { stream: true })
@@ -63,8 +63,8 @@ describe.each([
 
     test('tools in parallel', async () => {
       const { get_weather, cities } = weather()
-      const said = await run(streamed, agent('small', [get_weather]), 'weather in Oslo and Rome')
-      expect(said).toBe('Seven degrees in Oslo, nineteen in Rome.')
+      const output = await run(streamed, agent('small', [get_weather]), 'weather in Oslo and Rome')
+      expect(output).toBe('Seven degrees in Oslo, nineteen in Rome.')
       expect(cities.sort()).toEqual(['Oslo', 'Rome'])
     })
 
@@ -92,7 +92,7 @@ describe.each([
     })
   })
 
-  /** Reads a run to its end, and tells of each piece of text. */
+  /** Reads a run to its end; `onText` gets each piece of text. */
   async function read(result: Run, seen: (text: string) => void) {
     let text = ''
     for await (const event of result) {
@@ -103,7 +103,7 @@ describe.each([
     await result.completed
   }
 
-  test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
+  test.each(BREAKS)('%s throws, after the text that arrived', async (_, breaks) => {
     const { promise, resolve } = Promise.withResolvers<void>()
     stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), promise, breaks))
     let last = ''

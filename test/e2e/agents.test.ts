@@ -1,6 +1,7 @@
 /**
- * Requests as SDKs and coding agents really sent them, replayed against the running program: each is answered, and what the provider
- * is asked says what its caller meant. And what agents do besides: probes, counting, websockets, credentials of two kinds.
+ * Recorded requests of SDKs and coding agents, replayed against the real program: each is answered, and the provider
+ * gets what the caller meant. Also other requests of agents: probes, token counting, websockets, two credentials at
+ * once.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -8,7 +9,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
-import { type Said, saidBy } from '../laws/reading.ts'
+import { saidBy } from '../laws/reading.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { calls, speaks, textAnswer } from '../support/speech.ts'
@@ -20,7 +21,7 @@ setDefaultTimeout(30_000)
 const FOLDER = join(import.meta.dir, '../fixtures/callers')
 const OSLO = { id: 'call_a1', name: 'get_weather', json: '{"city":"Oslo"}' }
 const ROME = { id: 'call_b2', name: 'get_weather', json: '{"city":"Rome"}' }
-/** Names that the agents ask for. Of pictures in tool results the second gateway passes them on. */
+/** The model names that agents request. Only the second gateway passes images in tool results on. */
 const MODELS = ['acme-large', 'claude-stub-1', 'claude-opus-4-8', 'stub-model', 'gpt-5.5', 'gpt-6-sol']
 
 let upstream: Upstream
@@ -40,7 +41,10 @@ afterAll(async () => {
   for (const each of [gateway, passing, upstream]) await each[Symbol.asyncDispose]()
 })
 
-/** A model that calls its weather tool twice where that is there and nothing was called yet; else a tool of a namespace; else it talks. */
+/**
+ * A model that calls its weather tool twice if there is one and nothing was called yet; else a tool of a namespace;
+ * else it answers with text.
+ */
 function speechFor({ json }: Call): Speech {
   const names = toolNames(json)
   if (JSON.stringify(json['messages']).includes('"tool_calls"')) return textAnswer('Done.')
@@ -64,7 +68,7 @@ function recorded(file: string): Recorded {
   return { path, headers, body }
 }
 
-/** Sends a recorded request with our key where its own was; `auth` where it has none. */
+/** Sends a recorded request with our key in place of its own; `auth` is for requests without one. */
 async function replay({ path, headers, body }: Recorded, to = gateway, auth: 'bearer' | 'x-api-key' = 'bearer') {
   const own = headers['x-api-key'] === undefined && headers['authorization'] === undefined ? auth : undefined
   const sent = new Headers(headers)
@@ -77,8 +81,12 @@ async function replay({ path, headers, body }: Recorded, to = gateway, auth: 'be
 const dialectOf = (path: string): DialectName =>
   path.includes('/messages') ? 'messages' : path.endsWith('/responses') ? 'responses' : 'chat'
 
-/** Replays a request that is to be answered, and reads the answer. */
-async function answered(request: Recorded, to = gateway, auth?: 'bearer' | 'x-api-key'): Promise<Said> {
+/** Replays a request and reads its answer; throws if the status is not 200. */
+async function answered(
+  request: Recorded,
+  to = gateway,
+  auth?: 'bearer' | 'x-api-key',
+): Promise<ReturnType<typeof saidBy>> {
   const { response, text } = await replay(request, to, auth)
   if (response.status !== 200) throw new Error(`${response.status} ${text}`)
   const asked = request.body['stream_options']
@@ -86,7 +94,7 @@ async function answered(request: Recorded, to = gateway, auth?: 'bearer' | 'x-ap
   return saidBy(dialectOf(request.path), request.body['stream'] === true, text, includeUsage)
 }
 
-/** What the provider was asked last, a line a message. */
+/** The messages of the provider's last request, one per line. */
 function lines(): string[] {
   return objects(upstream.calls.at(-1)?.json['messages']).map((message) => {
     const { content } = message
@@ -106,7 +114,7 @@ describe('SDKs in a tool loop of two steps', () => {
   const names = readdirSync(join(FOLDER, 'requests')).map((file) => file.replace('.json', ''))
   const loops = [...new Set(names.map((name) => name.replace(/\.[12]$/, '')))]
 
-  test('all are here', () => expect(names).toHaveLength(52))
+  test('52 loops are recorded', () => expect(names).toHaveLength(52))
 
   const withoutThreads = loops.filter((loop) => !loop.includes('toolRunner'))
   test.each(withoutThreads)('%s', async (loop) => {
@@ -138,14 +146,14 @@ describe('SDKs in a tool loop of two steps', () => {
     ])
   })
 
-  /** The second body, with the reference that it holds pointing to the text of an answer that we gave to the first. */
+  /** The second body, with its reference replaced by the id of the text in our answer to the first. */
   async function withRealReference(first: Recorded, body: JsonObject): Promise<JsonObject> {
     const { text } = await replay(first)
     const id = /msg_[A-Za-z0-9_-]+/.exec(text.slice(text.indexOf('"msg_')))?.[0] ?? ''
     return JSON.parse(JSON.stringify(body).replaceAll('msg_68b0', id))
   }
 
-  test('a reference to what was never sent: 400, and what to do', async () => {
+  test('a reference to an unknown item: 400 with advice', async () => {
     const { response, text } = await replay(recorded('requests/responses.ai7-openai-stream.2.json'))
     expect(response.status).toBe(400)
     expect(JSON.parse(text)).toMatchObject({
@@ -153,7 +161,7 @@ describe('SDKs in a tool loop of two steps', () => {
     })
   })
 
-  test('the tool runner begins a thread, and is told that there is none when it goes on', async () => {
+  test('the tool runner begins a thread, and gets an error when it continues it', async () => {
     expect(await answered(recorded('requests/messages.anthropic1-toolRunner.1.json'))).toMatchObject({
       text: 'Let me check.',
       finish: 'tool_use',
@@ -182,7 +190,7 @@ describe('Claude Code', () => {
       const request = read(name)
       expect(await answered(request, gateway, auth)).toMatchObject({ text: 'Done.', finish: 'end_turn' })
       const sent = upstream.calls.at(-1)?.json ?? {}
-      // Its limit is above the model's own, and is lowered to it.
+      // Its limit exceeds the model's, and is lowered to it.
       expect(sent['max_tokens'] ?? sent['max_completion_tokens']).toBe(10_000)
       expect(toolNames(sent)).toEqual(objects(request.body['tools']).map((tool) => String(tool['name'])))
       for (const key of ['metadata', 'thinking', 'context_management', 'output_config', 'thread'])
@@ -190,7 +198,7 @@ describe('Claude Code', () => {
     }
   })
 
-  test('a system message between a call’s result and the next turn stays where it is', async () => {
+  test('a system message between a call’s result and the next turn keeps its place', async () => {
     await answered(read('latest-model-claude-opus-4-8-003'))
     expect(lines().map((line) => line.split(':')[0])).toEqual([
       'system',
@@ -202,7 +210,7 @@ describe('Claude Code', () => {
     ])
   })
 
-  test('a picture that it read: 400 that names the place, or passed on', async () => {
+  test('an image that it read: 400 that names the place, or passed on', async () => {
     const { response, text } = await replay(read('latest-read-image-004'))
     expect(response.status).toBe(400)
     expect(JSON.parse(text)).toMatchObject({
@@ -213,7 +221,7 @@ describe('Claude Code', () => {
     expect(lines().at(-1)).toBe('user: <image_url>')
   })
 
-  test('a reference to a tool: 400, whereupon it sends all its tools', async () => {
+  test('a reference to a tool: 400, after which it sends all its tools', async () => {
     const { response, text } = await replay(read('latest-toolsearch-003'))
     expect(response.status).toBe(400)
     expect(text).toContain('Unsupported Anthropic content block')
@@ -229,7 +237,7 @@ describe('Claude Code', () => {
     }
   })
 
-  test('each of them was looked at', () => {
+  test('every recorded request is tested', () => {
     const files = readdirSync(join(FOLDER, 'agents')).filter((file) => file.startsWith('claude-code.'))
     const looked = [...working, 'latest-read-image-004', 'latest-toolsearch-003', 'latest-context-010']
     expect(files.sort()).toEqual(looked.map((name) => `claude-code.claude-${name}.json`).sort())
@@ -251,7 +259,7 @@ describe('Codex', () => {
     expect(made.length > 0).toBe(inNamespaces.size > 0 && !asked)
   })
 
-  /** The functions that a request offers within namespaces, as `namespace/name`. */
+  /** The functions in a request's namespaces, as `namespace/name`. */
   function namespacesOf({ tools, input }: JsonObject): ReadonlySet<string> {
     const added = objects(input).flatMap((item) => (item['type'] === 'additional_tools' ? objects(item['tools']) : []))
     const spaces = [...objects(tools), ...added].filter((tool) => tool['type'] === 'namespace')
@@ -262,12 +270,12 @@ describe('Codex', () => {
     )
   }
 
-  test('some of them have tools in namespaces, both ways', () => {
+  test('some have tools in namespaces, in both forms', () => {
     const sizes = files.map((file) => namespacesOf(recorded(`agents/${file}`).body).size)
     expect(sizes.filter((size) => size > 0).length).toBeGreaterThan(2)
   })
 
-  test('parallel calls are one turn with their outputs behind it', async () => {
+  test('parallel calls are one turn, followed by their outputs', async () => {
     await answered(recorded('agents/codex.parallel-002.json'))
     expect(
       lines()
@@ -276,7 +284,7 @@ describe('Codex', () => {
     ).toEqual(['assistant', 'tool call_mwp8yhuk0008abcdefgh', 'tool call_mwp8yhuk000aabcdefgh'])
   })
 
-  test('a compaction of another service is refused; our own, put where it puts it, opens the conversation', async () => {
+  test('a compaction of another service is rejected; our own, in the same place, opens the conversation', async () => {
     const request = recorded('agents/codex.compact-remote-003.json')
     const { response, text } = await replay(request)
     expect(response.status).toBe(400)
@@ -292,7 +300,7 @@ describe('Codex', () => {
     expect(summary).toBeGreaterThan(-1)
   })
 
-  test('a websocket is refused with 426, whereupon it falls back to HTTP at once', async () => {
+  test('a websocket is rejected with 426, after which it falls back to HTTP', async () => {
     const fields = {
       connection: 'Upgrade',
       upgrade: 'websocket',
@@ -304,7 +312,7 @@ describe('Codex', () => {
     expect(answer.json()).toMatchObject({ error: { type: 'invalid_request_error' } })
   })
 
-  test('a model that is not there is told by the code that ends its attempts', async () => {
+  test('an unknown model gets the error code that ends its retries', async () => {
     const request = recorded('agents/codex.drv-001.json')
     const { response, text } = await replay({ ...request, body: { ...request.body, model: 'nothing' } })
     expect(response.status).toBe(404)
@@ -312,7 +320,7 @@ describe('Codex', () => {
   })
 })
 
-describe('what agents do besides', () => {
+describe('other requests of agents', () => {
   test.each(['/anthropic/api/hello', '/anthropic', '/', '/v1/responses', '/anthropic/v1/messages'])(
     'HEAD %s is answered at once, without a key',
     async (path) => {
@@ -337,7 +345,7 @@ describe('what agents do besides', () => {
     '/v1/messages',
     '/anthropic/v1/messages?beta=true',
     '/anthropic/v1/messages/count_tokens?beta=true',
-  ])('%s: a wrong key is not to be tried again, two keys are named', async (path) => {
+  ])('%s: a wrong key is not retried, two keys are reported', async (path) => {
     const post = (headers: Readonly<Record<string, string>>) =>
       fetch(`${gateway.url}${path}`, { method: 'POST', headers, body: '{}' })
     for (const headers of [

@@ -1,4 +1,6 @@
-/** The Vercel AI SDK of three majors against the running program: its OpenAI and Anthropic providers, and the one for compatible services. */
+/**
+ * Three majors of the Vercel AI SDK against the real program: the OpenAI, Anthropic and OpenAI-compatible providers.
+ */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { createAnthropic } from '@ai-sdk/anthropic'
@@ -18,7 +20,7 @@ import { thrownBy } from '../support/thrown.ts'
 import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
 
 setDefaultTimeout(30_000)
-// It would say at each request that it does not know the names of our models.
+// It would warn at each request that it does not know our models.
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
 
 const stage = useStage()
@@ -30,7 +32,7 @@ interface Major {
   readonly anthropic: typeof createAnthropic
 }
 
-// What is used here is the same in all of them, but each brings types of its own.
+// The majors agree in what is used here, but have different types.
 const MAJORS: readonly Major[] = [
   { major: 7, sdk: ai, openai: createOpenAI, anthropic: createAnthropic },
   {
@@ -51,7 +53,7 @@ interface Maker {
   readonly name: string
   readonly sdk: typeof ai
   readonly make: (model: string) => ai.LanguageModel
-  /** What it makes of an answer that a filter stopped, and of one that was cut short: not every dialect has words of its own for it. */
+  /** The SDK's reason for a filtered and for a truncated answer: not every dialect has a reason for each. */
   readonly filtered: string
   readonly cut: string
 }
@@ -90,7 +92,7 @@ const MAKERS = MAJORS.flatMap(makersOf)
 
 const usage = { inputTokens: 11, outputTokens: 7, totalTokens: 18 }
 
-/** A weather tool, and the cities that it was asked for. */
+/** A weather tool that records the cities it was called with. */
 function weather() {
   const cities: string[] = []
   const get_weather = ai.tool({
@@ -107,7 +109,7 @@ function weather() {
 describe.each(MAKERS.map((maker) => [maker.name, maker] as const))('%s', (_, { sdk, make, filtered, cut }) => {
   const { generateText, streamText, stepCountIs } = sdk
 
-  test('text, whole', async () => {
+  test('text, not streamed', async () => {
     const answer = await generateText({ model: make('small'), prompt: 'say hello' })
     expect(answer.text).toBe(HELLO)
     expect(answer.finishReason).toBe('stop')
@@ -125,7 +127,7 @@ describe.each(MAKERS.map((maker) => [maker.name, maker] as const))('%s', (_, { s
     expect(await answer.usage).toMatchObject(usage)
   })
 
-  test('what was cut short, filtered, and empty', async () => {
+  test('truncated, filtered and empty answers', async () => {
     const rows = [
       ['say too much', cut, 'This goes on and'],
       ['say it badly', filtered, 'I think'],
@@ -154,21 +156,18 @@ describe.each(MAKERS.map((maker) => [maker.name, maker] as const))('%s', (_, { s
     expect(steps[0]?.toolCalls.map((call) => call.toolCallId)).toEqual(['call_oslo', 'call_rome'])
   })
 
-  test.each([false, true])(
-    'a loop of three steps keeps what was said between the calls (streamed: %p)',
-    async (stream) => {
-      stage.raw.on('steps', THREE_STEPS)
-      const { tools, cities } = weather()
-      const request = { model: make('steps'), tools, stopWhen: stepCountIs(5), prompt: 'Oslo, then Rome' }
-      const answer = stream ? streamText(request) : await generateText(request)
-      expect(await answer.text).toBe('Done.')
-      expect(cities).toEqual(['Oslo', 'Rome'])
-      // On Responses the SDK sends references to the texts, not the texts.
-      expect(stage.raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject(
-        afterThreeSteps(() => '{"degrees":4}'),
-      )
-    },
-  )
+  test.each([false, true])('a loop of three steps keeps the text between calls (streamed: %p)', async (stream) => {
+    stage.raw.on('steps', THREE_STEPS)
+    const { tools, cities } = weather()
+    const request = { model: make('steps'), tools, stopWhen: stepCountIs(5), prompt: 'Oslo, then Rome' }
+    const answer = stream ? streamText(request) : await generateText(request)
+    expect(await answer.text).toBe('Done.')
+    expect(cities).toEqual(['Oslo', 'Rome'])
+    // On Responses the SDK sends references to earlier texts instead of the texts.
+    expect(stage.raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']).toMatchObject(
+      afterThreeSteps(() => '{"degrees":4}'),
+    )
+  })
 
   test('a tool call without arguments', async () => {
     const ask_oracle = ai.tool({ inputSchema: z.object({}), execute: async () => 'silence' })
@@ -197,7 +196,7 @@ describe.each(MAKERS.map((maker) => [maker.name, maker] as const))('%s', (_, { s
     expect(parts).toHaveLength(1)
   })
 
-  test.each(BREAKS)('a stream that breaks by %s is an error, after the text that had come', async (_, breaks) => {
+  test.each(BREAKS)('a stream that breaks by %s is an error, after the text that arrived', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
     stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), seen.promise, breaks))
     let text = ''
@@ -234,8 +233,8 @@ describe.each(MAKERS.map((maker) => [maker.name, maker] as const))('%s', (_, { s
 
 describe.each(MAJORS.map((line) => [line.major, line] as const))('%d', (_, { sdk: { generateText }, openai }) => {
   test.each([
-    ['refers to what was said', undefined],
-    ['sends what was said, where nothing is to be stored', false],
+    ['refers to earlier items', undefined],
+    ['sends earlier items if nothing may be stored', false],
   ])('over two turns Responses %s', async (_, store) => {
     const sent: string[] = []
     const recording = Object.assign(

@@ -1,4 +1,7 @@
-/** The official `@anthropic-ai/sdk`, of today and of the 0.x line, against the running program: Messages over a Chat Completions provider. */
+/**
+ * The official `@anthropic-ai/sdk`, current and 0.x, against the real program: Messages over a Chat Completions
+ * provider.
+ */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
@@ -16,11 +19,14 @@ interface Line {
   readonly name: string
   readonly Sdk: typeof Anthropic
   readonly tool: typeof betaTool
-  /** What its tool runner is told over three steps. The new one continues a thread, learns that there is none, and sends the whole history. */
+  /**
+   * The statuses that the tool runner gets over three steps. The current one continues a thread, gets an error, and
+   * sends the whole history.
+   */
   readonly runnerStatuses: readonly number[]
 }
 
-// What is used here is the same in both lines, but each brings types of its own.
+// Both lines agree in what is used here, but have different types.
 const LINES: readonly Line[] = [
   { name: 'newest', Sdk: Anthropic, tool: betaTool, runnerStatuses: [200, 404, 200, 404, 200] },
   {
@@ -51,7 +57,7 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
   const connect = (path = '/anthropic', more: object = {}) =>
     new Sdk({ apiKey: KEY, baseURL: `${stage.gateway.url}${path}`, maxRetries: 0, ...more })
 
-  /** One answer by the way that is named. */
+  /** One answer, streamed or not. */
   async function answer(streamed: boolean, body: ReturnType<typeof ask> & { tools?: Anthropic.Tool[] }) {
     return streamed ? connect().messages.stream(body).finalMessage() : connect().messages.create(body)
   }
@@ -124,14 +130,14 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
         .runUntilDone()
       expect(last.content).toMatchObject([{ type: 'text', text: 'Done.' }])
       expect(cities).toEqual(['Oslo', 'Rome'])
-      // The model saw the whole conversation at every step.
+      // The model got the whole conversation at every step.
       const sent = stage.raw.calls.filter((call) => call.model === 'steps').at(-1)?.json['messages']
       expect(sent).toMatchObject([{ role: 'system', content: 'You are terse.' }, ...afterThreeSteps(() => '4 degrees')])
       expect(statuses).toEqual([...runnerStatuses])
     })
   })
 
-  test('a stream comes in pieces, block by block', async () => {
+  test('a stream arrives in pieces, block by block', async () => {
     const types: string[] = []
     let text = ''
     for await (const event of await connect().messages.create({ ...ask('small', 'say hello'), stream: true })) {
@@ -184,7 +190,7 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
     }
   })
 
-  test('a wrong key, a field that is missing, a block that is not known', async () => {
+  test('a wrong key, a missing field, an unknown block', async () => {
     const wrong = await thrownBy(connect('/anthropic', { apiKey: 'not-a-key' }).messages.create(ask('small', 'hi')))
     expect(wrong).toBeInstanceOf(Sdk.AuthenticationError)
     const missing = await thrownBy(connect().messages.create({ ...ask('small', 'hi'), messages: [] }))
@@ -196,7 +202,7 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
     expect(String(block)).toContain('Unsupported Anthropic content block')
   })
 
-  test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
+  test.each(BREAKS)('%s throws, after the text that arrived', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
     stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), seen.promise, breaks))
     let text = ''
@@ -231,7 +237,7 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
   })
 })
 
-test('two credentials at once: the old line sends both, and is told so', async () => {
+test('two credentials at once: the old line sends both and gets an error', async () => {
   const client = new Anthropic0({ apiKey: KEY, authToken: KEY, baseURL: `${stage.gateway.url}/anthropic` })
   const error = await thrownBy(client.messages.create(ask('small', 'say hello')))
   expect(error).toBeInstanceOf(Anthropic0.BadRequestError)

@@ -1,6 +1,6 @@
 /**
- * A long loop of tools whose provider changes from step to step, because each of four of them fails now and then: whatever ids and words the
- * one before used, the next is told the whole conversation, every call with its result.
+ * A long tool loop whose provider changes from step to step, because each of four providers fails at random: the next
+ * provider gets the whole conversation, every call with its result, whatever ids the previous one used.
  */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
@@ -26,8 +26,8 @@ const upstreams = new Map<Name, Upstream>()
 let gateway: Gateway
 let random: Random
 let made = 0
-/** What a provider was told that does not fit together. */
-let amiss: string[] = []
+/** Requests with calls and results that do not match. */
+let mismatches: string[] = []
 
 beforeAll(async () => {
   for (const name of PROVIDERS) {
@@ -50,11 +50,11 @@ afterAll(async () => {
   for (const upstream of upstreams.values()) await upstream[Symbol.asyncDispose]()
 })
 
-/** Fails a third of the time; else takes the next step, which is one to three calls under ids of its own kind. */
+/** Fails a third of the requests; otherwise takes the next step: one to three calls with ids of its own kind. */
 function answer(name: Name, call: Call): void | Promise<void> {
   if (random.chance(0.3)) return call.answer(503, '{"error":{"message":"busy"}}')
   const { turns, results, open } = toldTo(name, call.json)
-  if (open !== 0 || results !== made) amiss.push(`${name} was told ${results} results of ${made}, ${open} open`)
+  if (open !== 0 || results !== made) mismatches.push(`${name} got ${results} results of ${made}, ${open} open`)
   if (turns >= STEPS) return speaks(name, () => textAnswer('Done.'))(call)
   const prefix = { openai: 'call_', anthropic: 'toolu_01', gemini: 'g-', bedrock: 'tooluse_' }[name]
   const count = random.between(1, 3)
@@ -69,7 +69,7 @@ function answer(name: Name, call: Call): void | Promise<void> {
 
 const objects = (value: unknown): readonly JsonObject[] => (isArray(value) ? value.filter(isObject) : [])
 
-/** Turns with calls, results, and calls whose result does not follow, in the words of each provider. */
+/** The numbers of turns with calls, of results, and of calls without their result, in each provider's API. */
 function toldTo(
   name: Name,
   body: JsonObject,
@@ -92,7 +92,7 @@ function toldTo(
   let open = 0
   for (const message of messages) {
     const called = callsIn(message)
-    // What was called before must be answered by now.
+    // Earlier calls must have their results by now.
     if (called > 0 && open > 0) return { turns, results, open }
     turns += Number(called > 0)
     results += resultsIn(message)
@@ -140,14 +140,14 @@ const RUNNERS: Readonly<Record<string, (take: (word: string) => string) => Promi
 test.each(Object.entries(RUNNERS))('%s', async (_, run) => {
   random = new Random(11)
   made = 0
-  amiss = []
+  mismatches = []
   const words: string[] = []
-  const said = await run((word) => {
+  const text = await run((word) => {
     words.push(word)
     return `noted ${word}`
   })
-  expect(amiss).toEqual([])
-  expect(said).toBe('Done.')
+  expect(mismatches).toEqual([])
+  expect(text).toBe('Done.')
   expect(words).toEqual(Array.from({ length: made }, (_, at) => `word ${at}`))
   const asked = PROVIDERS.filter((name) => (upstreams.get(name)?.calls.length ?? 0) > 0)
   expect(asked.length).toBeGreaterThan(2)

@@ -1,4 +1,7 @@
-/** Compaction against the running program: a conversation is sealed into one item, and goes on from it on any model, but for nobody else. */
+/**
+ * Compaction against the real program: a conversation is sealed into one item and continues from it on any model, but
+ * only within its organisation.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import OpenAI from 'openai'
@@ -28,7 +31,7 @@ const organizations = [
 
 let chat: Upstream
 let claude: Upstream
-/** Seals with OLD; one that seals with NEW and still opens OLD; one that knows neither; one that made a key by itself. */
+/** One seals with OLD; one seals with NEW and still opens OLD; one knows neither; one made its own key. */
 let old: Gateway
 let rotated: Gateway
 let strange: Gateway
@@ -73,7 +76,7 @@ const tools: OpenAI.Responses.FunctionTool[] = [
   { type: 'function', name: 'get_weather', parameters: { type: 'object', properties: {} }, strict: false },
 ]
 
-/** The item that a gateway seals the history into, by the way that is named. */
+/** The item into which a gateway seals the history, by each way. */
 async function compacted(gateway: Gateway, way: 'whole' | 'streamed' | 'compact'): Promise<Item> {
   const client = connect(gateway)
   const body = { model: 'small', input: [...HISTORY, { type: 'compaction_trigger' as const }], tools }
@@ -98,7 +101,7 @@ const goOn = (gateway: Gateway, item: Item, model: string, apiKey?: string) =>
   })
 
 describe.each(['whole', 'streamed', 'compact'] as const)('%s', (way) => {
-  test('one item, whose summary opens the conversation on another model of another provider', async () => {
+  test('one item, whose summary opens the conversation on a model of another provider', async () => {
     const item = await compacted(old, way)
     expect(JSON.stringify(item)).not.toContain('Oslo')
     const asked = chat.calls.at(-1)?.json ?? {}
@@ -122,7 +125,7 @@ describe.each(['whole', 'streamed', 'compact'] as const)('%s', (way) => {
   })
 })
 
-test('a stream of it has its grammar, a body its schema', async () => {
+test('its stream obeys the grammar, its body the schema', async () => {
   const body = { model: 'small', input: [...HISTORY, { type: 'compaction_trigger' }] }
   const ask = (stream: boolean) =>
     fetch(`${old.url}/v1/responses`, {
@@ -142,7 +145,7 @@ test('a stream of it has its grammar, a body its schema', async () => {
   ])
 })
 
-test('keys rotate: what the old one sealed still opens, what the new one seals does not open under the old', async () => {
+test('keys rotate: an item of the old key still opens; an item of the new key does not open with the old', async () => {
   const before = await compacted(old, 'whole')
   expect((await goOn(rotated, before, 'large')).output_text).toBe('I know.')
   const after = await compacted(rotated, 'whole')
@@ -150,11 +153,11 @@ test('keys rotate: what the old one sealed still opens, what the new one seals d
   expect(await thrownBy(goOn(old, after, 'large'))).toBeInstanceOf(OpenAI.BadRequestError)
 })
 
-test('without keys in its configuration a gateway makes one and keeps it', async () => {
+test('a gateway without a configured key makes one and keeps it', async () => {
   expect((await goOn(own, await compacted(own, 'streamed'), 'large')).output_text).toBe('I know.')
 })
 
-test('tampered with, truncated, foreign, under an unknown key: one and the same answer', async () => {
+test('tampered with, truncated, foreign, with an unknown key: all the same error', async () => {
   const item = await compacted(old, 'whole')
   if (item.type !== 'compaction') throw new Error('no item')
   const content = item.encrypted_content

@@ -1,4 +1,7 @@
-/** Every recorded stream of every provider, sent by bare TCP through the running program in packets of every size, and read by the official SDK and the strict grammar of each dialect. */
+/**
+ * Every recorded stream of every provider, sent by TCP in packets of every size through the real program, and read by
+ * the official SDK and the strict grammar of each dialect.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
@@ -41,7 +44,7 @@ afterAll(async () => {
 
 const openai = () => new OpenAI({ apiKey: KEY, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
 
-/** The streaming helper of each dialect's own SDK: what a program gets that knows nothing of gateways. */
+/** The streaming helper of each dialect's SDK: what a program gets that knows nothing of gateways. */
 const LISTENERS: Readonly<Record<DialectName, (model: string) => Promise<Heard>>> = {
   async chat(model) {
     const stream = openai().chat.completions.stream({ model, messages: [{ role: 'user', content: 'go' }] })
@@ -83,7 +86,7 @@ function checkHeard({ text, calls }: Heard, { expect: wanted }: Fixture): void {
     if (json !== undefined) expect(calls[index]?.input).toEqual(JSON.parse(json || '{}'))
 }
 
-/** The stream in packets of so many bytes, and its clean end: what is missing only its content can tell. */
+/** The stream in packets of `size` bytes, and a clean end: only the content shows whether it is complete. */
 function plays({ bytes, content_type }: Fixture, size: number) {
   const packets = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
     bytes.subarray(at * size, (at + 1) * size),
@@ -97,17 +100,17 @@ const PATHS: Readonly<Record<DialectName, string>> = {
   messages: '/anthropic/v1/messages',
 }
 
-/** What a caller without an SDK gets: the answer as it came, and what it says where it is whole. */
-async function heardBy(dialect: DialectName, model: string): Promise<{ readonly end: End; readonly said?: Heard }> {
+/** What a caller without an SDK gets: how the answer ended, and its content if it is complete. */
+async function heardBy(dialect: DialectName, model: string): Promise<{ readonly end: End; readonly content?: Heard }> {
   const asks = dialect === 'responses' ? { input: 'go' } : { messages: [{ role: 'user', content: 'go' }] }
   const options = dialect === 'chat' ? { stream_options: { include_usage: true } } : {}
   const body = { model, stream: true, ...asks, ...options }
   const { status, end, text } = await ask(gateway.port, requestBytes(PATHS[dialect], { key: KEY, body }))
   if (status !== 200 || end !== 'whole') return { end: status === 200 ? end : 'cut' }
-  return { end, said: saidBy(dialect, true, text) }
+  return { end, content: saidBy(dialect, true, text) }
 }
 
-/** Packets of one byte cut every character and every line end; large streams would take minutes in them. */
+/** Packets of one byte split every character and every line end; large streams would take minutes. */
 const SIZES = [1, 7, 1 << 24]
 const PACKETS_MAX = 10_000
 
@@ -130,9 +133,9 @@ describe.each(PROVIDERS)('%s', (provider) => {
       for (const size of SIZES.filter((bytes) => fixture.bytes.length / bytes < PACKETS_MAX)) {
         upstreams.get(provider)?.otherwise(plays(fixture, size))
         for (const dialect of DIALECTS) {
-          const { end, said } = await heardBy(dialect, provider)
+          const { end, content } = await heardBy(dialect, provider)
           expect({ size, dialect, end }).toEqual({ size, dialect, end: fixture.expect.terminal ? 'whole' : 'cut' })
-          if (said !== undefined) checkHeard(said, fixture)
+          if (content !== undefined) checkHeard(content, fixture)
         }
       }
     },

@@ -1,4 +1,4 @@
-/** LangChain against the running program, in all three dialects. */
+/** LangChain against the real program, in all three dialects. */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { ChatAnthropic } from '@langchain/anthropic'
@@ -38,7 +38,7 @@ const get_weather = tool(async ({ city }) => `${city.length} degrees`, {
   schema: z.object({ city: z.string() }),
 })
 
-/** The pieces of a stream as one message. */
+/** The chunks of a stream as one message. */
 async function gathered(stream: AsyncIterable<AIMessageChunk>): Promise<AIMessageChunk> {
   let whole: AIMessageChunk | undefined
   for await (const piece of stream) whole = whole === undefined ? piece : whole.concat(piece)
@@ -57,7 +57,8 @@ describe.each(Object.entries(MAKERS))('%s', (dialect, make) => {
       const answer = await ask(make('small'), streamed, [new HumanMessage('say hello')])
       expect(answer.text).toBe(HELLO)
       const input_tokens: unknown = JSON.parse(JSON.stringify(answer.usage_metadata ?? {})).input_tokens
-      // It reads the input of a Messages stream from its first event alone, which has our estimate: a provider of this kind reports at the end.
+      // It takes the input tokens of a Messages stream from its first event alone. That has our estimate, because a
+      // Chat Completions provider reports usage at the end.
       if (dialect === 'Messages' && streamed) expect(Number(input_tokens)).toBeWithin(1, 50)
       else expect(input_tokens).toBe(11)
       expect(answer.usage_metadata).toMatchObject({ output_tokens: 7 })
@@ -116,21 +117,21 @@ describe.each(Object.entries(MAKERS))('%s', (dialect, make) => {
     ] as const)('%s is an error of status %d', async (model, status, message) => {
       const error = await thrownBy(ask(make(model), streamed, [new HumanMessage('say hello')]))
       expect(error).toBeInstanceOf(Error)
-      // Where the context is too small it makes an error of its own of it.
+      // It converts the error for a context that is too small.
       if (model !== 'error-400') expect(error).toMatchObject({ status })
       expect(String(error)).toMatch(message)
       expect(String(error)).not.toMatch(/provider-key|10\.0\.0\.1/)
     })
   })
 
-  test('a stream comes in pieces', async () => {
+  test('a stream arrives in pieces', async () => {
     const pieces: string[] = []
     for await (const piece of await make('small').stream('say hello')) pieces.push(piece.text)
     expect(pieces.join('')).toBe(HELLO)
     expect(pieces.filter((piece) => piece !== '').length).toBeGreaterThan(5)
   })
 
-  test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
+  test.each(BREAKS)('%s throws, after the text that arrived', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
     stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), seen.promise, breaks))
     let text = ''

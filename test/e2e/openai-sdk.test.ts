@@ -1,4 +1,4 @@
-/** The official `openai` SDK against the running program, with a provider simulator behind it. */
+/** The official `openai` SDK against the real program and a provider simulator: Chat Completions. */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import OpenAI from 'openai'
@@ -25,7 +25,7 @@ const weather = {
   },
 }
 
-/** The tool that `runTools` runs by itself, and the cities that it was asked for. */
+/** The tool that `runTools` runs, which records the cities it was called with. */
 function runnableWeather() {
   const cities: string[] = []
   const tool = {
@@ -43,7 +43,7 @@ function runnableWeather() {
 }
 
 describe('text', () => {
-  test('whole', async () => {
+  test('not streamed', async () => {
     const { data, response } = await client()
       .chat.completions.create({ model: 'small', messages: user('say hello') })
       .withResponse()
@@ -76,7 +76,7 @@ describe('text', () => {
     expect(usage).toMatchObject(USAGE)
   })
 
-  test('through the streaming helper, which gives the same as the whole answer', async () => {
+  test('through the streaming helper, with the same result as without streaming', async () => {
     const request = { model: 'small', messages: user('say hello'), stream_options: { include_usage: true } }
     const streamed = await client().chat.completions.stream(request).finalChatCompletion()
     const whole = await client().chat.completions.create({ model: 'small', messages: user('say hello') })
@@ -191,7 +191,7 @@ describe('errors', () => {
     }
   })
 
-  test('every error of the table was asked for', () => {
+  test('every error of the table is tested', () => {
     const models: readonly string[] = rows.map(([model]) => model)
     for (const name of Object.keys(ERRORS)) expect(models).toContain(name)
   })
@@ -226,7 +226,7 @@ describe('models', () => {
 
 describe('a stream that breaks', () => {
   const begun = FRAMES.slice(0, 3)
-  test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
+  test.each(BREAKS)('%s throws, after the text that arrived', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
     stage.raw.on('raw', does.waits(begun, seen.promise, breaks))
     const pieces: string[] = []
@@ -263,7 +263,7 @@ describe('a stream that breaks', () => {
 })
 
 describe('a caller that leaves', () => {
-  test('in the middle of a stream: the provider is told within a second', async () => {
+  test('in the middle of a stream: the provider sees it within a second', async () => {
     stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
     const from = stage.raw.calls.length
     const stream = await client().chat.completions.create({ model: 'raw', messages: user('go'), stream: true })
@@ -276,19 +276,16 @@ describe('a caller that leaves', () => {
     expect(Number(line['output_tokens'])).toBeGreaterThan(0)
   })
 
-  test.each([true, false])(
-    'before anything came: the provider is told within a second (streamed: %p)',
-    async (stream) => {
-      stage.raw.on('raw', does.silent())
-      const from = stage.raw.calls.length
-      const controller = new AbortController()
-      const request = { model: 'raw', messages: user('go'), stream }
-      const asked = thrownBy(client().chat.completions.create(request, { signal: controller.signal }))
-      const call = await stage.raw.call(undefined, from)
-      const leftAt = performance.now()
-      controller.abort()
-      expect(await asked).toBeInstanceOf(OpenAI.APIUserAbortError)
-      expect((await call.aborted).atMs - leftAt).toBeLessThan(1000)
-    },
-  )
+  test.each([true, false])('before the answer: the provider sees it within a second (streamed: %p)', async (stream) => {
+    stage.raw.on('raw', does.silent())
+    const from = stage.raw.calls.length
+    const controller = new AbortController()
+    const request = { model: 'raw', messages: user('go'), stream }
+    const asked = thrownBy(client().chat.completions.create(request, { signal: controller.signal }))
+    const call = await stage.raw.call(undefined, from)
+    const leftAt = performance.now()
+    controller.abort()
+    expect(await asked).toBeInstanceOf(OpenAI.APIUserAbortError)
+    expect((await call.aborted).atMs - leftAt).toBeLessThan(1000)
+  })
 })

@@ -1,7 +1,7 @@
 /**
- * The law of broken streams over every recorded stream of every provider, broken off after each of its events and within them: the caller gets
- * an error status, or a head and a cut, or the whole answer. Never a connection that is closed without a status line, which SDKs take
- * for a failed connection and repeat.
+ * Every recorded stream of every provider, ended early after and within each of its events: the caller gets an error
+ * status, or a head and a cut, or the whole answer. Never a connection closed without a status line, which SDKs take
+ * for a failed connection and retry.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -26,12 +26,12 @@ const ENDS: Readonly<Record<DialectName, RegExp>> = {
   responses: /^event: response\.completed$/m,
   messages: /^event: message_stop$/m,
 }
-/** Requests at a time. */
+/** Concurrent requests. */
 const TOGETHER = 32
-/** Longer streams are broken off at some of their events. */
+/** Longer streams are ended at some of their events. */
 const PLACES_MAX = 24
 
-/** A stream's beginning, and how the provider ends after it. */
+/** The beginning of a stream, and how the provider ends it. */
 interface Beginning {
   readonly fixture: Fixture
   readonly end: number
@@ -56,7 +56,7 @@ afterAll(async () => {
   for (const upstream of upstreams.values()) await upstream[Symbol.asyncDispose]()
 })
 
-/** The request says which beginning it is about. */
+/** The request contains the number of the beginning. */
 async function breakOff(call: Call): Promise<void> {
   const number = Number(/beginning (\d+)/.exec(JSON.stringify(call.json))?.[1])
   const { fixture, end, how } = beginnings[number] ?? { fixture: undefined, end: 0, how: 'cleanly' }
@@ -99,7 +99,7 @@ function bodyOf(dialect: DialectName, model: string, number: number): JsonObject
   return { ...common, max_tokens: 4096, messages: [{ role: 'user', content }] }
 }
 
-/** Throws if the answer is none of the three that are allowed. */
+/** Throws if the answer is none of the three allowed. */
 function check(dialect: DialectName, answer: Answer): void {
   if (answer.status >= 400) {
     expect(answer.end).toBe('whole')

@@ -1,4 +1,7 @@
-/** The official `openai` SDK, of today and of the major before, against the running program: Responses over a Chat Completions provider. */
+/**
+ * The official `openai` SDK, current and previous major, against the real program: Responses over a Chat Completions
+ * provider.
+ */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import OpenAI from 'openai'
@@ -12,7 +15,7 @@ import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from '.
 
 setDefaultTimeout(30_000)
 
-// What is used here is the same in both majors, but each brings types of its own.
+// Both majors agree in what is used here, but have different types.
 const MAJORS: readonly (readonly [name: string, Sdk: typeof OpenAI])[] = [
   ['newest', OpenAI],
   ['the major before', OpenAI6 as unknown as typeof OpenAI],
@@ -81,7 +84,7 @@ describe.each(MAJORS)('%s', (_, Sdk) => {
       expect(output).toHaveLength(1)
     })
 
-    test('calls in parallel, their items sent back with their outputs', async () => {
+    test('parallel calls, their items sent back with their outputs', async () => {
       const ask = 'weather in Oslo and Rome'
       const first = await answer(streamed, { model: 'small', input: ask, tools: [get_weather] })
       expect(callsOf(first).map(({ call_id, name, arguments: json }) => [call_id, name, json])).toEqual([
@@ -96,7 +99,7 @@ describe.each(MAJORS)('%s', (_, Sdk) => {
       expect(second.output_text).toBe('Seven degrees in Oslo, nineteen in Rome.')
     })
 
-    test('a loop of three steps, of whole items and of references to them', async () => {
+    test('a loop of three steps, with items and with references to them', async () => {
       stage.raw.on('steps', THREE_STEPS)
       for (const refers of [false, true]) {
         const input: Item[] = [{ role: 'user', content: 'Oslo, then Rome' }]
@@ -125,7 +128,7 @@ describe.each(MAJORS)('%s', (_, Sdk) => {
     })
   })
 
-  test('a stream comes in pieces, numbered without a hole', async () => {
+  test('a stream arrives in pieces, numbered without gaps', async () => {
     let text = ''
     const numbers: number[] = []
     const types = new Set<string>()
@@ -177,7 +180,7 @@ describe.each(MAJORS)('%s', (_, Sdk) => {
     }
   })
 
-  test('a wrong key, a field that is forbidden, a reference to nothing', async () => {
+  test('a wrong key, a forbidden field, an unknown reference', async () => {
     const wrong = connect({ apiKey: 'not-a-key-at-all' }).responses.create({ model: 'small', input: 'hi' })
     expect(await thrownBy(wrong)).toBeInstanceOf(Sdk.AuthenticationError)
     const forbidden = await thrownBy(connect().responses.create({ model: 'small', input: 'hi', metadata: {} }))
@@ -189,7 +192,7 @@ describe.each(MAJORS)('%s', (_, Sdk) => {
     expect(String(reference)).toContain('store: false')
   })
 
-  test.each(BREAKS)('%s throws, after the text that had come', async (_, breaks) => {
+  test.each(BREAKS)('%s throws, after the text that arrived', async (_, breaks) => {
     const seen = Promise.withResolvers<void>()
     stage.raw.on('raw', does.waits(FRAMES.slice(0, 3), seen.promise, breaks))
     let text = ''

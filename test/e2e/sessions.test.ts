@@ -1,6 +1,6 @@
 /**
- * Whole sessions of coding agents as they were recorded (long texts cut), replayed step by step against the running program: every step is
- * answered by every kind of provider, and each provider reads the same bytes from step to step, so that its prompt cache is of use.
+ * Recorded sessions of coding agents (long texts cut), replayed step by step against the real program: every kind of
+ * provider answers every step, and gets the same bytes for earlier steps, so that its prompt cache works.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -19,13 +19,13 @@ setDefaultTimeout(30_000)
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers/sessions')
 const PROVIDERS = ['openai', 'anthropic', 'gemini', 'bedrock'] as const
-/** Those whose requests can carry cache marks. */
+/** The providers with cache marks. */
 const MARKING = ['openai', 'anthropic', 'bedrock'] as const
 
 interface Session {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** What all bodies have in common. */
+  /** The common part of all bodies. */
   readonly shared: JsonObject
   readonly turns: readonly JsonObject[]
 }
@@ -68,7 +68,7 @@ afterAll(async () => {
 
 interface Step {
   readonly text: string
-  /** What the provider was asked. */
+  /** The provider's requests. */
   readonly asked: JsonObject
 }
 
@@ -86,13 +86,13 @@ async function step(provider: ProviderDialect, { path, headers, shared }: Sessio
 const dialectOf = (path: string): DialectName =>
   path.includes('/messages') ? 'messages' : path.endsWith('/responses') ? 'responses' : 'chat'
 
-/** What grows with a conversation, whoever speaks. */
+/** The part of a body that grows with the conversation, in any dialect. */
 const historyOf = (body: JsonObject): readonly JsonValue[] => {
   const history = body['messages'] ?? body['input'] ?? body['contents']
   return isArray(history) ? history : []
 }
 
-/** Without cache marks. One plain text is the same whether it stands alone or as the only part of a list. */
+/** Without cache marks. A text equals a list of one part with that text. */
 function unmarked(value: JsonValue): JsonValue {
   if (isArray(value)) {
     const kept = value.filter((item) => !(isObject(item) && 'cachePoint' in item)).map(unmarked)
@@ -109,7 +109,7 @@ const begins = (later: readonly string[], earlier: readonly string[]) => earlier
 
 const sessions = readdirSync(FOLDER).map((file) => file.replace('.json', ''))
 
-test('all are here', () => {
+test('all sessions are recorded', () => {
   expect(sessions.sort()).toEqual([
     'claude-code',
     'claude-code-opus',
@@ -125,27 +125,30 @@ describe.each(sessions.filter((name) => name !== 'codex-compaction'))('%s', (nam
   const session = recorded(name)
   const dialect = dialectOf(session.path)
 
-  test.each(PROVIDERS)('with %s: every step is answered, and reads like the one before', async (provider) => {
-    let kept = 0
-    let before: { readonly turn: JsonObject; readonly asked: JsonObject } | undefined
-    for (const turn of session.turns) {
-      const { text, asked } = await step(provider, session, turn)
-      expect(saidBy(dialect, true, text, true)).toMatchObject({ text: 'Done.', calls: [] })
-      // An agent may change what it said earlier; then its provider reads something else, too.
-      if (before !== undefined && begins(readings(turn), readings(before.turn))) {
-        kept++
-        expect(readings(asked).slice(0, historyOf(before.asked).length)).toEqual(readings(before.asked))
-        const { tools, system, toolConfig, systemInstruction } = before.asked
-        const known = { tools, system, toolConfig, systemInstruction }
-        expect(asked).toMatchObject(JSON.parse(JSON.stringify(known)))
+  test.each(PROVIDERS)(
+    'with %s: every step is answered, and begins with the bytes of the previous one',
+    async (provider) => {
+      let kept = 0
+      let before: { readonly turn: JsonObject; readonly asked: JsonObject } | undefined
+      for (const turn of session.turns) {
+        const { text, asked } = await step(provider, session, turn)
+        expect(saidBy(dialect, true, text, true)).toMatchObject({ text: 'Done.', calls: [] })
+        // An agent may change its earlier messages; then the provider gets other bytes, too.
+        if (before !== undefined && begins(readings(turn), readings(before.turn))) {
+          kept++
+          expect(readings(asked).slice(0, historyOf(before.asked).length)).toEqual(readings(before.asked))
+          const { tools, system, toolConfig, systemInstruction } = before.asked
+          const known = { tools, system, toolConfig, systemInstruction }
+          expect(asked).toMatchObject(JSON.parse(JSON.stringify(known)))
+        }
+        before = { turn, asked }
       }
-      before = { turn, asked }
-    }
-    expect(kept).toBeGreaterThan(0)
-  })
+      expect(kept).toBeGreaterThan(0)
+    },
+  )
 })
 
-/** Whether the last thing said carries a cache mark. */
+/** Whether the last block carries a cache mark. */
 function isMarkedAtEnd(body: JsonObject): boolean {
   const last = historyOf(body).at(-1)
   const content = isObject(last) && isArray(last['content']) ? last['content'] : []
@@ -155,7 +158,7 @@ function isMarkedAtEnd(body: JsonObject): boolean {
 
 describe.each(['claude-code', 'opencode-messages'])('%s', (name) => {
   const session = recorded(name)
-  test.each(MARKING)('with %s: the mark on the newest result of a tool stays', async (provider) => {
+  test.each(MARKING)('with %s: the mark on the newest tool result stays', async (provider) => {
     for (const turn of session.turns) {
       const { asked } = await step(provider, session, turn)
       expect({ steps: historyOf(turn).length, marked: isMarkedAtEnd(asked) }).toEqual({
@@ -169,7 +172,7 @@ describe.each(['claude-code', 'opencode-messages'])('%s', (name) => {
 describe('codex-compaction', () => {
   const session = recorded('codex-compaction')
 
-  test.each(PROVIDERS)('with %s: goes on from the summary that it was given', async (provider) => {
+  test.each(PROVIDERS)('with %s: continues from its summary', async (provider) => {
     let sealed: string | undefined
     let compactions = 0
     for (const turn of session.turns) {

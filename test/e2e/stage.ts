@@ -1,4 +1,7 @@
-/** The stage of the end-to-end tests: a provider simulator that speaks like the real one, a provider of bare TCP, and the gateway in front of both. */
+/**
+ * The setup of the end-to-end tests: a third-party provider simulator, a provider over TCP, and the gateway in front of
+ * both.
+ */
 
 import { afterAll, beforeAll } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
@@ -13,7 +16,7 @@ export const OSLO = { name: 'get_weather', arguments: '{"city":"Oslo"}', id: 'ca
 export const ROME = { name: 'get_weather', arguments: '{"city":"Rome"}', id: 'call_rome' } as const
 export const ORACLE = { name: 'ask_oracle', arguments: '{}', id: 'call_oracle' } as const
 
-/** Public models whose provider answers with an error, and the status of it. */
+/** Public models whose provider answers with an error, and its status. */
 export const ERRORS = {
   'error-400': {
     status: 400,
@@ -40,7 +43,7 @@ export const ERRORS = {
   'error-503': { status: 503, error: { message: 'Overloaded.', type: 'server_error' } },
 } as const
 
-/** Ways for a provider to end a stream that is not whole; none of them may look whole to a caller. */
+/** Ways for a provider to end an incomplete stream; none of them may look complete to a caller. */
 export const BREAKS: readonly (readonly [name: string, breaks: Scenario])[] = [
   ['a reset', (call) => call.reset()],
   ['a close without the last chunk', (call) => call.close()],
@@ -50,7 +53,7 @@ export const BREAKS: readonly (readonly [name: string, breaks: Scenario])[] = [
   ['broken JSON', does.rest(['data: {"choices":[\n\n'])],
 ]
 
-/** The simulator with everything that the tests ask it for. */
+/** The simulator with every answer that the tests need. */
 async function startMock(): Promise<LLMock> {
   const mock = new LLMock({ host: '127.0.0.1', port: 0, chunkSize: 5 })
   for (const [model, { status, error, ...more }] of Object.entries(ERRORS))
@@ -75,17 +78,17 @@ async function startMock(): Promise<LLMock> {
   return mock
 }
 
-/** A text that the provider of bare TCP sends in three pieces. */
+/** A text that the TCP provider sends in three pieces. */
 export const FRAMES = does.chatFrames(['one', ' two', ' three'])
 
-/** A model that asks for the weather twice, one call after the other, and says something before each. */
+/** A model that calls the weather tool twice, one call after the other, with a text before each. */
 export const THREE_STEPS = inSteps(
   calls('First Oslo.', { id: 'call_1', name: 'get_weather', json: '{"city":"Oslo"}' }),
   calls('Now Rome.', { id: 'call_2', name: 'get_weather', json: '{"city":"Rome"}' }),
   textAnswer('Done.'),
 )
 
-/** What that model is asked at the last of its steps, whoever asks: what was said and called, each result behind its call. */
+/** The messages of that model's last step, for any caller: every text and call, each call followed by its result. */
 export const afterThreeSteps = (result: (call: string) => string) => [
   { role: 'user', content: 'Oslo, then Rome' },
   { role: 'assistant', content: 'First Oslo.', tool_calls: [{ id: 'call_1' }] },
@@ -95,9 +98,9 @@ export const afterThreeSteps = (result: (call: string) => string) => [
 ]
 
 export interface Stage {
-  /** Answers the model `small`, and one model an error. */
+  /** Answers the model `small`, and one model per error. */
   readonly mock: LLMock
-  /** Answers the models `raw` and `steps` with what a test says. */
+  /** Answers the models `raw` and `steps` with the test's scenario. */
   readonly raw: Upstream
   readonly gateway: Gateway
 }
@@ -112,11 +115,14 @@ async function startStage(): Promise<Stage> {
   return { mock, raw, gateway }
 }
 
-/** The stage of a file of tests: it stands from before the first of them until after the last, and is not to be touched outside of them. */
+/**
+ * The setup of a test file. It exists from before the first test until after the last; using it at any other time
+ * throws.
+ */
 export function useStage(): Stage {
   let standing: Stage | undefined
   const stage = () => {
-    if (standing === undefined) throw new Error('the stage stands only while tests run')
+    if (standing === undefined) throw new Error('the stage exists only while tests run')
     return standing
   }
   beforeAll(async () => {

@@ -1,4 +1,4 @@
-/** Bytes as the tests speak of them: text to bytes, pieces to one, and HTTP heads and chunked bodies to what they say. */
+/** Conversions for tests: text and pieces to bytes, and bytes to HTTP heads and chunked bodies. */
 
 const encoder = new TextEncoder()
 
@@ -15,15 +15,15 @@ export function textOf(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes)
 }
 
-/** The head of an HTTP message: its first line and its fields as they were sent, in order. */
+/** The head of an HTTP message: its first line and its fields, in order and as sent. */
 export interface Head {
   readonly line: string
   readonly fields: readonly (readonly [name: string, value: string])[]
-  /** Bytes of the head with its blank line. */
+  /** The length of the head in bytes, with its blank line. */
   readonly length: number
 }
 
-/** The head at the start of the bytes, or undefined where its blank line has not come yet. */
+/** The head at the start of the bytes; undefined if its blank line has not arrived. */
 export function headOf(bytes: Uint8Array): Head | undefined {
   const end = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf('\r\n\r\n')
   if (end === -1) return undefined
@@ -35,7 +35,7 @@ export function headOf(bytes: Uint8Array): Head | undefined {
   return { line, fields, length: end + 4 }
 }
 
-/** The values of a field, joined by `, ` where it came more than once; undefined where it did not come. */
+/** The values of a field, joined by `, ` if there are several; undefined if there is none. */
 export function field(head: Head, name: string): string | undefined {
   const values = head.fields.filter(([key]) => key.toLowerCase() === name.toLowerCase()).map(([, value]) => value)
   return values.length === 0 ? undefined : values.join(', ')
@@ -43,13 +43,13 @@ export function field(head: Head, name: string): string | undefined {
 
 export interface Chunked {
   readonly chunks: readonly Uint8Array[]
-  /** True once the terminating chunk has come whole. */
+  /** Whether the terminating chunk has arrived. */
   readonly ended: boolean
-  /** Bytes that were read up to here, the terminating chunk included. */
+  /** The bytes read so far, the terminating chunk included. */
   readonly length: number
 }
 
-/** As much of a chunked body as has come. Throws where it is not one. */
+/** The part of a chunked body that has arrived. Throws if the bytes are not chunked. */
 export function chunkedOf(bytes: Uint8Array): Chunked {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const chunks: Uint8Array[] = []

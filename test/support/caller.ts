@@ -1,9 +1,14 @@
-/** A caller made of bare TCP: sends exactly the bytes of a test, and reads an answer as what came over the wire, cut or whole. */
+/**
+ * A caller over bare TCP: it sends exactly the bytes of a test, and reads an answer as it was sent, cut or complete.
+ */
 
 import net from 'node:net'
 import { bytesOf, chunkedOf, field, type Head, headOf, joined, textOf } from './bytes.ts'
 
-/** - `whole` its framing says that it is complete · `cut` the connection ended before that · `closed` only the close ended it */
+/**
+ * `whole`: the framing shows that the answer is complete. `cut`: the connection ended before that. `closed`: only the
+ * close of the connection ended the answer.
+ */
 export type End = 'whole' | 'cut' | 'closed'
 
 export interface Answer {
@@ -12,16 +17,16 @@ export interface Answer {
   readonly body: Uint8Array
   readonly text: string
   readonly end: End
-  /** True where the connection ended with a reset. */
+  /** Whether the connection ended with a reset. */
   readonly reset: boolean
-  /** The HTTP chunks of a chunked body, one a write of the gateway. */
+  /** The HTTP chunks of a chunked body; the gateway sends one per write. */
   readonly chunks: readonly Uint8Array[]
   header(name: string): string | undefined
   json(): unknown
 }
 
 export class Caller implements AsyncDisposable {
-  /** All bytes that have come. */
+  /** All bytes received. */
   private readonly pieces: Uint8Array[] = []
   private taken = 0
   private failed = false
@@ -45,8 +50,9 @@ export class Caller implements AsyncDisposable {
   }
 
   /**
-   * `localAddress` is the address that the gateway sees; any of 127.0.0.0/8. Without one the socket is not bound before it connects: bound
-   * ports are not used again for a minute, so that a load of thousands of connections runs out of them.
+   * `localAddress` is the address that the gateway sees, any of 127.0.0.0/8. Without it the socket is not bound before
+   * it connects: a bound port cannot be reused for a minute, so a load of thousands of connections would run out of
+   * ports.
    */
   static connect(port: number, localAddress?: string): Promise<Caller> {
     return new Promise((resolve, reject) => {
@@ -58,12 +64,15 @@ export class Caller implements AsyncDisposable {
     })
   }
 
-  /** Sends bytes as they are. */
+  /** Sends the bytes unchanged. */
   send(data: string | Uint8Array): void {
     this.socket.write(bytesOf(data))
   }
 
-  /** The next answer once it is whole, or once the connection has ended. Answers on one connection are read one after the other. */
+  /**
+   * The next answer, when it is complete or the connection has ended. Answers on one connection are read one after the
+   * other.
+   */
   async answer(): Promise<Answer> {
     for (;;) {
       const found = this.read()
@@ -73,23 +82,23 @@ export class Caller implements AsyncDisposable {
     }
   }
 
-  /** Resolves with all that has come of this answer, once it holds the text. Throws where the connection ends without it. */
+  /** Resolves with what has arrived of this answer when it contains the text. Throws if the connection ends before. */
   async until(text: string): Promise<string> {
     for (;;) {
       const got = textOf(this.received)
       if (got.includes(text)) return got
-      if (this.over) throw new Error(`the connection ended before ${JSON.stringify(text)} came: ${got.slice(-500)}`)
+      if (this.over) throw new Error(`the connection ended before ${JSON.stringify(text)} arrived: ${got.slice(-500)}`)
       await this.more()
     }
   }
 
-  /** Resolves when the gateway has ended the connection; true where with a reset. */
+  /** Resolves when the gateway has closed the connection; true if with a reset. */
   async ended(): Promise<boolean> {
     while (!this.over) await this.more()
     return this.failed
   }
 
-  /** Bytes that came and belong to no answer that was taken yet. */
+  /** Received bytes that belong to no answer yet. */
   get received(): Uint8Array {
     return joined(this.pieces).subarray(this.taken)
   }
@@ -102,17 +111,17 @@ export class Caller implements AsyncDisposable {
     this.socket.resume()
   }
 
-  /** FIN after the request; goes on reading. */
+  /** Sends a FIN after the request; goes on reading. */
   halfClose(): void {
     this.socket.end()
   }
 
-  /** FIN, and reads no more. */
+  /** Sends a FIN and stops reading. */
   close(): void {
     this.socket.destroy()
   }
 
-  /** RST. */
+  /** Resets the connection. */
   reset(): void {
     this.socket.resetAndDestroy()
   }
@@ -145,7 +154,7 @@ export class Caller implements AsyncDisposable {
     return answerOf(head, rest.slice(0, length), [], 'whole', false)
   }
 
-  /** What came of an answer whose connection has ended. */
+  /** An answer whose connection has ended. */
   private cut(): Answer {
     const bytes = this.received
     const head = headOf(bytes)
@@ -196,7 +205,7 @@ function answerOf(head: Head, body: Uint8Array, chunks: readonly Uint8Array[], e
 export interface RequestParts {
   readonly method?: string
   readonly key?: string
-  /** Sent as they are, after the usual ones; `undefined` leaves a usual one out. */
+  /** Further header fields, in addition to the usual ones; `undefined` removes a usual one. */
   readonly fields?: Readonly<Record<string, string | undefined>>
   readonly body?: string | Uint8Array | object
 }
@@ -222,7 +231,7 @@ export function requestBytes(path: string, parts: RequestParts = {}): Uint8Array
   return joined([Uint8Array.from(Buffer.from(head, 'latin1')), bytes ?? new Uint8Array()])
 }
 
-/** Sends one request on a connection of its own and reads its answer. */
+/** Sends one request on its own connection and reads its answer. */
 export async function ask(port: number, data: string | Uint8Array, localAddress?: string): Promise<Answer> {
   await using caller = await Caller.connect(port, localAddress)
   caller.send(data)

@@ -1,4 +1,4 @@
-/** A provider's bytes through the gateway's own reading, and back out through a dialect's encoder: what the laws are about. */
+/** Decodes a provider's bytes as the gateway does, and encodes them for a dialect: the subject of the laws. */
 
 import { type Completion, Fold } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
@@ -11,11 +11,11 @@ type Reading = Pick<Provider, 'framer' | 'decoder'>
 
 export interface Decoded {
   readonly events: readonly StreamEvent[]
-  /** What ended the reading before `end`, if something did. */
+  /** The error that ended the stream before `end`, if any. */
   readonly error: ProviderError | undefined
 }
 
-/** The events of chunks that end cleanly behind the last one. Texts that were copied come as text events. */
+/** The events of chunks with a clean end after the last. Copied texts are returned as text events. */
 export function decode(
   provider: Reading,
   chunks: readonly Uint8Array[],
@@ -29,7 +29,7 @@ export function decode(
   return { events, error: feedAll(decoder, chunks) }
 }
 
-/** The bytes that an encoder makes of them. */
+/** The text that an encoder makes of the chunks. */
 export function encode(
   provider: Reading,
   encoding: Encoding,
@@ -55,7 +55,7 @@ export function fold(events: readonly StreamEvent[]): Completion {
   return folding.completion
 }
 
-/** The text of events, with their pieces joined: chunk cuts must not change it, however the pieces fall. */
+/** The text of events, joined: how chunks are cut must not change it. */
 export function textOf(events: readonly StreamEvent[]): string {
   return events.map((event) => (event.type === 'text' ? event.text : '')).join('')
 }

@@ -1,11 +1,14 @@
-/** A dialect's encoder as the gateway drives it: a decoder's events in, checked as the gateway checks them, the caller's stream out. */
+/**
+ * A dialect's encoder driven as in the gateway: a decoder's events in, checked as the gateway checks them, the caller's
+ * stream out.
+ */
 
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
 import { mergeUsage, type Usage } from '../../src/core/token-usage.ts'
 import type { Exchange, Served, StreamEncoder, StreamMeter } from '../../src/dialects/dialect.ts'
 import { EventCheck, type EventSink } from '../../src/gateway/event-check.ts'
 
-/** The events as they leave the gateway's check. */
+/** The events after the gateway's check. */
 export function checked(events: readonly StreamEvent[]): StreamEvent[] {
   const passed: StreamEvent[] = []
   const check = new EventCheck({ event: (event) => passed.push(event), texts: () => {} }, undefined)
@@ -30,12 +33,12 @@ export class Encoding implements EventSink {
     })
   }
 
-  /** The encoder of an accepted body's answer. */
+  /** The encoder for the answer to an accepted body. */
   static of(exchange: Pick<Exchange, 'encoder'>, served: Served): Encoding {
     return new Encoding((meter) => exchange.encoder(served, meter))
   }
 
-  /** What the caller is sent for this event. A missing `start` is added before the first. */
+  /** The caller's bytes for this event. A missing `start` is inserted before the first. */
   add(event: StreamEvent): string {
     this.out = ''
     if (!this.hasStarted && event.type !== 'start') this.check.event({ type: 'start' })
@@ -48,7 +51,7 @@ export class Encoding implements EventSink {
     return events.map((event) => this.add(event)).join('')
   }
 
-  /** What the caller is sent for texts that are copied, given as the insides of JSON strings. */
+  /** The caller's bytes for copied texts, given as the insides of JSON strings. */
   copy(insides: readonly string[]): string {
     this.out = ''
     if (!this.hasStarted) this.check.event({ type: 'start' })
@@ -57,12 +60,12 @@ export class Encoding implements EventSink {
     return this.out
   }
 
-  /** For the check alone. */
+  /** Used by the check only. */
   texts(insides: readonly string[]): void {
     this.out += this.encoder.encodeTexts(insides)
   }
 
-  /** For the check alone. */
+  /** Used by the check only. */
   event(event: StreamEvent): void {
     switch (event.type) {
       case 'start':

@@ -1,11 +1,14 @@
-/** A machine at the other end of a cable, for tests in a network of their own: it can vanish without a word. */
+/**
+ * A machine on the other end of a virtual cable, for tests in their own network: it can vanish without closing a
+ * connection.
+ */
 
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 const HERE = '10.77.0.1'
 const THERE = '10.77.0.2'
 
-/** A program on a machine of its own; ends with `await using`. */
+/** A program on its own machine; ended with `await using`. */
 export class FarMachine implements AsyncDisposable {
   readonly host = THERE
   private readonly lines: string[] = []
@@ -15,7 +18,7 @@ export class FarMachine implements AsyncDisposable {
     void this.read()
   }
 
-  /** Resolves once the program prints `ready`. */
+  /** Resolves when the program prints `ready`. */
   static async start(file: string): Promise<FarMachine> {
     const machine = new FarMachine(
       Bun.spawn(['unshare', '--net', process.execPath, file], { stdio: ['pipe', 'pipe', 'inherit'] }),
@@ -25,18 +28,18 @@ export class FarMachine implements AsyncDisposable {
     return machine
   }
 
-  /** Resolves once the program has said this line so many times. */
+  /** Resolves when the program has printed this line `times` times. */
   async prints(line: string, times = 1): Promise<void> {
     while (this.lines.filter((one) => one === line).length < times)
       await new Promise<void>((resolve) => this.waiting.add(resolve))
   }
 
-  /** From here on nothing that is sent there arrives, and nothing comes back: no end, no reset, no word that there is nobody. */
+  /** Cuts the cable: nothing arrives there and nothing comes back, no FIN, no reset, no ICMP error. */
   vanish(): void {
     this.there('ip', 'address', 'delete', `${THERE}/30`, 'dev', 'far')
   }
 
-  /** How many sockets of a process lead there. */
+  /** The number of this process's sockets to that machine. */
   socketsOf(pid: number): number {
     const remote = Buffer.from(THERE.split('.').map(Number)).readUInt32LE().toString(16).toUpperCase().padStart(8, '0')
     const inodes = readFileSync(`/proc/${pid}/net/tcp`, 'utf8')
@@ -51,11 +54,14 @@ export class FarMachine implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.program.kill('SIGKILL')
     await this.program.exited
-    // Its end of the cable goes with the machine, and ours with that, but not at once.
+    // Its end of the cable disappears with the machine, and ours with it, but not at once.
     Bun.spawnSync(['ip', 'link', 'delete', 'near'], { stderr: 'ignore' })
   }
 
-  /** The cable. Each end knows the other's hardware address for good, so that a machine that is gone still has one to be sent to. */
+  /**
+   * The cable. Each end has a permanent entry for the other's hardware address, so that packets to a vanished machine
+   * are still sent.
+   */
   private connect(): void {
     const [near, far] = ['02:00:00:00:00:01', '02:00:00:00:00:02'] as const
     const end = `near address ${near} type veth peer name far address ${far} netns ${this.program.pid}`
@@ -84,7 +90,7 @@ export class FarMachine implements AsyncDisposable {
   }
 }
 
-/** What a descriptor is; those that are closed meanwhile are nothing. */
+/** The target of a file descriptor; undefined if it was closed in the meantime. */
 function descriptor(pid: number, fd: string): string {
   try {
     return readlinkSync(`/proc/${pid}/fd/${fd}`)

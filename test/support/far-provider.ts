@@ -1,6 +1,6 @@
 /**
- * A provider on a machine of its own, started by `FarMachine`. Says `ready`, and then the model of each request as it comes. `well` answers,
- * `talks` never stops talking, everybody else says nothing.
+ * A provider on its own machine, started by `FarMachine`. Prints `ready`, and then the model of each request. Model
+ * `well` answers, `talks` streams without end, every other model stays silent.
  */
 
 import { answersText, chatFrames, endless, silent } from './scenarios.ts'
@@ -23,6 +23,6 @@ const upstream = await Upstream.start(
 upstream.otherwise(heard(silent()))
 console.log('ready')
 
-// It ends with whoever started it, however that ends.
+// It ends when its parent process ends.
 await Bun.stdin.text()
 process.exit()

@@ -1,4 +1,7 @@
-/** The recorded provider streams of `test/fixtures/providers`; the manifest of each folder states what must come out of each. */
+/**
+ * The recorded provider streams of `test/fixtures/providers`; the manifest of each folder states the expected result of
+ * each.
+ */
 
 import { readFileSync } from 'node:fs'
 
@@ -12,16 +15,16 @@ export interface Wanted {
     readonly arguments?: string
     readonly arguments_sha256?: string
   }[]
-  /** The provider's own word. */
+  /** The provider's finish reason. */
   readonly finish_reason?: string | null
   readonly usage?: Readonly<Record<string, number>>
   readonly chat_usage?: Readonly<Record<string, number>>
   readonly refusal?: string
-  /** What the model thought, where the provider showed it. */
+  /** The model's reasoning, if the provider sent it. */
   readonly reasoning?: string
-  /** True if a `ProviderError` other than `cut` must come out. */
+  /** True if the result must be a `ProviderError` other than `cut`. */
   readonly error?: boolean
-  /** False: no whole answer, to be cut or to be given to the next candidate. */
+  /** False if the answer is incomplete: it must be cut, or the next candidate tried. */
   readonly terminal: boolean
 }
 

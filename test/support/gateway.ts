@@ -1,4 +1,7 @@
-/** The real program, started as an operator starts it: a configuration file, a process, its log on standard output, signals to end it. */
+/**
+ * The real program, started as an operator starts it: a configuration file, a process, its log on standard output,
+ * signals to end it.
+ */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -9,33 +12,36 @@ import { isObject, type JsonObject, stringOf } from '../../src/core/json.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 
-/** A key that every gateway of the tests knows, of the organisation `test`. */
+/** A key of every test gateway, in organisation `test`. */
 export const KEY = 'test-key-0123456789abcdef'
 
 export interface GatewaySetup {
-  /** Providers of the Chat Completions family by name, as their base URL or as the whole entry of the file. */
+  /** Providers by name: the base URL of a Chat Completions provider, or an entry of the configuration. */
   readonly providers: Readonly<Record<string, string | JsonObject>>
-  /** By public name: `provider/model` of each target, in order, or the whole entry. Absent: one model `m` at the first provider. */
+  /**
+   * Models by public name: `provider/model` of each target in order, or an entry. Default: model `m` at the first
+   * provider.
+   */
   readonly models?: Readonly<Record<string, readonly string[] | JsonObject>>
-  /** Anything else of the file, over what is made here. */
+  /** Other parts of the configuration; they override those made here. */
   readonly config?: JsonObject
   readonly env?: Readonly<Record<string, string>>
   /** Flags after `serve --config FILE`. */
   readonly flags?: readonly string[]
-  /** How many file descriptors each of its processes may have; absent: as many as this one. */
+  /** The limit on file descriptors of each process; by default that of this process. */
   readonly descriptors?: number
 }
 
-/** How a program ended. */
+/** How a process ended. */
 export interface Exit {
   readonly code: number | null
   readonly signal: string | null
 }
 
 export class Gateway implements AsyncDisposable {
-  /** Log lines so far, parsed; what is not JSON stands in `output` alone. */
+  /** Parsed log lines so far; other lines are in `output` only. */
   readonly lines: JsonObject[] = []
-  /** Everything that was written, on both outputs. */
+  /** Everything written on both outputs. */
   output = ''
   port = 0
   adminPort = 0
@@ -61,7 +67,7 @@ export class Gateway implements AsyncDisposable {
     )
   }
 
-  /** Starts the program; resolves once it accepts requests. */
+  /** Starts the program; resolves when it accepts requests. */
   static async start(setup: GatewaySetup): Promise<Gateway> {
     const folder = await mkdtemp(join(tmpdir(), 'weir-test-'))
     const gateway = await Gateway.spawn(configOf(setup, folder), setup, folder)
@@ -88,7 +94,7 @@ export class Gateway implements AsyncDisposable {
       cwd: folder,
       env: { PATH, HOME, ...setup.env },
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A process group of its own, so that workers whose supervisor was killed can be ended with it.
+      // A process group of its own, so that workers of a killed supervisor can be killed too.
       detached: true,
     })
     return new Gateway(child, folder)
@@ -111,7 +117,9 @@ export class Gateway implements AsyncDisposable {
     return this.child.pid
   }
 
-  /** The first log line that the predicate holds for, past or to come. Throws with the output where the program ends without it. */
+  /**
+   * The first log line, past or future, that the predicate accepts. Throws with the output if the program ends before.
+   */
   async line(matches: (line: JsonObject) => boolean): Promise<JsonObject> {
     for (;;) {
       const found = this.lines.find(matches)
@@ -121,7 +129,7 @@ export class Gateway implements AsyncDisposable {
     }
   }
 
-  /** The line of one request, by the id that its answer carried. */
+  /** The log line of a request, by the id in its answer. */
   request(id: string | null | undefined): Promise<JsonObject> {
     if (typeof id !== 'string') throw new Error('the answer carries no request id')
     return this.line((line) => line['msg'] === 'request' && line['request_id'] === id)
@@ -147,7 +155,7 @@ export class Gateway implements AsyncDisposable {
     return await this.exit
   }
 
-  /** Ends the program at once: running requests are cut. */
+  /** Kills the program: running requests are cut. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.ended) {
       this.signal('SIGTERM')
@@ -159,7 +167,7 @@ export class Gateway implements AsyncDisposable {
     await rm(this.folder, { recursive: true, force: true })
   }
 
-  /** The line with which the program says where it listens. */
+  /** The log line with the program's addresses. */
   private async announced(): Promise<void> {
     const line = await this.line(
       (one) => stringOf(one['address']) !== undefined && stringOf(one['admin']) !== undefined,
@@ -195,7 +203,7 @@ const OWN_FIELDS: Readonly<Record<DialectField, string>> = {
   session_token: 'provider-token',
 }
 
-/** A provider of any dialect in the configuration file: its address, the fields that it needs, and its last kind of credential. */
+/** An entry of any provider dialect: its address, the required fields, and its last kind of credential. */
 export function providerEntry(dialect: ProviderDialect, baseUrl: string): JsonObject {
   const { needs, credentials } = providerDialects[dialect]
   const fields = [...needs, ...(credentials?.at(-1)?.needs ?? (['api_key'] as const))]
@@ -203,7 +211,7 @@ export function providerEntry(dialect: ProviderDialect, baseUrl: string): JsonOb
   return { dialect, base_url: baseUrl, ...Object.fromEntries(own) }
 }
 
-/** The configuration file that a set-up stands for. */
+/** The configuration of a setup. */
 export function configOf(setup: GatewaySetup, folder: string): JsonObject {
   const providers = Object.fromEntries(
     Object.entries(setup.providers).map(([name, entry]) => [

@@ -1,46 +1,47 @@
-/** Bodies that are as dear as a body of their size can be made: of every dialect, every field that may be long, deep or many. */
+/**
+ * Bodies that cost as much as a body of their size can: of every dialect, with every field that may be long, deep or
+ * repeated.
+ */
 
 import type { JsonObject } from '../../src/core/json.ts'
 import { compactionItem } from '../../src/dialects/responses/compaction.ts'
 import type { Random } from './random.ts'
 import { type Body, itemStore, ORGANIZATION, type Path, sealer } from './request-path.ts'
 
-/** The largest body that the law looks at; what is many is as many there as the limits of a body allow. */
+/** The largest body of the cost law. Repeated units reach the limits of a body at this size. */
 export const LARGEST = 8 * 1024 * 1024
-/** A little less than the limit on the values of a body. */
+/** A little below the limit on the number of values in a body. */
 const VALUES = 240_000
 
 export interface HeavyBody {
   readonly name: string
-  /** A body of about that many bytes, at most. `dense`: with as many values as the smallest units make. */
+  /** A body of at most `bytes` bytes. `dense`: with as many values as the smallest units allow. */
   readonly make: (bytes: number, dense: boolean) => Body
 }
 
-/** One of many: its place in the list, and a text that makes it as long as it must be. */
+/** One unit of a list: its index, and a text that pads it to its size. */
 type Unit = (index: number, pad: string) => string
 
 interface Shape {
   readonly path: Path
-  /** Before and behind the list of units. */
+  /** The text before and after the list of units. */
   readonly before: string
-  readonly behind: string
-  /** Commas and colons of a unit. */
+  readonly after: string
+  /** The commas and colons in a unit. */
   readonly values: number
   readonly unit: Unit
-  /** At most so many units, however large the body. */
-  readonly most?: number
 }
 
-function many({ path, before, behind, values, unit, most = Number.POSITIVE_INFINITY }: Shape): HeavyBody['make'] {
+function many({ path, before, after, values, unit }: Shape): HeavyBody['make'] {
   return (bytes, dense) => {
-    const room = bytes - before.length - behind.length
+    const room = bytes - before.length - after.length
     const least = unit(VALUES, '').length + 1
     const wanted = dense ? least : Math.max(least, Math.ceil((LARGEST * (values + 1)) / VALUES))
-    const count = Math.max(1, Math.min(Math.floor(room / wanted), most, Math.floor(VALUES / (values + 1))))
+    const count = Math.max(1, Math.min(Math.floor(room / wanted), Math.floor(VALUES / (values + 1))))
     const size = dense ? least : Math.floor(room / count)
     const pad = 'x'.repeat(Math.max(0, size - least))
     const units = Array.from({ length: count }, (_, index) => unit(index, pad))
-    return { path, bytes: Buffer.from(before + units.join() + behind) }
+    return { path, bytes: Buffer.from(before + units.join() + after) }
   }
 }
 
@@ -55,7 +56,7 @@ const head: Readonly<Record<Path, string>> = {
   form: '',
 }
 
-/** The rest of a body whose long part is another field. */
+/** The rest of a body whose long field is another one. */
 const rest: Readonly<Record<Path, string>> = {
   chat: ',"messages":[{"role":"user","content":"Hi"}]}',
   responses: ',"input":"Hi"}',
@@ -82,11 +83,11 @@ function listed(
   unit: Unit,
   around: readonly [string, string] = ['', ''],
 ): HeavyBody['make'] {
-  return many({ path, values, unit, before: `${head[path]}"${LISTS[path]}":[${around[0]}`, behind: `${around[1]}]}` })
+  return many({ path, values, unit, before: `${head[path]}"${LISTS[path]}":[${around[0]}`, after: `${around[1]}]}` })
 }
 
 function field(path: Path, values: number, unit: Unit, around: readonly [string, string]): HeavyBody['make'] {
-  return many({ path, values, unit, before: `${head[path]}${around[0]}`, behind: `${around[1]}${rest[path]}` })
+  return many({ path, values, unit, before: `${head[path]}${around[0]}`, after: `${around[1]}${rest[path]}` })
 }
 
 const heavy: HeavyBody[] = []
@@ -365,7 +366,7 @@ add(
     ']}',
   ]),
 )
-// Pictures and other parts.
+// Images and other parts.
 const png = 'iVBORw0KGgoAAAANSUhEUgAABAAAAAQA'
 const jpeg = '/9j/4AAQSkZJRgABAQAAAQABAAD/'
 add(
@@ -380,8 +381,10 @@ add(
   listed(
     'chat',
     5,
-    (_, pad) =>
-      `{"type":"image_url","image_url":{"url":"data:image/jpeg;base64,${jpeg}${'/'.repeat(4000)}${pad.slice(4000).replaceAll('x', '/')}"}}`,
+    (_, pad) => {
+      const filling = '/'.repeat(4000) + pad.slice(4000).replaceAll('x', '/')
+      return `{"type":"image_url","image_url":{"url":"data:image/jpeg;base64,${jpeg}${filling}"}}`
+    },
     ['{"role":"user","content":[', ']}'],
   ),
 )
@@ -394,9 +397,7 @@ add(
 )
 add('chat: a data address of many parameters', (bytes) => ({
   path: 'chat',
-  bytes: Buffer.from(
-    `${head.chat}"messages":[{"role":"user","content":[{"type":"image_url","image_url":"data:image/png${';a'.repeat((bytes / 2) | 0)}"}]}]}`,
-  ),
+  bytes: imageUrlBody(`data:image/png${';a'.repeat((bytes / 2) | 0)}`),
 }))
 add('chat: a data address of one long type', (bytes) => ({
   path: 'chat',
@@ -406,9 +407,7 @@ add('chat: a data address of one long type', (bytes) => ({
 }))
 add('chat: an address of many dots', (bytes) => ({
   path: 'chat',
-  bytes: Buffer.from(
-    `${head.chat}"messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://${'.png'.repeat((bytes / 4) | 0)}"}]}]}`,
-  ),
+  bytes: imageUrlBody(`https://${'.png'.repeat((bytes / 4) | 0)}`),
 }))
 for (const [what, label] of [
   ['nothing but dots', '.'],
@@ -417,9 +416,7 @@ for (const [what, label] of [
 ] as const) {
   add(`chat: an address whose host has ${what}`, (bytes) => ({
     path: 'chat',
-    bytes: Buffer.from(
-      `${head.chat}"messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a${label.repeat((bytes / Buffer.byteLength(label)) | 0)}x/"}]}]}`,
-    ),
+    bytes: imageUrlBody(`https://a${label.repeat((bytes / Buffer.byteLength(label)) | 0)}x/`),
   }))
 }
 add(
@@ -474,7 +471,7 @@ for (const [name, unit] of [
     ),
   }))
 }
-// What is no JSON.
+// Bodies that are not JSON.
 for (const [name, unit] of [
   ['empty strings', '""'],
   ['open lists', '['],
@@ -700,7 +697,9 @@ for (const path of ['responses', 'compact'] as const) {
     return {
       path,
       bytes: Buffer.from(
-        `${head[path]}"input":[${Array.from({ length: count }, () => `{"type":"compaction","encrypted_content":"${String(sealed)}"}`).join()}]}`,
+        `${head[path]}"input":[${new Array(count)
+          .fill(`{"type":"compaction","encrypted_content":"${String(sealed)}"}`)
+          .join()}]}`,
       ),
     }
   })
@@ -779,15 +778,17 @@ for (const path of ['generations', 'edits'] as const) {
 }
 function form(name: string, boundary: string, content: (room: number) => string): void {
   add(`form: ${name}`, (bytes) => {
-    const fields = `--${boundary}\r\nContent-Disposition: form-data; name="model"\r\n\r\ni\r\n--${boundary}\r\nContent-Disposition: form-data; name="prompt"\r\n\r\np\r\n`
+    const field = (name: string, value: string) =>
+      `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
+    const fields = field('model', 'i') + field('prompt', 'p')
     const body = `${fields}${content(bytes - fields.length - 100)}\r\n--${boundary}--\r\n`
     return { path: 'form', contentType: `multipart/form-data; boundary="${boundary}"`, bytes: Buffer.from(body) }
   })
 }
 const part = (boundary: string, disposition: string, content: string) =>
   `--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${content}`
-const parts = (room: number, make: (size: number) => string, most = 126) =>
-  Array.from({ length: most }, () => make(Math.max(0, Math.floor(room / most) - 60))).join('\r\n')
+const parts = (room: number, make: (size: number) => string, count = 126) =>
+  Array.from({ length: count }, () => make(Math.max(0, Math.floor(room / count) - 60))).join('\r\n')
 form('many parts', 'b', (room) =>
   parts(room, (size) => part('b', 'name="image[]"; filename="a.png"', 'x'.repeat(size))),
 )
@@ -809,11 +810,11 @@ form('blanks in a header', 'b', (room) =>
   parts(room, (size) => part('b', `${'; '.repeat(3900)}name="a"`, 'x'.repeat(Math.max(0, size - 8000)))),
 )
 form('many header lines', 'b', (room) =>
-  parts(
-    room,
-    (size) =>
-      `--b\r\nContent-Disposition: form-data; name="a"\r\n${Array.from({ length: 1000 }, (_, i) => `${hex(i)}:\r\n`).join('')}\r\n${'x'.repeat(Math.max(0, size - 8000))}`,
-  ),
+  parts(room, (size) => {
+    const fields = Array.from({ length: 1000 }, (_, i) => `${hex(i)}:\r\n`).join('')
+    const head = `--b\r\nContent-Disposition: form-data; name="a"\r\n${fields}\r\n`
+    return head + 'x'.repeat(Math.max(0, size - 8000))
+  }),
 )
 form('a boundary of dashes in dashes', '-', (room) => part('-', 'name="image"', '-'.repeat(room)))
 form('boundaries that are none', 'a', (room) => part('a', 'name="image"', '--a'.repeat((room / 3) | 0)))
@@ -831,7 +832,12 @@ export const heavyBodies: readonly HeavyBody[] = heavy
 
 const MIXED = ['chat', 'messages', 'responses'] as const
 
-/** The lists of several bodies as one. */
+/** A chat request with one image by URL. */
+function imageUrlBody(url: string): Uint8Array {
+  return Buffer.from(`${head.chat}"messages":[{"role":"user","content":[{"type":"image_url","image_url":"${url}"}]}]}`)
+}
+
+/** The lists of several bodies in one. */
 export function mixed(random: Random): Body {
   const path = random.pick(MIXED)
   const bytes = random.between(LARGEST / 8, LARGEST)

@@ -1,11 +1,11 @@
-/** A ledger in process that knows no limits: it remembers what is reserved until it is settled, and refuses nothing. */
+/** An in-process ledger without limits: it records reservations until they are settled, and admits everything. */
 
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 
 export class UnlimitedLedger implements Ledger {
   private readonly live = new Set<string>()
 
-  /** How many reservations are not settled yet. */
+  /** The number of reservations that are not settled. */
   get reservations(): number {
     return this.live.size
   }

@@ -1,39 +1,36 @@
-/**
- * Tests in a network of their own, where names are answered by the test and machines can vanish: a network namespace that the test run makes
- * for itself, with nothing in it but what the tests put there.
- */
+/** Tests in their own network namespace, in which the test answers DNS queries and machines can vanish. */
 
 import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Set for the process within. */
+/** Set in the process inside the namespace. */
 const WITHIN = 'WEIR_TEST_OWN_NETWORK'
 
-/** The longest that one of these tests may take, and all of a file. */
+/** The timeouts of one such test, and of a file of them. */
 const EACH_MS = 20_000
 const ALL_MS = 150_000
 
-/** Where `/etc/resolv.conf` says that the name server is. */
+/** The name server of `/etc/resolv.conf`. */
 const NAME_SERVER = '127.0.0.1'
 const RESOLV_CONF = `nameserver ${NAME_SERVER}\n`
 const SILENT_SERVER = '127.0.0.9'
 
-/** Before the tests run: loopback is up, and names are asked of the test's own name server alone. */
+/** Before the tests run, loopback is up and only the test's name server is configured. */
 const PREPARE = `
 ip link set lo up
 mount --bind "$0/resolv.conf" /etc/resolv.conf
 if [ -e /etc/nsswitch.conf ]; then mount --bind "$0/nsswitch.conf" /etc/nsswitch.conf; fi
 exec "$@"`
 
-/** Root in a user namespace, which most systems let anybody be; else with the rights that this process has. */
+/** Root in a user namespace, which most systems allow every user; otherwise with this process's privileges. */
 const WAYS = [
   ['unshare', '--map-root-user', '--mount', '--net'],
   ['unshare', '--mount', '--net'],
 ] as const
 
-/** Runs the tests of a file in a network of their own; where the system does not allow that, skips them and says so. */
+/** Runs the tests of a file in their own network. If the system does not allow that, skips them and reports why. */
 export function inOwnNetwork(file: string, tests: () => void): void {
   if (process.env[WITHIN] !== undefined) return tests()
   const folder = mkdtempSync(join(tmpdir(), 'weir-network-'))
@@ -42,7 +39,8 @@ export function inOwnNetwork(file: string, tests: () => void): void {
   const way = WAYS.find((words) => Bun.spawnSync(within(words, folder, ['true'])).exitCode === 0)
   if (way === undefined) {
     rmSync(folder, { recursive: true })
-    test.skip('in a network of its own: this system has no `unshare` and `ip`, or lets neither root nor a user make namespaces', () => {})
+    const reason = 'this system has no `unshare` and `ip`, or allows neither root nor users to create namespaces'
+    test.skip(`in a network of its own: ${reason}`, () => {})
     return
   }
   const run = async () => {
@@ -63,12 +61,12 @@ function within(way: readonly string[], folder: string, program: readonly string
   return [...way, 'sh', '-ec', PREPARE, folder, ...program]
 }
 
-/** What becomes of a question: an address, after a while or at once; `none` that there is no such name; `never` nothing at all. */
+/** How a query is answered: with an address, at once or delayed; `none`: no such name; `never`: not at all. */
 export type Naming = { readonly address: string; readonly afterMs?: number } | 'none' | 'never'
 
-/** A name server of a network of its own; ends with `using`. */
+/** A name server inside the namespace; closed with `using`. */
 export class NameServer implements Disposable {
-  /** The questions so far. */
+  /** The queries so far. */
   readonly asked: string[] = []
   private readonly names = new Map<string, Naming>()
   private readonly waiting = new Set<() => void>()
@@ -82,14 +80,14 @@ export class NameServer implements Disposable {
     for (const [name, naming] of Object.entries(names)) this.set(name, naming)
   }
 
-  /** The one that is asked first. Names that it was told nothing of do not exist. */
+  /** The first name server. Unknown names do not exist. */
   static async start(names: Readonly<Record<string, Naming>>): Promise<NameServer> {
     const server = new NameServer(names, 'none')
     await server.listen(NAME_SERVER)
     return server
   }
 
-  /** One more, which is asked before the others and never answers. */
+  /** A name server that is queried before the others and never answers. */
   static async silentFirst(): Promise<NameServer> {
     const server = new NameServer({}, 'never')
     await server.listen(SILENT_SERVER)
@@ -101,7 +99,7 @@ export class NameServer implements Disposable {
     this.names.set(name, naming)
   }
 
-  /** Resolves once so many names that match were asked for. */
+  /** Resolves when `times` queries match. */
   async questions(matches: (name: string) => boolean, count: number): Promise<void> {
     while (new Set(this.asked.filter(matches)).size < count)
       await new Promise<void>((resolve) => this.waiting.add(resolve))
@@ -134,7 +132,7 @@ export class NameServer implements Disposable {
 const HEADER_BYTES = 12
 const TYPE_A = 1
 
-/** The one question of a packet (RFC 1035, 4.1.2), and where it ends. */
+/** The question of a packet (RFC 1035, 4.1.2), and its end. */
 function questionOf(packet: Buffer): { readonly name: string; readonly type: number; readonly end: number } {
   const labels: string[] = []
   let at = HEADER_BYTES
@@ -145,7 +143,7 @@ function questionOf(packet: Buffer): { readonly name: string; readonly type: num
   return { name: labels.join('.'), type: packet.readUInt16BE(at + 1), end: at + 5 }
 }
 
-/** The answer to a question: the address where it asks for one of IPv4, no record where it asks for another, NXDOMAIN without one. */
+/** The response to a query: the address for type A, no record for other types, NXDOMAIN without an address. */
 function replyTo(question: Buffer, address: string | undefined, type: number): Buffer {
   const head = Buffer.from(question)
   head.writeUInt16BE(address === undefined ? 0x8183 : 0x8180, 2)
@@ -153,7 +151,7 @@ function replyTo(question: Buffer, address: string | undefined, type: number): B
   head.writeUInt16BE(has ? 1 : 0, 6)
   head.writeUInt32BE(0, 8)
   if (!has) return head
-  // The name is a pointer to the question's; class IN, kept for a minute.
+  // The name is a pointer to the question's; class IN, TTL one minute.
   const record = [0xc0, HEADER_BYTES, 0, TYPE_A, 0, 1, 0, 0, 0, 60, 0, 4, ...address.split('.').map(Number)]
   return Buffer.concat([head, Buffer.from(record)])
 }

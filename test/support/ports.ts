@@ -1,12 +1,15 @@
-/** Ports for servers that go away and come back. */
+/** Ports for servers that stop and start again. */
 
 import net from 'node:net'
 
-/** Below those that the system gives to outgoing connections, of which one could take it meanwhile; so is the one 10,000 above. */
+/**
+ * Below the range for outgoing connections, one of which could take it in the meantime; the same holds for the port
+ * 10,000 above.
+ */
 const FIRST = 12_000
 const LAST = 22_000
 
-/** A port on which nothing listens, and 10,000 above it neither: there the nodes of a Redis Cluster talk to each other. */
+/** A port that is free, as is the one 10,000 above it, which Redis Cluster nodes use among themselves. */
 export async function lastingPort(): Promise<number> {
   for (;;) {
     const port = FIRST + Math.floor(Math.random() * (LAST - FIRST))

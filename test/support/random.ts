@@ -1,9 +1,12 @@
-/** Random cases that can be repeated: every property test names the seed of the case that failed, and `WEIR_SEED` runs that case first. */
+/**
+ * Random cases that can be repeated: a failing property test reports the seed of its case, and `WEIR_SEED` runs that
+ * case first.
+ */
 
 import { test } from 'bun:test'
 import { SEED } from './seed.ts'
 
-/** A small generator of good enough quality (sfc32), the same on every machine. */
+/** A small random generator (sfc32), the same on every machine. */
 export class Random {
   private a: number
   private b = 0x9e3779b9
@@ -33,12 +36,12 @@ export class Random {
     return choices[this.below(choices.length)] ?? choices[0]
   }
 
-  /** A list of up to `max` things, empty too. */
+  /** A list of at most `max` items, possibly empty. */
   list<T>(max: number, make: () => T): T[] {
     return Array.from({ length: this.below(max + 1) }, make)
   }
 
-  /** The list in pieces: each end of a piece is a place where it may be cut. Joined they are the list again. */
+  /** The list in random pieces; joined, they are the list again. */
   pieces(text: string, most: number): string[] {
     const ends = new Set([text.length, ...Array.from({ length: this.below(most) }, () => this.between(0, text.length))])
     const sorted = [...ends].sort((one, other) => one - other)
@@ -55,7 +58,7 @@ export class Random {
   }
 }
 
-/** A test of `cases` random cases. A failure says which seed repeats it. */
+/** A test of `cases` random cases. A failure reports the seed that repeats it. */
 export function property(name: string, cases: number, body: (random: Random) => void | Promise<void>): void {
   test(name, async () => {
     for (let seed = SEED; seed < SEED + cases; seed++) {

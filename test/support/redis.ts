@@ -1,4 +1,4 @@
-/** A Redis server of a test's own: on a free port, without a disk, ended with `await using`. */
+/** A Redis server for one test: on a free port, without persistence, ended with `await using`. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ export class RedisServer implements AsyncDisposable {
     readonly port: number,
   ) {}
 
-  /** Starts `redis-server` with further options (`['--maxmemory', '1mb']`); resolves once it answers. */
+  /** Starts `redis-server` with further options (`['--maxmemory', '1mb']`); resolves when it answers. */
   static async start(options: readonly string[] = [], at?: number): Promise<RedisServer> {
     const folder = await mkdtemp(join(tmpdir(), 'weir-redis-'))
     const port = at ?? (await lastingPort())
@@ -36,7 +36,7 @@ export class RedisServer implements AsyncDisposable {
     return this.child.pid
   }
 
-  /** SIGSTOP and SIGCONT freeze and thaw it; SIGKILL ends it as a crash does. */
+  /** SIGSTOP and SIGCONT pause and resume it; SIGKILL is a crash. */
   signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGKILL'): void {
     this.child.kill(signal)
   }
@@ -51,7 +51,7 @@ export class RedisServer implements AsyncDisposable {
     try {
       await using caller = await Caller.connect(this.port)
       caller.send('PING\r\n')
-      // While it reads what it has on disk it answers that it does.
+      // While it loads its data it answers with an error.
       return (await caller.until('\r\n')).startsWith('+PONG')
     } catch {
       return false

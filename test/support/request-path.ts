@@ -1,6 +1,6 @@
 /**
- * The way of one request through this program, without its sockets: a caller's body in, the body for each kind of provider out. What
- * it takes of the thread is measured step by step, because a request goes to one provider at a time.
+ * The path of one request through weir without its sockets: a caller's body in, the body for each kind of provider out.
+ * The thread time of each step is measured, because a request goes to one provider at a time.
  */
 
 import { fit, needsOf } from '../../src/catalog/capability.ts'
@@ -34,23 +34,23 @@ import { parseBody } from '../../src/wire/body.ts'
 import { boundaryOf, parseForm } from '../../src/wire/multipart.ts'
 import { Encoding } from './encoding.ts'
 
-/** Where a body is sent. */
+/** The endpoint of a body. */
 export type Path = 'chat' | 'responses' | 'compact' | 'messages' | 'count' | 'generations' | 'edits' | 'form'
 
 export interface Body {
   readonly path: Path
   readonly bytes: Uint8Array
-  /** Of a form. */
+  /** The content type of a form. */
   readonly contentType?: string
 }
 
-/** What became of a request, and what it took. */
+/** The result of a request, and its cost. */
 export interface Walked {
-  /** CPU of this thread, in milliseconds, with the dearest of the providers. */
+  /** CPU time of this thread in milliseconds, with the most expensive provider. */
   readonly ms: number
-  /** That of each step, for those who look for what is slow. */
+  /** The CPU time of each step, to find the slow ones. */
   readonly steps: Readonly<Record<string, number>>
-  /** Set where the request was refused, by the service or by every provider's adapter. */
+  /** Set if the request was rejected, by weir or by every provider's adapter. */
   readonly failure: CallerError | undefined
 }
 
@@ -110,7 +110,10 @@ const providers: Readonly<Record<string, readonly [Provider, Target]>> = {
   bedrock: [bedrock, target('https://provider.test')],
 }
 
-/** Every step that a body takes, and what it costs. Throws what is neither a `CallerError` nor a `ProviderError`: a caller would see a 500. */
+/**
+ * Runs and measures every step of a body. Throws any error but `CallerError` and `ProviderError`: a caller would get a
+ * 500.
+ */
 export async function walk(body: Body): Promise<Walked> {
   const clock = new Clock()
   const family: ErrorFamily = body.path === 'messages' || body.path === 'count' ? 'messages' : 'chat'
@@ -175,7 +178,7 @@ function accepted(path: ImageKind | 'form', bytes: Uint8Array, contentType: stri
     : acceptImages(path, bytes, 'public')
 }
 
-/** The CPU time of this thread, in milliseconds. */
+/** CPU time of this thread in milliseconds. */
 export function threadMs(): number {
   const { user, system } = process.threadCpuUsage()
   return (user + system) / 1000

@@ -1,4 +1,4 @@
-/** What providers do, good and bad, as scenarios for `Upstream`: one function a fault. */
+/** Behaviour of providers, good and bad, as scenarios for `Upstream`. */
 
 import { gzipSync } from 'node:zlib'
 import { bytesOf, textOf } from './bytes.ts'
@@ -6,10 +6,11 @@ import type { Call, Scenario } from './upstream.ts'
 
 type Data = string | Uint8Array
 
-/** The frames of a plain Chat Completions stream: a role chunk, one chunk a piece, finish, usage, `[DONE]`. */
+/** The frames of a Chat Completions stream: a role chunk, one chunk per piece, finish, usage, `[DONE]`. */
 export function chatFrames(pieces: readonly string[], options: { readonly usage?: boolean } = {}): string[] {
+  const head = { id: 'chatcmpl-up', object: 'chat.completion.chunk', created: 1, model: 'upstream-model' }
   const chunk = (choices: readonly object[], more: object = {}) =>
-    `data: ${JSON.stringify({ id: 'chatcmpl-up', object: 'chat.completion.chunk', created: 1, model: 'upstream-model', choices, ...more })}\n\n`
+    `data: ${JSON.stringify({ ...head, choices, ...more })}\n\n`
   const delta = (delta: object, finish_reason: string | null = null) => chunk([{ index: 0, delta, finish_reason }])
   const usage = { prompt_tokens: 9, completion_tokens: pieces.length, total_tokens: 9 + pieces.length }
   return [
@@ -21,7 +22,7 @@ export function chatFrames(pieces: readonly string[], options: { readonly usage?
   ]
 }
 
-/** The body of a whole Chat Completions answer. */
+/** The body of a Chat Completions answer that is not streamed. */
 export function chatBody(content: string): string {
   return JSON.stringify({
     id: 'chatcmpl-up',
@@ -33,18 +34,18 @@ export function chatBody(content: string): string {
   })
 }
 
-/** Answers streamed or whole, as the request asks. */
+/** Answers with the text, streamed or not as requested. */
 export function answersText(...pieces: readonly string[]): Scenario {
   return (call) =>
     call.json['stream'] === true ? stream(chatFrames(pieces))(call) : call.answer(200, chatBody(pieces.join('')))
 }
 
-/** A whole JSON answer. */
+/** A JSON answer. */
 export function json(status: number, body: Data, fields: Readonly<Record<string, string>> = {}): Scenario {
   return (call) => call.answer(status, body, fields)
 }
 
-/** A whole event stream, one chunk and one packet a piece. */
+/** A complete event stream, one chunk and one packet per piece. */
 export function stream(pieces: readonly Data[], fields: Readonly<Record<string, string>> = {}): Scenario {
   return async (call) => {
     await begin(call, pieces, fields)
@@ -52,17 +53,17 @@ export function stream(pieces: readonly Data[], fields: Readonly<Record<string, 
   }
 }
 
-/** Accepts the request and never says a word. */
+/** Accepts the request and never answers. */
 export function silent(): Scenario {
   return () => {}
 }
 
-/** Sends headers and pieces, and then nothing more while the connection stays open. */
+/** Sends headers and pieces, then nothing while the connection stays open. */
 export function stalls(pieces: readonly Data[]): Scenario {
   return (call) => begin(call, pieces)
 }
 
-/** Sends pieces, then waits until the test says so, and then does something else: the rest of an answer, or a break. */
+/** Sends pieces, waits for the test, then continues with another scenario: the rest of the answer, or a break. */
 export function waits(before: readonly Data[], release: Promise<unknown>, then: Scenario): Scenario {
   return async (call) => {
     await begin(call, before)
@@ -71,7 +72,7 @@ export function waits(before: readonly Data[], release: Promise<unknown>, then: 
   }
 }
 
-/** The rest of a stream that has begun. */
+/** The rest of a stream whose head was sent. */
 export function rest(pieces: readonly Data[]): Scenario {
   return async (call) => {
     for (const piece of pieces) await call.chunk(piece)
@@ -79,7 +80,7 @@ export function rest(pieces: readonly Data[]): Scenario {
   }
 }
 
-/** RST after the pieces. */
+/** Resets the connection after the pieces. */
 export function resets(pieces: readonly Data[]): Scenario {
   return async (call) => {
     if (pieces.length > 0) await begin(call, pieces)
@@ -88,7 +89,7 @@ export function resets(pieces: readonly Data[]): Scenario {
   }
 }
 
-/** FIN after the pieces, without the terminating chunk. */
+/** Closes with a FIN after the pieces, without the terminating chunk. */
 export function withoutLastChunk(pieces: readonly Data[]): Scenario {
   return async (call) => {
     await begin(call, pieces)
@@ -96,7 +97,7 @@ export function withoutLastChunk(pieces: readonly Data[]): Scenario {
   }
 }
 
-/** Declares more bytes than it sends, then FIN. */
+/** Declares more bytes than it sends, then closes with a FIN. */
 export function tooShort(pieces: readonly Data[]): Scenario {
   return async (call) => {
     const length = pieces.reduce((sum, piece) => sum + bytesOf(piece).length, 0)
@@ -106,7 +107,7 @@ export function tooShort(pieces: readonly Data[]): Scenario {
   }
 }
 
-/** A body that only the close ends: whether it is whole cannot be seen from HTTP. */
+/** A body without a length, ended by the close: HTTP does not show whether it is complete. */
 export function closeDelimited(pieces: readonly Data[]): Scenario {
   return async (call) => {
     await call.status(200, { 'content-type': 'text/event-stream', connection: 'close' })
@@ -116,12 +117,12 @@ export function closeDelimited(pieces: readonly Data[]): Scenario {
   }
 }
 
-/** One byte a chunk and a packet. */
+/** One byte per chunk and packet. */
 export function byteByByte(pieces: readonly Data[]): Scenario {
   return stream(pieces.flatMap((piece) => [...bytesOf(piece)].map((byte) => Uint8Array.of(byte))))
 }
 
-/** Pieces over and over until the gateway has enough. `sent` counts the bytes that it took. */
+/** Repeats the pieces until the gateway stops reading. `sent` counts the bytes accepted. */
 export function endless(first: readonly Data[], again: Data, sent: (bytes: number) => void = () => {}): Scenario {
   const size = bytesOf(again).length
   return async (call) => {
@@ -134,7 +135,7 @@ export function endless(first: readonly Data[], again: Data, sent: (bytes: numbe
   }
 }
 
-/** Answers with exactly these bytes: not HTTP, broken chunks, anything. Then FIN unless it is to stay open. */
+/** Sends exactly these bytes (not HTTP, broken chunks, anything), then a FIN unless the connection is to stay open. */
 export function raw(data: Data, options: { readonly stay?: boolean } = {}): Scenario {
   return async (call) => {
     await call.write(data)
@@ -146,7 +147,7 @@ export function redirects(location: string, status = 307): Scenario {
   return (call) => call.answer(status, '', { location })
 }
 
-/** Chunk framing that breaks after the pieces. */
+/** Invalid chunk framing after the pieces. */
 export function brokenChunks(pieces: readonly Data[]): Scenario {
   return async (call) => {
     await begin(call, pieces)
@@ -155,24 +156,24 @@ export function brokenChunks(pieces: readonly Data[]): Scenario {
   }
 }
 
-/** Head, pieces and whatever is put behind them in one packet, so that the gateway reads all of it in one turn. Then FIN. */
+/** Sends head, pieces and `after` in one packet, so that the gateway reads all of it at once, then a FIN. */
 export function inOneBreath(pieces: readonly Data[], tail: string): Scenario {
   const chunks = pieces.map((piece) => `${bytesOf(piece).length.toString(16)}\r\n${textOf(bytesOf(piece))}\r\n`)
   const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
   return raw(`${head}${chunks.join('')}${tail}`)
 }
 
-/** A header field of so many bytes before a good stream. */
+/** A header field of `bytes` bytes, then a complete stream. */
 export function hugeHeader(bytes: number, pieces: readonly Data[]): Scenario {
   return stream(pieces, { 'x-huge': 'h'.repeat(bytes) })
 }
 
-/** A good answer in gzip, asked for or not. */
+/** A complete answer in gzip, even if it was not requested. */
 export function gzipped(body: string, contentType = 'application/json'): Scenario {
   return json(200, gzipSync(body), { 'content-type': contentType, 'content-encoding': 'gzip' })
 }
 
-/** Takes the scenarios one by one; the last stays. */
+/** Uses the scenarios one by one; the last repeats. */
 export function inTurn(...scenarios: readonly [Scenario, ...Scenario[]]): Scenario {
   let turn = 0
   return (call) => {
@@ -191,7 +192,7 @@ async function begin(
   for (const piece of pieces) if (!(await call.chunk(piece))) return
 }
 
-/** Lets what was written leave the process before a reset throws it away. */
+/** Waits until the operating system has sent what was written: a reset would discard it. */
 function flushed(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }

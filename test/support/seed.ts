@@ -1,6 +1,6 @@
 /**
- * Where every random test gets its seed: a fixed one unless `WEIR_SEED` says otherwise, so that a failure tells of the code and not of
- * the draw. `WEIR_SEED=random` draws a new one, `WEIR_SEED=N` repeats a run.
+ * The seed of all random tests: fixed unless `WEIR_SEED` is set, so that a failure is caused by the code and not by the
+ * seed. `WEIR_SEED=random` draws a new one, `WEIR_SEED=N` repeats a run.
  */
 
 const FIXED_SEED = 1
@@ -16,5 +16,5 @@ export function seedOf(given: string | undefined): number {
   return seed
 }
 
-/** The seed of this process, drawn once: all tests of a file name the same one. */
+/** The seed of this process: every test of a file has the same. */
 export const SEED = seedOf(process.env['WEIR_SEED'])

@@ -1,4 +1,4 @@
-/** The inference API in this process over real sockets, with a ledger that remembers every verb and a log that is a list. */
+/** The inference API in this process over real sockets, with a ledger that records every call and a log in a list. */
 
 import { pino } from 'pino'
 import { InferenceService, type PeerUpdate } from '../../src/assembly/inference-service.ts'
@@ -12,13 +12,13 @@ import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { configOf, type GatewaySetup } from './gateway.ts'
 
-/** Refuses growth beyond `costMax` micro-dollars, if it has one; admits everything at first. */
+/** Rejects an extension beyond `costMax` micro-dollars, if set; admits every reservation. */
 export class RecordingLedger implements Ledger {
   readonly reserved: Hold[] = []
   readonly wanted: Estimate[] = []
   readonly settled = new Map<string, Charge[]>()
   costMax = Number.POSITIVE_INFINITY
-  /** What a settlement waits for once it is noted. */
+  /** Settlements wait for this after they are recorded. */
   settling: Promise<void> = Promise.resolve()
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
@@ -53,7 +53,7 @@ export class RecordingLedger implements Ledger {
   }
 }
 
-/** What the providers of the tests in this process speak. */
+/** The adapters of the providers in this process. */
 export const adapters: Adapters = new Map([
   ['openai', openai],
   ['anthropic', anthropic],
@@ -62,9 +62,9 @@ export const adapters: Adapters = new Map([
 
 export class Serving implements AsyncDisposable {
   readonly ledger = new RecordingLedger()
-  /** Every log line, parsed. */
+  /** Every parsed log line. */
   readonly lines: JsonObject[] = []
-  /** What the other workers would receive. */
+  /** The messages that other workers would receive. */
   readonly peerUpdates: PeerUpdate[] = []
   readonly service: InferenceService
   readonly config: Config
@@ -77,7 +77,7 @@ export class Serving implements AsyncDisposable {
       cores: 1,
     })
     if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
-    // A key of its own, so that nothing is written to disk.
+    // A configured key, so that none is written to disk.
     this.config = { ...parsed.config, compaction: { keys: [Buffer.alloc(32, 7).toString('base64')] } }
     const logger = pino(
       { base: null, formatters: { level: (label) => ({ level: label }) } },
@@ -98,17 +98,17 @@ export class Serving implements AsyncDisposable {
     return this.server.port ?? 0
   }
 
-  /** Resolves once no request runs: every one is answered or left, and settled. */
+  /** Resolves when no request runs: each is answered or aborted, and settled. */
   async idle(): Promise<void> {
     const { inFlight } = this.service.state
     while (inFlight.size > 0) await inFlight.idle()
   }
 
-  /** The line of one request, once all that run have ended. */
+  /** The log line of a request, after all running requests have ended. */
   async lineOf(id: string | undefined): Promise<JsonObject> {
     await this.idle()
     const line = this.lines.find((one) => one['msg'] === 'request' && one['request_id'] === id)
-    if (line === undefined) throw new Error(`there is no line of ${id}`)
+    if (line === undefined) throw new Error(`there is no log line of ${id}`)
     return line
   }
 

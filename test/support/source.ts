@@ -1,26 +1,29 @@
-/** Parses a TypeScript file into what the rules of the house check: its imports, exports, functions and uses of the runtime. */
+/**
+ * Parses a TypeScript file into what the rules of the repository check: imports, exports, functions, uses of the
+ * runtime.
+ */
 
 import { readFileSync } from 'node:fs'
 import { type EcmaScriptModule, type Expression, parseSync, Visitor } from 'oxc-parser'
 
-/** Something at a line of a file, lines counted from 1. */
+/** A finding at a line of a file; lines count from 1. */
 export interface Place<T> {
   readonly line: number
   readonly what: T
 }
 
 export interface Source {
-  /** Relative to the root of the repository, with `/`. */
+  /** The path from the repository's root, with `/`. */
   readonly path: string
   readonly text: string
   readonly opensWithComment: boolean
-  /** Module specifiers: imports, re-exports, `import()`, `import('…')` types and `new URL('./x.ts', import.meta.url)`. */
+  /** Module specifiers: imports, re-exports, `import()`, `import('…')` types, `new URL('./x.ts', import.meta.url)`. */
   readonly imports: readonly Place<string>[]
   /** The names that those imports use. */
   readonly importedNames: readonly ImportedName[]
   /** Without those of `export * from`. */
   readonly exports: readonly Place<string>[]
-  /** Lengths of all functions in lines; `what.name` is the best that is known. */
+  /** The lengths of all functions in lines; `what.name` is the best known name. */
   readonly functions: readonly Place<{ readonly name: string; readonly lines: number }>[]
   /** Uses of the runtime that only some files may make. */
   readonly uses: readonly Place<Use>[]
@@ -132,7 +135,7 @@ interface Span {
   readonly end: number
 }
 
-/** The name of a function without one of its own: what it is assigned to, or the method it is the body of. */
+/** The name of an anonymous function: the variable or method it is assigned to. */
 function nameBefore(text: string, at: number): string {
   const before = text.slice(Math.max(0, at - 80), at)
   return (
@@ -140,7 +143,10 @@ function nameBefore(text: string, at: number): string {
   )
 }
 
-/** `fetch`, `globalThis.fetch` and `Bun.fetch` are all `fetch`; `Response.json` stays as it is; anything else is its own text or ''. */
+/**
+ * `fetch`, `globalThis.fetch` and `Bun.fetch` are all `fetch`; `Response.json` stays; any other callee is its text or
+ * ''.
+ */
 function calleeName(callee: Expression): string {
   if (callee.type === 'Identifier') return callee.name
   if (callee.type !== 'MemberExpression' || callee.computed) return ''

@@ -1,4 +1,4 @@
-/** An answer that a simulated provider gives, and the interface of what writes it in the provider's API. */
+/** The answer of a simulated provider, and the interface that writes it in a provider's API. */
 
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Call } from './upstream.ts'
@@ -22,9 +22,9 @@ export const SPEECH_USAGE = { input: 11, output: 7 } as const
 export interface SpeechWriter {
   readonly streamType: string
   whole(speech: Speech): JsonObject
-  /** In pieces, one a packet. */
+  /** The pieces of the stream, one per packet. */
   streamed(speech: Speech): readonly (string | Uint8Array)[]
-  /** Whether a request is for a stream. */
+  /** Whether the request is for a stream. */
   streams(call: Call): boolean
 }
 

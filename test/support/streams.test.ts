@@ -1,4 +1,4 @@
-/** The generators obey the laws that they are used to prove. */
+/** The generators obey the laws that they are used to test. */
 
 import { describe, expect } from 'bun:test'
 import type { StreamEvent } from '../../src/core/event.ts'
@@ -7,7 +7,7 @@ import { fold } from './decode.ts'
 import { property, Random } from './random.ts'
 import { chatProviderBytes, cuts, randomEvents } from './streams.ts'
 
-/** The order law of `core/event.ts`, as an expression over one letter an event. */
+/** The order law of `core/event.ts`, as a regular expression over one letter per event. */
 const ORDER = /^s(?:[txhrdu])*f(?:u)*e$/
 const LETTER = {
   start: 's',
@@ -30,7 +30,7 @@ function startedBefore(events: readonly StreamEvent[]): boolean {
 }
 
 describe('random streams', () => {
-  property('keep the order law, and fold to whole calls', 500, (random) => {
+  property('obey the order law, and fold to complete calls', 500, (random) => {
     const events = randomEvents(random)
     expect(events.map((event) => LETTER[event.type]).join('')).toMatch(ORDER)
     expect(startedBefore(events)).toBe(true)
@@ -46,7 +46,7 @@ describe('random streams', () => {
     expect(make()).toEqual(make())
   })
 
-  property('are the same bytes however they are cut', 20, (random) => {
+  property('are the same bytes at every cut', 20, (random) => {
     const bytes = chatProviderBytes(random, randomEvents(random))
     for (const { chunks } of cuts(bytes, random, 500)) expect(joined(chunks)).toEqual(bytes)
   })

@@ -1,6 +1,6 @@
 /**
- * Random answers: canonical events in the order law of `core/event.ts`, and the bytes that some server of the Chat Completions family
- * might have said them in, with the quirks of wire.md E1.
+ * Random answers: canonical events in the order law of `core/event.ts`, and the bytes of a Chat Completions server for
+ * them, with the quirks of real servers.
  */
 
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
@@ -8,7 +8,7 @@ import type { Usage } from '../../src/core/token-usage.ts'
 import { bytesOf } from './bytes.ts'
 import type { Random } from './random.ts'
 
-/** Text that breaks those who are not careful: lone halves of pairs, line breaks of all kinds, what looks like SSE or JSON. */
+/** Text that breaks careless code: lone surrogates, line breaks of all kinds, text that looks like SSE or JSON. */
 const WORDS = [
   'Hello',
   ' world',
@@ -39,7 +39,7 @@ const WORDS = [
   '[DONE]',
 ] as const
 
-/** Up to `words` words. Pairs may come out cut in half by `pieces`. */
+/** At most `words` words. `pieces` may split surrogate pairs. */
 export function randomText(random: Random, words: number): string {
   return random.list(words, () => random.pick(WORDS)).join('')
 }
@@ -66,7 +66,7 @@ export function randomEvents(random: Random): StreamEvent[] {
   return events
 }
 
-/** Calls after or between one another; returns how many. */
+/** Calls one after the other or interleaved; returns their number. */
 function addCalls(random: Random, events: StreamEvent[]): number {
   const count = random.chance(0.5) ? 0 : random.between(1, 4)
   const interleaved = random.chance(0.3)
@@ -109,7 +109,7 @@ function randomUsage(random: Random): Usage {
   }
 }
 
-/** How one server speaks. All of these are in the wild. */
+/** The quirks of a server. All of them occur in practice. */
 interface Manner {
   readonly newline: '\n' | '\r\n' | '\r'
   readonly bom: boolean
@@ -159,7 +159,7 @@ function isInterleaved(events: readonly StreamEvent[]): boolean {
   })
 }
 
-/** The events as a server of the Chat Completions family might say them. Its decoder must find the same answer. */
+/** The bytes of a Chat Completions server for the events. Its decoder must find the same answer. */
 export function chatProviderBytes(random: Random, events: readonly StreamEvent[]): Uint8Array {
   const manner = randomManner(random, events)
   const writer = new Writer(random, manner)
@@ -193,7 +193,7 @@ function finishWord(random: Random, manner: Manner, reason: FinishReason): strin
   }
 }
 
-/** Tool events → `delta.tool_calls`, in the manner of one server. */
+/** Tool events → `delta.tool_calls` of the server. */
 class ToolWords {
   private readonly headers = new Map<number, { id: string; name: string }>()
 
@@ -226,7 +226,7 @@ class ToolWords {
   }
 }
 
-/** Chunks → SSE text, in the manner of one server. */
+/** Chunks → SSE text of the server. */
 class Writer {
   text = ''
 
@@ -272,7 +272,7 @@ class Writer {
     this.chunk(choices, { usage: counts })
   }
 
-  /** What says nothing and must be passed over. */
+  /** Frames without content, which must be skipped. */
   filler(): void {
     const choice = this.random.pick<object>([
       { delta: {} },
@@ -303,7 +303,7 @@ class Writer {
   }
 }
 
-/** The same JSON as servers in other languages write it: everything that is not ASCII as an escape. */
+/** The same JSON with escapes for everything that is not ASCII, as servers in other languages write it. */
 function escaped(json: string): string {
   return json.replace(/[^\u0000-\u007e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
@@ -314,7 +314,7 @@ export interface Cutting {
   readonly chunks: readonly Uint8Array[]
 }
 
-/** Whole, byte by byte, in sevens, three at random, and every single cut where the bytes are few (at most `singles`). */
+/** Uncut, byte by byte, in sevens, three at random, and every single cut of a short stream (at most `singles`). */
 export function* cuts(bytes: Uint8Array, random: Random, singles = 3000): Generator<Cutting> {
   yield { name: 'whole', chunks: [bytes] }
   yield { name: 'byte by byte', chunks: every(bytes, () => 1) }

@@ -1,6 +1,6 @@
-/** What a promise is rejected with, for tests that look at the error itself. */
+/** The error that a promise rejects with, for tests of the error itself. */
 
-/** Throws where the promise is kept. */
+/** Throws if the promise resolves. */
 export async function thrownBy(promise: PromiseLike<unknown>): Promise<unknown> {
   try {
     await promise

@@ -1,24 +1,30 @@
-/** The rules of the house as functions from files to complaints. Which folder may import what is the table at the top; docs/architecture.md shows the same. */
+/**
+ * The rules of the repository, as functions from files to complaints. The import table at the top is also in
+ * docs/architecture.md.
+ */
 
 import { dirname, posix } from 'node:path'
 import type { Source } from './source.ts'
 
 interface Allowance {
-  /** Folders of `src/` (`core/`) or single files (`dialects/dialect.ts`) besides the file's own folder. */
+  /** Folders of `src/` (`core/`) or files (`dialects/dialect.ts`), in addition to the file's own folder. */
   readonly from: readonly string[]
-  /** npm packages, `node:` and `bun` modules; a trailing `/` allows a scope. A key narrows where below the folder it holds. */
+  /**
+   * npm packages, `node:` and `bun` modules; a trailing `/` allows a scope. The key is the part of the folder that they
+   * are allowed in.
+   */
   readonly packages: Readonly<Record<string, readonly string[]>>
 }
 
 const ANYWHERE = '**'
 const EVERYTHING = ['*']
-/** The composition root puts together everything but the programs that run it: `process/`, `cli/` and `main.ts`. */
+/** The composition root may import everything but its callers: `process/`, `cli/` and `main.ts`. */
 const BELOW_ASSEMBLY = [
   ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'items/', 'ledger/', 'logging/'],
   ...['dialects/', 'providers/', 'gateway/', 'http/', 'admin/'],
 ]
 
-/** First match wins; a path with a trailing `/` is a folder. */
+/** The first match applies; a path with a trailing `/` is a folder. */
 export const IMPORTS: Readonly<Record<string, Allowance>> = {
   'core/': { from: [], packages: {} },
   'wire/': { from: ['core/'], packages: {} },
@@ -109,7 +115,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
 /** Folders whose subfolders are adapters of one interface: siblings do not import each other. */
 const ADAPTERS = ['dialects/', 'providers/', 'ledger/']
 
-/** Who alone may use what, and what everyone else does instead. */
+/** Uses of the runtime that are allowed in a few places, and the alternative for all others. */
 const USES = {
   environment: {
     where: ['config/load.ts'],
@@ -125,7 +131,7 @@ const USES = {
 
 export const FUNCTION_LINES_MAX = 70
 
-/** Names that say nothing about what a file owns. */
+/** Names that do not state a duty. */
 const VAGUE_NAME = /^(?:utils?|helpers?|common|managers?|services?|misc|shared|lib)$/
 
 /** Complaints about imports that the table does not allow. `sources` are all files below `src/`. */
@@ -198,7 +204,7 @@ export function longFunctions(sources: readonly Source[]): string[] {
       .filter(({ what }) => what.lines > FUNCTION_LINES_MAX)
       .map(
         ({ line, what }) =>
-          `${source.path}:${line}: ${what.name} has ${what.lines} lines; at most ${FUNCTION_LINES_MAX}: move a step with a name out of it`,
+          `${source.path}:${line}: ${what.name} has ${what.lines} lines, over ${FUNCTION_LINES_MAX}; extract a step`,
       ),
   )
 }
@@ -209,7 +215,7 @@ export function withoutOpening(sources: readonly Source[]): string[] {
     .map((source) => `${source.path}: opens without a comment; say what the file owns, and what it must never do`)
 }
 
-/** Import cycles among the files, each as the files on its way, once. */
+/** Import cycles, each once, as the files on its path. */
 export function importCycles(sources: readonly Source[]): string[] {
   const graph = importGraph(sources)
   const done = new Set<string>()
@@ -240,7 +246,7 @@ export function deadFiles(sources: readonly Source[], files: readonly string[], 
   }
   return (
     files
-      // A declaration is read by the compiler alone.
+      // Only the compiler reads a declaration file.
       .filter((file) => /^src\/.*(?<!\.d)\.(?:ts|lua|sql)$/.test(file) && !reached.has(file))
       .map((file) => `${file}: nothing reaches it from ${roots[0] ?? 'a root'} or a script; remove it or use it`)
   )
@@ -285,7 +291,7 @@ export function vagueNames(files: readonly string[]): string[] {
   })
 }
 
-/** Words that speak of something other than the product, or put work off. */
+/** Words that are not about the product, or postpone work. */
 const FORBIDDEN_WORDS: readonly { readonly pattern: RegExp; readonly instead: string }[] = [
   { pattern: /(?<![\w.:-])\/(?:work|home|Users|root)\/[\w.]/g, instead: 'no paths of somebody’s machine' },
   { pattern: /\bissues?\s+#?\d+/gi, instead: 'say the reason itself; numbers of a tracker are not in the repository' },
@@ -316,7 +322,7 @@ function insideSrc(path: string): string {
   return path.startsWith('src/') ? path.slice('src/'.length) : path
 }
 
-/** True where the key (a folder with `/`, a file, `**`, or `**` and a file name) covers the file. */
+/** Whether the key (a folder with `/`, a file, `**`, or `**` and a file name) matches the file. */
 function covers(key: string, file: string): boolean {
   if (key === ANYWHERE || key === file) return true
   if (key.startsWith('**/')) return file.endsWith(key.slice(2))

@@ -1,4 +1,4 @@
-/** The fake provider and the raw caller against each other: what the one does, the other must see as it is. */
+/** The simulated provider and the raw caller against each other: each must observe exactly what the other sends. */
 
 import { describe, expect, test } from 'bun:test'
 import { ask, Caller, requestBytes } from './caller.ts'
@@ -10,7 +10,7 @@ const frames = does.chatFrames(['Hel', 'lo'])
 const all = frames.join('')
 const asking = (model: string) => requestBytes(PATH, { key: 'k', body: { model, stream: true } })
 
-describe('the fake provider', () => {
+describe('the simulated provider', () => {
   const rows = [
     ['a whole stream', does.stream(frames), 'whole', all, frames.length],
     ['byte by byte', does.byteByByte(frames), 'whole', all, all.length],
@@ -26,7 +26,7 @@ describe('the fake provider', () => {
     expect({ end: answer.end, text: answer.text, chunks: answer.chunks.length }).toEqual({ end, text, chunks })
   })
 
-  test('remembers what it was asked, and who ended the connection', async () => {
+  test('records its requests, and which side closed the connection', async () => {
     await using upstream = await Upstream.start({ quiet: does.silent(), broken: does.resets([]) })
     const caller = await Caller.connect(upstream.port)
     caller.send(asking('quiet'))
@@ -57,7 +57,7 @@ describe('the fake provider', () => {
     expect(await (await upstream.call()).aborted).toMatchObject({ by: 'gateway', reset: true })
   })
 
-  test('answers several requests on one connection, and one that comes in pieces', async () => {
+  test('answers several requests on one connection, and one that arrives in pieces', async () => {
     await using upstream = await Upstream.start({ a: does.answersText('A'), b: does.answersText('B') })
     await using caller = await Caller.connect(upstream.port)
     const bytes = asking('a')
@@ -88,7 +88,7 @@ describe('the fake provider', () => {
     expect(sent).toBeLessThan(64 * 1024 * 1024)
   })
 
-  test('leaves ports closed that are to be closed', async () => {
+  test('returns ports that nothing listens on', async () => {
     expect(Caller.connect(await closedPort())).rejects.toThrow()
   })
 })

@@ -1,23 +1,23 @@
 /**
- * A provider made of bare TCP: answers with exactly the bytes that a test gives it, when the test gives them, and remembers what it was
- * asked and how each connection ended. What it does is chosen by the model that a request names.
+ * A provider over bare TCP: it sends exactly the bytes that a test gives it, when the test gives them, and records its
+ * requests and how each connection ended. The model in a request selects the scenario.
  */
 
 import net from 'node:net'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { bytesOf, chunkedOf, field, type Head, headOf, joined, textOf } from './bytes.ts'
 
-/** How a connection ended: by us or by the gateway, with a FIN or a reset. */
+/** How a connection ended: which side closed it, with a FIN or a reset. */
 export interface Ending {
   readonly by: 'us' | 'gateway'
   readonly reset: boolean
   readonly atMs: number
 }
 
-/** What a provider does with a request. It may return before it has answered: the connection stays as it is. */
+/** A provider's reaction to a request. It may return before it has answered: the connection stays open. */
 export type Scenario = (call: Call) => void | Promise<void>
 
-/** One request and the connection to answer it on. */
+/** One request and its connection. */
 export class Call {
   readonly atMs = performance.now()
   readonly method: string
@@ -28,7 +28,7 @@ export class Call {
   constructor(
     readonly head: Head,
     readonly body: Uint8Array,
-    /** Connections are numbered from 0 in the order they came. */
+    /** Connections are numbered from 0 in order of arrival. */
     readonly connection: number,
     private readonly link: Link,
   ) {
@@ -46,12 +46,12 @@ export class Call {
     return field(this.head, name)
   }
 
-  /** Resolves when the connection of this request has ended, whoever ended it. */
+  /** Resolves when the connection of this request has ended, on either side. */
   get ended(): Promise<Ending> {
     return this.link.ended
   }
 
-  /** Resolves when the gateway ended the connection before the answer was whole. */
+  /** Resolves when the gateway closed the connection before the answer was complete; throws if it ended otherwise. */
   get aborted(): Promise<Ending> {
     return this.link.ended.then((ending) => {
       if (ending.by === 'gateway' && !this.answered) return ending
@@ -63,17 +63,19 @@ export class Call {
     return this.link.open
   }
 
-  /** True until the answer is whole. */
+  /** True until the answer is complete. */
   get isAnswering(): boolean {
     return !this.answered
   }
 
-  /** Writes bytes as they are. Resolves when the operating system took them; false where the connection is gone. */
+  /**
+   * Writes the bytes unchanged. Resolves when the operating system accepted them; false if the connection has ended.
+   */
   write(data: string | Uint8Array): Promise<boolean> {
     return this.link.write(bytesOf(data))
   }
 
-  /** Writes a status line and header fields. Chunked unless the fields say how long the body is, or that the close ends it. */
+  /** Writes a status line and header fields. Chunked, unless the fields contain a length or `connection: close`. */
   head200(fields: Readonly<Record<string, string>> = {}): Promise<boolean> {
     return this.status(200, { 'content-type': 'text/event-stream', 'transfer-encoding': 'chunked', ...fields })
   }
@@ -89,28 +91,28 @@ export class Call {
     return this.write(joined([bytesOf(`${bytes.length.toString(16)}\r\n`), bytes, bytesOf('\r\n')]))
   }
 
-  /** The terminating chunk: the answer is whole, the connection stays for the next request. */
+  /** The terminating chunk: the answer is complete, and the connection stays open for the next request. */
   async end(): Promise<void> {
     this.answered = true
     await this.write('0\r\n\r\n')
   }
 
-  /** Says that the answer is whole where no terminating chunk says so. */
+  /** Marks the answer as complete if it has no terminating chunk. */
   whole(): void {
     this.answered = true
   }
 
-  /** FIN: the polite end. */
+  /** Closes with a FIN. */
   close(): void {
     this.link.close()
   }
 
-  /** RST. */
+  /** Closes with a reset. */
   reset(): void {
     this.link.reset()
   }
 
-  /** One whole JSON answer with its length. */
+  /** A JSON answer with its length. */
   async answer(
     status: number,
     body: string | Uint8Array,
@@ -123,14 +125,14 @@ export class Call {
   }
 }
 
-/** A fake provider on a port of its own; ends with `await using`. */
+/** A simulated provider on a port of its own; closed with `await using`. */
 export class Upstream implements AsyncDisposable {
   readonly calls: Call[] = []
   private readonly scenarios = new Map<string, Scenario>()
   private fallback: Scenario = (call) =>
     call.answer(404, '{"error":{"message":"no scenario for this model","code":"test"}}')
   private readonly waiting = new Set<() => void>()
-  /** Those that are open. */
+  /** Open connections. */
   private readonly links = new Set<Link>()
   private accepted = 0
 
@@ -155,7 +157,7 @@ export class Upstream implements AsyncDisposable {
     return upstream
   }
 
-  /** The `base_url` of a provider that speaks Chat Completions. */
+  /** The `base_url` of a Chat Completions provider. */
   get url(): string {
     return `http://127.0.0.1:${this.port}/v1`
   }
@@ -170,7 +172,7 @@ export class Upstream implements AsyncDisposable {
     return this
   }
 
-  /** The n-th request (from 0) for a model, or for any, as soon as it has come. */
+  /** The n-th request (from 0) for a model, or for any model, as soon as it arrives. */
   async call(model?: string, n = 0): Promise<Call> {
     for (;;) {
       const found = this.calls.filter((call) => model === undefined || call.model === model)[n]
@@ -187,7 +189,7 @@ export class Upstream implements AsyncDisposable {
     return this.accepted
   }
 
-  /** Resolves when no connection is open any more. */
+  /** Resolves when no connection is open. */
   async idle(): Promise<void> {
     while (this.openConnections > 0) await Promise.all([...this.links].map((link) => link.ended))
   }
@@ -220,7 +222,7 @@ export class Upstream implements AsyncDisposable {
   }
 }
 
-/** One accepted connection: writes with back-pressure, and the way it ended. */
+/** One accepted connection: it writes with back-pressure and records how it ended. */
 class Link {
   open = true
   readonly ended: Promise<Ending>
@@ -263,7 +265,7 @@ class Link {
   }
 }
 
-/** Bytes → whole requests. A body with a length is put together once, when it has come. */
+/** Parses bytes into requests. A body with a length is joined once, when it is complete. */
 class Requests {
   private pieces: Uint8Array[] = []
   private size = 0
@@ -287,7 +289,7 @@ class Requests {
   }
 }
 
-/** The first whole request in the bytes. */
+/** The first complete request in the bytes. */
 function requestOf(bytes: Uint8Array): { head: Head; body: Uint8Array; length: number } | undefined {
   const head = headOf(bytes)
   if (head === undefined) return undefined

@@ -8,7 +8,7 @@ import type { Usage } from '../../../src/core/token-usage.ts'
 import { messagesAnswer } from '../../../src/dialects/messages/answer.ts'
 import { messagesUsage } from '../../../src/dialects/messages/usage.ts'
 import { fold } from '../../support/decode.ts'
-import { goldenEvents } from './golden.ts'
+import { goldenEvents } from '../golden.ts'
 
 const FOLDER = join(import.meta.dir, '../../fixtures/callers/messages')
 const served = { model: 'acme-large', createdAt: 1763650000 }

@@ -6,7 +6,7 @@ import type { Exchange } from '../../../src/dialects/dialect.ts'
 import { messages } from '../../../src/dialects/messages/messages.ts'
 import { checkMessagesStream } from '../../laws/messages-grammar.ts'
 import { Encoding } from '../../support/encoding.ts'
-import { goldenEvents } from './golden.ts'
+import { goldenEvents } from '../golden.ts'
 
 const caller = { organization: 'org' }
 const served = { model: 'acme-large', createdAt: 1 }

@@ -10,7 +10,7 @@ import { HELD_CHARACTERS_MAX, MessagesEncoder } from '../../../src/dialects/mess
 import { jsonInside } from '../../../src/wire/sse.ts'
 import { checkMessagesStream } from '../../laws/messages-grammar.ts'
 import { Encoding } from '../../support/encoding.ts'
-import { goldenEvents } from './golden.ts'
+import { goldenEvents } from '../golden.ts'
 
 const FOLDER = join(import.meta.dir, '../../fixtures/callers/messages')
 const served = { model: 'acme-large', createdAt: 1763650000 }

@@ -1,6 +1,6 @@
 /** The canonical events behind the golden streams and bodies of `test/fixtures/callers`. */
 
-import type { FinishReason, StreamEvent } from '../../../src/core/event.ts'
+import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
 
 const text = (said: string): StreamEvent => ({ type: 'text', text: said })
 
