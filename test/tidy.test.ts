@@ -66,7 +66,6 @@ const PENDING = [
   'test/scripts/',
   'test/sqlite/',
   'test/wire/',
-  'bench/',
 ]
 
 describe('the repository', () => {
