@@ -61,7 +61,6 @@ const PENDING = [
   'test/scripts/',
   'test/sqlite/',
   'test/wire/',
-  'scripts/',
   'bench/',
 ]
 
