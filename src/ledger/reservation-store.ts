@@ -58,8 +58,8 @@ export type CancelReply = 'cancelled' | 'ended'
 export interface SettleOptions {
   /** Charges a request whose reservation the store lost or never had. Without it the reply is then `unknown`. */
   readonly isDirect?: boolean | undefined
-  /** The node that sends it, and the life of the organisation that it knows; a store that loses nothing ignores it. */
-  readonly from?: { readonly node: string; readonly life: number } | undefined
+  /** The node that sends it, and the epoch of the organisation that it knows; a store that loses nothing ignores it. */
+  readonly from?: { readonly node: string; readonly epoch: number } | undefined
 }
 
 /** One budget: whole micro-dollars within one window. */

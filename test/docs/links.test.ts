@@ -30,14 +30,13 @@ describe('links', () => {
   })
 
   test('are checked', () => {
-    const page = readPage(
-      'docs/x.md',
-      '# One, two\n## A `b` c\n[a](y.md) [b](#one-two) [c](#a-b-c) [d](#no) `[e](z.md)`\n',
-    )
+    const links = '[a](gone.ts) [b](#one-two) [c](#a-b-c) [d](#no) `[e](gone.ts)`'
+    const page = readPage('docs/keys.md', `# One, two\n## A \`b\` c\n${links}\n`)
     expect([...page.anchors]).toEqual(['one-two', 'a-b-c'])
-    expect(linksOf(page)).toEqual(['y.md', '#one-two', '#a-b-c', '#no'])
-    expect(problemOf(page, 'y.md')).toContain('there is no docs/y.md')
+    expect(linksOf(page)).toEqual(['gone.ts', '#one-two', '#a-b-c', '#no'])
+    expect(problemOf(page, 'gone.ts')).toContain('there is no docs/gone.ts')
     expect(problemOf(pageOf('README.md'), 'docs/keys.md#no')).toContain('has no heading')
+    expect(problemOf(pageOf('README.md'), 'docs/keys.md#keys-of-the-configuration')).toBeUndefined()
   })
 })
 

@@ -267,10 +267,10 @@ export class Model {
     return { id, account, state: 'live', due: 0, windows: [[], []], moments: [], posted, usage: undefined, ...rest }
   }
 
-  private finish(entry: Entry, state: 'settled' | 'lost' | 'cancelled', charged: number, life: number): void {
+  private finish(entry: Entry, state: 'settled' | 'lost' | 'cancelled', charged: number, epoch: number): void {
     entry.state = state
     entry.charged = charged
-    entry.due = this.clock.now + life
+    entry.due = this.clock.now + epoch
   }
 
   private get(account: Account, id: string): Entry | undefined {

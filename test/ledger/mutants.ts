@@ -170,7 +170,7 @@ export const nodeMutants: readonly Mutant[] = [
   [
     NODE,
     "else breaker.failed()\n    }\n    return 'settled'",
-    "else this.outbox.taken(id, organization, first.life)\n    }\n    return 'settled'",
+    "else this.outbox.taken(id, organization, first.epoch)\n    }\n    return 'settled'",
   ],
   [NODE, 'await this.replay(this.outbox.pending(REPLAYED_A_BEAT))', ''],
   [NODE, 'this.cancels.delete(id)\n        this.cancelled', 'this.cancelled'],
@@ -179,12 +179,12 @@ export const nodeMutants: readonly Mutant[] = [
 
 const RESTORE = 'redis/epochs/restore.lua'
 const ENTER = 'redis/epochs/enter.lua'
-const LIVES = 'redis/epochs/epoch-rows.ts'
-const EMPTIED = "if life ~= 0 and current ~= life then return { 'emptied' } end"
+const EPOCH_ROWS = 'redis/epochs/epoch-rows.ts'
+const EMPTIED = "if epoch ~= 0 and current ~= epoch then return { 'emptied' } end"
 
 export const restoreMutants: readonly Mutant[] = [
   [RESERVE, EMPTIED, ''],
-  [SETTLE, "if this_life(life) ~= life or not record then return { 'emptied' } end", ''],
+  [SETTLE, "if this_epoch(epoch) ~= epoch or not record then return { 'emptied' } end", ''],
   [SETTLE, ' or record[NODE_GIVEN] ~= ALL_GIVEN', ''],
   [SETTLE, 'count_of_node(node, record, day_of(admitted), key, charge.model, figures)', ''],
   [RESTORE, 'number ~= record[NODE_GIVEN] + 1', 'number < 1'],
@@ -193,16 +193,16 @@ export const restoreMutants: readonly Mutant[] = [
   [RESTORE, 'count_of_node(node, record, day, key, model, figures)', ''],
   [ENTER, 'before < known', 'false'],
   [ENTER, 'before == ended', 'false'],
-  [ENTER, 'record[NODE_LIFE], record[NODE_GIVEN] = life, 0', 'record[NODE_LIFE] = life'],
-  [LIVES, 'if (one?.number !== undefined) again.run(one.number)', 'if (one?.number !== undefined) continue'],
-  [LIVES, 'for (const id of absorb) gone', 'for (const id of []) gone'],
-  ['redis/delivery/outbox.ts', 'else if (isIn(mark.organization, mark.life))', 'else'],
+  [ENTER, 'record[NODE_EPOCH], record[NODE_GIVEN] = epoch, 0', 'record[NODE_EPOCH] = epoch'],
+  [EPOCH_ROWS, 'if (one?.number !== undefined) again.run(one.number)', 'if (one?.number !== undefined) continue'],
+  [EPOCH_ROWS, 'for (const id of absorb) gone', 'for (const id of []) gone'],
+  ['redis/delivery/outbox.ts', 'else if (isIn(mark.organization, mark.epoch))', 'else'],
   [RECONCILE, 'if (state?.isOpen === true) {', 'if (false) {'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [NODE, 'this.restoration.doubt(lostMs)', ''],
   [NODE, 'link.onLost(() => this.restoration.doubt(link.lostMs))', ''],
   [NODE, 'if (!wasSent) return await', 'return await'],
-  [RESTORATION, 'if (complete) lives.enter(organization, life)', ''],
+  [RESTORATION, 'if (complete) epochs.enter(organization, epoch)', ''],
   [RESTORATION, 'await this.register(organization)', ''],
   [NODE, '      await this.resending.get(organization)\n', ''],
 ]
@@ -210,11 +210,11 @@ export const restoreMutants: readonly Mutant[] = [
 const FOLD = 'redis/maintenance/fold-node.lua'
 
 export const foldMutants: readonly Mutant[] = [
-  [LIVES, 'Math.max(found.foldedBefore, this.foldedBefore)', 'found.foldedBefore'],
-  [LIVES, 'Math.max(found.foldedBefore, this.foldedBefore)', 'this.foldedBefore'],
+  [EPOCH_ROWS, 'Math.max(found.foldedBefore, this.foldedBefore)', 'found.foldedBefore'],
+  [EPOCH_ROWS, 'Math.max(found.foldedBefore, this.foldedBefore)', 'this.foldedBefore'],
   [FOLD, 'exact(max(following,', 'exact(min(0,'],
   [FOLD, "redis.call('HDEL', NODES, field_of_node(node, day, key, model))", ''],
   [FOLD, 'add_figures(NODES, field_of_node(node, first, key, model), 1, load_figures(stored))', ''],
   ['redis/store/redis-store.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
-  ['redis/delivery/outbox.ts', 'if (foldedBefore !== undefined) this.lives.folded(foldedBefore)', ''],
+  ['redis/delivery/outbox.ts', 'if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)', ''],
 ]

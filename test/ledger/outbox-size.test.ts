@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import type { FoundOfNode } from '../../src/ledger/redis/epochs/epoch-rows.ts'
-import { type Entered, Lives, type NumberedRow, type RecoverableBook } from '../../src/ledger/redis/epochs/epochs.ts'
+import { type Entered, Epochs, type NumberedRow, type RecoverableBook } from '../../src/ledger/redis/epochs/epochs.ts'
 import { Restoration } from '../../src/ledger/redis/epochs/replay.ts'
 import { accountOf, chargeOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
@@ -46,7 +46,7 @@ function outboxOf(count: number): Outbox {
   return outbox
 }
 
-/** CPU of the cheapest of five lives that are entered one after the other, in microseconds. */
+/** CPU of the cheapest of five epochs that are entered one after the other, in microseconds. */
 function costOf(outbox: Outbox, organization: string): number {
   const costs = Array.from({ length: 5 }, (_, i) => {
     const before = process.cpuUsage()
@@ -98,7 +98,7 @@ class EmptyRedis implements Pick<RecoverableBook, 'enter' | 'figuresOfNode' | 'r
 
   constructor(private readonly open: readonly string[] = []) {}
 
-  enter = async (): Promise<Entered> => ({ life: 7, given: this.reached, requests: 0, isLegacy: false })
+  enter = async (): Promise<Entered> => ({ epoch: 7, given: this.reached, requests: 0, isLegacy: false })
 
   figuresOfNode = async () => ({ figures: new Map(), foldedBefore: 0 })
 
@@ -121,7 +121,7 @@ function restorationOf(outbox: Outbox, redis: EmptyRedis): Restoration {
   return new Restoration(
     redis,
     outbox,
-    new Lives(),
+    new Epochs(),
     async () => undefined,
     () => undefined,
     Date.now(),

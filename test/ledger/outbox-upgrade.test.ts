@@ -56,16 +56,16 @@ async function earlier(server: RedisServer, at: string, account: Account): Promi
     else if (state === 2) await book.cancel(account, hold.id)
     put.run(state, now, state === 1 ? now : null, settlementText(settlement))
   }
-  // Where that version kept the life, and where this one does.
-  const life = now - 1000
-  await client.hset(redisKey(account.organization, 'scopes'), 'life', life)
+  // Where that version kept the epoch, and where this one does.
+  const epoch = now - 1000
+  await client.hset(redisKey(account.organization, 'scopes'), 'life', epoch)
   await client.hdel(redisKey(account.organization, 'scopes'), 'epoch')
-  file.query('INSERT INTO life VALUES (?, ?, 1)').run(account.organization, life)
+  file.query('INSERT INTO life VALUES (?, ?, 1)').run(account.organization, epoch)
   const usage = file.query('INSERT INTO usage VALUES (?, ?, ?, ?, 4, 0, 40, 16, 20, 0, 157)')
   usage.run(dayOf(now), account.organization, account.key, 'm')
   file.close()
   client.disconnect()
-  return life
+  return epoch
 }
 
 async function serve(ledger: RedisLedger, account: Account, cost: number): Promise<void> {
@@ -80,7 +80,7 @@ test('what an earlier version gave to Redis is not given again, what follows is 
   await using server = await RedisServer.start()
   const at = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const account = accountOf()
-  const earlierLife = await earlier(server, at, account)
+  const earlierEpoch = await earlier(server, at, account)
   const client = server.client()
   await client.save()
   const before = readFileSync(join(server.directory, 'dump.rdb'))
@@ -100,9 +100,9 @@ test('what an earlier version gave to Redis is not given again, what follows is 
     await serve(ledger, account, 1)
   }
   expect(await totals(server, account)).toEqual({ ...sum, spent: 51_152 })
-  // A gateway of the earlier version that still runs takes another life than it knows for a total loss, and gives back all that it ever served.
-  const life = await client.hget(redisKey(account.organization, 'scopes'), 'life')
-  expect(Number(life)).toBe(earlierLife)
+  // A gateway of the earlier version that still runs takes another epoch than it knows for a total loss, and gives back all that it ever served.
+  const epoch = await client.hget(redisKey(account.organization, 'scopes'), 'life')
+  expect(Number(epoch)).toBe(earlierEpoch)
   await client.flushall()
   await serve(ledger, account, 1)
   expect(await totals(server, account)).toEqual({ ...sum, spent: 51_153 + 7 })

@@ -6,7 +6,7 @@ import { openUsageLog } from '../../src/assembly/open-ledger.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import type { FoundOfNode } from '../../src/ledger/redis/epochs/epoch-rows.ts'
-import { DataLossError, Lives } from '../../src/ledger/redis/epochs/epochs.ts'
+import { DataLossError, Epochs } from '../../src/ledger/redis/epochs/epochs.ts'
 import { Restoration } from '../../src/ledger/redis/epochs/replay.ts'
 import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
@@ -198,9 +198,9 @@ test('a node that dies while it gives back goes on where it was', async () => {
   // The first forty calls: it dies after ten of them, and nobody told it of the last.
   const outbox = new Outbox(at)
   const book = new RedisStore(client, client)
-  const { life } = await book.enter(account.organization, { node: outbox.node, life: 7, legacyLife: 0 }, 0)
-  for (const [i, row] of outbox.enter(account.organization, life, NOTHING, []).slice(0, 10).entries()) {
-    const give = (number: number) => book.restore(life, outbox.node, { ...row, number, last: 40 })
+  const { epoch } = await book.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
+  for (const [i, row] of outbox.enter(account.organization, epoch, NOTHING, []).slice(0, 10).entries()) {
+    const give = (number: number) => book.restore(epoch, outbox.node, { ...row, number, last: 40 })
     await give(i + 1)
     // A row that comes twice, or out of turn, changes nothing.
     await give(i + 1)
@@ -208,7 +208,7 @@ test('a node that dies while it gives back goes on where it was', async () => {
   }
   // Until the rest is given back no settlement of this node counts.
   const admission = { id: 'early', account, admittedMs: Date.now() }
-  const early = book.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, life } })
+  const early = book.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, epoch } })
   expect(early).rejects.toThrow(DataLossError)
   await early.catch(() => undefined)
   outbox.close()
@@ -230,21 +230,21 @@ test('what was given back is lost again: it is given back again, once', async ()
   const client = server.client()
   const outbox = new Outbox(at)
   const book = new RedisStore(client, client)
-  await book.enter(account.organization, { node: outbox.node, life: 7, legacyLife: 0 }, 0)
+  await book.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
   const key = redisKey(account.organization, 'scopes')
   const nodes = redisKey(account.organization, 'nodes')
   const [scopes, sums] = [await client.dumpBuffer(key), await client.dumpBuffer(nodes)]
   const restoration = new Restoration(
     book,
     outbox,
-    new Lives(),
+    new Epochs(),
     async () => undefined,
     () => undefined,
     Date.now(),
   )
   await restoration.restore(account.organization)
   expect((await figures(client, account)).organization.total.spent).toBe(110)
-  // Set back to the moment at which this life had just begun.
+  // Set back to the moment at which this epoch had just begun.
   await client.restore(key, 0, scopes, 'REPLACE')
   await client.restore(nodes, 0, sums, 'REPLACE')
   await restoration.restore(account.organization)
@@ -254,17 +254,17 @@ test('what was given back is lost again: it is given back again, once', async ()
   client.disconnect()
 })
 
-test('a life that is earlier than the one that a node knows is never entered again: a later one begins', async () => {
+test('a epoch that is earlier than the one that a node knows is never entered again: a later one begins', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const book = new RedisStore(client, client)
   const { organization } = accountOf()
-  const enter = (node: string, life: number) => book.enter(organization, { node, life, legacyLife: 0 }, 0)
-  const { life: earlier } = await enter('one', 0)
+  const enter = (node: string, epoch: number) => book.enter(organization, { node, epoch, legacyEpoch: 0 }, 0)
+  const { epoch: earlier } = await enter('one', 0)
   const later = earlier + 1000
-  // What is still on its way under the earlier life must be refused, of a node of which Redis has nothing in it, too.
-  const { life } = await enter('other', later)
-  expect(life).toBeGreaterThan(later)
+  // What is still on its way under the earlier epoch must be refused, of a node of which Redis has nothing in it, too.
+  const { epoch } = await enter('other', later)
+  expect(epoch).toBeGreaterThan(later)
   client.disconnect()
 })
 
@@ -278,10 +278,10 @@ test('what is pending is not given back with the rest: it is sent', async () => 
   expect(outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
     { day: dayOf(Date.now()), key: 'ci', model: 'm', requests: 1, costMicroUsd: 100 },
   ])
-  // A settlement that was taken in the life before counts as not taken.
+  // A settlement that was taken in the epoch before counts as not taken.
   outbox.taken('pending', account.organization, 7)
   outbox.commit()
-  expect(outbox.pending(10, true)).toMatchObject([{ settlement, life: 9, wasSent: false }])
+  expect(outbox.pending(10, true)).toMatchObject([{ settlement, epoch: 9, wasSent: false }])
   outbox.taken('pending', account.organization, 9)
   outbox.commit()
   expect(outbox.pending(10, true)).toEqual([])
@@ -300,7 +300,7 @@ async function snapshot(client: Redis): Promise<() => Promise<void>> {
   }
 }
 
-test('an older life that comes back after it was emptied and given back: what it lacks is given back, too', async () => {
+test('an older epoch that comes back after it was emptied and given back: what it lacks is given back, too', async () => {
   await using server = await RedisServer.start()
   const ledger = await ledgerOn(server.socket)
   const client = server.client()

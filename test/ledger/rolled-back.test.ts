@@ -118,7 +118,8 @@ describe('a crash without an append-only file', () => {
     await until(async () => (await spentOf(server, account)).spent === 321)
     const client = server.client()
     const trail = await client.xrange(redisKey(account.organization, 'audit'), '-', '+')
-    expect(trail.map(([, words]) => [words[3], words[25]])).toEqual([
+    const value = (words: readonly string[], name: string) => words[words.indexOf(name) + 1]
+    expect(trail.map(([, words]) => [value(words, 'kind'), value(words, 'cost')])).toEqual([
       ['settled', '1'],
       ['direct', '20'],
       ['direct', '300'],
@@ -257,8 +258,8 @@ describe('a settlement that was sent long ago, and not acknowledged', () => {
     const book = new RedisStore(client, client)
     const file = new Database(join(at, 'outbox.sqlite'))
     if (isTaken) {
-      const stored = file.query<{ id: string; life: number }, []>('SELECT id, life FROM node, life').get()
-      const from = stored === null ? undefined : { node: stored.id, life: stored.life }
+      const stored = file.query<{ id: string; epoch: number }, []>('SELECT id, life AS epoch FROM node, life').get()
+      const from = stored === null ? undefined : { node: stored.id, epoch: stored.epoch }
       expect(await book.settle(reservation, charge, { from })).toBe('settled')
     } else await book.cancel(account, reservation.id)
     await client.del(redisKey(account.organization, 'reservations'), redisKey(account.organization, 'deadlines'))

@@ -98,7 +98,7 @@ export class RedisLedger implements Ledger {
     this.queue = new ReserveQueue(time === realTime ? undefined : time)
     const register = (organization: string) => link.register(organization)
     const entered = (organization: string) => this.resend(organization)
-    this.restoration = new Restoration(link.book, outbox, link.lives, register, entered, time.now())
+    this.restoration = new Restoration(link.book, outbox, link.epochs, register, entered, time.now())
     for (const organization of this.restoration.organizations()) this.organizations.add(organization)
     link.onReady(() => this.reconnected())
     link.onLost(() => this.restoration.doubt(link.lostMs))
@@ -200,11 +200,11 @@ export class RedisLedger implements Ledger {
     const { account, id, admittedMs, held } = reservation
     const isSent = this.link.isReady
     const settlement: Settlement = { id, account, admittedMs, charge, heldMicroUsd: held.costMicroUsd }
-    // If another life is entered before it is in the file, it is not in what is given back to that life; if after, it may be.
-    const life = this.restoration.lifeOf(account.organization)
+    // If another epoch is entered before it is in the file, it is not in what is given back to that epoch; if after, it may be.
+    const epoch = this.restoration.epochOf(account.organization)
     await this.outbox.add(settlement, isSent)
     // Where Redis went away meanwhile, it is in the outbox, and sent from there.
-    const send = () => (this.link.isReady ? this.deliver({ settlement, life, wasSent: false }) : 'settled')
+    const send = () => (this.link.isReady ? this.deliver({ settlement, epoch, wasSent: false }) : 'settled')
     return isSent ? lanes.run(send) : 'settled'
   }
 
@@ -295,13 +295,13 @@ export class RedisLedger implements Ledger {
         const reply = await this.charge(pending)
         breaker.succeeded()
         if (reply !== 'compared') {
-          this.outbox.taken(id, organization, pending.life)
+          this.outbox.taken(id, organization, pending.epoch)
           // After a comparison another process, or this one, may have sent it already.
           return tries > 0 || reply === 'settled' ? 'settled' : 'already_settled'
         }
         // It may be in what was given back meanwhile: then it is not sent any more.
         const standing = this.outbox.standing(first.settlement)
-        pending = standing && { ...standing, life: standing.life || this.restoration.lifeOf(organization) }
+        pending = standing && { ...standing, epoch: standing.epoch || this.restoration.epochOf(organization) }
       }
     } catch (error) {
       if (isPermanent(error)) this.outbox.postponed(id)
@@ -311,17 +311,17 @@ export class RedisLedger implements Ledger {
   }
 
   /** `compared`: nothing was charged, as Redis had lost something. It has all that it lost now, or will have when this one is sent again. */
-  private async charge({ settlement, life, wasSent }: Pending): Promise<SettleReply | 'compared'> {
+  private async charge({ settlement, epoch, wasSent }: Pending): Promise<SettleReply | 'compared'> {
     const { organization } = settlement.account
     const { book } = this.link
-    const from = { node: this.outbox.node, life }
+    const from = { node: this.outbox.node, epoch }
     try {
       await this.restoration.assure(organization)
       const reply = await book.settle(settlement, settlement.charge, { from })
       if (reply !== 'unknown') return reply
       // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and forgotten that.
       if (!wasSent) return await book.settle(settlement, settlement.charge, { isDirect: true, from })
-      await this.restoration.resolve(organization, life)
+      await this.restoration.resolve(organization, epoch)
     } catch (error) {
       if (!(error instanceof DataLossError)) throw error
       await this.restoration.restore(organization)
@@ -343,7 +343,7 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** Sends at once what a life lacks that was entered: reservations of the organisation wait for it. */
+  /** Sends at once what a epoch lacks that was entered: reservations of the organisation wait for it. */
   private resend(organization: string): void {
     const sending = this.replay(this.outbox.resent(organization))
       .catch((error: unknown) => {

@@ -2,7 +2,7 @@
 
 import type { Settlement } from '../../../src/ledger/redis/delivery/settlement.ts'
 import type { Pending, SettlementLog } from '../../../src/ledger/redis/delivery/settlement-log.ts'
-import type { Expected, FoundOfNode, KnownLife } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
+import type { Expected, FoundOfNode, KnownEpoch } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
 import { reconcile } from '../../../src/ledger/redis/epochs/reconcile.ts'
 import { addUsage, noUsage } from '../../../src/ledger/usage-figures.ts'
 import { placeName, type UsageRow, usageRowOf } from '../../../src/ledger/usage-log.ts'
@@ -31,7 +31,7 @@ export class Disk {
   readonly stored = new Map<string, Stored>()
   /** Those that are not taken: so that looking them through costs little. */
   readonly open = new Set<string>()
-  life = 0
+  epoch = 0
   isComplete = false
   given: readonly UsageRow[] = []
   isFull = false
@@ -84,9 +84,9 @@ export class SimulatedLog implements SettlementLog {
     })
   }
 
-  taken(id: string, _organization: string, life: number): void {
+  taken(id: string, _organization: string, epoch: number): void {
     this.mark(id, (stored) => {
-      if (stored.state !== 'pending' || this.disk.life !== life) return
+      if (stored.state !== 'pending' || this.disk.epoch !== epoch) return
       stored.state = 'taken'
       stored.takenMs = this.world.nowMs
       this.disk.open.delete(id)
@@ -116,20 +116,20 @@ export class SimulatedLog implements SettlementLog {
   }
 
   standing(settlement: Settlement): Pending | undefined {
-    if (this.waiting.has(settlement.id)) return { settlement, life: 0, wasSent: false }
+    if (this.waiting.has(settlement.id)) return { settlement, epoch: 0, wasSent: false }
     const stored = this.disk.stored.get(settlement.id)
     return stored?.state === 'pending' ? this.pendingOf(stored) : undefined
   }
 
-  knownLives(): readonly KnownLife[] {
+  knownEpochs(): readonly KnownEpoch[] {
     const organizations = new Set(
       [...this.disk.stored.values()].map(({ settlement }) => settlement.account.organization),
     )
-    return [...organizations].map((organization) => this.lifeOf(organization))
+    return [...organizations].map((organization) => this.epochOf(organization))
   }
 
-  lifeOf(organization: string): KnownLife {
-    return { organization, life: this.disk.life, complete: this.disk.isComplete, legacyLife: 0 }
+  epochOf(organization: string): KnownEpoch {
+    return { organization, epoch: this.disk.epoch, complete: this.disk.isComplete, legacyEpoch: 0 }
   }
 
   expected(): Expected {
@@ -137,7 +137,7 @@ export class SimulatedLog implements SettlementLog {
   }
 
   allExpected(): ReadonlyMap<string, Expected> {
-    return new Map(this.knownLives().map(({ organization }) => [organization, this.expected()]))
+    return new Map(this.knownEpochs().map(({ organization }) => [organization, this.expected()]))
   }
 
   readonly foldedBefore = 0
@@ -159,13 +159,13 @@ export class SimulatedLog implements SettlementLog {
 
   async prepare(): Promise<void> {}
 
-  enter(_organization: string, life: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
+  enter(_organization: string, epoch: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
     const { disk } = this
     if (!this.commit()) {
-      if (disk.life === 0 && disk.stored.size === 0) return []
+      if (disk.epoch === 0 && disk.stored.size === 0) return []
       throw new Error('The disk is full.')
     }
-    if (disk.life === life) return disk.given
+    if (disk.epoch === epoch) return disk.given
     const again = new Set(resent.map(({ id }) => id))
     const logged = [...disk.stored].flatMap(([id, { settlement, state, takenMs }]) => {
       const isKnown = state === 'pending' || again.has(id) || (state === 'taken' && takenMs >= found.sinceMs)
@@ -174,14 +174,14 @@ export class SimulatedLog implements SettlementLog {
     const { resend, absorb, rows } = reconcile(this.places(), logged, found)
     for (const id of resend) this.reopen(id)
     for (const id of absorb) this.absorb(id)
-    disk.life = life
+    disk.epoch = epoch
     disk.isComplete = false
     disk.given = rows
     return rows
   }
 
-  entered(_organization: string, life: number): void {
-    if (this.disk.life !== life || this.disk.isComplete) return
+  entered(_organization: string, epoch: number): void {
+    if (this.disk.epoch !== epoch || this.disk.isComplete) return
     if (this.disk.isFull) throw new Error('The disk is full.')
     this.disk.isComplete = true
   }
@@ -226,7 +226,7 @@ export class SimulatedLog implements SettlementLog {
   }
 
   private pendingOf({ settlement, sentMs }: Stored): Pending {
-    return { settlement, life: this.disk.life, wasSent: sentMs !== null }
+    return { settlement, epoch: this.disk.epoch, wasSent: sentMs !== null }
   }
 
   private reopen(id: string): void {

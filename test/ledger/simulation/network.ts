@@ -1,7 +1,7 @@
 /** One gateway's connection: calls are delayed, reordered, doubled and lost on either way, as a network and a client with a time limit do. */
 
 import type { Link } from '../../../src/ledger/redis/client/redis-link.ts'
-import { DataLossError, Lives, type RecoverableBook } from '../../../src/ledger/redis/epochs/epochs.ts'
+import { DataLossError, Epochs, type RecoverableBook } from '../../../src/ledger/redis/epochs/epochs.ts'
 import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
 import { CircuitBreaker } from '../../../src/redis/circuit-breaker.ts'
 import type { FullStore } from '../full-store.ts'
@@ -21,7 +21,7 @@ export interface Faults {
 
 export class SimulatedLink implements Link {
   readonly book: RecoverableBook
-  readonly lives = new Lives()
+  readonly epochs = new Epochs()
   readonly breaker: CircuitBreaker
   readonly isFit = true
   isConnected = true
@@ -47,7 +47,7 @@ export class SimulatedLink implements Link {
       enter: (_organization, node, ended) => this.call(() => server.enter(node, ended)),
       figuresOfNode: (node, places) => this.call(() => server.figuresOfNode(node, places)),
       reservations: () => this.call(() => server.known()),
-      restore: (life, node, row) => this.call(() => server.restore(life, node, row)),
+      restore: (epoch, node, row) => this.call(() => server.restore(epoch, node, row)),
     }
   }
 

@@ -9,7 +9,7 @@ import type { NodeFigures } from '../../../src/ledger/redis/epochs/epoch-rows.ts
 import {
   DataLossError,
   type Entered,
-  type NodeLife,
+  type NodeEpoch,
   type NumberedRow,
 } from '../../../src/ledger/redis/epochs/epochs.ts'
 import type { FoundReservation } from '../../../src/ledger/redis/epochs/reconcile.ts'
@@ -34,7 +34,7 @@ export class Server {
   isUp = true
   readonly charges: Charged[] = []
   private book: FullStore
-  private readonly life = new Map<string, number>()
+  private readonly epoch = new Map<string, number>()
   private readonly nodes = new Map<string, Omit<Entered, 'isLegacy'>>()
   private readonly figures = new Map<string, UsageFigures>()
   private readonly scopes = new Map<string, ScopeState>()
@@ -62,13 +62,13 @@ export class Server {
     return reply
   }
 
-  /** Settlements of a node count by node, after it has given back to this life what it lacks. */
+  /** Settlements of a node count by node, after it has given back to this epoch what it lacks. */
   settle(admission: Admission, charge: Charge, options: SettleOptions = {}): SettleReply {
     const { from } = options
     const { account, admittedMs } = admission
     if (from === undefined) throw new Error('A node says who it is.')
     const record = this.nodes.get(from.node)
-    if (this.life.get('') !== from.life || record?.life !== from.life || record.given !== 'all')
+    if (this.epoch.get('') !== from.epoch || record?.epoch !== from.epoch || record.given !== 'all')
       throw new DataLossError(account.organization)
     const reply = this.book.settle(admission, charge, options)
     const usage = usageOf(charge)
@@ -77,22 +77,22 @@ export class Server {
     return reply
   }
 
-  enter({ node, life: known }: NodeLife, ended: number): Entered {
-    const before = this.life.get('') ?? 0
+  enter({ node, epoch: known }: NodeEpoch, ended: number): Entered {
+    const before = this.epoch.get('') ?? 0
     const isNew = before === 0 || before < known || before === ended
-    const life = isNew ? Math.max(Math.floor(this.world.nowMs), known + 1, ended + 1) : before
-    if (isNew) this.set(this.life, '', life)
+    const epoch = isNew ? Math.max(Math.floor(this.world.nowMs), known + 1, ended + 1) : before
+    if (isNew) this.set(this.epoch, '', epoch)
     const record = this.nodes.get(node)
-    const entered = record?.life === life ? record : { life, given: 0, requests: record?.requests ?? 0 }
+    const entered = record?.epoch === epoch ? record : { epoch, given: 0, requests: record?.requests ?? 0 }
     this.set(this.nodes, node, entered)
     return { ...entered, isLegacy: false }
   }
 
   survey(organization: string, node: string): Surveyed {
-    const life = this.life.get('') ?? 0
+    const epoch = this.epoch.get('') ?? 0
     const record = this.nodes.get(node)
-    const [isWhole, requests] = record?.life === life ? [record.given === 'all', record.requests] : [false, 0]
-    return { organization, isOverdue: true, life, isWhole, requests }
+    const [isWhole, requests] = record?.epoch === epoch ? [record.given === 'all', record.requests] : [false, 0]
+    return { organization, isOverdue: true, epoch, isWhole, requests }
   }
 
   figuresOfNode(node: string, places: readonly UsagePlace[]): NodeFigures {
@@ -112,19 +112,19 @@ export class Server {
   }
 
   /** Charges a row as one settlement of its day. */
-  restore(life: number, node: string, row: NumberedRow): number | 'all' | undefined {
+  restore(epoch: number, node: string, row: NumberedRow): number | 'all' | undefined {
     const record = this.nodes.get(node)
-    if (this.life.get('') !== life || record?.life !== life) return undefined
+    if (this.epoch.get('') !== epoch || record?.epoch !== epoch) return undefined
     if (record.given === 'all' || (row.last > 0 && row.number !== record.given + 1)) return record.given
     if (row.last > 0) {
       const charge = { ...noCharge('completed'), ...row }
       const account = { ...row, organizationLimits: {}, keyLimits: {} }
-      const id = `${node} ${life} ${row.number}`
+      const id = `${node} ${epoch} ${row.number}`
       this.book.settle({ id, account, admittedMs: row.day * 86_400_000 }, charge, { isDirect: true })
       this.count(node, row)
     }
     const given = row.number === row.last ? 'all' : row.number
-    this.set(this.nodes, node, { life, given, requests: this.nodes.get(node)?.requests ?? 0 })
+    this.set(this.nodes, node, { epoch, given, requests: this.nodes.get(node)?.requests ?? 0 })
     return given
   }
 

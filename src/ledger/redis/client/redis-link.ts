@@ -12,15 +12,15 @@ import { accessProblem, RedisUnfitError, writeProblem } from '../../../redis/red
 import { checkServer, tlsMismatch } from '../../../redis/server-check.ts'
 import { checkDataVersion, noteDataVersion } from '../data-version.ts'
 import { type NodeHome, NodeLease } from '../delivery/node-lease.ts'
-import { Lives, type RecoverableBook } from '../epochs/epochs.ts'
+import { Epochs, type RecoverableBook } from '../epochs/epochs.ts'
 import { type Surveyed, survey } from '../epochs/survey.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts'
 
 /** What a node needs of its connection to the book; a simulation gives it another one. */
 export interface Link {
   readonly book: RecoverableBook
-  /** The lives that this node has entered: its book refuses reservations in others. */
-  readonly lives: Lives
+  /** The epochs that this node has entered: its book refuses reservations in others. */
+  readonly epochs: Epochs
   readonly breaker: CircuitBreaker
   /** False while the server answers and cannot be used. */
   readonly isFit: boolean
@@ -64,7 +64,7 @@ const SILENT = 'Redis does not answer a PING.'
 
 export class RedisLink implements Link {
   readonly book: RedisStore
-  readonly lives = new Lives()
+  readonly epochs = new Epochs()
   readonly breaker = new CircuitBreaker()
   private readonly pings = new LoopDeadline(PING_MS)
   private readonly admission: Redis | Cluster
@@ -86,7 +86,7 @@ export class RedisLink implements Link {
   ) {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
-    this.book = new RedisStore(this.admission, this.other, Date.now, undefined, this.lives)
+    this.book = new RedisStore(this.admission, this.other, Date.now, undefined, this.epochs)
     this.lease = own && new NodeLease(this.other, own, () => this.emptiedListener())
     const came = () => this.inspect().then(() => this.connected())
     this.other.on('ready', () => {

@@ -14,7 +14,7 @@ import { findRows } from '../../request-table.ts'
 import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../../request-writer.ts'
 import { type UsagePlace, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
-import { type Expected, type FoundOfNode, type KnownLife, LifeRows } from '../epochs/epoch-rows.ts'
+import { EpochRows, type Expected, type FoundOfNode, type KnownEpoch } from '../epochs/epoch-rows.ts'
 import { RESEND_MAX } from '../epochs/reconcile.ts'
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from './outbox-schema.ts'
 import { type Settlement, settlementOf, settlementText } from './settlement.ts'
@@ -37,22 +37,22 @@ const PLACES_MAX = 4 * PENDING_MAX
 /** No entry has this number: where a mark comes for one that never reached the file. */
 const NOWHERE = -1
 
-const PENDING_SQL = `SELECT number, entry, sent_ms, (SELECT life FROM life WHERE life.organization = outbox.organization) AS life
+const PENDING_SQL = `SELECT number, entry, sent_ms, (SELECT life FROM life WHERE life.organization = outbox.organization) AS epoch
   FROM outbox`
 
 interface Stored {
   readonly number: number
   readonly entry: string
   readonly sent_ms: number | null
-  readonly life: number | null
+  readonly epoch: number | null
 }
 
 type Mark = Taken | 'sent' | 'postponed'
 
-/** Where and in which life Redis took it. */
+/** Where and in which epoch Redis took it. */
 interface Taken {
   readonly organization: string
-  readonly life: number
+  readonly epoch: number
 }
 
 interface Waiting {
@@ -66,7 +66,7 @@ export class Outbox implements SettlementLog {
   readonly home: string
   private readonly database: Database
   private readonly writer: LogWriter
-  private readonly lives: LifeRows
+  private readonly epochs: EpochRows
   private readonly statements: ReturnType<typeof prepare>
   private readonly group: GroupCommit
   private readonly waiting = new Map<string, Waiting>()
@@ -86,7 +86,7 @@ export class Outbox implements SettlementLog {
     this.database = openDatabase(path, OUTBOX_SCHEMA)
     this.home = placeOf(path)
     this.writer = new LogWriter(this.database, keepMs)
-    this.lives = new LifeRows(this.database)
+    this.epochs = new EpochRows(this.database)
     this.statements = prepare(this.database)
     const gathered = {
       write: () => this.write(),
@@ -120,8 +120,8 @@ export class Outbox implements SettlementLog {
     this.mark(id, 'sent')
   }
 
-  taken(id: string, organization: string, life: number): void {
-    this.mark(id, { organization, life })
+  taken(id: string, organization: string, epoch: number): void {
+    this.mark(id, { organization, epoch })
   }
 
   postponed(id: string): void {
@@ -145,7 +145,7 @@ export class Outbox implements SettlementLog {
   standing(settlement: Settlement): Pending | undefined {
     const { id } = settlement
     // What the file does not take is in no sums either.
-    if (this.waiting.has(id)) return { settlement, life: 0, wasSent: false }
+    if (this.waiting.has(id)) return { settlement, epoch: 0, wasSent: false }
     const query = this.database.query<Stored, [number]>(`${PENDING_SQL} WHERE number = ? AND state = 0`)
     const stored = query.get(this.numbers.get(id) ?? NOWHERE)
     const pending = stored === null ? undefined : this.pendingOf(stored)
@@ -161,31 +161,31 @@ export class Outbox implements SettlementLog {
   }
 
   get node(): string {
-    return this.lives.node
+    return this.epochs.node
   }
 
-  knownLives(): readonly KnownLife[] {
-    return this.lives.all()
+  knownEpochs(): readonly KnownEpoch[] {
+    return this.epochs.all()
   }
 
-  lifeOf(organization: string): KnownLife {
-    return this.lives.of(organization)
+  epochOf(organization: string): KnownEpoch {
+    return this.epochs.of(organization)
   }
 
   expected(organization: string): Expected {
-    return this.lives.expected(organization)
+    return this.epochs.expected(organization)
   }
 
   allExpected(): ReadonlyMap<string, Expected> {
-    return this.lives.allExpected()
+    return this.epochs.allExpected()
   }
 
   get foldedBefore(): number {
-    return this.lives.foldedBefore
+    return this.epochs.foldedBefore
   }
 
   places(organization: string): readonly UsagePlace[] {
-    return this.lives.places(organization)
+    return this.epochs.places(organization)
   }
 
   async find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]> {
@@ -197,12 +197,12 @@ export class Outbox implements SettlementLog {
     return rows.map(loggedSettlement)
   }
 
-  async prepare(organization: string, life: number, found: FoundOfNode): Promise<void> {
-    // What an earlier version had sent is told apart one by one when the first life is entered.
-    if (found.isLegacy && this.lifeOf(organization).life === 0) return
-    let left = this.lives.pendingCount(organization) - RESEND_MAX
+  async prepare(organization: string, epoch: number, found: FoundOfNode): Promise<void> {
+    // What an earlier version had sent is told apart one by one when the first epoch is entered.
+    if (found.isLegacy && this.epochOf(organization).epoch === 0) return
+    let left = this.epochs.pendingCount(organization) - RESEND_MAX
     for (let after = 0; left > 0; await turn()) {
-      const work = () => this.lives.absorb(organization, life, found, after)
+      const work = () => this.epochs.absorb(organization, epoch, found, after)
       const absorbed = this.database.transaction(work).immediate()
       if (absorbed === undefined) return
       after = absorbed.last
@@ -210,19 +210,19 @@ export class Outbox implements SettlementLog {
     }
   }
 
-  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
-    // What this process knows of the life before must be in the file, or come after.
+  enter(organization: string, epoch: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
+    // What this process knows of the epoch before must be in the file, or come after.
     if (!this.commit()) {
       // An organisation that is new here has nothing to be given back: while the disk is full it is served all the same.
-      const known = this.lifeOf(organization)
-      if (known.life === 0 && known.legacyLife === 0 && this.places(organization).length === 0) return []
+      const known = this.epochOf(organization)
+      if (known.epoch === 0 && known.legacyEpoch === 0 && this.places(organization).length === 0) return []
       throw new Error(`The outbox cannot be written: ${this.complaint}.`)
     }
-    return this.database.transaction(() => this.lives.enter(organization, life, found, resent)).immediate()
+    return this.database.transaction(() => this.epochs.enter(organization, epoch, found, resent)).immediate()
   }
 
-  entered(organization: string, life: number): void {
-    this.lives.completed(organization, life)
+  entered(organization: string, epoch: number): void {
+    this.epochs.completed(organization, epoch)
   }
 
   commit(): boolean {
@@ -237,10 +237,10 @@ export class Outbox implements SettlementLog {
     for (const { committed } of this.waiting.values()) committed()
   }
 
-  private pendingOf({ number, entry, sent_ms, life }: Stored): Pending {
+  private pendingOf({ number, entry, sent_ms, epoch }: Stored): Pending {
     const settlement = settlementOf(entry)
     this.place(settlement.id, number)
-    return { settlement, life: life ?? 0, wasSent: sent_ms !== null }
+    return { settlement, epoch: epoch ?? 0, wasSent: sent_ms !== null }
   }
 
   /** One whose place was forgotten is sent again, and marked then. */
@@ -273,24 +273,24 @@ export class Outbox implements SettlementLog {
     const rows = new RowBatch()
     for (const { settlement, isSent } of this.waiting.values()) this.put(settlement, now, isSent, { usage, rows })
     this.writer.batch(rows)
-    const isIn = this.lives.look()
+    const isIn = this.epochs.look()
     const taken: number[] = []
     for (const [id, mark] of this.marks) {
       const number = this.numbers.get(id) ?? NOWHERE
       if (mark === 'sent') statements.sent.run(now, number)
       else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, number)
-      else if (isIn(mark.organization, mark.life)) taken.push(number)
+      else if (isIn(mark.organization, mark.epoch)) taken.push(number)
     }
     if (taken.length > 0) statements.taken.run(now, JSON.stringify(taken))
     if (this.forgets) statements.forget.run(now - TAKEN_KEPT_MS, FORGOTTEN_AT_ONCE)
     usage.each((place, figures) => {
       this.writer.usage(place, figures)
-      this.lives.served(place.organization, figures.requests)
+      this.epochs.served(place.organization, figures.requests)
     })
     this.writer.dropOld(now)
     // A clock that is far ahead folds nothing that is young: then the day of what Redis loses would not be known any more.
-    const foldedBefore = this.writer.foldOld(now, Math.min(dayOf(now), this.lives.newestDay()))
-    if (foldedBefore !== undefined) this.lives.folded(foldedBefore)
+    const foldedBefore = this.writer.foldOld(now, Math.min(dayOf(now), this.epochs.newestDay()))
+    if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)
   }
 
   private put(settlement: Settlement, now: number, isSent: boolean, into: { usage: UsageSums; rows: RowBatch }): void {

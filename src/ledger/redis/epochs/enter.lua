@@ -1,21 +1,21 @@
--- Tells a node what Redis has counted of it. Begins a life if there is none, if Redis was set back to an earlier one than the caller knows, or
--- if it is still in the one that the caller ends because something is missing: from then on what is still on its way under the old life is refused, so that the node's
+-- Tells a node what Redis has counted of it. Begins a epoch if there is none, if Redis was set back to an earlier one than the caller knows, or
+-- if it is still in the one that the caller ends because something is missing: from then on what is still on its way under the old epoch is refused, so that the node's
 -- figures stand still until it has given back what is missing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: known node ended legacy
 -- outcomes:
---   entered life given requests legacy   (given: rows that the node has given back to this life, -1: all)
+--   entered epoch given requests legacy   (given: rows that the node has given back to this epoch, -1: all)
 
-local before = tonumber(redis.call('HGET', SCOPES, LIFE) or 0)
-local life = before
-if before == 0 or before < known or before == ended then life = begin_life(max(known, ended)) end
+local before = tonumber(redis.call('HGET', SCOPES, EPOCH) or 0)
+local epoch = before
+if before == 0 or before < known or before == ended then epoch = begin_epoch(max(known, ended)) end
 local record = load_node(node)
-if not record or record[NODE_LIFE] ~= life then
-  -- A server without a record of the node has its figures all the same if it is in the life in which they were not recorded yet.
-  local is_legacy = legacy ~= 0 and tonumber(redis.call('HGET', SCOPES, LEGACY_LIFE) or 0) == legacy
-  record = record or { VERSION, life, 0, 0, is_legacy and 1 or 0 }
-  record[NODE_LIFE], record[NODE_GIVEN] = life, 0
+if not record or record[NODE_EPOCH] ~= epoch then
+  -- A server without a record of the node has its figures all the same if it is in the epoch in which they were not recorded yet.
+  local is_legacy = legacy ~= 0 and tonumber(redis.call('HGET', SCOPES, LEGACY_EPOCH) or 0) == legacy
+  record = record or { VERSION, epoch, 0, 0, is_legacy and 1 or 0 }
+  record[NODE_EPOCH], record[NODE_GIVEN] = epoch, 0
   save_node(node, record)
 end
-return { 'entered', exact(life), exact(record[NODE_GIVEN]), exact(record[NODE_REQUESTS]), record[NODE_LEGACY] }
+return { 'entered', exact(epoch), exact(record[NODE_GIVEN]), exact(record[NODE_REQUESTS]), record[NODE_LEGACY] }

@@ -1,5 +1,5 @@
 /**
- * What an outbox knows of each organisation's life in Redis, and what it has to give back to it: the usage that Redis lacks, less the settlements
+ * What an outbox knows of each organisation's epoch in Redis, and what it has to give back to it: the usage that Redis lacks, less the settlements
  * that are sent one by one. Owns the SQL of both.
  */
 
@@ -19,14 +19,14 @@ import { bucketOf } from '../../window.ts'
 import { type Settlement, settlementOf, settlementText } from '../delivery/settlement.ts'
 import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
 
-/** An organisation's life as this node knows it. */
-export interface KnownLife {
+/** An organisation's epoch as this node knows it. */
+export interface KnownEpoch {
   readonly organization: string
   /** 0: none yet. */
-  readonly life: number
+  readonly epoch: number
   /** False: not all was given back to it yet. */
   readonly complete: boolean
-  readonly legacyLife: number
+  readonly legacyEpoch: number
 }
 
 /** How many requests Redis is to have of this node, and how many of them may still be on their way. */
@@ -41,18 +41,18 @@ interface Absorbed {
   readonly count: number
 }
 
-interface StoredLife {
-  readonly life: number
+interface StoredEpoch {
+  readonly epoch: number
   readonly complete: number
   readonly served: number
-  readonly legacyLife: number
+  readonly legacyEpoch: number
   readonly isLegacy: number
 }
 
 /** Settlements in one transaction: about 10 ms. */
 const ABSORBED_AT_ONCE = 1000
 
-export class LifeRows {
+export class EpochRows {
   /** This log's own id: Redis keeps this node's figures under it. */
   readonly node: string
   private readonly countServed
@@ -66,27 +66,27 @@ export class LifeRows {
     )
   }
 
-  all(): readonly KnownLife[] {
-    const query = this.database.query<StoredLife & { organization: string }, []>(
-      `SELECT organization, ${LIFE} FROM life`,
+  all(): readonly KnownEpoch[] {
+    const query = this.database.query<StoredEpoch & { organization: string }, []>(
+      `SELECT organization, ${EPOCH} FROM life`,
     )
-    return query.all().map(({ organization, life, complete, legacyLife }) => {
-      return { organization, life, complete: complete === 1, legacyLife }
+    return query.all().map(({ organization, epoch, complete, legacyEpoch }) => {
+      return { organization, epoch, complete: complete === 1, legacyEpoch }
     })
   }
 
-  of(organization: string): KnownLife {
-    const { life = 0, complete = 0, legacyLife = 0 } = this.stored(organization) ?? {}
-    return { organization, life, complete: complete === 1, legacyLife }
+  of(organization: string): KnownEpoch {
+    const { epoch = 0, complete = 0, legacyEpoch = 0 } = this.stored(organization) ?? {}
+    return { organization, epoch, complete: complete === 1, legacyEpoch }
   }
 
-  /** Tells whether a life is its organisation's. Asked within one transaction, it looks once an organisation. */
-  look(): (organization: string, life: number) => boolean {
+  /** Tells whether a epoch is its organisation's. Asked within one transaction, it looks once an organisation. */
+  look(): (organization: string, epoch: number) => boolean {
     const seen = new Map<string, number>()
-    return (organization, life) => {
-      const known = seen.get(organization) ?? this.of(organization).life
+    return (organization, epoch) => {
+      const known = seen.get(organization) ?? this.of(organization).epoch
       seen.set(organization, known)
-      return known === life
+      return known === epoch
     }
   }
 
@@ -148,13 +148,13 @@ export class LifeRows {
   }
 
   /**
-   * Stops sending up to 1,000 pending settlements one by one, beginning after a place in the outbox: they are in the sums that the life is given.
+   * Stops sending up to 1,000 pending settlements one by one, beginning after a place in the outbox: they are in the sums that the epoch is given.
    * Not those whose reservations are open. Gives the last place that it looked at, undefined if there is nothing to look at any more. Inside a transaction.
    */
-  absorb(organization: string, life: number, found: FoundOfNode, after: number): Absorbed | undefined {
-    const known = this.of(organization).life
-    // Another process has entered it meanwhile: what is pending now is what that life lacks.
-    if (known === life) return undefined
+  absorb(organization: string, epoch: number, found: FoundOfNode, after: number): Absorbed | undefined {
+    const known = this.of(organization).epoch
+    // Another process has entered it meanwhile: what is pending now is what that epoch lacks.
+    if (known === epoch) return undefined
     const query = this.database.query<{ number: number; id: string }, [string, number, number]>(
       `SELECT number, entry ->> '$.closing.id' AS id FROM outbox
        WHERE organization = ? AND state = 0 AND number > ? ORDER BY number LIMIT ?`,
@@ -170,13 +170,13 @@ export class LifeRows {
   }
 
   /**
-   * Enters a life, and settles once for all what is given back to it and what is sent to it one by one. The rows in their order; those of an
-   * earlier call if the life is entered already. `resent`: settlements that the outbox has let go of. Inside a transaction.
+   * Enters a epoch, and settles once for all what is given back to it and what is sent to it one by one. The rows in their order; those of an
+   * earlier call if the epoch is entered already. `resent`: settlements that the outbox has let go of. Inside a transaction.
    */
-  enter(organization: string, life: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
+  enter(organization: string, epoch: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
     const known = this.stored(organization)
-    if (known?.life !== life) {
-      if (found.isLegacy && (known?.life ?? 0) === 0) this.leaveEnded(organization, found)
+    if (known?.epoch !== epoch) {
+      if (found.isLegacy && (known?.epoch ?? 0) === 0) this.leaveEnded(organization, found)
       // Redis and this log fold months at different times: both are compared by the coarser of the two.
       const before = Math.max(found.foldedBefore, this.foldedBefore)
       const usage = foldUsageRows(this.rows('usage', organization), before)
@@ -195,7 +195,7 @@ export class LifeRows {
           `INSERT INTO life (organization, life, complete, is_legacy) VALUES (?, ?, 0, ?)
            ON CONFLICT DO UPDATE SET life = excluded.life, complete = 0, is_legacy = excluded.is_legacy`,
         )
-        .run(organization, life, found.isLegacy ? 1 : 0)
+        .run(organization, epoch, found.isLegacy ? 1 : 0)
     }
     const query = this.database.query<UsageRow, [string]>(
       `SELECT organization, day, key, model, ${FIGURES_SQL} FROM given_back WHERE organization = ? ORDER BY number`,
@@ -204,14 +204,14 @@ export class LifeRows {
   }
 
   /** All was given back. */
-  completed(organization: string, life: number): void {
+  completed(organization: string, epoch: number): void {
     this.database
       .query('UPDATE life SET complete = 1 WHERE organization = ? AND life = ? AND complete = 0')
-      .run(organization, life)
+      .run(organization, epoch)
   }
 
-  private stored(organization: string): StoredLife | undefined {
-    const query = this.database.query<StoredLife, [string]>(`SELECT ${LIFE} FROM life WHERE organization = ?`)
+  private stored(organization: string): StoredEpoch | undefined {
+    const query = this.database.query<StoredEpoch, [string]>(`SELECT ${EPOCH} FROM life WHERE organization = ?`)
     return query.get(organization) ?? undefined
   }
 
@@ -261,7 +261,7 @@ export class LifeRows {
   private keep(organization: string, plan: Plan, logged: readonly Kept[], sinceMs: number): void {
     const { resend, absorb, rows } = plan
     const byId = new Map(logged.map((one) => [one.id, one]))
-    // In this life none of them was sent yet: there is no doubt about any.
+    // In this epoch none of them was sent yet: there is no doubt about any.
     const again = this.database.query(
       'UPDATE outbox SET state = 0, sent_ms = NULL, taken_ms = NULL, due_ms = 0 WHERE number = ?',
     )
@@ -313,7 +313,7 @@ export interface FoundOfNode extends NodeFigures, Pick<Found, 'reservations'> {
 
 type UsageByPlace = ReadonlyMap<string, UsageRow>
 
-const LIFE = 'life, complete, served, legacy_life AS legacyLife, is_legacy AS isLegacy'
+const EPOCH = 'life AS epoch, complete, served, legacy_life AS legacyEpoch, is_legacy AS isLegacy'
 
 function sumOf(rows: readonly UsageRow[]): number {
   return rows.reduce((sum, { requests }) => sum + requests, 0)

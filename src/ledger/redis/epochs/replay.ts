@@ -7,8 +7,8 @@
 import { noUsage } from '../../usage-figures.ts'
 import type { UsageRow } from '../../usage-log.ts'
 import type { SettlementLog } from '../delivery/settlement-log.ts'
-import type { Expected, FoundOfNode, KnownLife } from './epoch-rows.ts'
-import type { Entered, Lives, RecoverableBook } from './epochs.ts'
+import type { Expected, FoundOfNode, KnownEpoch } from './epoch-rows.ts'
+import type { Entered, Epochs, RecoverableBook } from './epochs.ts'
 import type { Surveyed } from './survey.ts'
 
 /** Rows on their way at once. */
@@ -20,12 +20,12 @@ const TAIL_MS = 60_000
 
 type Log = Pick<
   SettlementLog,
-  'node' | 'knownLives' | 'lifeOf' | 'expected' | 'places' | 'foldedBefore' | 'find' | 'prepare' | 'enter' | 'entered'
+  'node' | 'knownEpochs' | 'epochOf' | 'expected' | 'places' | 'foldedBefore' | 'find' | 'prepare' | 'enter' | 'entered'
 >
 
 /** What Redis said, and what was known before it was asked. */
 interface Asked {
-  readonly known: KnownLife
+  readonly known: KnownEpoch
   readonly entered: Entered
 }
 
@@ -42,28 +42,28 @@ export class Restoration {
   constructor(
     private readonly book: Pick<RecoverableBook, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'>,
     private readonly log: Log,
-    private readonly lives: Lives,
+    private readonly epochs: Epochs,
     /** Notes an organisation for those who read over all: that note may be lost, too. */
     private readonly register: (organization: string) => Promise<void>,
-    /** Another life of an organisation was entered: what it lacks may be sent to it. */
+    /** Another epoch of an organisation was entered: what it lacks may be sent to it. */
     private readonly entered: (organization: string) => void,
     now: number,
   ) {
     this.sinceMs = now - TAIL_MS
-    for (const { organization, life, complete } of log.knownLives()) {
-      if (complete) lives.enter(organization, life)
+    for (const { organization, epoch, complete } of log.knownEpochs()) {
+      if (complete) epochs.enter(organization, epoch)
       this.doubted.set(organization, 'likely')
     }
   }
 
   /** Every organisation that this node has served. */
   organizations(): readonly string[] {
-    return this.log.knownLives().map(({ organization }) => organization)
+    return this.log.knownEpochs().map(({ organization }) => organization)
   }
 
-  /** The life that this process knows to be entered; 0: none. */
-  lifeOf(organization: string): number {
-    return this.lives.of(organization)
+  /** The epoch that this process knows to be entered; 0: none. */
+  epochOf(organization: string): number {
+    return this.epochs.of(organization)
   }
 
   /** Redis was away since a time. */
@@ -90,45 +90,45 @@ export class Restoration {
     return this.once(organization, async () => {
       const { log } = this
       const certainty = this.doubted.get(organization)
-      const mine = this.lives.of(organization)
+      const mine = this.epochs.of(organization)
       const before = log.expected(organization)
       const asked = await this.ask(organization)
       const { entered } = asked
       const after = log.expected(organization)
       const isQuiet = before.pending === 0 && after.pending === 0 && before.requests === after.requests
       const isMissing = before.requests - before.pending > entered.requests || (certainty === 'certain' && !isQuiet)
-      // In another life than mine everything was compared when it began: after any loss that I do not know of.
-      if (entered.life === mine && entered.given === 'all' && isMissing) await this.renew(organization, mine)
+      // In another epoch than mine everything was compared when it began: after any loss that I do not know of.
+      if (entered.epoch === mine && entered.given === 'all' && isMissing) await this.renew(organization, mine)
       else await this.enter(organization, asked)
       if (this.doubted.get(organization) === certainty) this.doubted.delete(organization)
     })
   }
 
   /** True if nothing is missing, as far as can be told without asking more. `expected` was known before Redis was asked. */
-  agrees({ organization, life, isWhole, requests }: Surveyed, expected: Expected): boolean {
-    if (this.doubted.has(organization) || !isWhole || life !== this.lives.of(organization)) return false
+  agrees({ organization, epoch, isWhole, requests }: Surveyed, expected: Expected): boolean {
+    if (this.doubted.has(organization) || !isWhole || epoch !== this.epochs.of(organization)) return false
     return expected.requests - expected.pending <= requests
   }
 
-  /** Gives back to the life that Redis is in. Throws if Redis cannot be asked. */
+  /** Gives back to the epoch that Redis is in. Throws if Redis cannot be asked. */
   restore(organization: string): Promise<void> {
     return this.once(organization, async () => this.enter(organization, await this.ask(organization)))
   }
 
-  /** Something that was sent in a life may be missing, or may not: all of it is compared, in another life. Throws if Redis cannot be asked. */
-  resolve(organization: string, life: number): Promise<void> {
-    return this.once(organization, () => this.renew(organization, life))
+  /** Something that was sent in a epoch may be missing, or may not: all of it is compared, in another epoch. Throws if Redis cannot be asked. */
+  resolve(organization: string, epoch: number): Promise<void> {
+    return this.once(organization, () => this.renew(organization, epoch))
   }
 
-  private async renew(organization: string, life: number): Promise<void> {
-    await this.enter(organization, await this.ask(organization, life))
+  private async renew(organization: string, epoch: number): Promise<void> {
+    await this.enter(organization, await this.ask(organization, epoch))
   }
 
-  /** What Redis has of this node; in another life, if it is still in the one that is to end. */
+  /** What Redis has of this node; in another epoch, if it is still in the one that is to end. */
   private async ask(organization: string, ended = 0): Promise<Asked> {
-    const known = this.log.lifeOf(organization)
-    const { life, legacyLife } = known
-    return { known, entered: await this.book.enter(organization, { node: this.log.node, life, legacyLife }, ended) }
+    const known = this.log.epochOf(organization)
+    const { epoch, legacyEpoch } = known
+    return { known, entered: await this.book.enter(organization, { node: this.log.node, epoch, legacyEpoch }, ended) }
   }
 
   /** One at a time for each organisation: who comes meanwhile waits for that. */
@@ -141,38 +141,38 @@ export class Restoration {
   }
 
   private async enter(organization: string, first: Asked): Promise<void> {
-    const { log, lives } = this
+    const { log, epochs } = this
     let asked = first
     for (let tries = 0; tries < TRIES; tries++) {
       const { known, entered } = asked
-      const { life, given } = entered
-      const isKnown = log.lifeOf(organization).life === life
-      // Redis was set back within this life; or the log was.
-      const isAstray = (known.life === life && known.complete && given !== 'all') || (!isKnown && given !== 0)
+      const { epoch, given } = entered
+      const isKnown = log.epochOf(organization).epoch === epoch
+      // Redis was set back within this epoch; or the log was.
+      const isAstray = (known.epoch === epoch && known.complete && given !== 'all') || (!isKnown && given !== 0)
       if (!isAstray && (await this.give(organization, entered, isKnown))) {
-        const isNew = lives.of(organization) !== life
-        log.entered(organization, life)
-        lives.enter(organization, life)
+        const isNew = epochs.of(organization) !== epoch
+        log.entered(organization, epoch)
+        epochs.enter(organization, epoch)
         if (!isNew) return
         this.entered(organization)
         await this.register(organization)
         return
       }
-      asked = await this.ask(organization, isAstray ? life : 0)
+      asked = await this.ask(organization, isAstray ? epoch : 0)
     }
     throw new Error(`Redis loses what it has again and again: the organisation '${organization}' is not restored.`)
   }
 
-  /** False if Redis is in another life meanwhile. */
+  /** False if Redis is in another epoch meanwhile. */
   private async give(organization: string, entered: Entered, isKnown: boolean): Promise<boolean> {
-    const { life, given } = entered
+    const { epoch, given } = entered
     if (given === 'all') return true
-    const rows = isKnown ? this.log.enter(organization, life, NOTHING, []) : await this.settle(organization, entered)
-    return await this.giveRows(organization, life, rows, given)
+    const rows = isKnown ? this.log.enter(organization, epoch, NOTHING, []) : await this.settle(organization, entered)
+    return await this.giveRows(organization, epoch, rows, given)
   }
 
-  /** Nothing of this node is taken in this life before all is given back: what is found now stays as it is. */
-  private async settle(organization: string, { life, isLegacy }: Entered): Promise<readonly UsageRow[]> {
+  /** Nothing of this node is taken in this epoch before all is given back: what is found now stays as it is. */
+  private async settle(organization: string, { epoch, isLegacy }: Entered): Promise<readonly UsageRow[]> {
     const { log, book, sinceMs } = this
     // The places first: if another process folds in between, they are by day and compared by month, never the other way round.
     const places = log.places(organization)
@@ -184,18 +184,18 @@ export class Restoration {
     const open = [...reservations].filter(([, { isOpen }]) => isOpen)
     const resent = await log.find(organization, new Map(open.map(([id, { admittedMs }]) => [id, admittedMs])))
     const found = { figures, foldedBefore, reservations, isLegacy, sinceMs }
-    await log.prepare(organization, life, found)
-    return log.enter(organization, life, found, resent)
+    await log.prepare(organization, epoch, found)
+    return log.enter(organization, epoch, found, resent)
   }
 
   private async giveRows(
     organization: string,
-    life: number,
+    epoch: number,
     rows: readonly UsageRow[],
     done: number,
   ): Promise<boolean> {
     const last = rows.length
-    const give = (row: UsageRow, number: number) => this.book.restore(life, this.log.node, { ...row, number, last })
+    const give = (row: UsageRow, number: number) => this.book.restore(epoch, this.log.node, { ...row, number, last })
     if (last === 0) return (await give(noRow(organization), 0)) === 'all'
     for (let given = done; given < last; ) {
       const next = rows.slice(given, given + ABREAST)

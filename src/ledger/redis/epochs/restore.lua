@@ -2,15 +2,15 @@
 -- number 0 of 0 says that nothing is missing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: life witness node number last key day model
+-- arguments: epoch witness node number last key day model
 -- `figures` are those of the row; `charge` has them as columns.
 --
 -- outcomes:
 --   restored given   (the number of the node's last row that is given back, -1: all)
---   emptied   (this is not the life that the caller gives back to)
+--   emptied   (this is not the epoch that the caller gives back to)
 
 local record = load_node(node)
-if this_life(life) ~= life or not record or record[NODE_LIFE] ~= life then return { 'emptied' } end
+if this_epoch(epoch) ~= epoch or not record or record[NODE_EPOCH] ~= epoch then return { 'emptied' } end
 if record[NODE_GIVEN] == ALL_GIVEN then return { 'restored', ALL_GIVEN } end
 if last > 0 and number ~= record[NODE_GIVEN] + 1 then return { 'restored', exact(record[NODE_GIVEN]) } end
 
@@ -28,7 +28,7 @@ if last > 0 then
   save_scopes(key, scopes)
   count(day, key, model, 1, figures)
   count_of_node(node, record, day, key, model, figures)
-  local id = node .. ' ' .. exact(life) .. ' ' .. exact(number)
+  local id = node .. ' ' .. exact(epoch) .. ' ' .. exact(number)
   audit(id, 'restored', key, 0, charge, charge.cost)
 end
 record[NODE_GIVEN] = number == last and ALL_GIVEN or number

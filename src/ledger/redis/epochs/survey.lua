@@ -2,7 +2,7 @@
 --
 -- keys: for each organisation scopes deadlines nodes
 -- arguments: node
--- Answers four texts for each: overdue life given requests (given: as `enter` answers it; -2: Redis has nothing of the node in this life, or what is
+-- Answers four texts for each: overdue epoch given requests (given: as `enter` answers it; -2: Redis has nothing of the node in this epoch, or what is
 -- stored cannot be read)
 
 local UNREAD = -2
@@ -21,12 +21,12 @@ end
 
 for i = 1, #KEYS, 3 do
   local due = read('ZRANGEBYSCORE', KEYS[i + 1], '-inf', now, 'LIMIT', 0, 1)
-  local life = tonumber(read('HGET', KEYS[i], 'epoch') or 0)
+  local epoch = tonumber(read('HGET', KEYS[i], 'epoch') or 0)
   local packed = read('HGET', KEYS[i + 2], node)
   local record = packed and cmsgpack.unpack(packed) or {}
-  local isIn = record[1] == VERSION and record[NODE_LIFE] == life
+  local isIn = record[1] == VERSION and record[NODE_EPOCH] == epoch
   text((not due or #due > 0) and 1 or 0)
-  text(life)
+  text(epoch)
   text(isIn and record[NODE_GIVEN] or UNREAD)
   text(isIn and record[NODE_REQUESTS] or 0)
 end

@@ -11,8 +11,8 @@ export interface Surveyed {
   readonly organization: string
   /** Something is to be reaped, or cannot be looked at. */
   readonly isOverdue: boolean
-  readonly life: number
-  /** All that the node had to give back to this life is there. */
+  readonly epoch: number
+  /** All that the node had to give back to this epoch is there. */
   readonly isWhole: boolean
   /** How many requests of the node are in its figures. */
   readonly requests: number
@@ -27,7 +27,7 @@ const ALL_GIVEN = -1
 
 // The places of a node's record, as in `store.lua`.
 const PROGRAM = `#!lua flags=no-writes
-local VERSION, NODE_LIFE, NODE_GIVEN, NODE_REQUESTS = ${RECORD_VERSION}, 2, 3, 4
+local VERSION, NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS = ${RECORD_VERSION}, 2, 3, 4
 ${clock}${lua}`
 const SHA1 = createHash('sha1').update(PROGRAM).digest('hex')
 
@@ -63,7 +63,7 @@ async function surveyOnce(
   }
   const numbers = answer.map(Number)
   return organizations.map((organization, i) => {
-    const [overdue = 1, life = 0, given, requests = 0] = numbers.slice(i * NUMBERS, (i + 1) * NUMBERS)
-    return { organization, isOverdue: overdue === 1, life, isWhole: given === ALL_GIVEN, requests }
+    const [overdue = 1, epoch = 0, given, requests = 0] = numbers.slice(i * NUMBERS, (i + 1) * NUMBERS)
+    return { organization, isOverdue: overdue === 1, epoch, isWhole: given === ALL_GIVEN, requests }
   })
 }

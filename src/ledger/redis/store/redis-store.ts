@@ -44,11 +44,11 @@ import type { NodeFigures } from '../epochs/epoch-rows.ts'
 import {
   DataLossError,
   type Entered,
-  type Lives,
-  type NodeLife,
+  type Epochs,
+  type NodeEpoch,
   type NumberedRow,
   type RecoverableBook,
-  UNKNOWN_LIFE,
+  UNKNOWN_EPOCH,
 } from '../epochs/epochs.ts'
 import type { FoundReservation } from '../epochs/reconcile.ts'
 import { chargeArguments, figureArguments } from './audit-lua.ts'
@@ -124,14 +124,14 @@ export class RedisStore implements RecoverableBook {
 
   /**
    * `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's clock. A
-   * reservation for an organisation whose life in Redis is not the one of `lives` throws `DataLossError`.
+   * reservation for an organisation whose epoch in Redis is not the one of `epochs` throws `DataLossError`.
    */
   constructor(
     private readonly admission: Redis | Cluster,
     private readonly other: Redis | Cluster,
     private readonly witness: () => number = Date.now,
     clockLua?: string,
-    private readonly lives?: Lives,
+    private readonly epochs?: Epochs,
   ) {
     this.programs = programs(clockLua)
     this.settlements = new Together(other)
@@ -146,7 +146,7 @@ export class RedisStore implements RecoverableBook {
       output: hold.estimate.outputTokens,
       cost: hold.estimate.costMicroUsd,
       floorCost: hold.floorMicroUsd,
-      life: this.lives?.of(account.organization) ?? UNKNOWN_LIFE,
+      epoch: this.epochs?.of(account.organization) ?? UNKNOWN_EPOCH,
       ...furtherAmounts(demandOf(hold)),
     })
     switch (outcome) {
@@ -191,7 +191,7 @@ export class RedisStore implements RecoverableBook {
       ...chargeArguments(charge),
       admitted: admittedMs,
       direct: isDirect === true ? 1 : 0,
-      life: from?.life ?? UNKNOWN_LIFE,
+      epoch: from?.epoch ?? UNKNOWN_EPOCH,
       node: from?.node ?? '',
       ...furtherAmounts(usedOf(charge, 1)),
     })
@@ -254,15 +254,15 @@ export class RedisStore implements RecoverableBook {
     return outcome === 'reset' ? at(numbers, 0) : undefined
   }
 
-  async enter(organization: string, { node, life, legacyLife }: NodeLife, ended: number): Promise<Entered> {
+  async enter(organization: string, { node, epoch, legacyEpoch }: NodeEpoch, ended: number): Promise<Entered> {
     const { numbers } = await this.call(this.other, 'enter', organization, {
-      known: life,
+      known: epoch,
       node,
       ended,
-      legacy: legacyLife,
+      legacy: legacyEpoch,
     })
     const [entered, given, requests, legacy] = [at(numbers, 0), at(numbers, 1), at(numbers, 2), at(numbers, 3)]
-    return { life: entered, given: given === ALL_GIVEN ? 'all' : given, requests, isLegacy: legacy === 1 }
+    return { epoch: entered, given: given === ALL_GIVEN ? 'all' : given, requests, isLegacy: legacy === 1 }
   }
 
   async figuresOfNode(node: string, places: readonly UsagePlace[], foldedBefore: number): Promise<NodeFigures> {
@@ -323,9 +323,9 @@ export class RedisStore implements RecoverableBook {
     return found
   }
 
-  async restore(life: number, node: string, row: NumberedRow): Promise<number | 'all' | undefined> {
+  async restore(epoch: number, node: string, row: NumberedRow): Promise<number | 'all' | undefined> {
     const { outcome, numbers } = await this.call(this.other, 'restore', row.organization, {
-      life,
+      epoch,
       witness: this.witness(),
       node,
       number: row.number,

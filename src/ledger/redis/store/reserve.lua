@@ -2,18 +2,18 @@
 -- before the first write; what is refused consumes nothing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: id witness key organizationLimits keyLimits model input output cost floorCost life
+-- arguments: id witness key organizationLimits keyLimits model input output cost floorCost epoch
 -- outcomes:
 --   granted admitted, rates   (the same for a repeated call)
 --   refused scope limit wait held all_held, rates   (scope and limit by name; wait -1: waiting never helps; all_held is of all limits
 --     that refuse)
---   emptied   (Redis has lost what it had in the life that the caller knows; nothing is done)
+--   emptied   (Redis has lost what it had in the epoch that the caller knows; nothing is done)
 --   ended   (settled, lost or cancelled before)
 -- `held` is 1 if only what running requests hold stands in the way. `rates` are two numbers for each rate of the organisation, then of the
 -- key: what remains, and the milliseconds until it is full; -1 -1 without a limit.
 
-local current = this_life(life)
-if life ~= 0 and current ~= life then return { 'emptied' } end
+local current = this_epoch(epoch)
+if epoch ~= 0 and current ~= epoch then return { 'emptied' } end
 
 reap()
 

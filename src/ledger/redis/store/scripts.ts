@@ -59,7 +59,7 @@ interface Script<Argument extends string, Outcome extends string> {
 export const scripts = {
   reserve: script(
     reserve,
-    [...ACCOUNT, 'model', 'input', 'output', 'cost', 'floorCost', 'life'],
+    [...ACCOUNT, 'model', 'input', 'output', 'cost', 'floorCost', 'epoch'],
     ['granted', 'refused', 'emptied', 'ended'],
     'demand',
   ),
@@ -70,7 +70,7 @@ export const scripts = {
   ),
   settle: script(
     settle,
-    [...ACCOUNT, 'admitted', 'direct', 'life', 'node'],
+    [...ACCOUNT, 'admitted', 'direct', 'epoch', 'node'],
     ['settled', 'already_settled', 'cancelled', 'emptied', 'unknown'],
     'used',
     'charge',
@@ -86,7 +86,7 @@ export const scripts = {
   enter: script(enter, ['known', 'node', 'ended', 'legacy'], ['entered']),
   restore: script(
     restore,
-    ['life', 'witness', 'node', 'number', 'last', 'key', 'day', 'model'],
+    ['epoch', 'witness', 'node', 'number', 'last', 'key', 'day', 'model'],
     ['restored', 'emptied'],
     'used',
     'figures',

@@ -1,21 +1,21 @@
 -- Frees what is held and makes `spent` what it was really. Never refuses: the tokens are spent. A lost reservation is corrected.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: id witness key organizationLimits keyLimits admitted direct life node
+-- arguments: id witness key organizationLimits keyLimits admitted direct epoch node
 -- `charge` has the columns of the charge that was sent with them.
 --
 -- outcomes:
 --   settled
 --   already_settled
 --   cancelled   (it was cancelled before; nothing is charged)
---   emptied   (this is not the life that the caller knows, or its node has not given back all to it; nothing is done)
+--   emptied   (this is not the epoch that the caller knows, or its node has not given back all to it; nothing is done)
 --   unknown   (only where direct is 0; where it is 1 an unknown one is charged into the windows of its admission)
 
 local record
 if node ~= '' then
   record = load_node(node)
-  if this_life(life) ~= life or not record then return { 'emptied' } end
-  if record[NODE_LIFE] ~= life or record[NODE_GIVEN] ~= ALL_GIVEN then return { 'emptied' } end
+  if this_epoch(epoch) ~= epoch or not record then return { 'emptied' } end
+  if record[NODE_EPOCH] ~= epoch or record[NODE_GIVEN] ~= ALL_GIVEN then return { 'emptied' } end
 end
 
 local reservation = load_reservation(id)

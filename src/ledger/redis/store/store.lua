@@ -6,16 +6,16 @@
 
 local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE, NODES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 
--- Beside the scopes, in the same hash: the organisation's life, and the one that gateways of an earlier version know. They take a new life for
+-- Beside the scopes, in the same hash: the organisation's epoch, and the one that gateways of an earlier version know. They take a new epoch for
 -- a total loss, so theirs stays as it is while some of them still run.
-local LIFE, LEGACY_LIFE = 'epoch', 'life'
+local EPOCH, LEGACY_EPOCH = 'epoch', 'life'
 -- The state of a reservation. A settled or cancelled one is cut after `due`.
 local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
 
--- What Redis has counted of each node, so that the node can compare it with its own log: a record { version, life, given, requests, legacy }
--- under the node's id, and its figures by day, key and model. `given` counts the rows that the node has given back to this life; a node's
+-- What Redis has counted of each node, so that the node can compare it with its own log: a record { version, epoch, given, requests, legacy }
+-- under the node's id, and its figures by day, key and model. `given` counts the rows that the node has given back to this epoch; a node's
 -- settlements count only after it has given back all. `legacy`: figures of before these records are in the budgets, and not in these figures.
-local NODE_LIFE, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY = 2, 3, 4, 5
+local NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY = 2, 3, 4, 5
 local ALL_GIVEN = -1
 -- Beside them, the day before which they may have been added up by month.
 local FOLDED = 'folded'
@@ -74,17 +74,17 @@ local function scope_field(key)
   return 'k' .. key
 end
 
--- When the organisation's figures began. It is lost with them: who knows another life has charges that these lack. A new life is later
--- than every life that the caller knows, also if the clock went back.
-local function begin_life(known)
-  local life = max(now, known + 1)
-  redis.call('HSET', SCOPES, LIFE, life)
-  return life
+-- When the organisation's figures began. It is lost with them: who knows another epoch has charges that these lack. A new epoch is later
+-- than every epoch that the caller knows, also if the clock went back.
+local function begin_epoch(known)
+  local epoch = max(now, known + 1)
+  redis.call('HSET', SCOPES, EPOCH, epoch)
+  return epoch
 end
 
-local function this_life(known)
-  local life = tonumber(redis.call('HGET', SCOPES, LIFE) or 0)
-  return life == 0 and begin_life(known) or life
+local function this_epoch(known)
+  local epoch = tonumber(redis.call('HGET', SCOPES, EPOCH) or 0)
+  return epoch == 0 and begin_epoch(known) or epoch
 end
 
 local function load_node(node)
