@@ -5,7 +5,7 @@ import { LLMock } from '@copilotkit/aimock'
 import { PROVIDER_DIALECTS, type ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
-import { saidBy } from '../laws/reading.ts'
+import { meaningOf } from '../laws/reading.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
 import { calls, speaks, textAnswer } from '../support/speech.ts'
 import { SPEECH_USAGE, type Speech } from '../support/speech-writer.ts'
@@ -141,7 +141,7 @@ async function ask(dialect: DialectName, model: string, stream: boolean, words: 
   const response = await fetch(`${gateway.url}${PATHS[dialect]}`, { method: 'POST', headers, body })
   const text = await response.text()
   if (response.status !== 200) throw new Error(`${response.status} ${text}`)
-  return saidBy(dialect, stream, text)
+  return meaningOf(dialect, stream, text)
 }
 
 const expected = (dialect: DialectName, { text, calls: made, finish }: Speech) => ({
