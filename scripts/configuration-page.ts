@@ -1,4 +1,7 @@
-/** Makes `docs/configuration.md` from the schema of the configuration: a section for each top-level key, a row for each key in it. */
+/**
+ * Makes `docs/configuration.md` from the schema of the configuration: a section for each top-level key, a row for
+ * each key in it.
+ */
 
 import type { TSchema } from '@sinclair/typebox'
 import { PROVIDER_DIALECTS, providerDialects } from '../src/config/provider-dialects.ts'
@@ -46,7 +49,7 @@ unnoticed.
 | Written | Replaced by |
 |---|---|
 | \`\${NAME}\` | the environment variable \`NAME\` |
-| \`\${file:PATH}\` | the content of the file \`PATH\` without its last line break; a relative path is relative to the configuration file |
+| \`\${file:PATH}\` | the file \`PATH\` without its last line break; a relative path starts at the configuration file |
 
 References work inside any string, also more than once. A missing variable or file is an error. Quote a reference
 inside \`{ }\` and \`[ ]\`: \`{ api_key: "\${OPENAI_API_KEY}" }\`. A reference that is a whole unquoted value can
@@ -155,7 +158,9 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 export function configurationPage(): string {
   const written = new Map<string, string>()
   const fixed = NEEDS_RESTART.map((key) => `\`${key}\``).join(', ')
-  const restart = `Some keys cannot change without a restart, and a reload that changes one of them is rejected as a whole: ${fixed}.`
+  const restart =
+    'Some keys cannot change without a restart, and a reload that changes one of them is rejected as a whole: ' +
+    `${fixed}.`
   const sections = Object.entries(schema.properties).map(([name, section]) => sectionOf(name, section, written))
   return [HEAD.replace('RESTART', wrapped(restart)), ...sections].join('\n')
 }
@@ -171,8 +176,8 @@ function sectionOf(name: string, section: TSchema, written: Map<string, string>)
 }
 
 /**
- * The rows of the keys inside a group, a list of groups or a union with a group. A shape that was written before is only referred to;
- * `written` has the path of each.
+ * The rows of the keys inside a group, a list of groups or a union with a group. A shape that was written before is
+ * only referred to; `written` has the path of each.
  */
 function rowsBelow(section: string, path: string, outer: TSchema, written: Map<string, string>): readonly string[] {
   const groups = groupsIn(outer)
@@ -205,7 +210,7 @@ function groupsIn(outer: TSchema): readonly Inner[] {
   return isObject(byName) ? Object.values(byName).flatMap((inner) => groupsIn(asSchema(inner))) : []
 }
 
-/** A group by its keys alone, whether or not it may be left out and whatever describes it. */
+/** A group by its keys alone, whatever its description and default. */
 function shapeOf(outer: TSchema): string {
   return JSON.stringify(groupsIn(outer).map(({ group }) => propertiesOf(group)))
 }

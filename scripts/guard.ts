@@ -1,20 +1,21 @@
 /**
- * Runs a command and leaves none of its descendants running: `bun scripts/guard.ts COMMAND…`. On Linux it makes itself their subreaper, so
- * that whatever loses its parent becomes its own child, also a process in another session. They are killed when the command ends, when the
- * guard is sent SIGTERM, SIGINT or SIGHUP, and when the guard's own parent dies. Its exit code is the command's.
+ * Runs a command and kills all of its descendants when it ends: `bun scripts/guard.ts COMMAND…`. On Linux the guard is
+ * their subreaper: a process that loses its parent becomes a child of the guard, even in another session. The guard
+ * kills them when the command ends, when it gets SIGTERM, SIGINT or SIGHUP, and when its own parent ends. Its exit code
+ * is that of the command.
  */
 
 import { dlopen } from 'bun:ffi'
 import { existsSync, readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 
-/** The command finds the guard's process id here: if it is that of its parent, it is guarded. */
+/** The process id of the guard. A command whose parent has this id is guarded. */
 export const GUARD_VARIABLE = 'WEIR_GUARD_PID'
 
 const PR_SET_PDEATHSIG = 1
 const PR_SET_CHILD_SUBREAPER = 36
 const WNOHANG = 1
-/** Orphans that have ended stay zombies until they are waited for, and look alive to whoever probes their id. */
+/** How often ended orphans are waited for: until then they are zombies, whose ids look alive. */
 const REAP_MS = 10
 const LIBRARIES = ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]
 const NAMED_MAX = 10
@@ -24,17 +25,17 @@ const SYMBOLS = {
   waitpid: { args: ['int', 'ptr', 'int'], returns: 'int' },
 } as const
 
-/** Undefined, after a warning, if the C library cannot be loaded: the command then runs without a guard. */
+/** Undefined if the C library cannot be loaded: prints a warning, and the command runs without a guard. */
 function openLibrary() {
-  const faults: unknown[] = []
+  const errors: unknown[] = []
   for (const name of LIBRARIES) {
     try {
       return dlopen(name, SYMBOLS).symbols
     } catch (error) {
-      faults.push(error)
+      errors.push(error)
     }
   }
-  console.error(`Without a guard (what is left running stays): ${faults.map(String).join('; ')}`)
+  console.error(`No guard, so processes may be left running: ${errors.map(String).join('; ')}`)
   return undefined
 }
 
@@ -69,13 +70,13 @@ function kill(pid: number): void {
 }
 
 interface Guard {
-  /** Begins to wait for orphans. The runtime itself waits for the command. */
+  /** Starts waiting for orphans; the runtime waits for the command itself. */
   watch(command: number): void
-  /** Kills all descendants; resolves with those that were still running, once none is left. */
+  /** Kills all descendants, and resolves to those that were still running when none is left. */
   endAll(): Promise<readonly string[]>
 }
 
-/** Makes this process a guard. Without /proc (not Linux) there is nothing that it could do. */
+/** Makes this process a guard. Without /proc (not Linux) it does nothing. */
 function guard(): Guard {
   const library = existsSync('/proc/self/task') ? openLibrary() : undefined
   if (library === undefined) return { watch: () => undefined, endAll: async () => [] }
@@ -83,7 +84,7 @@ function guard(): Guard {
   const parent = process.ppid
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
   prctl(PR_SET_PDEATHSIG, constants.signals.SIGTERM, 0, 0, 0)
-  // It may have died before the line above.
+  // The parent may have ended before the line above.
   if (process.ppid !== parent) process.kill(process.pid, 'SIGTERM')
   let own: number | undefined
   let timer: ReturnType<typeof setInterval> | undefined

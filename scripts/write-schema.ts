@@ -1,4 +1,7 @@
-/** Writes what is generated from the schema of the configuration: `src/config/weir.schema.json` and `docs/configuration.md`. */
+/**
+ * Writes what is generated from the schema of the configuration: `src/config/weir.schema.json` and
+ * `docs/configuration.md`.
+ */
 
 import { join } from 'node:path'
 import { jsonSchema } from '../src/config/schema-file.ts'

@@ -9,11 +9,11 @@ import type { Provider } from '../providers/provider.ts'
 
 export type Adapters = ReadonlyMap<ProviderDialect, Provider>
 
-const adapters: Readonly<Record<ProviderDialect, () => Provider | Promise<Provider>>> = {
-  openai: () => openai,
-  azure: () => azure,
-  anthropic: () => anthropic,
-  gemini: () => gemini,
+const adapters: Readonly<Record<ProviderDialect, () => Promise<Provider>>> = {
+  openai: async () => openai,
+  azure: async () => azure,
+  anthropic: async () => anthropic,
+  gemini: async () => gemini,
   // The AWS packages take 25 ms to load, and a worker should be ready within 300 ms.
   bedrock: async () => (await import('../providers/bedrock/bedrock.ts')).bedrock,
 }

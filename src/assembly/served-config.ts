@@ -1,13 +1,9 @@
 /** The configuration of `weir serve`: the file, overridden by the flags of the command line. */
 
-import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
+import type { LoadResult } from '../config/parse.ts'
 
 export { environment } from '../config/load.ts'
-
-export type Loaded =
-  | { readonly ok: true; readonly config: Config }
-  | { readonly ok: false; readonly problems: readonly string[] }
 
 interface Overrides {
   readonly port: number | undefined
@@ -18,7 +14,7 @@ interface Overrides {
  * Returns a function that reads and checks the file each time it is called, as `weir check` does. `flag`: the value
  * of `--config`.
  */
-export function loader(flag: string | undefined, overrides: Overrides): () => Promise<Loaded> {
+export function loader(flag: string | undefined, overrides: Overrides): () => Promise<LoadResult> {
   return async () => {
     const file = await configFile(flag)
     const loaded = await loadConfig(file, environment())

@@ -1,4 +1,7 @@
-/** `weir audit`: the audit trail, one line a request, whether or not the gateway runs. Writes as it reads: it may be millions of lines. */
+/**
+ * `weir audit`: prints the audit trail, one line for each request, whether or not the gateway runs. Streams: it may be
+ * millions of lines.
+ */
 
 import { openAuditLog } from '../assembly/open-ledger.ts'
 import { quoted } from '../config/problems.ts'
@@ -11,26 +14,28 @@ import { csvLine } from './csv.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 import { table } from './text-table.ts'
 
-const HELP = `Usage: weir audit [--org ID] [--key ID] [--request ID] [--since TIME] [--until TIME] [--json|--csv] [--config FILE]
+const HELP = `Usage: weir audit [--org ID] [--key ID] [--request ID] [--since TIME] [--until TIME] [--json|--csv]
+                  [--config FILE]
 
 Prints the audit trail: one line for each request that was admitted and has ended, with who asked, when, which model
-answered, how many tokens it took, what it cost, and how it ended. Requests that a limit refused are not in it.
+answered, how many tokens it took, what it cost, and how it ended. Requests that a limit rejected are not included.
 Lines of one organisation are in the order in which the requests ended.
 
   --org ID       of this organisation alone
   --key ID       of this key alone (its id, not the key itself)
-  --request ID   this request alone, by the x-request-id of its answer; looks through all that is kept unless --since is given
-  --since TIME   that ended from then on: a date (2026-11-01, from its first moment on, UTC) or an RFC 3339 time (default: today)
+  --request ID   this request alone, by the x-request-id of its answer; searches everything unless --since is given
+  --since TIME   that ended from then on: a date (2026-11-01, from 00:00 UTC on) or an RFC 3339 time (default: today)
   --until TIME   that ended before then (default: now)
   --json         prints one JSON object a line, with cost in micro-dollars and null for what is not known
   --csv          prints CSV with the columns of the JSON
   --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
   --help         prints this
 
-ended is how the ledger learned of the end: settled; late (settled after its lease had run out); direct (settled though the ledger
-had lost the reservation, or could not be asked for one); lost (nobody settled: the gateway died); cancelled or withdrawn
-(taken back, because it was never sent). Both ledgers and each node's outbox.sqlite keep audit.keep_days (90); Redis at most
-the last 100,000 requests of an organisation, and 1 GiB for all organisations together.
+ended is how the ledger learned of the end: settled; late (settled after its lease had expired); direct (settled
+although the ledger had lost the reservation, or could not be reached to make one); lost (not settled: the gateway
+died); cancelled or withdrawn (cancelled because it was never sent; withdrawn after it had been lost). Both ledgers and
+each node's outbox.sqlite keep audit.keep_days (90 by default); Redis at most the last 100,000 requests of an
+organisation, and 1 GiB for all organisations together.
 
 Exit codes: 0 done, 1 the configuration or the ledger cannot be read, 2 wrong usage.
 `
@@ -68,10 +73,10 @@ export async function audit(args: readonly string[]): Promise<number> {
 }
 
 async function print(log: AuditLog, query: AuditQuery, form: Form): Promise<void> {
-  // A write that fails says so to its callback; without a listener the event would end the process as well.
+  // A failed write calls its callback; without a listener the event would end the process as well.
   process.stdout.on('error', () => undefined)
   if (form === 'csv' && !(await write(csvLine(auditColumns.map(({ name }) => name))))) return
-  // Each page has widths of its own; the heading stands above the first, also where there is nothing below.
+  // Each page has its own column widths; the heading comes once, above the first page, even if there are no rows.
   let head: readonly (readonly string[])[] = [HEAD]
   for await (const rows of log.read(query)) {
     if (!(await write(printed(form, rows, head)))) return
@@ -80,13 +85,13 @@ async function print(log: AuditLog, query: AuditQuery, form: Form): Promise<void
   if (form === 'table' && head.length > 0) await write(table(head, NUMBERS_FROM))
 }
 
-/** What is asked, or what is wrong with the flags. */
+/** The query, or what is wrong with the flags. */
 function queryOf(flags: Readonly<Record<string, string | boolean | undefined>>, nowMs: number): AuditQuery | string {
   const { org, key, request, since, until, json, csv } = flags
   if (json === true && csv === true) return '--json and --csv exclude each other'
   const today = nowMs - (nowMs % DAY_MS)
   const sinceMs = typeof since === 'string' ? instant(since) : request === undefined ? today : 0
-  // What ends in this very millisecond is in it, and a time to come is no mistake.
+  // Includes requests that end in this millisecond; a time in the future is allowed.
   const untilMs = typeof until === 'string' ? instant(until) : Math.max(nowMs, sinceMs ?? 0) + DAY_MS
   const form = 'a date (2026-11-01) or an RFC 3339 time'
   if (sinceMs === undefined) return `--since must be ${form}, not ${quoted(String(since))}`
@@ -101,7 +106,7 @@ function queryOf(flags: Readonly<Record<string, string | boolean | undefined>>, 
   }
 }
 
-/** Waits where the reader is slower than the ledger. False where there is none any more, as after `| head`. */
+/** Waits for a slow reader. False if the reader is gone, as after `| head`. */
 function write(text: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     process.stdout.write(text, (error) => {

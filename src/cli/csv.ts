@@ -1,11 +1,11 @@
-/** Lines of CSV as RFC 4180 has them. */
+/** Lines of CSV (RFC 4180). */
 
-/** Ends with a newline. */
+/** One line with its newline. */
 export function csvLine(values: readonly (string | number | boolean)[]): string {
   return `${values.map(cell).join(',')}\n`
 }
 
-/** Quoted where it would end the cell. */
+/** Quoted if it has a character that would end the cell. */
 function cell(value: string | number | boolean): string {
   const text = String(value)
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text

@@ -13,11 +13,13 @@ import { csvLine } from './csv.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 import { table } from './text-table.ts'
 
-const HELP = `Usage: weir usage [--org ID] [--key ID] [--since DATE] [--until DATE] [--by model|key|org|day] [--json|--csv] [--config FILE]
+const HELP = `Usage: weir usage [--org ID] [--key ID] [--since DATE] [--until DATE] [--by model|key|org|day] [--json|--csv]
+                  [--config FILE]
 
-Prints requests, tokens and spend from the ledger. Requests that were refused or never reached a provider are not in it;
-input tokens include the cached ones; a request counts on the UTC day on which it was admitted. Days that are more than 400 days
-past are folded into their month, which counts on its first day: a range that begins or ends within such a month has all of it or none.
+Prints requests, tokens and spend from the ledger. Requests that were rejected or reached no provider are not included;
+input tokens include the cached ones; a request counts on the UTC day on which it was admitted. Days that are more than
+400 days past are folded into their month, which counts on its first day: a range that begins or ends within such a
+month has all of it or none.
 
   --org ID       of this organisation alone
   --key ID       of this key alone (its id, not the key itself)
@@ -34,11 +36,11 @@ Exit codes: 0 done, 1 the configuration or the ledger cannot be read, 2 wrong us
 
 type By = 'model' | 'key' | 'org' | 'day'
 
-/** Both the name in the ledger's rows and the column in what is printed. */
+/** The field of the ledger's rows, and the heading of the printed column. */
 const columns: Readonly<Record<By, UsageBy>> = { model: 'model', key: 'key', org: 'organization', day: 'day' }
 
 interface Question {
-  /** Days of `dayOf`; the second is the first that is not in. */
+  /** Days of `dayOf`, from `sinceDay` on and before `untilDay`. */
   readonly sinceDay: number
   readonly untilDay: number
   readonly by: By
@@ -86,7 +88,7 @@ export async function usage(args: readonly string[]): Promise<number> {
   })
 }
 
-/** What is asked, or what is wrong with the flags. */
+/** The query, or what is wrong with the flags. */
 function questionOf(flags: Readonly<Record<string, string | boolean | undefined>>, nowMs: number): Question | string {
   const { org, key, since, until, json, csv } = flags
   const by = flags['by'] ?? 'model'
@@ -95,7 +97,7 @@ function questionOf(flags: Readonly<Record<string, string | boolean | undefined>
   const now = new Date(nowMs)
   const sinceDay = dayOfFlag(since, dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)))
   if (sinceDay === undefined) return `--since must be a date (2026-11-01), not ${quoted(String(since))}`
-  // A day to come is a day of which there is nothing yet, and no mistake.
+  // A day in the future is allowed: it has no usage yet.
   const untilDay = dayOfFlag(until, Math.max(dayOf(nowMs), sinceDay) + 1)
   if (untilDay === undefined) return `--until must be a date (2026-12-01), not ${quoted(String(until))}`
   if (untilDay <= sinceDay) {
@@ -115,14 +117,17 @@ function isBy(text: string | boolean): text is By {
   return typeof text === 'string' && Object.hasOwn(columns, text)
 }
 
-/** A whole day: a time within one would promise what sums by day cannot keep. */
+/** A whole day, because sums by day cannot answer for a part of it. */
 function dayOfFlag(text: string | boolean | undefined, fallback: number): number | undefined {
   if (text === undefined) return fallback
   const ms = typeof text === 'string' && text.length === 10 ? instant(text) : undefined
   return ms === undefined ? undefined : dayOf(ms)
 }
 
-/** Nothing was found: perhaps for a slip of the pen. What was deleted from the configuration may be asked for all the same. */
+/**
+ * Nothing was found: perhaps because of a typing error. Organisations and keys that the configuration no longer has are
+ * valid, too.
+ */
 function remarks(config: Config, { organization, key }: Question): readonly string[] {
   const organizations = config.organizations.map(({ id }) => id)
   const keys = config.organizations.flatMap((one) => one.keys.map(({ id }) => id))
@@ -132,12 +137,13 @@ function remarks(config: Config, { organization, key }: Question): readonly stri
   ]
 }
 
-/** A month that is kept as a whole cannot be divided. */
+/** A warning if the range divides a month that is kept as one sum. */
 function foldedRemarks({ sinceDay, untilDay }: Question, today: number): readonly string[] {
   if ([sinceDay, untilDay].every((day) => foldedDay(day, today) === day)) return []
   const kept = dayText(firstKeptDay(today))
   return [
-    `usage before ${kept} is kept by month and counts on the first day of its month; this range begins or ends within a month`,
+    `usage before ${kept} is kept by month and counts on the first day of its month; ` +
+      'this range begins or ends within a month',
   ]
 }
 

@@ -1,4 +1,7 @@
-/** One class for everything that can go wrong with a provider. `gateway/attempt.ts` turns it into a `CallerError`. */
+/**
+ * One class for everything that can go wrong with a provider. `gateway/candidate-failures.ts` turns it into a
+ * `CallerError`.
+ */
 
 /**
  * - `unreachable`: DNS or TLS error, connection refused, or reset before an answer

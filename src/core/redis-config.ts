@@ -11,6 +11,7 @@ export type RedisConfig = RedisAddresses & {
   readonly timeoutMs?: number | undefined
 }
 
+/** The default. weir treats a slower command as failed; Redis may still execute it, which every script allows for. */
 export const REDIS_TIMEOUT_MS = 250
 
 type RedisAddresses =

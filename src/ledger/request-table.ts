@@ -1,7 +1,6 @@
 /**
- * The tables that a ledger's log is kept in, whichever kind it is: one row a request in batches (who, when, which
- * model, how many tokens, what it cost, how it ended; never content), and the sums of `weir usage` by day. Owns
- * their SQL, and reads them.
+ * The tables of every ledger's log: one row for each request, in batches (who, when, which model, how many tokens, the
+ * cost, how it ended; never content), and the sums of `weir usage` by day. Owns their SQL, and reads them.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -11,24 +10,25 @@ import { type AuditRow, ROW_SQL, rowOf, SQL_NAMES, VIEW_COLUMNS } from './audit-
 import { FIGURE_DEFINITIONS, FIGURE_NAMES, FIGURES_SQL } from './usage-figures.ts'
 import type { UsageQuery, UsageRow } from './usage-log.ts'
 
-/** Batches of one query, and how long they are searched in one turn of the event loop. */
+/** Batches that one query reads, and how long they are searched in one turn of the event loop. */
 const BATCHES_AT_ONCE = 50
 const SLICE_MS = 5
 
 /**
- * Rows are kept as they are written, a commit's together: one append each 20 ms. A table with a row a request would
- * cost 3 µs a row, and one with a key by id a page a row. The view `request` takes them apart for readers.
+ * The rows of a commit are stored together: one append each 20 ms. A table row for each request would cost 3 µs, and a
+ * primary key by id one page for each. The view `request` splits them for readers.
  */
 export const LOG_SQL = `
   CREATE TABLE request_batch (number INTEGER PRIMARY KEY, ended_ms INTEGER NOT NULL, rows TEXT NOT NULL);
   CREATE INDEX request_batch_ended ON request_batch (ended_ms);
   CREATE TABLE usage (
-    day INTEGER NOT NULL, organization TEXT NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, ${FIGURE_DEFINITIONS.join(', ')},
+    day INTEGER NOT NULL, organization TEXT NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL,
+    ${FIGURE_DEFINITIONS.join(', ')},
     PRIMARY KEY (day, organization, key, model)
   ) WITHOUT ROWID;
 `
 
-/** What a file that an earlier version made may lack. */
+/** Views, which a file of an earlier version may lack or have with fewer columns. */
 export const LOG_VIEWS: NonNullable<Schema['views']> = {
   request: {
     columns: SQL_NAMES,
@@ -51,7 +51,8 @@ export function readUsage(database: Database, query: UsageQuery): readonly Usage
   return database
     .query<UsageRow, [number, number, string | null, string | null]>(
       `SELECT day, organization, key, model, ${FIGURES_SQL}
-       FROM usage WHERE day >= ?1 AND day < ?2 AND (?3 IS NULL OR organization = ?3) AND (?4 IS NULL OR key = ?4) AND requests <> 0`,
+       FROM usage WHERE day >= ?1 AND day < ?2 AND (?3 IS NULL OR organization = ?3) AND (?4 IS NULL OR key = ?4)
+         AND requests <> 0`,
     )
     .all(query.sinceDay, query.untilDay, query.organization ?? null, query.key ?? null)
 }
@@ -65,8 +66,8 @@ interface StoredBatch {
 }
 
 /**
- * The last word on each request of an organisation that has one of these ids and ended between two times. Reads while
- * other requests are served.
+ * The last row of each request of an organisation that has one of these ids and ended between two times. Yields to the
+ * event loop while it searches.
  */
 export async function findRows(
   database: Database,
@@ -85,7 +86,7 @@ export async function findRows(
     for (const { number, endedMs, rows } of some) {
       for (const id of idsOf(rows)) if (ids.has(id)) found.set(id, Math.max(number, found.get(id) ?? 0))
       ;[lastMs, last] = [endedMs, number]
-      // A batch may hold one row or thousands.
+      // A batch may have one row or thousands.
       if (performance.now() - sinceMs < SLICE_MS) continue
       await turn()
       sinceMs = performance.now()

@@ -1,4 +1,4 @@
-/** Writes the log's tables: rows of requests as they end, the sums of usage by day, and what is old away. */
+/** Writes the log's tables: rows of requests, sums of usage by day; deletes rows and folds sums that are old. */
 
 import type { Database } from 'bun:sqlite'
 import { type AuditRow, storedValues } from './audit-columns.ts'
@@ -9,12 +9,12 @@ import { dayOf, firstKeptDay, foldedDay } from './window.ts'
 
 /** How long single requests are kept unless `audit.keep_days` specifies otherwise; their sums are kept for good. */
 export const ROWS_KEPT_MS = 90 * 86_400_000
-/** Up to 200 commits a second may come and go for ever; there are 50. */
+/** Deletes up to 200 commits a second; at most 50 are made. */
 const DROP_EVERY_MS = 500
 const DROPPED_AT_ONCE = 100
 const HOUR_MS = 3_600_000
 
-/** Rows that wait for their commit, as the text that will be written: text is cheaper to hold than objects. */
+/** Rows that wait for their commit, as the text that will be written: text takes less memory than objects. */
 export class RowBatch {
   private text = ''
   private count = 0
@@ -30,7 +30,7 @@ export class RowBatch {
     this.endedMs = Math.max(this.endedMs, row.endedMs)
   }
 
-  /** What is to be written: the JSON text of all rows, and when the last of them ended. */
+  /** The JSON text of all rows, and when the last of them ended. */
   read(): { readonly rows: string; readonly endedMs: number } {
     return { rows: `${this.text}]`, endedMs: this.endedMs }
   }
@@ -42,7 +42,7 @@ export class RowBatch {
   }
 }
 
-/** Usage that waits for its commit, added up by place: one row a model and day, however many requests there were. */
+/** Usage that waits for its commit, summed by day, organisation, key and model. */
 export class UsageSums {
   private readonly sums = new Map<string, { readonly place: UsagePlace; figures: UsageFigures }>()
 
@@ -72,7 +72,7 @@ export class LogWriter {
   private readonly dropUsage
   private droppedMs = 0
   private foldedMs = 0
-  /** Days before it are folded. */
+  /** Days before this one are folded. */
   private foldedTo = -1
 
   /** `keepMs`: how long single requests are kept. */
@@ -90,7 +90,8 @@ export class LogWriter {
     )
     this.dropUsage = database.query('DELETE FROM usage WHERE day = ? AND organization = ? AND key = ? AND model = ?')
     this.dropBatches = database.query(
-      'DELETE FROM request_batch WHERE number IN (SELECT number FROM request_batch WHERE ended_ms < ? ORDER BY ended_ms LIMIT ?)',
+      `DELETE FROM request_batch
+       WHERE number IN (SELECT number FROM request_batch WHERE ended_ms < ? ORDER BY ended_ms LIMIT ?)`,
     )
   }
 
@@ -105,15 +106,15 @@ export class LogWriter {
   }
 
   /**
-   * Folds a few rows of usage that is long past into their months, now and then. Rows stand under the first day of
-   * their month then. Gives the first day that is kept by itself if it folded any.
+   * Folds a few old rows of usage into the first day of their months, at most once each 500 ms. Returns the first day
+   * that is kept by day if it folded any.
    */
   foldOld(now: number, today = dayOf(now)): number | undefined {
     if (now - this.foldedMs < DROP_EVERY_MS) return undefined
     this.foldedMs = now
     const row = this.oldDay.get(this.foldedTo, firstKeptDay(today))
     if (row === null) {
-      // All of it; look again in an hour.
+      // Everything is folded; the next check is in an hour.
       this.foldedMs = now + HOUR_MS
       this.foldedTo = -1
       return undefined
@@ -131,7 +132,7 @@ export class LogWriter {
     return firstKeptDay(today)
   }
 
-  /** Lets go of a few of the commits whose rows are kept no longer, now and then: so every commit stays short. */
+  /** Deletes a few old commits, at most once each 500 ms, so that every commit stays short. */
   dropOld(now: number): void {
     if (now - this.droppedMs < DROP_EVERY_MS) return
     this.droppedMs = now

@@ -1,6 +1,6 @@
 /**
- * The figures of which usage is summed up. Made from this table: the type, the columns in SQLite, the lists in Redis
- * and their arithmetic in Lua, and the output of `weir usage`. A new figure is one row here.
+ * The figures that usage sums up. Made from this table: the type, the columns in SQLite, the lists in Redis and their
+ * arithmetic in Lua, and the output of `weir usage`. A new figure is one row here.
  */
 
 import type { Charge } from './audit-columns.ts'
@@ -13,11 +13,11 @@ interface Figure {
   /** In the text of `weir usage`. */
   readonly heading: string
   readonly isMoney?: true
-  /** What of a charge is added up; absent if each request counts one. */
+  /** The field of a charge that is summed up; absent if each request counts one. */
   readonly charge?: 'estimated' | 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images' | 'costMicroUsd'
 }
 
-/** In the order of the lists that Redis stores, which stays: a new figure comes last. */
+/** In the order of the lists that Redis stores. The order stays: a new figure comes last. */
 const table = {
   requests: { name: 'requests', lua: 'requests', heading: 'requests' },
   estimatedRequests: { name: 'estimated_requests', lua: 'estimated', heading: 'estimated', charge: 'estimated' },
@@ -57,7 +57,7 @@ export function figureValues(figures: UsageFigures): readonly number[] {
   return usageColumns.map(({ field }) => figures[field])
 }
 
-/** Each figure from its name and the same figure of others. */
+/** Figures from a function that returns the value of each column. */
 export function figuresOf(value: (column: UsageColumn) => number): UsageFigures {
   const figures: object = Object.fromEntries(usageColumns.map((column) => [column.field, value(column)]))
   if (!isComplete(figures)) throw new TypeError('A figure of the usage has no value.')
@@ -84,7 +84,7 @@ export function addUsage(a: UsageFigures, b: UsageFigures): UsageFigures {
   return sum
 }
 
-/** The figures of one reservation taken back: the other half of a correction. */
+/** The figures with the opposite sign, to correct what was added before. */
 export function minusUsage(a: UsageFigures): UsageFigures {
   const minus = { ...noUsage }
   for (const { field } of usageColumns) minus[field] = -a[field]

@@ -1,4 +1,4 @@
-/** What was used and what it cost, by day, organisation, key and model: what `weir usage` reads. */
+/** Usage and its cost by day, organisation, key and model, as `weir usage` reads it. */
 
 import type { Admission, Charge } from './ledger.ts'
 import { addUsage, noUsage, type UsageFigures, usageOf } from './usage-figures.ts'
@@ -16,7 +16,7 @@ export interface UsagePlace {
 
 export type UsageRow = UsagePlace & UsageFigures
 
-/** A name for a place within its organisation. */
+/** Identifies a place within its organisation. */
 export function placeName({ day, key, model }: UsagePlace): string {
   return `${day}\0${key}\0${model}`
 }

@@ -46,4 +46,5 @@ export function isAhead(windows: readonly number[], nowMs: number): boolean {
 }
 
 export const AHEAD_ADVICE =
-  'a clock was ahead: a day or month of its budgets began too early and does not renew until then (weir ledger reset-window --org ID)'
+  'a clock was ahead: a day or month of its budgets began too early and does not renew until then ' +
+  '(weir ledger reset-window --org ID)'

@@ -33,7 +33,10 @@ export function windowOf(window: BudgetLimit['window'], ms: number): number {
 
 let current: { readonly day: number; readonly windows: readonly number[] } = { day: -1, windows: [] }
 
-/** The windows of all budgets at a time, in the order of `budgetLimits`. Every verb of a ledger asks, and they change with the day. */
+/**
+ * The windows of all budgets at a time, in the order of `budgetLimits`. Every verb of a ledger asks, and they change
+ * with the day.
+ */
 export function budgetWindows(ms: number): readonly number[] {
   const day = dayOf(ms)
   if (day !== current.day) current = { day, windows: budgetLimits.map(({ window }) => windowOf(window, ms)) }

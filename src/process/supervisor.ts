@@ -6,9 +6,9 @@
 import type { Admin } from '../admin/admin-app.ts'
 import type { Figures } from '../admin/metrics.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
-import type { Loaded } from '../assembly/served-config.ts'
 import { remaining, targetsOf } from '../assembly/targets.ts'
 import type { Config } from '../config/config.ts'
+import type { LoadResult } from '../config/parse.ts'
 import { Breaker } from '../gateway/breaker.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
@@ -29,7 +29,7 @@ const TIMER_MS_MAX = 2 ** 31 - 1
 interface SupervisorOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Reads and checks the configuration, with the flags of the command line applied. */
-  readonly load: () => Promise<Loaded>
+  readonly load: () => Promise<LoadResult>
 }
 
 /** Why weir cannot start: one line for each problem, for the operator. */

@@ -227,8 +227,8 @@ function checkVersion(database: Database, path: string, schema: Schema): boolean
 
 function damaged(path: string, what: string, cause?: unknown): LedgerFileError {
   return new LedgerFileError(
-    `${path} is damaged (${what}). weir does not start with figures that may be wrong: restore a backup, or move the file ` +
-      'aside to begin with an empty one.',
+    `${path} is damaged (${what}). weir does not start with figures that may be wrong: restore a backup, or move the ` +
+      'file aside to begin with an empty one.',
     cause,
   )
 }

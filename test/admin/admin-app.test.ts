@@ -11,7 +11,7 @@ async function ask(reasons: () => Promise<readonly string[]>, path: string, meth
 const well = async () => []
 const type = 'application/json'
 
-test('/healthz is 200 also where the program is not ready', async () => {
+test('/healthz is 200 also if weir is not ready', async () => {
   expect(await ask(async () => ['x'], '/healthz')).toEqual({ status: 200, type, body: { alive: true } })
 })
 
@@ -33,13 +33,13 @@ test.each([
   expect((await ask(well, path, method)).status).toBe(404)
 })
 
-test('what goes wrong inside is 500 and says nothing of it', async () => {
+test('an internal error is 500 without details', async () => {
   const answer = await ask(() => Promise.reject(new Error('inside')), '/readyz')
   expect(answer.status).toBe(500)
   expect(JSON.stringify(answer.body)).not.toContain('inside')
 })
 
-test('the port is its own: a second program is not let in beside it', async () => {
+test('the port is exclusive: a second program cannot share it', async () => {
   const parts = { reasons: well, figures }
   const admin = openAdmin({ host: '127.0.0.1', port: 0 }, parts)
   try {

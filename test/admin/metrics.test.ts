@@ -15,7 +15,7 @@ function samples(text: string): Readonly<Record<string, number>> {
   return Object.fromEntries(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]))
 }
 
-test('each target says whether it rests, and for how long; those of an earlier configuration say nothing', async () => {
+test('each target shows whether it is skipped, and how long; earlier targets have no series', async () => {
   let figures: Figures = {
     targets: [
       { target: A, rest },

@@ -1,4 +1,4 @@
-/** Where the configuration has no keys that seal compacted conversations: the program makes one, and all its processes keep to it. */
+/** Without compaction keys in the configuration, weir creates one, and all its processes use it. */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtemp, rm, stat } from 'node:fs/promises'
@@ -29,8 +29,8 @@ async function compacted(gateway: Gateway): Promise<unknown> {
 const goOn = (gateway: Gateway, item: unknown) =>
   post(gateway, '/v1/responses', [item, { role: 'user', content: 'Which word?' }])
 
-describe('a key of its own', () => {
-  test('outlives the program, and is for its owner alone', async () => {
+describe('a created key', () => {
+  test('outlives the process, and is readable by its owner alone', async () => {
     await using upstream = await Upstream.start()
     upstream.otherwise(does.answersText('Plum.'))
     const folder = await mkdtemp(join(tmpdir(), 'weir-keys-'))

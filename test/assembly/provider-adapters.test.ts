@@ -9,7 +9,7 @@ setDefaultTimeout(30_000)
 
 const SRC = join(import.meta.dir, '../../src')
 
-/** What a file imports when it is loaded, and what that does: paths below `src` and names of packages. */
+/** The files below `src` and the packages that are loaded with a file. */
 function loadedWith(path: string, seen = new Set<string>()): ReadonlySet<string> {
   if (seen.has(path)) return seen
   seen.add(path)
@@ -22,21 +22,21 @@ function loadedWith(path: string, seen = new Set<string>()): ReadonlySet<string>
   return seen
 }
 
-test('a worker that starts loads neither what AWS needs nor what Redis needs', () => {
+test('a worker that starts loads neither the AWS packages nor the Redis client', () => {
   const loaded = loadedWith('process/worker.ts')
   expect(loaded).toContain('elysia')
   expect(loaded).toContain('providers/openai/openai.ts')
   expect([...loaded].filter((name) => /smithy|ioredis|bedrock|redis\//.test(name))).toEqual([])
 })
 
-test('the supervisor starts its first worker before anything that checks a configuration is loaded', () => {
+test('the supervisor starts its first worker before it loads the code that checks a configuration', () => {
   const paths = ['cli/serve-command.ts', 'assembly/served-config.ts', 'process/supervisor.ts']
   const loaded = paths.flatMap((path) => [...loadedWith(path)])
   expect(loaded).toContain('config/load.ts')
   expect(loaded.filter((name) => /typebox|yaml|elysia/.test(name))).toEqual([])
 })
 
-test('the dialects of a configuration are there, each once, and no other', async () => {
+test('exactly the dialects of a configuration are loaded, each once', async () => {
   const providers = (['openai', 'bedrock', 'bedrock', 'azure'] as const).map((dialect, at) => ({
     name: `p${at}`,
     dialect,
@@ -47,10 +47,11 @@ test('the dialects of a configuration are there, each once, and no other', async
   expect([...(await loadAdapters({ providers })).keys()]).toEqual(['openai', 'bedrock', 'azure'])
 })
 
-test('a reload may bring a dialect whose adapter was not loaded so far', async () => {
+test('a reload may add a dialect whose adapter was not loaded before', async () => {
   using upstream = provider()
   await using weir = await Weir.ready(configuration({ baseUrl: upstream.baseUrl }))
-  const aws = `aws: { dialect: bedrock, base_url: "${upstream.baseUrl}", region: eu-west-1, access_key_id: a, secret_access_key: b }`
+  const credentials = 'access_key_id: a, secret_access_key: b'
+  const aws = `aws: { dialect: bedrock, base_url: "${upstream.baseUrl}", region: eu-west-1, ${credentials} }`
   const changed = configuration({ baseUrl: upstream.baseUrl })
     .replace('providers: {', `providers: { ${aws},`)
     .replace('models:', 'models:\n  - { name: large, targets: [{ provider: aws, model: claude }] }')

@@ -1,4 +1,4 @@
-/** A small valid configuration and the ways in which the tests change it. */
+/** A small valid configuration, and helpers to change and load it. */
 
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
 
@@ -43,7 +43,7 @@ export function parse(text: string, changes: Partial<ParseOptions> = {}): LoadRe
   return parseConfig(text, { ...options, ...changes })
 }
 
-/** BASE with one text for another; the text must be there. */
+/** `text` with one piece replaced; the piece must exist. */
 export function edited(from: string, to: string, text: string = BASE): string {
   expect(text).toContain(from)
   return text.replace(from, () => to)

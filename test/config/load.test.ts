@@ -1,4 +1,4 @@
-/** What a good file becomes, how files are found and read, and that no edit of a file makes the loader fail. */
+/** What a valid file becomes, how files are found and read, and that no edit of a file makes the loader fail. */
 
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
 
@@ -32,7 +32,7 @@ const DUMMIES = [
 ]
 const ENV = Object.fromEntries(DUMMIES.map((name) => [name, `canary-of-${name}`]))
 
-/** Compiles only while the configuration fits what is made of it. */
+/** Compiles only if the configuration fits the catalog and the adapters. */
 const fits = (config: Config): { catalog: CatalogConfig; endpoints: readonly Endpoint[] } => ({
   catalog: config,
   endpoints: config.providers,
@@ -165,7 +165,7 @@ describe('values', () => {
     expect(config.organizations[0]?.keys[0]?.expiresAtMs).toBe(ms)
   })
 
-  test('references: in a string, from a file, and bare ones as numbers and booleans where those are meant', () => {
+  test('references: inside a string, from a file, and unquoted ones as numbers and booleans', () => {
     const text = `
 data_dir: "a/\${PORT}/\${file:there}"
 drain_seconds: \${PORT}
@@ -210,16 +210,16 @@ ${edited(
     expect(JSON.parse(JSON.stringify(good(`ledger: ${written}\n${BASE}`).ledger))).toEqual(ledger)
   })
 
-  test('workers: auto is the cores where Redis is there, and one core needs none', () => {
+  test('workers: auto is the number of cores with Redis, and one core needs no Redis', () => {
     expect(good(`workers: auto\nledger: { redis: "redis://a" }\n${BASE}`, { cores: 6 }).workers).toBe(6)
     expect(good(`workers: auto\n${BASE}`, { cores: 1 }).workers).toBe(1)
   })
 
-  test('an alias may stand in two models', () => {
+  test('two models may have the same alias', () => {
     expect(good(edited('name: claude', 'name: claude\n    aliases: [mini]')).models[1]?.aliases).toEqual(['mini'])
   })
 
-  test('a key may narrow its organisation and be made mandatory', () => {
+  test('a key may narrow the setting of its organisation or make it mandatory', () => {
     const row = 'key: 0123456789abcdef0 }'
     for (const auto of ['off', 'available', 'mandatory'] as const) {
       const config = good(edited(row, `key: 0123456789abcdef0, auto: ${auto} }`))
@@ -227,7 +227,7 @@ ${edited(
     }
   })
 
-  test('the configuration is plain data: JSON brings the same back', () => {
+  test('the configuration is plain data that survives JSON', () => {
     const config = good(BASE)
     const back: unknown = JSON.parse(JSON.stringify(config))
     expect(back).toEqual(config)
@@ -236,14 +236,14 @@ ${edited(
 })
 
 describe('files', () => {
-  test('the example lets nobody in until its placeholder is replaced', async () => {
+  test('the example is rejected until its placeholder is replaced', async () => {
     expect(await loadConfig(EXAMPLE, ENV)).toEqual({
       ok: false,
       problems: [expect.stringMatching(/^organizations\[0\]\.keys\[1\]\.sha256: is the placeholder of the example; /)],
     })
   })
 
-  test('the example is good but for its placeholder, whole, and without a key', () => {
+  test('without its placeholder the example is valid, and contains no key', () => {
     const text = readFileSync(EXAMPLE, 'utf8').replace('0'.repeat(64), 'ab'.repeat(32))
     const loaded = parse(text, { env: ENV })
     expect(loaded).toMatchObject({ ok: true })
@@ -254,7 +254,7 @@ describe('files', () => {
 
   test('the example without its environment names every variable', async () => {
     const loaded = await loadConfig(EXAMPLE, {})
-    // And its placeholder.
+    // One more for the placeholder.
     expect(loaded.ok ? [] : loaded.problems).toHaveLength(DUMMIES.length + 1)
   })
 
@@ -272,7 +272,7 @@ describe('files', () => {
     })
   })
 
-  test('a file that is not there, a directory, bytes that are no text, a file without end', async () => {
+  test('a missing file, a directory, bytes that are not UTF-8, an endless file', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'weir-config-'))
     await writeFile(join(directory, 'bytes'), new Uint8Array([0xff, 0xfe, 0]))
     const none = join(directory, 'none')
@@ -323,7 +323,7 @@ describe('files', () => {
   })
 })
 
-/** Draws of a small generator: the same seed, the same draws. */
+/** A small random generator: the same seed gives the same numbers. */
 function draws(seed: number): (below: number) => number {
   let state = seed >>> 0
   return (below) => {
@@ -368,7 +368,7 @@ const SCRAPS = [
   '🜁',
 ]
 
-test('random edits never crash the loader: it gives a configuration, or problems of one line each', async () => {
+test('random edits never crash the loader: it returns a configuration, or problems of one line each', async () => {
   const seed = SEED
   console.log(`seed ${seed}`)
   const draw = draws(seed)
@@ -393,7 +393,7 @@ test('random edits never crash the loader: it gives a configuration, or problems
   }
 })
 
-/** Every place of a value in parsed data, and a copy with another value there. */
+/** The path of every value in parsed data. */
 function places(value: unknown, path: readonly string[] = []): readonly (readonly string[])[] {
   if (typeof value !== 'object' || value === null) return [path]
   return [path, ...Object.entries(value).flatMap(([name, inner]) => places(inner, [...path, name]))]
@@ -409,11 +409,11 @@ function put(value: unknown, [head, ...rest]: readonly string[], by: unknown): u
   )
 }
 
-test('any value in any place of a sound file is accepted or told, never thrown', async () => {
+test('any value in any place of a valid file is accepted or reported, never thrown', async () => {
   const whole: unknown = Bun.YAML.parse(await Bun.file(EXAMPLE).text())
   const values = [null, 0, -1, 1.5, true, '', 'x', 'auto', [], {}, [null], { x: 1 }, [[]], { redis: 3 }]
   for (const [index, path] of places(whole).entries()) {
-    // Three of the values a place, others in the next one: every pair of place and value would take a minute.
+    // Three values for each place, others at the next one: every pair of place and value would take a minute.
     for (let turn = 0; turn < 3; turn++) {
       const value = values[(index * 3 + turn) % values.length]
       const text = JSON.stringify(put(whole, path, value))

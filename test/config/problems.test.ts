@@ -1,4 +1,4 @@
-/** Every kind of mistake leads to exactly its line. */
+/** Every kind of mistake in the file is reported with exactly one line. */
 
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
 
@@ -16,16 +16,16 @@ const CLAUDE_PRICE = 'price: { input: 3, output: 15 }'
 const OPENAI = 'openai: { dialect: openai, api_key: "${OPENAI_API_KEY}" }'
 const ANTHROPIC = 'anthropic: { dialect: anthropic, api_key: x }'
 
-/** A file of the tests as a word of YAML. */
+/** A fixture as a YAML string. */
 const pem = (name: string) => JSON.stringify(readFileSync(join(import.meta.dir, '../fixtures/tls', name), 'utf8'))
 
-/** What, the text that is replaced ('' = put before the file), what stands there instead, and the lines. */
+/** What, the text that is replaced ('' = insert before the file), its replacement, and the expected problems. */
 const table: readonly [string, string, string, ...string[]][] = [
   // Shape.
   ['unknown key', '', 'listn: { port: 1 }', 'listn: unknown key (did you mean "listen"?)'],
-  ['tls of remembered items without a Redis', '', 'responses: { tls: {} }', 'responses.tls: needs responses.redis'],
+  ['tls of stored items without a Redis', '', 'responses: { tls: {} }', 'responses.tls: needs responses.redis'],
   [
-    'half of the servers of remembered items behind TLS',
+    'only some servers of stored items use TLS',
     '',
     'responses: { redis: { cluster: ["redis://a:1", "rediss://b:1"] } }',
     'responses.redis: either all addresses must begin with rediss://, or none',
@@ -41,7 +41,10 @@ const table: readonly [string, string, string, ...string[]][] = [
     'odd key on one line',
     '',
     '"a b\\nc": 1',
-    '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, owned_by, ledger, ledger_unreachable, audit, responses, compatibility, compaction, providers, models, auto, routing, organizations',
+    '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, ' +
+      'drain_seconds, owned_by, ' +
+      'ledger, ledger_unreachable, audit, responses, compatibility, ' +
+      'compaction, providers, models, auto, routing, organizations',
   ],
   ['word for number', '', 'drain_seconds: soon', 'drain_seconds: must be a whole number'],
   ['fraction for whole number', '', 'drain_seconds: 1.5', 'drain_seconds: must be a whole number'],
@@ -147,13 +150,13 @@ const table: readonly [string, string, string, ...string[]][] = [
     'ledger.tls: is only for addresses that begin with rediss://',
   ],
   [
-    'an authority that is not PEM',
+    'a CA that is not PEM',
     '',
     'ledger: { redis: "rediss://a", tls: { ca: /etc/ca.pem } }',
     'ledger.tls.ca: must be PEM (-----BEGIN …), best from a file',
   ],
   [
-    'an authority that is nonsense',
+    'a CA that is no certificate',
     '',
     'ledger: { redis: "rediss://a", tls: { ca: "-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n" } }',
     'ledger.tls.ca: is not a valid certificate',
@@ -193,7 +196,8 @@ const table: readonly [string, string, string, ...string[]][] = [
     'several references in one value, each once',
     OPENAI,
     'openai: { dialect: openai, api_key: "${ONE}-${file:nope}-${PORT}-${ONE}-${TWO" }',
-    'providers.openai.api_key: "${ONE}" is not set in the environment; "${file:nope}" there is no such file; "${TWO" is not closed by a }',
+    'providers.openai.api_key: "${ONE}" is not set in the environment; "${file:nope}" there is no such file; ' +
+      '"${TWO" is not closed by a }',
   ],
   ['no reference', '', 'data_dir: "${A B}"', 'data_dir: "${A B}" is not a reference; write ${NAME} or ${file:PATH}'],
   ['open reference', '', 'data_dir: "${AB"', 'data_dir: "${AB" is not closed by a }'],
@@ -434,7 +438,8 @@ const table: readonly [string, string, string, ...string[]][] = [
     'duplicate key id in another organisation',
     CI,
     `${CI}\n  - id: other\n    keys:\n      - { id: ci, key: 0123456789abcdef1 }`,
-    'organizations[1].keys[0].id: "ci" is already the id at organizations[0].keys[0].id; ids are unique in the whole file',
+    'organizations[1].keys[0].id: "ci" is already the id at organizations[0].keys[0].id; ' +
+      'ids are unique in the whole file',
   ],
   [
     'duplicate key',
@@ -509,11 +514,12 @@ const table: readonly [string, string, string, ...string[]][] = [
     'no price under an organisation limit',
     CLAUDE_PRICE,
     '',
-    'models[1].price: is missing, and organisation "acme" may use it under a spend limit; give it a price, or exclude it there',
+    'models[1].price: is missing, and organisation "acme" may use it under a spend limit; ' +
+      'give it a price, or exclude it there',
   ],
 ]
 
-describe('each mistake has its line', () => {
+describe('each mistake is one line', () => {
   test.each([...table])('%s', (_, from, to, ...lines) => {
     const text = from === '' ? `${to}\n${BASE}` : edited(from, to)
     const hash = new Bun.CryptoHasher('sha256').update('0123456789abcdef0').digest('hex')
@@ -522,7 +528,7 @@ describe('each mistake has its line', () => {
   })
 })
 
-test('the organisation that is mandatory cannot be loosened by a key', () => {
+test('a key cannot loosen the mandatory setting of its organisation', () => {
   const text = edited(
     CI,
     '{ id: ci, key: 0123456789abcdef0, auto: available }',
@@ -542,7 +548,7 @@ test('a key cannot have more than its organisation', () => {
   }
 })
 
-test('a bare reference where a string is meant stays one, also where the string is wrong', () => {
+test('an unquoted reference in the place of a string stays a string, also if that is invalid', () => {
   expect(problems(edited('id: acme', 'id: ${PORT}'))).toEqual([])
   expect(problems(`owned_by: \${EMPTY}\n${BASE}`, { env: { OPENAI_API_KEY: 'x', EMPTY: '' } })).toEqual([
     'owned_by: must not be empty',
@@ -558,7 +564,7 @@ test('an alias without an anchor', () => {
   ])
 })
 
-test('a key of its own under a spend limit needs prices, too, and exclusions count', () => {
+test('a spend limit of a key needs prices, too, except of models that the key may not use', () => {
   const unpriced = edited(CLAUDE_PRICE, '', edited('limits: { spend: { day: 50 } }', ''))
   expect(problems(unpriced)).toEqual([])
   const limited = edited(CI, '{ id: ci, key: 0123456789abcdef0, limits: { spend: { day: 5 } } }', unpriced)
@@ -571,14 +577,14 @@ test('a key of its own under a spend limit needs prices, too, and exclusions cou
   expect(problems(edited('keys: [ci]', 'keys: [c]', denied))).toHaveLength(1)
 })
 
-test('a strict spend limit needs to know how much a model may write at most', () => {
+test('a strict spend limit needs the maximum output of a model', () => {
   const end =
     'may use it under a strict spend limit, which holds the whole output limit; set it, or exclude the model there'
   const strict = edited('spend: { day: 50 }', 'spend: { day: 50, strict: true }')
   const who = 'organisation "acme"'
   const missing = [0, 1].map((i) => `models[${i}].max_output_tokens: is missing, and ${who} ${end}`)
   expect(problems(strict)).toEqual(missing)
-  // What costs nothing a token of output needs no limit of it.
+  // A model with free output needs no maximum.
   const free = edited(CLAUDE_PRICE, 'price: { input: 3, output: 0 }', strict)
   expect(problems(free)).toEqual(missing.slice(0, 1))
   const limited = edited(CLAUDE_PRICE, `max_output_tokens: 8000\n    ${CLAUDE_PRICE}`, strict)
@@ -590,7 +596,7 @@ test('a strict spend limit needs to know how much a model may write at most', ()
   expect(problems(ofKey)).toEqual([`models[1].max_output_tokens: is missing, and key "ci" ${end}`])
 })
 
-test('all problems come at once, whatever their kind, and none hides another', () => {
+test('all problems are reported at once, and none hides another', () => {
   const text = [
     ['api_key: x }', 'api_key: x, base_url: 3 }'],
     ['provider: openai, model: gpt-1', 'provider: opnai, model: gpt-1'],
@@ -609,7 +615,7 @@ test('all problems come at once, whatever their kind, and none hides another', (
   ])
 })
 
-test('a circle of three is told once, with its whole way', () => {
+test('a cycle of three is reported once, as a whole', () => {
   const text = edited(
     CLAUDE_PRICE,
     `${CLAUDE_PRICE}
@@ -624,7 +630,7 @@ test('a circle of three is told once, with its whole way', () => {
   ])
 })
 
-describe('YAML that is none', () => {
+describe('invalid YAML', () => {
   const cases: readonly [string, string][] = [
     [
       'listen: [\n',
@@ -647,18 +653,18 @@ describe('YAML that is none', () => {
     expect(found[0]).not.toContain('\n')
   })
 
-  test('a reference without quotes within braces gets a hint', () => {
+  test('a reference without quotes inside braces gets a hint', () => {
     expect(problems('listen: { port: ${PORT} }\n')[0]).toEndWith('(within { } and [ ] put a ${…} in quotes)')
   })
 
-  test('nothing, a word, a list', () => {
+  test('an empty file, a word, a list', () => {
     for (const text of ['', '# only this', 'word', '- a']) {
       expect(problems(text)[0]).toStartWith('(file): ')
       expect(problems(text)).toHaveLength(1)
     }
   })
 
-  test('anchors work, and such as repeat themselves end', () => {
+  test('anchors work, and anchors that repeat themselves are rejected', () => {
     expect(problems(edited('price: { input: 3, output: 15 }', 'price: &p { input: 3, output: 15 }'))).toEqual([])
     const levels = Array.from(
       { length: 12 },

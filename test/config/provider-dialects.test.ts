@@ -1,4 +1,7 @@
-/** What each provider dialect needs and takes: every dialect with every field, its default address, and a request that carries its credential. */
+/**
+ * The table of provider dialects: every dialect with every key, its default address, and a request that carries its
+ * credential.
+ */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -39,7 +42,7 @@ function load(dialect: ProviderDialect, entry: JsonObject) {
   return parseConfig(JSON.stringify(file), options)
 }
 
-/** The complaints about an entry, with the paths that they name. */
+/** The problems of an entry. */
 function problemsOf(dialect: ProviderDialect, entry: JsonObject): readonly string[] {
   const loaded = load(dialect, entry)
   return loaded.ok ? [] : loaded.problems.map((problem) => String(problem))
@@ -50,7 +53,7 @@ const cases = PROVIDER_DIALECTS.flatMap((dialect) =>
 )
 
 describe.each(cases)('$dialect: $entry', ({ dialect, entry, more, baseUrl }) => {
-  test('is enough, at its default address', () => {
+  test('is valid, at its default address', () => {
     const loaded = load(dialect, entry)
     expect(problemsOf(dialect, entry)).toEqual([])
     expect(loaded.ok && loaded.config.providers[0]?.baseUrl).toBe(baseUrl)
@@ -75,14 +78,14 @@ describe.each(cases)('$dialect: $entry', ({ dialect, entry, more, baseUrl }) => 
   })
 })
 
-test('half a credential says what is missing', () => {
+test('an incomplete credential is reported with what is missing', () => {
   expect(problemsOf('bedrock', { region: 'r', session_token: 't' })).toEqual([
     'providers.p.access_key_id: is missing; session_token needs it',
     'providers.p.secret_access_key: is missing; session_token needs it',
   ])
 })
 
-test('adapters make images where the list says so', async () => {
+test('adapters generate images if the table has images: true', async () => {
   const deadlines = { connectMs: 1, firstByteMs: { stream: 1, whole: 1 }, idleMs: 1, totalMs: 1 }
   const providers = PROVIDER_DIALECTS.map((dialect) => ({
     name: dialect,
@@ -96,7 +99,7 @@ test('adapters make images where the list says so', async () => {
     expect([dialect, adapters.get(dialect)?.images !== undefined]).toEqual([dialect, providerDialects[dialect].images])
 })
 
-test('the page about providers names every field of every dialect in its row', () => {
+test('the page about providers names every key of every dialect in its row', () => {
   const page = readFileSync(join(import.meta.dir, '../../docs/providers.md'), 'utf8')
   for (const dialect of PROVIDER_DIALECTS) {
     const row = page.split('\n').find((line) => line.startsWith(`| \`${dialect}\` |`))

@@ -1,4 +1,4 @@
-/** Secrets that are none, and those that would break what they are put into. */
+/** Secrets that are easy to guess, and values that would break the header or address that they are used in. */
 
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
 
@@ -36,14 +36,14 @@ describe('a name without braces', () => {
     expect(lines[0]).toStartWith(`${path}: $${name} without braces is not replaced; write \${${name}} (`)
   })
 
-  test('of small letters may be a secret, and is not shown', () => {
+  test('in lower case may be a secret, and is not shown', () => {
     const lines = problems(edited(CI, 'key: $ecret0123456789abcdef'))
     expect(lines).toHaveLength(1)
     expect(lines[0]).toContain('without braces is not replaced; write ${NAME}')
     expect(lines[0]).not.toContain('ecret')
   })
 
-  test('a dollar sign within a secret is one, and so is one that a reference stands for', () => {
+  test('a dollar sign inside a secret, or in the value of a reference, is accepted', () => {
     for (const key of [
       'abc$def-0123456789',
       'abc$DEF-0123456789',
@@ -57,7 +57,7 @@ describe('a name without braces', () => {
   })
 })
 
-describe('a key that anybody may guess', () => {
+describe('a key that is easy to guess', () => {
   const at = (hash: string) => problems(edited(APP, `"${hash}"`))
 
   test.each([
@@ -87,12 +87,13 @@ describe('a key that anybody may guess', () => {
     'foo\n',
   ])('the hash of %j', (word) => {
     const line =
-      'organizations[0].keys[1].sha256: is the SHA-256 of a well-known word, or of an empty string, which is easy to guess; create a key: openssl rand -hex 24'
+      'organizations[0].keys[1].sha256: is the SHA-256 of a well-known word, or of an empty string, ' +
+      'which is easy to guess; create a key: openssl rand -hex 24'
     expect(at(sha256(word))).toEqual([line])
     expect(at(sha256(word).toUpperCase())).toEqual([line])
   })
 
-  test('the word itself, where it is long enough to be a key', () => {
+  test('the word itself, if it is long enough for a key', () => {
     for (const word of [
       'changemechangeme',
       'passwordpassword',
@@ -109,13 +110,15 @@ describe('a key that anybody may guess', () => {
       'correct-horse-battery-staple',
     ])
       expect(problems(edited('0123456789abcdef0', JSON.stringify(word)))).toEqual([
-        'organizations[0].keys[0].key: is a well-known word, which is easy to guess; create a key: openssl rand -hex 24',
+        'organizations[0].keys[0].key: is a well-known word, which is easy to guess; ' +
+          'create a key: openssl rand -hex 24',
       ])
   })
 
   test('the placeholder of the example', () => {
     expect(at('0'.repeat(64))).toEqual([
-      'organizations[0].keys[1].sha256: is the placeholder of the example; replace it with the output of: printf %s "$KEY" | sha256sum',
+      'organizations[0].keys[1].sha256: is the placeholder of the example; replace it with the output of: ' +
+        'printf %s "$KEY" | sha256sum',
     ])
   })
 

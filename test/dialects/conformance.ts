@@ -10,7 +10,7 @@ import type { Usage } from '../../src/core/token-usage.ts'
 import type { Dialect, Exchange } from '../../src/dialects/dialect.ts'
 import { errorBody } from '../../src/dialects/error-body.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
-import { type Said, saidBy } from '../laws/reading.ts'
+import { type Meaning, meaningOf } from '../laws/reading.ts'
 import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
 import { property } from '../support/random.ts'
@@ -158,9 +158,9 @@ class Subject {
     return JSON.parse(JSON.stringify(this.accept(this.of.hello).answer(fold(events), SERVED)))
   }
 
-  said(events: readonly StreamEvent[], form: 'streamed' | 'whole'): Said {
+  meaning(events: readonly StreamEvent[], form: 'streamed' | 'whole'): Meaning {
     const written = form === 'streamed' ? this.stream(events) : JSON.stringify(this.whole(events))
-    return saidBy(this.of.dialect.name, form === 'streamed', written)
+    return meaningOf(this.of.dialect.name, form === 'streamed', written)
   }
 
   /** The error that accepting a body throws. */
@@ -182,11 +182,11 @@ class Subject {
 /** A canonical conversation in the form of `CONVERSATION`. */
 function conversationOf({ messages }: ChatRequest) {
   return messages.map((message) => {
-    const said = message.parts.map((part) => (part.type === 'text' ? part.text : part.type)).join('')
-    if (message.role === 'tool') return { role: message.role, callId: message.callId, text: said }
-    if (message.role !== 'assistant') return { role: message.role, text: said }
+    const text = message.parts.map((part) => (part.type === 'text' ? part.text : part.type)).join('')
+    if (message.role === 'tool') return { role: message.role, callId: message.callId, text }
+    if (message.role !== 'assistant') return { role: message.role, text }
     const calls = message.toolCalls.map(({ callId, name, json }) => ({ callId, name, input: JSON.parse(json) }))
-    return { role: message.role, text: said, calls }
+    return { role: message.role, text, calls }
   })
 }
 
@@ -255,16 +255,16 @@ function rejects(of: Conformant, subject: Subject): void {
 
 function answers(of: Conformant, subject: Subject, form: 'streamed' | 'whole'): void {
   test.each(ANSWERS.map((row) => [row.name, row] as const))('%s', (_, { events, text: expected, inputs = [] }) => {
-    const said = subject.said(events, form)
-    expect(said.text).toBe(expected)
+    const meaning = subject.meaning(events, form)
+    expect(meaning.text).toBe(expected)
     const calls = inputs.map((input, index) => ({ id: `call_${index}`, name: 'get_weather', input }))
-    expect(said.calls).toEqual(calls)
-    expect([said.input, said.output]).toEqual([9, 3])
-    expect(said.finish).toBe(inputs.length > 0 ? of.reasonOfCalls : of.reasons.stop)
+    expect(meaning.calls).toEqual(calls)
+    expect([meaning.input, meaning.output]).toEqual([9, 3])
+    expect(meaning.finish).toBe(inputs.length > 0 ? of.reasonOfCalls : of.reasons.stop)
   })
 
   test.each(Object.entries(of.reasons))('the reason %s', (reason, word) => {
-    expect(subject.said(answer(text('a'), reason as FinishReason), form).finish).toBe(word)
+    expect(subject.meaning(answer(text('a'), reason as FinishReason), form).finish).toBe(word)
   })
 
   test.each(of.usages)('the usage %j', (usage, figures) => {
@@ -287,7 +287,7 @@ function answers(of: Conformant, subject: Subject, form: 'streamed' | 'whole'): 
 
   test('a call whose arguments are no object is an error of the provider', () => {
     for (const json of ['{"q":', '[1]', 'x', '{}{}'])
-      expect(() => subject.said(answer(call(0, json), 'tool-call'), form)).toThrow(ProviderError)
+      expect(() => subject.meaning(answer(call(0, json), 'tool-call'), form)).toThrow(ProviderError)
   })
 }
 
@@ -301,14 +301,14 @@ function streams(of: Conformant, subject: Subject): void {
 
   property('a stream and a whole answer of the same events mean the same', 60, (random) => {
     const events = randomEvents(random)
-    expect(subject.said(events, 'streamed')).toEqual(subject.said(events, 'whole'))
+    expect(subject.meaning(events, 'streamed')).toEqual(subject.meaning(events, 'whole'))
   })
 
   property('keep-alives between all events change nothing', 60, (random) => {
     const events = randomEvents(random)
     const encoding = subject.encoding()
     const written = events.map((event) => encoding.encoder.keepAlive + encoding.add(event)).join('')
-    expect(saidBy(of.dialect.name, true, written)).toEqual(subject.said(events, 'streamed'))
+    expect(meaningOf(of.dialect.name, true, written)).toEqual(subject.meaning(events, 'streamed'))
   })
 
   property('copied texts give the bytes of text events', 60, (random) => {

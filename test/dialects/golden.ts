@@ -1,8 +1,8 @@
-/** The canonical events behind the golden streams and bodies of `test/fixtures/callers`. */
+/** The canonical events of the golden streams and bodies of `test/fixtures/callers`. */
 
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
 
-const text = (said: string): StreamEvent => ({ type: 'text', text: said })
+const text = (value: string): StreamEvent => ({ type: 'text', text: value })
 
 function call(index: number, callId: string, name: string, ...pieces: readonly string[]): StreamEvent[] {
   return [

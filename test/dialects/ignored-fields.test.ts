@@ -120,7 +120,7 @@ property('whatever a body holds, only names of the list come out, each once', 20
   expect(new Set(ignored).size).toBe(ignored.length)
 })
 
-test('the log line of a request names them once, and only where there are any', async () => {
+test('the log line of a request names them once, and only if there are any', async () => {
   await using upstream = await Upstream.start({ m: does.answersText('hi') })
   await using serving = new Serving({ providers: { up: upstream.url } })
   const line = async (path: string, body: JsonObject) => {

@@ -1,4 +1,7 @@
-/** Addresses of pictures that providers are given: whatever the spelling, no private place and nothing but https, unless the operator allows it. */
+/**
+ * Addresses of pictures that providers are given: whatever the spelling, no private place and nothing but https, unless
+ * the operator allows it.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../src/core/caller-error.ts'
@@ -194,7 +197,8 @@ describe('in every place of a body that may name one', () => {
   test('edits as JSON: a name that comes twice is not sent on', () => {
     const text = `{"model":"m","prompt":"x","images":[{"image_url":"${PRIVATE}","image\\u005furl":"${PUBLIC}"}]}`
     expect(fault(() => acceptImages('edits', bytesOf(text), 'public'))).toBe('images')
-    const quoted = `{"model":"m","prompt":"a: \\"b\\":","images":[{"image_url":"${PUBLIC}?a:b","x":{"y:":[1,{"z":2}]}}]}`
+    const image = `{"image_url":"${PUBLIC}?a:b","x":{"y:":[1,{"z":2}]}}`
+    const quoted = `{"model":"m","prompt":"a: \\"b\\":","images":[${image}]}`
     expect(fault(() => acceptImages('edits', bytesOf(quoted), 'public'))).toBeUndefined()
   })
 

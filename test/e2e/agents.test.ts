@@ -9,7 +9,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
-import { saidBy } from '../laws/reading.ts'
+import { meaningOf } from '../laws/reading.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { calls, speaks, textAnswer } from '../support/speech.ts'
@@ -86,12 +86,12 @@ async function answered(
   request: Recorded,
   to = gateway,
   auth?: 'bearer' | 'x-api-key',
-): Promise<ReturnType<typeof saidBy>> {
+): Promise<ReturnType<typeof meaningOf>> {
   const { response, text } = await replay(request, to, auth)
   if (response.status !== 200) throw new Error(`${response.status} ${text}`)
   const asked = request.body['stream_options']
   const includeUsage = isObject(asked) && asked['include_usage'] === true
-  return saidBy(dialectOf(request.path), request.body['stream'] === true, text, includeUsage)
+  return meaningOf(dialectOf(request.path), request.body['stream'] === true, text, includeUsage)
 }
 
 /** The messages of the provider's last request, one per line. */

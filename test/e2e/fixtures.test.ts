@@ -8,7 +8,7 @@ import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
-import { saidBy } from '../laws/reading.ts'
+import { meaningOf } from '../laws/reading.ts'
 import { ask, type End, requestBytes } from '../support/caller.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
@@ -107,7 +107,7 @@ async function heardBy(dialect: DialectName, model: string): Promise<{ readonly 
   const body = { model, stream: true, ...asks, ...options }
   const { status, end, text } = await ask(gateway.port, requestBytes(PATHS[dialect], { key: KEY, body }))
   if (status !== 200 || end !== 'whole') return { end: status === 200 ? end : 'cut' }
-  return { end, content: saidBy(dialect, true, text) }
+  return { end, content: meaningOf(dialect, true, text) }
 }
 
 /** Packets of one byte split every character and every line end; large streams would take minutes. */

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
-import { saidBy } from '../laws/reading.ts'
+import { meaningOf } from '../laws/reading.ts'
 import { checkResponsesStream } from '../laws/responses-grammar.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
@@ -132,7 +132,7 @@ describe.each(sessions.filter((name) => name !== 'codex-compaction'))('%s', (nam
       let before: { readonly turn: JsonObject; readonly asked: JsonObject } | undefined
       for (const turn of session.turns) {
         const { text, asked } = await step(provider, session, turn)
-        expect(saidBy(dialect, true, text, true)).toMatchObject({ text: 'Done.', calls: [] })
+        expect(meaningOf(dialect, true, text, true)).toMatchObject({ text: 'Done.', calls: [] })
         // An agent may change its earlier messages; then the provider gets other bytes, too.
         if (before !== undefined && begins(readings(turn), readings(before.turn))) {
           kept++

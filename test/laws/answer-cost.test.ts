@@ -1,6 +1,7 @@
 /**
- * No answer holds other requests up, whatever a provider sends: deep or many values, many calls, many blocks. It is read in a time in
- * proportion to its size, and ends as an answer or as a fault of the provider's, never as an error of ours.
+ * No answer holds other requests up, whatever a provider sends: deep or many values, many calls, many blocks. It is
+ * read in a time in proportion to its size, and ends as an answer or as a fault of the provider's, never as an error of
+ * ours.
  */
 
 import { describe, setDefaultTimeout, test } from 'bun:test'
@@ -70,7 +71,8 @@ const VALUES: Readonly<Record<string, Make>> = {
 const frame = (value: string) => `data: ${value}\n\n`
 const delta = (value: string) => frame(`{"choices":[{"index":0,"delta":${value}}]}`)
 const chatCall = (index: number | undefined, id: string, name: string, json: string) =>
-  `{${index === undefined ? '' : `"index":${index},`}"id":"${id}","function":{"name":"${name}","arguments":${JSON.stringify(json)}}}`
+  `{${index === undefined ? '' : `"index":${index},`}"id":"${id}",` +
+  `"function":{"name":"${name}","arguments":${JSON.stringify(json)}}}`
 const chatEnd = `${frame('{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}')}data: [DONE]\n\n`
 const anthropicFrame = (type: string, more: string) => `event: ${type}\ndata: {"type":"${type}",${more}}\n\n`
 const anthropicStart = anthropicFrame('message_start', '"message":{}')
@@ -106,7 +108,8 @@ for (const [name, value] of Object.entries(VALUES)) {
         `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":${value(bytes)}}}]}}]}`,
       stream: (bytes) =>
         delta(
-          `{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":${value(Math.min(bytes, 900_000))}}}]}`,
+          `{"tool_calls":[{"index":0,"id":"a",` +
+            `"function":{"name":"f","arguments":${value(Math.min(bytes, 900_000))}}}]}`,
         ) + chatEnd,
     },
     {
@@ -138,7 +141,8 @@ for (const [name, value] of Object.entries(VALUES)) {
         anthropicStart +
         anthropicFrame(
           'content_block_start',
-          `"index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":${value(Math.min(bytes, 900_000))}}`,
+          '"index":0,"content_block":{"type":"tool_use","id":"a","name":"f",' +
+            `"input":${value(Math.min(bytes, 900_000))}}`,
         ) +
         anthropicEnd,
     },
@@ -170,7 +174,7 @@ hostile.push(
     stream: (bytes) => each(bytes, (i) => delta(`{"tool_calls":[${chatCall(i, `a${i}`, 'f', '{}')}]}`)) + chatEnd,
   },
   {
-    name: 'openai: calls that are told apart by their ids alone',
+    name: 'openai: calls that only their ids distinguish',
     provider: openai,
     stream: (bytes) =>
       each(bytes, (i) => delta(`{"tool_calls":[${chatCall(undefined, `a${i % 4000}`, 'f', '{}')}]}`)) + chatEnd,
@@ -233,7 +237,8 @@ hostile.push(
     name: 'anthropic: many calls',
     provider: anthropic,
     whole: (bytes) =>
-      `{"content":[${each(bytes, () => '{"type":"tool_use","id":"a","name":"f","input":{}}', ',')}],"stop_reason":"tool_use"}`,
+      `{"content":[${each(bytes, () => '{"type":"tool_use","id":"a","name":"f","input":{}}', ',')}],` +
+      '"stop_reason":"tool_use"}',
   },
   {
     name: 'bedrock: many calls',

@@ -1,4 +1,7 @@
-/** The grammar accepts the golden streams and refuses each way of spoiling one: a judge that lets everything pass proves nothing. */
+/**
+ * The grammar accepts the golden streams and refuses each way of spoiling one: a judge that lets everything pass proves
+ * nothing.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * The grammar of a whole Chat Completions stream, as strict as its strictest reader (wire.md A2.3, B1): a state machine over its lines.
- * SDKs forgive most of this; a gateway that emits it must not need to be forgiven.
+ * The grammar of a whole Chat Completions stream, as strict as its strictest reader: a state machine
+ * over its lines. SDKs forgive most of this; a gateway that emits it must not need to be forgiven.
  */
 
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
@@ -10,7 +10,7 @@ export interface ChatStreamOptions {
   readonly includeUsage: boolean
 }
 
-/** What a stream that the grammar accepts said. */
+/** The content of a stream that the grammar accepts. */
 export interface ChatStreamReading {
   readonly text: string
   readonly refusal: string
@@ -24,7 +24,10 @@ const CHOICE_KEYS = ['index', 'delta', 'logprobs', 'finish_reason']
 const FINISH_REASONS = ['stop', 'length', 'tool_calls', 'content_filter']
 const ID = /^[A-Za-z0-9_-]{1,64}$/
 
-/** Throws with the event's number and the reason where the text is no whole stream of this dialect. Comments may stand between events. */
+/**
+ * Throws with the event's number and the reason where the text is no whole stream of this dialect. Comments may stand
+ * between events.
+ */
 export function checkChatStream(text: string, options: ChatStreamOptions): ChatStreamReading {
   const grammar = new Grammar(options)
   eventsOf(text).forEach((data, at) => {

@@ -51,7 +51,8 @@ describe('law 1, splice: the bytes are the same with the learnt path and without
     const frame = (content: string, more: string) =>
       `data: {"x":${JSON.stringify(more)},"choices":[{"index":0,"delta":{"content":${JSON.stringify(content)}}}]}\n\n`
     const bytes = bytesOf(
-      `${frame('a', 'a')}${frame('b', 'a')}${frame('index', 'q')}${frame('c', 'index')}${frame('d', 'q')}${frame('e', 'q')}` +
+      `${frame('a', 'a')}${frame('b', 'a')}${frame('index', 'q')}${frame('c', 'index')}` +
+        `${frame('d', 'q')}${frame('e', 'q')}` +
         'data: {"x":1,"choices":[{"index":0,"delta":{"content":"\\u0078"}}]}\n\n' +
         'data: {"x":1,"choices":[{"index":0,"delta":{"content":"y"}}]}\n\ndata: [DONE]\n\n',
     )

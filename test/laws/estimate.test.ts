@@ -1,6 +1,7 @@
 /**
- * The laws of what is estimated: wherever a caller puts a text, it is estimated as a third of a tokenizer's count at least, and nothing but
- * the data of a picture costs less than a sixteenth of its bytes. What a model wrote is the same figure however it came.
+ * The laws of what is estimated: wherever a caller puts a text, it is estimated as a third of a tokenizer's count at
+ * least, and nothing but the data of a picture costs less than a sixteenth of its bytes. What a model wrote is the same
+ * figure however it came.
  */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -133,7 +134,7 @@ function randomText(random: Random): string {
 }
 
 const request = (more: Partial<ChatRequest>) => plainRequest({ messages: [], ...more })
-const said = (...texts: readonly string[]): Message => ({
+const userMessage = (...texts: readonly string[]): Message => ({
   role: 'user',
   parts: texts.map((text) => ({ type: 'text', text })),
 })
@@ -156,13 +157,13 @@ function between(text: string, windows: number, width: number): string {
 }
 
 const LAYOUTS: Readonly<Record<string, (text: string, random: Random) => ChatRequest>> = {
-  'one text': (text) => request({ messages: [said(text)] }),
+  'one text': (text) => request({ messages: [userMessage(text)] }),
   'a text of the system': (text) => request({ messages: [{ role: 'system', parts: [{ type: 'text', text }] }] }),
   'a refusal': (text) => request({ messages: [{ role: 'assistant', parts: [], refusal: text, toolCalls: [] }] }),
   'a result': (text) => request({ messages: [{ role: 'tool', callId: 'a', parts: [{ type: 'text', text }] }] }),
-  'many tiny texts': (text, random) => request({ messages: [said(...slices(text, random.between(1, 9)))] }),
+  'many tiny texts': (text, random) => request({ messages: [userMessage(...slices(text, random.between(1, 9)))] }),
   'many tiny messages': (text, random) =>
-    request({ messages: slices(text, random.between(1, 60)).map((each) => said(each)) }),
+    request({ messages: slices(text, random.between(1, 60)).map((each) => userMessage(each)) }),
   arguments: (text) => request({ messages: [called('f', JSON.stringify({ text }))] }),
   'many arguments': (text, random) =>
     request({ messages: slices(text, random.between(5, 500)).map((each) => called('f', each)) }),
@@ -178,7 +179,7 @@ const LAYOUTS: Readonly<Record<string, (text: string, random: Random) => ChatReq
   'lists within lists': (text) =>
     schema({ enum: slices(text, 50).reduce<JsonObject>((inner, each) => ({ a: [each], b: inner }), {}) }),
   'one value of a schema': (text) => schema({ title: text }),
-  'a value behind what looks encoded': (text) => schema({ title: `${'QUJD'.repeat(400)}${text}` }),
+  'a value after what looks encoded': (text) => schema({ title: `${'QUJD'.repeat(400)}${text}` }),
   'the format of the answer': (text) =>
     request({ sampling: { responseFormat: { type: 'json_schema', json_schema: { schema: { [text]: text } } } } }),
   'a file that begins as one': (text) =>
@@ -192,18 +193,20 @@ const LAYOUTS: Readonly<Record<string, (text: string, random: Random) => ChatReq
       input_audio: { data: `${'QUJD'.repeat(400)} ${slices(text, 40).join(' ').repeat(4)}`, format: text },
     }),
   'a name of a file': (text) => native({ type: 'file', file: { file_data: 'QUJD', filename: text } }),
-  'between sixteen windows': (text) => request({ messages: [said(between(text.repeat(30), 16, 128))] }),
+  'between sixteen windows': (text) => request({ messages: [userMessage(between(text.repeat(30), 16, 128))] }),
   'between windows of every size': (text, random) =>
-    request({ messages: [said(between(text.repeat(30), random.between(4, 400), random.between(16, 256)))] }),
+    request({ messages: [userMessage(between(text.repeat(30), random.between(4, 400), random.between(16, 256)))] }),
   'at one place of every block': (text, random) => {
     const [block, width] = [random.pick([256, 512, 1024]), random.between(32, 96)]
     const pad = ' '.repeat(width)
-    return request({ messages: [said(slices(text.repeat(40), block - width).join(pad))] })
+    return request({ messages: [userMessage(slices(text.repeat(40), block - width).join(pad))] })
   },
-  'behind blanks': (text, random) =>
-    request({ messages: [said(' '.repeat(random.between(1, 4) * text.length) + text.repeat(20))] }),
+  'after blanks': (text, random) =>
+    request({ messages: [userMessage(' '.repeat(random.between(1, 4) * text.length) + text.repeat(20))] }),
   'in the middle of a long text': (text, random) =>
-    request({ messages: [said('a '.repeat(100_000).slice(0, random.between(1, 5) * text.length) + text.repeat(20))] }),
+    request({
+      messages: [userMessage('a '.repeat(100_000).slice(0, random.between(1, 5) * text.length) + text.repeat(20))],
+    }),
 }
 
 /** How often a layout holds the text. */
@@ -214,7 +217,7 @@ const TIMES: Readonly<Record<string, number>> = {
   'between sixteen windows': 30,
   'between windows of every size': 30,
   'at one place of every block': 40,
-  'behind blanks': 20,
+  'after blanks': 20,
   'in the middle of a long text': 20,
 }
 
@@ -231,7 +234,7 @@ describe('wherever it stands, a text is estimated as a third of its tokens at le
 
 /** A request with one long string in one of the places that take one. */
 const PLACES: readonly ((text: string) => ChatRequest)[] = [
-  (text) => request({ messages: [said(text)] }),
+  (text) => request({ messages: [userMessage(text)] }),
   (text) => request({ messages: [called(text, '')] }),
   (text) =>
     request({ messages: [{ role: 'assistant', parts: [], toolCalls: [{ callId: text, name: 'f', json: '' }] }] }),
@@ -274,7 +277,7 @@ property('nothing but the data of a picture costs less than a sixteenth of its b
   }
 })
 
-test('windows are drawn for each process, and stay where they are as long as it lives', async () => {
+test('windows are drawn for each process, and stay the same as long as it lives', async () => {
   const program = `
     import { estimateText } from '${import.meta.dir}/../../src/ledger/estimate.ts'
     const text = Array.from({ length: 300_000 }, (_, at) => (at % 7 === 0 ? ' ' : at % 977 < 400 ? 'x' : 'e')).join('')
@@ -292,8 +295,8 @@ test('a body of 10 MiB is estimated in little of the time that it takes to parse
   const text = (counts.find(({ kind }) => kind === 'prose')?.text ?? '').repeat(100).slice(0, 10_000)
   const long = text.repeat(1000)
   const bodies = [
-    request({ messages: [said(long)] }),
-    request({ messages: slices(long, 2000).map((each) => said(each)) }),
+    request({ messages: [userMessage(long)] }),
+    request({ messages: slices(long, 2000).map((each) => userMessage(each)) }),
   ]
   for (const body of bodies) {
     const tries = Array.from({ length: 7 }, () => {

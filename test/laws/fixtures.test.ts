@@ -1,6 +1,7 @@
 /**
- * The laws over every recorded stream of every provider, in all three dialects of callers: what the manifest says comes out, in the strict
- * grammar, whatever the cuts between the chunks, with the learnt text path and without it, and never a made-up end.
+ * The laws over every recorded stream of every provider, in all three dialects of callers: what the manifest states
+ * comes out, in the strict grammar, whatever the cuts between the chunks, with the learnt text path and without it, and
+ * never a made-up end.
  */
 
 import { describe, expect, test } from 'bun:test'
@@ -26,7 +27,7 @@ import { Encoding } from '../support/encoding.ts'
 import { type Fixture, fixtures, type Wanted } from '../support/fixtures.ts'
 import { Random } from '../support/random.ts'
 import { cuts } from '../support/streams.ts'
-import { type Said, saidBy } from './reading.ts'
+import { type Meaning, meaningOf } from './reading.ts'
 
 const PROVIDERS: Readonly<Record<string, Provider>> = { openai, azure, anthropic, gemini, bedrock }
 const STREAMS = ['text/event-stream', 'application/vnd.amazon.eventstream']
@@ -55,7 +56,7 @@ interface Reading {
   readonly error: ProviderError | undefined
 }
 
-/** Reads chunks that end cleanly behind the last one. */
+/** Reads chunks that end cleanly after the last one. */
 function read(provider: Provider, chunks: readonly Uint8Array[], splice: 'spliced' | 'decoded' = 'spliced'): Reading {
   const steps: Step[] = []
   const sink = {
@@ -101,21 +102,21 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
-function checkSaid(said: Said, wanted: Wanted, provider: string): void {
-  const text = said.text
+function checkMeaning(meaning: Meaning, wanted: Wanted, provider: string): void {
+  const text = meaning.text
   if (wanted.text_sha256 === undefined) expect(text).toBe((wanted.text ?? '') + (wanted.refusal ?? ''))
   else expect(sha256(text)).toBe(wanted.text_sha256)
   const made = wanted.tool_calls ?? []
-  expect(said.calls.map(({ name }) => name)).toEqual(made.map(({ name }) => name))
+  expect(meaning.calls.map(({ name }) => name)).toEqual(made.map(({ name }) => name))
   for (const [index, call] of made.entries()) {
-    const got = said.calls[index]
+    const got = meaning.calls[index]
     if (call.arguments !== undefined) expect(got?.input).toEqual(JSON.parse(call.arguments || '{}'))
     // Calls of Gemini that carry a signature get an id of ours.
     if (call.id && provider !== 'gemini') expect(got?.id).toBe(call.id)
   }
 }
 
-/** The bytes up to here, for every place or, where they are many, for some of all kinds. */
+/** The bytes up to here, for every place, or for some of all kinds if there are many. */
 function* beginnings(bytes: Uint8Array): Generator<Uint8Array> {
   const step = bytes.length > MANY_BYTES ? Math.ceil(bytes.length / 50) : 1
   for (let end = 0; end < bytes.length; end += step) yield bytes.subarray(0, end)
@@ -131,19 +132,19 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
     expect(whole.error === undefined).toBe(wanted.terminal)
     expect(ENDS[dialect].test(text)).toBe(wanted.terminal)
     if (!wanted.terminal) return
-    const said = saidBy(dialect, true, text)
-    checkSaid(said, wanted, name)
-    // Fold: a whole answer of the same events says the same.
+    const meaning = meaningOf(dialect, true, text)
+    checkMeaning(meaning, wanted, name)
+    // Fold: a whole answer of the same events means the same.
     const body = JSON.stringify(ANSWERS[dialect](fold(whole.steps.flatMap(eventsOf))))
-    expect(saidBy(dialect, false, body)).toEqual(said)
+    expect(meaningOf(dialect, false, body)).toEqual(meaning)
   })
 
   test('what the model thought comes out apart, to be counted', () => {
-    const said = whole.steps
+    const thought = whole.steps
       .flatMap((step) => (!isTexts(step) && step.type === 'reasoning' ? [step.text] : []))
       .join('')
-    expect(said).toBe(wanted.reasoning ?? '')
-    for (const dialect of DIALECTS) if (said !== '') expect(written(dialect, whole)).not.toContain(said)
+    expect(thought).toBe(wanted.reasoning ?? '')
+    for (const dialect of DIALECTS) if (thought !== '') expect(written(dialect, whole)).not.toContain(thought)
   })
 
   test('splice', () => {
@@ -176,10 +177,10 @@ function laws(name: string, provider: Provider, fixture: Fixture): void {
           ended: reading.error === undefined,
         })
       }
-      // A beginning that is taken for whole says all that the whole says.
+      // A beginning that is taken for whole means all that the whole means.
       if (reading.error !== undefined || !wanted.terminal) continue
-      const said = saidBy('messages', true, written('messages', reading))
-      checkSaid(said, wanted, name)
+      const meaning = meaningOf('messages', true, written('messages', reading))
+      checkMeaning(meaning, wanted, name)
     }
   })
 }
@@ -200,7 +201,7 @@ for (const [name, provider] of Object.entries(PROVIDERS)) {
     )('as a whole answer: %s', (_, { bytes, expect: wanted }) => {
       const steps = provider.events(JSON.parse(Buffer.from(bytes).toString()))
       for (const dialect of DIALECTS)
-        checkSaid(saidBy(dialect, true, written(dialect, { steps, error: undefined })), wanted, name)
+        checkMeaning(meaningOf(dialect, true, written(dialect, { steps, error: undefined })), wanted, name)
     })
   })
 }

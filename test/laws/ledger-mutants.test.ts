@@ -1,4 +1,7 @@
-/** The suite is worth something: each seeded bug, in Lua and in TypeScript, makes it fail. Works on a copy; two at a time. */
+/**
+ * The suite is worth something: each seeded bug, in Lua and in TypeScript, makes it fail. Works on a copy; two at a
+ * time.
+ */
 
 import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -50,7 +53,10 @@ function wordsOf(subject: Subject): readonly string[] {
     : ['-t', `the book in ${subject}`, ...BOOKS]
 }
 
-/** The exit code of the suite in a copy: over one kind of book, the simulation of nodes, or nodes whose Redis is emptied. */
+/**
+ * The exit code of the suite in a copy: over one kind of book, the simulation of nodes, or nodes whose Redis is
+ * emptied.
+ */
 async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<number> {
   const words = wordsOf(subject)
   const tests = [process.execPath, 'test', '--bail', '--timeout', String(ms), ...words]

@@ -1,6 +1,7 @@
 /**
- * The ledger of several gateways in virtual time: a seeded scheduler delays, reorders, doubles and drops calls and replies, kills gateways between
- * any two steps, crashes the server and fills disks. `WEIR_SIMULATED_REQUESTS` sets how many requests; a failure names the seed of its world.
+ * The ledger of several gateways in virtual time: a seeded scheduler delays, reorders, doubles and drops calls and
+ * replies, kills gateways between any two steps, crashes the server and fills disks. `WEIR_SIMULATED_REQUESTS` sets how
+ * many requests; a failure names the seed of its world.
  */
 
 import { expect, test } from 'bun:test'

@@ -1,6 +1,7 @@
 /**
- * The law of the ledger: whatever happens, in whatever order, twice, late or never, both books give the answers and hold the figures of a model
- * that finds them by adding up. `WEIR_LAW_HISTORIES` sets how many histories of 100 steps are run; `WEIR_SEED` repeats one run.
+ * The law of the ledger: whatever happens, in whatever order, twice, late or never, both books give the answers and
+ * hold the figures of a model that finds them by adding up. `WEIR_LAW_HISTORIES` sets how many histories of 100 steps
+ * are run; `WEIR_SEED` repeats one run.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'

@@ -1,4 +1,7 @@
-/** The grammar accepts the golden streams and refuses each way of spoiling one: a judge that lets everything pass proves nothing. */
+/**
+ * The grammar accepts the golden streams and refuses each way of spoiling one: a judge that lets everything pass proves
+ * nothing.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -62,13 +65,13 @@ describe('spoilt streams', () => {
     ['a delta before its block', 'text.sse', swapped(1), /at: between blocks/],
     ['no block stop', 'text.sse', without(5), /message_delta while.*in a block/],
     ['block stop twice', 'text.sse', twice(5), /at: between blocks/],
-    ['a delta behind the stop', 'text.sse', swapped(4), /at: between blocks/],
+    ['a delta after the stop', 'text.sse', swapped(4), /at: between blocks/],
     ['no message_delta', 'text.sse', without(6), /message_stop while/],
     ['message_delta twice', 'text.sse', twice(6), /at: finished/],
     ['no message_stop', 'text.sse', without(7), /without message_stop/],
     ['message_stop twice', 'text.sse', twice(7), /follows message_stop/],
     ['[DONE]', 'text.sse', (text) => `${text}data: [DONE]\n\n`, /one event and one data line/],
-    ['a ping behind the end', 'text.sse', (text) => `${text}event: ping\ndata: {"type":"ping"}\n\n`, /follows/],
+    ['a ping after the end', 'text.sse', (text) => `${text}event: ping\ndata: {"type":"ping"}\n\n`, /follows/],
     ['no block at all', 'empty.sse', (text) => without(1)(without(2)(text)), /without a block/],
     ['an unknown event', 'text.sse', (text) => text.replaceAll('content_block_stop', 'block_stop'), /unknown event/],
     ['an error event', 'text.sse', (text) => `event: error\ndata: {"type":"error"}\n\n${text}`, /unknown event error/],
@@ -120,7 +123,7 @@ describe('spoilt streams', () => {
     ['broken input', 'tool.sse', replacing('\\"}"', '\\""'), /JSON/],
     ['input that is no object', 'tool.sse', (text) => without(3)(text).replace('"{\\"ci"', '"[]"'), /not an object/],
     ['a call without a delta', 'noargs.sse', without(2), /no delta/],
-    ['an empty delta among others', 'tool.sse', replacing('"{\\"ci"', '""'), /behind the empty one/],
+    ['an empty delta among others', 'tool.sse', replacing('"{\\"ci"', '""'), /after the empty one/],
     [
       'end_turn after a call',
       'tool.sse',

@@ -1,11 +1,12 @@
 /**
- * The grammar of a whole Messages stream, as strict as its strictest reader (wire.md A4.3, B3): a state machine over its events. SDKs
- * forgive most of this, and the official accumulator lets a wrong index corrupt the message without a word.
+ * The grammar of a whole Messages stream, as strict as its strictest reader: a state machine over
+ * its events. SDKs forgive most of this, and the official accumulator lets a wrong index corrupt the message without a
+ * word.
  */
 
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 
-/** What a stream that the grammar accepts said, block by block. */
+/** The content of a stream that the grammar accepts, block by block. */
 export interface MessagesStreamReading {
   readonly blocks: readonly Block[]
   readonly stopReason: string
@@ -32,7 +33,10 @@ const USAGE_KEYS = [
   'input_tokens,cache_creation_input_tokens,cache_read_input_tokens,cache_creation,output_tokens',
 ]
 
-/** Throws with the event's number and the reason where the text is no whole stream of this dialect. Comments and pings may stand between events. */
+/**
+ * Throws with the event's number and the reason where the text is no whole stream of this dialect. Comments and pings
+ * may stand between events.
+ */
 export function checkMessagesStream(text: string): MessagesStreamReading {
   const grammar = new Grammar()
   eventsOf(text).forEach(([name, data], at) => {
@@ -143,7 +147,7 @@ class Grammar {
     const piece = delta[field]
     if (typeof piece !== 'string') fail(`${field} is not a string`)
     if (piece === '' && (block.type === 'text' || block.deltas > 0)) fail('an empty delta')
-    if (block.deltas > 0 && block.content === '') fail('a delta behind the empty one')
+    if (block.deltas > 0 && block.content === '') fail('a delta after the empty one')
     block.content += piece
     block.deltas++
   }
@@ -223,7 +227,10 @@ function keys(value: JsonObject, expected: string): void {
   if (found !== expected) fail(`the keys ${found} instead of ${expected}`)
 }
 
-/** Name and data of each event. LF alone, one `event:` and one `data:` line, a blank line after each, nothing half at the end. */
+/**
+ * Name and data of each event. LF alone, one `event:` and one `data:` line, a blank line after each, nothing half at
+ * the end.
+ */
 function eventsOf(text: string): (readonly [name: string, data: string])[] {
   if (text.startsWith('\ufeff')) fail('a byte order mark')
   if (/[\r\u0085\u2028\u2029]/.test(text)) fail('a line break that is not LF')

@@ -1,6 +1,7 @@
 /**
- * The laws of the Messages dialect over random answers: its grammar accepts every stream; what an SDK gathers from one equals the whole
- * answer; text that is copied gives the bytes of text that is encoded; nothing ends what did not end; what we said is accepted back.
+ * The laws of the Messages dialect over random answers: its grammar accepts every stream; what an SDK gathers from one
+ * equals the whole answer; text that is copied gives the bytes of text that is encoded; nothing ends what did not end;
+ * what we sent is accepted back.
  */
 
 import { describe, expect, test } from 'bun:test'
@@ -19,7 +20,9 @@ import { checkMessagesStream } from './messages-grammar.ts'
 const CASES = 2000
 const served = { model: 'acme-large', createdAt: 1 }
 
-/** Text that breaks those who are not careful: halves of pairs, line breaks of all kinds, what looks like SSE or JSON. */
+/**
+ * Text that breaks those who are not careful: halves of pairs, line breaks of all kinds, what looks like SSE or JSON.
+ */
 const WORDS = [
   'Hello',
   ' ',
@@ -45,7 +48,7 @@ const WORDS = [
 
 const randomText = (random: Random) => random.list(8, () => random.pick(WORDS)).join('')
 
-/** What is still to be said of one call, piece by piece. */
+/** The rest of one call, piece by piece. */
 interface Pending {
   readonly index: number
   readonly pieces: string[]
@@ -89,10 +92,10 @@ class Script {
     const { random } = this
     const input = { [randomText(random)]: randomText(random), n: [{}, { x: random.below(9) }] }
     const json = random.chance(0.2) ? '{}' : JSON.stringify(input, null, random.below(3))
-    const behind = random.chance(0.1) ? [' \n'] : []
+    const blanks = random.chance(0.1) ? [' \n'] : []
     const index = this.calls++
     this.events.push({ type: 'tool-start', index, callId: `call_${index}`, name: random.pick(['ping', 'get_weather']) })
-    this.open.push({ index, pieces: [...(json === '{}' ? [json] : random.pieces(json, 6)), ...behind] })
+    this.open.push({ index, pieces: [...(json === '{}' ? [json] : random.pieces(json, 6)), ...blanks] })
   }
 
   private goOn(): void {
@@ -157,7 +160,7 @@ function gather(stream: string): JsonObject {
   return { ...message, content: blocks.map(({ block }) => block) }
 }
 
-/** Text first and in one block, as a whole answer has it: a stream says what comes behind a call behind it. */
+/** Text first and in one block, as a whole answer has it: a stream may have text after a call. */
 function textFirst(message: JsonObject): JsonObject {
   const { content } = message
   if (!isArray(content)) throw new Error('no content')
@@ -167,7 +170,7 @@ function textFirst(message: JsonObject): JsonObject {
   return { ...message, content: text === '' && calls.length > 0 ? calls : [{ type: 'text', text }, ...calls] }
 }
 
-const textBehindCall = (events: readonly StreamEvent[]) => {
+const textAfterCall = (events: readonly StreamEvent[]) => {
   const first = events.findIndex(({ type }) => type === 'tool-start')
   return first !== -1 && events.slice(first).some(({ type }) => type === 'text' || type === 'refusal')
 }
@@ -184,7 +187,7 @@ describe('every answer', () => {
     const events = script(random)
     const gathered = gather(encodeAll(events))
     const expected = { ...answerTo(events), id: 'msg_1' }
-    expect(textBehindCall(events) ? textFirst(gathered) : gathered).toEqual(expected)
+    expect(textAfterCall(events) ? textFirst(gathered) : gathered).toEqual(expected)
   })
 
   property('splice: copied text gives the same bytes', CASES, (random) => {
@@ -211,7 +214,7 @@ describe('every answer', () => {
     expect(bytes).toBe(encodeAll(events))
   })
 
-  property('cut: without `end` nothing says that it ended', CASES, (random) => {
+  property('cut: without `end` no event ends the stream', CASES, (random) => {
     const events = script(random)
     const most = encodeAll(events.slice(0, random.below(events.length)))
     expect(most).not.toMatch(/^event: message_(?:delta|stop)$/m)
@@ -233,8 +236,8 @@ describe('every answer', () => {
     )
     const [, assistant, ...rest] = request.messages
     if (assistant?.role !== 'assistant') throw new Error('no assistant')
-    const said = isArray(content) && isObject(content[0]) && content[0]['type'] === 'text' ? content[0]['text'] : ''
-    expect(assistant.parts.map((part) => part.text).join('')).toBe(String(said))
+    const text = isArray(content) && isObject(content[0]) && content[0]['type'] === 'text' ? content[0]['text'] : ''
+    expect(assistant.parts.map((part) => part.text).join('')).toBe(String(text))
     expect(assistant.toolCalls.map((call) => ({ id: call.callId, input: JSON.parse(call.json) }))).toEqual(
       calls.map((call) => ({ id: String(call['id']), input: call['input'] })),
     )
@@ -249,10 +252,10 @@ test('the random answers reach what they are for', () => {
   const seen = new Set<string>()
   for (let seed = 0; seed < 200; seed++) {
     const events = script(new Random(seed))
-    if (textBehindCall(events)) seen.add('text behind a call')
+    if (textAfterCall(events)) seen.add('text after a call')
     const turns = events.flatMap((event) => (event.type === 'tool-delta' ? [event.index] : []))
     if (turns.some((index, at) => index < (turns[at - 1] ?? 0))) seen.add('calls that take turns')
     if (encodeAll(events.slice(0, -2)).includes('"partial_json":""')) seen.add('a call without arguments')
   }
-  expect([...seen].sort()).toEqual(['a call without arguments', 'calls that take turns', 'text behind a call'])
+  expect([...seen].sort()).toEqual(['a call without arguments', 'calls that take turns', 'text after a call'])
 })

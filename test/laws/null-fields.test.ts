@@ -1,6 +1,7 @@
 /**
- * The law of null: in every dialect an optional field that is null is as one that is absent, wherever it stands; official SDKs of Python send it
- * so. Optional is whatever a body may lack. What callers own (schemas, arguments, results) is data, in which null means null.
+ * The law of null: in every dialect an optional field that is null is as one that is absent, wherever it stands;
+ * official SDKs of Python send it so. Optional is whatever a body may lack. What callers own (schemas, arguments,
+ * results) is data, in which null means null.
  */
 
 import { describe, expect, test } from 'bun:test'

@@ -1,6 +1,7 @@
 /**
- * The law of broken streams at the pump: whatever bytes of a recorded stream a provider sends before it breaks off, the candidate has failed and
- * nothing was opened, or the caller's head is out before the cut, or the answer is whole. `test/e2e/prefixes.test.ts` shows the same on the wire.
+ * The law of broken streams at the pump: whatever bytes of a recorded stream a provider sends before it breaks off, the
+ * candidate has failed and nothing was opened, or the caller's head is out before the cut, or the answer is whole.
+ * `test/e2e/prefixes.test.ts` shows the same on the wire.
  */
 
 import { expect, setDefaultTimeout } from 'bun:test'

@@ -1,7 +1,8 @@
 /**
- * The law of rate limits under constant excess demand: callers who always have a request waiting get at least 90 % of every rate limit and never
- * more than all of it plus one full bucket, however long answers run and however much more was held for them than they used. Says
- * nothing about how a book counts: it adds up what callers got. Virtual time; `WEIR_SEED` repeats a run.
+ * The law of rate limits under constant excess demand: callers who always have a request waiting get at least 90 % of
+ * every rate limit and never more than all of it plus one full bucket, however long answers run and however much more
+ * was held for them than they used. It does not depend on how a book counts: it adds up what callers got. Virtual time;
+ * `WEIR_SEED` repeats a run.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -139,7 +140,7 @@ async function check(subject: Subject, demand: Demand, random: Random): Promise<
   const had = shares.map(([name, limit]) =>
     limit === undefined ? 0 : (after[name] - before[name]) / (limit * minutes),
   )
-  // The limit that is the tighter of the two is had whole; the other cannot be.
+  // The limit that is the tighter of the two is used fully; the other cannot be.
   expect(Math.max(...had)).toBeGreaterThanOrEqual(0.9)
   const all = (subject.clock.now - START_MS) / MINUTE_MS
   // What an answer takes beyond what was held for it nobody can refuse: it is there.

@@ -1,4 +1,7 @@
-/** What an answer of the gateway says, whatever its dialect: whole bodies by their fields, streams by the strict grammars. */
+/**
+ * What an answer of the gateway means, whatever its dialect: whole bodies by their fields, streams by the strict
+ * grammars.
+ */
 
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
@@ -7,7 +10,7 @@ import { checkMessagesStream } from './messages-grammar.ts'
 import { checkResponsesStream } from './responses-grammar.ts'
 import { checkCompletedResponse } from './responses-schema.ts'
 
-export interface Said {
+export interface Meaning {
   readonly text: string
   readonly calls: readonly { readonly id: string; readonly name: string; readonly input: unknown }[]
   /** The dialect's own word. */
@@ -16,8 +19,11 @@ export interface Said {
   readonly output: number
 }
 
-/** Throws where the text is no whole answer of the dialect. `includeUsage`: what a Chat Completions stream was asked for. */
-export function saidBy(dialect: DialectName, streamed: boolean, text: string, includeUsage = true): Said {
+/**
+ * Throws where the text is no whole answer of the dialect. `includeUsage`: what a Chat Completions stream was asked
+ * for.
+ */
+export function meaningOf(dialect: DialectName, streamed: boolean, text: string, includeUsage = true): Meaning {
   switch (dialect) {
     case 'chat':
       return streamed ? chatStream(text, includeUsage) : chatBody(JSON.parse(text))
@@ -31,13 +37,13 @@ export function saidBy(dialect: DialectName, streamed: boolean, text: string, in
 const objects = (value: JsonValue | undefined): readonly JsonObject[] => (isArray(value) ? value.filter(isObject) : [])
 const objectOf = (value: JsonValue | undefined): JsonObject => (isObject(value) ? value : {})
 
-function chatStream(stream: string, includeUsage: boolean): Said {
+function chatStream(stream: string, includeUsage: boolean): Meaning {
   const { text, refusal, toolCalls, finishReason, usage } = checkChatStream(stream, { includeUsage })
   const calls = toolCalls.map(({ id, name, arguments: json }) => ({ id, name, input: JSON.parse(json) }))
   return { text: text + refusal, calls, finish: finishReason, ...chatUsage(usage) }
 }
 
-function chatBody(body: JsonObject): Said {
+function chatBody(body: JsonObject): Meaning {
   const choices = objects(body['choices'])
   if (choices.length !== 1) throw new Error(`not one choice: ${JSON.stringify(body)}`)
   const { message, finish_reason: finish } = choices[0] ?? {}
@@ -54,11 +60,11 @@ function chatBody(body: JsonObject): Said {
   }
 }
 
-function chatUsage(usage: JsonObject = {}): Pick<Said, 'input' | 'output'> {
+function chatUsage(usage: JsonObject = {}): Pick<Meaning, 'input' | 'output'> {
   return { input: Number(usage['prompt_tokens']), output: Number(usage['completion_tokens']) }
 }
 
-function responsesBody(body: JsonObject): Said {
+function responsesBody(body: JsonObject): Meaning {
   checkCompletedResponse(body)
   const output = objects(body['output'])
   const text = output.flatMap((item) => objects(item['content']).map((part) => part['text'])).join('')
@@ -74,7 +80,7 @@ function responsesBody(body: JsonObject): Said {
   return { text, calls, finish, input: Number(usage['input_tokens']), output: Number(usage['output_tokens']) }
 }
 
-function messagesStream(stream: string): Said {
+function messagesStream(stream: string): Meaning {
   const { blocks, stopReason, usages } = checkMessagesStream(stream)
   const text = blocks.map((block) => (block.type === 'text' ? block.content : '')).join('')
   const calls = blocks.flatMap(({ type, id = '', name = '', content }) =>
@@ -84,7 +90,7 @@ function messagesStream(stream: string): Said {
   return { text, calls, finish: stopReason, ...messagesUsage(usage) }
 }
 
-function messagesBody(body: JsonObject): Said {
+function messagesBody(body: JsonObject): Meaning {
   const content = objects(body['content'])
   const text = content.map((block) => block['text'] ?? '').join('')
   const calls = content
@@ -93,6 +99,6 @@ function messagesBody(body: JsonObject): Said {
   return { text, calls, finish: String(body['stop_reason']), ...messagesUsage(objectOf(body['usage'])) }
 }
 
-function messagesUsage(usage: JsonObject): Pick<Said, 'input' | 'output'> {
+function messagesUsage(usage: JsonObject): Pick<Meaning, 'input' | 'output'> {
   return { input: Number(usage['input_tokens']), output: Number(usage['output_tokens']) }
 }

@@ -1,13 +1,13 @@
 /**
- * The grammar of a whole Responses stream, as strict as its strictest reader (wire.md A3.3, B2): a state machine over its events. SDKs forgive
- * much of this; a gateway that emits it must not need to be forgiven.
+ * The grammar of a whole Responses stream, as strict as its strictest reader: a state machine over
+ * its events. SDKs forgive much of this; a gateway that emits it must not need to be forgiven.
  */
 
 import { deepEquals } from 'bun'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { checkCompletedResponse, checkOutputItem, checkStartedResponse } from './responses-schema.ts'
 
-/** What a stream that the grammar accepts said. */
+/** The content of a stream that the grammar accepts. */
 export interface ResponsesStreamReading {
   /** The resource of `response.completed`. */
   readonly response: JsonObject
@@ -34,7 +34,10 @@ const EVENT_KEYS: Readonly<Record<string, string>> = {
 /** Where these differ between the first and the last resource, nothing is wrong. */
 const LIFECYCLE_KEYS: ReadonlySet<string> = new Set(['status', 'completed_at', 'output', 'usage'])
 
-/** Throws with the event's number and the reason where the text is no whole stream of this dialect. Comments may stand between events. */
+/**
+ * Throws with the event's number and the reason where the text is no whole stream of this dialect. Comments may stand
+ * between events.
+ */
 export function checkResponsesStream(text: string): ResponsesStreamReading {
   const grammar = new Grammar()
   eventsOf(text).forEach(({ name, data }, at) => {
@@ -160,7 +163,7 @@ class Grammar {
     this.inTurn(known)
     if (known.step !== 'item done') fail(`done in the step ${known.step}`)
     checkOutputItem(item)
-    if (!deepEquals(item, finished(known))) fail('the item is not what its events said')
+    if (!deepEquals(item, finished(known))) fail('the item is not that of its events')
     if (this.items.slice(0, this.items.indexOf(known)).some((before) => before.step !== 'done'))
       fail('done before an earlier item')
     known.done = item
@@ -188,15 +191,15 @@ class Grammar {
         this.next(item, 'deltas')
         return
       case 'response.content_part.done':
-        if (!deepEquals(event['part'], textPart(item.text))) fail('the part is not what the deltas said')
+        if (!deepEquals(event['part'], textPart(item.text))) fail('the part is not that of the deltas')
         this.next(item, 'item done')
         return
       case 'response.output_text.done':
-        if (event['text'] !== item.text) fail('the text is not what the deltas said')
+        if (event['text'] !== item.text) fail('the text is not that of the deltas')
         this.next(item, 'part done')
         return
       case 'response.function_call_arguments.done':
-        if (event['arguments'] !== item.text) fail('the arguments are not what the deltas said')
+        if (event['arguments'] !== item.text) fail('the arguments are not those of the deltas')
         if (event['name'] !== item.added['name']) fail(`name ${event['name']}`)
         if (item.text === '') fail('empty arguments')
         this.next(item, 'item done')

@@ -1,6 +1,7 @@
 /**
- * What the Open Responses schema and OpenAI's require of a response resource and its items (wire.md A3.2), as a strict schema of our own:
- * every key is required and no other may be there, so that a field that goes missing or appears is noticed.
+ * What the Open Responses schema and OpenAI's require of a response resource and its items, as a strict
+ * schema of our own: every key is required and no other may be there, so that a field that goes missing or appears is
+ * noticed.
  */
 
 import { type TSchema, Type } from '@sinclair/typebox'

@@ -21,8 +21,8 @@ import { checkCompletedResponse } from './responses-schema.ts'
 const exchangeOf = () => accept({ input: 'x', stream: true })
 const encodeAll = (exchange: Exchange, events: readonly StreamEvent[]) => Encoding.of(exchange, SERVED).addAll(events)
 
-/** What an answer's output says, whatever its order: its text, and its calls with their arguments. */
-function saidBy(output: JsonValue | undefined): { text: string; calls: unknown[] } {
+/** The content of an answer's output, whatever its order: its text, and its calls with their arguments. */
+function contentIn(output: JsonValue | undefined): { text: string; calls: unknown[] } {
   if (!isArray(output)) throw new Error('no output')
   const items = output.filter(isObject)
   const parts = items.flatMap((item) => (isArray(item['content']) ? item['content'].filter(isObject) : []))
@@ -33,18 +33,18 @@ function saidBy(output: JsonValue | undefined): { text: string; calls: unknown[]
   }
 }
 
-const saidIn = ({ toolCalls }: Completion, events: readonly StreamEvent[]) => ({
+const contentOfEvents = ({ toolCalls }: Completion, events: readonly StreamEvent[]) => ({
   text: events.map((event) => (event.type === 'text' || event.type === 'refusal' ? event.text : '')).join(''),
   calls: toolCalls.map((call) => [call.callId, call.name, call.json]),
 })
 
-property('order and fold: the grammar takes every stream, and it says what the whole answer says', 400, (random) => {
+property('order and fold: the grammar takes every stream, and it means what the whole answer means', 400, (random) => {
   const events = randomEvents(random)
   const reading = checkResponsesStream(encodeAll(exchangeOf(), events))
   const completion = fold(events)
   const whole = exchangeOf().answer(completion, SERVED)
   checkCompletedResponse(whole)
-  expect(saidBy(whole['output'])).toEqual(saidIn(completion, events))
+  expect(contentIn(whole['output'])).toEqual(contentOfEvents(completion, events))
   const anonymous = (output: JsonValue | undefined) =>
     isArray(output) ? output.filter(isObject).map(({ id: _, ...item }) => item) : output
   expect(anonymous(reading.response['output'])).toEqual(anonymous(whole['output']))
@@ -79,21 +79,24 @@ property('cut: no prefix of the events ends the stream', 50, (random) => {
   }
 })
 
-property('compaction: whatever the model says, one item; a cut where it says nothing', 100, (random) => {
+property('compaction: whatever the model writes, one item; a cut if it writes nothing', 100, (random) => {
   const events = randomEvents(random)
   const exchange = accept({ input: [{ role: 'user', content: 'x' }, { type: 'compaction_trigger' }] })
-  const said = fold(events)
-  if ((said.text + (said.refusal ?? '')).trim() === '') {
+  const answer = fold(events)
+  if ((answer.text + (answer.refusal ?? '')).trim() === '') {
     expect(() => encodeAll(exchange, events)).toThrow(ProviderError)
     return
   }
   const { output } = checkResponsesStream(encodeAll(exchange, events))
   const [message] = accept({ input: [...output] }).request.messages
-  const { text } = saidIn(said, events)
+  const { text } = contentOfEvents(answer, events)
   expect(JSON.stringify(message)).toContain(JSON.stringify(text).slice(1, -1))
 })
 
-/** The caller's next input: what it had, the answer's items or references to them, outputs in some order, and what the user says next. */
+/**
+ * The caller's next input: what it had, the answer's items or references to them, outputs in some order, and what the
+ * user sends next.
+ */
 function nextInput(
   random: Random,
   input: readonly JsonObject[],
@@ -124,7 +127,7 @@ property('round trip: what was answered is taken back over three turns, with not
     const output = random.chance(0.5)
       ? checkResponsesStream(encodeAll(exchange, events)).output
       : (exchange.answer(fold(events), SERVED)['output'] as readonly JsonObject[])
-    text += saidBy([...output]).text
+    text += contentIn([...output]).text
     calls.push(...fold(events).toolCalls.map((call) => call.callId))
     input = nextInput(random, input, output, turn)
   }
@@ -133,11 +136,11 @@ property('round trip: what was answered is taken back over three turns, with not
   expect(turns.flatMap((message) => message.parts.map((part) => part.text)).join('')).toBe(text)
   expect(turns.flatMap((message) => message.toolCalls.map((call) => call.callId))).toEqual(calls)
   messages.forEach((message, at) => {
-    // Every provider wants this: right behind a turn's calls their outputs, all of them and no others.
+    // Every provider wants this: right after a turn's calls their outputs, all of them and no others.
     if (message.role !== 'assistant') return
-    const behind = messages.slice(at + 1)
-    const others = behind.findIndex((other) => other.role !== 'tool')
-    const outputs = behind.slice(0, others === -1 ? undefined : others)
+    const rest = messages.slice(at + 1)
+    const others = rest.findIndex((other) => other.role !== 'tool')
+    const outputs = rest.slice(0, others === -1 ? undefined : others)
     expect(outputs.flatMap((other) => (other.role === 'tool' ? other.callId : [])).sort()).toEqual(
       message.toolCalls.map((call) => call.callId).sort(),
     )
@@ -148,21 +151,23 @@ property('round trip: what was answered is taken back over three turns, with not
 function answering(make: (body: JsonObject) => string | JsonObject): typeof fetch {
   const answer = async (_: unknown, init?: { readonly body?: unknown }) => {
     const body: JsonObject = JSON.parse(String(init?.body))
-    const said = make(body)
-    const type = typeof said === 'string' ? 'text/event-stream' : 'application/json'
-    return new Response(typeof said === 'string' ? said : JSON.stringify(said), { headers: { 'content-type': type } })
+    const answer = make(body)
+    const type = typeof answer === 'string' ? 'text/event-stream' : 'application/json'
+    return new Response(typeof answer === 'string' ? answer : JSON.stringify(answer), {
+      headers: { 'content-type': type },
+    })
   }
   return Object.assign(answer, { preconnect: () => {} })
 }
 
-/** What weir would answer to a body, streamed where it asks for that. */
+/** What weir would answer to a body, streamed if it asks for that. */
 const weir = (events: readonly StreamEvent[]) =>
   answering((body) => {
     const exchange = accept(body)
     return body['stream'] === true ? encodeAll(exchange, events) : exchange.answer(fold(events), SERVED)
   })
 
-describe('what official SDKs accumulate is what the whole answer says', () => {
+describe('what official SDKs accumulate is what the whole answer has', () => {
   const TOOLS = ['ping', 'get_weather', 'x-y_Z9']
 
   property('openai', 60, async (random) => {
@@ -170,10 +175,10 @@ describe('what official SDKs accumulate is what the whole answer says', () => {
     const client = new OpenAI({ apiKey: 'k', baseURL: 'http://weir.test/v1', fetch: weir(events), maxRetries: 0 })
     const streamed = await client.responses.stream({ model: 'm', input: 'x' }).finalResponse()
     const whole = await client.responses.create({ model: 'm', input: 'x' })
-    const expected = saidIn(fold(events), events)
-    const said = (output: unknown) => saidBy(JSON.parse(JSON.stringify(output)))
-    expect(said(whole.output)).toEqual(JSON.parse(JSON.stringify(expected)))
-    expect(said(streamed.output)).toEqual(JSON.parse(JSON.stringify(expected)))
+    const expected = contentOfEvents(fold(events), events)
+    const contentOf = (output: unknown) => contentIn(JSON.parse(JSON.stringify(output)))
+    expect(contentOf(whole.output)).toEqual(JSON.parse(JSON.stringify(expected)))
+    expect(contentOf(streamed.output)).toEqual(JSON.parse(JSON.stringify(expected)))
   })
 
   property('the Vercel AI SDK', 60, async (random) => {
@@ -182,7 +187,7 @@ describe('what official SDKs accumulate is what the whole answer says', () => {
     const ask = { model: provider.responses('acme-large'), prompt: 'x', maxRetries: 0, onError: () => {} }
     const streamed = streamText(ask)
     const whole = await generateText(ask)
-    const expected = saidIn(fold(events), events)
+    const expected = contentOfEvents(fold(events), events)
     expect(whole.text).toBe(expected.text)
     expect((await streamed.steps).map((step) => step.text).join('')).toBe(expected.text)
     for (const calls of [whole.toolCalls, await streamed.toolCalls]) {

@@ -1,6 +1,6 @@
 /**
- * Law 6, round trip: a history that we produced is accepted back, in every dialect, over three turns, with nothing lost; and what every
- * provider is then asked keeps the rules that it publishes.
+ * Law 6, round trip: a history that we produced is accepted back, in every dialect, over three turns, with nothing
+ * lost; and what every provider is then asked keeps the rules that it publishes.
  */
 
 import { describe, expect } from 'bun:test'
@@ -35,7 +35,7 @@ interface Keeper {
   body(history: readonly JsonObject[]): JsonObject
   /** What a caller keeps of an answer, read from a stream or from a body. */
   kept(random: Random, exchange: Exchange, events: readonly StreamEvent[]): readonly JsonObject[]
-  /** The results of these calls and what the user says next. */
+  /** The results of these calls and the user's next message. */
   next(calls: readonly string[], words: string): readonly JsonObject[]
 }
 
@@ -80,8 +80,8 @@ const messagesKeeper: Keeper = {
   kept(random, exchange, events) {
     if (random.chance(0.5)) return [{ role: 'assistant', content: bodyOf(exchange, events)['content'] }]
     const { blocks } = checkMessagesStream(streamOf(exchange, events))
-    const content = blocks.map(({ type, id, name, content: said }) =>
-      type === 'text' ? { type, text: said } : { type, id, name, input: JSON.parse(said || '{}') },
+    const content = blocks.map(({ type, id, name, content: written }) =>
+      type === 'text' ? { type, text: written } : { type, id, name, input: JSON.parse(written || '{}') },
     )
     return [{ role: 'assistant', content }]
   },
@@ -133,8 +133,8 @@ const turnOf = (random: Random, turn: number) =>
     event.type === 'tool-start' ? { ...event, callId: `${event.callId}_${turn}` } : event,
   )
 
-/** What the model is told that it said: all texts as one, and calls with their inputs. */
-function saidIn({ messages: turns }: ChatRequest) {
+/** What the model gets as its own earlier turns: all texts as one, and calls with their inputs. */
+function keptIn({ messages: turns }: ChatRequest) {
   const assistant = turns.flatMap((turn) => (turn.role === 'assistant' ? [turn] : []))
   return {
     text: assistant.map(({ parts, refusal = '' }) => parts.map((part) => part.text).join('') + refusal).join(''),
@@ -145,7 +145,7 @@ function saidIn({ messages: turns }: ChatRequest) {
   }
 }
 
-/** Answers that have both say their refusal where it came; kept, it stands behind the text. */
+/** A stream has the refusal in its place; a kept message has it after the text. */
 const letters = (text: string) => [...text].sort().join('')
 
 const PROVIDERS = [
@@ -159,7 +159,7 @@ describe.each(Object.entries(KEEPERS))('%s', (_, keeper) => {
   property('three turns', 150, async (random) => {
     const history: JsonObject[] = [{ role: 'user', content: 'turn 0' }]
     const texts: string[] = []
-    const calls: ReturnType<typeof saidIn>['calls'] = []
+    const calls: ReturnType<typeof keptIn>['calls'] = []
     let mixes = false
     for (let turn = 1; turn <= 3; turn++) {
       const events = turnOf(random, turn)
@@ -176,11 +176,11 @@ describe.each(Object.entries(KEEPERS))('%s', (_, keeper) => {
       calls.push(...toolCalls.map(({ callId, name, json }) => ({ callId, name, input: JSON.parse(json) })))
     }
     const { request } = accepted(keeper, history)
-    const said = saidIn(request)
+    const kept = keptIn(request)
     const order = mixes ? letters : (text: string) => text
-    expect(order(said.text)).toBe(order(texts.join('')))
-    expect(said.calls).toEqual(calls)
-    expect(said.results).toEqual(said.calls.map(({ callId }) => callId))
+    expect(order(kept.text)).toBe(order(texts.join('')))
+    expect(kept.calls).toEqual(calls)
+    expect(kept.results).toEqual(kept.calls.map(({ callId }) => callId))
     for (const [provider, rules] of PROVIDERS) {
       const { body } = provider.request(request, { endpoint: endpoint(), model: 'claude-sonnet-4-5' })
       rules(objectOf(body), request)

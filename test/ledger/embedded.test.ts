@@ -157,7 +157,7 @@ describe('the file', () => {
       harm(path)
       const before = readFileSync(path)
       expect(() => EmbeddedLedger.open(at)).toThrow(
-        /is damaged \(.+\)\. weir does not start on figures that may be wrong/s,
+        /is damaged \(.+\)\. weir does not start with figures that may be wrong/s,
       )
       expect(readFileSync(path).equals(before)).toBe(true)
       // The lock was given back.

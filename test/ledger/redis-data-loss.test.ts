@@ -254,7 +254,7 @@ test('what was given back is lost again: it is given back again, once', async ()
   client.disconnect()
 })
 
-test('a epoch that is earlier than the one that a node knows is never entered again: a later one begins', async () => {
+test('an epoch that is earlier than the one that a node knows is never entered again: a later one begins', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const book = new RedisStore(client, client)

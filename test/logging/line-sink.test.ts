@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { LineSink, type Write } from '../../src/logging/line-sink.ts'
 
-/** A reader that takes nothing until it is told to; `taken` are the writes that it took, as text. */
+/** A reader that takes nothing until the test allows it; `taken` are the writes that it took, as text. */
 class Reader {
   readonly taken: string[] = []
   private readonly waiting: (() => void)[] = []
@@ -60,7 +60,7 @@ test('a line longer than one write goes alone', async () => {
   expect(reader.taken).toEqual(['a\n', long, 'b\n'])
 })
 
-test('a stalled reader costs a bounded amount of memory: what is over it is dropped, counted, and told once', async () => {
+test('a stalled reader costs bounded memory: further lines are dropped, counted, and reported once', async () => {
   const reader = new Reader()
   const log = sink(reader, 1000)
   for (let n = 0; n < 200; n++) log.write(`line ${String(n).padStart(4, '0')}\n`)
@@ -71,13 +71,13 @@ test('a stalled reader costs a bounded amount of memory: what is over it is drop
   expect(lines.slice(100)).toEqual(['dropped 100'])
 })
 
-test('flush does not wait for a stalled reader longer than it is told', async () => {
+test('flush waits for a stalled reader no longer than its limit', async () => {
   const log = sink(new Reader())
   log.write('a\n')
   await log.flush(10)
 })
 
-test('a full pipe is tried again, a part that was written is not written twice, and a lost write is counted', async () => {
+test('a write to a full pipe is retried, no part is written twice, and a lost write is counted', async () => {
   const reader = new Reader()
   reader.answers.push({ error: 'EAGAIN' }, { partial: 2 })
   reader.flow()
@@ -94,7 +94,7 @@ test('a full pipe is tried again, a part that was written is not written twice, 
   expect(reader.taken.join('')).toBe('first\nnext\ndropped 1\n')
 })
 
-test('a reader that is gone costs one write a line, not an endless loop', async () => {
+test('a closed pipe costs one write for each line, not an endless loop', async () => {
   let writes = 0
   const log = new LineSink({
     notice: (dropped) => `dropped ${dropped}\n`,

@@ -1,4 +1,7 @@
-/** The table of log events: every line that weir writes, save that of a request, comes from it, and every row of it is used. */
+/**
+ * The table of log events: every line that weir writes, except that of a request, comes from it, and every row is
+ * used.
+ */
 
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -10,7 +13,7 @@ const sources = [...new Bun.Glob('**/*.ts').scanSync({ cwd: SRC })]
   .filter((path) => path !== 'logging/log-events.ts')
   .map((path) => ({ path, text: readFileSync(join(SRC, path), 'utf8') }))
 
-test('no file logs past the table', () => {
+test('no file logs without the table', () => {
   const direct = sources.filter(({ text }) => /logger\.(?:trace|debug|info|warn|error|fatal)\(/.test(text))
   expect(direct.map(({ path }) => path)).toEqual([])
 })

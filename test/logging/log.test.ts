@@ -23,20 +23,20 @@ async function run(script: string): Promise<{ code: number; lines: Record<string
   }
 }
 
-test('a line has its time as ISO 8601 and its level as a word, and nothing that was not asked for', async () => {
+test('a line has its time as ISO 8601, its level as a word, and no other fields of its own', async () => {
   const { lines } = await run(`const log = openLog(); log.logger.info({ status: 200 }, 'request'); await log.flush()`)
   expect(lines).toEqual([{ level: 'info', time: expect.any(String), status: 200, msg: 'request' }])
   expect(new Date(String(lines[0]?.['time'])).toISOString()).toBe(String(lines[0]?.['time']))
 })
 
-test('a line comes out without a flush', async () => {
+test('a line is written without a flush', async () => {
   const { lines } = await run(`openLog().logger.info('a')`)
   expect(lines).toHaveLength(1)
 })
 
 for (const [name, script] of [
-  ['an exception that nobody caught', `setTimeout(() => { throw new TypeError('what was said') })`],
-  ['a rejection that nobody handled', `void Promise.reject(new TypeError('what was said'))`],
+  ['an uncaught exception', `setTimeout(() => { throw new TypeError('text of a caller') })`],
+  ['an unhandled rejection', `void Promise.reject(new TypeError('text of a caller'))`],
 ] as const) {
   test(`${name} is one line without its message, and the end of the process`, async () => {
     const { code, lines, stderr } = await run(
@@ -54,14 +54,15 @@ for (const [name, script] of [
         msg: 'crashed',
       },
     ])
-    expect(JSON.stringify(lines) + stderr).not.toContain('what was said')
+    expect(JSON.stringify(lines) + stderr).not.toContain('text of a caller')
   })
 }
 
-test('the line of a request is what the logger would have written', async () => {
+test('the line of a request equals what the logger writes', async () => {
   const { code, lines } = await run(`
     const log = openLog()
-    const fields = { request_id: 'r', key: undefined, status: 200, text: 'a"b', attempts: [{ ms: 1.5 }], streamed: false }
+    const more = { text: 'a"b', attempts: [{ ms: 1.5 }], streamed: false }
+    const fields = { request_id: 'r', key: undefined, status: 200, ...more }
     log.logger.info(fields, 'request')
     log.request(fields)
     await log.flush()

@@ -1,6 +1,6 @@
 /**
- * `listen.port: 0`. The system has so few free ports here that a port which was looked for, given free and taken again is taken by somebody
- * else on the way: the admin port, or another weir.
+ * `listen.port: 0`. The system in this test has so few free ports that a port which was found free, released and
+ * bound again would be taken by another process in between.
  */
 
 import { expect, test } from 'bun:test'

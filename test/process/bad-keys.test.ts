@@ -35,7 +35,7 @@ test('mistyped, well-formed and arbitrary ones: 401 each, and Redis hears nothin
   client.disconnect()
   const calls = new Map(Array.from(stats.matchAll(/cmdstat_(\S+):calls=(\d+)/g), ([, name, n]) => [name, Number(n)]))
   calls.delete('config|resetstat')
-  // The question what has changed in the store, every 400 ms, whoever comes.
+  // The gateway asks the store for changes every 400 ms, whatever requests come.
   for (const name of ['get', 'zrangebyscore']) {
     expect(calls.get(name) ?? 0).toBeLessThan(FLOOD)
     calls.delete(name)

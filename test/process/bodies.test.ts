@@ -1,4 +1,4 @@
-/** Many large request bodies at once, through the real program: what it holds of them, and what the callers are told. */
+/** Many large request bodies at once: the memory that weir uses, and its answers to the callers. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** More connections than the program has file descriptors: it sends callers away in good order, and is well again by itself. */
+/** More connections than file descriptors: weir rejects callers properly, and recovers on its own. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { ask, Caller, requestBytes } from '../support/caller.ts'
@@ -24,7 +24,7 @@ async function readyz(gateway: Gateway): Promise<{ status: number; body: unknown
   return { status: answer.status, body: await answer.json() }
 }
 
-test('near the limit new requests are 503 and the end of their connection; then all is well again by itself', async () => {
+test('near the limit new requests get 503 and a closed connection; later all succeed again', async () => {
   await using upstream = await Upstream.start({ m: does.answersText('Hello'), slow: does.silent() })
   await using gateway = await start(upstream)
   expect((await ask(gateway.port, chat)).status).toBe(200)
@@ -56,7 +56,7 @@ test('near the limit new requests are 503 and the end of their connection; then 
   expect((await ask(gateway.port, chat)).status).toBe(200)
 })
 
-test('connections that served and wait for the next request are let go first', async () => {
+test('idle kept-alive connections are closed first', async () => {
   await using upstream = await Upstream.start({ m: does.answersText('Hello') })
   await using gateway = await start(upstream)
   const callers = await Promise.all(Array.from({ length: 110 }, () => Caller.connect(gateway.port)))
@@ -71,7 +71,7 @@ test('connections that served and wait for the next request are let go first', a
   expect((await ask(gateway.port, chat)).status).toBe(200)
 })
 
-test('beyond the limit the rest waits, and the program lives', async () => {
+test('beyond the limit other connections wait, and no worker dies', async () => {
   await using upstream = await Upstream.start({ m: does.answersText('Hello') })
   await using gateway = await start(upstream)
   const callers = await Promise.all(Array.from({ length: 2 * DESCRIPTORS }, () => Caller.connect(gateway.port)))

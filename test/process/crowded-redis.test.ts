@@ -1,4 +1,7 @@
-/** Many requests at once over a healthy Redis, on a machine that is busy: whoever has room is served, everybody else hears of the limit. */
+/**
+ * Many requests at once over a healthy Redis on a busy machine: requests within the limit are served, all others are
+ * rejected because of the limit, and not because Redis was slow.
+ */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { ask, requestBytes } from '../support/caller.ts'
@@ -9,7 +12,7 @@ import { Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(120_000)
 
-/** Only output has a price, and each answer is as long as its limit: what a request holds is what it costs, ten cents. */
+/** Only output has a price, and each answer is as long as its limit, so a request costs what it reserves: ten cents. */
 const PRICE = { input: 0, output: 10_000 }
 const OUTPUT = 10
 const BODY = JSON.stringify({
@@ -33,7 +36,9 @@ function start(upstream: Upstream, redis: RedisServer, workers: number): Promise
   })
 }
 
-/** As much as an agent sends: reading so many of them keeps a worker busy for longer than a reply of Redis may take. */
+/**
+ * As large as an agent's request: reading many of them keeps a worker busy for longer than a reply of Redis may take.
+ */
 const TEXT = 'The quick brown fox jumps over the lazy dog. '.repeat(5000)
 
 /** A process that does nothing but keep one core busy. */
@@ -47,15 +52,18 @@ function burner(): AsyncDisposable {
   }
 }
 
-/** Stops a gateway and its workers again and again, as a machine does that has more to do than cores: each time for longer than Redis may take. */
+/**
+ * Suspends a gateway and its workers repeatedly, as an overloaded machine does, each time for longer than a reply of
+ * Redis may take.
+ */
 async function starve(gateways: readonly Gateway[], times: number): Promise<void> {
-  const tell = (signal: NodeJS.Signals) => {
+  const signalAll = (signal: NodeJS.Signals) => {
     for (const { pid } of gateways) process.kill(-pid, signal)
   }
   for (let i = 0; i < times; i++) {
-    tell('SIGSTOP')
+    signalAll('SIGSTOP')
     await Bun.sleep(STOPPED_MS)
-    tell('SIGCONT')
+    signalAll('SIGCONT')
     await Bun.sleep(RUNNING_MS)
   }
 }

@@ -1,4 +1,4 @@
-/** A streamed answer that outgrows its budget, through the running program: finished or cut, and what a strict limit holds instead. */
+/** A streamed answer that exceeds its budget: it finishes or is cut; and what a strict limit reserves. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -53,14 +53,15 @@ async function audited(gateway: Gateway, id: string): Promise<JsonObject> {
   }
 }
 
-test.each(['embedded', 'redis'])('%s: growth that is refused, and what is held from the start', async (kind) => {
+test.each(['embedded', 'redis'])('%s: a rejected extension, and what is reserved from the start', async (kind) => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   await using gateway = await start(upstream, kind === 'redis' ? { ledger: { redis: redis.url } } : {})
   const released = Promise.withResolvers<void>()
   const [role = '', text = '', ...end] = chatFrames([LONG], { usage: false })
   const usage = { prompt_tokens: 9, completion_tokens: 12_345, total_tokens: 12_354 }
-  const last = `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [], usage })}\n\n`
+  const chunk = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [], usage }
+  const last = `data: ${JSON.stringify(chunk)}\n\n`
   upstream.on('m', waits([role, text], released.promise, rest([end[0] ?? '', last, ...end.slice(1)])))
 
   // Strict: the whole output limit is held, and more than the budget is refused before a provider is asked.
@@ -68,7 +69,8 @@ test.each(['embedded', 'redis'])('%s: growth that is refused, and what is held f
   const answer = await refused.answer()
   expect([answer.status, JSON.parse(answer.text).error.message]).toEqual([
     429,
-    "This request may cost $6.00, more than the daily spend limit of $5.00 for organisation 'strict'. Waiting does not help.",
+    "This request may cost $6.00, more than the daily spend limit of $5.00 for organisation 'strict'. " +
+      'Waiting does not help.',
   ])
   await using held = await send(gateway, 'strict', 4800)
   await held.until('many')
@@ -81,15 +83,16 @@ test.each(['embedded', 'redis'])('%s: growth that is refused, and what is held f
   await using cut = await send(gateway, 'cut', 60_000)
   await Promise.all([finish.until('many'), cut.until('many')])
 
-  // At its next extension what was written costs more than the budget: one is cut, with no last event; the other goes on.
+  // At the next extension the output costs more than the budget: one stream is cut without a last event, the other
+  // goes on.
   const broken = await cut.answer()
   expect([broken.status, broken.end, broken.text.includes('[DONE]')]).toEqual([200, 'cut', false])
   const line = await gateway.line((one) => one['key'] === 'k-cut')
   expect(line).toMatchObject({ outcome: 'refused', error: 'insufficient_quota', usage: 'estimated', streamed: true })
-  const told = await audited(gateway, 'cut')
-  expect(told).toMatchObject({ ended: 'settled', outcome: 'refused', cost_micro_usd: line['cost_micro_usd'] })
-  expect(Number(told['cost_micro_usd'])).toBeGreaterThan(5_000_000)
-  expect(told['overage_micro_usd']).toBe(Number(told['cost_micro_usd']) - 4_096_000)
+  const audit = await audited(gateway, 'cut')
+  expect(audit).toMatchObject({ ended: 'settled', outcome: 'refused', cost_micro_usd: line['cost_micro_usd'] })
+  expect(Number(audit['cost_micro_usd'])).toBeGreaterThan(5_000_000)
+  expect(audit['overage_micro_usd']).toBe(Number(audit['cost_micro_usd']) - 4_096_000)
 
   expect(gateway.lines.filter((one) => one['key'] === 'k-finish')).toEqual([])
   released.resolve()
@@ -104,7 +107,7 @@ test.each(['embedded', 'redis'])('%s: growth that is refused, and what is held f
   expect((await next.answer()).status).toBe(429)
 })
 
-test.each(['embedded', 'redis'])('%s: a stream of any speed is cut where its budget ends', async (kind) => {
+test.each(['embedded', 'redis'])('%s: a stream of any speed is cut when its budget is used up', async (kind) => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   await using gateway = await start(upstream, kind === 'redis' ? { ledger: { redis: redis.url } } : {})
@@ -115,6 +118,6 @@ test.each(['embedded', 'redis'])('%s: a stream of any speed is cut where its bud
   expect([answer.status, answer.end, answer.text.includes('[DONE]')]).toEqual([200, 'cut', false])
   const line = await gateway.line((one) => one['key'] === 'k-fast')
   expect(line).toMatchObject({ outcome: 'refused', error: 'insufficient_quota' })
-  // $100 are 100,000 tokens. What is read at once may be beyond what was held, and the last piece that was asked for may not fit.
+  // $100 are 100,000 tokens. What is read at once may exceed the reservation, and the last extension may not fit.
   expect(Number(line['cost_micro_usd'])).toBeWithin(95_000_000, 110_000_000)
 })

@@ -22,8 +22,8 @@ function beating() {
   return { heartbeat, after, asked: () => asked, silentMs: () => silentMs, [Symbol.dispose]: () => heartbeat.stop() }
 }
 
-describe('a worker is asked', () => {
-  test('every few seconds, and given up after five questions without an answer', () => {
+describe('a worker is pinged', () => {
+  test('every few seconds, and is lost after five pings without an answer', () => {
     using it = beating()
     for (let periods = 1; periods < 5; periods++) it.after(PERIOD_MS)
     expect([it.asked(), it.silentMs()]).toEqual([5, undefined])
@@ -31,7 +31,7 @@ describe('a worker is asked', () => {
     expect([it.asked(), it.silentMs()]).toEqual([5, 20_000])
   })
 
-  test('anew after each answer', () => {
+  test('five more times after each answer', () => {
     using it = beating()
     for (let periods = 0; periods < 100; periods++) {
       if (periods % 4 === 0) it.heartbeat.heard()
@@ -40,7 +40,7 @@ describe('a worker is asked', () => {
     expect(it.silentMs()).toBeUndefined()
   })
 
-  test('anew where it was the supervisor that stood still', () => {
+  test('again from the start if the supervisor itself stood still', () => {
     using it = beating()
     for (let periods = 0; periods < 4; periods++) it.after(PERIOD_MS)
     it.after(3_600_000)

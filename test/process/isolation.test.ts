@@ -1,4 +1,4 @@
-/** What lies in the folder in which the program is started is neither loaded nor run: not by the program, and not by its workers. */
+/** weir neither loads nor runs files of its working directory, and neither do its workers. */
 
 import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ function environment(folder: string): Record<string, string> {
   return { PATH: `${dirname(process.execPath)}:${process.env['PATH']}`, HOME: folder, XDG_CONFIG_HOME: folder }
 }
 
-test('the folder of this test does run code where nothing keeps Bun from it', async () => {
+test('Bun does run the code of this folder if nothing prevents it', async () => {
   const folder = await evilFolder()
   await fs.writeFile(join(folder, 'plain.ts'), 'export {}')
   const options = { cwd: folder, env: environment(folder), stdio: ['ignore', 'ignore', 'ignore'] as const }
@@ -66,7 +66,7 @@ test('the environment still runs code in Bun, as docs/security.md states: no fla
 })
 
 for (const program of ['scripts/weir', 'src/main.ts']) {
-  test(`${program} takes nothing from its working directory`, async () => {
+  test(`${program} loads nothing from its working directory`, async () => {
     const folder = await evilFolder()
     const config = join(folder, 'weir.yaml')
     const text = configuration({ baseUrl: 'http://127.0.0.1:9/v1', ledger: 'embedded', drainSeconds: 1 })
@@ -84,7 +84,7 @@ for (const program of ['scripts/weir', 'src/main.ts']) {
     await fs.rm(folder, { recursive: true })
   })
 
-  test(`${program} serve: its workers take nothing from it either`, async () => {
+  test(`${program} serve: neither do its workers`, async () => {
     const folder = await evilFolder()
     await fs.writeFile(
       join(folder, 'weir.yaml'),
@@ -112,7 +112,7 @@ for (const program of ['scripts/weir', 'src/main.ts']) {
   })
 }
 
-test('scripts/weir installs what is missing without the .env of the checkout', async () => {
+test('scripts/weir installs missing dependencies without the .env of the checkout', async () => {
   const folder = await fs.mkdtemp(join(tmpdir(), 'weir-checkout-'))
   for (const name of ['weir', 'find-bun'])
     await fs.cp(join(ROOT, 'scripts', name), join(folder, 'scripts', name), { recursive: true })

@@ -1,4 +1,4 @@
-/** What the log says of a ledger that is not well: once when it begins, once when it is over. */
+/** The log lines of a ledger that has a problem: one when it begins, one when it is over. */
 
 import { expect, test } from 'bun:test'
 import type { LedgerHealth } from '../../src/ledger/ledger.ts'
@@ -22,7 +22,7 @@ function make() {
 const well = { ready: true, up: true, pending: 0 }
 const recovered = (pending: number) => ['info', { event: 'ledger.up', worker: 3, pending }, 'ledger recovered']
 
-test('a problem is logged once, and once that it is over; a ledger without problems is not mentioned', () => {
+test('a problem is logged once, and so is its end; a healthy ledger is not logged', () => {
   const { look } = make()
   expect(look(well, 0)).toEqual([])
   const full = { ...well, complaint: 'The disk is full', pending: 7 }
@@ -33,7 +33,7 @@ test('a problem is logged once, and once that it is over; a ledger without probl
   expect(look(well, 200_000)).toEqual([])
 })
 
-test('a ledger that cannot be asked is down: an error if requests fail, a warning if they are served without', () => {
+test('an unreachable ledger is down: an error if requests fail, a warning if they are served without it', () => {
   for (const ready of [false, true]) {
     const { look, changes } = make()
     look(well, 0)
@@ -46,7 +46,7 @@ test('a ledger that cannot be asked is down: an error if requests fail, a warnin
   }
 })
 
-test('what gets worse or better in the midst of a problem is logged at once', () => {
+test('a problem that gets worse or better is logged at once', () => {
   const { look } = make()
   const events = (health: LedgerHealth, nowMs: number) => look(health, nowMs).map(([, fields]) => fields)
   const doubt = { ...well, complaint: 'doubt' }
@@ -57,7 +57,7 @@ test('what gets worse or better in the midst of a problem is logged at once', ()
   expect(events(doubt, 2)).toMatchObject([{ event: 'ledger.up' }, { event: 'ledger.degraded', problem: 'doubt' }])
 })
 
-test('a problem that goes on in other words is logged once a minute at most', () => {
+test('a problem whose text changes is logged at most once a minute', () => {
   const { look } = make()
   const away = (complaint: string) => ({ ready: false, up: false, complaint, pending: 0 })
   expect(look(away('connecting'), 0)).toHaveLength(1)

@@ -1,4 +1,4 @@
-/** The store of the API keys as operators and callers meet it: very many keys, and a store that cannot be read any more. */
+/** Very many API keys, and a key store that becomes unreadable. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { Redis } from 'ioredis'
@@ -53,7 +53,7 @@ async function ledgerUp(gateway: Gateway): Promise<string | undefined> {
   return /^weir_ledger_up (\d)$/m.exec(text)?.[1]
 }
 
-test(`${MANY} keys: two nodes know each of them, and none after it was revoked`, async () => {
+test(`${MANY} keys: two nodes accept each of them, and reject it after it is revoked`, async () => {
   await using redis = await RedisServer.start()
   const client = new Redis(redis.url)
   const [records, version] = ['weir:{keys}:records', 'weir:{keys}:version']
@@ -80,7 +80,7 @@ test(`${MANY} keys: two nodes know each of them, and none after it was revoked`,
   expect(await Promise.all([statusOf(one, phone), statusOf(two, phone)])).toEqual([200, 200])
 })
 
-test('a Redis that stands still: an idle gateway is not ready as soon as it is asked, and says so in the log and the metrics', async () => {
+test('a hanging Redis: an idle gateway reports it in /readyz, the log and the metrics', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   await using gateway = await start(upstream, { ledger: { redis: redis.url } })
@@ -96,7 +96,7 @@ test('a Redis that stands still: an idle gateway is not ready as soon as it is a
   await until(async () => (await readiness(gateway)).status === 200 && (await ledgerUp(gateway)) === '1')
 })
 
-test('keys that cannot be read while the ledger is well: down in the log, /readyz and the metrics until they can', async () => {
+test('unreadable keys with a healthy ledger: down in the log, /readyz and the metrics', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   await using gateway = await start(upstream, { ledger: { redis: redis.url } })

@@ -1,4 +1,7 @@
-/** Two nodes on one real Redis: one budget, and keys that both know. And what one node with the embedded ledger shares of that. */
+/**
+ * Two nodes on one Redis share one budget and all keys. And the part of that which holds for one node with the
+ * embedded ledger.
+ */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -11,7 +14,10 @@ import { Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(60_000)
 
-/** Dollars a million tokens: a cent each. An answer takes 9 and 3 tokens; more is held for it: the estimate of its input and 10. */
+/**
+ * US dollars per million tokens: a cent for each token. An answer takes 9 and 3 tokens; the reservation is larger:
+ * the estimate of its input and 10.
+ */
 const PRICE = { input: 10_000, output: 10_000 }
 const LIMIT = 12_000_000
 /** No request holds as much. */
@@ -41,7 +47,7 @@ function say(node: Gateway, key = KEY): Promise<Answer> {
   return ask(node.port, requestBytes('/v1/chat/completions', { key, body }))
 }
 
-/** The same for a Redis that a busy machine lets answer too late now and then: what was refused for that alone is asked again. */
+/** The same, but retries a request that was rejected only because Redis answered too late, as on a busy machine. */
 async function sayUntilAsked(node: Gateway, key = KEY): Promise<Answer> {
   for (;;) {
     const answer = await say(node, key)
@@ -55,7 +61,10 @@ function priceOf(answer: Answer): number {
   return (usage.prompt_tokens + usage.completion_tokens) * 10_000
 }
 
-/** Requests and micro-dollars of `weir usage`, once it tells of so many requests: settlements are a moment behind the answers. */
+/**
+ * Requests and micro-dollars of `weir usage`, once it has this many requests: settlements arrive a moment after the
+ * answers.
+ */
 async function usageOf(node: Gateway, requests: number): Promise<readonly [requests: number, cost: number]> {
   for (;;) {
     const { code, stdout, stderr } = await node.run('usage', '--json')
@@ -104,7 +113,7 @@ describe('one budget', () => {
   )
 })
 
-test('answers that were given when the program is told to end are settled before it ends', async () => {
+test('answers given before SIGTERM are settled before weir ends', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   await using node = await start(upstream, { ledger: { redis: redis.url } })
@@ -114,7 +123,7 @@ test('answers that were given when the program is told to end are settled before
   expect(await usageOf(node, 100)).toEqual([100, spent])
 })
 
-describe('keys made while the gateway runs', () => {
+describe('keys created while the gateway runs', () => {
   test.each(['embedded', 'redis'])(
     '%s: used at once, revoked within a second everywhere, a running stream cut at its next extension',
     async (kind) => {
@@ -153,7 +162,7 @@ describe('keys made while the gateway runs', () => {
   )
 })
 
-test('a key that a reload takes away or disables, or whose organisation it takes away, ends its streams at their next extension', async () => {
+test('a reload that removes or disables a key, or its organisation, ends its streams', async () => {
   await using upstream = await Upstream.start()
   const keys = ['gone', 'disabled', 'kept'].map((id) => ({ id, key: `key-of-the-one-${id}` }))
   await using node = await start(upstream, { organizations: [{ id: 'acme', keys }, { id: 'over' }] })

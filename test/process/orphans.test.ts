@@ -1,4 +1,4 @@
-/** A supervisor that is killed alone: what becomes of its workers and their streams, and that the program can be started anew at once. */
+/** A supervisor that is killed alone: the end of its workers and their streams, and the immediate restart of weir. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
@@ -43,7 +43,7 @@ async function usage(folder: string): Promise<{ readonly requests: number }> {
   return { requests: total.requests }
 }
 
-test('embedded: what runs is cut and charged, and the program that is started anew at once has the ledger and the ports', async () => {
+test('embedded: running requests are cut and charged; a new weir gets ledger and ports at once', async () => {
   using upstream = provider()
   await using first = await Weir.ready(configured(upstream, 'embedded'))
   const [worker = 0] = await first.workers()
@@ -66,7 +66,7 @@ test('embedded: what runs is cut and charged, and the program that is started an
   expect(ends.map((line) => JSON.parse(line).ended)).toEqual(['settled', 'settled'])
 })
 
-test('Redis: nobody is in the way, so what runs is finished, while the program that is started anew already serves', async () => {
+test('Redis: running requests finish while a new weir already serves', async () => {
   await using redis = await RedisServer.start()
   using upstream = provider()
   const ledger = `{ redis: "${redis.url}" }`

@@ -21,10 +21,10 @@ describe('the supervisor', () => {
     const clock = { ms: 0 }
     const health = new Breaker(() => clock.ms)
     const probes = new ProbeLeases(health)
-    return { clock, probes, hear: (told: Rest) => probes.hear(told) }
+    return { clock, probes, hear: (rest: Rest) => probes.hear(rest) }
   }
 
-  test('grants a target whose rest is over to one worker, until that one has told what it found', () => {
+  test('grants the probe of a target to one worker, until that worker reports a result', () => {
     const { clock, probes, hear } = make()
     hear(rest(1000))
     hear(rest(0, { ...B }))
@@ -40,7 +40,7 @@ describe('the supervisor', () => {
     expect(probes.grant(0, A)).toBe(true)
   })
 
-  test('grants it to another where the first is gone', () => {
+  test('grants it to another worker if the first is gone', () => {
     const { probes, hear } = make()
     hear(rest(0))
     expect(probes.grant(0, A)).toBe(true)
@@ -50,7 +50,7 @@ describe('the supervisor', () => {
     expect(probes.grant(1, A)).toBe(true)
   })
 
-  test('has nothing against a target that is well', () => {
+  test('always grants a healthy target', () => {
     const { probes, hear } = make()
     expect([probes.grant(0, A), probes.grant(1, A)]).toEqual([true, true])
     hear(rest(0))
@@ -60,7 +60,7 @@ describe('the supervisor', () => {
 })
 
 describe('a worker', () => {
-  test('is answered by the number of its question', async () => {
+  test('matches an answer to its claim by id', async () => {
     const asked: number[] = []
     const claims = new ProbeClaims((id) => asked.push(id))
     const [one, two] = [claims.ask(A), claims.ask(B)]
@@ -70,7 +70,7 @@ describe('a worker', () => {
     expect([await one, await two]).toEqual([true, false])
   })
 
-  test('finds out by itself where nobody answers', async () => {
+  test('probes on its own without an answer', async () => {
     const claims = new ProbeClaims(() => {})
     expect(await claims.ask(A)).toBe(true)
     claims.answer(0, false)

@@ -19,7 +19,7 @@ export interface Provider extends Disposable {
   finish(): void
 }
 
-/** Every answer is the text "one", and " two" once the test says `finish`. */
+/** Every answer is the text "one", and " two" after the test calls `finish`. */
 export function provider(): Provider {
   const { promise: finished, resolve: finish } = Promise.withResolvers<void>()
   const server = Bun.serve({

@@ -1,4 +1,7 @@
-/** Redis out of reach, and Redis that turns weir away, as callers and the operator meet it: real servers, stopped and started. */
+/**
+ * An unreachable Redis, and a Redis that rejects weir, as callers and the operator see it: real servers, stopped and
+ * started.
+ */
 
 import { afterEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -65,8 +68,8 @@ async function requestsTold(gateway: Gateway): Promise<number> {
   return code === 0 ? JSON.parse(stdout).total.requests : -1
 }
 
-describe('Redis dies and comes back', () => {
-  test('refuse: 503 at once in each dialect, and once it is back nothing is missing or twice', async () => {
+describe('Redis dies and restarts', () => {
+  test('refuse: 503 at once in each dialect; after the restart nothing is missing or charged twice', async () => {
     const options = await durable()
     await using redis = await RedisServer.start(options)
     await using upstream = await Upstream.start()
@@ -95,12 +98,12 @@ describe('Redis dies and comes back', () => {
     await until(async () => (await readiness(gateway)).status === 200)
     await until(async () => (await requestsTold(gateway)) === upstream.calls.length)
     expect(upstream.calls.length).toBe(called + 1)
-    // With no gateway running the same is told.
+    // The same without a running gateway.
     await gateway.stop()
     expect(await requestsTold(gateway)).toBe(upstream.calls.length)
   })
 
-  test('allow: served without limits, written down, and charged when it is back; then the limit holds', async () => {
+  test('allow: requests are served without limits and charged after the restart; then the limit holds', async () => {
     const options = await durable()
     await using redis = await RedisServer.start(options)
     await using upstream = await Upstream.start()
@@ -110,7 +113,7 @@ describe('Redis dies and comes back', () => {
     // Five cost more than the limit has.
     for (let i = 0; i < 5; i++) expect((await say(gateway)).status).toBe(200)
     expect((await readiness(gateway)).status).toBe(200)
-    // Who serves without limits says so: no request does.
+    // The log reports that requests are served without limits; their own lines do not.
     const complaint = await gateway.line(({ event }) => event === 'ledger.down')
     expect(complaint).toMatchObject({ level: 'warn', worker: 0, problem: expect.stringContaining('Redis') })
     await using _ = await RedisServer.start(options, redis.port)
@@ -120,7 +123,7 @@ describe('Redis dies and comes back', () => {
     expect(await requestsTold(gateway)).toBe(upstream.calls.length)
   })
 
-  test('away at the start: it begins, says so, and serves once it is there, keys made by command too', async () => {
+  test('without Redis at the start: weir starts, reports it, and serves when Redis starts', async () => {
     const port = await closedPort()
     await using upstream = await Upstream.start()
     await using gateway = await start(upstream, `redis://127.0.0.1:${port}/0`)
@@ -135,7 +138,7 @@ describe('Redis dies and comes back', () => {
   })
 })
 
-test('away at the start, keys of the store are not taken for wrong: 503 until they can be looked up', async () => {
+test('without Redis at the start, created keys are not rejected as invalid: 503 until they can be read', async () => {
   const options = await durable()
   await using redis = await RedisServer.start(options)
   await using upstream = await Upstream.start()
@@ -156,7 +159,7 @@ test('away at the start, keys of the store are not taken for wrong: 503 until th
   expect(await status(unknown)).toBe(401)
 })
 
-/** What `weir serve` says where it does not start. */
+/** The output of `weir serve` if it does not start. */
 async function serving(upstream: Upstream, redis: string | JsonObject): Promise<string> {
   const error = await start(upstream, redis).then(
     async (gateway) => gateway[Symbol.asyncDispose]().then(() => new Error('it started')),
@@ -165,8 +168,8 @@ async function serving(upstream: Upstream, redis: string | JsonObject): Promise<
   return error instanceof Error ? (error.message.split('it wrote:\n')[1] ?? error.message) : String(error)
 }
 
-describe('Redis turns weir away', () => {
-  test('a policy that evicts: weir serve does not start, and says what to set', async () => {
+describe('Redis rejects weir', () => {
+  test('an eviction policy: weir serve does not start, and states what to set', async () => {
     await using redis = await RedisServer.start(['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'])
     await using upstream = await Upstream.start()
     expect(await serving(upstream, redis.url)).toBe(
@@ -174,7 +177,7 @@ describe('Redis turns weir away', () => {
     )
   })
 
-  test('a certificate that has expired is one line; a good one of an authority of our own is trusted', async () => {
+  test('an expired certificate is one line; a valid one of our own CA is trusted', async () => {
     await using upstream = await Upstream.start()
     const folder = join(import.meta.dir, '../fixtures/tls')
     // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the configuration file is written so
@@ -198,7 +201,7 @@ describe('Redis turns weir away', () => {
     await until(async () => (await requestsTold(gateway)) === 1)
   })
 
-  test('a password that is wrong or missing: every command says so, in one line and without waiting', async () => {
+  test('a wrong or missing password: every command reports it in one line, without waiting', async () => {
     await using redis = await RedisServer.start()
     await using upstream = await Upstream.start()
     await using gateway = await start(upstream, redis.url)
@@ -206,14 +209,15 @@ describe('Redis turns weir away', () => {
     await client.config('SET', 'requirepass', 'secret')
     client.disconnect()
     const missing =
-      'weir: Redis requires a password, and the address in the configuration has none (NOAUTH). Write redis://:PASSWORD@HOST.\n'
+      'weir: Redis requires a password, and the address in the configuration has none (NOAUTH). ' +
+      'Write redis://:PASSWORD@HOST.\n'
     const wrong =
       'weir: Redis rejected the user name or the password in the address of the configuration (WRONGPASS).\n'
-    for (const [url, said] of [
+    for (const [url, expected] of [
       [redis.url, missing],
       [redis.url.replace('//', '//:nope@'), wrong],
     ] as const) {
-      expect(await serving(upstream, url)).toBe(said)
+      expect(await serving(upstream, url)).toBe(expected)
       await Bun.write(gateway.configFile, (await Bun.file(gateway.configFile).text()).replaceAll(redis.url, url))
       for (const words of [
         ['usage'],
@@ -222,13 +226,13 @@ describe('Redis turns weir away', () => {
         ['keys', 'revoke', '--id', 'x'],
         ['keys', 'create', '--org', 'acme', '--id', 'x'],
       ]) {
-        expect([words, await gateway.run(...words)]).toEqual([words, { code: 1, stdout: '', stderr: said }])
+        expect([words, await gateway.run(...words)]).toEqual([words, { code: 1, stdout: '', stderr: expected }])
       }
       const explained = await gateway.run('explain', '--key', 'k', '--model', 'm')
-      expect([explained.code, explained.stderr]).toEqual([0, said])
+      expect([explained.code, explained.stderr]).toEqual([0, expected])
       expect(explained.stdout).toEndWith('the ledger cannot be asked: what is left of them is not known\n')
     }
-    // A gateway whose password stops being right says that, and not merely that Redis is away.
+    // A gateway whose password becomes wrong reports that, and not merely that Redis is unreachable.
     const admin = new Redis(redis.url.replace('//', '//:secret@'))
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     admin.disconnect()

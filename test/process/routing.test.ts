@@ -1,4 +1,4 @@
-/** What workers tell each other about targets, and what the command line learns of it through the control socket. */
+/** What workers share about targets, and what the command line learns of it through the control socket. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { stat, writeFile } from 'node:fs/promises'
@@ -54,7 +54,7 @@ async function explained(weir: Weir): Promise<string> {
   return text
 }
 
-test('a target that rests in one worker rests in all of them within a second, and in those that start later', async () => {
+test('a target that one worker skips is skipped by all within a second, also by workers that start later', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start({ b: does.answersText('b') })
   let asked = 0
@@ -75,7 +75,7 @@ test('a target that rests in one worker rests in all of them within a second, an
   const metrics = await (await fetch(`${weir.admin}/metrics`)).text()
   expect(metrics).toContain('\nweir_target_resting{provider="up",model="a"} 1\n')
   expect(metrics).toContain('\nweir_target_resting{provider="up",model="b"} 0\n')
-  // What the supervisor knows the workers have been told by then; the message may still be on its way.
+  // The supervisor has sent the workers what it knows by then, but the message may still be on its way.
   while (performance.now() - toldMs < 1000) await weir.readyz()
   expect(asked).toBe(1)
   for (const caller of callers) caller.send(request)
@@ -94,7 +94,7 @@ test('a target that rests in one worker rests in all of them within a second, an
   for (const caller of callers) caller.close()
 })
 
-test('after a rest one request finds out, of all workers together, however many ask in the same instant', async () => {
+test('after a pause one request of all workers together probes the target, however many arrive at once', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start({ b: does.answersText('b') })
   const release = Promise.withResolvers<void>()
@@ -134,7 +134,7 @@ test('after a rest one request finds out, of all workers together, however many 
   for (const caller of callers) caller.close()
 })
 
-test('weir explain says which targets rest', async () => {
+test('weir explain shows which targets are skipped', async () => {
   await using upstream = await Upstream.start({
     a: does.json(429, '', { 'retry-after': '50' }),
     b: does.answersText('b'),
@@ -171,7 +171,7 @@ async function opened(dataDir: string) {
   return { control, [Symbol.asyncDispose]: () => control.close() }
 }
 
-test('the control socket answers its owner alone, one line a question', async () => {
+test('the control socket is open to its owner alone, and answers each line with a line', async () => {
   const dataDir = folder()
   await using _ = await opened(dataDir)
   expect((await stat(join(dataDir, 'control.sock'))).mode & 0o777).toBe(0o600)
@@ -183,10 +183,10 @@ test('the control socket answers its owner alone, one line a question', async ()
   expect(askControl(dataDir, { ask: 'fails' })).rejects.toBeInstanceOf(ControlProblem)
 })
 
-test('what is no question, or has no end, does not harm it', async () => {
+test('invalid and endless input does not harm it', async () => {
   const dataDir = folder()
   await using _ = await opened(dataDir)
-  const said = (text: string) =>
+  const sent = (text: string) =>
     new Promise<string>((resolve) => {
       const socket = connect(join(dataDir, 'control.sock'))
       let got = ''
@@ -199,12 +199,12 @@ test('what is no question, or has no end, does not harm it', async () => {
       socket.write(text)
     })
   for (const text of ['nonsense\n', '17\n', 'null\n', '{"ask":17}\n'])
-    expect(JSON.parse(await said(text)).ok).toBe(false)
-  expect(await said('x'.repeat(1_000_000))).toBe('')
+    expect(JSON.parse(await sent(text)).ok).toBe(false)
+  expect(await sent('x'.repeat(1_000_000))).toBe('')
   expect(await askControl(dataDir, { ask: 'echo' })).toMatchObject({ ok: true })
 })
 
-test('nobody there; a socket that was left behind; a second program; a data_dir that is none', async () => {
+test('no server; a stale socket; a second program; a data_dir that is not a directory', async () => {
   const dataDir = folder()
   expect(await askControl(dataDir, { ask: 'echo' })).toBeUndefined()
   {

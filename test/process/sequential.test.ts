@@ -1,6 +1,7 @@
 /**
- * Callers that ask one request after the other, each as soon as they have their answer, where a limit allows no more than one: none is refused for
- * what its answer still holds, whichever process answers. And a flood of those that are refused in earnest is not kept waiting.
+ * Callers that send one request after another, each as soon as they have their answer, under a limit of one: no
+ * request is rejected because of what the previous one still reserves, whichever process answers. And a flood of
+ * requests over the limit is rejected without delay.
  */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -49,7 +50,10 @@ function say(node: Gateway, id: string): Promise<Answer> {
   return ask(node.port, requestBytes('/v1/chat/completions', { key: keyOf(id), body }))
 }
 
-/** Asked again where Redis answered too late, as it may on a busy machine; what that left behind is taken back by then. */
+/**
+ * Retries if Redis answered too late, as it may on a busy machine; the reservation of the failed attempt is released
+ * by then.
+ */
 async function statusOf(node: Gateway, id: string): Promise<number> {
   for (;;) {
     const { status } = await say(node, id)
@@ -62,7 +66,7 @@ describe.each([
   ['two workers', 1, 2],
   ['two nodes', 2, 1],
 ])('%s', (_, count, workers) => {
-  test('one place, one caller: none of 200 requests is refused; nor where the budget or the rate is for one at a time', async () => {
+  test('one caller under a limit for one request at a time: none of 200 is rejected', async () => {
     await using redis = await RedisServer.start()
     await using upstream = await Upstream.start()
     await using first = await start(upstream, redis, workers)
@@ -78,7 +82,7 @@ describe.each([
   })
 })
 
-test('refused in earnest: a flood is told so, and what runs is all that ever did', async () => {
+test('a flood over the limit is rejected, and no request beyond the limit ever runs', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   await using gateway = await start(upstream, redis, 2)

@@ -24,7 +24,7 @@ async function refused(address: string): Promise<boolean> {
   }
 }
 
-test('it starts, says where, and answers', async () => {
+test('it starts, logs its address, and answers', async () => {
   using upstream = provider()
   await using weir = await started(upstream)
   const ready = await weir.line('ready')
@@ -42,7 +42,7 @@ test('it starts, says where, and answers', async () => {
   expect(await weir.ended).toEqual({ code: 0, stderr: '' })
 })
 
-test('--port and --workers go before the file', async () => {
+test('--port and --workers override the file', async () => {
   using upstream = provider()
   using taken = occupied()
   await using weir = await Weir.ready(configuration({ baseUrl: upstream.baseUrl, port: taken.port }), ['--port', '0'])
@@ -62,7 +62,7 @@ test('a worker that is killed is restarted, with one line', async () => {
   expect(weir.all('worker died')).toHaveLength(1)
 })
 
-test('one that dies again and again is restarted later each time', async () => {
+test('a worker that dies repeatedly is restarted later each time', async () => {
   using upstream = provider()
   await using weir = await started(upstream)
   for (const [deaths, restart_in_ms] of [
@@ -101,7 +101,7 @@ test('SIGTERM closes the listener and lets a running stream finish', async () =>
   expect(await weir.ended).toEqual({ code: 0, stderr: '' })
 })
 
-test('a second signal cuts', async () => {
+test('a second signal cuts running requests', async () => {
   using upstream = provider()
   await using weir = await started(upstream)
   const stream = await weir.stream()
@@ -114,7 +114,7 @@ test('a second signal cuts', async () => {
   expect(weir.all('request')).toMatchObject([{ outcome: 'drained' }])
 })
 
-test('drain_seconds is the longest that a drain lasts', async () => {
+test('a drain takes at most drain_seconds', async () => {
   using upstream = provider()
   await using weir = await started(upstream, { drainSeconds: 1 })
   const stream = await weir.stream()
@@ -135,7 +135,7 @@ test('SIGTERM to the whole group, as service managers and terminals send it, is 
   expect(await weir.ended).toEqual({ code: 0, stderr: '' })
 })
 
-test('SIGHUP takes a good file over; what runs goes on', async () => {
+test('SIGHUP applies a valid file; running requests continue', async () => {
   using upstream = provider()
   await using weir = await started(upstream)
   const stream = await weir.stream()
@@ -159,7 +159,7 @@ test('a worker that is restarted after a reload has the new configuration', asyn
   expect(await weir.models()).toEqual(['large'])
 })
 
-test('SIGHUP with a bad file is one line with all its problems, and changes nothing', async () => {
+test('SIGHUP with an invalid file is one line with all its problems, and changes nothing', async () => {
   using upstream = provider()
   await using weir = await started(upstream)
   await weir.configure(`${configuration({ baseUrl: upstream.baseUrl, models: ['large'] })}nonsense: 1\nworker: 2\n`)
@@ -172,7 +172,7 @@ test('SIGHUP with a bad file is one line with all its problems, and changes noth
   expect(await weir.readyz()).toEqual({ status: 200, reasons: [] })
 })
 
-test('SIGHUP with what needs a restart is refused as a whole, and names it', async () => {
+test('SIGHUP with a change that needs a restart is rejected as a whole, and names the key', async () => {
   using upstream = provider()
   await using weir = await started(upstream)
   const changed = configuration({ baseUrl: upstream.baseUrl, models: ['large'], port: 1, adminPort: 2 })
@@ -183,7 +183,7 @@ test('SIGHUP with what needs a restart is refused as a whole, and names it', asy
   expect(await weir.models()).toEqual(['small'])
 })
 
-test('reloads that are asked for at once end with the newest file', async () => {
+test('several SIGHUPs at once end with the newest file', async () => {
   using upstream = provider()
   await using weir = await started(upstream)
   for (const name of ['a', 'b', 'c']) {
@@ -193,7 +193,7 @@ test('reloads that are asked for at once end with the newest file', async () => 
   await until(async () => (await weir.models())[0] === 'c')
 })
 
-test('SIGTERM before it is ready ends it', async () => {
+test('SIGTERM before weir is ready ends it', async () => {
   using upstream = provider()
   await using weir = await Weir.start(configuration({ baseUrl: upstream.baseUrl }))
   await until(async () => (await weir.workers()).length > 0)
@@ -215,7 +215,7 @@ for (const [name, ports] of [
   })
 }
 
-test('a second weir on the same port is told so, though its workers could share it', async () => {
+test('a second weir on the same port fails, though its workers could share the port', async () => {
   using upstream = provider()
   await using first = await started(upstream)
   const port = Number(new URL(first.address).port)
@@ -224,7 +224,7 @@ test('a second weir on the same port is told so, though its workers could share 
   expect(await first.models()).toEqual(['small'])
 })
 
-test('an address that this machine has not is one line and exit code 1', async () => {
+test('an address that this machine does not have is one line and exit code 1', async () => {
   using upstream = provider()
   const config = configuration({ baseUrl: upstream.baseUrl }).replace(
     'listen: { port: 0 }',
@@ -236,7 +236,7 @@ test('an address that this machine has not is one line and exit code 1', async (
   expect(stderr).toMatch(/^weir: cannot listen on 192\.0\.2\.1:8080: [^\n]+\n$/)
 })
 
-test('a configuration that cannot be used is all its problems, a line each, and exit code 1', async () => {
+test('an invalid configuration is all its problems, one line each, and exit code 1', async () => {
   using upstream = provider()
   await using weir = await Weir.start(`${configuration({ baseUrl: upstream.baseUrl })}nonsense: 1\nworker: 2\n`)
   const { code, stderr } = await weir.ended
@@ -245,7 +245,7 @@ test('a configuration that cannot be used is all its problems, a line each, and 
   expect(stderr).not.toContain('    at ')
 })
 
-test('more than one worker without Redis is refused', async () => {
+test('more than one worker without Redis is rejected', async () => {
   using upstream = provider()
   await using weir = await Weir.start(configuration({ baseUrl: upstream.baseUrl }), ['--workers', '2'])
   const { code, stderr } = await weir.ended

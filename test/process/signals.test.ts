@@ -1,4 +1,4 @@
-/** Signals that have no meaning here end neither the supervisor nor a worker. */
+/** Signals without a meaning end neither the supervisor nor a worker. */
 
 import { expect, test } from 'bun:test'
 import { RedisServer } from '../support/redis.ts'

@@ -1,4 +1,4 @@
-/** The program while its Redis is away: from the start, and after a death, with either choice of what becomes of requests. */
+/** weir without Redis: from the start, and after Redis dies, with both settings of `ledger_unreachable`. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { Redis } from 'ioredis'
@@ -40,7 +40,7 @@ async function spent(redis: RedisServer): Promise<number> {
   return organization.total.spent
 }
 
-test('refuse: starts without Redis, says so, answers 503, and serves once it is there and again after its death', async () => {
+test('refuse: starts without Redis, answers 503, and serves when Redis starts or restarts', async () => {
   await using upstream = await Upstream.start()
   const port = await lastingPort()
   await using gateway = await gatewayBefore(upstream, port, {})
@@ -61,7 +61,7 @@ test('refuse: starts without Redis, says so, answers 503, and serves once it is 
   expect(upstream.calls.length).toBe(2)
 })
 
-test('allow: serves without Redis and is ready; what it served is charged once when Redis is there', async () => {
+test('allow: serves without Redis and is ready; what it served is charged once when Redis starts', async () => {
   await using upstream = await Upstream.start()
   const port = await lastingPort()
   await using gateway = await gatewayBefore(upstream, port, { ledger_unreachable: 'allow' })

@@ -1,4 +1,4 @@
-/** What the operator of a program hears of an organisation that has very many keys in Redis. */
+/** What the operator learns of an organisation that has very many keys in Redis. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { Redis } from 'ioredis'
@@ -9,7 +9,7 @@ import { Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(60_000)
 
-test('one line that names the organisation and says what to do, however many workers there are; and a figure', async () => {
+test('one line names the organisation and what to do, whatever the number of workers; and a metric', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   const client = new Redis(redis.port)

@@ -1,4 +1,4 @@
-/** The real program in its own processes, for tests: started on free ports, its log read line by line, ended with the test. */
+/** weir in its own processes, for tests: started on free ports, its log read line by line, ended with the test. */
 
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -85,7 +85,7 @@ export class Weir {
     return this.lines.filter((line) => line['msg'] === msg)
   }
 
-  /** The `count`th line with this message, when it comes. Throws where the program ends without it. */
+  /** Resolves to the `count`th line with this message. Throws if weir ends without it. */
   async line(msg: string, count = 1): Promise<Line> {
     let end: Ended | undefined
     void this.ended.then((ended) => {
@@ -120,7 +120,7 @@ export class Weir {
     return ((await answer.json()) as { data: { id: string }[] }).data.map(({ id }) => id)
   }
 
-  /** Begins a streamed request; resolves when its first text has come. */
+  /** Begins a streamed request; resolves when its first text has arrived. */
   async stream(): Promise<{ rest(): Promise<string> }> {
     const answer = await fetch(`${this.address}/v1/chat/completions`, {
       method: 'POST',
@@ -175,12 +175,12 @@ export class Weir {
   }
 }
 
-/** Asks until it is so. For what is true of another process and sends no event. */
+/** Polls until it holds. For the state of another process, which sends no event. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await Bun.sleep(10)
 }
 
-/** False once a process has ended, also where nobody has asked for its exit code yet. */
+/** False once a process has ended, also before its exit code was collected. */
 export async function lives(pid: number): Promise<boolean> {
   const stat = await fs.readFile(`/proc/${pid}/stat`, 'utf8').catch(() => ') Z')
   return !/\) [ZX]/.test(stat)

@@ -39,7 +39,7 @@ async function start(baseUrl: string): Promise<Weir> {
   return await Weir.ready(configuration({ baseUrl, ledger }), ['--workers', String(WORKERS)])
 }
 
-test('several workers share the port, each with the limits of the runtime lifted', async () => {
+test('several workers share the port, each without the default limits of the runtime', async () => {
   using upstream = provider()
   await using weir = await start(upstream.baseUrl)
   console.log(`ready after ${(await weir.line('ready'))['ms']} ms with ${WORKERS} workers`)
@@ -55,7 +55,7 @@ test('several workers share the port, each with the limits of the runtime lifted
   for (const models of answers) expect(models).toEqual(['small'])
 })
 
-test('while one is killed the others answer, and it comes back', async () => {
+test('while one is killed the others answer, and it is restarted', async () => {
   using upstream = provider()
   await using weir = await start(upstream.baseUrl)
   const before = await weir.workers()
@@ -67,7 +67,7 @@ test('while one is killed the others answer, and it comes back', async () => {
   expect(after.filter((pid) => before.includes(pid))).toHaveLength(WORKERS - 1)
 })
 
-test('a reload is taken over by all workers or by none', async () => {
+test('a reload is applied by all workers or by none', async () => {
   using upstream = provider()
   await using weir = await start(upstream.baseUrl)
   await weir.configure(configuration({ baseUrl: upstream.baseUrl, ledger, models: ['large'] }))
@@ -88,7 +88,7 @@ test('a reload is taken over by all workers or by none', async () => {
     expect(models).toEqual(['large'])
 })
 
-test('a reload that is asked for during another comes after it', async () => {
+test('a reload requested during another follows it', async () => {
   using upstream = provider()
   await using weir = await start(upstream.baseUrl)
   const [worker = 0] = await weir.workers()

@@ -52,13 +52,13 @@ describe('forms that are read', () => {
     ['a boundary that begins no line', `${field('a', 'x--b--y')}--b--`, [['a', 'x--b--y']]],
     ['a boundary after a bare LF', `${field('a', 'x\n--b--\n')}--b--`, [['a', 'x\n--b--\n']]],
     ['what stands around', `hello\r\n${field('a', '1')}--b--\r\nbye`, [['a', '1']]],
-    ['blanks behind a boundary', `${field('a', '1').replace('--b\r', '--b \t\r')}--b--`, [['a', '1']]],
+    ['blanks after a boundary', `${field('a', '1').replace('--b\r', '--b \t\r')}--b--`, [['a', '1']]],
     ['no part', '--b--', []],
     ['a quote as browsers write it', `${field('a%22b', '1')}--b--`, [['a"b', '1']]],
     ['a quote as curl writes it', `${field('a\\"b', '1')}--b--`, [['a"b', '1']]],
     ['an unquoted name', '--b\r\ncontent-disposition: FORM-DATA; name=a\r\n\r\n1\r\n--b--', [['a', '1']]],
     [
-      'a name behind a filename',
+      'a name after a filename',
       '--b\r\nContent-Disposition: form-data; filename="name=x"; name="a"\r\n\r\n1\r\n--b--',
       [['a', '1', 'name=x']],
     ],
@@ -88,8 +88,8 @@ describe('forms that are not', () => {
     ['two dispositions', `${field('a', '1', '\r\nContent-Disposition: form-data; name="b"')}--b--`, 'header line'],
     ['base64', `${field('a', 'MQ==', '\r\nContent-Transfer-Encoding: base64')}--b--`, 'Content-Transfer-Encoding'],
     ['too many parts', many, 'more than 128'],
-  ])('%s', (_, text, says) => {
-    expect(problem(() => parts(text))).toContain(says)
+  ])('%s', (_, text, message) => {
+    expect(problem(() => parts(text))).toContain(message)
   })
 
   test('a name that is not UTF-8, and a field that is not', () => {

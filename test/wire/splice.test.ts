@@ -114,26 +114,26 @@ const randomText = (random: Random) => random.list(6, () => random.pick(WORDS)).
 
 property('the copied texts and the frames that are left are those of the decoder', 500, (random) => {
   const frames = random.list(8, () => [randomText(random), random.chance(0.1) ? ',"stop":1' : ''] as const)
-  const text = frames.map(([said, more]) => line(said, more)).join('')
+  const text = frames.map(([word, more]) => line(word, more)).join('')
   const { insides, rest } = run(taught(), text)
   const copied = insides.map((inside) => JSON.parse(`"${inside}"`))
-  expect(copied).toEqual(frames.slice(0, insides.length).map(([said]) => said))
-  expect(insides).toEqual(copied.map((said) => jsonInside(said)))
+  expect(copied).toEqual(frames.slice(0, insides.length).map(([word]) => word))
+  expect(insides).toEqual(copied.map((word) => jsonInside(word)))
   expect(rest).toBe(
     frames
       .slice(insides.length)
-      .map(([said, more]) => line(said, more))
+      .map(([word, more]) => line(word, more))
       .join(''),
   )
   const first = frames[insides.length]
   if (first !== undefined) {
     // What is left is left for a reason.
-    const [said, more] = first
+    const [word, more] = first
     expect(
-      said === '' ||
+      word === '' ||
         more !== '' ||
-        jsonInside(said) !== JSON.stringify(said).slice(1, -1) ||
-        /[\ud800-\udfff]/.test(said),
+        jsonInside(word) !== JSON.stringify(word).slice(1, -1) ||
+        /[\ud800-\udfff]/.test(word),
     ).toBe(true)
   }
 })

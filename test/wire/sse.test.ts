@@ -36,6 +36,6 @@ property('a value comes back from its event, and its inside from a string', 500,
   new SseFramer().push(bytesOf(namedEvent('x', value)), (event, data) => void frames.push([event, data]))
   expect(frames.map(([event, data]): [string, JsonValue] => [event, JSON.parse(data)])).toEqual([['x', value]])
   for (const unit of BREAKS) expect(jsonLine(value)).not.toContain(unit)
-  const said = text()
-  expect(`"${jsonInside(said)}"`).toBe(jsonLine(said))
+  const raw = text()
+  expect(`"${jsonInside(raw)}"`).toBe(jsonLine(raw))
 })

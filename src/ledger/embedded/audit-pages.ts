@@ -4,10 +4,10 @@ import type { Database } from 'bun:sqlite'
 import { type AuditRow, ROW_SQL, rowOf } from '../audit-columns.ts'
 import type { AuditQuery } from '../audit-log.ts'
 
-/** Commits whose rows are read at once: some tens of rows each on a busy gateway. */
+/** Commits of one page: on a busy gateway each has some tens of rows. */
 const COMMITS_A_PAGE = 100
 
-/** A commit, in the order in which they are read. */
+/** A commit by the time of its last row and its number: the order in which commits are read. */
 export interface Commit {
   readonly endedMs: number
   readonly number: number
@@ -19,7 +19,7 @@ export interface RowPage {
   readonly last: Commit | undefined
 }
 
-/** A page, the newest last: what is asked for of the commits after one, found by the index of their times. */
+/** The rows that a query asks for of the next commits after one, the newest last. */
 export function readPage(database: Database, query: AuditQuery, after: Commit): RowPage {
   const { sinceMs, untilMs, organization, key, id } = query
   const commits = database
@@ -49,12 +49,14 @@ export function readPage(database: Database, query: AuditQuery, after: Commit): 
   return { rows, last }
 }
 
-/** The place before everything that ended from a time on: a commit is noted under its last row. */
+/**
+ * A position before all commits with rows that ended at a time or later: the time of a commit is that of its last row.
+ */
 export function before(sinceMs: number): Commit {
   return { endedMs: sinceMs, number: -1 }
 }
 
-/** Requests that were lost and then settled late, or taken back: their second row counts. */
+/** Requests that were lost and then settled or cancelled: their second row counts. */
 export function readCorrected(database: Database, sinceMs: number): ReadonlySet<string> {
   const query = database.query<{ id: string }, [number]>(
     "SELECT id FROM request WHERE batch_ended_ms >= ? AND kind IN ('late', 'withdrawn')",

@@ -1,4 +1,7 @@
-/** The lock on a directory: one process at a time owns an embedded ledger. Held by the operating system, so that it ends with the process. */
+/**
+ * The lock on a directory: one process at a time owns an embedded ledger. The operating system holds it, so it ends
+ * with the process.
+ */
 
 import { Database, SQLiteError } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -9,7 +12,10 @@ export interface Lock {
   release(): void
 }
 
-/** Takes the lock. Throws a `LedgerInUseError` that names the process that has it, a `LedgerFileError` where there can be none. */
+/**
+ * Takes the lock. Throws `LedgerInUseError`, which names the process that has it, or `LedgerFileError` if it cannot be
+ * taken at all.
+ */
 export function lockDirectory(directory: string): Lock {
   const path = join(directory, 'ledger.lock')
   let database: Database | undefined
@@ -20,7 +26,7 @@ export function lockDirectory(directory: string): Lock {
     database.run('PRAGMA busy_timeout = 0')
     database.run('CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), pid INTEGER NOT NULL)')
     database.run('INSERT OR REPLACE INTO owner VALUES (1, ?)', [process.pid])
-    // An open write transaction is the lock. Others may still read who has it.
+    // An open write transaction is the lock. Other processes can still read the owner.
     database.run('BEGIN IMMEDIATE')
   } catch (error) {
     const problem = refusal(directory, database, error)
@@ -42,7 +48,8 @@ function refusal(directory: string, database: Database | undefined, error: unkno
     return new LedgerFileError(`The ledger in ${directory} cannot be locked: ${why}.`, error)
   }
   return new LedgerInUseError(
-    `The ledger in ${directory} is in use by another process${ownerOf(database)}. An embedded ledger has one owner: for several workers or nodes use Redis.`,
+    `The ledger in ${directory} is in use by another process${ownerOf(database)}. An embedded ledger has one owner: ` +
+      'for several workers or nodes use Redis.',
     error,
   )
 }
@@ -52,7 +59,7 @@ function ownerOf(database: Database): string {
     const owner = database.query<{ pid: number }, []>('SELECT pid FROM owner').get()
     return owner === null ? '' : ` (pid ${owner.pid})`
   } catch {
-    // Locked at the very moment of another's start: the message is as true without the number.
+    // Another process writes its pid at this moment: the message is right without it.
     return ''
   }
 }

@@ -1,6 +1,7 @@
 /**
- * The embedded ledger's file: what the book changes is gathered here and committed together, one transaction each 20 ms. A kill loses at
- * most what happened since the last; a full disk loses nothing while there is room to gather.
+ * The embedded ledger's file: collects the changes of the store in memory and commits them together, one transaction
+ * each 20 ms. A kill loses at most the changes since the last commit; a full disk loses none while `PENDING_MAX` is not
+ * reached.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -26,12 +27,12 @@ export class Journal implements Changes {
   private readonly group: GroupCommit
   private readonly scopes = new Map<string, ScopeState>()
   private readonly live = new Map<string, ReservationState>()
-  /** The reservations that the file has as live. One that begins and ends between two commits never gets there. */
+  /** Reservations that are live in the file. One that begins and ends between two commits never gets there. */
   private readonly inFile = new Set<string>()
   private readonly usage = new UsageSums()
   private readonly rows = new RowBatch()
 
-  /** `now` is the book's clock, `keepMs` how long single requests are kept. Throws `LedgerFileError`. */
+  /** `now` is the store's clock, `keepMs` how long single requests are kept. Throws `LedgerFileError`. */
   constructor(
     directory: string,
     private readonly now: () => number,
@@ -53,7 +54,7 @@ export class Journal implements Changes {
     return this.rows.size
   }
 
-  /** Why the last commit failed; undefined where it did not. */
+  /** Why the last commit failed; undefined if it succeeded. */
   get complaint(): string | undefined {
     return this.group.complaint
   }
@@ -68,7 +69,7 @@ export class Journal implements Changes {
     this.group.soon()
   }
 
-  /** Only live reservations are in the file: in a new process nothing can come twice or late. */
+  /** Only live reservations are in the file: a new process gets no repeated or late calls for ended ones. */
   forgotten(): void {}
 
   used(reservation: ReservationState, model: string, figures: UsageFigures): void {
@@ -84,19 +85,19 @@ export class Journal implements Changes {
     this.group.soon()
   }
 
-  /** What the last process left. */
+  /** The state that the last process left. */
   load(): { readonly scopes: readonly ScopeState[]; readonly live: readonly ReservationState[] } {
     const live = readLive(this.database)
     for (const { id } of live) this.inFile.add(id)
     return { scopes: readScopes(this.database), live }
   }
 
-  /** Commits what is gathered, now. */
+  /** Commits now. */
   commit(): boolean {
     return this.group.commit()
   }
 
-  /** The last commit. Throws where it fails. */
+  /** Commits for the last time. Throws if that fails. */
   close(): void {
     this.group.close()
   }
@@ -125,7 +126,7 @@ export class Journal implements Changes {
   }
 }
 
-/** The row of a reservation that nobody settled: its progress is what is known. */
+/** The row of a reservation that nobody settled: it has the posted progress. */
 function lostRow(reservation: ReservationState, ending: Ending): AuditRow {
   const { model, postedInput, postedOutput, held } = reservation
   const charge: Charge = {

@@ -1,4 +1,7 @@
-/** Reads an embedded ledger's file beside the process that owns it, or without one: usage, audit trail, standings. Writes nothing. */
+/**
+ * Readers of an embedded ledger's file, whether or not a gateway has it open: usage, audit trail, figures of an
+ * account.
+ */
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -18,8 +21,8 @@ import { LEDGER_FILE, LEDGER_SCHEMA, readScope } from './state-tables.ts'
 import { figuresOf, newScope } from './store-state.ts'
 
 /**
- * Opens the file each time: before the first request there is none, and then there is nothing to tell; and between two looks its log can be
- * folded in.
+ * Opens the file for each query: before the first request there is none, and the gateway can checkpoint its write-ahead
+ * log only while no reader has it open.
  */
 abstract class Reading {
   constructor(private readonly directory: string) {}
@@ -57,7 +60,7 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
     }
   }
 
-  /** The last word on one request, looked for where its id says that it may be. */
+  /** The last row of one request. Its id limits the search to a span of time. */
   private find(query: AuditQuery, id: string): AuditRow | undefined {
     const admittedMs = requestTimeMs(id)
     const ends = admittedMs === undefined ? [query] : endsOf(admittedMs)
@@ -72,7 +75,7 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
     return found
   }
 
-  /** `endMs`: no commit that was noted later is looked at. */
+  /** `endMs`: later commits are not read. */
   private *pages(query: AuditQuery, endMs = Number.POSITIVE_INFINITY): Generator<readonly AuditRow[]> {
     for (let after: Commit | undefined = before(query.sinceMs); after !== undefined; ) {
       const page: RowPage = this.pageAfter(query, after)
@@ -87,7 +90,10 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
   }
 }
 
-/** A commit is noted under the end of its last row: where the disk was full for a while others ended long before it. */
+/**
+ * The time of a commit is that of its last row; after a failed commit, other rows of it may have ended this much
+ * earlier.
+ */
 const GATHERED_MS = 60_000
 
 export class EmbeddedStandings extends Reading implements Standings {

@@ -1,4 +1,4 @@
-/** Sets windows that began too early back, in the file of an embedded ledger that no gateway has open. */
+/** Sets back windows that began too early, in the file of an embedded ledger that no gateway has open. */
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'

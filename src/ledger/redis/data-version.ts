@@ -1,7 +1,8 @@
 /**
- * The version of weir's data in Redis, under one key. It grows only with a change that earlier versions of weir cannot read: what is merely added (a
- * field of an audit entry, a figure at the end of a list, a value at the end of a record) keeps it, so that gateways of two versions run side by
- * side during an upgrade. Records have a version of their own, which every script checks.
+ * The version of weir's data in Redis, under one key. It grows only with a change that earlier versions of weir cannot
+ * read: what is merely added (a field of an audit entry, a figure at the end of a list, a value at the end of a record)
+ * keeps it, so that gateways of two versions run side by side during an upgrade. Records have a version of their own,
+ * which every script checks.
  */
 
 import type { RedisClient } from '../../redis/connect.ts'

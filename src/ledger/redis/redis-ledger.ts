@@ -343,7 +343,7 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** Sends at once what a epoch lacks that was entered: reservations of the organisation wait for it. */
+  /** Sends at once what an epoch lacks that was entered: reservations of the organisation wait for it. */
   private resend(organization: string): void {
     const sending = this.replay(this.outbox.resent(organization))
       .catch((error: unknown) => {

@@ -42,7 +42,7 @@ describe('content', () => {
     expect(choiceOf(more)['message']).toMatchObject({ content, refusal: more.refusal ?? null })
   })
 
-  test('a call that the limit cut keeps what the model wrote: `finish_reason` says so', () => {
+  test('a call that the limit cut keeps what the model wrote; `finish_reason` is `length`', () => {
     const cut = [{ callId: 'call_a', name: 'look', json: '{"q":', isWhole: false }]
     const choice = choiceOf({ text: '', toolCalls: cut, reason: 'length' })
     expect(choice).toMatchObject({

@@ -14,7 +14,7 @@ const served = { model: 'acme-large', createdAt: 1763650000 }
 
 const encoding = (includeUsage = true) => new Encoding(() => new ChatEncoder(served, includeUsage, 'chatcmpl-9f2c'))
 const golden = (name: string) => readFileSync(join(FOLDER, name), 'utf8')
-const text = (said: string): StreamEvent => ({ type: 'text', text: said })
+const text = (value: string): StreamEvent => ({ type: 'text', text: value })
 const start: StreamEvent = { type: 'tool-start', index: 0, callId: 'call_a', name: 'look' }
 const json: StreamEvent = { type: 'tool-delta', index: 0, json: '{}' }
 const ending: readonly StreamEvent[] = [{ type: 'finish', reason: 'stop' }, { type: 'end' }]

@@ -81,7 +81,7 @@ describe('JSON', () => {
     expect(request).toMatchObject({ images: 3, inputs: 0, stream: true, size: '1024x1024', quality: 'low' })
   })
 
-  test('what goes on is sent from where it stands', () => {
+  test('what is sent on is a view of the caller’s bytes', () => {
     const bytes = bytesOf(JSON.stringify({ ...base, images: [{ image_url: 'data:,' }] }))
     const { content } = acceptBytes('edits', bytes, 'public').body('upstream')
     expect(content.filter(({ buffer }) => buffer === bytes.buffer).map(textOf)).toEqual([
@@ -140,7 +140,7 @@ describe('a form', () => {
     expect((await sentForm(request)).filter(([name]) => name === 'model')).toEqual([['model', 'upstream']])
   })
 
-  test('files are sent from where they are', () => {
+  test('files are views of the caller’s bytes', () => {
     const parts = form(base, 'image')
     const { content } = acceptImageForm(parts, 'public').body('upstream')
     const file = parts.at(-1)?.content

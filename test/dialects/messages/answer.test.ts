@@ -1,4 +1,4 @@
-/** The body of Messages: the golden bodies, usage with a cache, and answers that cannot be said. */
+/** The body of Messages: the golden bodies, usage with a cache, and answers that cannot be plain. */
 
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -13,9 +13,9 @@ import { goldenEvents } from '../golden.ts'
 const FOLDER = join(import.meta.dir, '../../fixtures/callers/messages')
 const served = { model: 'acme-large', createdAt: 1763650000 }
 
-const said: Completion = { text: 'a', toolCalls: [], reason: 'stop', usage: { input: 1, output: 1 } }
+const plain: Completion = { text: 'a', toolCalls: [], reason: 'stop', usage: { input: 1, output: 1 } }
 const tool = (json: string, isWhole = true): AnswerCall => ({ callId: 'call_a', name: 'look', json, isWhole })
-const contentOf = (completion: Partial<Completion>) => messagesAnswer({ ...said, ...completion }, served)['content']
+const contentOf = (completion: Partial<Completion>) => messagesAnswer({ ...plain, ...completion }, served)['content']
 
 describe('golden bodies', () => {
   test.each([...goldenEvents])('%s', (name, events) => {
@@ -27,7 +27,7 @@ describe('golden bodies', () => {
 })
 
 test('ids are minted: no two are alike', () => {
-  expect(messagesAnswer(said, served)['id']).not.toBe(messagesAnswer(said, served)['id'])
+  expect(messagesAnswer(plain, served)['id']).not.toBe(messagesAnswer(plain, served)['id'])
 })
 
 describe('content', () => {
@@ -48,7 +48,7 @@ describe('content', () => {
     const whole = { type: 'tool_use', id: 'call_a', name: 'look', input }
     expect(contentOf({ text: '', toolCalls, reason: 'length' })).toEqual([whole])
     expect(contentOf({ text: '', toolCalls, reason: 'content-filter' })).toEqual([whole])
-    const alone = messagesAnswer({ ...said, text: '', toolCalls: [tool('{"q":', false)], reason: 'length' }, served)
+    const alone = messagesAnswer({ ...plain, text: '', toolCalls: [tool('{"q":', false)], reason: 'length' }, served)
     expect(alone).toMatchObject({ content: [{ type: 'text', text: '' }], stop_reason: 'max_tokens' })
   })
 })

@@ -1,4 +1,6 @@
-/** What official SDKs and coding agents really sent: what becomes of each request, as callers.md and decisions.md say. */
+/**
+ * Recorded requests of official SDKs and coding agents, and what each is converted to.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -34,7 +36,7 @@ function bodyOf(bodies: ReadonlyMap<string, JsonObject>, name: string): JsonObje
 
 describe('SDKs in a tool loop of two steps', () => {
   const bodies = recorded('requests', 'messages.')
-  const text = (said: string) => ({ type: 'text', text: said }) as const
+  const text = (value: string) => ({ type: 'text', text: value }) as const
   const data = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
   const image = { type: 'image', source: { type: 'base64', mediaType: 'image/png', data } } as const
   const first = [
@@ -73,7 +75,7 @@ describe('SDKs in a tool loop of two steps', () => {
     }
   })
 
-  test('the tool runner begins a thread and is told that there is none when it would continue it', () => {
+  test('the tool runner begins a thread and gets `thread_not_found` when it would continue it', () => {
     const request = acceptMessages(bodyOf(bodies, 'anthropic1-toolRunner.1'), refuse)
     expect(request.messages).toEqual([
       { role: 'system', parts: [text('You are terse.')] },
@@ -123,7 +125,7 @@ describe('Claude Code', () => {
     expect(request.messages[0]).toMatchObject({ role: 'system', parts: [{}, { cache: {} }, { cache: {} }] })
   })
 
-  test('a system message between call and next turn is the user’s, and results stand right behind their calls', () => {
+  test('a system message between call and next turn is the user’s, and results come right after their calls', () => {
     const { messages } = accepted('latest-model-claude-opus-4-8-003')
     expect(messages.map(({ role }) => role)).toEqual(['system', 'user', 'user', 'assistant', 'tool', 'user'])
     expect(messages[3]).toMatchObject({
@@ -134,7 +136,7 @@ describe('Claude Code', () => {
     expect(messages[5]).toMatchObject({ parts: [{ cache: {} }] })
   })
 
-  test('a picture that it read: refused with the block’s place, or passed on behind the result', () => {
+  test('an image that it read: rejected with the path of the block, or passed on after the result', () => {
     const body = bodyOf(bodies, 'latest-read-image-004')
     const failure = failureOf(body)
     expect(failure.message).toBe('Unsupported Anthropic content block')

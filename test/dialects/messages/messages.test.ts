@@ -28,7 +28,7 @@ test('one exchange answers whole and streamed under the served name, never the r
   expect(checkMessagesStream(stream).stopReason).toBe('tool_use')
 })
 
-test('images in results pass only where the operator says so', () => {
+test('images in results pass only if the operator allows it', () => {
   const source = { type: 'base64', media_type: 'image/png', data: 'AAAA' }
   const content = [{ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'image', source }] }]
   const body = { model: 'm', messages: [{ role: 'user', content }] }

@@ -1,4 +1,6 @@
-/** Messages bodies → canonical requests: every field of inference-api.md 4.5, every block of 2.5, and every complaint with its field. */
+/**
+ * Messages bodies → canonical requests: every field, every block, and every error with its field.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../../src/core/caller-error.ts'
@@ -19,7 +21,7 @@ const history = (messages: JsonValue, options: typeof refuse | typeof pass = ref
 const user = (...content: readonly JsonValue[]): JsonValue => [{ role: 'user', content }]
 const assistant = (...content: readonly JsonValue[]): JsonValue => [{ role: 'assistant', content }]
 
-const text = (said: string, more: JsonObject = {}): JsonObject => ({ type: 'text', text: said, ...more })
+const text = (value: string, more: JsonObject = {}): JsonObject => ({ type: 'text', text: value, ...more })
 const image = (more: JsonObject = {}): JsonObject => ({
   type: 'image',
   source: { type: 'base64', media_type: 'image/png', data: 'AAAA' },
@@ -202,7 +204,7 @@ describe('messages', () => {
     ],
     ['an assistant without a word', assistant(), [{ role: 'assistant', parts: [], toolCalls: [] }]],
     [
-      'results before what else the user says, in order',
+      'results before the rest of the user’s message, in order',
       user(text('a'), result('r1'), image(), result('r2', { tool_use_id: 'call_b' })),
       [
         { role: 'tool', callId: 'call_a', parts: [{ type: 'text', text: 'r1' }] },
@@ -246,7 +248,7 @@ describe('messages', () => {
   })
 
   describe('images in results, where the operator lets them pass', () => {
-    test('stand behind all results and before what else the user says; the mark stays behind what it marked', () => {
+    test('come after all results and before the rest of the message; the mark stays after what it marked', () => {
       const messages = user(
         text('look'),
         result([text('a'), image(), image({ cache_control: MARK })], { cache_control: { ...MARK, ttl: '1h' } }),
@@ -300,7 +302,7 @@ describe('tools', () => {
     ])
   })
 
-  test('names of 128 characters stay: providers shorten them where they must', () => {
+  test('names of 128 characters stay: adapters shorten them if they must', () => {
     expect(accept({ tools: [tool({ name: 'n'.repeat(128) })] }).tools[0]?.name).toHaveLength(128)
   })
 
@@ -456,7 +458,7 @@ describe('threads', () => {
     expect(failure.detail.details).toEqual({ error_code: 'thread_not_found' })
   })
 
-  test('a body that is wrong is told so first', () => {
+  test('an invalid body is reported first', () => {
     expect(failureOf({ thread: { type: 'continue' }, messages: user({ type: 'x' }) }).message).toStartWith(
       'Unsupported',
     )

@@ -18,7 +18,7 @@ const served = { model: 'acme-large', createdAt: 1763650000 }
 const encoding = () => new Encoding((meter) => new MessagesEncoder(served, meter, 'msg_01Ab'))
 const encodeAll = (events: readonly StreamEvent[], to = encoding()) => to.addAll(events)
 
-const text = (said: string): StreamEvent => ({ type: 'text', text: said })
+const text = (value: string): StreamEvent => ({ type: 'text', text: value })
 const call = (index: number): StreamEvent => ({
   type: 'tool-start',
   index,
@@ -44,7 +44,7 @@ describe('golden streams come out byte for byte', () => {
 describe('blocks one after another', () => {
   const rows: readonly (readonly [what: string, events: readonly StreamEvent[], blocks: readonly string[]])[] = [
     ['text, then a call', [text('a'), text('b'), call(0), json(0, '{"x":1}')], ['0 text ab', '1 tool_0 {"x":1}']],
-    ['text behind a call', [call(0), json(0, '{"x":1}'), text('b')], ['0 tool_0 {"x":1}', '1 text b']],
+    ['text after a call', [call(0), json(0, '{"x":1}'), text('b')], ['0 tool_0 {"x":1}', '1 text b']],
     [
       'text around calls',
       [text('a'), call(0), json(0, '{"x":1}'), text('b'), call(1), json(1, '{"y":2}'), text('c')],
@@ -91,7 +91,7 @@ describe('blocks one after another', () => {
       ['0 tool_0 {"x":{}}'],
     ],
     [
-      'whitespace behind a call does not count',
+      'whitespace after a call does not count',
       [call(0), json(0, ' {"x":1} '), call(1), json(0, '\n'), json(1, '{}')],
       ['0 tool_0  {"x":1}', '1 tool_1 '],
     ],
@@ -134,7 +134,7 @@ describe('blocks one after another', () => {
     expect(checkMessagesStream(cut).stopReason).toBe('max_tokens')
   })
 
-  test('what comes behind the arguments of a call breaks the stream rather than the call', () => {
+  test('text after the arguments of a call breaks the stream rather than the call', () => {
     const piece = (first: string, then: string) => () => encodeAll([call(0), json(0, first), json(0, then)])
     expect(piece('{}', '{"x":1}')).toThrow(ProviderError)
     expect(piece('{"x":1}x', '')).toThrow(ProviderError)
@@ -206,7 +206,7 @@ describe('message_start and the end', () => {
     expect(stream).not.toContain('message_stop')
   })
 
-  const reasons: readonly (readonly [said: FinishReason, called: boolean, stop: string])[] = [
+  const reasons: readonly (readonly [reason: FinishReason, called: boolean, stop: string])[] = [
     ['stop', false, 'end_turn'],
     ['stop', true, 'tool_use'],
     ['tool-call', true, 'tool_use'],
@@ -216,9 +216,9 @@ describe('message_start and the end', () => {
     ['content-filter', false, 'stop_sequence'],
     ['content-filter', true, 'stop_sequence'],
   ]
-  test.each(reasons)('%s, with a call: %p → %s', (said, called, stop) => {
+  test.each(reasons)('%s, with a call: %p → %s', (reason, called, stop) => {
     const content = called ? [call(0), json(0, '{}')] : [text('a')]
-    expect(checkMessagesStream(encodeAll([...content, finish(said), end])).stopReason).toBe(stop)
+    expect(checkMessagesStream(encodeAll([...content, finish(reason), end])).stopReason).toBe(stop)
   })
 
   test('a refusal is text', () => {

@@ -1,4 +1,6 @@
-/** Requests as official SDKs and Codex really sent them: each is accepted and says to the model what its caller meant. */
+/**
+ * Requests as official SDKs and Codex really sent them: each is accepted and means to the model what its caller meant.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -36,12 +38,13 @@ function lines({ messages }: ChatRequest): string[] {
     const text = message.parts.map((part) => (part.type === 'text' ? part.text : '?')).join('+')
     if (message.role === 'tool') return `tool ${message.callId}: ${text}`
     if (message.role !== 'assistant') return `${message.role}: ${text}`
-    return `assistant: ${text} ${message.toolCalls.map((call) => `${call.callId}=${call.name}(${call.json})`).join(' ')}`
+    const calls = message.toolCalls.map((call) => `${call.callId}=${call.name}(${call.json})`)
+    return `assistant: ${text} ${calls.join(' ')}`
   })
 }
 
 describe('official SDKs', () => {
-  // What the first answer had said, and the Vercel AI SDK refers back to.
+  // The first answer, which the Vercel AI SDK refers to.
   itemStore.put('acme', [
     {
       id: 'msg_68b0',
@@ -69,7 +72,7 @@ describe('official SDKs', () => {
     expect(request.toolChoice).toBeUndefined()
   })
 
-  test('the AI SDK is told what to do where nothing is remembered', () => {
+  test('the AI SDK gets an error with the remedy if no items are stored', () => {
     const body = bodyOf('requests/responses.ai7-openai-body.2.json')
     const failure = failureOf(() => responses({ sealer }).accept(body, CALLER))
     expect(failure.detail.param).toBe('input[2].id')
@@ -148,15 +151,15 @@ describe('Codex', () => {
     expect(request.messages.map((message) => message.role)).toEqual(['system', 'system', 'user', 'user'])
   })
 
-  test('an item of another service is refused; one of ours goes before the conversation, wherever Codex puts it', () => {
+  test('an item of another service is rejected; one of ours goes to the start, wherever Codex puts it', () => {
     const body = bodyOf('agents/codex.compact-remote-003.json')
     expect(failureOf(() => accepted(body)).detail.param).toBe('input[4].encrypted_content')
     const compacting = accepted({ model: 'm', input: [{ type: 'compaction_trigger' }] })
     const sse = Encoding.of(compacting, SERVED).addAll(saying('Ran ls.'))
     const content = /"encrypted_content":"([^"]+)"/.exec(sse)?.[1] ?? ''
     const ours = JSON.parse(JSON.stringify(body).replace('SUMMARY: dev…', content))
-    const said = lines(accepted(ours).request)
-    expect(said.map((line) => line.split(':')[0])).toEqual(['system', 'system', 'user', 'user', 'user'])
-    expect(said[2]).toContain('Ran ls.')
+    const turns = lines(accepted(ours).request)
+    expect(turns.map((line) => line.split(':')[0])).toEqual(['system', 'system', 'user', 'user', 'user'])
+    expect(turns[2]).toContain('Ran ls.')
   })
 })

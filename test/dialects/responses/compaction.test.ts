@@ -1,4 +1,6 @@
-/** Compaction: the trigger, the one item that answers it, and the summary restored, on this organisation's behalf only. */
+/**
+ * Compaction: the trigger, the one item that answers it, and the summary restored, on this organisation's behalf only.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import type { StreamEvent } from '../../../src/core/event.ts'
@@ -23,7 +25,7 @@ function itemOf(summary: string, organization = 'acme'): JsonObject {
 }
 
 /** The texts of the conversation that a body turns into, with their roles. */
-function saidIn(input: JsonObject[], more: JsonObject = {}): string[] {
+function linesIn(input: JsonObject[], more: JsonObject = {}): string[] {
   return accept({ input, ...more }).request.messages.map((message) => {
     return `${message.role}: ${message.parts.map((part) => (part.type === 'text' ? part.text : '')).join()}`
   })
@@ -93,15 +95,15 @@ describe('the trigger', () => {
     const words = 'Zusammenfassung \u2028 "quoted" \ud83d'
     const exchange = accept({ input: [hi, TRIGGER] })
     const reading = checkResponsesStream(streamed(exchange, saying(words)))
-    expect(saidIn([...reading.output])).toEqual(saidIn([itemOf(words)]))
-    expect(saidIn([...reading.output])[0]).toContain(words)
+    expect(linesIn([...reading.output])).toEqual(linesIn([itemOf(words)]))
+    expect(linesIn([...reading.output])[0]).toContain(words)
   })
 
   test('nothing of the summary is shown, before the end or in the clear', () => {
     const encoding = Encoding.of(accept({ input: [TRIGGER] }), SERVED)
-    const [start, said, ...ending] = saying('the secret plan')
+    const [start, content, ...ending] = saying('the secret plan')
     expect(encoding.addAll(start === undefined ? [] : [start])).toContain('event: response.in_progress')
-    expect(encoding.addAll(said === undefined ? [] : [said])).toBe('')
+    expect(encoding.addAll(content === undefined ? [] : [content])).toBe('')
     expect(encoding.copy(['more', 'and more'])).toBe('')
     expect(encoding.addAll(ending)).not.toContain('secret')
   })
@@ -111,13 +113,13 @@ describe('the trigger', () => {
     const exchange = accept({ input: [TRIGGER] })
     const { output } = checkResponsesStream(streamed(exchange, saying(text)))
     for (const items of [[...output], [itemOf(text)]]) {
-      expect(saidIn(items)[0]?.match(/x+/g)?.sort().at(-1)?.length).toBe(SUMMARY_CHARS_MAX)
+      expect(linesIn(items)[0]?.match(/x+/g)?.sort().at(-1)?.length).toBe(SUMMARY_CHARS_MAX)
     }
   })
 
   test('the longest summary in its longest form can be sent back', () => {
     const text = '\u0001'.repeat(SUMMARY_CHARS_MAX)
-    expect(saidIn([itemOf(text)])[0]).toContain(text)
+    expect(linesIn([itemOf(text)])[0]).toContain(text)
   })
 })
 
@@ -125,19 +127,19 @@ describe('the restored summary', () => {
   const item = itemOf('Alice wants tea.')
 
   test('goes to the start, as a user message marked as a summary', () => {
-    const said = saidIn([hi, { role: 'assistant', content: 'ho' }, item])
-    expect(said).toHaveLength(3)
-    expect(said[0]).toMatch(
+    const lines = linesIn([hi, { role: 'assistant', content: 'ho' }, item])
+    expect(lines).toHaveLength(3)
+    expect(lines[0]).toMatch(
       /^user: .*summary[\s\S]*<conversation_summary>\nAlice wants tea.\n<\/conversation_summary>$/,
     )
-    expect(said.slice(1)).toEqual(['user: hi', 'assistant: ho'])
+    expect(lines.slice(1)).toEqual(['user: hi', 'assistant: ho'])
   })
 
-  test('behind instructions and what else the system says before anybody speaks', () => {
-    const said = saidIn([{ role: 'developer', content: 'd' }, hi, { role: 'system', content: 'late' }, item], {
+  test('after instructions and the leading system messages', () => {
+    const lines = linesIn([{ role: 'developer', content: 'd' }, hi, { role: 'system', content: 'late' }, item], {
       instructions: 'i',
     })
-    expect(said.map((line) => line.slice(0, 12))).toEqual([
+    expect(lines.map((line) => line.slice(0, 12))).toEqual([
       'system: i',
       'system: d',
       'user: This i',
@@ -147,13 +149,13 @@ describe('the restored summary', () => {
   })
 
   test('several stay in their order', () => {
-    const said = saidIn([item, itemOf('Bob wants milk.'), hi])
-    expect(said[0]).toContain('Alice')
-    expect(said[1]).toContain('Bob')
+    const lines = linesIn([item, itemOf('Bob wants milk.'), hi])
+    expect(lines[0]).toContain('Alice')
+    expect(lines[1]).toContain('Bob')
   })
 
   test('alone it is a conversation', () => {
-    expect(saidIn([item])).toHaveLength(1)
+    expect(linesIn([item])).toHaveLength(1)
   })
 
   test('an empty one is none: the answer is a fault', () => {
@@ -161,17 +163,17 @@ describe('the restored summary', () => {
   })
 
   test('under the name that the item had at first', () => {
-    expect(saidIn([{ ...item, type: 'compaction_summary' }])).toEqual(saidIn([item]))
+    expect(linesIn([{ ...item, type: 'compaction_summary' }])).toEqual(linesIn([item]))
   })
 
-  test('by id, where it is remembered', () => {
-    expect(saidIn([{ type: 'item_reference', id: item['id'] }, hi])).toEqual(saidIn([item, hi]))
+  test('by id, if it is stored', () => {
+    expect(linesIn([{ type: 'item_reference', id: item['id'] }, hi])).toEqual(linesIn([item, hi]))
   })
 
   test('is part of the next compaction', () => {
-    const said = saidIn([item, hi, TRIGGER])
-    expect(said[0]).toContain('Alice')
-    expect(said.at(-1)).toBe(`user: ${SUMMARY_INSTRUCTION}`)
+    const lines = linesIn([item, hi, TRIGGER])
+    expect(lines[0]).toContain('Alice')
+    expect(lines.at(-1)).toBe(`user: ${SUMMARY_INSTRUCTION}`)
   })
 })
 
@@ -216,7 +218,8 @@ describe('what cannot be read is one and the same 400', () => {
     expect(failure.kind).toBe('invalid_field')
     expect(failure.detail.param).toBe('input[1].encrypted_content')
     expect(failure.message).toBe(
-      "'input[1].encrypted_content' could not be read. Send the item back unchanged, or start from the original conversation.",
+      "'input[1].encrypted_content' could not be read. " +
+        'Send the item back unchanged, or start from the original conversation.',
     )
   })
 
@@ -286,7 +289,7 @@ describe('POST /v1/responses/compact', () => {
     expect(answer['object']).toBe('response.compaction')
     checkCompletedResponse({ ...answer, object: 'response' })
     const { output } = answer as { output: JsonObject[] }
-    expect(saidIn(output)[0]).toContain('tea')
+    expect(linesIn(output)[0]).toContain('tea')
   })
 
   test('a string, and a trigger that is superfluous', () => {

@@ -1,4 +1,7 @@
-/** The streams and bodies that every SDK was tried with come out byte for byte, up to ids and times, where the same events go in. */
+/**
+ * The streams and bodies that every SDK was tried with come out byte for byte, up to ids and times, where the same
+ * events go in.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -18,7 +21,7 @@ const call = (index: number, callId: string, name: string, ...pieces: string[]):
 ]
 const rows: readonly (readonly [
   name: string,
-  said: readonly StreamEvent[],
+  content: readonly StreamEvent[],
   reason: FinishReason,
   input: number,
   output: number,
@@ -49,10 +52,10 @@ const rows: readonly (readonly [
   ['compaction', text('Summary', ' text'), 'stop', 120, 30],
 ]
 
-describe.each(rows)('%s', (name, said, reason, input, output) => {
+describe.each(rows)('%s', (name, content, reason, input, output) => {
   const events: StreamEvent[] = [
     { type: 'start' },
-    ...said,
+    ...content,
     { type: 'finish', reason },
     { type: 'usage', usage: { input, output } },
     { type: 'end' },

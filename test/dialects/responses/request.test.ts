@@ -209,7 +209,7 @@ describe('messages', () => {
     expect(shorthand(messagesOf([{ role: 'user', content }]))).toBe('u:a+b+c')
   })
 
-  test('a message without text is left out, unless nothing else was said', () => {
+  test('a message without text is left out, unless nothing else is there', () => {
     const image = { role: 'user', content: [{ type: 'input_image', image_url: 'x' }] }
     expect(shorthand(messagesOf([image, { role: 'user', content: 'y' }]))).toBe('u:y')
     expect(shorthand(messagesOf([image]))).toBe('u:')
@@ -327,7 +327,7 @@ describe('calls and outputs', () => {
     ['a new turn after an output', [call('c1'), output('c1'), call('c2'), output('c2')], 'a:|c1 t:c1 a:|c2 t:c2'],
     ['text after calls is of their turn', [say('x'), call('c1'), say('y'), output('c1')], 'a:x+y|c1 t:c1'],
     ['text after outputs is not', [call('c1'), output('c1'), say('y')], 'a:|c1 t:c1 a:y|'],
-    ['an output moves behind its call', [call('c1'), ask('x'), output('c1')], 'a:|c1 t:c1 u:x'],
+    ['an output moves after its call', [call('c1'), ask('x'), output('c1')], 'a:|c1 t:c1 u:x'],
     [
       'past a later turn too',
       [call('c1'), call('c2'), output('c1'), call('c3'), output('c2'), output('c3')],

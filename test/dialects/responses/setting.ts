@@ -1,4 +1,6 @@
-/** What the tests of this dialect share: the dialect with fixed keys, answers of it, and ids and times out of the way. */
+/**
+ * What the tests of this dialect share: the dialect with fixed keys, answers of it, and ids and times out of the way.
+ */
 
 import { CallerError } from '../../../src/core/caller-error.ts'
 import type { StreamEvent } from '../../../src/core/event.ts'

@@ -70,7 +70,7 @@ describe('order', () => {
     expect(reading.output[0]?.['arguments']).toBe(json)
   })
 
-  test('text after a call goes on in the message, which stays open to the end; done events keep the order of the items', () => {
+  test('text after a call continues the message; done events keep the order of the items', () => {
     const sse = stream(text('a'), start(0), delta(0, '{}'), text('b'), start(1), delta(1, '{}'), text('c'))
     const reading = checkResponsesStream(sse)
     expect(reading.output.map((item) => item['type'])).toEqual(['message', 'function_call', 'function_call'])
@@ -118,7 +118,7 @@ describe('order', () => {
     expect(reading.output[0]?.['arguments']).toBe('{"a":"Onc')
   })
 
-  test('white space behind whole arguments is dropped; anything else is a broken provider', () => {
+  test('white space after whole arguments is dropped; anything else is a broken provider', () => {
     const sse = stream(start(0), delta(0, '{}'), start(1), delta(0, ' \n'), delta(1, '{}'))
     expect(checkResponsesStream(sse).output[0]?.['arguments']).toBe('{}')
     expect(() => stream(start(0), delta(0, '{}'), start(1), delta(0, '{"a":1}'))).toThrow(ProviderError)

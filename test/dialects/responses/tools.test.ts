@@ -1,4 +1,6 @@
-/** Function tools wherever they stand, names that providers take, and calls that go back under the caller's own names. */
+/**
+ * Function tools wherever they stand, names that providers take, and calls that go back under the caller's own names.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import type { StreamEvent } from '../../../src/core/event.ts'

@@ -1,19 +1,20 @@
 /**
- * Sees to it that a node's id is used by one outbox alone: two copies of one `data_dir` would count into the same sums in Redis, and each would
- * take the other's settlements for its own. The outbox that has the id renews a lease on it; workers of one machine share it.
+ * A lease on a node's id, so that only one outbox uses it: two copies of one `data_dir` would count into the same sums
+ * in Redis, and each would take the other's settlements for its own. The outbox renews the lease; the workers of one
+ * machine share it.
  */
 
 import type { Cluster, Redis } from 'ioredis'
 import { RedisUnfitError } from '../../../redis/redis-errors.ts'
 
-/** How long after its end a gateway's id may not be used by an outbox that is elsewhere; a start waits for it. */
+/** How long after a gateway's end an outbox elsewhere may not use its id; a gateway that starts there waits for it. */
 const LEASE_MS = 6000
 const RENEW_MS = 2000
 const PAUSE_MS = 250
-/** How long an outbox that is closed keeps its id, for workers that share it and have just not renewed it. */
+/** How long a closed outbox keeps the lease, for workers that share it and have not renewed it yet. */
 const CLOSED_MS = 1000
 
-/** An outbox: its id, which a copy has too, and where it is, which no copy shares. */
+/** An outbox: its id, which a copy has too, and its place, which no copy shares. */
 export interface NodeHome {
   readonly node: string
   readonly home: string
@@ -28,14 +29,20 @@ export class NodeLease {
   constructor(
     private readonly client: Redis | Cluster,
     private readonly own: NodeHome,
-    /** The lease was gone before its time: whoever emptied Redis took more with it. Also after a worker of the machine has ended. */
+    /**
+     * Called if the lease is missing before it expires: Redis lost data. Also called after a worker of the machine has
+     * ended.
+     */
     private readonly gone: () => void,
   ) {
     this.timer = setInterval(() => this.claim().catch(() => undefined), RENEW_MS)
     this.timer.unref()
   }
 
-  /** Takes or renews the lease if nobody else has it. Throws if Redis cannot be asked: then what was known stands. */
+  /**
+   * Takes or renews the lease if no other outbox has it. Throws if Redis does not answer; then `problem` stays as it
+   * is.
+   */
   async claim(): Promise<void> {
     const { node, home } = this.own
     const isNew = (await this.client.set(this.key, home, 'PX', LEASE_MS, 'NX')) === 'OK'
@@ -47,13 +54,13 @@ export class NodeLease {
       this.isHeld = true
     } else if (holder !== null) {
       this.problem = new RedisUnfitError(
-        `Another gateway uses a copy of this data_dir (node ${node}), so the two would be charged as one. Stop one of them, and remove ` +
-          'outbox.sqlite, outbox.sqlite-wal and outbox.sqlite-shm from its data_dir.',
+        `Another gateway uses a copy of this data_dir (node ${node}), so the two would be charged as one. ` +
+          'Stop one of them, and remove outbox.sqlite, outbox.sqlite-wal and outbox.sqlite-shm from its data_dir.',
       )
     }
   }
 
-  /** Waits until whoever had the id before has been gone for long enough. `problem` tells if it is not gone. */
+  /** Waits until the lease of another outbox has expired. If that outbox still renews it, `problem` is set. */
   async await(): Promise<void> {
     const end = performance.now() + LEASE_MS + PAUSE_MS
     await this.claim()

@@ -1,6 +1,6 @@
 /**
- * The format of a node's outbox: its tables, and what makes it of a file that an earlier version of weir wrote. `outbox.ts` and `epoch-rows.ts` own the
- * statements.
+ * The format of a node's outbox: its tables, and what makes it of a file that an earlier version of weir wrote.
+ * `outbox.ts` and `epoch-rows.ts` own the statements.
  */
 
 import type { Schema } from '../../../sqlite/database.ts'
@@ -18,9 +18,9 @@ const INDEXES = `
   CREATE INDEX usage_of ON usage (organization);`
 
 /**
- * `life` holds the epoch of each organisation, and in `served` how many requests of it are in `usage`. `unrecorded` is what an earlier version had
- * given to Redis without recording it by node: Redis has it in its budgets in the epoch `legacy_life`, and in those that followed
- * without a loss.
+ * `life` holds the epoch of each organisation, and in `served` how many requests of it are in `usage`. `unrecorded` is
+ * what an earlier version had given to Redis without recording it by node: Redis has it in its budgets in the epoch
+ * `legacy_life`, and in those that followed without a loss.
  */
 const EPOCH_TABLES = `
   CREATE TABLE node (id TEXT NOT NULL);
@@ -79,9 +79,9 @@ const FROM_4 = `
   ${INDEXES}`
 
 /**
- * Entries are appended, and only young ones change, so a commit touches a few pages; a key by request ids, which are random, would touch one page
- * for each request. The state of an entry: 0 to be sent; 1 taken; 3 not sent any more, because it is in the sums that are given back to a
- * Redis that lost data.
+ * Entries are appended, and only young ones change, so a commit touches a few pages; a key by request ids, which are
+ * random, would touch one page for each request. The state of an entry: 0 to be sent; 1 taken; 3 not sent any more,
+ * because it is in the sums that are given back to a Redis that lost data.
  */
 export const OUTBOX_SCHEMA: Schema = {
   version: 5,

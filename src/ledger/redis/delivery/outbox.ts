@@ -1,7 +1,7 @@
 /**
- * The log of a gateway whose ledger is elsewhere: each settlement is written here before it is sent, marked when it was taken, and sent
- * again until it was. The truth of what this gateway served. Several processes of one machine may share the file: a settlement that is
- * sent twice is taken once.
+ * The log of a gateway whose ledger is in Redis: each settlement is written here before it is sent, resent until Redis
+ * acknowledges it, and then marked. It is the record of what this gateway served. Several processes of one machine may
+ * share the file, because Redis takes a settlement once, however often it is sent.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -22,22 +22,26 @@ import type { Pending, SettlementLog } from './settlement-log.ts'
 
 /** Settlements that may wait for their commit; beyond it the ledger takes no new requests. About 10 MB. */
 export const PENDING_MAX = 10_000
-/** An entry is on its first way for so long; then it is due to be sent again. */
+/** How long after it is written an entry is due to be resent, unless Redis acknowledged it. */
 const FIRST_WAY_MS = 2000
-/** One that the server will not take (foreign data under our keys) waits so long, behind all others. */
+/** The pause before an entry is resent that the server refuses because other data are under our keys. */
 const POSTPONED_MS = 60_000
-/** How long a taken entry is kept, to be sent again where the server lost what it had taken. */
+/** How long an acknowledged entry is kept, to be resent if the server lost it. */
 const TAKEN_KEPT_MS = 900_000
 const FORGOTTEN_AT_ONCE = 1000
-/** How long after its admission, by the clock of Redis, a request is looked for in the log, and how long before. */
+/**
+ * Rows are searched from `CLOCKS_APART_MS` before a request's admission, by the clock of Redis, to `LONGEST_REQUEST_MS`
+ * after it.
+ */
 const LONGEST_REQUEST_MS = 3_600_000
 const CLOCKS_APART_MS = 60_000
-/** Entries whose places are remembered: more than can be on their way. Others of the machine may have sent what this process could not. */
+/** Entries whose row numbers are kept in memory: more than can be in flight. */
 const PLACES_MAX = 4 * PENDING_MAX
-/** No entry has this number: where a mark comes for one that never reached the file. */
+/** No entry has this number: for a mark of an entry that never reached the file. */
 const NOWHERE = -1
 
-const PENDING_SQL = `SELECT number, entry, sent_ms, (SELECT life FROM life WHERE life.organization = outbox.organization) AS epoch
+const PENDING_SQL = `SELECT number, entry, sent_ms,
+    (SELECT life FROM life WHERE life.organization = outbox.organization) AS epoch
   FROM outbox`
 
 interface Stored {
@@ -49,7 +53,7 @@ interface Stored {
 
 type Mark = Taken | 'sent' | 'postponed'
 
-/** Where and in which epoch Redis took it. */
+/** The organisation, and the epoch in which Redis took it. */
 interface Taken {
   readonly organization: string
   readonly epoch: number
@@ -62,7 +66,7 @@ interface Waiting {
 }
 
 export class Outbox implements SettlementLog {
-  /** Where the file is: no copy of it is there, too. */
+  /** The place of the file, which no copy shares. */
   readonly home: string
   private readonly database: Database
   private readonly writer: LogWriter
@@ -71,9 +75,9 @@ export class Outbox implements SettlementLog {
   private readonly group: GroupCommit
   private readonly waiting = new Map<string, Waiting>()
   private readonly marks = new Map<string, Mark>()
-  /** Where an entry that this process is sending stands, from its commit until its end is marked. */
+  /** Row numbers of the entries that this process sends, from their commit until they are marked. */
   private readonly numbers = new Map<string, number>()
-  /** What was taken long ago goes with the next commit. */
+  /** The next commit deletes entries that were acknowledged long ago. */
   private forgets = false
 
   /** `keepMs`: how long single requests are kept. Throws `LedgerFileError`. */
@@ -93,7 +97,7 @@ export class Outbox implements SettlementLog {
       written: () => this.written(),
       failed: () => this.release(),
     }
-    // A settlement is sent once it is written: until then its money is held, and others may be refused for it.
+    // `at_once`: a settlement is sent after its commit, and until then its reservation may cause refusals.
     this.group = new GroupCommit(this.database, path, gathered, 'at_once')
   }
 
@@ -144,17 +148,17 @@ export class Outbox implements SettlementLog {
 
   standing(settlement: Settlement): Pending | undefined {
     const { id } = settlement
-    // What the file does not take is in no sums either.
+    // An entry that is not in the file is in no sums either.
     if (this.waiting.has(id)) return { settlement, epoch: 0, wasSent: false }
     const query = this.database.query<Stored, [number]>(`${PENDING_SQL} WHERE number = ? AND state = 0`)
     const stored = query.get(this.numbers.get(id) ?? NOWHERE)
     const pending = stored === null ? undefined : this.pendingOf(stored)
-    // Numbers of entries that are gone come again.
+    // SQLite reuses the numbers of deleted entries.
     return pending?.settlement.id === id ? pending : undefined
   }
 
   forget(): void {
-    // A commit costs a write and a flush of the disk, 4 times a second on an idle machine.
+    // A commit writes and flushes; without this an idle machine would do so 4 times a second.
     if (this.statements.isAnyOld.get(this.now() - TAKEN_KEPT_MS) === null) return
     this.forgets = true
     this.group.soon()
@@ -198,7 +202,7 @@ export class Outbox implements SettlementLog {
   }
 
   async prepare(organization: string, epoch: number, found: FoundOfNode): Promise<void> {
-    // What an earlier version had sent is told apart one by one when the first epoch is entered.
+    // What an earlier version had sent is decided entry by entry when the first epoch is entered.
     if (found.isLegacy && this.epochOf(organization).epoch === 0) return
     let left = this.epochs.pendingCount(organization) - RESEND_MAX
     for (let after = 0; left > 0; await turn()) {
@@ -211,9 +215,9 @@ export class Outbox implements SettlementLog {
   }
 
   enter(organization: string, epoch: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
-    // What this process knows of the epoch before must be in the file, or come after.
+    // Marks of the epoch before must be in the file now, or be written after the new one is entered.
     if (!this.commit()) {
-      // An organisation that is new here has nothing to be given back: while the disk is full it is served all the same.
+      // An organisation without usage has nothing to give back, so it is served even while the disk is full.
       const known = this.epochOf(organization)
       if (known.epoch === 0 && known.legacyEpoch === 0 && this.places(organization).length === 0) return []
       throw new Error(`The outbox cannot be written: ${this.complaint}.`)
@@ -243,7 +247,7 @@ export class Outbox implements SettlementLog {
     return { settlement, epoch: epoch ?? 0, wasSent: sent_ms !== null }
   }
 
-  /** One whose place was forgotten is sent again, and marked then. */
+  /** An entry whose number was dropped is resent, and marked then. */
   private place(id: string, number: number): void {
     this.numbers.set(id, number)
     if (this.numbers.size <= PLACES_MAX) return
@@ -288,7 +292,7 @@ export class Outbox implements SettlementLog {
       this.epochs.served(place.organization, figures.requests)
     })
     this.writer.dropOld(now)
-    // A clock that is far ahead folds nothing that is young: then the day of what Redis loses would not be known any more.
+    // If the clock is far ahead, recent days are not folded: the day of what Redis loses would be unknown.
     const foldedBefore = this.writer.foldOld(now, Math.min(dayOf(now), this.epochs.newestDay()))
     if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)
   }
@@ -312,7 +316,8 @@ export class Outbox implements SettlementLog {
 
 function prepare(database: Database) {
   return {
-    // The state as it stands in the index: with a parameter in its place the whole table would be read, a quarter of an hour of requests.
+    // The state is a literal, as in the index: with a parameter SQLite would read the whole table, 15 minutes of
+    // requests.
     count: database.query<{ n: number }, []>('SELECT count(*) AS n FROM outbox WHERE state = 0'),
     insert: database.query('INSERT INTO outbox (state, due_ms, sent_ms, organization, entry) VALUES (0, ?, ?, ?, ?)'),
     sent: database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE number = ?'),
@@ -329,7 +334,7 @@ function prepare(database: Database) {
   }
 }
 
-/** What the log holds of a settlement, as it would be sent. */
+/** The settlement of a row, to be sent. */
 function loggedSettlement(row: AuditRow): Settlement {
   const { id, organization, key, admittedMs, costMicroUsd, overageMicroUsd } = row
   const account = { organization, organizationLimits: {}, key, keyLimits: {} }

@@ -1,4 +1,6 @@
-/** The log of a node's settlements as the ledger uses it: `outbox.ts` keeps it in a file, and a simulation in memory. */
+/**
+ * The log of a node's settlements as the ledger uses it: `outbox.ts` keeps it in a file, and a simulation in memory.
+ */
 
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
 import type { Expected, FoundOfNode, KnownEpoch } from '../epochs/epoch-rows.ts'
@@ -6,60 +8,66 @@ import type { Settlement } from './settlement.ts'
 
 export interface Pending {
   readonly settlement: Settlement
-  /** The epoch of its organisation in which it is to be sent; 0: none is entered. Sent in another it could be charged twice. */
+  /**
+   * The epoch of its organisation in which it may be sent; 0: none is entered. In another epoch it could be charged
+   * twice.
+   */
   readonly epoch: number
-  /** If it was, `unknown` may mean that Redis took it and forgot. */
+  /** If true, the reply `unknown` may mean that Redis took it and lost that. */
   readonly wasSent: boolean
 }
 
-/** What a node needs of its log; a simulation gives it another one. */
+/** The log of one node. */
 export interface SettlementLog {
   /** This log's own id. */
   readonly node: string
-  /** Settlements that are not in the file yet. */
+  /** How many settlements are not committed yet. */
   readonly uncommitted: number
   readonly complaint: string | undefined
   /** How many are to be sent. */
   pendingCount(): number
-  /** Writes a settlement down. Resolves with the commit that holds it, or at once where commits fail: then memory alone holds it for now. */
+  /** Adds a settlement. Resolves when it is committed, or when the commit failed: then only memory holds it for now. */
   add(settlement: Settlement, isSent: boolean): Promise<void>
   sent(id: string): void
-  /** Redis took it, in a epoch of its organisation. Counts only while that epoch lasts: else it is sent again. */
+  /** Redis took it in an epoch of its organisation. If that epoch has ended, it is resent. */
   taken(id: string, organization: string, epoch: number): void
   postponed(id: string): void
-  /** Those that are due to be sent again, the oldest first; all that are not taken where `early`. */
+  /** Settlements that are due to be resent, the oldest first; with `early`, all that are not acknowledged. */
   pending(most: number, early?: boolean): readonly Pending[]
-  /** Those of an organisation that a epoch which was entered lacks, and that are sent again one by one. */
+  /** Settlements of an organisation that its new epoch lacks and that are resent one by one. */
   resent(organization: string): readonly Pending[]
-  /** A settlement that this process has under way, as it stands now; undefined if it is not to be sent any more. */
+  /** The present state of a settlement that this process sends; undefined if it need not be sent any more. */
   standing(settlement: Settlement): Pending | undefined
-  /** Lets go of what was taken long ago; for when the server is there, so that none is dropped that it may still turn out to have lost. */
+  /**
+   * Deletes what was acknowledged long ago. Called only while the server answers: it may turn out to have lost
+   * something.
+   */
   forget(): void
-  /** Commits what is gathered, now. False where the file does not take it. */
+  /** Commits now. False if the commit failed. */
   commit(): boolean
   knownEpochs(): readonly KnownEpoch[]
   epochOf(organization: string): KnownEpoch
   expected(organization: string): Expected
-  /** The same of every organisation that this node has served. */
+  /** The same for every organisation that this node has served. */
   allExpected(): ReadonlyMap<string, Expected>
-  /** Days from it on are kept by themselves: those before it may have been added up under the first of their month. Grows. */
+  /** Usage of days before it may have been added to the first day of their month. It only grows. */
   readonly foldedBefore: number
-  /** Every place in which this node served something. */
+  /** Every day, key and model of an organisation for which this node served a request. */
   places(organization: string): readonly UsagePlace[]
-  /** What the log of requests holds of requests with these ids, admitted at these times. */
+  /** The settlements of requests with these ids, which were admitted at these times. */
   find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]>
   /**
-   * Prepares for a epoch while other requests are served: of a large backlog only the newest settlements stay pending one by one; the rest is in the
-   * sums. Throws where the file does not take it.
+   * Prepares for an epoch while other requests are served: of a large backlog only the newest settlements are sent one
+   * by one; the others are given back as sums. Throws if a commit fails.
    */
   prepare(organization: string, epoch: number, found: FoundOfNode): Promise<void>
   /**
-   * What is to be given back to a epoch of an organisation in Redis: settled at its first call, as is what is sent again one by one. `resent` are
-   * settlements that `find` found. Throws where the file does not take it.
+   * The sums to give back to an epoch of an organisation in Redis. The first call for an epoch decides them, and which
+   * settlements are resent one by one; `resent` are settlements that `find` returned. Throws if a commit fails.
    */
   enter(organization: string, epoch: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[]
-  /** All of it was given back. */
+  /** Everything was given back to the epoch. */
   entered(organization: string, epoch: number): void
-  /** The last commit. Throws where it fails. */
+  /** Commits for the last time. Throws if that fails. */
   close(): void
 }

@@ -8,7 +8,7 @@ export interface Settlement extends Admission {
   readonly heldMicroUsd: number
 }
 
-/** Earlier versions read and write this form, so it stays: an outbox outlives an upgrade, and a return from one. */
+/** Earlier versions read and write this form, so it stays: an outbox is used across upgrades and downgrades. */
 interface StoredSettlement {
   readonly account: Account
   readonly closing: {
@@ -27,7 +27,7 @@ interface StoredSettlement {
 export function settlementText({ account, id, admittedMs, charge, heldMicroUsd }: Settlement): string {
   const { inputTokens, outputTokens, costMicroUsd, model, provider, ...rest } = charge
   const amounts = { inputTokens, outputTokens, costMicroUsd }
-  // Earlier versions count a request by the presence of its model.
+  // Earlier versions count a request if its model is present.
   const settlement = { amounts, ...rest, model: model || undefined, provider: provider || undefined }
   const stored = { account, closing: { id, settlement, admittedMs, direct: false }, heldMicroUsd } as const
   return JSON.stringify(stored satisfies StoredSettlement)

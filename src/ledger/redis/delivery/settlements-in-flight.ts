@@ -1,13 +1,13 @@
 /**
- * The settlements that may not be in Redis yet, by organisation, and the turns they take: none waits for a part of Redis that is slow for
- * another organisation.
+ * The settlements that may not be in Redis yet, by organisation, and how many are sent at once: none waits for a part
+ * of Redis that is slow for another organisation.
  */
 
 import { ConcurrencyLimit } from '../client/concurrency-limit.ts'
 
 /**
- * Settlements on their way at once, in one write where they begin together. Redis runs one script after the other, 50 µs each, and a commit
- * lets many go: reservations are not to wait behind all of them.
+ * Settlements of one organisation that are sent at once. A commit releases many, and Redis runs one script after
+ * another, 50 µs each: without this limit reservations would wait for all of them.
  */
 const ABREAST = 4
 
@@ -19,7 +19,7 @@ interface OfOne {
 export class UnderWay {
   private readonly organizations = new Map<string, OfOne>()
 
-  /** Runs a settlement, which is under way until it ends. It is given the lanes of its organisation. */
+  /** Runs a settlement, with the concurrency limit of its organisation; it is in flight until it ends. */
   async run<T>(organization: string, settle: (lanes: ConcurrencyLimit) => Promise<T>): Promise<T> {
     const known = this.organizations.get(organization) ?? {
       settlements: new Set(),
@@ -36,13 +36,15 @@ export class UnderWay {
     }
   }
 
-  /** The end of those of an organisation that are under way now; undefined where there are none. */
+  /**
+   * Resolves when the settlements of an organisation that are in flight now have ended; undefined if there are none.
+   */
   of(organization: string): Promise<unknown> | undefined {
     const known = this.organizations.get(organization)
     return known === undefined ? undefined : Promise.allSettled(known.settlements)
   }
 
-  /** The end of all that are under way now. */
+  /** Resolves when all that are in flight now have ended. */
   all(): Promise<unknown> {
     return Promise.allSettled([...this.organizations.keys()].map((organization) => this.of(organization)))
   }

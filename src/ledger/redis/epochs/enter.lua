@@ -1,6 +1,7 @@
--- Tells a node what Redis has counted of it. Begins a epoch if there is none, if Redis was set back to an earlier one than the caller knows, or
--- if it is still in the one that the caller ends because something is missing: from then on what is still on its way under the old epoch is refused, so that the node's
--- figures stand still until it has given back what is missing.
+-- Returns what Redis has counted of a node. Begins an epoch if there is none, if Redis was restored to an earlier one
+-- than the caller knows, or if it is still in the one that the caller ends because something is missing. From then on
+-- settlements sent under the old epoch are refused, so that the node's figures do not change until it has given back
+-- what is missing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: known node ended legacy
@@ -12,7 +13,8 @@ local epoch = before
 if before == 0 or before < known or before == ended then epoch = begin_epoch(max(known, ended)) end
 local record = load_node(node)
 if not record or record[NODE_EPOCH] ~= epoch then
-  -- A server without a record of the node has its figures all the same if it is in the epoch in which they were not recorded yet.
+  -- In the epoch in which figures were not recorded by node yet, Redis has the node's figures although it has no
+  -- record.
   local is_legacy = legacy ~= 0 and tonumber(redis.call('HGET', SCOPES, LEGACY_EPOCH) or 0) == legacy
   record = record or { VERSION, epoch, 0, 0, is_legacy and 1 or 0 }
   record[NODE_EPOCH], record[NODE_GIVEN] = epoch, 0

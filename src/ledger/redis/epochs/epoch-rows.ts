@@ -1,6 +1,6 @@
 /**
- * What an outbox knows of each organisation's epoch in Redis, and what it has to give back to it: the usage that Redis lacks, less the settlements
- * that are sent one by one. Owns the SQL of both.
+ * The epochs of organisations in the outbox, and what to give back to each: the usage that Redis lacks, minus the
+ * settlements that are resent one by one. Owns the SQL of both.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -19,24 +19,24 @@ import { bucketOf } from '../../window.ts'
 import { type Settlement, settlementOf, settlementText } from '../delivery/settlement.ts'
 import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
 
-/** An organisation's epoch as this node knows it. */
+/** The epoch of an organisation that this node knows. */
 export interface KnownEpoch {
   readonly organization: string
   /** 0: none yet. */
   readonly epoch: number
-  /** False: not all was given back to it yet. */
+  /** False: something has not been given back to it yet. */
   readonly complete: boolean
   readonly legacyEpoch: number
 }
 
-/** How many requests Redis is to have of this node, and how many of them may still be on their way. */
+/** How many requests of this node Redis should have, and how many of them may still be in flight. */
 export interface Expected {
   readonly requests: number
   readonly pending: number
 }
 
 interface Absorbed {
-  /** The last place in the outbox that was looked at. */
+  /** The number of the last entry that was read. */
   readonly last: number
   readonly count: number
 }
@@ -53,7 +53,7 @@ interface StoredEpoch {
 const ABSORBED_AT_ONCE = 1000
 
 export class EpochRows {
-  /** This log's own id: Redis keeps this node's figures under it. */
+  /** The id of this log, under which Redis keeps the figures of this node. */
   readonly node: string
   private readonly countServed
 
@@ -80,7 +80,10 @@ export class EpochRows {
     return { organization, epoch, complete: complete === 1, legacyEpoch }
   }
 
-  /** Tells whether a epoch is its organisation's. Asked within one transaction, it looks once an organisation. */
+  /**
+   * Returns a function that is true for the current epoch of an organisation. Reads each organisation once; for one
+   * transaction.
+   */
   look(): (organization: string, epoch: number) => boolean {
     const seen = new Map<string, number>()
     return (organization, epoch) => {
@@ -90,7 +93,7 @@ export class EpochRows {
     }
   }
 
-  /** So many more requests are in `usage`. */
+  /** Adds to the number of requests that are in `usage`. */
   served(organization: string, requests: number): void {
     this.countServed.run(organization, requests)
   }
@@ -101,7 +104,7 @@ export class EpochRows {
     return { requests: served - unrecorded, pending: this.pendingCount(organization) }
   }
 
-  /** Of every organisation; one query for all of them. */
+  /** The same for every organisation, with one query. */
   allExpected(): ReadonlyMap<string, Expected> {
     const pending = this.database.query<{ organization: string; n: number }, []>(
       'SELECT organization, count(*) AS n FROM outbox WHERE state = 0 GROUP BY organization',
@@ -118,24 +121,24 @@ export class EpochRows {
     )
   }
 
-  /** Days of `usage` from it on are kept by themselves. */
+  /** Days of `usage` from this one on are kept by day. */
   get foldedBefore(): number {
     return this.database.query<{ before: number }, []>('SELECT before FROM folded').get()?.before ?? 0
   }
 
-  /** Rows of days before this one have been folded. Inside the transaction that did it. */
+  /** Notes that days before this one were folded; inside the same transaction. */
   folded(before: number): void {
     this.database
       .query('INSERT INTO folded VALUES (1, ?) ON CONFLICT DO UPDATE SET before = max(before, excluded.before)')
       .run(before)
   }
 
-  /** The last day on which a request was admitted that is in `usage`. */
+  /** The newest day in `usage`. */
   newestDay(): number {
     return this.database.query<{ day: number | null }, []>('SELECT max(day) AS day FROM usage').get()?.day ?? 0
   }
 
-  /** Every place in which this node served something. */
+  /** The usage of an organisation that this node served. */
   places(organization: string): readonly UsageRow[] {
     return this.rows('usage', organization)
   }
@@ -148,12 +151,12 @@ export class EpochRows {
   }
 
   /**
-   * Stops sending up to 1,000 pending settlements one by one, beginning after a place in the outbox: they are in the sums that the epoch is given.
-   * Not those whose reservations are open. Gives the last place that it looked at, undefined if there is nothing to look at any more. Inside a transaction.
+   * Moves up to 1,000 pending settlements, from an entry on, into the sums that the epoch is given, except those whose
+   * reservations are open. Returns the last entry that it read; undefined if there is none left. Inside a transaction.
    */
   absorb(organization: string, epoch: number, found: FoundOfNode, after: number): Absorbed | undefined {
     const known = this.of(organization).epoch
-    // Another process has entered it meanwhile: what is pending now is what that epoch lacks.
+    // Another process has entered the epoch: what is pending now is what the epoch lacks.
     if (known === epoch) return undefined
     const query = this.database.query<{ number: number; id: string }, [string, number, number]>(
       `SELECT number, entry ->> '$.closing.id' AS id FROM outbox
@@ -170,14 +173,15 @@ export class EpochRows {
   }
 
   /**
-   * Enters a epoch, and settles once for all what is given back to it and what is sent to it one by one. The rows in their order; those of an
-   * earlier call if the epoch is entered already. `resent`: settlements that the outbox has let go of. Inside a transaction.
+   * Enters an epoch: decides which rows are given back to it, and which settlements are resent one by one. Returns the
+   * rows in their order; if the epoch was entered before, those of the first call. `resent`: settlements that the
+   * outbox had deleted. Inside a transaction.
    */
   enter(organization: string, epoch: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
     const known = this.stored(organization)
     if (known?.epoch !== epoch) {
       if (found.isLegacy && (known?.epoch ?? 0) === 0) this.leaveEnded(organization, found)
-      // Redis and this log fold months at different times: both are compared by the coarser of the two.
+      // Redis and this log fold months at different times: both are compared with what either has folded.
       const before = Math.max(found.foldedBefore, this.foldedBefore)
       const usage = foldUsageRows(this.rows('usage', organization), before)
       const served = found.isLegacy
@@ -203,7 +207,7 @@ export class EpochRows {
     return query.all(organization)
   }
 
-  /** All was given back. */
+  /** Notes that everything was given back. */
   completed(organization: string, epoch: number): void {
     this.database
       .query('UPDATE life SET complete = 1 WHERE organization = ? AND life = ? AND complete = 0')
@@ -223,8 +227,8 @@ export class EpochRows {
   }
 
   /**
-   * What is pending, and the newest of what was taken since a time: a minute of an organisation may be 60,000 settlements, which took 0.2 s to read,
-   * and no more are sent again one by one. What a store lacks of the others is in the sums.
+   * Pending settlements, and the newest `RESEND_MAX` that were acknowledged since a time: no more are resent one by
+   * one, and reading all of a minute, which may be 60,000, took 0.2 s. What Redis lacks of the others is in the sums.
    */
   private logged(organization: string, sinceMs: number, resent: readonly Settlement[]): readonly Kept[] {
     const query = this.database.query<{ number: number; state: number; entry: string }, Since>(
@@ -246,7 +250,7 @@ export class EpochRows {
     return [...logged.values()]
   }
 
-  /** What was still pending when an earlier version ended, and what that version had given to Redis all the same. */
+  /** Settlements that were pending when an earlier version ended although Redis had taken them. */
   private leaveEnded(organization: string, { reservations, sinceMs }: FoundOfNode): void {
     const add = this.database.query(addUsageSql('unrecorded'))
     const gone = this.database.query(GONE_SQL)
@@ -261,7 +265,7 @@ export class EpochRows {
   private keep(organization: string, plan: Plan, logged: readonly Kept[], sinceMs: number): void {
     const { resend, absorb, rows } = plan
     const byId = new Map(logged.map((one) => [one.id, one]))
-    // In this epoch none of them was sent yet: there is no doubt about any.
+    // None of them was sent in this epoch yet, so `unknown` has one meaning.
     const again = this.database.query(
       'UPDATE outbox SET state = 0, sent_ms = NULL, taken_ms = NULL, due_ms = 0 WHERE number = ?',
     )
@@ -273,7 +277,7 @@ export class EpochRows {
       if (one?.number !== undefined) again.run(one.number)
       else if (one !== undefined) put.run(organization, settlementText(one.settlement))
     }
-    // Kept for a while, so that nobody who still has its number means another one by it.
+    // They are kept until they are old, so that SQLite does not reuse a number that this process still has in memory.
     const gone = this.database.query(GONE_SQL)
     for (const id of absorb) gone.run(sinceMs, byId.get(id)?.number ?? null)
     this.database.query('DELETE FROM given_back WHERE organization = ?').run(organization)
@@ -287,18 +291,18 @@ export class EpochRows {
 const GIVE_NAMES = ['organization', 'number', 'day', 'key', 'model', ...FIGURE_NAMES]
 const GIVE_SQL = `INSERT INTO given_back (${GIVE_NAMES.join(', ')}) VALUES (${GIVE_NAMES.map(() => '?').join(', ')})`
 
-/** Settlements that are not sent any more. */
+/** Marks a settlement that is not sent any more. */
 const GONE_SQL = 'UPDATE outbox SET state = 3, taken_ms = ? WHERE number = ?'
 
 type Since = [organization: string, ms: number]
 
-/** `number`: its place in the outbox, if it is there. */
+/** `number`: of its entry, if the outbox has one. */
 interface Kept extends Logged {
   readonly settlement: Settlement
   readonly number: number | undefined
 }
 
-/** The figures that Redis has of a node, by `placeName`. Those of days before `foldedBefore` are by month. */
+/** The figures that Redis has of a node, by `placeName`; days before `foldedBefore` are summed by month. */
 export interface NodeFigures {
   readonly figures: ReadonlyMap<string, UsageRow>
   readonly foldedBefore: number
@@ -307,7 +311,7 @@ export interface NodeFigures {
 /** What Redis has of this node. */
 export interface FoundOfNode extends NodeFigures, Pick<Found, 'reservations'> {
   readonly isLegacy: boolean
-  /** What was taken since then may be sent again one by one. */
+  /** Settlements that were acknowledged since then may be resent one by one. */
   readonly sinceMs: number
 }
 

@@ -1,6 +1,6 @@
 /**
- * What a node and Redis tell each other of an organisation's epoch in Redis: when its figures began. Another epoch means that Redis has lost
- * figures meanwhile.
+ * An epoch is the time at which Redis began to have figures of an organisation. If it differs from the one that a node
+ * knows, Redis has lost figures. These are the messages between a node and Redis about it.
  */
 
 import type { ReservationStore } from '../../reservation-store.ts'
@@ -8,13 +8,13 @@ import type { UsagePlace, UsageRow } from '../../usage-log.ts'
 import type { NodeFigures } from './epoch-rows.ts'
 import type { FoundReservation } from './reconcile.ts'
 
-/** No epoch of an organisation is known: a reservation takes whatever Redis has as it is. */
+/** No epoch is known: a reservation is checked against whatever Redis has. */
 export const UNKNOWN_EPOCH = 0
 
-/** Redis has lost what it had of an organisation, or the node has not compared its log with it. Nothing was done. */
+/** Redis has lost data of an organisation, or the node has not compared its log with Redis yet. Nothing was changed. */
 export class DataLossError extends Error {
   constructor(readonly organization: string) {
-    super(`Redis has not got back what this node knows of the organisation '${organization}'.`)
+    super(`Redis lost data of the organisation '${organization}', and this node has not given its part back yet.`)
     this.name = 'DataLossError'
   }
 }
@@ -23,18 +23,18 @@ export class DataLossError extends Error {
 export interface NodeEpoch {
   readonly node: string
   readonly epoch: number
-  /** The epoch in which this node's settlements were not recorded by node yet: an earlier version wrote them. */
+  /** The epoch in which an earlier version wrote this node's settlements, which did not record them by node. */
   readonly legacyEpoch: number
 }
 
 /** What Redis has of a node in an organisation's epoch. */
 export interface Entered {
   readonly epoch: number
-  /** How many of the rows that Redis lacked the node has given back to this epoch. */
+  /** How many rows the node has given back to this epoch. */
   readonly given: number | 'all'
   /** How many requests of the node are in its figures. */
   readonly requests: number
-  /** What the node served in its legacy epoch is in the budgets, and not in the node's figures. */
+  /** Requests of the node's legacy epoch are in the budgets, and not in the node's figures. */
   readonly isLegacy: boolean
 }
 
@@ -44,22 +44,27 @@ export interface NumberedRow extends UsageRow {
   readonly last: number
 }
 
-/** A book that may lose what it has, and can be given it back. */
+/** A store that may lose data, which nodes can give back. */
 export interface RecoverableBook extends ReservationStore {
-  /** Asks what it has of a node. Begins another epoch if it is in an earlier one than the node knows, or in the one that is to end (0: none). */
+  /**
+   * Returns what it has of a node. Begins another epoch if it is in an earlier one than the node knows, or in the one
+   * that `ended` names (0: none).
+   */
   enter(organization: string, node: NodeEpoch, ended: number): Promise<Entered>
   /**
-   * The figures that it has of a node, of all days that count under the same as one of the places: by month before `foldedBefore`, or before the day
-   * to which Redis has folded if that is later. All places are of one organisation.
+   * The figures that it has of a node in the given places, all of one organisation. Days before `foldedBefore`, or
+   * before the day to which Redis has folded if that is later, are summed by month.
    */
   figuresOfNode(node: string, places: readonly UsagePlace[], foldedBefore: number): Promise<NodeFigures>
-  /** Every reservation that it remembers. */
+  /** Every reservation that it stores. */
   reservations(organization: string): Promise<ReadonlyMap<string, FoundReservation>>
-  /** Gives one row back, if it is the next. Gives how many are given back then; undefined if this is another epoch. */
+  /**
+   * Gives one row back if it is the next. Returns how many are given back then; undefined if Redis is in another epoch.
+   */
   restore(epoch: number, node: string, row: NumberedRow): Promise<number | 'all' | undefined>
 }
 
-/** The epochs that this node has entered: Redis has all of its settlements that are not still to be sent. */
+/** The epochs that this node has entered: Redis has all of its settlements except those that are still to be sent. */
 export class Epochs {
   private readonly entered = new Map<string, number>()
 

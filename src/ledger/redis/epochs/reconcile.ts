@@ -1,21 +1,21 @@
 /**
- * What a node does about a store that has lost some of its settlements: which are sent again one by one, and which sums are given back. Owns the
- * arithmetic; what is charged in the end is what the node served, whichever way each request goes.
+ * Reconciles a store that has lost settlements with a node's log: decides which are resent one by one, and which sums
+ * are given back. In the end the store has charged what the node served, whichever way each request takes.
  */
 
 import { addUsage, figuresOf, minusUsage, noUsage, type UsageFigures, usageColumns } from '../../usage-figures.ts'
 import { placeName, type UsageRow } from '../../usage-log.ts'
 
-/** A settlement that the log still knows one by one. */
+/** A settlement that the log still has as an entry. */
 export interface Logged {
   readonly id: string
   /** False: the store acknowledged it. */
   readonly isPending: boolean
-  /** Where and what it counts; undefined where no provider was called. */
+  /** Its usage, day, key and model; undefined if no provider was called. */
   readonly usage: UsageRow | undefined
 }
 
-/** A reservation that the store remembers. */
+/** A reservation that the store has. */
 export interface FoundReservation {
   /** Not settled and not cancelled. */
   readonly isOpen: boolean
@@ -23,26 +23,26 @@ export interface FoundReservation {
   readonly admittedMs: number
 }
 
-/** What the store has, at a time from which on it takes no settlement of the node that was sent before. */
+/** What the store has, after it began to refuse settlements that the node had sent before. */
 export interface Found {
-  /** Of this node, by `placeName`. */
+  /** The figures of this node, by `placeName`. */
   readonly figures: ReadonlyMap<string, UsageFigures>
-  /** By id, of any node. */
+  /** Reservations of all nodes, by id. */
   readonly reservations: ReadonlyMap<string, FoundReservation>
 }
 
 export interface Plan {
-  /** Settlements to send, as if they never had been. */
+  /** Settlements to send as if they had never been sent. */
   readonly resend: readonly string[]
-  /** Pending settlements that are not sent any more: the rows hold them, if the store lacks them. */
+  /** Pending settlements that are not sent any more: if the store lacks them, the rows have them. */
   readonly absorb: readonly string[]
   readonly rows: readonly UsageRow[]
 }
 
-/** Requests wait for what is sent again one by one; 1,000 take 0.1 s. */
+/** Requests wait while these are resent one by one; 1,000 take 0.1 s. */
 export const RESEND_MAX = 1000
 
-/** `served`: all that this node served, one row a place. */
+/** `served`: everything that this node served, one row for each place. */
 export function reconcile(served: readonly UsageRow[], logged: readonly Logged[], found: Found): Plan {
   const resend: string[] = []
   const absorb: string[] = []
@@ -51,7 +51,7 @@ export function reconcile(served: readonly UsageRow[], logged: readonly Logged[]
     const name = placeName(row)
     missing.set(name, { ...row, ...less(row, found.figures.get(name) ?? noUsage) })
   }
-  // The store may have taken these and forgotten their ids, or never have seen them.
+  // The store may have taken these and lost their ids, or never have received them.
   const doubtful = new Map<string, Logged[]>()
   for (const one of logged) {
     const state = found.reservations.get(one.id)
@@ -68,13 +68,14 @@ export function reconcile(served: readonly UsageRow[], logged: readonly Logged[]
   for (const [name, some] of doubtful) {
     const row = missing.get(name)
     const sum = some.reduce((figures, { usage }) => addUsage(figures, usage ?? noUsage), noUsage)
-    // As long as the place lacks at least as much, one by one comes to the same as the sum, and the trail then names each of them.
+    // If the place lacks at least their sum, resending them has the same result as the sum, and the audit trail names
+    // each.
     if (row !== undefined && isAtLeast(row, sum) && resend.length + some.length <= RESEND_MAX) {
       missing.set(name, { ...row, ...less(row, sum) })
       resend.push(...some.map(({ id }) => id))
     } else absorb.push(...some.filter(({ isPending }) => isPending).map(({ id }) => id))
   }
-  // What the store has beyond the log was served all the same, and its row was lost: it stays.
+  // What the store has beyond the log was served, and its row was lost: it stays.
   const rows = [...missing.values()].map((row) => ({ ...row, ...lacking(row) }))
   return { resend, absorb, rows: rows.filter(isSomething) }
 }

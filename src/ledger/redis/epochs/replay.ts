@@ -1,7 +1,8 @@
 /**
- * Gives a Redis that has lost something what this node's log holds and Redis does not: some settlements again one by one, the rest as sums, each once,
- * however often it is tried and whoever dies in between. Every node does so for what it served itself. It makes no difference whether all was
- * lost (FLUSHALL), the last minutes (a crash without an append-only file), or what came after a backup.
+ * Gives back to Redis what it lost and this node's log has: some settlements one by one, the rest as sums, each exactly
+ * once, however often it is retried and whichever process dies in between. Every node does so for its own requests. It
+ * covers a total loss (FLUSHALL), the loss of the last minutes (a crash without an append-only file), and a restored
+ * backup.
  */
 
 import { noUsage } from '../../usage-figures.ts'
@@ -11,11 +12,14 @@ import type { Expected, FoundOfNode, KnownEpoch } from './epoch-rows.ts'
 import type { Entered, Epochs, RecoverableBook } from './epochs.ts'
 import type { Surveyed } from './survey.ts'
 
-/** Rows on their way at once. */
+/** Rows that are sent at once. */
 const ABREAST = 64
-/** Redis may lose something again meanwhile. */
+/** Redis may lose data again during a try. */
 const TRIES = 3
-/** What was taken so long before is sent again one by one if Redis lost it, so that its trail names each request. */
+/**
+ * Settlements acknowledged in the last 60 s before a loss are resent one by one, so that the audit trail names each
+ * request.
+ */
 const TAIL_MS = 60_000
 
 type Log = Pick<
@@ -23,29 +27,29 @@ type Log = Pick<
   'node' | 'knownEpochs' | 'epochOf' | 'expected' | 'places' | 'foldedBefore' | 'find' | 'prepare' | 'enter' | 'entered'
 >
 
-/** What Redis said, and what was known before it was asked. */
+/** What Redis replied, and what was known before. */
 interface Asked {
   readonly known: KnownEpoch
   readonly entered: Entered
 }
 
-/** What a comparison is to find out: `likely` a loss that is larger than what is on its way, `certain` any loss. */
+/** What a comparison must find: `likely` a loss that is larger than what is in flight, `certain` any loss. */
 type Certainty = 'likely' | 'certain'
 
 export class Restoration {
   private readonly running = new Map<string, Promise<void>>()
-  /** Redis may have lost something of these: nothing is reserved or charged before they are compared. */
+  /** Organisations of which Redis may have lost data: nothing is reserved or charged before they are compared. */
   private readonly doubted = new Map<string, Certainty>()
-  /** What Redis took before is not among what it lost last, if it lost something. */
+  /** If Redis lost data, it did not lose what it took before this time. */
   private sinceMs: number
 
   constructor(
     private readonly book: Pick<RecoverableBook, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'>,
     private readonly log: Log,
     private readonly epochs: Epochs,
-    /** Notes an organisation for those who read over all: that note may be lost, too. */
+    /** Adds an organisation to the list in Redis, which may be lost, too. */
     private readonly register: (organization: string) => Promise<void>,
-    /** Another epoch of an organisation was entered: what it lacks may be sent to it. */
+    /** Called when another epoch of an organisation was entered, so that its settlements may be resent. */
     private readonly entered: (organization: string) => void,
     now: number,
   ) {
@@ -61,30 +65,30 @@ export class Restoration {
     return this.log.knownEpochs().map(({ organization }) => organization)
   }
 
-  /** The epoch that this process knows to be entered; 0: none. */
+  /** The epoch that this process has entered; 0: none. */
   epochOf(organization: string): number {
     return this.epochs.of(organization)
   }
 
-  /** Redis was away since a time. */
+  /** Redis did not answer since a time: all organisations are in doubt. */
   doubt(lostMs: number): void {
     this.sinceMs = lostMs - TAIL_MS
     for (const organization of this.organizations()) this.doubted.set(organization, 'certain')
   }
 
-  /** Those that are in doubt now. */
+  /** The organisations that are in doubt. */
   doubts(): readonly string[] {
     return [...this.doubted.keys()]
   }
 
-  /** Compares if there is a doubt. Throws if Redis cannot be asked. */
+  /** Compares an organisation if it is in doubt. Throws if Redis does not answer. */
   async assure(organization: string): Promise<void> {
     if (this.doubted.has(organization)) await this.compare(organization)
   }
 
   /**
-   * Sees to it that Redis has what this node has. Without a doubt a loss may stay unseen that is no larger than what is on its way at that
-   * moment. Throws if Redis cannot be asked.
+   * Makes sure that Redis has what this node has. If the organisation is not in doubt, a loss that is no larger than
+   * what is in flight at that moment may stay undetected. Throws if Redis does not answer.
    */
   compare(organization: string): Promise<void> {
     return this.once(organization, async () => {
@@ -97,25 +101,28 @@ export class Restoration {
       const after = log.expected(organization)
       const isQuiet = before.pending === 0 && after.pending === 0 && before.requests === after.requests
       const isMissing = before.requests - before.pending > entered.requests || (certainty === 'certain' && !isQuiet)
-      // In another epoch than mine everything was compared when it began: after any loss that I do not know of.
+      // If Redis is in another epoch, everything was compared when that epoch began, after any loss.
       if (entered.epoch === mine && entered.given === 'all' && isMissing) await this.renew(organization, mine)
       else await this.enter(organization, asked)
       if (this.doubted.get(organization) === certainty) this.doubted.delete(organization)
     })
   }
 
-  /** True if nothing is missing, as far as can be told without asking more. `expected` was known before Redis was asked. */
+  /** True if nothing is missing, as far as a survey shows. `expected` was read before Redis was asked. */
   agrees({ organization, epoch, isWhole, requests }: Surveyed, expected: Expected): boolean {
     if (this.doubted.has(organization) || !isWhole || epoch !== this.epochs.of(organization)) return false
     return expected.requests - expected.pending <= requests
   }
 
-  /** Gives back to the epoch that Redis is in. Throws if Redis cannot be asked. */
+  /** Gives back what the current epoch of Redis lacks. Throws if Redis does not answer. */
   restore(organization: string): Promise<void> {
     return this.once(organization, async () => this.enter(organization, await this.ask(organization)))
   }
 
-  /** Something that was sent in a epoch may be missing, or may not: all of it is compared, in another epoch. Throws if Redis cannot be asked. */
+  /**
+   * Resolves a doubt about what was sent in an epoch: begins another epoch and compares everything. Throws if Redis
+   * does not answer.
+   */
   resolve(organization: string, epoch: number): Promise<void> {
     return this.once(organization, () => this.renew(organization, epoch))
   }
@@ -124,14 +131,14 @@ export class Restoration {
     await this.enter(organization, await this.ask(organization, epoch))
   }
 
-  /** What Redis has of this node; in another epoch, if it is still in the one that is to end. */
+  /** What Redis has of this node. If Redis is still in the epoch `ended`, it begins another. */
   private async ask(organization: string, ended = 0): Promise<Asked> {
     const known = this.log.epochOf(organization)
     const { epoch, legacyEpoch } = known
     return { known, entered: await this.book.enter(organization, { node: this.log.node, epoch, legacyEpoch }, ended) }
   }
 
-  /** One at a time for each organisation: who comes meanwhile waits for that. */
+  /** One at a time for each organisation: further calls wait for the one that runs. */
   private once(organization: string, work: () => Promise<void>): Promise<void> {
     const running = this.running.get(organization)
     if (running !== undefined) return running
@@ -147,7 +154,7 @@ export class Restoration {
       const { known, entered } = asked
       const { epoch, given } = entered
       const isKnown = log.epochOf(organization).epoch === epoch
-      // Redis was set back within this epoch; or the log was.
+      // Redis, or the log, was restored to an earlier state within this epoch.
       const isAstray = (known.epoch === epoch && known.complete && given !== 'all') || (!isKnown && given !== 0)
       if (!isAstray && (await this.give(organization, entered, isKnown))) {
         const isNew = epochs.of(organization) !== epoch
@@ -160,10 +167,10 @@ export class Restoration {
       }
       asked = await this.ask(organization, isAstray ? epoch : 0)
     }
-    throw new Error(`Redis loses what it has again and again: the organisation '${organization}' is not restored.`)
+    throw new Error(`Redis lost data again during each try, so the organisation '${organization}' is not restored.`)
   }
 
-  /** False if Redis is in another epoch meanwhile. */
+  /** False if Redis has begun another epoch. */
   private async give(organization: string, entered: Entered, isKnown: boolean): Promise<boolean> {
     const { epoch, given } = entered
     if (given === 'all') return true
@@ -171,16 +178,20 @@ export class Restoration {
     return await this.giveRows(organization, epoch, rows, given)
   }
 
-  /** Nothing of this node is taken in this epoch before all is given back: what is found now stays as it is. */
+  /**
+   * What Redis has of this node. It stays as it is, because Redis takes nothing of this node in this epoch before
+   * everything is given back.
+   */
   private async settle(organization: string, { epoch, isLegacy }: Entered): Promise<readonly UsageRow[]> {
     const { log, book, sinceMs } = this
-    // The places first: if another process folds in between, they are by day and compared by month, never the other way round.
+    // Places are read first: if another process folds in between, they are by day and compared by month, which works;
+    // the reverse would not.
     const places = log.places(organization)
     const [{ figures, foldedBefore }, reservations] = await Promise.all([
       book.figuresOfNode(log.node, places, log.foldedBefore),
       book.reservations(organization),
     ])
-    // What is open there may have ended long ago here.
+    // Reservations that are open in Redis may have ended here long ago.
     const open = [...reservations].filter(([, { isOpen }]) => isOpen)
     const resent = await log.find(organization, new Map(open.map(([id, { admittedMs }]) => [id, admittedMs])))
     const found = { figures, foldedBefore, reservations, isLegacy, sinceMs }
@@ -203,7 +214,7 @@ export class Restoration {
       if (replies.includes(undefined)) return false
       if (replies.includes('all')) return true
       const reached = Math.max(given, ...replies.map((reply) => (typeof reply === 'number' ? reply : 0)))
-      if (reached === given) throw new Error('Redis took no row of the log.')
+      if (reached === given) throw new Error('Redis accepted none of the rows that were given back.')
       given = reached
     }
     return true

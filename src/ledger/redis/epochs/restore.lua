@@ -1,5 +1,5 @@
--- Gives back to Redis what it lacks of one node's log: one row of usage a call, each once, in the order of their numbers. The last row ends it;
--- number 0 of 0 says that nothing is missing.
+-- Gives back to Redis what it lacks of one node's log: one row of usage for each call, each once, in the order of their
+-- numbers. The last row ends it; number 0 of 0 means that nothing is missing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: epoch witness node number last key day model

@@ -1,15 +1,16 @@
--- Looks at many organisations in one call and changes nothing: whether something of each is overdue, and how far a node's figures are.
+-- Reads the state of many organisations in one call: whether a reservation is overdue, and which figures of a node
+-- Redis has.
 --
 -- keys: for each organisation scopes deadlines nodes
 -- arguments: node
--- Answers four texts for each: overdue epoch given requests (given: as `enter` answers it; -2: Redis has nothing of the node in this epoch, or what is
--- stored cannot be read)
+-- Returns four texts for each: overdue epoch given requests (given: as `enter` returns it; -2: Redis has nothing of the
+-- node in this epoch, or the keys cannot be read)
 
 local UNREAD = -2
 local node = ARGV[1]
 local reply = {}
 
--- What is wrong with the keys of one organisation is no reason to look at no other.
+-- A problem with the keys of one organisation must not stop the survey.
 local function read(...)
   local value = redis.pcall(...)
   return not (type(value) == 'table' and value.err) and value or nil

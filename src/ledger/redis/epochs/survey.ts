@@ -1,4 +1,7 @@
-/** Looks at many organisations with few calls: what `survey.lua` answers. A cluster has them in different places, and is asked about each. */
+/**
+ * Surveys many organisations with few calls of `survey.lua`. In a cluster each organisation may be on another node, so
+ * it is asked about each.
+ */
 
 import { createHash } from 'node:crypto'
 import { Cluster, type Redis } from 'ioredis'
@@ -9,29 +12,29 @@ import lua from './survey.lua' with { type: 'text' }
 
 export interface Surveyed {
   readonly organization: string
-  /** Something is to be reaped, or cannot be looked at. */
+  /** A reservation is overdue, or the keys cannot be read. */
   readonly isOverdue: boolean
   readonly epoch: number
-  /** All that the node had to give back to this epoch is there. */
+  /** The node has given everything back to this epoch. */
   readonly isWhole: boolean
   /** How many requests of the node are in its figures. */
   readonly requests: number
 }
 
-/** About 5 µs each: nobody waits long behind a call. */
+/** About 5 µs each, so that a call delays no other for long. */
 const A_CALL = 100
 const ABREAST_IN_CLUSTER = 32
 const KEYS = ['scopes', 'deadlines', 'nodes'] as const
 const NUMBERS = 4
 const ALL_GIVEN = -1
 
-// The places of a node's record, as in `store.lua`.
+// Positions in a node's record, as in `store.lua`.
 const PROGRAM = `#!lua flags=no-writes
 local VERSION, NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS = ${RECORD_VERSION}, 2, 3, 4
 ${clock}${lua}`
 const SHA1 = createHash('sha1').update(PROGRAM).digest('hex')
 
-/** In the order of the organisations. Throws if Redis cannot be asked. */
+/** Results in the order of the organisations. Throws if Redis does not answer. */
 export async function survey(
   redis: Redis | Cluster,
   organizations: readonly string[],
@@ -59,7 +62,7 @@ async function surveyOnce(
     return redis.eval(PROGRAM, keys.length, ...keys, node)
   })
   if (!Array.isArray(answer) || answer.length !== NUMBERS * organizations.length) {
-    throw new Error('Redis answered the survey of organisations with something else.')
+    throw new Error('Unexpected reply from the survey of organisations.')
   }
   const numbers = answer.map(Number)
   return organizations.map((organization, i) => {

@@ -1,6 +1,6 @@
 /**
- * Bounds the audit trail in Redis: by age, and by what the streams of all organisations hold together. Each stream has at most 100,000 entries
- * by itself (`store.lua`); at 10,000 organisations that alone would be 155 GB.
+ * Bounds the audit trail in Redis by age and by the total size of all organisations' streams. Each stream has at most
+ * 100,000 entries (`store.lua`); for 10,000 organisations that alone would allow 155 GB.
  */
 
 import type { RedisClient } from '../../../redis/connect.ts'
@@ -11,7 +11,7 @@ type Client = RedisClient
 
 /** For all organisations together; docs/operating.md names it. An entry takes 85 to 250 bytes. */
 const AUDIT_BYTES_MAX = 1024 * 1024 * 1024
-/** Streams that are asked about at once. */
+/** Streams that are read at once. */
 const AT_ONCE = 200
 
 interface Stream {
@@ -29,12 +29,12 @@ export class AuditRetention {
     private readonly bytesMax = AUDIT_BYTES_MAX,
   ) {}
 
-  /** Drops what is too old, if an hour has passed since the last time, and then the oldest entries of the longest streams. */
+  /** Deletes entries that are too old, at most once an hour, and then the oldest entries of the longest streams. */
   async trim(now: number): Promise<void> {
     const organizations = await this.client.smembers(ORGANIZATIONS_KEY)
     const names = organizations.map((organization) => redisKey(organization, 'audit'))
     if (now - this.trimmedMs >= HOUR_MS) {
-      // Redis drops 10,000 entries a call at most, so that nobody waits long.
+      // Redis deletes at most 10,000 entries in one call, so that no other call waits long.
       await this.each(names, (name) => this.repeated(name, 'MINID', now - this.keepMs))
       this.trimmedMs = now
     }
@@ -65,7 +65,8 @@ export class AuditRetention {
     for (let i = 0; i < all.length; i += AT_ONCE) {
       for (const result of await Promise.allSettled(all.slice(i, i + AT_ONCE).map(call))) {
         if (result.status === 'fulfilled') results.push(result.value)
-        // Something else is under the keys of that organisation, whose requests are told so; the others are trimmed.
+        // Other data are under the keys of that organisation, and its requests fail with an error; the others are
+        // trimmed.
         else if (!isPermanent(result.reason)) throw result.reason
       }
     }
@@ -75,7 +76,7 @@ export class AuditRetention {
 
 const HOUR_MS = 3_600_000
 
-/** The largest level to which all may be cut so that they come to no more than a sum; infinite if they do already. */
+/** The highest limit for each that keeps the sum of all at most `most`; infinite if the sum is below it already. */
 export function levelOf(sizes: readonly number[], most: number): number {
   const ascending = sizes.toSorted((a, b) => a - b)
   let left = most

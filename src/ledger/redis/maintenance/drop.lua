@@ -1,10 +1,11 @@
--- Forgets the figures of a key that nobody can use any more: once nothing of it runs, and nothing late can come.
+-- Deletes the figures of a key that nobody can use any more, once none of its requests runs and none can be settled
+-- late.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: key
 -- outcomes:
 --   dropped
---   kept   (it has none, or something of it may still come)
+--   kept   (it has none, or a request of it may still be settled)
 
 local packed = redis.call('HGET', SCOPES, scope_field(key))
 if not packed then return { 'kept' } end

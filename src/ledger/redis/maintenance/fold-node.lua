@@ -1,5 +1,5 @@
--- Adds what a node served on a day, of a key and model, to its month, which stands under its first day, and drops the day. Done again it does
--- nothing. Notes up to which day there are such months: whoever compares figures from before it does so by month.
+-- Adds a day of what a node served for a key and model to the first day of its month, and deletes the day. A repeated
+-- call does nothing. Stores up to which day months are folded: figures from before it are compared by month.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: node day key model

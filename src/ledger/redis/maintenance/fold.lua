@@ -1,4 +1,5 @@
--- Adds a day's usage of a key and model to its month, which stands under its first day, and drops the day. Done again it does nothing.
+-- Adds a day of usage of a key and model to the first day of its month, and deletes the day. A repeated call does
+-- nothing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: day month key model
@@ -11,6 +12,6 @@ local stored = redis.call('HGET', USAGE, field)
 if not stored then return { 'absent' } end
 count(month, key, model, 1, load_figures(stored))
 redis.call('HDEL', USAGE, field)
--- Whoever reads meanwhile may see a day twice, or not at all: it reads again then.
+-- A concurrent reader may see a day twice or not at all; a changed count makes it read once more.
 redis.call('HSET', USAGE, FOLDS, tonumber(redis.call('HGET', USAGE, FOLDS) or 0) + 1)
 return { 'folded' }

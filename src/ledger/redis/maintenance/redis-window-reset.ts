@@ -1,4 +1,4 @@
-/** Sets windows that began too early back, in Redis, whether or not a gateway runs. */
+/** Sets back windows that began too early, in Redis, whether or not a gateway runs. */
 
 import type { RedisConfig } from '../../../core/redis-config.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
@@ -34,7 +34,7 @@ export class RedisWindowReset implements WindowReset {
       const set = await this.book.reset(organization, key, whole, spentNow(usage, key, Date.now()))
       if (set === undefined)
         throw new WindowResetError(
-          'The clock of Redis and the clock of this machine are more than a minute apart: set them right first.',
+          'The clock of Redis and the clock of this machine are more than a minute apart. Correct them first.',
         )
       count += set
     }
@@ -45,7 +45,7 @@ export class RedisWindowReset implements WindowReset {
     this.client.disconnect()
   }
 
-  /** Those that have figures. */
+  /** The keys that have figures. */
   private async keys(organization: string): Promise<ReadonlySet<string>> {
     const keys = new Set<string>()
     let cursor = '0'

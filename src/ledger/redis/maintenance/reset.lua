@@ -1,11 +1,11 @@
--- Sets windows of an organisation and of one key that lie ahead back to now, with what was spent in those of now: a list of amounts each, in
--- the order of the budgets.
+-- Sets back to now the windows of an organisation and of one key that lie ahead, with what was spent in the current
+-- ones: one list of amounts for each, in the order of the budgets.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: witness key organizationSpent keySpent
 -- outcomes:
 --   reset count
---   disagree   (this clock and the caller's are a minute apart: one of them is wrong)
+--   disagree   (this clock and the caller's are more than a minute apart)
 
 if math.abs(now - witness) > CLOCK_SKEW_MS then return { 'disagree' } end
 local scopes = load_scopes(key)

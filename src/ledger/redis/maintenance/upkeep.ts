@@ -1,6 +1,7 @@
 /**
- * Keeps an eye on how much Redis holds of each organisation, and lets go of what belongs to keys that were revoked or have expired. Money
- * is none of its business: what an organisation has spent stays, and so does every key that may still be used.
+ * Hourly maintenance in Redis: measures the size of each organisation, deletes the figures of keys that were revoked or
+ * have expired, folds old usage, and trims audit trails. It deletes no organisation's spending and no key that may
+ * still be used.
  */
 
 import type { RedisConfig } from '../../../core/redis-config.ts'
@@ -17,33 +18,38 @@ import { foldUsage } from './usage-folding.ts'
 
 type Client = RedisClient
 
-/** More fields than this are more keys than anybody has on purpose: worth a word to the operator. */
+/** With more fields an organisation has more keys than anybody has on purpose: the operator gets a warning. */
 export const FIELDS_ALARM = 50_000
-/** Fewer are not worth looking through the keys for. */
+/** With fewer fields an organisation is not searched for old keys. */
 const FIELDS_SWEPT = 1000
 const LOOK_MS = 3_600_000
 const TRIM_MS = 60_000
-/** After a look that failed. */
+/** The pause after a failed check. */
 const RETRY_MS = 5000
 
-/** How many fields an organisation has in Redis: one for each key that was ever used and not let go of, and a few more. */
+/**
+ * How many fields an organisation has in Redis: one for each key that was used and not deleted since, and a few more.
+ */
 export interface Size {
   readonly organization: string
   readonly fields: number
 }
 
 export interface UpkeepOptions {
-  /** Whether a key of the configuration has this id: then its figures are not those of the key that was revoked alone. */
+  /** True if a key of the configuration has this id: then the figures are not those of the revoked key alone. */
   readonly isConfigured: (organization: string, key: string) => boolean
-  /** Every organisation's size, at each look. */
+  /** Called at each check with every organisation's size. */
   readonly looked: (sizes: readonly Size[]) => void
-  /** An organisation has come to have too many: once, until it was below again. */
+  /** Called when an organisation has too many fields; again only after it had fewer. */
   readonly alarmed: (size: Size) => void
-  /** Redis does not let it look: once, until it does again. Where Redis is away the ledger says so, and this does not. */
+  /**
+   * Called when Redis does not permit the check; again only after it did. If Redis does not answer, the ledger reports
+   * it instead.
+   */
   readonly denied: (why: string) => void
-  /** A day or month of its budgets began too early: once, until it does no more. */
+  /** Called when a window of a budget lies ahead of the clock; again only after it did not. */
   readonly ahead: (organization: string) => void
-  /** Redis may lose more than a second if it is killed: at the first connection. */
+  /** Called at the first connection if Redis may lose more than a second of writes when it is killed. */
   readonly undurable: (warning: string) => void
   readonly now?: () => number
   /** How long single requests are kept. */
@@ -70,14 +76,14 @@ export class Upkeep {
     this.retention = new AuditRetention(client, options.keepAuditMs)
   }
 
-  /** Looks as soon as Redis is there, and then once an hour. */
+  /** Checks as soon as Redis answers, and then once an hour. */
   static begin(place: RedisConfig, options: UpkeepOptions): Upkeep {
     const client = connect(place, 'weir-upkeep')
     const upkeep = new Upkeep(client, options)
     client.once('ready', () => {
       upkeep.later(0)
       upkeep.trimLater(0)
-      // If it may not ask, `denied` is told so.
+      // If Redis does not permit it, the first check calls `denied`.
       upkeep.warn().catch(() => undefined)
     })
     return upkeep
@@ -95,7 +101,10 @@ export class Upkeep {
     this.client.disconnect()
   }
 
-  /** Counts, lets go of what may go where there is much, and raises the alarm over what is left. Throws where Redis cannot be asked. */
+  /**
+   * One check: measures, deletes old keys of large organisations, folds usage, and reports what is left. Throws if
+   * Redis does not answer.
+   */
   async look(): Promise<void> {
     const organizations = (await this.client.smembers(ORGANIZATIONS_KEY)).sort()
     let sizes = await this.sizes(organizations)
@@ -104,14 +113,14 @@ export class Upkeep {
       sizes = await this.sizes(organizations)
     }
     const today = dayOf((this.options.now ?? Date.now)())
-    // Nothing more comes about within a day.
+    // Once a day is enough: usage is folded by day.
     if (today !== this.folded) await foldUsage(this.client, this.book, today)
     this.folded = today
     this.options.looked(sizes)
     for (const size of sizes) this.judge(size)
     for (const { organization } of sizes) {
       await this.judgeWindows(organization).catch((error) => {
-        // As with its size.
+        // As for its size.
         if (!isPermanent(error)) throw error
       })
     }
@@ -142,14 +151,14 @@ export class Upkeep {
       try {
         sizes.push({ organization, fields: await this.client.hlen(redisKey(organization, 'scopes')) })
       } catch (error) {
-        // Its requests are told of what else is under its keys; the others are looked at all the same.
+        // Other data are under its keys, and its requests fail with an error; the other organisations are measured.
         if (!isPermanent(error)) throw error
       }
     }
     return sizes
   }
 
-  /** Most keys that are over have been let go of long ago: of a page of them those are asked about alone that are still there. */
+  /** Most keys that have ended were deleted long ago, so each page is first checked for those that Redis still has. */
   private async sweep(organizations: ReadonlySet<string>): Promise<void> {
     for await (const records of scanKeys(this.client)) {
       for (const organization of organizations) {
@@ -174,23 +183,23 @@ export class Upkeep {
         (thrown: unknown) => thrown,
       )
       const denial = this.deny(error)
-      // Where Redis is away the next look is soon.
+      // If Redis does not answer, the next check is soon.
       if (!this.closed) this.later(error === undefined || denial !== undefined ? LOOK_MS : RETRY_MS)
     }, ms)
     this.timer.unref()
   }
 
-  /** Never at the same time as the one before. */
+  /** The next trim begins after the one before has ended. */
   private trimLater(ms: number): void {
     this.trimming = setTimeout(async () => {
-      // Of a Redis that is away the ledger tells.
+      // If Redis does not answer, the ledger reports it.
       await this.retention.trim((this.options.now ?? Date.now)()).catch((error: unknown) => this.deny(error))
       if (!this.closed) this.trimLater(TRIM_MS)
     }, ms)
     this.trimming.unref()
   }
 
-  /** Tells what Redis does not allow, once until it does again. */
+  /** Reports what Redis does not permit; again only after it did. */
   private deny(error: unknown): string | undefined {
     const denial = accessProblem(error)?.message
     if (denial !== undefined && denial !== this.denial) this.options.denied(denial)

@@ -1,4 +1,4 @@
-/** Folds what Redis has of usage that is long past into months: one field a month, key and model instead of thirty. */
+/** Folds old usage in Redis into months: one field for each month, key and model instead of thirty. */
 
 import type { RedisClient } from '../../../redis/connect.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
@@ -13,7 +13,7 @@ export async function foldUsage(client: RedisClient, book: RedisStore, today: nu
     try {
       await foldOne(client, book, organization, today)
     } catch (error) {
-      // What is wrong with the keys of one organisation keeps no other from its turn.
+      // A problem with the keys of one organisation must not stop the others.
       if (!isPermanent(error)) throw error
     }
   }
@@ -28,7 +28,7 @@ async function foldOne(client: RedisClient, book: RedisStore, organization: stri
     })
     await inTurns(old)
   }
-  // What each node served: the same once more.
+  // The same for the figures of each node.
   for await (const fields of pages(client, redisKey(organization, 'nodes'))) {
     const old = fields.flatMap(([node = '', day = '', key, model]) => {
       if (key === undefined || model === undefined || foldedDay(Number(day), today) === Number(day)) return []
@@ -38,7 +38,7 @@ async function foldOne(client: RedisClient, book: RedisStore, organization: stri
   }
 }
 
-/** The names of a hash's fields, each split into its parts. */
+/** The field names of a hash, each split into its parts. */
 async function* pages(client: RedisClient, hash: string): AsyncGenerator<readonly (readonly string[])[]> {
   let cursor = '0'
   do {

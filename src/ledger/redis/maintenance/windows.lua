@@ -1,4 +1,4 @@
--- The windows that an organisation's budgets are in. Changes nothing.
+-- Returns the current windows of an organisation's budgets.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments:

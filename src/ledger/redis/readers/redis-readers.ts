@@ -1,4 +1,7 @@
-/** Reads the ledger in Redis, for a command that runs once: usage, audit trail, standings. Connects when it is opened. */
+/**
+ * Readers of the ledger in Redis for commands that run once: usage, audit trail, figures of an account. They connect
+ * when they are opened.
+ */
 
 import type { RedisConfig } from '../../../core/redis-config.ts'
 import { requestTimeMs } from '../../../core/request-id.ts'
@@ -18,10 +21,10 @@ import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts
 type Client = RedisClient
 
 const SCANNED_A_CALL = 500
-/** Organisations in whose streams one request is looked for at the same time. */
+/** How many organisations' streams are searched for one request at the same time. */
 const ASKED_AT_ONCE = 100
 
-/** No request waits for what an operator reads: a Redis that is slow for a moment is waited for. */
+/** A longer timeout than that of requests, because no caller waits for what an operator reads. */
 const READ_MS = 2000
 
 function patient(place: RedisConfig): RedisConfig {
@@ -44,7 +47,7 @@ async function opened(place: RedisConfig): Promise<Client> {
 const FOLDS = 'folds'
 const TRIES = 10
 
-/** The organisation that is asked about, or every one that ever reserved. */
+/** The organisation of the query, or every organisation that ever reserved. */
 async function asked(client: Client, organization: string | undefined): Promise<readonly string[]> {
   return organization === undefined ? (await client.smembers(ORGANIZATIONS_KEY)).sort() : [organization]
 }
@@ -71,7 +74,7 @@ export class RedisUsageLog implements UsageLog {
     for (let tries = 1; ; tries++) {
       const folds = await this.client.hget(name, FOLDS)
       const found = await this.scan(organization, query)
-      // Days that were folded into a month meanwhile may have been read twice, or not at all.
+      // Days that were folded into a month during the scan may have been read twice, or not at all.
       if (tries < TRIES && (await this.client.hget(name, FOLDS)) !== folds) continue
       rows.push(...found)
       return
@@ -79,7 +82,7 @@ export class RedisUsageLog implements UsageLog {
   }
 
   private async scan(organization: string, query: UsageQuery): Promise<readonly UsageRow[]> {
-    // A field may come twice in one scan; the later one is at least as new.
+    // A scan may return a field twice; the later value is at least as new.
     const found = new Map<string, UsageRow>()
     let cursor = '0'
     do {
@@ -120,7 +123,7 @@ export class RedisAuditLog implements AuditLog {
       return
     }
     for (const organization of await asked(this.client, query.organization)) {
-      // What was lost and then settled late, or taken back, has a second entry, which counts.
+      // A request that was lost and then settled or cancelled has a second entry, which counts.
       const corrected = new Set<string>()
       for await (const rows of this.pages(organization, query.sinceMs, Number.MAX_SAFE_INTEGER))
         for (const { id, kind } of rows) if (kind === 'late' || kind === 'withdrawn') corrected.add(id)
@@ -135,7 +138,10 @@ export class RedisAuditLog implements AuditLog {
     this.client.disconnect()
   }
 
-  /** The last word on one request, looked for where its id says that it may be: the ids of a stream's entries are times. */
+  /**
+   * The last entry of one request. Its id limits the search to a span of time, because the ids of a stream's entries
+   * are times.
+   */
   private async find(query: AuditQuery, admittedMs: number): Promise<AuditRow | undefined> {
     let organizations = await asked(this.client, query.organization)
     let found: AuditRow | undefined

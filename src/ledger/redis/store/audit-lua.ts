@@ -1,4 +1,7 @@
-/** Lua text made from the columns of the audit trail and the figures of usage: how a script reads a charge, counts it and writes its entry. */
+/**
+ * Lua text made from the columns of the audit trail and the figures of usage: how a script reads a charge, counts it
+ * and writes its entry.
+ */
 
 import { type AuditColumn, auditColumns, type Charge, chargeColumns } from '../../audit-columns.ts'
 import { type UsageFigures, usageColumns } from '../../usage-figures.ts'
@@ -40,8 +43,8 @@ export function reportedLua(reported: Reported): string {
 }
 
 /**
- * `figures_of` gives the figures of a charge, `entry_of` the names and values of an entry in turn; a charge may lack columns.
- * `FIGURES` is how many figures there are.
+ * `figures_of` gives the figures of a charge, `entry_of` the names and values of an entry in turn; a charge may lack
+ * columns. `FIGURES` is how many figures there are.
  */
 export function auditLua(): string {
   const figures = usageColumns.map(({ charge, lua }) => (charge === undefined ? '1' : `charge.${lua} or 0`))
