@@ -1,4 +1,4 @@
-/** The bench's callers: how each dialect asks for the same answer, and where in its stream the text stands. */
+/** The requests of the bench in each dialect, and where the text is in their streams. */
 
 import { type Kind, MODELS } from './sample-text.ts'
 
@@ -6,14 +6,14 @@ export const DIALECTS = ['chat', 'messages', 'responses'] as const
 
 export type Dialect = (typeof DIALECTS)[number]
 
-/** How the streams of one dialect are asked for and read. */
-interface Way {
+/** The request of one dialect, and how its streams are read. */
+interface DialectFormat {
   readonly path: string
   /** The members of a request's body beside the model and `stream`, about 400 bytes of JSON. */
   readonly members: object
-  /** What stands in an event with text and in no other, right before that text. */
+  /** Matches only events with text, directly before that text. */
   readonly before: RegExp
-  /** The last event of a whole stream. */
+  /** Matches the last event of a complete stream. */
   readonly last: RegExp
 }
 
@@ -22,7 +22,7 @@ const QUESTION = 'What does a weir do, and why would anybody name a gateway afte
 const TEMPERATURE = 0.2
 const LIMIT = 2048
 
-const WAYS: Readonly<Record<Dialect, Way>> = {
+const FORMATS: Readonly<Record<Dialect, DialectFormat>> = {
   chat: {
     path: '/v1/chat/completions',
     members: {
@@ -60,21 +60,21 @@ const WAYS: Readonly<Record<Dialect, Way>> = {
   },
 }
 
-/** The path and the body of a request of the bench. */
+/** The path and the body of a request. */
 export function requestOf(dialect: Dialect, kind: Kind): { readonly path: string; readonly body: string } {
-  const { path, members } = WAYS[dialect]
+  const { path, members } = FORMATS[dialect]
   return { path, body: JSON.stringify({ model: MODELS[kind], stream: kind !== 'json', ...members }) }
 }
 
-/** The text of one event (without the blank line behind it); '' where it has none. The bench's texts hold no quotes. */
+/** The text of one event (without its blank line); '' if it has none. The texts of the bench contain no quotes. */
 export function textOf(dialect: Dialect, event: string): string {
-  const match = WAYS[dialect].before.exec(event)
+  const match = FORMATS[dialect].before.exec(event)
   if (match === null) return ''
   const from = match.index + match[0].length
   return JSON.parse(`"${event.slice(from, event.indexOf('"', from))}"`)
 }
 
-/** Whether an event says that the answer is whole. */
+/** True for the last event of a complete answer. */
 export function isLast(dialect: Dialect, event: string): boolean {
-  return WAYS[dialect].last.test(event)
+  return FORMATS[dialect].last.test(event)
 }

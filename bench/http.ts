@@ -1,8 +1,8 @@
-/** Just enough HTTP to load a server with: answers of one connection, cut out of its bytes with little work. */
+/** Minimal HTTP/1.1 for the load generator: splits the bytes of a connection into answers at little cost. */
 
-/** What comes out of a connection, piece by piece. */
+/** Receives the answers of a connection, piece by piece. */
 export interface AnswerSink {
-  /** The status of an answer, once its head has come. */
+  /** The status of an answer, when its head is complete. */
   head(status: number): void
   /** A piece of the body, without chunk framing. Valid only during the call. */
   body(piece: Buffer): void
@@ -11,16 +11,16 @@ export interface AnswerSink {
 
 const CRLF2 = Buffer.from('\r\n\r\n')
 
-/** Reads one answer after the other. Throws on what is no HTTP/1.1 answer with a length or with chunks. */
+/** Reads one answer after the other. Throws if the bytes are not an HTTP/1.1 answer with a length or with chunks. */
 export class AnswerReader {
   private held: Buffer | undefined
-  /** Bytes of the body (or of the chunk and its CRLF) that are still to come; -1 = a head is awaited, -2 = a chunk size. */
+  /** Missing bytes of the body, or of the chunk with its CRLF; -1 = waiting for a head, -2 = for a chunk size. */
   private left = -1
   private chunked = false
 
   constructor(private readonly sink: AnswerSink) {}
 
-  /** Whether an answer has begun and not ended. */
+  /** True if an answer has begun and not ended. */
   get inside(): boolean {
     return this.left !== -1
   }
@@ -65,7 +65,7 @@ export class AnswerReader {
     return end + 4
   }
 
-  /** A piece of the body; of a chunk, its CRLF is not part of it. */
+  /** A piece of the body, without the CRLF of a chunk. */
   private body(bytes: Buffer): number {
     const taken = Math.min(this.left, bytes.length)
     const after = this.left - taken
@@ -88,5 +88,6 @@ export class AnswerReader {
 /** The bytes of a POST with a JSON body on a connection that stays open. */
 export function postBytes(path: string, body: string, key: string): string {
   const length = Buffer.byteLength(body)
-  return `POST ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`
+  const head = `POST ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\n`
+  return `${head}Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`
 }

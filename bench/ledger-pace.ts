@@ -1,4 +1,4 @@
-/** The ledger without a gateway around it: reservations at an even pace, each settled, and counted in the end. */
+/** The ledger without a gateway: reserves and settles at a constant rate, and counts the requests at the end. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -17,17 +17,17 @@ const ACCOUNT: Account = { organization: 'bench', organizationLimits: LIMITS, ke
 const HELD: Estimate = { inputTokens: 500, outputTokens: 4096, costMicroUsd: 9000 }
 const USED: Estimate = { inputTokens: 480, outputTokens: 200, costMicroUsd: 800 }
 
-/** How long a request holds its reservation. */
-const UNDER_WAY_MS = 20
+/** The duration of each reservation. */
+const RESERVED_MS = 20
 
-export interface Paced {
+export interface Rate {
   readonly latenciesMs: readonly number[]
-  /** Requests that are not in the usage, or are there more than once. */
+  /** Requests that the usage does not have, or has more than once. */
   readonly lost: number
 }
 
-/** Reserves and settles `perSecond` times a second; in the Redis at `url`, else in the embedded ledger. */
-export async function atPace(perSecond: number, seconds: number, url: string | undefined): Promise<Paced> {
+/** Reserves and settles `perSecond` times a second, in the Redis at `url` or in the embedded ledger. */
+export async function atConstantRate(perSecond: number, seconds: number, url: string | undefined): Promise<Rate> {
   const dataDir = await mkdtemp(join(tmpdir(), 'weir-bench-ledger-'))
   const ledger: LedgerPlace['ledger'] =
     url === undefined ? { kind: 'embedded' } : { kind: 'redis', redis: { kind: 'single', url } }
@@ -37,7 +37,7 @@ export async function atPace(perSecond: number, seconds: number, url: string | u
   const total = perSecond * seconds
   const running: Promise<void>[] = []
   const startedMs = performance.now()
-  // The first second warms the code up, and is not measured.
+  // The first second is a warm-up and not measured.
   for (let i = 0; i < total + perSecond; ) {
     const due = Math.min(total + perSecond, ((performance.now() - startedMs) * perSecond) / 1000)
     for (; i < due; i++) running.push(one(opened, i < perSecond ? undefined : latenciesMs))
@@ -54,10 +54,10 @@ export async function atPace(perSecond: number, seconds: number, url: string | u
 }
 
 async function one(ledger: Ledger, latenciesMs: number[] | undefined): Promise<void> {
-  const askedMs = performance.now()
+  const startMs = performance.now()
   const hold = { id: crypto.randomUUID(), estimate: HELD, floorMicroUsd: 500, model: 'bench' }
   const reservation = await ledger.reserve(ACCOUNT, hold)
-  latenciesMs?.push(performance.now() - askedMs)
-  await Bun.sleep(UNDER_WAY_MS)
+  latenciesMs?.push(performance.now() - startMs)
+  await Bun.sleep(RESERVED_MS)
   await ledger.settle(reservation, { ...noCharge('completed'), ...USED, model: 'bench', provider: 'bench' })
 }

@@ -1,36 +1,44 @@
-/** The load generator: a process on raw sockets that sends requests, checks every answer, and tells what it saw when it is asked. */
+/**
+ * The load generator: a process on raw sockets that sends requests, checks every answer, and reports counts on request.
+ */
 
 import type { Socket } from 'bun'
 import { type Dialect, isLast, requestOf, textOf } from './dialects.ts'
 import { AnswerReader, type AnswerSink, postBytes } from './http.ts'
 import { BURST_EVENTS, BURST_TEXTS, BURSTS, JSON_TEXT, type Kind, nowMicroseconds, PACED_TEXT } from './sample-text.ts'
 
-/** What it is told. `open` starts connections that ask again and again until `stop`; `read` asks for the counts so far. */
+/**
+ * Messages to the load generator. `open` starts connections, which send requests until `stop` if `repeats`; `read`
+ * requests the counts.
+ */
 export type ToLoad =
   | {
       readonly type: 'open'
       readonly port: number
       readonly key: string
       readonly kind: Kind
-      /** In which the answer is asked for. */
+      /** The dialect of the requests. */
       readonly dialect: Dialect
       readonly connections: number
-      readonly again: boolean
+      readonly repeats: boolean
     }
   | { readonly type: 'read' }
   | { readonly type: 'stop' }
 
 export interface Counts {
-  /** Answers that were whole and right. */
+  /** Complete and correct answers. */
   readonly answers: number
   readonly events: number
   readonly bytes: number
-  /** Streams that have begun to speak and not ended. */
-  readonly speaking: number
+  /** Streams that have sent an event and not ended. */
+  readonly started: number
   readonly failures: number
-  /** The first few, in words. */
+  /** The first few failures, in words. */
   readonly reasons: readonly string[]
-  /** Microseconds since the last `read`: of requests from their last byte to the answer's, or of events from the provider's mouth to the caller's ear. */
+  /**
+   * Microseconds, since the last `read`: from the request to the last byte of the answer, or of each event from the
+   * provider to the caller.
+   */
   readonly latencies: readonly number[]
 }
 
@@ -38,12 +46,12 @@ export type FromLoad = { readonly type: 'counts'; readonly counts: Counts } | { 
 
 const LATENCIES_MAX = 20_000
 
-/** Everything that the connections of one load have seen. */
-class UsageMeter {
+/** The counts of all connections of one load. */
+class Counter {
   answers = 0
   events = 0
   bytes = 0
-  speaking = 0
+  started = 0
   failures = 0
   readonly reasons: string[] = []
   private latencies: number[] = []
@@ -54,7 +62,7 @@ class UsageMeter {
     if (this.reasons.length < 5) this.reasons.push(reason)
   }
 
-  /** Keeps an even sample of what may be millions. */
+  /** Keeps a uniform sample of what may be millions of latencies. */
   latency(microseconds: number): void {
     this.seen++
     if (this.latencies.length < LATENCIES_MAX) this.latencies.push(microseconds)
@@ -62,25 +70,25 @@ class UsageMeter {
   }
 
   read(): Counts {
-    const { answers, events, bytes, speaking, failures, reasons } = this
+    const { answers, events, bytes, started, failures, reasons } = this
     const latencies = this.latencies.slice(0, LATENCIES_MAX)
     this.latencies = []
     this.seen = 0
-    return { answers, events, bytes, speaking, failures, reasons, latencies }
+    return { answers, events, bytes, started, failures, reasons, latencies }
   }
 }
 
-/** Checks one kind of answer. `end` says what is wrong with it, if anything is. */
+/** Checks one kind of answer. `end` returns what is wrong with it, or undefined. */
 interface Check {
   body(piece: Buffer): void
   end(): string | undefined
 }
 
-/** The whole body is kept and looked at when it has ended. */
+/** Collects the body and checks it at its end. */
 class WholeCheck implements Check {
   private text = ''
 
-  constructor(private readonly judge: (body: string) => string | undefined) {}
+  constructor(private readonly problemOf: (body: string) => string | undefined) {}
 
   body(piece: Buffer): void {
     this.text += piece.toString('latin1')
@@ -89,42 +97,47 @@ class WholeCheck implements Check {
   end(): string | undefined {
     const { text } = this
     this.text = ''
-    return this.judge(text)
+    return this.problemOf(text)
   }
 }
 
-/** The size of the last answer whose text was right: one as long needs to be read only now and then. */
-let rightBytes = -1
-let sinceRead = 0
+/** The size of the last correct answer: of the answers of the same size only every 16th is parsed. */
+let correctBytes = -1
+let sinceParsed = 0
 
-function judgeBurst({ kind, dialect }: Ask & { readonly kind: 'burst' | 'bulk' }, body: string): string | undefined {
-  if (body.length === rightBytes && sinceRead++ < 16) return undefined
-  sinceRead = 0
+function problemOfBurst(
+  { kind, dialect }: RequestKind & { readonly kind: 'burst' | 'bulk' },
+  body: string,
+): string | undefined {
+  if (body.length === correctBytes && sinceParsed++ < 16) return undefined
+  sinceParsed = 0
   const events = body.split('\n\n')
   const text = events.map((event) => textOf(dialect, event)).join('')
   const wanted = BURST_TEXTS[kind]
   if (text !== wanted) return `the text of a stream is wrong (${text.length} of ${wanted.length} characters)`
   if (events.at(-1) !== '' || !isLast(dialect, events.at(-2) ?? '')) return 'a stream without its last event'
-  rightBytes = body.length
+  correctBytes = body.length
   return undefined
 }
 
-function judgeJson(body: string): string | undefined {
+function problemOfJson(body: string): string | undefined {
   const text = JSON.parse(body).choices?.[0]?.message?.content
   return text === JSON_TEXT ? undefined : `the text of an answer is wrong: ${body.slice(0, 200)}`
 }
 
-/** A paced stream is read as it comes: its numbers must follow one another, its times tell how long each event was under way. */
+/**
+ * Checks a paced stream as it arrives: its events are numbered, and each has the time at which the provider sent it.
+ */
 class PacedCheck implements Check {
   private rest = ''
   private next = 0
   private problem: string | undefined
   private done = false
-  private speaking = false
+  private started = false
 
   constructor(
     private readonly dialect: Dialect,
-    private readonly tally: UsageMeter,
+    private readonly counter: Counter,
   ) {}
 
   body(piece: Buffer): void {
@@ -140,7 +153,7 @@ class PacedCheck implements Check {
   }
 
   end(): string | undefined {
-    if (this.speaking) this.tally.speaking--
+    if (this.started) this.counter.started--
     if (!this.done) return 'a paced stream without its last event'
     return this.problem
   }
@@ -153,60 +166,60 @@ class PacedCheck implements Check {
     }
     const match = PACED_TEXT.exec(content)
     if (Number(match?.[1]) !== this.next++) this.problem ??= `event ${this.next - 1} of a paced stream is ${content}`
-    this.tally.latency(nowMicroseconds() - Number(match?.[2]))
-    this.tally.events++
-    if (!this.speaking) this.tally.speaking++
-    this.speaking = true
+    this.counter.latency(nowMicroseconds() - Number(match?.[2]))
+    this.counter.events++
+    if (!this.started) this.counter.started++
+    this.started = true
   }
 }
 
-/** What one connection asks for, again and again. */
-interface Ask {
+/** The request that one connection sends. */
+interface RequestKind {
   readonly kind: Kind
   readonly dialect: Dialect
 }
 
-function isBurst(ask: Ask): ask is Ask & { readonly kind: 'burst' | 'bulk' } {
-  return ask.kind === 'burst' || ask.kind === 'bulk'
+function isBurst(request: RequestKind): request is RequestKind & { readonly kind: 'burst' | 'bulk' } {
+  return request.kind === 'burst' || request.kind === 'bulk'
 }
 
-function checkOf(ask: Ask, tally: UsageMeter): Check {
-  if (ask.kind === 'json') return new WholeCheck(judgeJson)
-  if (isBurst(ask)) return new WholeCheck((body) => judgeBurst(ask, body))
-  return new PacedCheck(ask.dialect, tally)
+function checkOf(request: RequestKind, counter: Counter): Check {
+  if (request.kind === 'json') return new WholeCheck(problemOfJson)
+  if (isBurst(request)) return new WholeCheck((body) => problemOfBurst(request, body))
+  return new PacedCheck(request.dialect, counter)
 }
 
-/** One connection that asks, checks, and asks again. */
-class Asker implements AnswerSink {
+/** One connection that sends a request, checks the answer, and repeats. */
+class Connection implements AnswerSink {
   private readonly reader = new AnswerReader(this)
   private check: Check
   private status = 0
-  private askedAt = 0
+  private sentAt = 0
 
   constructor(
     private readonly load: Load,
-    private readonly socket: Socket<Asker | undefined>,
+    private readonly socket: Socket<Connection | undefined>,
   ) {
-    this.check = checkOf(load.asked, load.tally)
+    this.check = checkOf(load.request, load.counter)
   }
 
-  ask(): void {
-    this.askedAt = performance.now()
+  send(): void {
+    this.sentAt = performance.now()
     this.socket.write(this.load.bytes)
   }
 
   data(data: Buffer): void {
-    this.load.tally.bytes += data.length
+    this.load.counter.bytes += data.length
     try {
       this.reader.push(data)
     } catch (error) {
-      this.load.tally.fail(String(error))
+      this.load.counter.fail(String(error))
       this.socket.terminate()
     }
   }
 
   closed(): void {
-    if (this.reader.inside || this.askedAt > 0) this.load.tally.fail('the connection ended in the middle of an answer')
+    if (this.reader.inside || this.sentAt > 0) this.load.counter.fail('the connection ended in the middle of an answer')
     this.load.closed(this)
   }
 
@@ -219,40 +232,40 @@ class Asker implements AnswerSink {
   }
 
   end(): void {
-    const { tally, asked } = this.load
-    if (asked.kind === 'json' || isBurst(asked)) tally.latency((performance.now() - this.askedAt) * 1000)
+    const { counter, request } = this.load
+    if (request.kind === 'json' || isBurst(request)) counter.latency((performance.now() - this.sentAt) * 1000)
     const problem = this.status === 200 ? this.check.end() : `status ${this.status}`
-    if (problem !== undefined) tally.fail(problem)
+    if (problem !== undefined) counter.fail(problem)
     else {
-      tally.answers++
-      if (isBurst(asked)) tally.events += BURSTS[asked.kind] * BURST_EVENTS
+      counter.answers++
+      if (isBurst(request)) counter.events += BURSTS[request.kind] * BURST_EVENTS
     }
-    this.askedAt = 0
-    if (this.load.again) {
-      this.check = checkOf(asked, tally)
-      this.ask()
+    this.sentAt = 0
+    if (this.load.repeats) {
+      this.check = checkOf(request, counter)
+      this.send()
     } else this.socket.end()
   }
 }
 
 class Load {
-  readonly tally = new UsageMeter()
+  readonly counter = new Counter()
   readonly bytes: Buffer
-  again: boolean
-  private readonly askers = new Set<Asker>()
+  repeats: boolean
+  private readonly connected = new Set<Connection>()
   private readonly idle = Promise.withResolvers<void>()
 
   constructor(
-    readonly asked: Ask,
+    readonly request: RequestKind,
     key: string,
-    again: boolean,
+    repeats: boolean,
   ) {
-    this.again = again
-    const { path, body } = requestOf(asked.dialect, asked.kind)
+    this.repeats = repeats
+    const { path, body } = requestOf(request.dialect, request.kind)
     this.bytes = Buffer.from(postBytes(path, body, key))
   }
 
-  /** Opens connections a hundred at a time: a listener's queue is not endless. */
+  /** Opens connections a hundred at a time, because the queue of a listener is limited. */
   async open(port: number, connections: number): Promise<void> {
     for (let opened = 0; opened < connections; opened += 100) {
       const batch = Array.from({ length: Math.min(100, connections - opened) }, () => this.connect(port))
@@ -260,20 +273,20 @@ class Load {
     }
   }
 
-  /** No new requests; resolves when the running ones have ended. */
+  /** Sends no new requests; resolves when all connections have ended. */
   async stop(): Promise<void> {
-    this.again = false
-    if (this.askers.size > 0) await this.idle.promise
+    this.repeats = false
+    if (this.connected.size > 0) await this.idle.promise
   }
 
-  closed(asker: Asker): void {
-    this.askers.delete(asker)
-    if (this.askers.size === 0) this.idle.resolve()
+  closed(connection: Connection): void {
+    this.connected.delete(connection)
+    if (this.connected.size === 0) this.idle.resolve()
   }
 
   private async connect(port: number): Promise<void> {
     try {
-      const socket = await Bun.connect<Asker | undefined>({
+      const socket = await Bun.connect<Connection | undefined>({
         hostname: '127.0.0.1',
         port,
         socket: {
@@ -282,31 +295,31 @@ class Load {
           error: () => {},
         },
       })
-      const asker = new Asker(this, socket)
-      socket.data = asker
-      this.askers.add(asker)
-      asker.ask()
+      const connection = new Connection(this, socket)
+      socket.data = connection
+      this.connected.add(connection)
+      connection.send()
     } catch (error) {
-      this.tally.fail(`no connection: ${error}`)
+      this.counter.fail(`no connection: ${error}`)
     }
   }
 }
 
 let load: Load | undefined
 
-function tell(message: FromLoad): void {
+function report(message: FromLoad): void {
   process.send?.(message)
 }
 
-async function obey(message: ToLoad): Promise<void> {
+async function receive(message: ToLoad): Promise<void> {
   if (message.type === 'open') {
-    load = new Load(message, message.key, message.again)
+    load = new Load(message, message.key, message.repeats)
     await load.open(message.port, message.connections)
   } else if (message.type === 'stop') {
     await load?.stop()
-    tell({ type: 'stopped' })
-  } else if (load !== undefined) tell({ type: 'counts', counts: load.tally.read() })
+    report({ type: 'stopped' })
+  } else if (load !== undefined) report({ type: 'counts', counts: load.counter.read() })
 }
 
-process.on('message', (message: ToLoad) => void obey(message))
+process.on('message', (message: ToLoad) => void receive(message))
 process.send?.({ port: 0 })

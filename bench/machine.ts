@@ -1,9 +1,9 @@
-/** What a process has used, as Linux counts it, and what machine this is. */
+/** CPU time and memory of processes, from /proc, and the description of this machine. */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 
-/** Milliseconds of a clock tick of /proc; 100 a second on every Linux that Bun runs on. */
+/** A clock tick of /proc in milliseconds; every Linux that Bun runs on has 100 a second. */
 const TICK_MS = 10
 
 function childrenOf(pid: number): number[] {
@@ -12,15 +12,15 @@ function childrenOf(pid: number): number[] {
   )
 }
 
-/** The process and all that it started. */
+/** The process and all of its descendants. */
 export function treeOf(pid: number): number[] {
   return [pid, ...childrenOf(pid).flatMap(treeOf)]
 }
 
-/** CPU time of a process and all that it started, user and system, in milliseconds. */
+/** CPU time of a process and its descendants, user and system, in milliseconds. */
 export function cpuMs(pid: number): number {
   const ticks = treeOf(pid).map((one) => {
-    // The name in the second field may hold spaces and brackets; what follows its last bracket does not.
+    // The name in the second field may contain spaces and brackets; the fields after its last bracket do not.
     const stat = readFileSync(`/proc/${one}/stat`, 'utf8')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return Number(fields[11]) + Number(fields[12])
@@ -28,7 +28,7 @@ export function cpuMs(pid: number): number {
   return ticks.reduce((sum, one) => sum + one, 0) * TICK_MS
 }
 
-/** Resident bytes of the largest process of the tree: of a gateway with a supervisor, its worker. */
+/** Resident bytes of the largest process of the tree, which is the worker of a gateway. */
 export function residentBytes(pid: number): number {
   const sizes = treeOf(pid).map((one) =>
     Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${one}/status`, 'utf8'))?.[1] ?? 0),

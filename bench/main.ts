@@ -1,23 +1,26 @@
-/** `scripts/bench`: what a request, an event and a stream cost in weir, beside a bare pass-through under the same load in the same run. */
+/**
+ * `scripts/bench`: measures requests, events and streams in weir and in a bare pass-through server, under the same load
+ * in the same run.
+ */
 
 import { parseArgs } from 'node:util'
 import { machine, openFilesMax } from './machine.ts'
-import { type Served, startPassThrough, startProvider, startWeir } from './processes.ts'
+import { type Server, startPassThrough, startProvider, startWeir } from './processes.ts'
 import { FULL, ledgerScenarios, type Measurement, type Plan, QUICK, scenarios } from './scenarios.ts'
 
 const NAMES = [...Object.keys(scenarios), ...Object.keys(ledgerScenarios)]
 
 const HELP = `usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself]
 
-Starts a provider, a bare pass-through server and weir, drives both gateways with the same load, and prints medians and
-their ratios. CPU time is that of the gateway's processes alone (/proc), so other programs on the machine disturb it little.
+Starts a simulated provider, a bare pass-through server and weir, sends the same load to both, and prints medians and
+their ratios. CPU time is that of the gateway's processes only (from /proc): other programs change it little.
 
   --quick           three short rounds instead of five
-  --only            of: ${NAMES.join(', ')}
-  --json            figures as JSON on standard output
-  --against-itself  a second pass-through in the place of weir: shows how far two equal things differ here
+  --only NAME,…     only these scenarios: ${NAMES.join(', ')}
+  --json            print the figures as JSON
+  --against-itself  measure a second pass-through instead of weir, to see how much equal servers differ on this machine
 
-Exits 1 where a request failed or an answer was wrong. A figure that misses its goal is marked, and does not fail the run.
+Exits 1 if a request failed or an answer was wrong. A figure that misses its goal is marked, and does not fail the run.
 `
 
 interface Flags {
@@ -43,17 +46,18 @@ function flags(args: readonly string[]): Flags | undefined {
   return { plan: fitted(values.quick ? QUICK : FULL), only, json: values.json, itself: values['against-itself'] }
 }
 
-/** A gateway needs two open files a stream, and refuses work before it runs out of them. */
+/** A gateway needs two open files for each stream, and rejects requests before it runs out of them. */
 function fitted(plan: Plan): Plan {
   const streams = Math.floor(openFilesMax() / 2.6)
   if (streams >= plan.openStreams) return plan
   console.error(
-    `Only ${openFilesMax()} open files are allowed here (ulimit -n): ${streams} open streams instead of ${plan.openStreams}.`,
+    `The limit of open files is ${openFilesMax()} (ulimit -n): measuring ${streams} open streams instead of ` +
+      `${plan.openStreams}.`,
   )
   return { ...plan, openStreams: streams }
 }
 
-/** Fresh processes for each scenario: what one left behind in memory does not count for the next. */
+/** Starts new processes for each scenario, so that memory of one scenario does not count in the next. */
 async function measure(name: string, { plan, itself }: Flags): Promise<readonly Measurement[]> {
   await using provider = await startProvider()
   const ledger = ledgerScenarios[name]
@@ -61,22 +65,24 @@ async function measure(name: string, { plan, itself }: Flags): Promise<readonly 
   const scenario = scenarios[name]
   if (scenario === undefined) return []
   await using passThrough = await startPassThrough(provider)
-  await using other: Served = itself ? await startPassThrough(provider) : await startWeir(provider)
-  const second: Served = itself ? { ...other, name: 'weir' } : other
+  await using other: Server = itself ? await startPassThrough(provider) : await startWeir(provider)
+  const second: Server = itself ? { ...other, name: 'weir' } : other
   return await scenario({ provider, gateways: [passThrough, second], plan })
 }
 
-/** One line of the table: the figures, their ratio, and the goal where there is one. The yardstick comes first, where there is one. */
+/**
+ * One line of the table: the figures (the baseline first, if there is one), their ratio, and the goal, if there is one.
+ */
 function row({ figures, ratioMax, valueMax, unit, name }: Measurement): string {
   const weir = figures.at(-1)?.value ?? Number.NaN
-  const yardstick = figures.length > 1 ? figures[0]?.value : undefined
-  const ratio = yardstick === undefined ? Number.NaN : weir / yardstick
+  const baseline = figures.length > 1 ? figures[0]?.value : undefined
+  const ratio = baseline === undefined ? Number.NaN : weir / baseline
   const missed = (ratioMax !== undefined && ratio > ratioMax) || (valueMax !== undefined && weir > valueMax)
   const goal = ratioMax !== undefined ? `≤ ${ratioMax} ×` : valueMax !== undefined ? `≤ ${valueMax} ${unit}` : ''
   const cells = [
-    yardstick === undefined ? '' : `${yardstick.toFixed(2)} ${unit}`,
+    baseline === undefined ? '' : `${baseline.toFixed(2)} ${unit}`,
     `${weir.toFixed(2)} ${unit}`,
-    yardstick === undefined ? '' : `${ratio.toFixed(2)} ×`,
+    baseline === undefined ? '' : `${ratio.toFixed(2)} ×`,
     goal,
     missed ? 'missed' : '',
   ]
@@ -92,7 +98,8 @@ async function main(): Promise<number> {
   const { cpu, cores, bun, date } = machine()
   if (!chosen.json) {
     console.log(
-      `${cpu}, ${cores} cores, Bun ${bun}, ${date}; medians of ${chosen.plan.rounds} rounds of ${chosen.plan.seconds} s\n`,
+      `${cpu}, ${cores} cores, Bun ${bun}, ${date}; ` +
+        `medians of ${chosen.plan.rounds} rounds of ${chosen.plan.seconds} s\n`,
     )
     console.log(
       `${''.padEnd(66)}${['pass-through', 'weir', 'ratio', 'goal'].map((cell) => cell.padStart(13)).join('')}`,

@@ -1,4 +1,4 @@
-/** The yardstick: the least that a gateway on this runtime can do. Forwards the body, hands the provider's body back, reads nothing. */
+/** The baseline: the least that a gateway on this runtime can do. Forwards both bodies without reading them. */
 
 const upstream = process.argv[2] ?? ''
 

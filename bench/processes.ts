@@ -1,4 +1,4 @@
-/** The processes of a bench: provider, gateways and load generator, each started, spoken to and ended by its own handle. */
+/** The processes of a bench: provider, gateways, load generator and Redis. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -11,20 +11,20 @@ import { type Kind, MODELS } from './sample-text.ts'
 
 const MAIN = join(import.meta.dir, '../src/main.ts')
 const KEY = 'bench-key-0123456789abcdef'
-/** Bun's own bound on outgoing requests; `weir serve` lifts it for its workers itself. */
-const LIFTED = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' }
+/** Raises Bun's limit of outgoing requests, as `weir serve` does for its workers. */
+const NO_REQUEST_LIMIT = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' }
 
-/** Something that answers on a port. */
-export interface Served extends AsyncDisposable {
+/** A server process. */
+export interface Server extends AsyncDisposable {
   readonly name: string
   readonly port: number
   readonly pid: number
-  /** Answers in the dialect of the caller; the others hand on what the provider says. */
+  /** True if it answers in the dialect of the caller; others pass on the provider's bytes. */
   readonly converts: boolean
 }
 
-export interface ProviderProcess extends Served {
-  /** Ends all paced streams whole. */
+export interface ProviderProcess extends Server {
+  /** Completes all paced streams. */
   finish(): void
 }
 
@@ -33,11 +33,11 @@ async function end(child: Subprocess): Promise<void> {
   await child.exited
 }
 
-/** Starts a script that says its port over IPC. */
+/** Starts a script that reports its port over IPC. */
 async function startScript(name: string, args: readonly string[], onMessage: (message: unknown) => void = () => {}) {
   const ready = Promise.withResolvers<number>()
   const child = Bun.spawn([process.execPath, join(import.meta.dir, name), ...args], {
-    env: { PATH: process.env['PATH'] ?? '', ...LIFTED },
+    env: { PATH: process.env['PATH'] ?? '', ...NO_REQUEST_LIMIT },
     stdio: ['ignore', 'inherit', 'inherit'],
     ipc: (message: unknown) => {
       if (typeof message === 'object' && message !== null && 'port' in message) ready.resolve(Number(message.port))
@@ -60,28 +60,28 @@ export async function startProvider(): Promise<ProviderProcess> {
   }
 }
 
-export async function startPassThrough(provider: Served): Promise<Served> {
+export async function startPassThrough(provider: Server): Promise<Server> {
   const { child, port } = await startScript('pass-through.ts', [`http://127.0.0.1:${provider.port}`])
   return { name: 'pass-through', port, pid: child.pid, converts: false, [Symbol.asyncDispose]: () => end(child) }
 }
 
 /** A weir whose ledger can be asked what it has counted. */
-export interface ServedWeir extends Served {
-  /** Answers that it has charged for, once the last of them is written. */
+export interface ServerWeir extends Server {
+  /** The number of charged answers, after the last one was committed. */
   charged(): Promise<number>
 }
 
-/** What a weir of the bench is to hold its limits in, where it has any. */
+/** Where a weir with limits stores its ledger. */
 export interface Limited {
-  /** The address of a Redis; absent: the embedded ledger. */
+  /** The address of a Redis; absent = the embedded ledger. */
   readonly redis?: string
 }
 
 /**
- * `weir serve` with one worker, its log in a file as an operator would have it; without limits and with the embedded ledger unless
- * `limited`: then with every limit there is, none of which is ever reached.
+ * `weir serve` with one worker, its log in a file as an operator would have it; without limits and with the embedded
+ * ledger unless `limited`: then with every limit there is, none of which is ever reached.
  */
-export async function startWeir(provider: Served, limited?: Limited): Promise<ServedWeir> {
+export async function startWeir(provider: Server, limited?: Limited): Promise<ServerWeir> {
   const folder = await mkdtemp(join(tmpdir(), 'weir-bench-'))
   const config = join(folder, 'weir.yaml')
   const log = join(folder, 'log')
@@ -111,7 +111,7 @@ export async function startWeir(provider: Served, limited?: Limited): Promise<Se
 }
 
 async function usageOf(config: string): Promise<number> {
-  // Settlements are committed each 20 ms, and with Redis sent behind that.
+  // Settlements are committed every 20 ms, and then sent to Redis.
   await Bun.sleep(1000)
   const words = [process.execPath, MAIN, 'usage', '--json', '--config', config]
   const { stdout, exitCode } = Bun.spawnSync(words, { env: { PATH: process.env['PATH'] ?? '' } })
@@ -123,7 +123,7 @@ export interface RedisProcess extends AsyncDisposable {
   readonly url: string
 }
 
-/** A Redis as it comes, without persistence. */
+/** Redis with its default settings, without persistence. */
 export async function startRedis(): Promise<RedisProcess> {
   const folder = await mkdtemp(join(tmpdir(), 'weir-bench-redis-'))
   const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
@@ -144,7 +144,7 @@ export async function startRedis(): Promise<RedisProcess> {
   return { url: `redis://127.0.0.1:${port}`, [Symbol.asyncDispose]: dispose }
 }
 
-/** Every limit, and none of them in reach. */
+/** Every limit, none of which the load can reach. */
 export const LIMITS = {
   requests_per_minute: 1_000_000_000,
   tokens_per_minute: 1_000_000_000,
@@ -152,7 +152,7 @@ export const LIMITS = {
   spend: { day: 1_000_000, month: 1_000_000, total: 1_000_000 },
 } as const
 
-function configuration(provider: Served, folder: string, limited: Limited | undefined): object {
+function configuration(provider: Server, folder: string, limited: Limited | undefined): object {
   const limits = limited === undefined ? {} : { limits: LIMITS }
   return {
     ledger: limited?.redis === undefined ? 'embedded' : { redis: limited.redis },
@@ -175,13 +175,13 @@ function configuration(provider: Served, folder: string, limited: Limited | unde
   }
 }
 
-/** What a load asks for, and in which dialect where the gateway converts. */
-export interface Asked {
+/** The kind of answer that a load requests, and the dialect if the gateway converts. */
+export interface RequestKind {
   readonly kind: Kind
   readonly dialect: Dialect
 }
 
-/** The load generator and the conversation with it. */
+/** The load generator, over IPC. */
 export class Loader implements AsyncDisposable {
   private constructor(
     private readonly child: Subprocess,
@@ -196,15 +196,15 @@ export class Loader implements AsyncDisposable {
     return new Loader(child, waiting)
   }
 
-  /** A gateway that does not convert is asked in the provider's own dialect. */
-  open(target: Served, asked: Asked, connections: number, again: boolean): void {
-    const dialect = target.converts ? asked.dialect : 'chat'
-    this.tell({ type: 'open', port: target.port, key: KEY, kind: asked.kind, dialect, connections, again })
+  /** A gateway that does not convert gets requests in the provider's dialect. */
+  open(target: Server, request: RequestKind, connections: number, repeats: boolean): void {
+    const dialect = target.converts ? request.dialect : 'chat'
+    this.send({ type: 'open', port: target.port, key: KEY, kind: request.kind, dialect, connections, repeats })
   }
 
   async read(): Promise<Counts> {
     const message = await this.ask({ type: 'read' })
-    if (message.type !== 'counts') throw new Error(`the load generator said ${message.type}`)
+    if (message.type !== 'counts') throw new Error(`unexpected message of the load generator: ${message.type}`)
     return message.counts
   }
 
@@ -218,11 +218,11 @@ export class Loader implements AsyncDisposable {
 
   private ask(message: ToLoad): Promise<FromLoad> {
     const answer = new Promise<FromLoad>((resolve) => this.waiting.push(resolve))
-    this.tell(message)
+    this.send(message)
     return answer
   }
 
-  private tell(message: ToLoad): void {
+  private send(message: ToLoad): void {
     this.child.send(message)
   }
 }

@@ -1,11 +1,14 @@
-/** The bench's provider: a process of its own on raw sockets, so that what it costs is small and the same for every gateway. */
+/**
+ * The simulated provider of the bench: a separate process on raw sockets, whose cost is small and the same for every
+ * gateway.
+ */
 
 import type { Socket } from 'bun'
 import { BURST_CHUNKS, BURSTS, JSON_BODY, LAST_EVENTS, MODELS, PACES, pacedEvent, ROLE_EVENT } from './sample-text.ts'
 
 interface Connection {
   held: string
-  /** What the operating system would not take yet. */
+  /** Bytes that the socket did not accept yet. */
   backlog: Buffer | undefined
   waiting: (() => void) | undefined
   open: boolean
@@ -13,7 +16,8 @@ interface Connection {
 
 const STREAM_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
 const JSON_ANSWER = Buffer.from(
-  `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(JSON_BODY)}\r\n\r\n${JSON_BODY}`,
+  `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n` +
+    `content-length: ${Buffer.byteLength(JSON_BODY)}\r\n\r\n${JSON_BODY}`,
 )
 const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 const HEAD_AND_ROLE = Buffer.from(STREAM_HEAD + chunk(ROLE_EVENT))
@@ -49,7 +53,7 @@ const server = Bun.listen<Connection>({
   },
 })
 
-/** Answers every whole request that has come. */
+/** Answers every complete request that has arrived. */
 function serveHeld(socket: Socket<Connection>): void {
   for (;;) {
     const { held } = socket.data
@@ -78,7 +82,7 @@ async function bursts(socket: Socket<Connection>, count: number): Promise<void> 
   write(socket, HEAD_AND_ROLE)
   for (const bytes of BURST_BYTES.slice(0, count)) {
     write(socket, bytes)
-    // Not before the next turn: each burst is a packet of its own where the reader keeps up.
+    // In the next turn of the loop, so that each burst is a packet of its own if the reader keeps up.
     await new Promise<void>((resolve) => setImmediate(resolve))
     await taken(socket)
   }
@@ -103,7 +107,7 @@ function taken(socket: Socket<Connection>): Promise<void> {
   })
 }
 
-/** Streams that get an event every so often, spread over the period so that they do not all fall on one moment. */
+/** Streams that get an event once per period, spread over the period so that they do not all fall on one moment. */
 class Metronome {
   private readonly streams = new Map<Socket<Connection>, { slot: number; sequence: number }>()
   private readonly slots: Set<Socket<Connection>>[]
@@ -126,7 +130,7 @@ class Metronome {
     if (this.streams.size === 1) this.start()
   }
 
-  /** Ends all streams whole. */
+  /** Completes all streams. */
   finish(): void {
     for (const [socket, stream] of this.streams) {
       this.slots[stream.slot]?.delete(socket)

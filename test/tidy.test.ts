@@ -68,7 +68,6 @@ const PENDING = [
   'test/scripts/',
   'test/sqlite/',
   'test/wire/',
-  'bench/',
 ]
 
 describe('the repository', () => {

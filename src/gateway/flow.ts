@@ -25,6 +25,8 @@ import type { Work } from './work.ts'
  */
 const JITTER_MS_MAX = 100
 
+const UNRESOLVED: Resolution = { candidates: [], excluded: [] }
+
 /** `T` is the form of a whole answer. */
 export interface Answer<T> {
   /** A stream has begun, and nothing of it was written yet. */
@@ -43,8 +45,9 @@ export class Flow<T> {
   /** No candidate but the first is called after this. */
   private readonly dueMs: number
   private readonly route: RouteHeader | undefined
-  private resolution: Resolution = { candidates: [], excluded: [] }
-  private candidates: readonly Candidate[] = []
+  private resolution = UNRESOLVED
+  /** Those of the resolution in the order in which they are called. */
+  private candidates = UNRESOLVED.candidates
   private calls = 0
   private readonly failures = new CandidateFailures()
 
@@ -254,7 +257,7 @@ export class Flow<T> {
     if (await call.wasSent()) reservation.settleInBackground(interrupted, call.bill(false), this.report)
   }
 
-  /** Whose fault a failure is. Throws if no other candidate is to be called. */
+  /** What a failure means for the target and for the request. Throws if no other candidate is to be called. */
   private judge(candidate: Candidate, permit: Permit, error: ProviderError, isFirst: boolean): void {
     if (error.detail.unsent === true) {
       this.calls--
