@@ -110,7 +110,6 @@ export const chargeColumns: readonly (AuditColumn & { readonly field: ChargeFiel
 )
 
 const storedColumns = auditColumns.toSorted((one, other) => one.number - other.number)
-const storedFields = storedColumns.map(({ field }) => field)
 
 /** The names that the view `request` gives to the values of a row. */
 export const SQL_NAMES: readonly string[] = storedColumns.map(({ sql }) => sql)
@@ -131,9 +130,25 @@ export function noCharge(outcome: Outcome): Charge {
   return { ...NO_CHARGE, outcome }
 }
 
+interface Rows {
+  readonly settled: (ending: Ending, charge: Charge, heldMicroUsd: number) => AuditRow
+  readonly stored: (row: AuditRow) => readonly (string | number)[]
+}
+
+/** Generated code: every settlement runs it, and a loop over the columns took twice as long. */
+const rows: Rows = new Function(`return {
+  settled: (ending, charge, heldMicroUsd) => ({ ${auditColumns.map(settledMember).join(', ')} }),
+  stored: (row) => [${storedColumns.map(({ type, field }) => `${type === 'flag' ? '+' : ''}row.${field}`).join(', ')}],
+}`)()
+
+function settledMember({ field, isCharge }: AuditColumn): string {
+  if (field === 'overageMicroUsd') return `${field}: Math.max(0, charge.costMicroUsd - heldMicroUsd)`
+  return `${field}: ${isCharge ? 'charge' : 'ending'}.${field}`
+}
+
 /** The row of a request that was settled. `heldMicroUsd` is what its reservation held. */
 export function settledRow(ending: Ending, charge: Charge, heldMicroUsd: number): AuditRow {
-  return { ...ending, ...charge, overageMicroUsd: Math.max(0, charge.costMicroUsd - heldMicroUsd) }
+  return rows.settled(ending, charge, heldMicroUsd)
 }
 
 /** The charge that a row was made of. If nobody reported an outcome, it counts as completed. */
@@ -143,12 +158,7 @@ export function chargeOfRow(row: AuditRow): Charge {
 
 /** The values of a row by their numbers, for JSON. */
 export function storedValues(row: AuditRow): readonly (string | number)[] {
-  const values: (string | number)[] = []
-  for (const field of storedFields) {
-    const value = row[field]
-    values.push(typeof value === 'boolean' ? Number(value) : value)
-  }
-  return values
+  return rows.stored(row)
 }
 
 /** The row of what `ROW_SQL` selects. */

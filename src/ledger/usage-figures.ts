@@ -64,12 +64,26 @@ export function figuresOf(value: (column: UsageColumn) => number): UsageFigures 
   return figures
 }
 
+interface Arithmetic {
+  readonly of: (charge: Charge) => UsageFigures
+  readonly add: (a: UsageFigures, b: UsageFigures) => UsageFigures
+  readonly minus: (a: UsageFigures) => UsageFigures
+}
+
+/** Generated code: every settlement runs it, and a loop over the table took ten times as long. */
+const arithmetic: Arithmetic = new Function(`return {
+  of: (charge) => ({ ${each(({ charge }) => (charge === undefined ? '1' : `+charge.${charge}`))} }),
+  add: (a, b) => ({ ${each(({ field }) => `Math.min(${Number.MAX_SAFE_INTEGER}, a.${field} + b.${field})`)} }),
+  minus: (a) => ({ ${each(({ field }) => `-a.${field}`)} }),
+}`)()
+
+function each(value: (column: UsageColumn) => string): string {
+  return usageColumns.map((column) => `${column.field}: ${value(column)}`).join(', ')
+}
+
 /** The figures of a settled request; undefined if no provider was called. */
 export function usageOf(charge: Charge): UsageFigures | undefined {
-  if (charge.model === '') return undefined
-  const figures = { ...noUsage }
-  for (const { field, charge: of } of usageColumns) figures[field] = of === undefined ? 1 : Number(charge[of])
-  return figures
+  return charge.model === '' ? undefined : arithmetic.of(charge)
 }
 
 /** The figures of a reservation that nobody settled: its progress, with the input estimate at least. */
@@ -79,16 +93,12 @@ export function usageOfLost(inputTokens: number, outputTokens: number, costMicro
 
 /** The sum of two sets of figures. They stop growing at the largest number that is exact, as in Redis. */
 export function addUsage(a: UsageFigures, b: UsageFigures): UsageFigures {
-  const sum = { ...noUsage }
-  for (const { field } of usageColumns) sum[field] = Math.min(Number.MAX_SAFE_INTEGER, a[field] + b[field])
-  return sum
+  return arithmetic.add(a, b)
 }
 
 /** The figures with the opposite sign, to correct what was added before. */
 export function minusUsage(a: UsageFigures): UsageFigures {
-  const minus = { ...noUsage }
-  for (const { field } of usageColumns) minus[field] = -a[field]
-  return minus
+  return arithmetic.minus(a)
 }
 
 /**
