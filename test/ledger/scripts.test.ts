@@ -114,12 +114,22 @@ describe('the layout of the records', () => {
 test('no script reads a whole key, however much there is in it', () => {
   for (const { lua } of Object.values(programs())) {
     expect(lua).not.toMatch(/HGETALL|HKEYS|HVALS|HSCAN|XRANGE|ZRANGE'|SMEMBERS|KEYS'/)
-    for (const range of lua.matchAll(/ZRANGEBYSCORE[^\n]*/g)) expect(range[0]).toContain("'LIMIT', 0, REAPED_MAX")
+    for (const range of lua.matchAll(/ZRANGEBYSCORE[^\n]*/g)) expect(range[0]).toContain("'LIMIT', 0, 1000)")
   }
 })
 
 test('no amount is concatenated or shortened on its way', () => {
   for (const { lua } of Object.values(programs())) {
     expect(lua).not.toMatch(/cjson\.encode|tostring\(|%[dsg]'/)
+  }
+})
+
+test('what is sent keeps the clock, the keys and the script itself, whatever functions it leaves out', () => {
+  for (const { lua } of Object.values(programs())) {
+    expect(lua).toContain('local now = ')
+    expect(lua).toContain('local SCOPES, RESERVATIONS')
+    expect(lua).toMatch(/\nreturn [^\n]+\n*$/)
+    for (const [, name = ''] of lua.matchAll(/^local function (\w+)/gm))
+      expect(lua.split(new RegExp(`\\b${name}\\b`)).length).toBeGreaterThan(2)
   }
 })

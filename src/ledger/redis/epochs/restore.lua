@@ -19,8 +19,8 @@ if last > 0 then
   local scopes = load_scopes(key)
   for s = 1, 2 do
     local scope = scopes[s]
-    if math.abs(now - witness) <= CLOCK_SKEW_MS then roll_all(scope) end
-    for b = 1, #WINDOW do
+    if math.abs(now - witness) <= CLOCK_SKEW_MS then roll(scope) end
+    for b = 1, BUDGETS do
       -- No later than the scope's own window, as in settle.lua.
       if scope[WINDOW[b]] <= windows[PERIOD[b]] then scope[SPENT[b]] = sum(scope[SPENT[b]], used[BUDGET_UNIT[b]]) end
     end

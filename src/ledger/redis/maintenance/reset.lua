@@ -13,7 +13,7 @@ local spent = { organization_spent, key_spent }
 local count = 0
 for s = 1, 2 do
   local scope, is_set = scopes[s], {}
-  for b = 1, #WINDOW do
+  for b = 1, BUDGETS do
     local period = PERIOD[b]
     if scope[WINDOW[b]] > CURRENT[period] then
       scope[WINDOW[b]], scope[SPENT[b]], scope[HELD[b]] = CURRENT[period], amount(spent[s][b]), 0

@@ -7,5 +7,5 @@
 
 local scope = load_scope(redis.call('HGET', SCOPES, ''))
 local reply = { 'windows' }
-for b = 1, #WINDOW do reply[#reply + 1] = exact(scope[WINDOW[b]]) end
+for b = 1, BUDGETS do reply[#reply + 1] = exact(scope[WINDOW[b]]) end
 return reply

@@ -17,10 +17,10 @@ local scopes = load_scopes(key)
 advance(scopes, limits)
 
 local function budgets_allow(unit, more)
-  for b = 1, #WINDOW do
+  for b = 1, BUDGETS do
     if BUDGET_UNIT[b] == unit then
       for s = 1, 2 do
-        local bound = is_bound(reservation, scopes[s], s, b)
+        local bound = scopes[s][WINDOW[b]] == reservation[ADMISSION[s][b]]
         if bound and not has_room(scopes[s], b, budget_limit(limits[s], b), more) then return false end
       end
     end
@@ -29,7 +29,7 @@ local function budgets_allow(unit, more)
 end
 
 local function rates_allow(unit, more)
-  for r = 1, #USED do
+  for r = 1, RATES do
     if RATE_UNIT[r] == unit then
       for s = 1, 2 do
         local limit = limits[s][RATE[r]]
@@ -49,8 +49,9 @@ local function grow(unit, field, taken, wanted, before)
   local budgets = grown == taken or budgets_allow(unit, spent + max(0, grown - progress) - unposted_before)
   local rates = grown == taken or rates_allow(unit, grown - held)
   reservation[field] = budgets and rates and grown or taken
-  move(reservation, scopes, unit, spent, unposted(reservation, unit) - unposted_before)
-  use(scopes, limits, unit, reservation[field] - held)
+  local more = unposted(reservation, unit) - unposted_before
+  if spent ~= 0 or more ~= 0 then move(reservation, scopes, unit, spent, more) end
+  if reservation[field] ~= held then use(scopes, limits, unit, reservation[field] - held) end
   return budgets, rates
 end
 

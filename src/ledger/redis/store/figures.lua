@@ -13,9 +13,9 @@ advance(scopes, limits)
 local reply = { 'figures' }
 for s = 1, 2 do
   local scope = scopes[s]
-  for r = 1, #USED do reply[#reply + 1] = exact(ceil(scope[USED[r]])) end
+  for r = 1, RATES do reply[#reply + 1] = exact(ceil(scope[USED[r]])) end
   reply[#reply + 1] = exact(scope[LIVE])
-  for b = 1, #WINDOW do
+  for b = 1, BUDGETS do
     reply[#reply + 1] = exact(scope[WINDOW[b]])
     reply[#reply + 1] = exact(scope[SPENT[b]])
     reply[#reply + 1] = exact(scope[HELD[b]])

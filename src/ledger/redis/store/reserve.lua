@@ -25,7 +25,7 @@ advance(scopes, limits)
 
 local function with_rates(reply)
   for s = 1, 2 do
-    for r = 1, #USED do
+    for r = 1, RATES do
       local limit, used = limits[s][RATE[r]], scopes[s][USED[r]]
       reply[#reply + 1] = limit == NONE and -1 or exact(max(0, floor(limit - used)))
       reply[#reply + 1] = limit == NONE and -1 or exact(limit > 0 and min(AMOUNT_MAX, ceil(used * MINUTE_MS / limit)) or 0)
@@ -77,9 +77,9 @@ local function check_budget(s, b)
 end
 
 for s = 1, 2 do
-  for r = 1, #RATE do check_rate(s, r) end
+  for r = 1, RATES do check_rate(s, r) end
   for p = 1, #PLACES do check_places(s, PLACES[p]) end
-  for b = 1, #BUDGET do check_budget(s, b) end
+  for b = 1, BUDGETS do check_budget(s, b) end
 end
 
 if refused_scope then
@@ -92,16 +92,25 @@ reservation = empty_reservation()
 reservation[STATE], reservation[DUE], reservation[ADMITTED] = IS_LIVE, now + LEASE_MS, now
 reservation[KEY], reservation[MODEL], reservation[INPUT] = key, model, input
 reservation[ACCOUNTED], reservation[RESERVED], reservation[FLOOR] = demand[TOKENS], cost, floor_cost
-for unit, field in pairs(FURTHER_RESERVED) do reservation[field] = demand[unit] end
-for unit = 1, UNITS do use(scopes, limits, unit, demand[unit]) end
+for unit = FIRST_FURTHER_UNIT, UNITS do reservation[FURTHER_RESERVED[unit]] = demand[unit] end
 for s = 1, 2 do
-  local scope = scopes[s]
+  local scope, own, admission, idled = scopes[s], limits[s], ADMISSION[s], IDLED_BEFORE[s]
   scope[LIVE] = scope[LIVE] + 1
-  for b = 1, #WINDOW do reservation[ADMISSION[s][b]] = scope[WINDOW[b]] end
-  for r = 1, #USED do reservation[IDLED_BEFORE[s][r]] = idled_before(scope, limits[s], r) end
-end
-for _, unit in ipairs(BUDGET_UNITS) do
-  move(reservation, scopes, unit, posted(reservation, unit), unposted(reservation, unit))
+  for b = 1, BUDGETS do
+    local wanted, unit = demand[BUDGET_UNIT[b]], BUDGET_UNIT[b]
+    local spent = posted(reservation, unit)
+    reservation[admission[b]] = scope[WINDOW[b]]
+    scope[SPENT[b]] = sum(scope[SPENT[b]], spent)
+    scope[HELD[b]] = scope[HELD[b]] + wanted - spent
+  end
+  for r = 1, RATES do
+    local used = USED[r]
+    reservation[idled[r]] = -1
+    if own[RATE[r]] ~= NONE then
+      reservation[idled[r]] = scope[IDLED[r]]
+      scope[used] = scope[used] + demand[RATE_UNIT[r]]
+    end
+  end
 end
 save_scopes(key, scopes)
 save_reservation(id, reservation)

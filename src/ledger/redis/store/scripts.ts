@@ -156,6 +156,37 @@ const CONSTANTS = Object.entries({
   .map(([name, value]) => `local ${name} = ${value}\n`)
   .join('')
 
+/** A line that names numbers or texts: `local DAY, MONTH = 1, 2`. */
+const CONSTANT_LINE =
+  /^local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ((?:-?[\d.]+|'[^']*')(?:, (?:-?[\d.]+|'[^']*'))*)$/gm
+
+/**
+ * The same script with the value of each constant in place of its name, and without comments. Redis runs the whole text at each call, and each
+ * function that uses a local pays for it when it is made: with 60 names 7 of 20 µs.
+ */
+function withoutConstants(lua: string): string {
+  const values = new Map<string, string>()
+  const code = lua.replace(/^\s*--[^\n]*$/gm, '').replace(CONSTANT_LINE, (_, names: string, literals: string) => {
+    const each = literals.split(', ')
+    for (const [i, name] of names.split(', ').entries()) values.set(name, each[i] ?? 'nil')
+    return ''
+  })
+  return code.replace(/'[^'\n]*'|(?<![.\w])[A-Z][A-Z0-9_]*\b/g, (word) => values.get(word) ?? word)
+}
+
+/** The same script without functions that it does not call: making one that is not called takes Redis 0.1 µs or more. */
+function withoutUnused(lua: string): string {
+  const functions = /^local function (\w+)\((?:[^\n]*\bend$|[^\n]*\n(?:[^\n]*\n)*?end$)\n*/gm
+  for (let [before, code] = ['', lua]; ; ) {
+    before = code
+    code = before.replace(functions, (text, name: string) => {
+      const uses = before.split(new RegExp(`\\b${name}\\b`)).length - 1
+      return uses > text.split(new RegExp(`\\b${name}\\b`)).length - 1 ? text : ''
+    })
+    if (code === before) return code.replace(/\n{2,}/g, '\n')
+  }
+}
+
 /** A whole script as Redis gets it. */
 export interface Program {
   readonly lua: string
@@ -169,7 +200,7 @@ export interface Program {
  * records run where Redis is full; what begins something is refused there.
  */
 export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
-  const layout = layoutLua() + auditLua()
+  const layout = `${layoutLua()}\n${auditLua()}`
   const program = (name: ScriptName): Program => {
     const begin = name === 'reserve' ? '#!lua\n' : '#!lua flags=allow-oom\n'
     const names = argumentsOf(name)
@@ -180,7 +211,8 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
       argumentsLua(names, needsAccount ? ACCOUNT.length : 0) +
       amountsLua(amounts, names) +
       (reported === undefined ? '' : reportedLua(reported))
-    const lua = begin + CONSTANTS + layout + clockLua + first + store + own + scripts[name].lua
+    const parts = [CONSTANTS, layout, clockLua, first, store, own, scripts[name].lua]
+    const lua = begin + withoutUnused(withoutConstants(parts.join('\n')))
     return { lua, sha1: createHash('sha1').update(lua).digest('hex'), arguments: names }
   }
   return {

@@ -40,9 +40,9 @@ else
   -- No later than the scope's own window, which stands still while the clocks disagree.
   local windows, bound = windows_at(admitted), {}
   for s = 1, 2 do
-    for b = 1, #WINDOW do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
+    for b = 1, BUDGETS do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
   end
-  for _, unit in ipairs(BUDGET_UNITS) do move(bound, scopes, unit, used[unit], 0) end
+  for i = 1, #BUDGET_UNITS do move(bound, scopes, BUDGET_UNITS[i], used[BUDGET_UNITS[i]], 0) end
 end
 
 save_scopes(key, scopes)

@@ -161,27 +161,25 @@ local function drain(scope, r, per_minute)
   scope[USED[r]] = max(0, left)
 end
 
-local function roll(scope, b, window)
-  if window <= scope[WINDOW[b]] then return end
-  scope[WINDOW[b]], scope[SPENT[b]], scope[HELD[b]] = window, 0, 0
-end
-
-local function roll_all(scope)
-  for b = 1, #WINDOW do roll(scope, b, CURRENT[PERIOD[b]]) end
+local function roll(scope)
+  for b = 1, BUDGETS do
+    local window = CURRENT[PERIOD[b]]
+    if window > scope[WINDOW[b]] then scope[WINDOW[b]], scope[SPENT[b]], scope[HELD[b]] = window, 0, 0 end
+  end
 end
 
 local function advance(scopes, limits)
   for s = 1, 2 do
-    local scope = scopes[s]
-    for r = 1, #USED do drain(scope, r, limits[s][RATE[r]]) end
+    local scope, own = scopes[s], limits[s]
+    for r = 1, RATES do drain(scope, r, own[RATE[r]]) end
     scope[AT] = now
-    if trusted then roll_all(scope) end
+    if trusted then roll(scope) end
   end
 end
 
 -- Charges the rates of a unit.
 local function use(scopes, limits, unit, taken)
-  for r = 1, #USED do
+  for r = 1, RATES do
     if RATE_UNIT[r] == unit then
       local used = USED[r]
       for s = 1, 2 do
@@ -229,22 +227,17 @@ local function amounts_of(reservation, amount_of)
   return amounts
 end
 
--- How often a bucket had stood empty when a reservation was admitted; -1 if nothing was charged because there was no limit.
-local function idled_before(scope, limits, r)
-  return limits[RATE[r]] == NONE and -1 or scope[IDLED[r]]
-end
-
 -- Corrects what an admission charged the rates to what was really used. What was not used comes back in full unless the bucket has stood
 -- empty since: everything that drained was charged to somebody. After that only what of the charge cannot have drained yet comes back,
 -- because capacity that went by unused is not handed out later. What was used beyond the charge is added.
 local function correct(reservation, scopes, limits, used)
   local age = max(0, now - reservation[ADMITTED])
-  for r = 1, #USED do
+  for r = 1, RATES do
     local charge = reserved(reservation, RATE_UNIT[r])
     local unused = charge - used[RATE_UNIT[r]]
-    for s = 1, 2 do
+    for s = 1, unused == 0 and 0 or 2 do
       local scope, per_minute, before = scopes[s], limits[s][RATE[r]], reservation[IDLED_BEFORE[s][r]]
-      if per_minute ~= NONE and unused ~= 0 then
+      if per_minute ~= NONE then
         local back = charge
         if before == -1 then
           back = 0
@@ -266,21 +259,15 @@ local function has_room(scope, b, limit, wanted)
   return wanted <= limit - scope[SPENT[b]] - scope[HELD[b]]
 end
 
--- A budget is still in the window in which a reservation was admitted.
-local function is_bound(reservation, scope, s, b)
-  return scope[WINDOW[b]] == reservation[ADMISSION[s][b]]
-end
-
 -- Moves amounts of a unit in every budget that is still in the reservation's window.
 local function move(reservation, scopes, unit, spent, held)
-  for b = 1, #WINDOW do
-    if BUDGET_UNIT[b] == unit then
-      for s = 1, 2 do
-        local scope = scopes[s]
-        if is_bound(reservation, scope, s, b) then
-          scope[SPENT[b]] = sum(scope[SPENT[b]], spent)
-          scope[HELD[b]] = scope[HELD[b]] + held
-        end
+  for s = 1, 2 do
+    local scope, admission = scopes[s], ADMISSION[s]
+    for b = 1, BUDGETS do
+      if scope[WINDOW[b]] == reservation[admission[b]] and BUDGET_UNIT[b] == unit then
+        local at, held_at = SPENT[b], HELD[b]
+        scope[at] = min(AMOUNT_MAX, scope[at] + spent)
+        scope[held_at] = scope[held_at] + held
       end
     end
   end
@@ -289,7 +276,8 @@ end
 -- Lets go of what is held, and corrects what is spent to what was used.
 local function free(reservation, scopes, used)
   local is_live = reservation[STATE] == IS_LIVE
-  for _, unit in ipairs(BUDGET_UNITS) do
+  for i = 1, #BUDGET_UNITS do
+    local unit = BUDGET_UNITS[i]
     local held = is_live and -unposted(reservation, unit) or 0
     move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held)
   end
