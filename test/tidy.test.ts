@@ -66,7 +66,6 @@ const PENDING = [
   'test/laws/',
   'test/ledger/',
   'test/scripts/',
-  'test/sqlite/',
   'test/wire/',
 ]
 

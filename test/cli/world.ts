@@ -56,7 +56,7 @@ export class World implements AsyncDisposable {
     return openLedger(this.place)
   }
 
-  /** Resolves once so many requests can be read by other processes: commits are a moment behind. */
+  /** Resolves when other processes can read `requests` requests: the ledger commits them a moment later. */
   async committed(requests: number): Promise<void> {
     const log = await openUsageLog(this.place)
     for (let found = -1; found !== requests; ) {
@@ -91,7 +91,9 @@ models:
 
 const ORGANIZATIONS = `
 organizations:
-  - { id: acme, limits: { requests_per_minute: 60, spend: { day: 5 } }, keys: [{ id: ci, key: ${CONFIGURED}, limits: { spend: { total: 1 } } }] }
+  - id: acme
+    limits: { requests_per_minute: 60, spend: { day: 5 } }
+    keys: [{ id: ci, key: ${CONFIGURED}, limits: { spend: { total: 1 } } }]
   - { id: other, keys: [{ id: old, key: ${CONFIGURED}-2, expires_at: 2020-01-01, disabled: true }] }
 `
 

@@ -103,7 +103,8 @@ property('stored items are bounded, and no organization below an even share lose
     for (const [owner, items] of alive) {
       const still = items.filter((one) => store.get(owner, one) !== undefined)
       const lost = items.length - still.length
-      // Besides its items an organization holds the unused bytes of its newest segment: at most a sixteenth of the limit.
+      // Besides its items an organization holds the unused bytes of its newest segment: at most a sixteenth of the
+      // limit.
       const heldBefore = items.reduce((sum, one) => sum + (sizes.get(one) ?? 0), 0)
       if (owner !== organization && lost > 0)
         expect(heldBefore * 2 + 6144 + bytesMax / 16).toBeGreaterThan(bytesMax / organizations.length)

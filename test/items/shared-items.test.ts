@@ -38,7 +38,7 @@ test('with Redis every worker finds the items that another worker sent', async (
   expect([unknown.status, unknown.text]).toEqual([400, expect.stringContaining('store')])
 })
 
-test('responses.redis: gateways with embedded ledgers share their items, and this Redis holds nothing else', async () => {
+test('responses.redis: gateways with embedded ledgers share items, and this Redis holds nothing else', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   upstream.on('m', json(200, chatBody('The word is plum.')))

@@ -1,4 +1,4 @@
-/** What a gateway knows of the keys, whatever happens to their store: a law over random histories, on a store that is a map. */
+/** A gateway's copy of the keys, for random histories of a store in memory: rolled back, emptied, replaced, failing. */
 
 import { expect } from 'bun:test'
 import { KeyFollower } from '../../src/keys/key-follower.ts'
@@ -15,7 +15,7 @@ import { property, type Random } from '../support/random.ts'
 
 const STEPS = 120
 const IDS = 25
-/** Far below what the real one keeps, so that it is often too short. */
+/** Far fewer entries than the real log, so that it is often too short. */
 const LOG_KEPT = 12
 
 interface Contents {
@@ -28,7 +28,7 @@ class MapStore implements KeyBackend {
   records = new Map<string, string>()
   log: Change[] = []
   number = 0
-  /** The chance that a call fails, before or after it was carried out. */
+  /** The chance that a call fails, before or after it took effect. */
   failing = 0
 
   constructor(
@@ -78,7 +78,7 @@ class MapStore implements KeyBackend {
 
   async close(): Promise<void> {}
 
-  /** As the version before wrote: the change is counted and not logged. */
+  /** A write of an earlier version: it counts the change and does not log it. */
   writeWithoutLog(id: string, text: string): void {
     this.records.set(id, text)
     this.number++
@@ -123,7 +123,7 @@ function drawn(random: Random, id: string): KeyRecord {
   return { id, organization: 'acme', sha256, shown: 'gwk_x', createdMs: random.below(1e6) }
 }
 
-/** One thing that happens to the store. */
+/** One event of the store's history. */
 function happen(random: Random, store: MapStore, saved: Contents[]): void {
   const id = `key-${random.below(IDS)}`
   const before = store.records.get(id)
@@ -134,7 +134,7 @@ function happen(random: Random, store: MapStore, saved: Contents[]): void {
       saved.push(store.contents())
       break
     case 1:
-      // A backup, a restart without the last writes, or another server.
+      // A backup, a restart that lost the last writes, or another server.
       if (kept !== undefined) store.become(kept)
       break
     case 2:
@@ -152,24 +152,24 @@ function happen(random: Random, store: MapStore, saved: Contents[]): void {
 
 for (const isShared of [true, false]) {
   const name = isShared ? 'a store of several machines' : 'the store of one machine'
-  property(`${name}: after any history each gateway knows what the store holds`, 25, async (random) => {
+  property(`${name}: after any history each gateway has the keys of the store`, 25, async (random) => {
     const store = new MapStore(isShared, random)
     const options = { prunes: false, pruneFailed: () => {} }
     const followers = [new KeyFollower(store, options), new KeyFollower(store, options)]
     const saved: Contents[] = []
-    /** The hashes of the keys that a gateway has known to be revoked, by id. */
+    /** The hashes of keys that a gateway knew to be revoked, by id. */
     const revoked = new Map<string, string>()
     for (let step = 0; step < STEPS; step++) {
       store.failing = random.chance(0.1) ? 0.1 : 0
       happen(random, store, saved)
       for (const follower of followers) {
-        // One of them looks rarely, and knows less of what was lost.
+        // One of them polls rarely, and knows fewer of the lost keys.
         if (random.chance(follower === followers[0] ? 0.5 : 0.9)) continue
         const failed = await follower.update()
         if (failed !== undefined) continue
         for (const id of store.records.keys()) {
           const known = follower.table.get(id)
-          // After the store was set back, another key may have the id: of each id one key is remembered.
+          // After a rollback another key may have the id: a gateway keeps one key of each id.
           if (known?.sha256 !== revoked.get(id)) revoked.delete(id)
           if (known?.revokedMs !== undefined) revoked.set(id, known.sha256)
         }
@@ -182,7 +182,7 @@ for (const isShared of [true, false]) {
       expect([isRead, table.size]).toEqual([true, held.length])
       for (const record of held) expect(table.get(record.id)).toEqual(record)
     }
-    // Nobody accepts again what was revoked.
+    // No gateway accepts a revoked key again.
     if (!isShared) return
     for (const { id, sha256, revokedMs } of held) if (revoked.get(id) === sha256) expect(revokedMs).toBeDefined()
   })

@@ -1,4 +1,4 @@
-/** Which token belongs to which key, and which to none; and what a key sees in the model list. */
+/** Which token belongs to which key, and what a key sees in the model list. */
 
 import { describe, expect, test } from 'bun:test'
 import { modelList } from '../../src/catalog/model-list.ts'
@@ -40,12 +40,12 @@ describe('the key ring', () => {
 
   test('a key knows its organisation', () => expect(ring.find('secret-of-other', NOW)?.organization.id).toBe('p'))
 
-  test('the moment of expiry is the first at which it is refused', () => {
+  test('a key is rejected from the moment of its expiry on', () => {
     expect(ring.find('secret-of-lasting', NOW)?.id).toBe('lasting')
     expect(ring.find('secret-of-lasting', NOW + 1)).toBeUndefined()
   })
 
-  test('no token has the hash that unknown ones are compared with', () =>
+  test('no token has the hash with which unknown tokens are compared', () =>
     expect(new KeyRing([]).find('anything', NOW)).toBeUndefined())
 })
 

@@ -1,4 +1,4 @@
-/** Keys made by command: their form, and both stores. */
+/** Keys of `weir keys create`: their format, and both stores. */
 
 import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -28,7 +28,7 @@ describe('a new key', () => {
     expect(new Set(Array.from({ length: 100 }, () => newToken().token)).size).toBe(100)
   })
 
-  test('is known when it is mistyped: every wrong character, every missing one', () => {
+  test('is recognized as mistyped with any wrong or missing character', () => {
     const { token } = newToken()
     expect(isMistyped(token)).toBe(false)
     for (let i = 4; i < token.length; i++) {
@@ -38,7 +38,7 @@ describe('a new key', () => {
     }
   })
 
-  test('is told from keys of the configuration, which have no form', () => {
+  test('differs from keys of the configuration, which have no fixed format', () => {
     expect(['sk-whatever-it-is', 'gw', ''].map(isMistyped)).toEqual([false, false, false])
   })
 })
@@ -70,7 +70,7 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true })
 })
 
-/** A gateway's knowledge of the keys: it looks by itself, or only when it is told to. */
+/** A gateway that follows the store: it polls on its own, or only when the test calls `update`. */
 async function follow(place: LedgerPlace, options: { prunes?: boolean; byHand?: boolean } = {}) {
   const keys = await keyFollower(place, {
     prunes: options.prunes ?? false,
@@ -105,7 +105,7 @@ describe.each(places)('the %s key store', (name, place) => {
     await store.close()
   }
 
-  test('keeps what was made, by id, for those who come later', async () => {
+  test('stores keys by id, for later readers', async () => {
     const [ci, dev] = [record('ci'), record('dev', 'other')]
     await withStore(async (store) => {
       expect([await store.create(dev), await store.create(ci)]).toEqual([true, true])
@@ -117,7 +117,7 @@ describe.each(places)('the %s key store', (name, place) => {
     })
   })
 
-  test('revokes once, and keeps the id from being used again', async () => {
+  test('revokes once, and rejects the id for a new key', async () => {
     await withStore(async (store) => {
       const now = Date.now()
       await store.create(record('old'))
@@ -129,7 +129,7 @@ describe.each(places)('the %s key store', (name, place) => {
     })
   })
 
-  test('tells a gateway of new keys and of revoked ones', async () => {
+  test('a gateway sees new keys and revoked ones', async () => {
     await using gateway = await follow(place())
     await withStore(async (store) => {
       const live = record('live')
@@ -141,7 +141,7 @@ describe.each(places)('the %s key store', (name, place) => {
     expect([gateway.keys.isRead, gateway.keys.complaint]).toEqual([true, undefined])
   })
 
-  test('drops records 30 days after their keys were revoked or have expired, also of those that nobody knew before', async () => {
+  test('deletes records 30 days after their keys ended, also of keys that no gateway knew', async () => {
     const long = Date.now() - KEY_KEPT_MS - 60_000
     const recent = long + 120_000
     await withStore(async (store) => {
@@ -195,7 +195,7 @@ describe.each(places)('the %s key store', (name, place) => {
     }
 
     test(
-      'a Redis that is set back, or emptied: keys that a gateway knew are there again, and revoked ones stay revoked',
+      'a Redis that is rolled back or emptied: gateways restore their keys, and revoked ones stay revoked',
       () =>
         withClient(async (client) => {
           const names = [RECORDS, VERSION, CHANGES]
@@ -254,7 +254,7 @@ describe.each(places)('the %s key store', (name, place) => {
         }),
     )
 
-    test('what the version before has written, and goes on to write, is read: it counts and keeps no log', () =>
+    test('changes of an earlier version, which writes no log, are read', () =>
       withClient(async (client) => {
         await client.flushall()
         const write = async (one: KeyRecord) => {
@@ -273,7 +273,7 @@ describe.each(places)('the %s key store', (name, place) => {
         expect(isAccepted(gateway.keys, 'new')).toBe(true)
       }))
 
-    test('a command whose connection breaks before the reply comes has done its work, and says so', async () => {
+    test('a command whose connection breaks before the reply reports that its change took effect', async () => {
       const between = await Meddler.before(server?.socket ?? '')
       const store = await openRedisKeyStore({ kind: 'single', url: between.url })
       const one = record('broken-off')
@@ -288,7 +288,7 @@ describe.each(places)('the %s key store', (name, place) => {
       await between.close()
     })
 
-    test('something else among the records keeps no key from being read', () =>
+    test('a foreign text among the records does not prevent reading the keys', () =>
       withClient(async (client) => {
         await client.hset(RECORDS, 'foreign', 'not JSON', 'strange', '[]')
         await client.del(CHANGES)
@@ -299,7 +299,7 @@ describe.each(places)('the %s key store', (name, place) => {
         await client.hdel(RECORDS, 'foreign', 'strange')
       }))
 
-    test('one change among 20,000 keys: Redis is asked for that key alone', () =>
+    test('one change among 20,000 keys reads only that key from Redis', () =>
       withClient(async (client) => {
         const texts = Array.from({ length: 20_000 }, (_, i) => [`of-many-${i}`, JSON.stringify(record(`of-many-${i}`))])
         for (let i = 0; i < texts.length; i += 1000) await client.hset(RECORDS, ...texts.slice(i, i + 1000).flat())
@@ -318,7 +318,7 @@ describe.each(places)('the %s key store', (name, place) => {
   }
 
   if (name === 'embedded') {
-    test('makes no file to read or to follow, and notices the first key', async () => {
+    test('reading and following create no file, and the first key is noticed', async () => {
       const empty = join(dataDir, 'new')
       const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: empty }
       await using gateway = await follow(place)
@@ -331,7 +331,7 @@ describe.each(places)('the %s key store', (name, place) => {
       await reading.close()
     })
 
-    test('a file of the version before, without a log of changes, is read and followed', async () => {
+    test('a file of an earlier version, without a change log, is read and followed', async () => {
       const old = join(dataDir, 'old')
       mkdirSync(old)
       const database = new Database(join(old, 'keys.sqlite'), { create: true, strict: true })
@@ -342,7 +342,7 @@ describe.each(places)('the %s key store', (name, place) => {
       put.run('early', JSON.stringify(record('early')))
       await using gateway = await follow({ ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: old })
       await gateway.sees('early', true)
-      // That version's command, while the gateway of this one runs.
+      // A command of that version, while a gateway of this version runs.
       put.run('late', JSON.stringify(record('late')))
       await gateway.sees('late', true)
       database
@@ -370,7 +370,7 @@ describe.each(places)('the %s key store', (name, place) => {
       await restored.close()
     })
 
-    test('holds no key, only its hash', async () => {
+    test('stores only the hash of a key', async () => {
       const { token, sha256, shown } = newToken()
       await withStore(async (store) => {
         await store.create({ id: 'secret', organization: 'acme', sha256, shown, createdMs: 1 })

@@ -1,4 +1,4 @@
-/** Every key in memory, against a map of objects. */
+/** The table of keys in memory, compared with a map of objects. */
 
 import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
@@ -7,7 +7,7 @@ import { KeyTable } from '../../src/keys/key-table.ts'
 import { property, type Random } from '../support/random.ts'
 
 const STEPS = 600
-/** Few, so that they are put, changed and deleted again and again. */
+/** Few ids, so that keys are put, changed and deleted repeatedly. */
 const IDS = 40
 const DAY_MS = 86_400_000
 
@@ -31,7 +31,7 @@ function drawn(random: Random, id: string): { readonly token: string; readonly r
   return { token, record }
 }
 
-property('a table of keys does what a map of them does', 25, (random) => {
+property('a table of keys behaves like a map of objects', 25, (random) => {
   const table = new KeyTable()
   const model = new Map<string, { readonly token: string; readonly record: KeyRecord }>()
   let read = new Set<string>()
@@ -68,7 +68,7 @@ property('a table of keys does what a map of them does', 25, (random) => {
   expect(table.find(new Uint8Array(3))).toBeUndefined()
 })
 
-property('a key that is in use is one object until it changes', 20, (random) => {
+property('a recently used key is the same object until it changes', 20, (random) => {
   const table = new KeyTable()
   const { token, record } = drawn(random, 'one')
   const active = { ...record, revokedMs: undefined }
@@ -80,11 +80,11 @@ property('a key that is in use is one object until it changes', 20, (random) => 
   expect(table.find(digestOf(token))?.createdMs).toBe(2)
 })
 
-// The second as somebody would make them up: they differ in their last bytes alone.
+// The hashes of the second case differ only in their last bytes.
 test.each([
   ['hashes', (i: number) => digestOf(`token ${i}`).toString('hex')],
   ['numbers', (i: number) => i.toString(16).padStart(64, '0')],
-])('among 50,000 keys each is found, and only those that are there: %s', (_, hashOf) => {
+])('each of 50,000 keys is found, and no other: %s', (_, hashOf) => {
   const table = new KeyTable()
   const records = Array.from({ length: 50_000 }, (_, i): KeyRecord => {
     const sha256 = hashOf(i)

@@ -1,4 +1,4 @@
-/** What tests, chaos and the whole of `scripts/test` run below: however a run ends, nothing that it started goes on. */
+/** The guard of tests, chaos and `scripts/test`: however a run ends, it leaves no process running. */
 
 import { expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { lives, until } from '../process/weir.ts'
 const ROOT = join(import.meta.dir, '../..')
 const GUARD = join(ROOT, 'scripts/guard.ts')
 
-/** A folder of a test's own. */
+/** The folder of one test. */
 class Folder implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), 'weir-guard-'))
 
@@ -31,7 +31,7 @@ class Folder implements Disposable {
   }
 }
 
-/** Starts a child, one in a session of its own, a frozen one, and a grandchild whose parent has ended; then does what `$1` says. */
+/** Starts a child, one in its own session, a frozen one, and an orphaned grandchild; then runs the command `$1`. */
 const LEAVES_FOUR = `
 sleep 600 & echo $! >>pids
 setsid sh -c 'echo $$ >>pids; exec sleep 600' &
@@ -49,7 +49,7 @@ function guarded(folder: Folder, script: string) {
   return Bun.spawn([process.execPath, GUARD, 'sh', '-c', script], options)
 }
 
-test('a command that ends: its code is the guard’s, and what it left running is killed and named', async () => {
+test('a command that ends: the guard returns its code, kills what it left running, and lists it', async () => {
   using folder = new Folder()
   const guard = guarded(folder, `${LEAVES_FOUR} exit 7`)
   const [code, errors] = await Promise.all([guard.exited, new Response(guard.stderr).text()])
@@ -71,7 +71,7 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
   })
 }
 
-test('the guard’s parent is killed: everything ends', async () => {
+test('killing the guard’s parent ends everything', async () => {
   using folder = new Folder()
   const script = folder.write('script.sh', `${LEAVES_FOUR} sleep 600`)
   const parent = Bun.spawn(['sh', '-c', `"$0" "$1" sh "$2"; :`, process.execPath, GUARD, script], {
@@ -83,7 +83,7 @@ test('the guard’s parent is killed: everything ends', async () => {
   await noneLives(pids)
 })
 
-/** A project with the preload of this one, and a test that leaves processes and hangs. */
+/** A project with the same preload, and a test that leaves processes running and hangs. */
 function project(more: string): Folder {
   const folder = new Folder()
   folder.write('bunfig.toml', `[test]\npreload = [${JSON.stringify(join(ROOT, 'test/support/preload.ts'))}]\n`)
@@ -112,7 +112,7 @@ test('a test that times out leaves nothing running', async () => {
   await noneLives(await folder.pids(4))
 })
 
-test('tests that are killed leave nothing running, whichever of the two processes is hit', async () => {
+test('tests that are killed leave nothing running, whichever of the two processes is killed', async () => {
   for (const hit of ['the first', 'the second']) {
     using folder = project('await Bun.sleep(600_000)')
     const tests = runTests(folder)
@@ -125,7 +125,7 @@ test('tests that are killed leave nothing running, whichever of the two processe
   }
 })
 
-test('`bun test PATH` has a timeout of 30 s, and one that is given stays', async () => {
+test('`bun test PATH` has a timeout of 30 s, unless one is given', async () => {
   for (const [flags, expected] of [
     [[], 'test --timeout 30000'],
     [['--timeout', '1234'], 'test --timeout 1234'],

@@ -1,4 +1,4 @@
-/** What is committed outlasts the machine: every commit is followed by a flush of the disk that began after it. */
+/** A commit survives a crash of the machine: each is followed by a flush of the disk that began after it. */
 
 import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
@@ -10,7 +10,7 @@ import { GroupCommit } from '../../src/sqlite/group-commit.ts'
 const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-test('commits that come during a flush are flushed by the next one, which comes by itself', () => {
+test('commits during a flush are flushed by the next one, which starts by itself', () => {
   const path = join(directory, 'file.sqlite')
   const database = new Database(path, { create: true })
   database.run('PRAGMA journal_mode = WAL')

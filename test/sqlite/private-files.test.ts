@@ -1,4 +1,4 @@
-/** The files of data_dir are their owner's alone, those that were there before, too. */
+/** Only the owner can read the files of data_dir, including those that existed before. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
@@ -12,7 +12,7 @@ setDefaultTimeout(30_000)
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
-/** The rights of every file in a folder that others have any right to. */
+/** The files of a folder that the group or others have rights to, with their modes. */
 function shared(folder: string): string[] {
   return readdirSync(folder)
     .map((file) => `${file} ${modeOf(join(folder, file))}`)
@@ -20,7 +20,7 @@ function shared(folder: string): string[] {
 }
 
 test.each(['embedded', 'redis'])(
-  '%s ledger: 0600 from the start, and again where they had been opened to others',
+  '%s ledger: files are 0600 from the start, and again after their mode was changed',
   async (kind) => {
     await using redis = kind === 'redis' ? await RedisServer.start() : undefined
     const root = mkdtempSync(join(tmpdir(), 'weir-private-'))
@@ -47,7 +47,7 @@ test.each(['embedded', 'redis'])(
   },
 )
 
-test('a folder that was there before stays as the operator made it', async () => {
+test('an existing folder keeps its mode', async () => {
   const root = mkdtempSync(join(tmpdir(), 'weir-private-'))
   const folder = join(root, 'data')
   mkdirSync(folder)
