@@ -13,7 +13,8 @@ const HEAD = `# Configuration
 
 weir reads one YAML file: the one named by \`--config FILE\`, else \`weir.yaml\` in the working directory, else
 \`/etc/weir/weir.yaml\`. This page describes every setting; "key" means an API key. It is generated from
-the schema that weir checks the file with: after a change of \`src/config/schema-*.ts\`, run \`bun scripts/write-schema.ts\`.
+the schema that weir checks the file with: after a change of \`src/config/schema-*.ts\`, run
+\`bun scripts/write-schema.ts\`.
 
 A small configuration:
 
