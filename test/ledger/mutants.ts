@@ -174,7 +174,7 @@ export const nodeMutants: readonly Mutant[] = [
     "else breaker.failed()\n    }\n    return 'settled'",
     "else this.outbox.taken(id, organization, first.epoch)\n    }\n    return 'settled'",
   ],
-  [NODE, 'await this.replay(this.outbox.pending(REPLAYED_A_BEAT))', ''],
+  [NODE, 'await this.replay(this.outbox.pending(REPLAYED_PER_BEAT))', ''],
   [NODE, 'this.cancels.delete(id)\n        this.cancelled', 'this.cancelled'],
   [NODE, 'await this.cancelAll()', 'this.cancels.clear()'],
 ]

@@ -1,6 +1,7 @@
 /**
- * The ledger of several processes: the store in Redis, the log of what this node served in its own outbox. Row first,
- * settle second, mark third: whatever dies in between, each request is charged once.
+ * The ledger for several processes: the store is in Redis, and each node logs the requests that it served in its own
+ * outbox. A settlement is written to the outbox, then sent to Redis, then marked as taken: each request is charged
+ * once, whichever process or server dies in between.
  */
 
 import { CallerError } from '../../core/caller-error.ts'
@@ -22,35 +23,35 @@ import { ReserveAttempts } from './store/reserve-attempts.ts'
 import { ReserveQueue, ReserveQueueFullError } from './store/reserve-queue.ts'
 import { ReserveRetry } from './store/reserve-retry.ts'
 
-/** What becomes of a request while Redis cannot be asked. */
+/** Whether requests are rejected or served without a reservation while Redis cannot be reached. */
 export type WhenUnreachable = 'refuse' | 'allow'
 
-/** The beat on which the outbox is looked through. */
+/** The interval of the background work: probing, cancelling, sending what the outbox still has. */
 const BEAT_MS = 250
-/** Settlements sent again at once, and in one beat. */
-const ABREAST = 32
-const REPLAYED_A_BEAT = 256
+/** Settlements from the outbox that are sent at once, and per beat. */
+const REPLAY_PARALLEL = 32
+const REPLAYED_PER_BEAT = 256
 /**
- * After a reconnection, what was taken back this long ago is taken back again: an append-only file may lose a second, a
- * failover a few.
+ * After a reconnection, cancellations that were acknowledged up to 60 s before the connection broke are sent again:
+ * Redis may lose the last second of its append-only file, and the last seconds in a failover.
  */
 const TAIL_MS = 60_000
-/** Redis may lose something again while a call is on its way. */
+/** Calls are tried 3 times if Redis loses data: it may lose data again meanwhile. */
 const TRIES = 3
-/** Reservations to take back; beyond it the oldest is left to its lease, which charges its floor. */
+/** Reservations to cancel. Beyond it the oldest is dropped: its lease runs out, and its floor is charged. */
 const CANCELS_MAX = 10_000
-/** How often all organisations are looked through. */
+/** How often all organisations are checked for data loss and overdue reservations. */
 const SWEEP_MS = 30_000
 
-/** The clock of this machine, and beats on it; a simulation gives another one. */
+/** The clock and the timer of this machine. Tests simulate them. */
 export interface Time {
   now(): number
-  /** Calls a function again and again; what is returned ends it. */
+  /** Calls a function every `ms` milliseconds. Returns a function that stops it. */
   every(ms: number, call: () => void): () => void
 }
 
-interface Keeping {
-  /** How long single requests are kept in the outbox. */
+interface OutboxOptions {
+  /** How long single requests are kept in the outbox, in milliseconds. */
   readonly keepMs?: number | undefined
   /** False for all but one of the processes that share the outbox. */
   readonly isKeeper?: boolean
@@ -65,28 +66,29 @@ const realTime: Time = {
   },
 }
 
-/** So long an end waits for them; what is left then is sent from the outbox. */
+/** How long `close` waits for settlements in flight; the outbox sends the others later. */
 const CLOSE_MS = 2000
 
 export class RedisLedger implements Ledger {
-  /** Reservations to take back; those that were, for a while, as the server may lose that again. */
+  /** Reservations to cancel, by id. */
   private readonly cancels = new Map<string, Account>()
+  /** Cancelled in the last 60 s, oldest first: the server may lose that again. */
   private readonly cancelled = new Map<string, { readonly account: Account; readonly ms: number }>()
   private readonly organizations = new Set<string>()
   private readonly resending = new Map<string, Promise<void>>()
-  /** A reservation is settled once: the log takes everything that it is given. */
+  /** Reservations that were settled here: the outbox itself does not detect a second settlement. */
   private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
   private readonly restoration: Restoration
   private readonly settlementsInFlight = new SettlementsInFlight()
   private readonly queue: ReserveQueue
-  private readonly patience = new ReserveRetry(this.settlementsInFlight, (ms) => this.after(ms))
-  /** Why the last beat failed; undefined where it did not. */
-  private trouble: string | undefined
+  private readonly reserveRetry = new ReserveRetry(this.settlementsInFlight, (ms) => this.after(ms))
+  /** Why the last beat failed; undefined if it succeeded. */
+  private beatProblem: string | undefined
   private working: Promise<void> | undefined
   private comparing: Promise<void> | undefined
-  private asking: Promise<string | undefined> | undefined
-  /** Redis answers, and took no reservation of an organisation. */
+  private healthCheck: Promise<string | undefined> | undefined
+  /** Redis replies but rejected a write, such as a reservation of this organisation. */
   private standstill: { readonly organization: string; readonly why: string } | undefined
   private closed = false
 
@@ -95,7 +97,7 @@ export class RedisLedger implements Ledger {
     private readonly outbox: SettlementLog,
     private readonly unreachable: WhenUnreachable,
     private readonly time: Time = realTime,
-    /** Looks through all organisations, for all processes that share the outbox. */
+    /** True for one of the processes that share the outbox: it sweeps over all organisations. */
     isKeeper = true,
   ) {
     this.queue = new ReserveQueue(time === realTime ? undefined : time)
@@ -106,21 +108,21 @@ export class RedisLedger implements Ledger {
     link.onReady(() => this.reconnected())
     link.onLost(() => this.restoration.doubt(link.lostMs))
     const sweep = new OrganizationSweep(link, outbox, this.restoration)
-    const look = () => sweep.run(this.organizations).catch(() => undefined)
-    link.onEmptied(look)
-    this.stops = [time.every(BEAT_MS, () => this.beat()), ...(isKeeper ? [time.every(SWEEP_MS, look)] : [])]
+    const runSweep = () => sweep.run(this.organizations).catch(() => undefined)
+    link.onEmptied(runSweep)
+    this.stops = [time.every(BEAT_MS, () => this.beat()), ...(isKeeper ? [time.every(SWEEP_MS, runSweep)] : [])]
     this.compareDoubted()
   }
 
   /**
-   * Opens the outbox of a directory and connects. Begins without Redis where it does not answer yet. Throws
-   * `RedisUnfitError` where it answers and cannot be used, `LedgerFileError` where the outbox cannot.
+   * Opens the outbox in a directory and connects. Begins without Redis if it does not reply yet. Throws
+   * `RedisUnfitError` if Redis replies but cannot be used, `LedgerFileError` if the outbox cannot be used.
    */
   static async open(
     place: RedisConfig,
     directory: string,
     unreachable: WhenUnreachable,
-    { keepMs, isKeeper }: Keeping = {},
+    { keepMs, isKeeper }: OutboxOptions = {},
   ): Promise<RedisLedger> {
     const outbox = new Outbox(directory, Date.now, keepMs)
     const link = new RedisLink(place, outbox)
@@ -137,25 +139,25 @@ export class RedisLedger implements Ledger {
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     if (this.isFull()) throw unavailable('The log of requests cannot be written.')
     const { breaker } = this.link
-    this.remember(account.organization)
+    this.register(account.organization)
     if (!this.link.isFit || !breaker.admits()) return this.without(account, hold)
     const attempts = new ReserveAttempts(this.link, this.queue, account, hold)
     let reply: ReserveReply
     try {
-      const ask = () => this.restoring(account.organization, () => attempts.ask())
-      reply = await ask()
-      if (reply.outcome === 'refused') reply = await this.patience.retry(account, reply, ask)
+      const reserve = () => this.restoring(account.organization, () => attempts.reserve())
+      reply = await reserve()
+      if (reply.outcome === 'refused') reply = await this.reserveRetry.retry(account, reply, reserve)
       breaker.succeeded()
     } catch (error) {
       const why = writeProblem(error)
-      // It takes what frees and records all the same.
+      // Redis rejects new reservations, but still releases and records: the breaker stays closed.
       if (why !== undefined) this.standstill = { organization: account.organization, why }
-      // Neither what one organisation's keys hold nor our own queue is a fault of the server.
+      // Unexpected data in one organisation's keys and our own full queue are no faults of the server.
       else if (!isPermanent(error) && !(error instanceof ReserveQueueFullError)) breaker.failed()
       if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancelLater(account, hold.id)
       return this.without(account, hold, error)
     }
-    // The call without a reply may come late and find room that was not there.
+    // The call without a reply may arrive late and find room that was missing before.
     if (attempts.isAnyUnanswered && reply.outcome === 'refused') this.cancelLater(account, hold.id)
     switch (reply.outcome) {
       case 'granted':
@@ -163,11 +165,14 @@ export class RedisLedger implements Ledger {
       case 'refused':
         throw refusalError(account, hold, reply.refusal, reply.rates, this.time.now())
       case 'ended':
-        throw new Error(`The reservation '${hold.id}' has ended: an id is for one request.`)
+        throw new Error(`The reservation '${hold.id}' has already ended. Use a new id for each request.`)
     }
   }
 
-  /** `allow` asks for no room while Redis is out of reach, and so for none of what was reserved then. */
+  /**
+   * Posts progress and asks for more room. With `allow`, true if Redis cannot be reached. Throws `CallerError`
+   * `ledger_unavailable` with `refuse`.
+   */
   async extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
     try {
       if (!this.link.isReady) throw unavailable('The ledger cannot be reached.')
@@ -178,12 +183,12 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** Resolves once the settlement is in this node's log, and in Redis or on its way there. */
+  /** Resolves when the settlement is in this node's outbox; it is in Redis, or the outbox sends it later. */
   async settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
     if (this.settled.has(reservation)) return 'already_settled'
     this.settled.add(reservation)
     const { organization } = reservation.account
-    return await this.settlementsInFlight.run(organization, (lanes) => this.write(reservation, charge, lanes))
+    return await this.settlementsInFlight.run(organization, (limit) => this.write(reservation, charge, limit))
   }
 
   private after(ms: number): Promise<void> {
@@ -198,34 +203,35 @@ export class RedisLedger implements Ledger {
   private async write(
     reservation: Reservation,
     charge: Charge,
-    lanes: ConcurrencyLimit,
+    limit: ConcurrencyLimit,
   ): Promise<'settled' | 'already_settled'> {
     const { account, id, admittedMs, held } = reservation
     const isSent = this.link.isReady
     const settlement: Settlement = { id, account, admittedMs, charge, heldMicroUsd: held.costMicroUsd }
-    // If another epoch is entered before it is in the file, it is not in what is given back to that epoch; if after, it
-    // may be.
+    // Read before the settlement is in the file: if this node enters another epoch afterwards, the settlement may be in
+    // the rows that it gives back to that epoch, and must not be sent under the new one.
     const epoch = this.restoration.epochOf(account.organization)
     await this.outbox.add(settlement, isSent)
-    // Where Redis went away meanwhile, it is in the outbox, and sent from there.
+    // If Redis has become unreachable meanwhile, the outbox sends it later.
     const send = () => (this.link.isReady ? this.deliver({ settlement, epoch, wasSent: false }) : 'settled')
-    return isSent ? lanes.run(send) : 'settled'
+    return isSent ? limit.run(send) : 'settled'
   }
 
   health(): LedgerHealth {
-    const { pending, unread } = this.counted()
-    const full = this.outbox.uncommitted > PENDING_MAX
-    const isTaking = this.link.isReady && this.standstill === undefined
+    const { pending, unreadable } = this.pendingCount()
+    const isFull = this.outbox.uncommitted > PENDING_MAX
+    const isWriting = this.link.isReady && this.standstill === undefined
     return {
-      ready: !full && (this.unreachable === 'allow' || isTaking),
-      up: !full && isTaking,
-      complaint: this.outbox.complaint ?? this.linkComplaint ?? this.trouble ?? unread,
+      ready: !isFull && (this.unreachable === 'allow' || isWriting),
+      up: !isFull && isWriting,
+      complaint: this.outbox.complaint ?? this.linkComplaint ?? this.beatProblem ?? unreadable,
       pending: pending + this.outbox.uncommitted,
     }
   }
 
   /**
-   * Settlements that it does not take either open the breaker: then it still answers, and this is why it takes nothing.
+   * If Redis rejects settlements, too, the breaker opens although Redis replies: then the rejected write is the cause
+   * to report.
    */
   private get linkComplaint(): string | undefined {
     const why = this.standstill?.why
@@ -233,23 +239,23 @@ export class RedisLedger implements Ledger {
   }
 
   async askHealth(): Promise<LedgerHealth> {
-    // Whoever asks meanwhile waits for the same answer.
-    this.asking ??= this.link.trouble().finally(() => {
-      this.asking = undefined
+    // Concurrent callers share one check.
+    this.healthCheck ??= this.link.trouble().finally(() => {
+      this.healthCheck = undefined
     })
-    const trouble = await this.asking
+    const trouble = await this.healthCheck
     const health = this.health()
     if (trouble === undefined) return health
     const complaint = health.complaint ?? trouble
     return { ...health, ready: health.ready && this.unreachable === 'allow', up: false, complaint }
   }
 
-  /** A file that cannot be read now is something to tell of, not to die of. */
-  private counted(): { readonly pending: number; readonly unread?: string } {
+  /** A file that cannot be read at the moment is reported instead of thrown: it must not end the process. */
+  private pendingCount(): { readonly pending: number; readonly unreadable?: string } {
     try {
       return { pending: this.outbox.pendingCount() }
     } catch (error) {
-      return { pending: 0, unread: messageOf(error) }
+      return { pending: 0, unreadable: messageOf(error) }
     }
   }
 
@@ -267,14 +273,15 @@ export class RedisLedger implements Ledger {
   }
 
   /**
-   * More waits than may, and the file does not take it. A burst that merely outran the beat is committed here and now.
+   * True if the outbox has too many uncommitted settlements and cannot write them. If a burst merely exceeded the
+   * commit interval, commits them now.
    */
   private isFull(): boolean {
     if (this.outbox.uncommitted <= PENDING_MAX) return false
     return this.outbox.complaint !== undefined || !this.outbox.commit()
   }
 
-  /** Redis cannot be asked: serve and remember, or refuse. */
+  /** Redis cannot be reached: serves the request without a reservation, or throws. */
   private without(account: Account, hold: Hold, error?: unknown): Reservation {
     if (this.unreachable === 'allow') return { id: hold.id, account, held: hold.estimate, admittedMs: this.time.now() }
     const isFull = error instanceof ReserveQueueFullError
@@ -292,7 +299,7 @@ export class RedisLedger implements Ledger {
     this.cancels.set(id, account)
   }
 
-  /** Sends one settlement, and marks it if it was taken. What fails stays in the outbox. */
+  /** Sends one settlement, and marks it if Redis took it. One that fails stays in the outbox. */
   private async deliver(first: Pending): Promise<'settled' | 'already_settled'> {
     const { id, account } = first.settlement
     const { organization } = account
@@ -304,10 +311,10 @@ export class RedisLedger implements Ledger {
         breaker.succeeded()
         if (reply !== 'compared') {
           this.outbox.taken(id, organization, pending.epoch)
-          // After a comparison another process, or this one, may have sent it already.
+          // After a comparison another process, or this one, may already have sent it.
           return tries > 0 || reply === 'settled' ? 'settled' : 'already_settled'
         }
-        // It may be in what was given back meanwhile: then it is not sent any more.
+        // It may be among the rows that were given back meanwhile: then it must not be sent.
         const standing = this.outbox.standing(first.settlement)
         pending = standing && { ...standing, epoch: standing.epoch || this.restoration.epochOf(organization) }
       }
@@ -319,8 +326,8 @@ export class RedisLedger implements Ledger {
   }
 
   /**
-   * `compared`: nothing was charged, as Redis had lost something. It has all that it lost now, or will have when this
-   * one is sent again.
+   * `compared`: nothing was charged, because Redis had lost data. The lost data has been given back, or will be when
+   * this settlement is sent again.
    */
   private async charge({ settlement, epoch, wasSent }: Pending): Promise<SettleReply | 'compared'> {
     const { organization } = settlement.account
@@ -331,7 +338,7 @@ export class RedisLedger implements Ledger {
       const reply = await store.settle(settlement, settlement.charge, { from })
       if (reply !== 'unknown') return reply
       // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and
-      // forgotten that.
+      // lost the record of that.
       if (!wasSent) return await store.settle(settlement, settlement.charge, { isDirect: true, from })
       await this.restoration.resolve(organization, epoch)
     } catch (error) {
@@ -341,7 +348,7 @@ export class RedisLedger implements Ledger {
     return 'compared'
   }
 
-  /** Calls Redis; if it turns out to have lost something, gives that back first, and calls again. */
+  /** Calls Redis. If Redis has lost data, gives it back and retries. */
   private async restoring<T>(organization: string, call: () => Promise<T> | T): Promise<T> {
     await this.restoration.assure(organization)
     for (let tries = 1; ; tries++) {
@@ -355,11 +362,11 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** Sends at once what an epoch lacks that was entered: reservations of the organisation wait for it. */
+  /** Sends the settlements that a newly entered epoch lacks; reservations of the organisation wait for them. */
   private resend(organization: string): void {
     const sending = this.replay(this.outbox.resent(organization))
       .catch((error: unknown) => {
-        this.trouble = messageOf(error)
+        this.beatProblem = messageOf(error)
       })
       .finally(() => {
         if (this.resending.get(organization) === sending) this.resending.delete(organization)
@@ -373,11 +380,11 @@ export class RedisLedger implements Ledger {
     this.working = this.work()
       .then(
         () => {
-          this.trouble = undefined
+          this.beatProblem = undefined
         },
         (error: unknown) => {
-          // A file that is full or busy: the next beat tries again, and `health` tells.
-          this.trouble = messageOf(error)
+          // The disk is full or the file is locked: the next beat retries, and `health` reports it.
+          this.beatProblem = messageOf(error)
         },
       )
       .finally(() => {
@@ -385,26 +392,26 @@ export class RedisLedger implements Ledger {
       })
   }
 
-  /** All that the outbox holds, as long as Redis takes it. */
+  /** Sends all settlements in the outbox, until Redis takes no more. */
   private async replayAll(): Promise<void> {
     for (let before = Number.POSITIVE_INFINITY; this.link.isReady; ) {
       this.outbox.commit()
       const pending = this.outbox.pendingCount()
       if (pending === 0 || pending >= before) return
       before = pending
-      await this.replay(this.outbox.pending(REPLAYED_A_BEAT, true))
+      await this.replay(this.outbox.pending(REPLAYED_PER_BEAT, true))
     }
   }
 
   private async work(): Promise<void> {
     if (this.link.breaker.isOpen && !(await this.link.probe())) return
-    await this.lookWhetherItTakes()
+    await this.checkStandstill()
     await this.cancelAll()
     this.outbox.forget()
-    await this.replay(this.outbox.pending(REPLAYED_A_BEAT))
+    await this.replay(this.outbox.pending(REPLAYED_PER_BEAT))
   }
 
-  private async lookWhetherItTakes(): Promise<void> {
+  private async checkStandstill(): Promise<void> {
     const { standstill } = this
     if (standstill === undefined) return
     const { organization } = standstill
@@ -426,11 +433,11 @@ export class RedisLedger implements Ledger {
         this.cancelled.set(id, { account, ms: this.time.now() })
       } catch (error) {
         if (isPermanent(error)) {
-          // Nothing can be reserved under keys that hold something else; the others behind it are not to wait.
+          // No reservation can exist under keys that hold other data; the next cancellations must not wait for it.
           this.cancels.delete(id)
           continue
         }
-        // Again on the next beat; until it is acknowledged it stays.
+        // Stays in the list until Redis acknowledges it; the next beat retries.
         this.link.breaker.failed()
         return
       }
@@ -440,15 +447,15 @@ export class RedisLedger implements Ledger {
   private async replay(pending: readonly Pending[]): Promise<void> {
     if (pending.length === 0) return
     for (const { settlement, wasSent } of pending) if (!wasSent) this.outbox.sent(settlement.id)
-    // Written down before it is sent: after a kill it must be known that it may have been taken.
+    // Committed before it is sent: after a crash the outbox must show that Redis may have taken it.
     if (!this.outbox.commit()) return
-    for (let i = 0; i < pending.length; i += ABREAST) {
-      await Promise.all(pending.slice(i, i + ABREAST).map((one) => this.deliver(one)))
+    for (let i = 0; i < pending.length; i += REPLAY_PARALLEL) {
+      await Promise.all(pending.slice(i, i + REPLAY_PARALLEL).map((one) => this.deliver(one)))
       if (!this.link.isReady) return
     }
   }
 
-  /** A server that came back may have lost what it had taken last. */
+  /** A server that restarted may have lost its last writes. */
   private reconnected(): void {
     if (this.closed) return
     const { lostMs } = this.link
@@ -462,8 +469,8 @@ export class RedisLedger implements Ledger {
   }
 
   /**
-   * What Redis may have lost is looked for now, on the next beat if it cannot be asked, and before anything of the
-   * organisation is reserved.
+   * Compares organisations that may have lost data now, or on the next beat if Redis cannot be reached. A reservation
+   * of such an organisation compares it first.
    */
   private compareDoubted(): void {
     const doubts = this.comparing === undefined && !this.closed ? this.restoration.doubts() : []
@@ -473,15 +480,15 @@ export class RedisLedger implements Ledger {
     })
   }
 
-  private remember(organization: string): void {
+  private register(organization: string): void {
     if (this.organizations.has(organization)) return
     this.organizations.add(organization)
     this.link.register(organization).catch(() => this.organizations.delete(organization))
   }
 
   /**
-   * Does something for each organisation while Redis can be asked; what is wrong with the keys of one keeps no other
-   * from its turn.
+   * Calls a function for each organisation while Redis can be reached. Unexpected data in the keys of one organisation
+   * does not stop the others.
    */
   private async forAll(
     organizations: Iterable<string>,

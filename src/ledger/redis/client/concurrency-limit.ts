@@ -4,17 +4,17 @@
  * would time out.
  */
 
-/** One more call is in flight for so many that wait. */
-const WAITING_A_LANE = 8
-const LANES_MAX = 256
+/** One more call may be in flight for each 8 that wait. */
+const WAITING_PER_CALL = 8
+const IN_FLIGHT_MAX = 256
 
 export class ConcurrencyLimit {
-  private taken = 0
+  private inFlight = 0
   private readonly waiting: (() => void)[] = []
 
-  constructor(private readonly least: number) {}
+  constructor(private readonly min: number) {}
 
-  /** Runs a call as soon as one may be in flight, first come first served. */
+  /** Runs a call as soon as the limit allows, in the order of arrival. */
   async run<T>(call: () => Promise<T> | T): Promise<T> {
     await new Promise<void>((resolve) => {
       this.waiting.push(resolve)
@@ -23,18 +23,18 @@ export class ConcurrencyLimit {
     try {
       return await call()
     } finally {
-      this.taken -= 1
+      this.inFlight -= 1
       this.admit()
     }
   }
 
-  private get open(): number {
-    return Math.max(this.least, Math.min(LANES_MAX, this.waiting.length / WAITING_A_LANE))
+  private get limit(): number {
+    return Math.max(this.min, Math.min(IN_FLIGHT_MAX, this.waiting.length / WAITING_PER_CALL))
   }
 
   private admit(): void {
-    while (this.waiting.length > 0 && this.taken < this.open) {
-      this.taken += 1
+    while (this.waiting.length > 0 && this.inFlight < this.limit) {
+      this.inFlight += 1
       this.waiting.shift()?.()
     }
   }

@@ -1,48 +1,48 @@
 /**
- * Scripts of one organisation that are called at the same moment, put in one write: writing costs as much as all the
- * rest of a call.
+ * Sends the script calls that one organisation makes in the same microtask in one write to the socket: the write costs
+ * as much as the rest of a call.
  */
 
 import type { Cluster, Redis } from 'ioredis'
 
 interface Call {
   readonly words: readonly (string | number)[]
-  readonly resolve: (answer: unknown) => void
+  readonly resolve: (reply: unknown) => void
   readonly reject: (error: unknown) => void
 }
 
 export class ScriptPipeline {
-  /** By organisation, as those of another may lie on another server of a cluster. */
-  private readonly gathering = new Map<string, Call[]>()
+  /** By organisation, because two organisations may be on different nodes of a cluster. */
+  private readonly batches = new Map<string, Call[]>()
 
   constructor(private readonly redis: Redis | Cluster) {}
 
-  /** As `evalsha` of the client, whose words these are after the hash and the number of keys. */
+  /** Like the client's `evalsha`. `words`: the keys, then the arguments. */
   evalsha(organization: string, sha1: string, keys: number, words: readonly (string | number)[]): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const call = { words: [sha1, keys, ...words], resolve, reject }
-      const gathering = this.gathering.get(organization)
-      if (gathering !== undefined) {
-        gathering.push(call)
+      const batch = this.batches.get(organization)
+      if (batch !== undefined) {
+        batch.push(call)
         return
       }
       const calls: Call[] = [call]
-      this.gathering.set(organization, calls)
+      this.batches.set(organization, calls)
       queueMicrotask(() => {
-        this.gathering.delete(organization)
+        this.batches.delete(organization)
         void this.send(calls)
       })
     })
   }
 
-  /** Never rejects: each call has its own answer or error. */
+  /** Never rejects: each call gets its own reply or error. */
   private async send(calls: readonly Call[]): Promise<void> {
     try {
       const pipeline = this.redis.pipeline(calls.map(({ words }) => ['evalsha', ...words]))
-      const answers = (await pipeline.exec()) ?? []
+      const replies = (await pipeline.exec()) ?? []
       for (const [i, { resolve, reject }] of calls.entries()) {
-        const [error, answer] = answers[i] ?? [new Error('A pipeline ended without an answer to each of its calls.')]
-        if (error === null) resolve(answer)
+        const [error, reply] = replies[i] ?? [new Error('Redis sent fewer replies than the pipeline has calls.')]
+        if (error === null) resolve(reply)
         else reject(error)
       }
     } catch (error) {

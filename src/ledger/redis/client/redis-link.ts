@@ -1,6 +1,6 @@
 /**
- * One node's link to Redis: two connections and the store over them, whether it can be used, and why not. Knows nothing
- * of what is done when it cannot.
+ * One node's link to Redis: two connections, the store that uses them, whether the server can be used, and if not, why.
+ * `RedisLedger` decides what happens when it cannot be used.
  */
 
 import { Cluster, type Redis } from 'ioredis'
@@ -16,34 +16,37 @@ import { Epochs, type RecoverableStore } from '../epochs/epochs.ts'
 import { type Surveyed, survey } from '../epochs/survey.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts'
 
-/** What a node needs of its connection to the store; a simulation gives it another one. */
+/** What a node needs of its connection to the store. Tests simulate it. */
 export interface Link {
   readonly store: RecoverableStore
-  /** The epochs that this node has entered: its store refuses reservations in others. */
+  /** The epochs that this node has entered: its store rejects reservations in others. */
   readonly epochs: Epochs
   readonly breaker: CircuitBreaker
-  /** False while the server answers and cannot be used. */
+  /** False while the server replies but cannot be used: wrong version, no permission, another node's id. */
   readonly isFit: boolean
   readonly isConnected: boolean
-  /** Connected, fit, and answering in time. */
+  /** Connected and fit, and the circuit breaker is closed. */
   readonly isReady: boolean
-  /** Why it cannot be used; undefined where it can. */
+  /** Why it cannot be used; undefined if it can. */
   readonly complaint: string | undefined
   /**
-   * When the connection before this one was lost; now, where there was none. What the server took since shortly before
-   * may be lost, too.
+   * When the previous connection was lost, in epoch milliseconds; now, if none was. Writes that the server acknowledged
+   * shortly before may be lost, too.
    */
   readonly lostMs: number
-  /** Asks whether the server answers again. */
+  /** Sends a PING and reports the result to the circuit breaker. True if the server replied. */
   probe(): Promise<boolean>
-  /** Asks whether the server answers now, and would take a reservation. Gives what is wrong, and decides nothing. */
+  /**
+   * Checks whether the server replies now and would accept a reservation. Returns the problem, if any, and leaves the
+   * circuit breaker alone.
+   */
   trouble(): Promise<string | undefined>
   /**
-   * Why the server takes no reservations of an organisation though it answers; undefined if it takes them. Throws if it
-   * cannot be asked.
+   * Why the server accepts no reservations of an organisation although it replies; undefined if it accepts them. Throws
+   * if no reply came.
    */
   standstill(organization: string): Promise<string | undefined>
-  /** Calls a listener each time that a connection was made, or a part of a cluster came back or moved. */
+  /** Calls a listener after each connection, and after a part of a cluster came back or moved. */
   onReady(listener: () => void): void
   /**
    * Calls a listener when a connection breaks: from then on the server may have lost something, before the next
@@ -51,28 +54,31 @@ export interface Link {
    */
   onLost(listener: () => void): void
   /**
-   * Calls a listener when Redis seems to have been emptied under a connection that stands: others may use what is not
-   * there any more.
+   * Calls a listener when Redis seems to have been emptied while the connection stayed open: other organisations may
+   * have lost data, too.
    */
   onEmptied(listener: () => void): void
-  /** How organisations stand, and what Redis has of a node in each. Changes nothing. */
+  /** The state of organisations, and what Redis has of a node in each. Changes nothing. */
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]>
-  /** Notes an organisation for those who read over all. */
+  /** Adds an organisation to the set that readers of all organisations use. */
   register(organization: string): Promise<void>
   close(): void
 }
 
-/** How long a start waits for Redis; from then on it also looks for what keeps it from answering, … */
+/** How long a start waits for Redis before it also looks for the reason why Redis does not reply. */
 const START_WAIT_MS = 500
-/** … for so long before it begins without. */
-const START_LOOK_MS = 500
-/** How long a PING may take, whatever `timeout_ms` allows a command: whoever asks for readiness does not wait long. */
+/** How long a start looks for that reason before it continues without Redis. */
+const START_DIAGNOSE_MS = 500
+/** How long a PING may take, whatever `timeout_ms` allows a command: readiness probes have short timeouts. */
 const PING_MS = 250
-/** An organisation whose keys are looked at to see whether we may. */
+/** No real organisation: its keys are accessed to check our permissions. */
 const PROBED = 'weir'
-/** What Redis refuses whenever it refuses a reservation, because of what it is and not of what it is asked. */
-const GATE = '#!lua\nreturn 1'
-const SILENT = 'Redis does not answer a PING.'
+/**
+ * A script without `allow-oom`, like the one that reserves: a server that is out of memory, read-only or short of
+ * replicas rejects it.
+ */
+const WRITE_PROBE = '#!lua\nreturn 1'
+const NO_PONG = 'Redis does not answer a PING.'
 
 export class RedisLink implements Link {
   readonly store: RedisStore
@@ -82,16 +88,16 @@ export class RedisLink implements Link {
   private readonly admission: Redis | Cluster
   private readonly other: Redis | Cluster
   private readonly lease: NodeLease | undefined
-  /** What makes the server unusable though it answers; it is looked at again at each connection. */
+  /** What makes the server unusable although it replies; checked again at each connection. */
   private unfit: RedisUnfitError | undefined
-  /** Why the last connection was turned away; undefined once there is one. */
+  /** Why the server rejected the last connection; undefined after one that succeeded. */
   private denial: RedisUnfitError | undefined
   private listener: () => void = () => undefined
   private lostListener: () => void = () => undefined
   private emptiedListener: () => void = () => undefined
   private closedMs: number | undefined
 
-  /** `own`: the outbox whose id no other may use. */
+  /** `own`: the outbox, whose id no other node may use. */
   constructor(
     private readonly place: RedisConfig,
     own?: NodeHome,
@@ -119,8 +125,8 @@ export class RedisLink implements Link {
   }
 
   /**
-   * Waits a moment for the server. Throws `RedisUnfitError` where it answers and cannot be used; begins without it
-   * where it does not answer.
+   * Waits at most 1 s for the server and returns without it if it does not reply. Throws `RedisUnfitError` if it
+   * replies but cannot be used.
    */
   async start(): Promise<void> {
     const { promise: denied, reject: deny } = Promise.withResolvers<never>()
@@ -129,19 +135,19 @@ export class RedisLink implements Link {
       if (denial !== undefined) deny(denial)
     }
     this.other.on('error', listen)
-    const both = Promise.all([ready(this.admission), ready(this.other)])
-    await Promise.race([both, denied, Bun.sleep(START_WAIT_MS)])
+    const connected = Promise.all([ready(this.admission), ready(this.other)])
+    await Promise.race([connected, denied, Bun.sleep(START_WAIT_MS)])
     if (this.other.status !== 'ready') {
-      const mistaken = tlsMismatch(this.place, START_LOOK_MS).then((problem) => problem && deny(problem))
-      await Promise.race([both, denied, Promise.all([mistaken, Bun.sleep(START_LOOK_MS)])])
+      const mismatch = tlsMismatch(this.place, START_DIAGNOSE_MS).then((problem) => problem && deny(problem))
+      await Promise.race([connected, denied, Promise.all([mismatch, Bun.sleep(START_DIAGNOSE_MS)])])
     }
     this.other.off('error', listen)
     if (this.other.status !== 'ready') return
     await this.inspect()
-    // To end what is overdue changes nothing that would not come about anyway: whether we may is what is asked.
+    // Checks our permissions. `reap` only ends what is overdue, which any other call would do, too.
     if (this.unfit === undefined) {
-      const asked = [this.store.reap(PROBED), this.other.hlen(redisKey(PROBED, 'scopes'))]
-      await Promise.all(asked).catch((error) => this.judge(error))
+      const calls = [this.store.reap(PROBED), this.other.hlen(redisKey(PROBED, 'scopes'))]
+      await Promise.all(calls).catch((error) => this.judge(error))
     }
     if (this.unfit !== undefined) throw this.unfit
     await this.lease?.await().catch((error) => this.judge(error))
@@ -197,7 +203,7 @@ export class RedisLink implements Link {
 
   async standstill(organization: string): Promise<string | undefined> {
     try {
-      await this.admission.eval(GATE, 1, redisKey(organization, 'scopes'))
+      await this.admission.eval(WRITE_PROBE, 1, redisKey(organization, 'scopes'))
       return undefined
     } catch (error) {
       const standstill = writeProblem(error)
@@ -215,13 +221,13 @@ export class RedisLink implements Link {
     }
     Promise.all([this.standstill(PROBED), this.other.ping()]).then(
       ([standstill]) => settle(standstill),
-      () => settle(SILENT),
+      () => settle(NO_PONG),
     )
     this.pings.watch({
       get isSettled() {
         return isSettled
       },
-      expire: () => settle(SILENT),
+      expire: () => settle(NO_PONG),
     })
     return await promise
   }
@@ -260,14 +266,14 @@ export class RedisLink implements Link {
   }
 
   private judge(error: unknown): void {
-    // Anything else is a connection that went away again: the next one is looked at anew.
+    // Any other error means that the connection broke again: the next one is inspected anew.
     this.unfit = error instanceof RedisUnfitError ? error : (accessProblem(error) ?? this.unfit)
   }
 }
 
 /**
- * A cluster stays connected while one of its nodes goes away and comes back, or another takes its slots: then that part
- * of it may have lost what it had taken last, as one server may that was away.
+ * A cluster stays connected while one of its nodes restarts or fails over. That node may have lost its last writes, as
+ * a single server may after a restart.
  */
 function watchNodes(cluster: Cluster, came: () => void, went: () => void): void {
   let known = ''
@@ -284,8 +290,7 @@ function watchNodes(cluster: Cluster, came: () => void, went: () => void): void 
 }
 
 /**
- * Which master has which slots: the first slot of each run and its node. Of 16,384 slots only the changes are looked
- * at.
+ * Which master has which slots, as text to compare: the first slot of each run and its node.
  */
 function mastersOf(slots: readonly (readonly string[] | undefined)[]): string {
   let text = ''

@@ -6,27 +6,27 @@
 import { ConcurrencyLimit } from '../client/concurrency-limit.ts'
 
 /**
- * Settlements of one organisation that are sent at once. A commit releases many, and Redis runs one script after
+ * Settlements of one organisation in flight at once. A commit releases many, and Redis runs one script after
  * another, 50 µs each: without this limit reservations would wait for all of them.
  */
-const ABREAST = 4
+const IN_FLIGHT_MIN = 4
 
-interface OfOne {
+interface OfOrganization {
   readonly settlements: Set<Promise<unknown>>
-  readonly lanes: ConcurrencyLimit
+  readonly limit: ConcurrencyLimit
 }
 
 export class SettlementsInFlight {
-  private readonly organizations = new Map<string, OfOne>()
+  private readonly organizations = new Map<string, OfOrganization>()
 
   /** Runs a settlement, with the concurrency limit of its organisation; it is in flight until it ends. */
-  async run<T>(organization: string, settle: (lanes: ConcurrencyLimit) => Promise<T>): Promise<T> {
+  async run<T>(organization: string, settle: (limit: ConcurrencyLimit) => Promise<T>): Promise<T> {
     const known = this.organizations.get(organization) ?? {
       settlements: new Set(),
-      lanes: new ConcurrencyLimit(ABREAST),
+      limit: new ConcurrencyLimit(IN_FLIGHT_MIN),
     }
     this.organizations.set(organization, known)
-    const settling = settle(known.lanes)
+    const settling = settle(known.limit)
     known.settlements.add(settling)
     try {
       return await settling

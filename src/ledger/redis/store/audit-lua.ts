@@ -1,12 +1,12 @@
 /**
- * Lua text made from the columns of the audit trail and the figures of usage: how a script reads a charge, counts it
- * and writes its entry.
+ * Generates Lua from the columns of the audit trail and the figures of usage: how a script reads a charge, counts it
+ * and writes its audit entry.
  */
 
 import { type AuditColumn, auditColumns, type Charge, chargeColumns } from '../../audit-columns.ts'
 import { type UsageFigures, usageColumns } from '../../usage-figures.ts'
 
-/** What the arguments of a script hold beside its own: the columns of a charge, or figures of usage. */
+/** What a script receives beside its own arguments: the columns of a charge, or figures of usage. */
 export type Reported = 'charge' | 'figures'
 
 const CHARGE_NAMES = chargeColumns.map(({ redis }) => redis)
@@ -35,7 +35,7 @@ export function figureArguments(figures: UsageFigures): Readonly<Record<string, 
   return values
 }
 
-/** What a script has of its reported arguments: the locals `charge`, and `figures` if it was sent some. */
+/** Declares the locals that hold the reported arguments: `charge`, and `figures` if the script receives figures. */
 export function reportedLua(reported: Reported): string {
   if (reported === 'charge') return `local charge = ${tableOf(CHARGE_NAMES)}\n`
   const counted = FIGURE_NAMES.filter((name) => CHARGE_NAMES.includes(name))
@@ -43,8 +43,8 @@ export function reportedLua(reported: Reported): string {
 }
 
 /**
- * `figures_of` gives the figures of a charge, `entry_of` the names and values of an entry in turn; a charge may lack
- * columns. `FIGURES` is how many figures there are.
+ * `figures_of` returns the figures of a charge, `entry_of` the names and values of an audit entry in turn; a charge may
+ * lack columns. `FIGURES` is the number of figures.
  */
 export function auditLua(): string {
   const figures = usageColumns.map(({ charge, lua }) => (charge === undefined ? '1' : `charge.${lua} or 0`))

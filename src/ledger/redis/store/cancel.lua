@@ -1,5 +1,5 @@
--- Frees what is held; what was posted stays spent, and no floor is charged. An unknown id is barred, so that a reserve
--- that is still on its way is refused.
+-- Releases what is held; what was posted stays spent, and no floor is charged. An unknown id is barred, so that a
+-- reserve call that arrives later is rejected.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits
@@ -21,7 +21,7 @@ if reservation[STATE] == IS_LOST then
   kind = 'withdrawn'
   count(day_of(reservation[ADMITTED]), key, reservation[MODEL], -1, lost_figures(reservation))
 end
--- The progress is what was used; the request itself was not made.
+-- The posted progress was used; the request itself does not count.
 local used = amounts_of(reservation, posted)
 used[REQUESTS] = 0
 free(reservation, scopes, used)

@@ -1,11 +1,11 @@
--- What an organisation and a key have used, hold and have spent, as of now. Ends first what is overdue; changes nothing
--- else.
+-- Returns what an organisation and a key have used, hold and have spent, as of now. First ends overdue reservations;
+-- changes nothing else.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits
 -- outcomes:
---   figures, and as text for the organisation, then for the key: what is used of each rate, how many reservations are live, and window, spent
---     and held of each budget
+--   figures, and as text for the organisation, then for the key: what is used of each rate, how many reservations are
+--     live, and window, spent and held of each budget
 
 reap()
 

@@ -1,5 +1,5 @@
--- Ends what is overdue, at most a thousand a call: live reservations are lost and charged the greater of their progress
--- and their floor, ended ones are forgotten.
+-- Ends overdue reservations, at most 1000 a call: live ones become lost and are charged the greater of their progress
+-- and their floor, ended ones are deleted.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments:

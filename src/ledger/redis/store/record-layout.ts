@@ -1,15 +1,15 @@
 /**
- * Where each figure stands in the arrays that the scripts store, and the names by which they find it: Lua text made
- * from the table of limits. Records of the first version stay readable: a limit that is added gets fields at the end,
- * which older records lack.
+ * The layout of the arrays that the scripts store: generates Lua names for the position of each field from the table of
+ * limits. Records of the first version stay readable: a new limit adds its fields at the end, and older records lack
+ * them.
  */
 
 import { budgetLimits, type Limit, limitTable, limitUnits, placesLimits, rateLimits } from '../../../core/limits.ts'
 import { scopeNames } from '../../reservation-store.ts'
 
 /**
- * Of an organisation or a key. `day`, `month` and `total` are windows; a rate's `…_idled` counts how often its bucket
- * stood empty.
+ * Fields of an organisation or a key. `day`, `month` and `total` are windows; a rate's `…_idled` counts how often its
+ * bucket ran empty.
  */
 const FIRST_SCOPE_FIELDS = [
   ...['version', 'at', 'requests', 'tokens', 'live'],
@@ -18,8 +18,8 @@ const FIRST_SCOPE_FIELDS = [
 ]
 
 /**
- * `organization_day` and the like are the windows of an admission, `…_idled` the counts of its buckets then (-1: no
- * limit).
+ * Fields of a reservation. `organization_day` and the like are the windows at its admission, `…_idled` the counts of
+ * the buckets at that time (-1: no limit).
  */
 const FIRST_RESERVATION_FIELDS = [
   ...['version', 'state', 'due', 'admitted', 'key', 'model', 'input', 'accounted', 'reserved'],
@@ -28,10 +28,10 @@ const FIRST_RESERVATION_FIELDS = [
   ...['organization_requests_idled', 'organization_tokens_idled', 'key_requests_idled', 'key_tokens_idled'],
 ]
 
-/** Units whose amounts stand in the first fields of a reservation. */
+/** Units whose amounts are in the first fields of a reservation. */
 const FIRST_UNITS: readonly string[] = ['requests', 'tokens', 'micro_usd']
 
-/** Units that came later: each is an argument of the scripts that reserve and settle, under its name. */
+/** Units added later: each is an argument of the scripts that reserve and settle, under its name. */
 export const furtherUnits = limitUnits.filter((unit) => !FIRST_UNITS.includes(unit))
 
 export const scopeFields: readonly string[] = extended(FIRST_SCOPE_FIELDS, limitTable.flatMap(scopeFieldsOf))
@@ -65,10 +65,10 @@ const RESERVATION_NAMES = [
   ...['posted_input', 'posted_output', 'posted', 'floor'],
 ]
 
-/** Windows by the number that they have in the scripts. */
+/** Windows, in the order of their numbers in the scripts. */
 const PERIODS: readonly string[] = ['day', 'month', 'total']
 
-/** Names for every position that the scripts use; they use no number of their own. */
+/** Lua locals for every position that the scripts use, so that no script contains a position as a number. */
 export function layoutLua(): string {
   const bySlot = (fields: readonly string[], names: readonly string[]) => names.map((name) => slotOf(fields, name))
   const rates = rateLimits.map(({ name }) => name)
@@ -98,22 +98,22 @@ export function layoutLua(): string {
     `local LIMITS = ${list(limitTable.map(({ name }) => `'${name}'`))}`,
     `local SCOPE_NAMES = ${list(scopeNames.map((name) => `'${name}'`))}`,
     `local PLACES = ${list(placesLimits.map(limitNumber))}`,
-    `local RATE, RATE_UNIT = ${list(rateLimits.map(limitNumber))}, ${list(rateLimits.map(({ unit }) => unitNumber(unit)))}`,
+    `local RATE, RATE_UNIT = ${list(rateLimits.map(limitNumber))}, ${list(unitsOf(rateLimits))}`,
     `local USED, DRAINED = ${list(scope('', rates))}, ${list(scope('_drained', rates))}`,
     `local IDLED, IDLED_BEFORE = ${list(scope('_idled', rates))}, ${perScope(rates, '_idled')}`,
-    `local BUDGET, BUDGET_UNIT = ${list(budgetLimits.map(limitNumber))}, ${list(budgetLimits.map(({ unit }) => unitNumber(unit)))}`,
+    `local BUDGET, BUDGET_UNIT = ${list(budgetLimits.map(limitNumber))}, ${list(unitsOf(budgetLimits))}`,
     `local PERIOD = ${list(budgetLimits.map(({ window }) => PERIODS.indexOf(window) + 1))}`,
-    `local BUDGET_UNITS = ${list([...new Set(budgetLimits.map(({ unit }) => unitNumber(unit)))])}`,
+    `local BUDGET_UNITS = ${list([...new Set(unitsOf(budgetLimits))])}`,
     `local WINDOW, ADMISSION = ${list(scope('', budgets))}, ${perScope(budgets, '')}`,
     `local SPENT, HELD = ${list(scope('_spent', budgets))}, ${list(scope('_held', budgets))}`,
-    `local FURTHER_RESERVED = {${furtherUnits.map((unit) => ` [${unitNumber(unit)}] = ${slotOf(reservationFields, reservedField(unit))}`).join()} }`,
+    `local FURTHER_RESERVED = {${furtherUnits.map(furtherSlot).join()} }`,
     `local function empty_scope(at, day, month) return ${list(scopeFields.map(initial))} end`,
-    `local function empty_reservation() return ${list(reservationFields.map((_, index) => (index === 0 ? 'VERSION' : 0)))} end`,
+    `local function empty_reservation() return ${list(['VERSION', ...reservationFields.slice(1).map(() => 0)])} end`,
     '',
   ].join('\n')
 }
 
-/** What an empty scope has in a field. */
+/** The Lua expression for a field of an empty scope. */
 function initial(field: string): string {
   if (field === 'version') return 'VERSION'
   if (field === 'at' || field.endsWith('_drained')) return 'at'
@@ -125,6 +125,14 @@ function slotOf(fields: readonly string[], name: string): number {
   const slot = fields.indexOf(name) + 1
   if (slot === 0) throw new RangeError(`No stored field is named '${name}'.`)
   return slot
+}
+
+function furtherSlot(unit: Limit['unit']): string {
+  return ` [${unitNumber(unit)}] = ${slotOf(reservationFields, reservedField(unit))}`
+}
+
+function unitsOf(limits: readonly Limit[]): readonly number[] {
+  return limits.map(({ unit }) => unitNumber(unit))
 }
 
 function unitNumber(unit: Limit['unit']): number {

@@ -1,6 +1,6 @@
 /**
- * The store in Redis: every verb is one script, one round trip. Owns how calls are put and answers read; decides nothing
- * itself.
+ * The reservation store in Redis: each operation is one script and one round trip. Builds the arguments and reads the
+ * replies; the scripts decide.
  */
 
 import type { Cluster, Redis } from 'ioredis'
@@ -66,49 +66,52 @@ import {
   scripts,
 } from './scripts.ts'
 
-/** All requests of an organisation wait for these. Called again after no reply came in time, they do nothing more. */
+/**
+ * Repeated once if no reply came in time, because all requests of an organisation wait for them. A second call changes
+ * nothing.
+ */
 const REPEATED: ReadonlySet<ScriptName> = new Set(['enter', 'restore'])
 
-/** What passes by itself is waited for so often, so long. */
-const PASSING_TRIES = 2
-const PASSING_MS = 100
+/** Transient errors (a failover, a server that loads its data) are retried twice, after 100 ms each. */
+const TRANSIENT_RETRIES = 2
+const TRANSIENT_RETRY_MS = 100
 
 /** As in `store.lua`. */
 const ALL_GIVEN = -1
 const FOLDED = 'folded'
-/** Live and lost. */
+/** The states live and lost. */
 const OPEN_STATES: ReadonlySet<number | undefined> = new Set([1, 3])
-/** Fields of a hash that are read in one call. */
-const READ_A_CALL = 500
+/** Fields of a hash that one call reads. */
+const FIELDS_PER_CALL = 500
 
-/** What an answer holds after its outcome. */
+/** The numbers of a reply, after its outcome and words. */
 type Numbers = readonly number[]
-/** The words that a script answers for numbers, by their place after the outcome. */
-const WORDS: Readonly<Record<string, number>> = { refused: 2 }
+/** How many words follow an outcome before the numbers begin; 0 if not listed. */
+const WORD_COUNTS: Readonly<Record<string, number>> = { refused: 2 }
 
-interface Answer<Name extends ScriptName> {
+interface Reply<Name extends ScriptName> {
   readonly outcome: OutcomeOf<Name>
   readonly words: readonly string[]
   readonly numbers: Numbers
 }
 
-/** A script answered what is not in the table: another version of the scripts, or not our data. */
-class ScriptAnswerError extends Error {
-  constructor(name: ScriptName, answer: unknown) {
-    super(`Unexpected reply from script '${name}': ${JSON.stringify(answer)}.`)
-    this.name = 'ScriptAnswerError'
+/** A reply that the table of scripts does not list: another version of the scripts, or a bug. */
+class ScriptReplyError extends Error {
+  constructor(name: ScriptName, reply: unknown) {
+    super(`Unexpected reply from script '${name}': ${JSON.stringify(reply)}.`)
+    this.name = 'ScriptReplyError'
   }
 }
 
-/** Every organisation that ever reserved: what `weir usage` reads over. */
+/** The set of all organisations that ever reserved, for `weir usage` and other readers of all organisations. */
 export const ORGANIZATIONS_KEY = 'weir:organizations'
 
-/** The name of one of an organisation's keys. Braces of an id must not end its hash tag. */
+/** The name of one of an organisation's keys. The id is encoded so that its braces cannot end the hash tag. */
 export function redisKey(organization: string, key: string): string {
   return `${tagOf(organization)}:${key}`
 }
 
-/** Every call has several keys of one organisation, and a gateway few organisations. */
+/** Cached because each call names six keys of one organisation, and a gateway has few organisations. */
 const tags = new Map<string, string>()
 const TAGS_MAX = 10_000
 
@@ -126,8 +129,9 @@ export class RedisStore implements RecoverableStore {
   private readonly settlements: ScriptPipeline
 
   /**
-   * `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's
-   * clock. A reservation for an organisation whose epoch in Redis is not the one of `epochs` throws `DataLossError`.
+   * `admission` carries reservations, `other` all other calls, so that neither delays the other. `witness` is this
+   * machine's clock. A reservation throws `DataLossError` if its organisation's epoch in Redis is not the one in
+   * `epochs`.
    */
   constructor(
     private readonly admission: Redis | Cluster,
@@ -172,7 +176,7 @@ export class RedisStore implements RecoverableStore {
   async extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): Promise<ExtendReply> {
     checkEstimate(soFar)
     checkEstimate(wanted)
-    const answer = await this.call(this.other, 'extend', account.organization, {
+    const reply = await this.call(this.other, 'extend', account.organization, {
       ...this.accountArguments(account, id),
       input: soFar.inputTokens,
       output: soFar.outputTokens,
@@ -180,7 +184,7 @@ export class RedisStore implements RecoverableStore {
       wantedTokens: Math.min(Number.MAX_SAFE_INTEGER, wanted.inputTokens + wanted.outputTokens),
       wantedCost: wanted.costMicroUsd,
     })
-    return answer.outcome
+    return reply.outcome
   }
 
   async settle(
@@ -203,8 +207,8 @@ export class RedisStore implements RecoverableStore {
   }
 
   async cancel(account: Account, id: string): Promise<CancelReply> {
-    const answer = await this.call(this.other, 'cancel', account.organization, this.accountArguments(account, id))
-    return answer.outcome
+    const reply = await this.call(this.other, 'cancel', account.organization, this.accountArguments(account, id))
+    return reply.outcome
   }
 
   async reap(organization: string): Promise<number> {
@@ -224,27 +228,27 @@ export class RedisStore implements RecoverableStore {
   }
 
   /**
-   * Adds what a node served on a day to its month. False if that month ended less than 400 days ago by the clock of
-   * Redis.
+   * Adds the usage that a node served on a day to its month. False if that month ended less than 400 days ago by Redis'
+   * clock.
    */
   async foldOfNode(organization: string, of: Arguments<'foldNode'>): Promise<boolean> {
     const { outcome } = await this.call(this.other, 'foldNode', organization, of)
     return outcome !== 'young'
   }
 
-  /** Forgets the figures of a key that nobody can use any more. False where something of it may still come. */
+  /** Deletes the figures of a key that was removed. False if settlements of the key may still arrive. */
   async drop(organization: string, key: string): Promise<boolean> {
     const { outcome } = await this.call(this.other, 'drop', organization, { key })
     return outcome === 'dropped'
   }
 
-  /** The windows that an organisation's budgets are in, in the order of `budgetLimits`. */
+  /** The current windows of an organisation's budgets, in the order of `budgetLimits`. */
   async windows(organization: string): Promise<readonly number[]> {
     const { numbers } = await this.call(this.other, 'windows', organization, {})
     return numbers
   }
 
-  /** Sets windows that lie ahead back to now. Gives how many; undefined if the two clocks disagree. */
+  /** Sets windows in the future back to the present. Returns how many; undefined if the two clocks disagree. */
   async reset(
     organization: string,
     key: string,
@@ -282,7 +286,7 @@ export class RedisStore implements RecoverableStore {
     }
   }
 
-  /** Undefined if Redis has folded further meanwhile. */
+  /** Undefined if Redis has folded later days meanwhile. */
   private async figuresByBucket(
     hash: string,
     node: string,
@@ -295,21 +299,21 @@ export class RedisStore implements RecoverableStore {
       buckets.set(placeName(bucket), bucket)
     }
     const found: UsageRow[] = []
-    let asked: UsagePlace[] = []
+    let wanted: UsagePlace[] = []
     let left = buckets.size
     for (const bucket of buckets.values()) {
-      asked.push(...daysOfBucket(bucket.day, foldedBefore).map((day) => ({ ...bucket, day })))
+      wanted.push(...daysOfBucket(bucket.day, foldedBefore).map((day) => ({ ...bucket, day })))
       left -= 1
-      // All days of a bucket are in one command: Redis may add them up between two.
-      if (asked.length < READ_A_CALL && left > 0) continue
-      const fields = asked.map(({ day, key, model }) => [node, day, key, model].join('\0'))
+      // All days of a bucket are in one command, because Redis may fold them between two commands.
+      if (wanted.length < FIELDS_PER_CALL && left > 0) continue
+      const fields = wanted.map(({ day, key, model }) => [node, day, key, model].join('\0'))
       const [folded, ...texts] = await this.other.hmget(hash, FOLDED, ...fields)
       if (Number(folded ?? 0) > foldedBefore) return undefined
-      for (const [i, place] of asked.entries()) {
+      for (const [i, place] of wanted.entries()) {
         const text = texts[i]
         if (text != null) found.push({ ...place, ...figuresOfList(text) })
       }
-      asked = []
+      wanted = []
     }
     return foldUsageRows(found, foldedBefore)
   }
@@ -319,7 +323,7 @@ export class RedisStore implements RecoverableStore {
     let cursor = '0'
     do {
       const name = redisKey(organization, 'reservations')
-      const [next, parts] = await this.other.hscanBuffer(name, cursor, 'COUNT', READ_A_CALL)
+      const [next, parts] = await this.other.hscanBuffer(name, cursor, 'COUNT', FIELDS_PER_CALL)
       cursor = String(next)
       for (let i = 0; i + 1 < parts.length; i += 2) {
         const record = parts[i + 1]
@@ -357,41 +361,41 @@ export class RedisStore implements RecoverableStore {
     }
   }
 
-  /** Sends a script by its hash, and whole where Redis does not know it (a new server, SCRIPT FLUSH). */
+  /** Sends a script by its hash, or its text if Redis does not know the hash (a new server, SCRIPT FLUSH). */
   private async call<Name extends ScriptName>(
     redis: Redis | Cluster,
     name: Name,
     organization: string,
     values: Arguments<Name>,
-  ): Promise<Answer<Name>> {
+  ): Promise<Reply<Name>> {
     const { lua, sha1, arguments: names } = this.programs[name]
     const words: (string | number)[] = scriptKeys.map((key) => redisKey(organization, key))
     const named: Readonly<Record<string, string | number>> = values
     for (const argument of names) words.push(named[argument] ?? '')
     for (let tries = 0; ; tries++) {
       try {
-        // A commit lets many settlements go at once; all else comes one by one.
-        const answer =
+        // A commit of the outbox releases many settlements at once; other calls come one by one.
+        const reply =
           name === 'settle'
             ? this.settlements.evalsha(organization, sha1, scriptKeys.length, words)
             : redis.evalsha(sha1, scriptKeys.length, ...words)
-        return readAnswer(name, await answer)
+        return readReply(name, await reply)
       } catch (error) {
         if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
-          return readAnswer(name, await redis.eval(lua, scriptKeys.length, ...words))
+          return readReply(name, await redis.eval(lua, scriptKeys.length, ...words))
         }
         if (isTimeout(error) && REPEATED.has(name) && tries === 0) continue
-        if (!isTransient(error) || tries >= PASSING_TRIES) throw error
-        await Bun.sleep(PASSING_MS)
+        if (!isTransient(error) || tries >= TRANSIENT_RETRIES) throw error
+        await Bun.sleep(TRANSIENT_RETRY_MS)
       }
     }
   }
 }
 
 /**
- * The beginning of a packed reservation of `store.lua`, in msgpack: a list of version and state, one byte each, then
- * `due` and `admitted`, times of nine bytes. The list of one that ended is shorter than 16, and its head is one byte;
- * the head of another is three.
+ * Reads the beginning of a reservation that `store.lua` packed with msgpack: a list of version and state, one byte
+ * each, then the times `due` and `admitted`, nine bytes each. The list header is one byte for an ended reservation,
+ * which has fewer than 16 fields, and three bytes for any other.
  */
 function reservationOf(record: Buffer): FoundReservation {
   const head = record[0] === 0xdc ? 3 : 1
@@ -401,19 +405,19 @@ function reservationOf(record: Buffer): FoundReservation {
   return { isOpen: true, admittedMs }
 }
 
-/** Checks an answer against the table. */
-function readAnswer<Name extends ScriptName>(name: Name, answer: unknown): Answer<Name> {
-  if (!Array.isArray(answer)) throw new ScriptAnswerError(name, answer)
-  const [word, ...rest]: unknown[] = answer
+/** Checks a reply against the table of scripts. Throws `ScriptReplyError`. */
+function readReply<Name extends ScriptName>(name: Name, reply: unknown): Reply<Name> {
+  if (!Array.isArray(reply)) throw new ScriptReplyError(name, reply)
+  const [word, ...rest]: unknown[] = reply
   const outcomes: readonly OutcomeOf<Name>[] = scripts[name].outcomes
   const outcome = outcomes.find((known) => known === word)
-  const words = rest.slice(0, WORDS[outcome ?? ''] ?? 0).map(String)
+  const words = rest.slice(0, WORD_COUNTS[outcome ?? ''] ?? 0).map(String)
   const numbers = rest.slice(words.length).map(Number)
-  if (outcome === undefined || !numbers.every(Number.isFinite)) throw new ScriptAnswerError(name, answer)
+  if (outcome === undefined || !numbers.every(Number.isFinite)) throw new ScriptReplyError(name, reply)
   return { outcome, words, numbers }
 }
 
-/** The amounts as text, by the same object from one configuration to the next: every call has them. */
+/** The amounts as JSON, cached per limits object (one for each configuration), because every call sends them. */
 const limitsArguments = new WeakMap<Limits, string>()
 
 function limitsArgument(limits: Limits): string {
@@ -424,7 +428,7 @@ function limitsArgument(limits: Limits): string {
   return argument
 }
 
-/** The arguments for units that came after those of the first version. */
+/** The arguments for units that were added after the first version. */
 function furtherAmounts(amounts: UnitAmounts): Readonly<Record<string, number>> {
   const further: Record<string, number> = {}
   for (const unit of furtherUnits) further[unit] = amounts[unit]
@@ -433,7 +437,7 @@ function furtherAmounts(amounts: UnitAmounts): Readonly<Record<string, number>> 
 
 function at(numbers: Numbers, index: number): number {
   const value = numbers[index]
-  if (value === undefined) throw new RangeError('A script answered too few numbers.')
+  if (value === undefined) throw new RangeError('A reply from Redis has too few numbers.')
   return value
 }
 
@@ -442,11 +446,11 @@ function refusalOf([scopeName, limitName]: readonly string[], numbers: Numbers):
   const limit = limitTable.find(({ name }) => name === limitName)?.name
   const wait = at(numbers, 0)
   if (scope === undefined || limit === undefined)
-    throw new RangeError(`The ledger in Redis named an unknown limit: '${limitName}' of '${scopeName}'.`)
+    throw new RangeError(`Unknown limit in a reply from Redis: '${limitName}' of '${scopeName}'.`)
   return { scope, limit, waitMs: wait < 0 ? undefined : wait, held: at(numbers, 1) === 1 }
 }
 
-/** For each rate of the organisation, then of the key, two numbers: what remains, and when the bucket is full. */
+/** Two numbers for each rate of the organisation, then of the key: what remains, and the milliseconds until full. */
 function ratesOf({ organizationLimits, keyLimits }: Account, numbers: Numbers, from: number): RateStatuses {
   return rateLimits.map((limit, index) => {
     const [organization, key] = [amountOf(organizationLimits, limit), amountOf(keyLimits, limit)]
@@ -461,7 +465,7 @@ function rateOf(limit: number | undefined, numbers: Numbers, index: number): Rat
   return limit === undefined ? undefined : { limit, remaining: at(numbers, index), resetMs: at(numbers, index + 1) }
 }
 
-/** As `figures.lua` answers them for one scope. */
+/** Reads the numbers that `figures.lua` returns for one scope. */
 function figuresOf(numbers: Numbers): ScopeUsage {
   const budgets = rateLimits.length + 1
   return {

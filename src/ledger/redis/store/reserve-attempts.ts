@@ -1,6 +1,6 @@
 /**
- * One reservation's calls to Redis: through the queue, and once more under the same id if no reply came in time. The
- * script answers a repeated call as it answered the first.
+ * One reservation's calls to Redis: through the queue, and repeated once under the same id if no reply came in time.
+ * The script gives a repeated call the same reply as the first.
  */
 
 import { isTimeout, wasNeverSent } from '../../../redis/redis-errors.ts'
@@ -25,13 +25,13 @@ export class ReserveAttempts {
     private readonly hold: Hold,
   ) {}
 
-  /** True if Redis may still execute a call, late, by a connection that has broken since. */
+  /** True if a call had no reply: Redis may still execute it. */
   get isAnyUnanswered(): boolean {
     return this.unanswered
   }
 
-  /** Throws what the store throws, and `ReserveQueueFullError`. */
-  ask(): Promise<ReserveReply> {
+  /** Throws the store's errors and `ReserveQueueFullError`. */
+  reserve(): Promise<ReserveReply> {
     const { breaker } = this.link
     const isProbe = breaker.isOpen
     return this.queue.run(this.account.organization, async () => {

@@ -1,6 +1,6 @@
 /**
  * Bounds how many reservations are sent to Redis at once: a burst waits here instead of in Redis' socket, where its
- * last reply would come too late. Organisations take turns. What waits too long, or finds too many waiting, is
+ * last reply would come too late. Organisations take turns. A reservation that waits for 2 s, or finds 4096 waiting, is
  * rejected.
  */
 
@@ -10,11 +10,11 @@ import { type Limited, LoopDeadline, type LoopTime } from '../../../redis/loop-d
  * In flight for one organisation: a script takes about 50 µs, so the last of them is answered after a few milliseconds.
  */
 const ORGANIZATION_MAX = 64
-/** In flight altogether. */
+/** In flight for all organisations. */
 const IN_FLIGHT_MAX = 256
 const WAITING_MAX = 4096
 /**
- * At 10,000 reservations a second a full queue takes 0.4 s: after this long Redis is too slow for what is asked of it.
+ * At 10,000 reservations a second a full queue drains in 0.4 s: if one waits for 2 s, Redis is overloaded.
  */
 const WAIT_MS = 2000
 
@@ -25,7 +25,7 @@ export class ReserveQueueFullError extends Error {
   }
 }
 
-/** Settled once it may run, or once it has waited too long. */
+/** Resolves when its call may run; rejects after `WAIT_MS`. */
 class Turn implements Limited {
   isSettled = false
   private readonly resolvers = Promise.withResolvers<void>()
@@ -45,14 +45,14 @@ class Turn implements Limited {
   }
 }
 
-interface OfOne {
+interface OrganizationQueue {
   inFlight: number
   readonly waiting: Set<Turn>
 }
 
 export class ReserveQueue {
-  private readonly organizations = new Map<string, OfOne>()
-  /** Organisations that wait and may have more in flight, in the order of their turns. */
+  private readonly organizations = new Map<string, OrganizationQueue>()
+  /** Organisations with waiting calls and below their maximum in flight, in the order of their turns. */
   private readonly ready = new Set<string>()
   private readonly deadline: LoopDeadline
   private inFlight = 0
@@ -62,7 +62,7 @@ export class ReserveQueue {
     this.deadline = new LoopDeadline(WAIT_MS, time)
   }
 
-  /** Runs a call when it may. Throws `ReserveQueueFullError`. */
+  /** Runs a call when its turn comes. Throws `ReserveQueueFullError`. */
   async run<T>(organization: string, call: () => Promise<T> | T): Promise<T> {
     const one = this.organizations.get(organization) ?? { inFlight: 0, waiting: new Set() }
     const isFree = this.inFlight < IN_FLIGHT_MAX && one.inFlight < ORGANIZATION_MAX && one.waiting.size === 0
@@ -80,19 +80,20 @@ export class ReserveQueue {
     }
   }
 
-  private begin(one: OfOne): void {
+  private begin(one: OrganizationQueue): void {
     this.inFlight += 1
     one.inFlight += 1
   }
 
-  /** Resolves when its call has begun. */
-  private async wait(organization: string, one: OfOne): Promise<void> {
+  /** Resolves when the call may run and is counted as in flight. */
+  private async wait(organization: string, one: OrganizationQueue): Promise<void> {
     const turn = new Turn()
     one.waiting.add(turn)
     this.waiting += 1
     this.deadline.watch(turn)
     this.changed(organization, one)
-    // Nothing may be in flight whose end would admit it: those before it may just have expired.
+    // Otherwise this call could wait for nothing: if the calls ahead of it have just expired, none is in flight whose
+    // end would admit it.
     this.admit()
     try {
       await turn.granted
@@ -105,8 +106,8 @@ export class ReserveQueue {
   }
 
   /**
-   * Begins what may begin, one of each organisation after the other: a set is walked in the order of insertion, what is
-   * added on the way too.
+   * Grants as many turns as fit, one per organisation in each round: a set is iterated in the order of insertion,
+   * including entries that are added meanwhile.
    */
   private admit(): void {
     for (const organization of this.ready) {
@@ -123,15 +124,15 @@ export class ReserveQueue {
     }
   }
 
-  private changed(organization: string, one: OfOne): void {
+  private changed(organization: string, one: OrganizationQueue): void {
     if (one.waiting.size > 0 && one.inFlight < ORGANIZATION_MAX) this.ready.add(organization)
     else this.ready.delete(organization)
     if (one.waiting.size === 0 && one.inFlight === 0) this.organizations.delete(organization)
   }
 }
 
-/** The one that waits longest; one that has expired is on its way out. */
-function nextOf({ waiting }: OfOne): Turn | undefined {
+/** The turn that has waited longest and has not expired. */
+function nextOf({ waiting }: OrganizationQueue): Turn | undefined {
   for (const turn of waiting) if (!turn.isSettled) return turn
   return undefined
 }

@@ -1,16 +1,17 @@
--- Holds one request, its tokens, a place among the concurrent ones and its cost, or says which limit refuses it. Every
--- check comes before the first write; what is refused consumes nothing.
+-- Holds one request, its tokens, a place among the concurrent requests and its cost, or returns which limit rejects it.
+-- Every check comes before the first write: a rejected request consumes nothing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits model input output cost floorCost epoch
 -- outcomes:
 --   granted admitted, rates   (the same for a repeated call)
---   refused scope limit wait held all_held, rates   (scope and limit by name; wait -1: waiting never helps; all_held is of all limits
---     that refuse)
---   emptied   (Redis has lost what it had in the epoch that the caller knows; nothing is done)
+--   refused scope limit wait held all_held, rates   (scope and limit by name; wait in milliseconds, -1: waiting never
+--     helps; held is of this limit, all_held of all limits that reject)
+--   emptied   (Redis has lost the data of the epoch that the caller knows; nothing is changed)
 --   ended   (settled, lost or cancelled before)
--- `held` is 1 if only what running requests hold stands in the way. `rates` are two numbers for each rate of the
--- organisation, then of the key: what remains, and the milliseconds until it is full; -1 -1 without a limit.
+-- `held` is 1 if the request would pass without the reservations of running requests. `rates` are two numbers for each
+-- rate of the organisation, then of the key: what remains, and the milliseconds until it is full; -1 -1 without a
+-- limit.
 
 local current = this_epoch(epoch)
 if epoch ~= 0 and current ~= epoch then return { 'emptied' } end
@@ -28,7 +29,8 @@ local function with_rates(reply)
     for r = 1, RATES do
       local limit, used = limits[s][RATE[r]], scopes[s][USED[r]]
       reply[#reply + 1] = limit == NONE and -1 or exact(max(0, floor(limit - used)))
-      reply[#reply + 1] = limit == NONE and -1 or exact(limit > 0 and min(AMOUNT_MAX, ceil(used * MINUTE_MS / limit)) or 0)
+      local reset = limit > 0 and min(AMOUNT_MAX, ceil(used * MINUTE_MS / limit)) or 0
+      reply[#reply + 1] = limit == NONE and -1 or exact(reset)
     end
   end
   return reply
@@ -36,7 +38,7 @@ end
 
 if reservation then return with_rates({ 'granted', reservation[ADMITTED] }) end
 
--- Of all limits that refuse, the one that will do so longest; the first of equals.
+-- Of all limits that reject, the one with the longest wait; the first of equals.
 local longest, refused_scope, refused_limit, refused_held = 0, nil, nil, false
 local all_held = true
 local function refuse(s, limit, wait, held)
@@ -49,7 +51,7 @@ local function check_rate(s, r)
   local limit, used, unit = limits[s][RATE[r]], scopes[s][USED[r]], RATE_UNIT[r]
   local wanted = demand[unit]
   if limit == NONE or used + wanted <= limit then return end
-  -- Tokens that were reserved and not taken are given back; a request is a request.
+  -- Reserved tokens that remain unused are returned; the request itself never is.
   local held = unit ~= REQUESTS and wanted <= limit and scopes[s][LIVE] > 0
   refuse(s, RATE[r], wanted > limit and math.huge or (used + wanted - limit) * MINUTE_MS / limit, held)
 end
@@ -62,16 +64,16 @@ end
 
 local function check_budget(s, b)
   local scope, limit, wanted = scopes[s], budget_limit(limits[s], b), demand[BUDGET_UNIT[b]]
-  -- What takes nothing passes a budget that is overdrawn as it does one that is used up to the last micro-dollar.
+  -- A request that costs nothing passes a budget that is used up, and also one that is overdrawn.
   if wanted == 0 or has_room(scope, b, limit, wanted) then return end
   local spent, held = scope[SPENT[b]], scope[HELD[b]]
   if wanted > limit then
     refuse(s, BUDGET[b], math.huge, false)
   elseif wanted > limit - spent then
-    -- A window that is over by a clock that is not trusted ends soon.
+    -- Without trusted clocks a window may not have rolled yet although its end has passed: it will soon.
     refuse(s, BUDGET[b], max(1, window_end_ms(PERIOD[b], scope[WINDOW[b]]) - now), false)
   else
-    -- The larger the share of what is held that must come free, the longer the wait.
+    -- The larger the share of the held amount that must be released, the longer the wait.
     refuse(s, BUDGET[b], max(HELD_WAIT_MS_MIN, HELD_WAIT_MS_MAX * (wanted - (limit - spent - held)) / held), true)
   end
 end
@@ -84,10 +86,11 @@ end
 
 if refused_scope then
   local wait = longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest)))
-  return with_rates({ 'refused', SCOPE_NAMES[refused_scope], LIMITS[refused_limit], wait, refused_held and 1 or 0, all_held and 1 or 0 })
+  local scope, limit = SCOPE_NAMES[refused_scope], LIMITS[refused_limit]
+  return with_rates({ 'refused', scope, limit, wait, refused_held and 1 or 0, all_held and 1 or 0 })
 end
 
--- Everything is checked; from here on everything is written.
+-- All checks are done; only writes follow.
 reservation = empty_reservation()
 reservation[STATE], reservation[DUE], reservation[ADMITTED] = IS_LIVE, now + LEASE_MS, now
 reservation[KEY], reservation[MODEL], reservation[INPUT] = key, model, input

@@ -1,6 +1,7 @@
 /**
- * The table of Lua scripts: which keys and arguments each takes, in order, and what it replies. A test compares each
- * file's header with it. A script reads its arguments by their names, which are written in front of it.
+ * The table of Lua scripts: the keys and arguments of each, in order, and its outcomes. A test compares each file's
+ * header with it. Assembles the program that Redis receives: locals with the names of the arguments, shared code, then
+ * the script.
  */
 
 import { createHash } from 'node:crypto'
@@ -26,13 +27,13 @@ import reserve from './reserve.lua' with { type: 'text' }
 import settle from './settle.lua' with { type: 'text' }
 import store from './store.lua' with { type: 'text' }
 
-/** The same six for every script; all of one organisation lie in one slot of a cluster. */
+/** Every script gets the same six keys; those of one organisation are in one slot of a cluster. */
 export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes'] as const
 
-/** What every verb about an account begins with. */
+/** The first arguments of every script about an account. */
 const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits'] as const
 
-/** How a script reads an argument; all others are amounts. */
+/** The Lua function that reads an argument ('': as text); all others are amounts. */
 const READERS: Readonly<Record<string, string>> = {
   id: '',
   key: '',
@@ -50,9 +51,9 @@ interface Script<Argument extends string, Outcome extends string> {
   readonly lua: string
   readonly arguments: readonly Argument[]
   readonly outcomes: readonly Outcome[]
-  /** What the script calls the amounts of the request by unit, if it needs them; they are made from its arguments. */
+  /** The name of the script's table of amounts by unit, made from its arguments, if it needs one. */
   readonly amounts?: 'demand' | 'used' | undefined
-  /** What it is sent beside its own arguments. */
+  /** What it receives beside its own arguments. */
   readonly reported?: Reported | undefined
 }
 
@@ -110,8 +111,7 @@ function script<const Argument extends string, const Outcome extends string>(
 }
 
 /**
- * All arguments of a script in their order: its own, what is reported, and the further units that it needs an amount
- * of.
+ * All arguments of a script in their order: its own, the reported ones, and the further units whose amounts it needs.
  */
 export function argumentsOf(name: ScriptName): readonly string[] {
   const script: Script<string, string> = scripts[name]
@@ -120,7 +120,7 @@ export function argumentsOf(name: ScriptName): readonly string[] {
   return [...own, ...further]
 }
 
-/** Names for arguments from one position to another, as they were sent. */
+/** Declares a local for each argument from a position on. */
 function argumentsLua(names: readonly string[], from: number): string {
   if (names.length <= from) return ''
   const own = names.slice(from)
@@ -144,7 +144,7 @@ function amountsLua(amounts: string | undefined, names: readonly string[]): stri
   return `local ${amounts} = { ${limitUnits.map((unit) => values[unit] ?? unit).join(', ')} }\n`
 }
 
-/** Records and scopes carry it; a script that meets another refuses it rather than guess. */
+/** The version in every stored record; a script rejects a record with another version. */
 export const RECORD_VERSION = 1
 
 const CONSTANTS = Object.entries({
@@ -159,13 +159,13 @@ const CONSTANTS = Object.entries({
   .map(([name, value]) => `local ${name} = ${value}\n`)
   .join('')
 
-/** A line that names numbers or texts: `local DAY, MONTH = 1, 2`. */
+/** A line that declares numbers or texts: `local DAY, MONTH = 1, 2`. */
 const CONSTANT_LINE =
   /^local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ((?:-?[\d.]+|'[^']*')(?:, (?:-?[\d.]+|'[^']*'))*)$/gm
 
 /**
- * The same script with the value of each constant in place of its name, and without comments. Redis runs the whole text
- * at each call, and each function that uses a local pays for it when it is made: with 60 names 7 of 20 µs.
+ * Replaces the name of each constant by its value, and removes comments. Redis runs the whole text at each call, and
+ * creating a function takes longer for each local that it uses: with 60 names this took 7 of 20 µs.
  */
 function withoutConstants(lua: string): string {
   const values = new Map<string, string>()
@@ -178,7 +178,7 @@ function withoutConstants(lua: string): string {
 }
 
 /**
- * The same script without functions that it does not call: making one that is not called takes Redis 0.1 µs or more.
+ * Removes functions that the script does not call: Redis takes at least 0.1 µs at each call to create one.
  */
 function withoutUnused(lua: string): string {
   const functions = /^local function (\w+)\((?:[^\n]*\bend$|[^\n]*\n(?:[^\n]*\n)*?end$)\n*/gm
@@ -192,7 +192,7 @@ function withoutUnused(lua: string): string {
   }
 }
 
-/** A whole script as Redis gets it. */
+/** A complete script as sent to Redis. */
 export interface Program {
   readonly lua: string
   readonly sha1: string
@@ -201,8 +201,8 @@ export interface Program {
 }
 
 /**
- * The program of each script. `clockLua` sets `now`; only tests pass another than Redis' own clock. `allow-oom` lets
- * what frees or records run where Redis is full; what begins something is refused there.
+ * The program of each script. `clockLua` sets `now`; only tests replace Redis' own clock. Every script except `reserve`
+ * has the flag `allow-oom`: a Redis that is out of memory rejects new reservations but still releases and records.
  */
 export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
   const layout = `${layoutLua()}\n${auditLua()}`

@@ -1,16 +1,17 @@
--- Frees what is held and makes `spent` what it was really. Never refuses: the tokens are spent. A lost reservation is
--- corrected.
+-- Releases what is held and sets `spent` to the actual cost. Never rejects for lack of room: the tokens are used. The
+-- charge of a lost reservation is corrected.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits admitted direct epoch node
--- `charge` has the columns of the charge that was sent with them.
+-- `charge` has the columns of the charge, which are sent as further arguments.
 --
 -- outcomes:
 --   settled
 --   already_settled
 --   cancelled   (it was cancelled before; nothing is charged)
---   emptied   (this is not the epoch that the caller knows, or its node has not given back all to it; nothing is done)
---   unknown   (only where direct is 0; where it is 1 an unknown one is charged into the windows of its admission)
+--   emptied   (this is not the epoch that the caller knows, or its node has not given back all rows to it; nothing is
+--     changed)
+--   unknown   (only if direct is 0; if it is 1, an unknown reservation is charged to the windows of its admission)
 
 local record
 if node ~= '' then
@@ -38,7 +39,7 @@ if reservation then
   correct(reservation, scopes, limits, used)
 else
   kind = 'direct'
-  -- No later than the scope's own window, which stands still while the clocks disagree.
+  -- No later than the scope's own window, which does not roll while the clocks disagree.
   local windows, bound = windows_at(admitted), {}
   for s = 1, 2 do
     for b = 1, BUDGETS do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
@@ -48,7 +49,7 @@ end
 
 save_scopes(key, scopes)
 bury(id, IS_SETTLED)
--- A request that reached no provider has no model, and counts nowhere.
+-- A request that reached no provider has no model, and is not counted as usage.
 if charge.model ~= '' then
   local figures = figures_of(charge)
   count(day_of(admitted), key, charge.model, 1, figures)

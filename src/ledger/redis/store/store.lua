@@ -1,27 +1,27 @@
--- What every verb shares: the clock, how scopes and reservations are stored, and what may happen to them. Stands before
--- each verb's own text; `embedded/scope-moves.ts` and `embedded/memory-store.ts` are the same, line by line.
+-- Shared by all scripts and placed in front of each: how scopes and reservations are stored, and how they change.
+-- `embedded/scope-moves.ts` and `embedded/memory-store.ts` are the same in TypeScript, line by line.
 --
--- Numbers: no amount is ever concatenated, formatted with %d or %s, or encoded by cjson: Lua shortens them to 14
--- digits. They travel as arguments of redis.call, in cmsgpack, or through %.0f, all of which are exact to 2^53.
+-- Never concatenate an amount, format it with %d or %s, or encode it with cjson: Lua shortens it to 14 digits.
+-- Arguments of redis.call, cmsgpack and %.0f are exact to 2^53.
 
 local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE, NODES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 
--- Beside the scopes, in the same hash: the organisation's epoch, and the one that gateways of an earlier version know.
--- They take a new epoch for a total loss, so theirs stays as it is while some of them still run.
+-- Fields of the hash of scopes: the organisation's epoch, and the epoch that gateways of an earlier version know. They
+-- treat a new epoch as a total loss, so theirs does not change while some of them still run.
 local EPOCH, LEGACY_EPOCH = 'epoch', 'life'
--- The state of a reservation. A settled or cancelled one is cut after `due`.
+-- The state of a reservation. The record of a settled or cancelled one ends after `due`.
 local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
 
--- What Redis has counted of each node, so that the node can compare it with its own log: a record { version, epoch,
+-- What Redis has counted for each node, so that the node can compare it with its own log: a record { version, epoch,
 -- given, requests, legacy } under the node's id, and its figures by day, key and model. `given` counts the rows that
--- the node has given back to this epoch; a node's settlements count only after it has given back all. `legacy`: figures
--- of before these records are in the budgets, and not in these figures.
+-- the node has given back to this epoch; a node's settlements count only after it has given back all. `legacy`: the
+-- budgets contain figures from before these records, which the node's figures lack.
 local NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY = 2, 3, 4, 5
 local ALL_GIVEN = -1
--- Beside them, the day before which they may have been added up by month.
+-- In the same hash: the day before which figures may have been summed by month.
 local FOLDED = 'folded'
 
--- In the limits of a scope: there is no limit.
+-- The amount of a limit that is not set.
 local NONE = -1
 local MINUTE_MS, DAY_MS, CONCURRENT_WAIT_MS = 60000, 86400000, 1000
 local HELD_WAIT_MS_MIN, HELD_WAIT_MS_MAX = 1000, 10000
@@ -40,12 +40,12 @@ local function sum(a, b)
   return min(AMOUNT_MAX, a + b)
 end
 
--- A number of an answer as text: ioredis reads integers within 57 of 2^53 wrongly.
+-- A number in a reply, as text: ioredis misreads integers within 57 of 2^53.
 local function exact(value)
   return string.format('%.0f', value)
 end
 
--- Days since 1970, and months since January 1970 (the civil calendar counted from March, in eras of 400 years).
+-- Days since 1970-01-01, and months since January 1970. The calendar is counted from March, in eras of 400 years.
 local function day_of(ms)
   return floor(ms / DAY_MS)
 end
@@ -75,8 +75,9 @@ local function scope_field(key)
   return 'k' .. key
 end
 
--- When the organisation's figures began. It is lost with them: who knows another epoch has charges that these lack. A
--- new epoch is later than every epoch that the caller knows, also if the clock went back.
+-- The time at which the organisation's figures began. Redis loses it with them: a caller that knows another epoch has
+-- charges that these figures lack. A new epoch is later than the one that the caller knows, also if the clock went
+-- back.
 local function begin_epoch(known)
   local epoch = max(now, known + 1)
   redis.call('HSET', SCOPES, EPOCH, epoch)
@@ -100,7 +101,7 @@ local function save_node(node, record)
   redis.call('HSET', NODES, node, cmsgpack.pack(record))
 end
 
--- What the budgets' windows are at a time, by their period.
+-- The budgets' windows at a time, by period.
 local function windows_at(ms)
   return { day_of(ms), month_of(ms), 0 }
 end
@@ -112,7 +113,7 @@ local function window_end_ms(period, window)
   return period == MONTH and month_start_ms(window + 1) or math.huge
 end
 
--- A record that was written before a limit existed lacks the figures of that limit: they begin empty.
+-- A record from before a limit existed lacks the fields of that limit: they begin empty.
 local function load_scope(packed)
   if not packed then return empty_scope(now, CURRENT[DAY], CURRENT[MONTH]) end
   local scope = cmsgpack.unpack(packed)
@@ -151,8 +152,8 @@ local function bury(id, state)
   save_reservation(id, { VERSION, state, now + ENDED_MS })
 end
 
--- Lets time pass for a rate's bucket. Without a limit it is left alone, its clock included: a request from before a
--- reload that added the limit must not wipe out what was counted since.
+-- Drains a rate's bucket for the time since the last call. Without a limit the bucket and its clock do not change: a
+-- request that still uses the configuration before a reload added the limit must not erase what was counted after it.
 local function drain(scope, r, per_minute)
   if per_minute == NONE then return end
   local elapsed = max(0, now - scope[DRAINED[r]])
@@ -178,7 +179,7 @@ local function advance(scopes, limits)
   end
 end
 
--- Charges the rates of a unit.
+-- Adds to the used amount of the rates of a unit.
 local function use(scopes, limits, unit, taken)
   for r = 1, RATES do
     if RATE_UNIT[r] == unit then
@@ -198,22 +199,23 @@ local function reserved(reservation, unit)
   return reservation[FURTHER_RESERVED[unit]] or 0
 end
 
--- What of it is used so far: the request itself from its admission on. Of further units nothing is known before the
--- end.
+-- What a reservation has used so far. The request itself counts from its admission; the use of further units is known
+-- only at the end.
 local function posted(reservation, unit)
   if unit == MICRO_USD then return reservation[POSTED] end
   if unit == TOKENS then return sum(reservation[POSTED_INPUT], reservation[POSTED_OUTPUT]) end
   return unit == REQUESTS and 1 or 0
 end
 
--- What is charged for a lost one: its progress, and so much at least.
+-- What is charged for a lost reservation: its progress, and at least its floor, the tokens of its input, and all that
+-- it reserved of further units.
 local function lost_amount(reservation, unit)
   if unit == MICRO_USD then return max(reservation[POSTED], reservation[FLOOR]) end
   if unit == TOKENS then return max(posted(reservation, TOKENS), reservation[INPUT]) end
   return reserved(reservation, unit)
 end
 
--- What is in `spent` for a reservation.
+-- What `spent` contains for a reservation.
 local function charged(reservation, unit)
   if reservation[STATE] == IS_LOST then return lost_amount(reservation, unit) end
   return posted(reservation, unit)
@@ -229,10 +231,10 @@ local function amounts_of(reservation, amount_of)
   return amounts
 end
 
--- Corrects what an admission charged the rates to what was really used. What was not used comes back in full unless the
--- bucket has stood empty since: everything that drained was charged to somebody. After that only what of the charge
--- cannot have drained yet comes back, because capacity that went by unused is not handed out later. What was used
--- beyond the charge is added.
+-- Corrects the rates from what was reserved to what was used. The unused part is returned in full if the bucket never
+-- ran empty since the admission: all that drained was charged to some request. If it ran empty, only the part of the
+-- charge that cannot have drained yet is returned, because capacity that passed unused must not be granted later. Use
+-- beyond the reservation is added.
 local function correct(reservation, scopes, limits, used)
   local age = max(0, now - reservation[ADMITTED])
   for r = 1, RATES do
@@ -262,7 +264,7 @@ local function has_room(scope, b, limit, wanted)
   return wanted <= limit - scope[SPENT[b]] - scope[HELD[b]]
 end
 
--- Moves amounts of a unit in every budget that is still in the reservation's window.
+-- Adds to `spent` and `held` of each budget of a unit that is still in the reservation's window.
 local function move(reservation, scopes, unit, spent, held)
   for s = 1, 2 do
     local scope, admission = scopes[s], ADMISSION[s]
@@ -276,7 +278,7 @@ local function move(reservation, scopes, unit, spent, held)
   end
 end
 
--- Lets go of what is held, and corrects what is spent to what was used.
+-- Releases what is held, and corrects `spent` to what was used.
 local function free(reservation, scopes, used)
   local is_live = reservation[STATE] == IS_LIVE
   for i = 1, #BUDGET_UNITS do
@@ -288,8 +290,8 @@ local function free(reservation, scopes, used)
   for s = 1, 2 do scopes[s][LIVE] = scopes[s][LIVE] - 1 end
 end
 
--- The figures of a list: whole numbers with commas between them. A list that is older than a figure lacks it; one that
--- a later version wrote may have more, which are kept.
+-- Parses a list of figures: whole numbers with commas between them. A list from before a figure existed lacks it; one
+-- from a later version may have more, which are kept.
 local function load_figures(stored)
   local figures = {}
   for digits in string.gmatch(stored or '', '%-?%d+') do figures[#figures + 1] = tonumber(digits) end
@@ -303,7 +305,7 @@ local function add_figures(hash, field, sign, figures)
   redis.call('HSET', hash, field, string.format(string.sub(string.rep(',%.0f', #totals), 2), unpack(totals)))
 end
 
--- Usage by day, key and model. Beside it, how many fields were folded into months.
+-- In the hash of usage by day, key and model: how many fields were folded into months.
 local FOLDS = 'folds'
 
 local function count(day, key, model, sign, figures)
@@ -314,13 +316,13 @@ local function field_of_node(node, day, key, model)
   return node .. '\0' .. exact(day) .. '\0' .. key .. '\0' .. model
 end
 
--- The same, as what one node served; `record` is the node's.
+-- Adds to the figures of one node; `record` is the node's.
 local function count_of_node(node, record, day, key, model, figures)
   add_figures(NODES, field_of_node(node, day, key, model), 1, figures)
   record[NODE_REQUESTS] = sum(record[NODE_REQUESTS], figures[1])
 end
 
--- What is charged for a reservation that nobody settled.
+-- The charge for a reservation that was never settled.
 local function own_charge(reservation, input, cost)
   return { model = reservation[MODEL], estimated = 1, input = input, output = reservation[POSTED_OUTPUT], cost = cost }
 end
@@ -333,9 +335,10 @@ local function lost_figures(reservation)
   return figures_of(lost_charge(reservation))
 end
 
--- One entry each time that the cost of a reservation becomes known: the last one of an id counts.
+-- Adds an audit entry. A reservation gets one each time that its cost changes; its last entry counts.
 local function audit(id, kind, key, admitted, charge, held)
-  redis.call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_MAX, '*', entry_of(id, kind, key, admitted, charge, max(0, charge.cost - held)))
+  local overage = max(0, charge.cost - held)
+  redis.call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_MAX, '*', entry_of(id, kind, key, admitted, charge, overage))
 end
 
 local function lose(id, reservation)
@@ -350,7 +353,7 @@ local function lose(id, reservation)
   audit(id, 'lost', key, reservation[ADMITTED], charge, reservation[RESERVED])
 end
 
--- Ends what is overdue: a live reservation is lost, an ended one is forgotten.
+-- Ends overdue reservations: a live one becomes lost, an ended one is deleted. Returns how many.
 local function reap()
   local due = redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', now, 'LIMIT', 0, REAPED_MAX)
   for _, id in ipairs(due) do
