@@ -1,6 +1,6 @@
 /**
- * Money and rate held for one request. The verbs reserve, extend and settle are atomic and idempotent on the reservation's id: figures are
- * totals, never differences, so a repeated call changes nothing.
+ * Money and rate held for one request. The verbs reserve, extend and settle are atomic and idempotent on the
+ * reservation's id: figures are totals, never differences, so a repeated call changes nothing.
  */
 
 import type { Limits, UnitAmounts } from '../core/limits.ts'
@@ -30,7 +30,10 @@ export interface Hold {
   readonly estimate: Estimate
   /** What is charged where the gateway dies before it could settle: the input estimate's price. */
   readonly floorMicroUsd: number
-  /** The public name of the first candidate: under it the usage is counted where the gateway dies before it could settle. */
+  /**
+   * The public name of the first candidate: under it the usage is counted where the gateway dies before it could
+   * settle.
+   */
   readonly model?: string | undefined
 }
 
@@ -60,7 +63,10 @@ export interface RateStatus {
   readonly resetMs: number
 }
 
-/** In the order of `rateLimits`, of the organisation or the key, whichever has less left; undefined if neither has such a limit. */
+/**
+ * In the order of `rateLimits`, of the organisation or the key, whichever has less left; undefined if neither has such
+ * a limit.
+ */
 export type RateStatuses = readonly (RateStatus | undefined)[]
 
 /** What a store needs to find a reservation again, or to charge a request that it does not know. */
@@ -90,11 +96,15 @@ export interface LedgerHealth {
 }
 
 export interface Ledger {
-  /** Throws `CallerError` `rate_limited`, `exceeds_limit` or `quota_exhausted` where a limit does not allow it (nothing is consumed then), `ledger_unavailable` where it cannot be asked. */
+  /**
+   * Throws `CallerError` `rate_limited`, `exceeds_limit` or `quota_exhausted` where a limit does not allow it (nothing
+   * is consumed then), `ledger_unavailable` where it cannot be asked.
+   */
   reserve(account: Account, hold: Hold): Promise<Reservation>
   /**
-   * Moves the lease, records the use so far and grows what is held. False if a limit does not allow the growth: the use is recorded all the same.
-   * Throws `CallerError` `ledger_unavailable` if nothing is held any more, or nobody can tell: the reservation was lost, the ledger is out of reach.
+   * Moves the lease, records the use so far and grows what is held. False if a limit does not allow the growth: the use
+   * is recorded all the same. Throws `CallerError` `ledger_unavailable` if nothing is held any more, or nobody can
+   * tell: the reservation was lost, the ledger is out of reach.
    */
   extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean>
   /** Never refuses: the tokens are already spent. */

@@ -1,4 +1,7 @@
-/** Turns a refusal of the ledger into the error that the caller gets: which limit, whose, and when it lets the request pass. */
+/**
+ * Turns a refusal of the ledger into the error that the caller gets: which limit, whose, and when it lets the request
+ * pass.
+ */
 
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, type BudgetLimit, type Limit, limitTable } from '../core/limits.ts'
@@ -10,7 +13,10 @@ const DAY_MS = 86_400_000
 /** `retry-after` is 1 to 60 whole seconds. */
 const RETRY_AFTER_MAX = 60
 
-/** Whether an extension has grown. Throws `ledger_unavailable` if nothing is held any more: the lease ran out, or the store lost it. */
+/**
+ * Whether an extension has grown. Throws `ledger_unavailable` if nothing is held any more: the lease ran out, or the
+ * store lost it.
+ */
 export function isHeld(reply: ExtendReply): boolean {
   if (reply === 'extended' || reply === 'exhausted') return reply === 'extended'
   throw new CallerError('ledger_unavailable', 'The ledger holds nothing for this request any more.', {

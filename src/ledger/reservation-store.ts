@@ -1,9 +1,10 @@
 /**
- * The book: what every organisation and key has used, holds and has spent, and the reservations on it. Its verbs are the whole of what
- * may change that; each is atomic and safe to repeat. Two books keep to this page: one in memory, one in Redis.
+ * The reservation store: what every organisation and key has used, holds and has spent, and the reservations on it.
+ * Each verb is atomic and idempotent. There are two stores, one in memory and one in Redis.
  *
- * States of a reservation: none → live → settled · live → lost (its lease ran out) → settled · none, live or lost → cancelled. Settled, lost and
- * cancelled ones are remembered for a while, so that whatever arrives twice or late is known for what it is.
+ * States of a reservation: none → live → settled · live → lost (its lease ran out) → settled · none, live or lost →
+ * cancelled. Settled, lost and cancelled ones are kept for a limited time, so that a verb that arrives twice or late is
+ * recognised.
  */
 
 import type { BudgetLimit, LimitName, RateLimit } from '../core/limits.ts'
@@ -39,9 +40,14 @@ export interface Refusal {
 }
 
 export type ReserveReply =
-  /** `admittedMs` by the book's clock: it decides the windows that the request belongs to. The same for a repeated call. */
+  /**
+   * `admittedMs` by the book's clock: it decides the windows that the request belongs to. The same for a repeated call.
+   */
   | { readonly outcome: 'granted'; readonly admittedMs: number; readonly rates: RateStatuses }
-  /** Nothing was consumed. `held`: all limits that refuse do so only because of what running requests hold, which may come free at any time. */
+  /**
+   * Nothing was consumed. `held`: all limits that refuse do so only because of what running requests hold, which may
+   * come free at any time.
+   */
   | {
       readonly outcome: 'refused'
       readonly refusal: Refusal
@@ -77,23 +83,29 @@ export type Figures = { readonly live: number } & { readonly [L in RateLimit as 
 
 export interface ReservationStore {
   /**
-   * Holds one request, its tokens, a place among the concurrent ones and its cost, or refuses and changes nothing. Ends first what is
-   * overdue. `floorMicroUsd` is charged where the reservation is lost.
+   * Holds one request, its tokens, a place among the concurrent ones and its cost, or refuses and changes nothing. Ends
+   * first what is overdue. `floorMicroUsd` is charged where the reservation is lost.
    */
-  reserve(account: Account, hold: Hold): ReserveReply | Promise<ReserveReply>
+  reserve(account: Account, hold: Hold): Promise<ReserveReply>
   /**
-   * Posts progress (held becomes spent), prolongs the lease, and grows what is held to `wanted`: money where every spend limit has room
-   * (else `exhausted`), tokens where the rates have.
+   * Posts progress (held becomes spent), prolongs the lease, and grows what is held to `wanted`: money where every
+   * spend limit has room (else `exhausted`), tokens where the rates have.
    */
-  extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): ExtendReply | Promise<ExtendReply>
+  extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): Promise<ExtendReply>
   /** Frees what is held and makes `spent` what the request cost. Never refuses. */
-  settle(admission: Admission, charge: Charge, options?: SettleOptions): SettleReply | Promise<SettleReply>
-  /** Frees what is held; what was posted stays spent, and no floor is charged, of a lost one neither. An unknown one is barred from being reserved. */
-  cancel(account: Account, id: string): CancelReply | Promise<CancelReply>
-  /** Ends what is overdue: a live reservation is lost and charged the greater of its progress and its floor. Gives how many. */
-  reap(organization: string): number | Promise<number>
+  settle(admission: Admission, charge: Charge, options?: SettleOptions): Promise<SettleReply>
+  /**
+   * Frees what is held; what was posted stays spent, and no floor is charged, of a lost one neither. An unknown one is
+   * barred from being reserved.
+   */
+  cancel(account: Account, id: string): Promise<CancelReply>
+  /**
+   * Ends what is overdue: a live reservation is lost and charged the greater of its progress and its floor. Gives how
+   * many.
+   */
+  reap(organization: string): Promise<number>
   /** What is used, held and spent. Ends first what is overdue. */
-  figures(account: Account): FiguresOf | Promise<FiguresOf>
+  figures(account: Account): Promise<FiguresOf>
 }
 
 export interface FiguresOf {
@@ -101,7 +113,10 @@ export interface FiguresOf {
   readonly key: Figures
 }
 
-/** Throws where an amount is not a whole number from 0 to 2^53 - 1. The scripts check the same: neither side trusts the other. */
+/**
+ * Throws where an amount is not a whole number from 0 to 2^53 - 1. The scripts check the same: neither side trusts the
+ * other.
+ */
 export function checkEstimate({ inputTokens, outputTokens, costMicroUsd }: Estimate): void {
   for (const amount of [inputTokens, outputTokens, costMicroUsd]) {
     if (!Number.isSafeInteger(amount) || amount < 0) throw new RangeError(`${amount} is no amount.`)

@@ -12,6 +12,7 @@ import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { SteadyClock } from '../../src/ledger/embedded/monotonic-clock.ts'
 import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
+import { monthOf } from '../../src/ledger/window.ts'
 import { LedgerFileError } from '../../src/sqlite/database.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 
@@ -165,6 +166,28 @@ describe('the file', () => {
       await EmbeddedLedger.open(at).close()
     })
   }
+
+  test('from before a limit existed is read and written; the state of that limit begins empty', async () => {
+    const at = directory()
+    const settle = async (cost: number) => {
+      const ledger = EmbeddedLedger.open(at)
+      await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(cost))
+      await ledger.close()
+    }
+    await settle(70)
+    const database = new Database(join(at, LEDGER_FILE))
+    for (const column of ['month', 'month_spent', 'month_held']) database.run(`ALTER TABLE scope DROP COLUMN ${column}`)
+    database.run('ALTER TABLE live DROP COLUMN organization_month')
+    database.close()
+    const before = (await new EmbeddedStandings(at).read(account)).organization
+    expect([before.day.spent, before.month.spent, before.month.held]).toEqual([70, 0, 0])
+    await settle(30)
+    const { organization } = await new EmbeddedStandings(at).read(account)
+    expect([organization.day.spent, organization.total.spent, organization.month]).toEqual([
+      ...[100, 100],
+      { window: monthOf(Date.now()), spent: 30, held: 0 },
+    ])
+  })
 
   test('of another version is refused', async () => {
     const at = directory()

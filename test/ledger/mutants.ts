@@ -9,7 +9,7 @@ const SETTLE = 'redis/store/settle.lua'
 const CANCEL = 'redis/store/cancel.lua'
 
 export const luaMutants: readonly Mutant[] = [
-  [STORE, 'return min(AMOUNT_MAX, a + b)', 'return a + b'],
+  [STORE, 'min(AMOUNT_MAX, scope[at] + spent)', 'scope[at] + spent'],
   [STORE, 'if window > scope[WINDOW[b]] then', 'if window ~= scope[WINDOW[b]] then'],
   [
     STORE,

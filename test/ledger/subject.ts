@@ -22,10 +22,17 @@ export interface Audited {
   readonly costMicroUsd: number
 }
 
+/** The verbs of a store: that in memory replies at once. */
+type Book = {
+  readonly [Verb in keyof ReservationStore]: (
+    ...of: Parameters<ReservationStore[Verb]>
+  ) => ReturnType<ReservationStore[Verb]> | Awaited<ReturnType<ReservationStore[Verb]>>
+}
+
 export interface Subject {
   readonly name: string
   readonly clock: TestClock
-  readonly book: ReservationStore
+  readonly book: Book
   /** By `day key model`. */
   usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>>
   audit(organization: string): Promise<readonly Audited[]>
@@ -139,7 +146,7 @@ class RedisSubject implements Subject {
   }
 
   /** Every verb is told the time first; on one connection commands keep their order. */
-  get book(): ReservationStore {
+  get book(): Book {
     const { redis, book } = this.parts
     redis.set(NOW_KEY, this.clock.now)
     return book

@@ -1,4 +1,7 @@
-/** The ledger of a single process: the book in memory, its journal in `data_dir`. Owns what becomes of a verb's answer, and the beat of the reaper. */
+/**
+ * The ledger of a single process: the book in memory, its journal in `data_dir`. Owns what becomes of a verb's answer,
+ * and the beat of the reaper.
+ */
 
 import { CallerError } from '../../core/caller-error.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
@@ -30,8 +33,9 @@ export class EmbeddedLedger implements Ledger {
   }
 
   /**
-   * Opens the ledger of a directory. What the last process still held is lost with it: it is charged the greater of its progress and its
-   * floor, at once. `keepMs`: how long single requests are kept. Throws `LedgerFileError` where another process has the directory, or the file cannot be used.
+   * Opens the ledger of a directory. What the last process still held is lost with it: it is charged the greater of its
+   * progress and its floor, at once. `keepMs`: how long single requests are kept. Throws `LedgerFileError` where
+   * another process has the directory, or the file cannot be used.
    */
   static open(directory: string, clock: Clock = new SteadyClock(), keepMs?: number): EmbeddedLedger {
     const lock = lockDirectory(directory)
@@ -77,7 +81,10 @@ export class EmbeddedLedger implements Ledger {
     return isHeld(this.book.extend(reservation.account, reservation.id, soFar, wanted))
   }
 
-  /** Its own reservations are all it is ever asked about, and a lost one is remembered: what the book does not know has been settled. */
+  /**
+   * Its own reservations are all it is ever asked about, and a lost one is remembered: what the book does not know has
+   * been settled.
+   */
   async settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
     return this.book.settle(reservation, charge) === 'settled' ? 'settled' : 'already_settled'
   }
@@ -103,7 +110,9 @@ export class EmbeddedLedger implements Ledger {
     }
   }
 
-  /** More waits than may, and the file does not take it. A burst that merely outran the beat is committed here and now. */
+  /**
+   * More waits than may, and the file does not take it. A burst that merely outran the beat is committed here and now.
+   */
   private isFull(): boolean {
     if (this.journal.pending <= PENDING_MAX) return false
     return this.journal.complaint !== undefined || !this.journal.commit()

@@ -1,4 +1,7 @@
-/** What the limits of both scopes of an account allow: which of them refuses a request, and what is left of the rates. Changes nothing. */
+/**
+ * What the limits of both scopes of an account allow: which of them refuses a request, and what is left of the rates.
+ * Changes nothing.
+ */
 
 import { rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { RateStatuses } from '../ledger.ts'
@@ -10,7 +13,8 @@ import { check, rateAmount } from './scope-moves.ts'
 import { AMOUNT_MAX, type Bucket, type ScopeState } from './store-state.ts'
 
 /**
- * Of all limits that refuse, the one that will do so longest; the first of equals. `held`: all that refuses is held by running requests.
+ * Of all limits that refuse, the one that will do so longest; the first of equals. `held`: all that refuses is held by
+ * running requests.
  */
 export function firstRefusal(
   scopes: Pair<ScopeState>,

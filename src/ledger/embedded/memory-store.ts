@@ -1,6 +1,6 @@
 /**
- * The reservation store in the memory of one process. Owns every figure and reservation; reports to a journal what changed, and never waits
- * for it. The scripts of `redis/store` are the same verbs; one law holds both to one model.
+ * The reservation store in the memory of one process. Owns every figure and reservation; reports to a journal what
+ * changed, and never waits for it. The scripts of `redis/store` are the same verbs; one law holds both to one model.
  */
 
 import { amountsOf } from '../../core/limits.ts'
@@ -43,15 +43,23 @@ export interface Changes {
   reservation(reservation: ReservationState): void
   /** An ended one was dropped. */
   forgotten(id: string): void
-  /** Figures to add to the usage of a model on the day of the reservation's admission; negative ones correct earlier ones. */
+  /**
+   * Figures to add to the usage of a model on the day of the reservation's admission; negative ones correct earlier
+   * ones.
+   */
   used(reservation: ReservationState, model: string, figures: UsageFigures): void
   ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined): void
 }
 
-/** Reservations of one length of life in the order in which they fall due: each new one is due last, unless the clock went back. */
+/**
+ * Reservations of one length of life in the order in which they fall due: each new one is due last, unless the clock
+ * went back.
+ */
 class DueOrder {
   private readonly order = new Map<string, ReservationState>()
-  /** No earlier one is due. Without it each look would walk over the many that were deleted from the front of the map. */
+  /**
+   * No earlier one is due. Without it each look would walk over the many that were deleted from the front of the map.
+   */
   private nextMs = Number.POSITIVE_INFINITY
   private lastMs = Number.NEGATIVE_INFINITY
 
@@ -113,8 +121,8 @@ export class MemoryStore {
   ) {}
 
   /**
-   * Holds what a request demands of every limit, or refuses and changes nothing. Ends first what is overdue. Throws `RangeError` for an
-   * amount that is not a whole number.
+   * Holds what a request demands of every limit, or refuses and changes nothing. Ends first what is overdue. Throws
+   * `RangeError` for an amount that is not a whole number.
    */
   reserve(account: Account, hold: Hold): ReserveReply {
     checkEstimate(hold.estimate)
@@ -138,7 +146,9 @@ export class MemoryStore {
     return { outcome: 'granted', admittedMs: now, rates: rateStatuses(scopes, limits) }
   }
 
-  /** Posts progress, prolongs the lease, and grows what is held to `wanted` if the limits have room (else `exhausted`). */
+  /**
+   * Posts progress, prolongs the lease, and grows what is held to `wanted` if the limits have room (else `exhausted`).
+   */
   extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): ExtendReply {
     checkEstimate(soFar)
     checkEstimate(wanted)
@@ -175,7 +185,10 @@ export class MemoryStore {
     return 'settled'
   }
 
-  /** Ends what is overdue: a live reservation is lost and charged the greater of its progress and its floor. Returns how many it ended. */
+  /**
+   * Ends what is overdue: a live reservation is lost and charged the greater of its progress and its floor. Returns how
+   * many it ended.
+   */
   reap(organization: string): number {
     return this.reapUntil(organization, this.clock.now())
   }
@@ -201,7 +214,9 @@ export class MemoryStore {
       for (const reservation of [...live.values()]) this.lose(reservation, now)
   }
 
-  /** Ends what is overdue everywhere; for a timer, so that an organisation that sends nothing holds nothing for ever. */
+  /**
+   * Ends what is overdue everywhere; for a timer, so that an organisation that sends nothing holds nothing for ever.
+   */
   reapAll(): void {
     for (const organization of this.organizations.keys()) this.reap(organization)
   }

@@ -1,6 +1,6 @@
 /**
- * The clock of the embedded ledger: the time of day, but carried by the monotonic clock, so that one wrong reading of the time of day
- * gives no budget away.
+ * The clock of the embedded ledger: the time of day, but carried by the monotonic clock, so that one wrong reading of
+ * the time of day gives no budget away.
  */
 
 import type { Clock } from './memory-store.ts'

@@ -1,6 +1,6 @@
 /**
- * One rate limit's bucket: fills with what requests take, drains evenly, and is full at a minute's worth. Knows nothing of requests.
- * `store.lua` is the same, line by line.
+ * One rate limit's bucket: fills with what requests take, drains evenly, and is full at a minute's worth. Knows nothing
+ * of requests. `store.lua` is the same, line by line.
  */
 
 import { NO_LIMIT } from '../../core/limits.ts'
@@ -18,8 +18,8 @@ interface Charge {
 }
 
 /**
- * Lets time pass. If the clock went back nothing drains. Without a limit the bucket is left alone, its clock included: a request from before
- * a reload that added the limit must not wipe out what was counted since.
+ * Lets time pass. If the clock went back nothing drains. Without a limit the bucket is left alone, its clock included:
+ * a request from before a reload that added the limit must not wipe out what was counted since.
  */
 export function drain(bucket: Bucket, perMinute: number, now: number): void {
   if (perMinute === NO_LIMIT) return
@@ -36,9 +36,10 @@ export function take(bucket: Bucket, perMinute: number, amount: number): void {
 }
 
 /**
- * Corrects a charge to what was really used, on a drained bucket. What was not used comes back in full unless the bucket has stood empty
- * since: everything that drained was charged to somebody. After that only what of the charge cannot have drained yet comes back, because
- * capacity that went by unused is not handed out later. What was used beyond the charge is added.
+ * Corrects a charge to what was really used, on a drained bucket. What was not used comes back in full unless the
+ * bucket has stood empty since: everything that drained was charged to somebody. After that only what of the charge
+ * cannot have drained yet comes back, because capacity that went by unused is not handed out later. What was used
+ * beyond the charge is added.
  */
 export function correct(bucket: Bucket, perMinute: number, charge: Charge, used: number): void {
   if (perMinute === NO_LIMIT) return

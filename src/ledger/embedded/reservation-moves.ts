@@ -1,4 +1,7 @@
-/** What may happen to one reservation and the two scopes it lies on: amounts move between held, spent and free. Knows no other. */
+/**
+ * What may happen to one reservation and the two scopes it lies on: amounts move between held, spent and free. Knows no
+ * other.
+ */
 
 import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import { type Account, type Estimate, type Hold, sum } from '../ledger.ts'
@@ -80,7 +83,10 @@ export function move(
   }
 }
 
-/** What of a unit is used so far: the request itself from its admission on; of units but tokens and money nothing is known before the end. */
+/**
+ * What of a unit is used so far: the request itself from its admission on; of units but tokens and money nothing is
+ * known before the end.
+ */
 function posted(reservation: ReservationState, unit: LimitUnit): number {
   if (unit === 'micro_usd') return reservation.postedMicroUsd
   if (unit === 'tokens') return sum(reservation.postedInput, reservation.postedOutput)
@@ -128,8 +134,8 @@ export function freeLost(reservation: ReservationState, scopes: Pair<ScopeState>
 }
 
 /**
- * Posts progress, and grows what is held of money and tokens to what is wanted if all limits have room. False if one has none for the growth,
- * save for a rate of tokens: then those that are only wanted are not held.
+ * Posts progress, and grows what is held of money and tokens to what is wanted if all limits have room. False if one
+ * has none for the growth, save for a rate of tokens: then those that are only wanted are not held.
  */
 export function grow(
   reservation: ReservationState,
@@ -158,7 +164,10 @@ interface Growth {
   readonly amounts: BothAmounts
 }
 
-/** `taken` is held whatever the limits have left; `before` was posted before the progress that is in the reservation now. */
+/**
+ * `taken` is held whatever the limits have left; `before` was posted before the progress that is in the reservation
+ * now.
+ */
 function growUnit(
   { reservation, scopes, amounts }: Growth,
   unit: LimitUnit,

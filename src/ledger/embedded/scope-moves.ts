@@ -1,6 +1,6 @@
 /**
- * What may happen to one scope: time passes, a request is checked against its limits, amounts move. Knows no reservation and no other scope.
- * `amounts` are those of its limits, as `amountsOf` returns them.
+ * What may happen to one scope: time passes, a request is checked against its limits, amounts move. Knows no
+ * reservation and no other scope. `amounts` are those of its limits, as `amountsOf` returns them.
  */
 
 import type { LimitName, UnitAmounts } from '../../core/limits.ts'
@@ -71,7 +71,10 @@ interface Obstacle {
   readonly held: boolean
 }
 
-/** Reports every limit of an advanced scope that has no room for a demand: rates, places, budgets, each kind in the table's order. */
+/**
+ * Reports every limit of an advanced scope that has no room for a demand: rates, places, budgets, each kind in the
+ * table's order.
+ */
 export function check(
   scope: ScopeState,
   amounts: readonly number[],

@@ -1,6 +1,6 @@
 /**
- * The tables that hold the state of the embedded ledger: its scopes, and the reservations that were live at the last commit. Owns their SQL,
- * which is made from the table of limits.
+ * The tables that hold the state of the embedded ledger: its scopes, and the reservations that were live at the last
+ * commit. Owns their SQL, which is made from the table of limits.
  */
 
 import type { Database, SQLQueryBindings } from 'bun:sqlite'

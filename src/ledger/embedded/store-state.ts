@@ -1,4 +1,6 @@
-/** The plain data of the store in memory: what an organisation or a key has used, and what is known of a reservation. */
+/**
+ * The plain data of the store in memory: what an organisation or a key has used, and what is known of a reservation.
+ */
 
 import { budgetLimits, byName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { Budget, Figures } from '../reservation-store.ts'
@@ -61,8 +63,8 @@ export interface ReservationState {
   /** The windows it belongs to, of the organisation and of the key, in the order of `budgetLimits`. */
   readonly windows: readonly [readonly number[], readonly number[]]
   /**
-   * How often each rate's bucket had stood empty when it was charged, of the organisation and of the key, in the order of `rateLimits`;
-   * undefined if nothing was charged, because there was no limit.
+   * How often each rate's bucket had stood empty when it was charged, of the organisation and of the key, in the order
+   * of `rateLimits`; undefined if nothing was charged, because there was no limit.
    */
   readonly idled: readonly [readonly (number | undefined)[], readonly (number | undefined)[]]
 }

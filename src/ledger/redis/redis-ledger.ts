@@ -1,6 +1,6 @@
 /**
- * The ledger of several processes: the book in Redis, the log of what this node served in its own outbox. Row first, settle second, mark
- * third: whatever dies in between, each request is charged once.
+ * The ledger of several processes: the book in Redis, the log of what this node served in its own outbox. Row first,
+ * settle second, mark third: whatever dies in between, each request is charged once.
  */
 
 import { CallerError } from '../../core/caller-error.ts'
@@ -30,7 +30,10 @@ const BEAT_MS = 250
 /** Settlements sent again at once, and in one beat. */
 const ABREAST = 32
 const REPLAYED_A_BEAT = 256
-/** After a reconnection, what was taken back this long ago is taken back again: an append-only file may lose a second, a failover a few. */
+/**
+ * After a reconnection, what was taken back this long ago is taken back again: an append-only file may lose a second, a
+ * failover a few.
+ */
 const TAIL_MS = 60_000
 /** Redis may lose something again while a call is on its way. */
 const TRIES = 3
@@ -110,8 +113,8 @@ export class RedisLedger implements Ledger {
   }
 
   /**
-   * Opens the outbox of a directory and connects. Begins without Redis where it does not answer yet. Throws `RedisUnfitError` where it
-   * answers and cannot be used, `LedgerFileError` where the outbox cannot.
+   * Opens the outbox of a directory and connects. Begins without Redis where it does not answer yet. Throws
+   * `RedisUnfitError` where it answers and cannot be used, `LedgerFileError` where the outbox cannot.
    */
   static async open(
     place: RedisConfig,
@@ -200,7 +203,8 @@ export class RedisLedger implements Ledger {
     const { account, id, admittedMs, held } = reservation
     const isSent = this.link.isReady
     const settlement: Settlement = { id, account, admittedMs, charge, heldMicroUsd: held.costMicroUsd }
-    // If another epoch is entered before it is in the file, it is not in what is given back to that epoch; if after, it may be.
+    // If another epoch is entered before it is in the file, it is not in what is given back to that epoch; if after, it
+    // may be.
     const epoch = this.restoration.epochOf(account.organization)
     await this.outbox.add(settlement, isSent)
     // Where Redis went away meanwhile, it is in the outbox, and sent from there.
@@ -220,7 +224,9 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** Settlements that it does not take either open the breaker: then it still answers, and this is why it takes nothing. */
+  /**
+   * Settlements that it does not take either open the breaker: then it still answers, and this is why it takes nothing.
+   */
   private get linkComplaint(): string | undefined {
     const why = this.standstill?.why
     return this.link.isConnected ? (why ?? this.link.complaint) : (this.link.complaint ?? why)
@@ -260,7 +266,9 @@ export class RedisLedger implements Ledger {
     this.outbox.close()
   }
 
-  /** More waits than may, and the file does not take it. A burst that merely outran the beat is committed here and now. */
+  /**
+   * More waits than may, and the file does not take it. A burst that merely outran the beat is committed here and now.
+   */
   private isFull(): boolean {
     if (this.outbox.uncommitted <= PENDING_MAX) return false
     return this.outbox.complaint !== undefined || !this.outbox.commit()
@@ -310,7 +318,10 @@ export class RedisLedger implements Ledger {
     return 'settled'
   }
 
-  /** `compared`: nothing was charged, as Redis had lost something. It has all that it lost now, or will have when this one is sent again. */
+  /**
+   * `compared`: nothing was charged, as Redis had lost something. It has all that it lost now, or will have when this
+   * one is sent again.
+   */
   private async charge({ settlement, epoch, wasSent }: Pending): Promise<SettleReply | 'compared'> {
     const { organization } = settlement.account
     const { book } = this.link
@@ -319,7 +330,8 @@ export class RedisLedger implements Ledger {
       await this.restoration.assure(organization)
       const reply = await book.settle(settlement, settlement.charge, { from })
       if (reply !== 'unknown') return reply
-      // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and forgotten that.
+      // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and
+      // forgotten that.
       if (!wasSent) return await book.settle(settlement, settlement.charge, { isDirect: true, from })
       await this.restoration.resolve(organization, epoch)
     } catch (error) {
@@ -449,7 +461,10 @@ export class RedisLedger implements Ledger {
     this.compareDoubted()
   }
 
-  /** What Redis may have lost is looked for now, on the next beat if it cannot be asked, and before anything of the organisation is reserved. */
+  /**
+   * What Redis may have lost is looked for now, on the next beat if it cannot be asked, and before anything of the
+   * organisation is reserved.
+   */
   private compareDoubted(): void {
     const doubts = this.comparing === undefined && !this.closed ? this.restoration.doubts() : []
     if (doubts.length === 0 || !this.link.isReady) return
@@ -464,7 +479,10 @@ export class RedisLedger implements Ledger {
     this.link.register(organization).catch(() => this.organizations.delete(organization))
   }
 
-  /** Does something for each organisation while Redis can be asked; what is wrong with the keys of one keeps no other from its turn. */
+  /**
+   * Does something for each organisation while Redis can be asked; what is wrong with the keys of one keeps no other
+   * from its turn.
+   */
   private async forAll(
     organizations: Iterable<string>,
     call: (organization: string) => number | Promise<unknown>,

@@ -18,7 +18,8 @@ const NOTHING_CHARS_MAX = 64
 const NAMELESS_CHARS_MAX = 64 * 1024
 
 interface Call {
-  readonly index: number
+  /** Its number among the calls that were opened. */
+  index: number
   /** The server's id, even if callers get another. */
   id: string
   name: string
@@ -30,14 +31,15 @@ interface Call {
 }
 
 /**
- * Calls are numbered in order of appearance, whatever the server's indexes. The first id and the first name that are
- * not empty are kept.
+ * Calls are numbered in the order in which they are opened, whatever the server's indexes: the name of an earlier one
+ * may arrive later. The first id and the first name that are not empty are kept.
  */
 export class Calls {
   private readonly calls: Call[] = []
   private readonly byId = new Map<string, Call>()
   private readonly byIndex = new Map<number, Call>()
   private readonly ids = new CallerIds()
+  private opened = 0
 
   get any(): boolean {
     return this.calls.length > 0
@@ -84,6 +86,7 @@ export class Calls {
 
   private open(call: Call, events: StreamEvent[]): void {
     call.open = true
+    call.index = this.opened++
     events.push({ type: 'tool-start', index: call.index, callId: this.ids.of(call.id), name: call.name })
   }
 
@@ -138,8 +141,7 @@ export class Calls {
   private begin(): Call {
     if (this.calls.length === CALLS_MAX)
       throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} tool calls`)
-    const { length: index } = this.calls
-    const call: Call = { index, id: '', name: '', pending: '', open: false, written: new ObjectText() }
+    const call: Call = { index: -1, id: '', name: '', pending: '', open: false, written: new ObjectText() }
     this.calls.push(call)
     return call
   }

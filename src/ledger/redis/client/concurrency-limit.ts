@@ -1,9 +1,10 @@
 /**
- * So much at once and no more; the rest waits its turn. Where much waits more goes at once: what is begun must end as fast as it comes, or
- * it would wait longer and longer. But never so much that the last of it would time out.
+ * Adaptive concurrency limit: a fixed number in flight, plus one for each 8 that wait, at most 256. With a fixed limit
+ * alone the queue would grow whenever calls begin faster than they end; without the maximum the last call in flight
+ * would time out.
  */
 
-/** For so many that wait there is a lane more. */
+/** One more call is in flight for so many that wait. */
 const WAITING_A_LANE = 8
 const LANES_MAX = 256
 
@@ -13,7 +14,7 @@ export class ConcurrencyLimit {
 
   constructor(private readonly least: number) {}
 
-  /** Runs a call as soon as a lane is free, in the order of asking. */
+  /** Runs a call as soon as one may be in flight, first come first served. */
   async run<T>(call: () => Promise<T> | T): Promise<T> {
     await new Promise<void>((resolve) => {
       this.waiting.push(resolve)

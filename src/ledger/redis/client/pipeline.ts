@@ -1,4 +1,7 @@
-/** Scripts of one organisation that are called at the same moment, put in one write: writing costs as much as all the rest of a call. */
+/**
+ * Scripts of one organisation that are called at the same moment, put in one write: writing costs as much as all the
+ * rest of a call.
+ */
 
 import type { Cluster, Redis } from 'ioredis'
 

@@ -1,6 +1,6 @@
 /**
- * One node's link to Redis: two connections and the book over them, whether it can be used, and why not. Knows nothing of what is done when
- * it cannot.
+ * One node's link to Redis: two connections and the book over them, whether it can be used, and why not. Knows nothing
+ * of what is done when it cannot.
  */
 
 import { Cluster, type Redis } from 'ioredis'
@@ -29,19 +29,31 @@ export interface Link {
   readonly isReady: boolean
   /** Why it cannot be used; undefined where it can. */
   readonly complaint: string | undefined
-  /** When the connection before this one was lost; now, where there was none. What the server took since shortly before may be lost, too. */
+  /**
+   * When the connection before this one was lost; now, where there was none. What the server took since shortly before
+   * may be lost, too.
+   */
   readonly lostMs: number
   /** Asks whether the server answers again. */
   probe(): Promise<boolean>
   /** Asks whether the server answers now, and would take a reservation. Gives what is wrong, and decides nothing. */
   trouble(): Promise<string | undefined>
-  /** Why the server takes no reservations of an organisation though it answers; undefined if it takes them. Throws if it cannot be asked. */
+  /**
+   * Why the server takes no reservations of an organisation though it answers; undefined if it takes them. Throws if it
+   * cannot be asked.
+   */
   standstill(organization: string): Promise<string | undefined>
   /** Calls a listener each time that a connection was made, or a part of a cluster came back or moved. */
   onReady(listener: () => void): void
-  /** Calls a listener when a connection breaks: from then on the server may have lost something, before the next connection is announced. */
+  /**
+   * Calls a listener when a connection breaks: from then on the server may have lost something, before the next
+   * connection is announced.
+   */
   onLost(listener: () => void): void
-  /** Calls a listener when Redis seems to have been emptied under a connection that stands: others may use what is not there any more. */
+  /**
+   * Calls a listener when Redis seems to have been emptied under a connection that stands: others may use what is not
+   * there any more.
+   */
   onEmptied(listener: () => void): void
   /** How organisations stand, and what Redis has of a node in each. Changes nothing. */
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]>
@@ -106,7 +118,10 @@ export class RedisLink implements Link {
     if (this.other instanceof Cluster) watchNodes(this.other, came, went)
   }
 
-  /** Waits a moment for the server. Throws `RedisUnfitError` where it answers and cannot be used; begins without it where it does not answer. */
+  /**
+   * Waits a moment for the server. Throws `RedisUnfitError` where it answers and cannot be used; begins without it
+   * where it does not answer.
+   */
   async start(): Promise<void> {
     const { promise: denied, reject: deny } = Promise.withResolvers<never>()
     const listen = (error: unknown) => {
@@ -251,8 +266,8 @@ export class RedisLink implements Link {
 }
 
 /**
- * A cluster stays connected while one of its nodes goes away and comes back, or another takes its slots: then that part of it may have lost
- * what it had taken last, as one server may that was away.
+ * A cluster stays connected while one of its nodes goes away and comes back, or another takes its slots: then that part
+ * of it may have lost what it had taken last, as one server may that was away.
  */
 function watchNodes(cluster: Cluster, came: () => void, went: () => void): void {
   let known = ''
@@ -268,7 +283,10 @@ function watchNodes(cluster: Cluster, came: () => void, went: () => void): void 
   })
 }
 
-/** Which master has which slots: the first slot of each run and its node. Of 16,384 slots only the changes are looked at. */
+/**
+ * Which master has which slots: the first slot of each run and its node. Of 16,384 slots only the changes are looked
+ * at.
+ */
 function mastersOf(slots: readonly (readonly string[] | undefined)[]): string {
   let text = ''
   let before: string | undefined

@@ -1,5 +1,5 @@
--- Frees what is held; what was posted stays spent, and no floor is charged. An unknown id is barred, so that a reserve that is still on its
--- way is refused.
+-- Frees what is held; what was posted stays spent, and no floor is charged. An unknown id is barred, so that a reserve
+-- that is still on its way is refused.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits

@@ -1,5 +1,6 @@
--- Posts progress (held becomes spent), prolongs the lease, and grows what is held: money where every spend limit has room, tokens where
--- the rates have. All amounts are totals, so that a call that comes twice or late changes nothing more.
+-- Posts progress (held becomes spent), prolongs the lease, and grows what is held: money where every spend limit has
+-- room, tokens where the rates have. All amounts are totals, so that a call that comes twice or late changes nothing
+-- more.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits input output cost wantedTokens wantedCost
@@ -40,8 +41,8 @@ local function rates_allow(unit, more)
   return true
 end
 
--- Moves what was posted since `before` from held to spent, and grows what is held of a unit to what is wanted if all of its limits have room.
--- `taken` is charged whatever they say. False if a limit has no room.
+-- Moves what was posted since `before` from held to spent, and grows what is held of a unit to what is wanted if all of
+-- its limits have room. `taken` is charged whatever they say. False if a limit has no room.
 local function grow(unit, field, taken, wanted, before)
   local held, progress = reservation[field], posted(reservation, unit)
   local grown, spent = max(taken, wanted), progress - before
@@ -61,7 +62,8 @@ reservation[POSTED_INPUT] = max(reservation[POSTED_INPUT], input)
 reservation[POSTED_OUTPUT] = max(reservation[POSTED_OUTPUT], output)
 
 local budgets, rates = grow(MICRO_USD, RESERVED, reservation[RESERVED], wanted_cost, posted_cost)
--- Tokens that were really taken are charged whatever the rates say; those that are only wanted and that a rate has no room for are not held.
+-- Tokens that were really taken are charged whatever the rates say; those that are only wanted and that a rate has no
+-- room for are not held.
 local taken = max(reservation[ACCOUNTED], posted(reservation, TOKENS))
 local tokens = grow(TOKENS, ACCOUNTED, taken, wanted_tokens, posted_tokens)
 

@@ -1,4 +1,5 @@
--- What an organisation and a key have used, hold and have spent, as of now. Ends first what is overdue; changes nothing else.
+-- What an organisation and a key have used, hold and have spent, as of now. Ends first what is overdue; changes nothing
+-- else.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits

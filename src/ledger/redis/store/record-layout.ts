@@ -1,19 +1,26 @@
 /**
- * Where each figure stands in the arrays that the scripts store, and the names by which they find it: Lua text made from the table of
- * limits. Records of the first version stay readable: a limit that is added gets fields at the end, which older records lack.
+ * Where each figure stands in the arrays that the scripts store, and the names by which they find it: Lua text made
+ * from the table of limits. Records of the first version stay readable: a limit that is added gets fields at the end,
+ * which older records lack.
  */
 
 import { budgetLimits, type Limit, limitTable, limitUnits, placesLimits, rateLimits } from '../../../core/limits.ts'
 import { scopeNames } from '../../reservation-store.ts'
 
-/** Of an organisation or a key. `day`, `month` and `total` are windows; a rate's `…_idled` counts how often its bucket stood empty. */
+/**
+ * Of an organisation or a key. `day`, `month` and `total` are windows; a rate's `…_idled` counts how often its bucket
+ * stood empty.
+ */
 const FIRST_SCOPE_FIELDS = [
   ...['version', 'at', 'requests', 'tokens', 'live'],
   ...['day', 'day_spent', 'day_held', 'month', 'month_spent', 'month_held', 'total', 'total_spent', 'total_held'],
   ...['requests_drained', 'tokens_drained', 'requests_idled', 'tokens_idled'],
 ]
 
-/** `organization_day` and the like are the windows of an admission, `…_idled` the counts of its buckets then (-1: no limit). */
+/**
+ * `organization_day` and the like are the windows of an admission, `…_idled` the counts of its buckets then (-1: no
+ * limit).
+ */
 const FIRST_RESERVATION_FIELDS = [
   ...['version', 'state', 'due', 'admitted', 'key', 'model', 'input', 'accounted', 'reserved'],
   ...['posted_input', 'posted_output', 'posted', 'floor'],

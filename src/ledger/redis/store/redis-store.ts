@@ -1,4 +1,7 @@
-/** The book in Redis: every verb is one script, one round trip. Owns how calls are put and answers read; decides nothing itself. */
+/**
+ * The book in Redis: every verb is one script, one round trip. Owns how calls are put and answers read; decides nothing
+ * itself.
+ */
 
 import type { Cluster, Redis } from 'ioredis'
 import {
@@ -92,7 +95,7 @@ interface Answer<Name extends ScriptName> {
 /** A script answered what is not in the table: another version of the scripts, or not our data. */
 class ScriptAnswerError extends Error {
   constructor(name: ScriptName, answer: unknown) {
-    super(`The script '${name}' answered ${JSON.stringify(answer)}, which it never does.`)
+    super(`Unexpected reply from script '${name}': ${JSON.stringify(answer)}.`)
     this.name = 'ScriptAnswerError'
   }
 }
@@ -123,8 +126,8 @@ export class RedisStore implements RecoverableBook {
   private readonly settlements: Together
 
   /**
-   * `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's clock. A
-   * reservation for an organisation whose epoch in Redis is not the one of `epochs` throws `DataLossError`.
+   * `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's
+   * clock. A reservation for an organisation whose epoch in Redis is not the one of `epochs` throws `DataLossError`.
    */
   constructor(
     private readonly admission: Redis | Cluster,
@@ -220,7 +223,10 @@ export class RedisStore implements RecoverableBook {
     await this.call(this.other, 'fold', organization, of)
   }
 
-  /** Adds what a node served on a day to its month. False if that month ended less than 400 days ago by the clock of Redis. */
+  /**
+   * Adds what a node served on a day to its month. False if that month ended less than 400 days ago by the clock of
+   * Redis.
+   */
   async foldOfNode(organization: string, of: Arguments<'foldNode'>): Promise<boolean> {
     const { outcome } = await this.call(this.other, 'foldNode', organization, of)
     return outcome !== 'young'
@@ -383,8 +389,9 @@ export class RedisStore implements RecoverableBook {
 }
 
 /**
- * The beginning of a packed reservation of `store.lua`, in msgpack: a list of version and state, one byte each, then `due` and `admitted`, times of
- * nine bytes. The list of one that ended is shorter than 16, and its head is one byte; the head of another is three.
+ * The beginning of a packed reservation of `store.lua`, in msgpack: a list of version and state, one byte each, then
+ * `due` and `admitted`, times of nine bytes. The list of one that ended is shorter than 16, and its head is one byte;
+ * the head of another is three.
  */
 function reservationOf(record: Buffer): FoundReservation {
   const head = record[0] === 0xdc ? 3 : 1

@@ -1,6 +1,6 @@
 /**
- * One reservation's calls to Redis: through the queue, and once more under the same id if no reply came in time. The script answers a repeated
- * call as it answered the first.
+ * One reservation's calls to Redis: through the queue, and once more under the same id if no reply came in time. The
+ * script answers a repeated call as it answered the first.
  */
 
 import { isTimeout, wasNeverSent } from '../../../redis/redis-errors.ts'

@@ -1,16 +1,21 @@
 /**
- * Bounds how many reservations are sent to Redis at once: a burst waits here instead of in Redis' socket, where its last reply would come too
- * late. Organisations take turns. What waits too long, or finds too many waiting, is rejected.
+ * Bounds how many reservations are sent to Redis at once: a burst waits here instead of in Redis' socket, where its
+ * last reply would come too late. Organisations take turns. What waits too long, or finds too many waiting, is
+ * rejected.
  */
 
 import { type Limited, LoopDeadline, type LoopTime } from '../../../redis/loop-deadline.ts'
 
-/** In flight for one organisation: a script takes about 50 µs, so the last of them is answered after a few milliseconds. */
+/**
+ * In flight for one organisation: a script takes about 50 µs, so the last of them is answered after a few milliseconds.
+ */
 const ORGANIZATION_MAX = 64
 /** In flight altogether. */
 const IN_FLIGHT_MAX = 256
 const WAITING_MAX = 4096
-/** At 10,000 reservations a second a full queue takes 0.4 s: after this long Redis is too slow for what is asked of it. */
+/**
+ * At 10,000 reservations a second a full queue takes 0.4 s: after this long Redis is too slow for what is asked of it.
+ */
 const WAIT_MS = 2000
 
 export class ReserveQueueFullError extends Error {
@@ -99,7 +104,10 @@ export class ReserveQueue {
     }
   }
 
-  /** Begins what may begin, one of each organisation after the other: a set is walked in the order of insertion, what is added on the way too. */
+  /**
+   * Begins what may begin, one of each organisation after the other: a set is walked in the order of insertion, what is
+   * added on the way too.
+   */
   private admit(): void {
     for (const organization of this.ready) {
       if (this.inFlight >= IN_FLIGHT_MAX) return

@@ -1,7 +1,7 @@
 /**
- * A second and a third try for a reservation that is refused for nothing but what others hold. A caller that has its answer may ask again before
- * that answer's settlement is in Redis: it is gathered for up to 20 ms, often by another process than the one that is asked. Owns how long is
- * waited and by how many; what is refused after that is refused.
+ * Retries a reservation that is rejected only because of other requests' reservations, for at most 200 ms, with at most
+ * 256 waiters per limit. A caller that has its answer may send its next request before the settlement of the first is
+ * in Redis: settlements are gathered for up to 20 ms, often by another process than the one that gets the next request.
  */
 
 import { amountOf, placesLimits } from '../../../core/limits.ts'
@@ -11,9 +11,15 @@ import type { UnderWay } from '../delivery/settlements-in-flight.ts'
 
 /** So long for the settlements that this process has under way; they take a commit and a round trip, 25 ms. */
 const OWN_MS = 100
-/** Those of other processes cannot be seen: asked again after what they take, and once more after what they take on a busy machine. */
+/**
+ * Those of other processes cannot be seen: asked again after what they take, and once more after what they take on a
+ * busy machine.
+ */
 const OTHERS_MS = [30, 70] as const
-/** Requests that may wait for one limit; beyond it they are refused at once: a flood of them is to cost no more than it does. */
+/**
+ * Requests that may wait for one limit; beyond it they are refused at once: a flood of them is to cost no more than it
+ * does.
+ */
 const WAITING_MAX = 256
 
 type Refused = Extract<ReserveReply, { outcome: 'refused' }>

@@ -1,5 +1,5 @@
--- Holds one request, its tokens, a place among the concurrent ones and its cost, or says which limit refuses it. Every check comes
--- before the first write; what is refused consumes nothing.
+-- Holds one request, its tokens, a place among the concurrent ones and its cost, or says which limit refuses it. Every
+-- check comes before the first write; what is refused consumes nothing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits model input output cost floorCost epoch
@@ -9,8 +9,8 @@
 --     that refuse)
 --   emptied   (Redis has lost what it had in the epoch that the caller knows; nothing is done)
 --   ended   (settled, lost or cancelled before)
--- `held` is 1 if only what running requests hold stands in the way. `rates` are two numbers for each rate of the organisation, then of the
--- key: what remains, and the milliseconds until it is full; -1 -1 without a limit.
+-- `held` is 1 if only what running requests hold stands in the way. `rates` are two numbers for each rate of the
+-- organisation, then of the key: what remains, and the milliseconds until it is full; -1 -1 without a limit.
 
 local current = this_epoch(epoch)
 if epoch ~= 0 and current ~= epoch then return { 'emptied' } end

@@ -1,6 +1,6 @@
 /**
- * The table of Lua scripts: which keys and arguments each takes, in order, and what it replies. A test compares each file's header with it.
- * A script reads its arguments by their names, which are written in front of it.
+ * The table of Lua scripts: which keys and arguments each takes, in order, and what it replies. A test compares each
+ * file's header with it. A script reads its arguments by their names, which are written in front of it.
  */
 
 import { createHash } from 'node:crypto'
@@ -109,7 +109,10 @@ function script<const Argument extends string, const Outcome extends string>(
   return { lua, arguments: names, outcomes, amounts, reported }
 }
 
-/** All arguments of a script in their order: its own, what is reported, and the further units that it needs an amount of. */
+/**
+ * All arguments of a script in their order: its own, what is reported, and the further units that it needs an amount
+ * of.
+ */
 export function argumentsOf(name: ScriptName): readonly string[] {
   const script: Script<string, string> = scripts[name]
   const own = [...script.arguments, ...(script.reported === undefined ? [] : reportedArguments[script.reported])]
@@ -161,8 +164,8 @@ const CONSTANT_LINE =
   /^local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ((?:-?[\d.]+|'[^']*')(?:, (?:-?[\d.]+|'[^']*'))*)$/gm
 
 /**
- * The same script with the value of each constant in place of its name, and without comments. Redis runs the whole text at each call, and each
- * function that uses a local pays for it when it is made: with 60 names 7 of 20 µs.
+ * The same script with the value of each constant in place of its name, and without comments. Redis runs the whole text
+ * at each call, and each function that uses a local pays for it when it is made: with 60 names 7 of 20 µs.
  */
 function withoutConstants(lua: string): string {
   const values = new Map<string, string>()
@@ -174,7 +177,9 @@ function withoutConstants(lua: string): string {
   return code.replace(/'[^'\n]*'|(?<![.\w])[A-Z][A-Z0-9_]*\b/g, (word) => values.get(word) ?? word)
 }
 
-/** The same script without functions that it does not call: making one that is not called takes Redis 0.1 µs or more. */
+/**
+ * The same script without functions that it does not call: making one that is not called takes Redis 0.1 µs or more.
+ */
 function withoutUnused(lua: string): string {
   const functions = /^local function (\w+)\((?:[^\n]*\bend$|[^\n]*\n(?:[^\n]*\n)*?end$)\n*/gm
   for (let [before, code] = ['', lua]; ; ) {
@@ -196,8 +201,8 @@ export interface Program {
 }
 
 /**
- * The program of each script. `clockLua` sets `now`; only tests pass another than Redis' own clock. `allow-oom` lets what frees or
- * records run where Redis is full; what begins something is refused there.
+ * The program of each script. `clockLua` sets `now`; only tests pass another than Redis' own clock. `allow-oom` lets
+ * what frees or records run where Redis is full; what begins something is refused there.
  */
 export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
   const layout = `${layoutLua()}\n${auditLua()}`

@@ -1,4 +1,5 @@
--- Frees what is held and makes `spent` what it was really. Never refuses: the tokens are spent. A lost reservation is corrected.
+-- Frees what is held and makes `spent` what it was really. Never refuses: the tokens are spent. A lost reservation is
+-- corrected.
 --
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: id witness key organizationLimits keyLimits admitted direct epoch node

@@ -1,20 +1,21 @@
--- What every verb shares: the clock, how scopes and reservations are stored, and what may happen to them. Stands before each verb's own
--- text; `embedded/scope-moves.ts` and `embedded/memory-store.ts` are the same, line by line.
+-- What every verb shares: the clock, how scopes and reservations are stored, and what may happen to them. Stands before
+-- each verb's own text; `embedded/scope-moves.ts` and `embedded/memory-store.ts` are the same, line by line.
 --
--- Numbers: no amount is ever concatenated, formatted with %d or %s, or encoded by cjson: Lua shortens them to 14 digits. They travel as
--- arguments of redis.call, in cmsgpack, or through %.0f, all of which are exact to 2^53.
+-- Numbers: no amount is ever concatenated, formatted with %d or %s, or encoded by cjson: Lua shortens them to 14
+-- digits. They travel as arguments of redis.call, in cmsgpack, or through %.0f, all of which are exact to 2^53.
 
 local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE, NODES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 
--- Beside the scopes, in the same hash: the organisation's epoch, and the one that gateways of an earlier version know. They take a new epoch for
--- a total loss, so theirs stays as it is while some of them still run.
+-- Beside the scopes, in the same hash: the organisation's epoch, and the one that gateways of an earlier version know.
+-- They take a new epoch for a total loss, so theirs stays as it is while some of them still run.
 local EPOCH, LEGACY_EPOCH = 'epoch', 'life'
 -- The state of a reservation. A settled or cancelled one is cut after `due`.
 local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
 
--- What Redis has counted of each node, so that the node can compare it with its own log: a record { version, epoch, given, requests, legacy }
--- under the node's id, and its figures by day, key and model. `given` counts the rows that the node has given back to this epoch; a node's
--- settlements count only after it has given back all. `legacy`: figures of before these records are in the budgets, and not in these figures.
+-- What Redis has counted of each node, so that the node can compare it with its own log: a record { version, epoch,
+-- given, requests, legacy } under the node's id, and its figures by day, key and model. `given` counts the rows that
+-- the node has given back to this epoch; a node's settlements count only after it has given back all. `legacy`: figures
+-- of before these records are in the budgets, and not in these figures.
 local NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY = 2, 3, 4, 5
 local ALL_GIVEN = -1
 -- Beside them, the day before which they may have been added up by month.
@@ -74,8 +75,8 @@ local function scope_field(key)
   return 'k' .. key
 end
 
--- When the organisation's figures began. It is lost with them: who knows another epoch has charges that these lack. A new epoch is later
--- than every epoch that the caller knows, also if the clock went back.
+-- When the organisation's figures began. It is lost with them: who knows another epoch has charges that these lack. A
+-- new epoch is later than every epoch that the caller knows, also if the clock went back.
 local function begin_epoch(known)
   local epoch = max(now, known + 1)
   redis.call('HSET', SCOPES, EPOCH, epoch)
@@ -150,8 +151,8 @@ local function bury(id, state)
   save_reservation(id, { VERSION, state, now + ENDED_MS })
 end
 
--- Lets time pass for a rate's bucket. Without a limit it is left alone, its clock included: a request from before a reload that added the
--- limit must not wipe out what was counted since.
+-- Lets time pass for a rate's bucket. Without a limit it is left alone, its clock included: a request from before a
+-- reload that added the limit must not wipe out what was counted since.
 local function drain(scope, r, per_minute)
   if per_minute == NONE then return end
   local elapsed = max(0, now - scope[DRAINED[r]])
@@ -197,7 +198,8 @@ local function reserved(reservation, unit)
   return reservation[FURTHER_RESERVED[unit]] or 0
 end
 
--- What of it is used so far: the request itself from its admission on. Of further units nothing is known before the end.
+-- What of it is used so far: the request itself from its admission on. Of further units nothing is known before the
+-- end.
 local function posted(reservation, unit)
   if unit == MICRO_USD then return reservation[POSTED] end
   if unit == TOKENS then return sum(reservation[POSTED_INPUT], reservation[POSTED_OUTPUT]) end
@@ -227,9 +229,10 @@ local function amounts_of(reservation, amount_of)
   return amounts
 end
 
--- Corrects what an admission charged the rates to what was really used. What was not used comes back in full unless the bucket has stood
--- empty since: everything that drained was charged to somebody. After that only what of the charge cannot have drained yet comes back,
--- because capacity that went by unused is not handed out later. What was used beyond the charge is added.
+-- Corrects what an admission charged the rates to what was really used. What was not used comes back in full unless the
+-- bucket has stood empty since: everything that drained was charged to somebody. After that only what of the charge
+-- cannot have drained yet comes back, because capacity that went by unused is not handed out later. What was used
+-- beyond the charge is added.
 local function correct(reservation, scopes, limits, used)
   local age = max(0, now - reservation[ADMITTED])
   for r = 1, RATES do
@@ -285,8 +288,8 @@ local function free(reservation, scopes, used)
   for s = 1, 2 do scopes[s][LIVE] = scopes[s][LIVE] - 1 end
 end
 
--- The figures of a list: whole numbers with commas between them. A list that is older than a figure lacks it; one that a later version wrote
--- may have more, which are kept.
+-- The figures of a list: whole numbers with commas between them. A list that is older than a figure lacks it; one that
+-- a later version wrote may have more, which are kept.
 local function load_figures(stored)
   local figures = {}
   for digits in string.gmatch(stored or '', '%-?%d+') do figures[#figures + 1] = tonumber(digits) end
