@@ -57,13 +57,13 @@ export function rowsOf(path: string, schema: Schema): readonly AuditRow[] {
   }
 }
 
-/** The number of settlements of an outbox in a state. */
-export function entriesOf(path: string, schema: Schema, state: number): number {
+/** The number of settlements in an outbox that Redis has not taken yet. */
+export function pendingIn(path: string, schema: Schema): number {
   const database = openReadOnly(path, schema)
   if (database === undefined) return 0
   try {
-    const query = database.query<{ n: number }, [number]>('SELECT count(*) AS n FROM outbox WHERE state = ?')
-    return query.get(state)?.n ?? 0
+    const query = database.query<{ n: number }, []>('SELECT count(*) AS n FROM outbox WHERE state = 0')
+    return query.get()?.n ?? 0
   } finally {
     database.close()
   }

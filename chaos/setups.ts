@@ -26,7 +26,7 @@ import {
 import { RedisCluster } from './cluster.ts'
 import { clusterFaults, type Fault, gatewayFaults, injectFaults, redisFaults } from './faults.ts'
 import { Gateway } from './gateway.ts'
-import { entriesOf, figuresOf, finalOf, isIdle, rowsOf, spentOf, sumOf, trailOf } from './ledger-audit.ts'
+import { figuresOf, finalOf, isIdle, pendingIn, rowsOf, spentOf, sumOf, trailOf } from './ledger-audit.ts'
 import { acme, configOf, many, type Organization } from './organizations.ts'
 import type { Provider } from './provider.ts'
 import { RedisServer } from './redis-server.ts'
@@ -73,7 +73,7 @@ async function runUnderFaults(run: Run, load: Load, faults: readonly Fault[]): P
   return injected
 }
 
-/** Waits for a condition, for a limited time: if it does not come, a check reports it. */
+/** Waits until the condition holds, for at most `WAIT_MS_MAX`. If it never does, a check reports what is wrong. */
 async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
   const untilMs = performance.now() + WAIT_MS_MAX
   while (performance.now() < untilMs && !(await holds().catch(() => false))) await Bun.sleep(250)
@@ -181,9 +181,9 @@ async function checkedOverRedis(
   const results = [...load.results]
   const store = new RedisStore(client, client)
   const outboxes = gateways.map((gateway) => join(gateway.dataDir, OUTBOX_FILE)).filter((path) => existsSync(path))
-  const entries = (state: number) => sumOf(outboxes, (path) => entriesOf(path, OUTBOX_SCHEMA, state))
+  const pending = () => sumOf(outboxes, (path) => pendingIn(path, OUTBOX_SCHEMA))
   const figures = () => figuresOf(organizations, (account) => store.figures(account))
-  await waitUntil(async () => entries(0) === 0 && isIdle(await figures()))
+  await waitUntil(async () => pending() === 0 && isIdle(await figures()))
   const check = async (report: Report) => {
     const trail = await trailOf(client, organizations)
     const { served } = run.provider
@@ -197,7 +197,7 @@ async function checkedOverRedis(
     const final = [...trail.values()].flatMap((charges) => charges.slice(-1))
     checkSpent(report, last, final)
     checkTrail(report, trail, results)
-    checkOutboxes(report, trail, rows, entries(0))
+    checkOutboxes(report, trail, rows, pending())
     const counted = final.filter(
       ({ kind, costMicroUsd }) => kind !== 'restored' && (costMicroUsd > 0 || kind === 'lost'),
     )
@@ -214,7 +214,7 @@ async function checkedOverRedis(
       sumOf(outboxRows(outboxes), (row) =>
         one === undefined || row.organization === one.organization ? row.costMicroUsd : 0,
       )
-    await waitUntil(async () => entries(0) === 0 && spentOf(await figures(), organizations) >= logged())
+    await waitUntil(async () => pending() === 0 && spentOf(await figures(), organizations) >= logged())
     const restored = await figures()
     const spent = spentOf(restored, organizations)
     const total = logged()
@@ -222,7 +222,7 @@ async function checkedOverRedis(
       `after three FLUSHALL under load: spent ${spent} = recorded by the gateways ${total}`,
       spent === total,
       [
-        `outboxes: ${entries(0)} pending`,
+        `outboxes: ${pending()} pending`,
         ...organizations
           .map((one) => [one.organization, spentOf(restored, [one]), logged(one)] as const)
           .filter(([, one, other]) => one !== other)

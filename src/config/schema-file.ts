@@ -191,7 +191,9 @@ const compaction = object(
     keys: Type.Array(text('32 bytes in base64, best from the environment: `openssl rand -base64 32`'), {
       minItems: 1,
       uniqueItems: true,
-      description: 'The first key encrypts, all of them decrypt, so that keys can be rotated',
+      description:
+        '32 bytes in base64 each, as `openssl rand -base64 32` prints them. The first encrypts, all of them decrypt, ' +
+        'so that keys can be rotated',
     }),
   },
   {
@@ -241,8 +243,9 @@ export const schema = object(
         pattern: '^[^\\x00]*$',
         patternErrorMessage: 'must be a path',
         description:
-          'The directory of the embedded ledger, the outbox of settlements that Redis has not taken yet, ' +
-          'and the control socket. A relative path is relative to the working directory',
+          'The directory of what weir stores on disk: the embedded ledger and created API keys, or the outbox of ' +
+          'settlements for Redis; the compaction key, if weir created it; the control socket. ' +
+          'A relative path is relative to the working directory',
       }),
       './data',
     ),

@@ -30,9 +30,8 @@ interface RedisItemsOptions {
 
 /**
  * Each owner has a hash of its items and an index of when they expire, both in one slot of a cluster. The script that
- * stores an item first removes expired items, then the oldest until the new one fits. Both keys expire with the newest
- * item. So an owner never has more than its bytes, and nothing is left once it has been silent for the lifetime of an
- * item.
+ * stores an item first removes expired items, then the oldest until the new one fits, so an owner never exceeds its
+ * limit. Both keys expire with the newest item: an owner that stores nothing for that long has nothing left in Redis.
  */
 export class RedisItems {
   private readonly client: RedisClient

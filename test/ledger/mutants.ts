@@ -1,4 +1,6 @@
-/** Bugs that somebody might write: file, what stands there once, what stands there instead. The suite must find every one. */
+/**
+ * Bugs that somebody might write: a file, a text that occurs in it once, and what replaces it. The suite must find each.
+ */
 
 export type Mutant = readonly [file: string, from: string, to: string]
 
