@@ -4,7 +4,7 @@ import type { Cluster, Redis } from 'ioredis'
 import { type AuditRow, ROW_SQL, rowOf } from '../src/ledger/audit-columns.ts'
 import type { Account } from '../src/ledger/ledger.ts'
 import { redisKey } from '../src/ledger/redis/store/redis-store.ts'
-import type { Figures, FiguresOf } from '../src/ledger/reservation-store.ts'
+import type { AccountUsage, ScopeUsage } from '../src/ledger/reservation-store.ts'
 import { openReadOnly, type Schema } from '../src/sqlite/database.ts'
 import type { Organization } from './organizations.ts'
 
@@ -70,13 +70,13 @@ export function pendingIn(path: string, schema: Schema): number {
 }
 
 /** Keys are `organization` and `organization/key`. */
-export type AllFigures = ReadonlyMap<string, Figures>
+export type AllFigures = ReadonlyMap<string, ScopeUsage>
 
 export async function figuresOf(
   organizations: readonly Organization[],
-  read: (account: Account) => FiguresOf | Promise<FiguresOf>,
+  read: (account: Account) => AccountUsage | Promise<AccountUsage>,
 ): Promise<AllFigures> {
-  const all = new Map<string, Figures>()
+  const all = new Map<string, ScopeUsage>()
   for (const { organization, keys } of organizations) {
     for (const [key] of keys) {
       const found = await read({ organization, organizationLimits: {}, key, keyLimits: {} })

@@ -6,7 +6,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Cluster, Redis } from 'ioredis'
-import { EmbeddedStandings } from '../src/ledger/embedded/sqlite-readers.ts'
+import { EmbeddedAccountUsageReader } from '../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA } from '../src/ledger/embedded/state-tables.ts'
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from '../src/ledger/redis/delivery/outbox-schema.ts'
 import { RedisStore } from '../src/ledger/redis/store/redis-store.ts'
@@ -86,7 +86,7 @@ export async function runEmbedded(run: Run): Promise<SetupResult> {
   const load = loadOf('embedded', acme, [gateway])
   const injected = await runUnderFaults(run, load, gatewayFaults([gateway]))
   const { results } = load
-  const readers = new EmbeddedStandings(gateway.dataDir)
+  const readers = new EmbeddedAccountUsageReader(gateway.dataDir)
   const figures = () => figuresOf(acme, (account) => readers.read(account))
   await waitUntil(async () => isIdle(await figures()))
   await gateway.stop()

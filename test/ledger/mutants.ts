@@ -164,7 +164,7 @@ export const nodeMutants: readonly Mutant[] = [
   [NODE, 'await this.outbox.add(settlement, isSent)', 'this.outbox.add(settlement, isSent)'],
   [
     NODE,
-    'if (!wasSent) return await book.settle(settlement, settlement.charge, { isDirect: true, from })',
+    'if (!wasSent) return await store.settle(settlement, settlement.charge, { isDirect: true, from })',
     "return 'settled'",
   ],
   [RESTORATION, 'await this.renew(organization, mine)', 'await this.enter(organization, asked)'],

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/assembly/open-ledger.ts'
+import { type LedgerPlace, openAccountUsageReader, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { RedisConfig } from '../../src/core/redis-config.ts'
 import { RedisItems } from '../../src/items/redis-items.ts'
@@ -66,7 +66,7 @@ async function exercise(redis: RedisConfig): Promise<void> {
     expect(await ledger.settle(reservation, chargeOf(700))).toBe('settled')
   }
   expect(ledger.health().ready).toBe(true)
-  const [standings, usage] = [await openStandings(place), await openUsageLog(place)]
+  const [standings, usage] = [await openAccountUsageReader(place), await openUsageLog(place)]
   for (const account of accounts)
     expect((await standings.read(account)).organization.total).toMatchObject({ spent: 700, held: 0 })
   const today = dayOf(Date.now())
@@ -232,7 +232,7 @@ test('a cluster whose master dies with what its replica had not got: all of it i
   )
   await spendOn(elsewhere, 40)
   await until(() => ledger.health().pending === 0)
-  const standings = await openStandings(place)
+  const standings = await openAccountUsageReader(place)
   await until(async () => (await standings.read(account)).organization.live === 0)
   expect((await standings.read(account)).organization.total).toMatchObject({ spent: 50 + 400 + 70 + 30, held: 0 })
   expect((await standings.read(elsewhere)).organization.total).toMatchObject({ spent: 40, held: 0 })
@@ -267,7 +267,7 @@ test('slots that move to another master: what arrives meanwhile is refused or wa
     return granted !== undefined
   })
   await until(() => ledger.health().pending === 0)
-  const standings = await openStandings(place)
+  const standings = await openAccountUsageReader(place)
   await until(async () => (await standings.read(account)).organization.live === 0)
   expect((await standings.read(account)).organization.total).toMatchObject({ spent: 100, held: 0 })
   expect(await to.client.exists(redisKey(account.organization, 'scopes'))).toBe(1)
@@ -349,7 +349,7 @@ test('a sentinel’s master dies with what its replica had not got: all of it is
     ),
   )
   await until(() => ledger.health().pending === 0)
-  const standings = await openStandings(place)
+  const standings = await openAccountUsageReader(place)
   await until(async () => (await standings.read(account)).organization.live === 0)
   expect((await standings.read(account)).organization.total).toMatchObject({ spent: 10 + 400 + 70 + 30, held: 0 })
   await Promise.all([standings.close(), ledger.close()])
