@@ -1,4 +1,4 @@
-/** Bugs that somebody might write: file, what stands there once, what stands there instead. The suite must find every one. */
+/** Plausible bugs: a file, a text that occurs in it, and its replacement. The suite must detect each one. */
 
 export type Mutant = readonly [file: string, from: string, to: string]
 

@@ -14,7 +14,7 @@ import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
-import { Meddler } from './lossy-proxy.ts'
+import { LossyProxy } from './lossy-proxy.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
 
@@ -37,15 +37,15 @@ async function ledgerAt(url: string): Promise<RedisLedger> {
   return ledger
 }
 
-async function meddler(server: RedisServer): Promise<Meddler> {
-  const between = await Meddler.before(server.socket)
+async function proxy(server: RedisServer): Promise<LossyProxy> {
+  const between = await LossyProxy.before(server.socket)
   open.push(between)
   return between
 }
 
 test('a black hole: nobody waits long, the connection is given up and made anew, and nothing is charged twice', async () => {
   await using server = await RedisServer.start()
-  const between = await meddler(server)
+  const between = await proxy(server)
   const ledger = await ledgerAt(between.url)
   const account = accountOf()
   const running = await ledger.reserve(account, holdOf(100))
@@ -154,7 +154,7 @@ test('a Redis that is emptied under a node without requests gets back what that 
 
 test('a reply that comes too late: the same reservation is asked for once more, and held once', async () => {
   await using server = await RedisServer.start()
-  const between = await meddler(server)
+  const between = await proxy(server)
   const ledger = await ledgerAt(between.url)
   const account = accountOf()
   await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(1))
@@ -190,7 +190,7 @@ describe.each([
 ])('%s', (error) => {
   test('passes: the request is granted after a moment; it stays: refused, and settled later', async () => {
     await using server = await RedisServer.start()
-    const between = await meddler(server)
+    const between = await proxy(server)
     const ledger = await ledgerAt(between.url)
     const account = accountOf()
     await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(1))
@@ -305,7 +305,7 @@ test('these rights are enough', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   await client.call('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', '-@all', ...RIGHTS.split(' '))
-  const between = await meddler(server)
+  const between = await proxy(server)
   const ledger = await ledgerAt(between.url.replace('redis://', 'redis://weir:secret@'))
   const account = accountOf()
   const reservation = await ledger.reserve(account, holdOf(100))

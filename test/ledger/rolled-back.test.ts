@@ -13,7 +13,7 @@ import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
-import { Meddler } from './lossy-proxy.ts'
+import { LossyProxy } from './lossy-proxy.ts'
 import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
@@ -241,7 +241,7 @@ describe('a settlement that was sent long ago, and not acknowledged', () => {
   async function unacknowledged(isTaken: boolean) {
     const server = await RedisServer.start()
     const at = directory()
-    const between = await Meddler.before(server.socket)
+    const between = await LossyProxy.before(server.socket)
     open.push(between)
     const account = accountOf()
     const ledger = await ledgerOn(between.url, at)

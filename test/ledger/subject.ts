@@ -37,7 +37,7 @@ export interface Subject {
   usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>>
   audit(organization: string): Promise<readonly Audited[]>
   /** How many reservations it remembers, ended ones included. */
-  remembered(organization: string): Promise<number>
+  reservationCount(organization: string): Promise<number>
   open(): Promise<void>
   /** Forgets everything. */
   reset(): Promise<void>
@@ -86,7 +86,7 @@ export function memorySubject(): Subject {
     },
     usage: async (organization) => current.seen.usage.get(organization) ?? new Map(),
     audit: async (organization) => current.seen.audit.get(organization) ?? [],
-    remembered: async (organization) => current.seen.known.get(organization)?.size ?? 0,
+    reservationCount: async (organization) => current.seen.known.get(organization)?.size ?? 0,
     reset: async () => {
       current = make()
     },
@@ -160,7 +160,7 @@ class RedisSubject implements Subject {
     return redisAudit(this.parts.redis, organization)
   }
 
-  remembered(organization: string): Promise<number> {
+  reservationCount(organization: string): Promise<number> {
     return this.parts.redis.hlen(redisKey(organization, 'reservations'))
   }
 

@@ -103,7 +103,7 @@ function check(server: Server, gateways: readonly Gateway[], account: Account, w
   expect(organization).toMatchObject({ live: 0, total: { spent: sum, held: 0 } })
   world.nowMs += 2 * 3_600_000
   server.ask((book) => book.reap(account.organization))
-  expect(server.remembered).toBe(0)
+  expect(server.reservationCount).toBe(0)
 }
 
 /** Each row is charged its cost, under its own id or in a sum that the gateway gave back. */

@@ -150,7 +150,7 @@ export class Server {
     )
   }
 
-  get remembered(): number {
+  get reservationCount(): number {
     return this.reservations.size
   }
 
