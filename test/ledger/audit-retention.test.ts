@@ -29,7 +29,7 @@ async function fill(client: Redis, organization: string, count: number, everyMs:
   )
 }
 
-test('entries older than the setting are deleted, also of organisations without requests; newer ones stay', async () => {
+test('entries older than the setting are deleted, also of idle organisations; newer ones stay', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   await fill(client, 'busy', 5000, DAY_MS / 100)

@@ -204,7 +204,7 @@ export function conformance(installation: Installation): void {
         expect(large.message).toContain('This request may cost $5.000001, more than the daily spend limit of $5.00')
       })
 
-      test('money held by running requests: retry in 1 to 10 seconds; money spent or a request too dear: no retry', async () => {
+      test('held money: retry in 1 to 10 seconds; spent money, or a request too dear: no retry', async () => {
         const account = accountOf({}, spend({ day: 1_000_000 }))
         const running = await ledger.reserve(account, holdOf(600_000))
         const failure = await refused(ledger, account, holdOf(520_000))

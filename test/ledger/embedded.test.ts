@@ -39,7 +39,7 @@ async function rowsOf(at: string): Promise<readonly AuditRow[]> {
 }
 
 describe('kill -9', () => {
-  test('acknowledged settlements keep their cost, others cost their progress or floor, nothing stays held', async () => {
+  test('settlements keep their cost, other requests cost their progress or floor, nothing stays held', async () => {
     const at = directory()
     const acknowledged = new Map<string, number>()
     for (let round = 0; round < 3; round++) {
@@ -76,7 +76,7 @@ describe('kill -9', () => {
   })
 })
 
-test('a request lost while the process was suspended and settled afterwards is listed once, as settled late', async () => {
+test('a request lost while the process was suspended, then settled, is listed once, as settled late', async () => {
   const at = directory()
   const time = { now: Date.now() }
   const ledger = EmbeddedLedger.open(at, { now: () => time.now })
@@ -205,7 +205,7 @@ describe('the file', () => {
     expect(() => EmbeddedLedger.open(at)).toThrow(LedgerFileError)
   })
 
-  test('can be read while it is open; readers of a directory without a file find nothing and create nothing', async () => {
+  test('can be read while it is open; readers without a file find nothing and create nothing', async () => {
     const at = directory()
     expect(await new EmbeddedUsageLog(at).read({ sinceDay: 0, untilDay: 1e6 })).toEqual([])
     expect((await new EmbeddedStandings(at).read(account)).organization.total.spent).toBe(0)

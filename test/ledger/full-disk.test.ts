@@ -77,7 +77,7 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
   }
 }
 
-test('a full disk: the timer runs on, requests are charged, health reports it, all is written once there is room', async () => {
+test('a full disk: timers and charges go on, health reports it, all is written once there is room', async () => {
   await using server = await RedisServer.start()
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const account = accountOf()

@@ -29,8 +29,7 @@ export class LossyProxy {
     const server = net.createServer()
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const address = server.address()
-    if (address === null || typeof address === 'string')
-      throw new Error('The proxy does not listen on a port.')
+    if (address === null || typeof address === 'string') throw new Error('The proxy does not listen on a port.')
     const proxy = new LossyProxy(server, address.port)
     server.on('connection', (socket) => proxy.accept(socket, path))
     return proxy

@@ -166,7 +166,7 @@ test.each([[[]], [['r-3']]])(
   60_000,
 )
 
-test('law: requests that end while a large backlog is restored are charged once, also if the process dies', async () => {
+test('law: requests that end during a large restore are charged once, also if the process dies', async () => {
   const random = new Random(randomSeed('a large backlog'))
   for (let round = 0; round < 4; round++) {
     const count = 3000 + random.below(5000)

@@ -84,7 +84,7 @@ async function serve(ledger: RedisLedger, account: Account, cost: number): Promi
   await until(() => ledger.health().pending === 0)
 }
 
-test('what an earlier version restored is not restored again, later losses are found, and all returns after a total loss', async () => {
+test('restores nothing twice after an upgrade, finds later losses, restores all after a total loss', async () => {
   await using server = await RedisServer.start()
   const at = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const account = accountOf()
