@@ -4,7 +4,7 @@ import type { Cluster, Redis } from 'ioredis'
 import { type AuditRow, ROW_SQL, rowOf } from '../src/ledger/audit-columns.ts'
 import type { Account } from '../src/ledger/ledger.ts'
 import { redisKey } from '../src/ledger/redis/store/redis-store.ts'
-import type { Figures, FiguresOf } from '../src/ledger/reservation-store.ts'
+import type { AccountUsage, ScopeUsage } from '../src/ledger/reservation-store.ts'
 import { openReadOnly, type Schema } from '../src/sqlite/database.ts'
 import type { Organization } from './organizations.ts'
 
@@ -57,26 +57,26 @@ export function rowsOf(path: string, schema: Schema): readonly AuditRow[] {
   }
 }
 
-/** The number of settlements of an outbox in a state. */
-export function entriesOf(path: string, schema: Schema, state: number): number {
+/** The number of settlements in an outbox that Redis has not taken yet. */
+export function pendingIn(path: string, schema: Schema): number {
   const database = openReadOnly(path, schema)
   if (database === undefined) return 0
   try {
-    const query = database.query<{ n: number }, [number]>('SELECT count(*) AS n FROM outbox WHERE state = ?')
-    return query.get(state)?.n ?? 0
+    const query = database.query<{ n: number }, []>('SELECT count(*) AS n FROM outbox WHERE state = 0')
+    return query.get()?.n ?? 0
   } finally {
     database.close()
   }
 }
 
 /** Keys are `organization` and `organization/key`. */
-export type AllFigures = ReadonlyMap<string, Figures>
+export type AllFigures = ReadonlyMap<string, ScopeUsage>
 
 export async function figuresOf(
   organizations: readonly Organization[],
-  read: (account: Account) => FiguresOf | Promise<FiguresOf>,
+  read: (account: Account) => AccountUsage | Promise<AccountUsage>,
 ): Promise<AllFigures> {
-  const all = new Map<string, Figures>()
+  const all = new Map<string, ScopeUsage>()
   for (const { organization, keys } of organizations) {
     for (const [key] of keys) {
       const found = await read({ organization, organizationLimits: {}, key, keyLimits: {} })

@@ -6,7 +6,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Cluster, Redis } from 'ioredis'
-import { EmbeddedStandings } from '../src/ledger/embedded/sqlite-readers.ts'
+import { EmbeddedAccountUsageReader } from '../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA } from '../src/ledger/embedded/state-tables.ts'
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from '../src/ledger/redis/delivery/outbox-schema.ts'
 import { RedisStore } from '../src/ledger/redis/store/redis-store.ts'
@@ -26,7 +26,7 @@ import {
 import { RedisCluster } from './cluster.ts'
 import { clusterFaults, type Fault, gatewayFaults, injectFaults, redisFaults } from './faults.ts'
 import { Gateway } from './gateway.ts'
-import { entriesOf, figuresOf, finalOf, isIdle, rowsOf, spentOf, sumOf, trailOf } from './ledger-audit.ts'
+import { figuresOf, finalOf, isIdle, pendingIn, rowsOf, spentOf, sumOf, trailOf } from './ledger-audit.ts'
 import { acme, configOf, many, type Organization } from './organizations.ts'
 import type { Provider } from './provider.ts'
 import { RedisServer } from './redis-server.ts'
@@ -73,7 +73,7 @@ async function runUnderFaults(run: Run, load: Load, faults: readonly Fault[]): P
   return injected
 }
 
-/** Waits for a condition, for a limited time: if it does not come, a check reports it. */
+/** Waits until the condition holds, for at most `WAIT_MS_MAX`. If it never does, a check reports what is wrong. */
 async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
   const untilMs = performance.now() + WAIT_MS_MAX
   while (performance.now() < untilMs && !(await holds().catch(() => false))) await Bun.sleep(250)
@@ -86,7 +86,7 @@ export async function runEmbedded(run: Run): Promise<SetupResult> {
   const load = loadOf('embedded', acme, [gateway])
   const injected = await runUnderFaults(run, load, gatewayFaults([gateway]))
   const { results } = load
-  const readers = new EmbeddedStandings(gateway.dataDir)
+  const readers = new EmbeddedAccountUsageReader(gateway.dataDir)
   const figures = () => figuresOf(acme, (account) => readers.read(account))
   await waitUntil(async () => isIdle(await figures()))
   await gateway.stop()
@@ -181,9 +181,9 @@ async function checkedOverRedis(
   const results = [...load.results]
   const store = new RedisStore(client, client)
   const outboxes = gateways.map((gateway) => join(gateway.dataDir, OUTBOX_FILE)).filter((path) => existsSync(path))
-  const entries = (state: number) => sumOf(outboxes, (path) => entriesOf(path, OUTBOX_SCHEMA, state))
+  const pending = () => sumOf(outboxes, (path) => pendingIn(path, OUTBOX_SCHEMA))
   const figures = () => figuresOf(organizations, (account) => store.figures(account))
-  await waitUntil(async () => entries(0) === 0 && isIdle(await figures()))
+  await waitUntil(async () => pending() === 0 && isIdle(await figures()))
   const check = async (report: Report) => {
     const trail = await trailOf(client, organizations)
     const { served } = run.provider
@@ -197,7 +197,7 @@ async function checkedOverRedis(
     const final = [...trail.values()].flatMap((charges) => charges.slice(-1))
     checkSpent(report, last, final)
     checkTrail(report, trail, results)
-    checkOutboxes(report, trail, rows, entries(0))
+    checkOutboxes(report, trail, rows, pending())
     const counted = final.filter(
       ({ kind, costMicroUsd }) => kind !== 'restored' && (costMicroUsd > 0 || kind === 'lost'),
     )
@@ -214,7 +214,7 @@ async function checkedOverRedis(
       sumOf(outboxRows(outboxes), (row) =>
         one === undefined || row.organization === one.organization ? row.costMicroUsd : 0,
       )
-    await waitUntil(async () => entries(0) === 0 && spentOf(await figures(), organizations) >= logged())
+    await waitUntil(async () => pending() === 0 && spentOf(await figures(), organizations) >= logged())
     const restored = await figures()
     const spent = spentOf(restored, organizations)
     const total = logged()
@@ -222,7 +222,7 @@ async function checkedOverRedis(
       `after three FLUSHALL under load: spent ${spent} = recorded by the gateways ${total}`,
       spent === total,
       [
-        `outboxes: ${entries(0)} pending`,
+        `outboxes: ${pending()} pending`,
         ...organizations
           .map((one) => [one.organization, spentOf(restored, [one]), logged(one)] as const)
           .filter(([, one, other]) => one !== other)

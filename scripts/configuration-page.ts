@@ -1,6 +1,6 @@
 /**
- * Makes `docs/configuration.md` from the schema of the configuration: a section for each top-level key, a row for
- * each key in it.
+ * Makes `docs/configuration.md` from the schema of the configuration: a section for each top-level setting, a row
+ * for each setting in it.
  */
 
 import type { TSchema } from '@sinclair/typebox'
@@ -12,8 +12,9 @@ import { NEEDS_RESTART } from '../src/process/reload.ts'
 const HEAD = `# Configuration
 
 weir reads one YAML file: the one named by \`--config FILE\`, else \`weir.yaml\` in the working directory, else
-\`/etc/weir/weir.yaml\`. This page describes every key. It is generated from the schema that weir checks the file
-with: after a change of \`src/config/schema-*.ts\`, run \`bun scripts/write-schema.ts\`.
+\`/etc/weir/weir.yaml\`. This page describes every setting; "key" means an API key. It is generated from
+the schema that weir checks the file with: after a change of \`src/config/schema-*.ts\`, run
+\`bun scripts/write-schema.ts\`.
 
 A small configuration:
 
@@ -41,8 +42,8 @@ is a longer example with comments, and \`src/config/weir.schema.json\` is the JS
 models[2].targets[0].provider: no provider is named "opnai" (did you mean "openai"?)
 \`\`\`
 
-It exits with 0 if the file is valid, else with 1. An unknown key is an error, so that a typing mistake never goes
-unnoticed.
+It exits with 0 if the file is valid, else with 1. An unknown setting is an error, so that a typing mistake never
+goes unnoticed.
 
 ## Secrets and variables
 
@@ -61,15 +62,15 @@ reference.
 
 Send SIGHUP to \`weir serve\`. weir checks the whole file first; then all workers switch to it, from the next
 request on. Running requests finish under the configuration that they began with. If the file has a problem, nothing
-changes, and the log line \`config.rejected\` lists the problems. Streams of a key that was removed or disabled end
-within 10 s.
+changes, and the log line \`config.rejected\` lists the problems. Streams of an API key that was removed or disabled
+are cut within 10 s.
 
 RESTART
 
 ## Units
 
 Money is in US dollars: prices per million tokens, as providers publish them, and spend limits in dollars. Days and
-months are calendar days and months in UTC. The name of a key ends with its unit (\`_ms\`, \`_seconds\`, \`_days\`,
+months are calendar days and months in UTC. The name of a setting ends with its unit (\`_ms\`, \`_seconds\`, \`_days\`,
 \`_bytes\`).
 `
 
@@ -159,7 +160,7 @@ export function configurationPage(): string {
   const written = new Map<string, string>()
   const fixed = NEEDS_RESTART.map((key) => `\`${key}\``).join(', ')
   const restart =
-    'Some keys cannot change without a restart, and a reload that changes one of them is rejected as a whole: ' +
+    'Some settings cannot change without a restart, and a reload that changes one of them is rejected as a whole: ' +
     `${fixed}.`
   const sections = Object.entries(schema.properties).map(([name, section]) => sectionOf(name, section, written))
   return [HEAD.replace('RESTART', wrapped(restart)), ...sections].join('\n')
@@ -169,27 +170,27 @@ function sectionOf(name: string, section: TSchema, written: Map<string, string>)
   const initial = isRequired(schema, name) ? 'Required' : `Default: \`${yaml(section['default'])}\``
   const type = isGroup(section) ? [] : [`Type: ${typeOf(section, name)}. ${initial}.`, '']
   const rows = rowsBelow(name, '', section, written)
-  const table = rows.length === 0 ? [] : ['| Key | Type | Default | Meaning |', '|---|---|---|---|', ...rows, '']
+  const table = rows.length === 0 ? [] : ['| Setting | Type | Default | Meaning |', '|---|---|---|---|', ...rows, '']
   const dialects = name === 'providers' ? [...dialectTable(), ''] : []
   const example = ['```yaml', EXAMPLES[name] ?? '', '```']
   return [`## ${name}`, '', wrapped(sentence(section)), '', ...type, ...table, ...dialects, ...example, ''].join('\n')
 }
 
 /**
- * The rows of the keys inside a group, a list of groups or a union with a group. A shape that was written before is
+ * The rows of the settings inside a group, a list of groups or a union with a group. A shape that was written before is
  * only referred to; `written` has the path of each.
  */
 function rowsBelow(section: string, path: string, outer: TSchema, written: Map<string, string>): readonly string[] {
   const groups = groupsIn(outer)
   return groups.flatMap(({ group, suffix }) => {
-    // A key of one of several alternatives is not required.
+    // A setting of one of several alternatives is not required.
     const needs = (name: string) => groups.length === 1 && isRequired(group, name)
     const inside = path === '' ? '' : `${path}${suffix}.`
     return Object.entries(propertiesOf(group)).flatMap(([name, inner]) => {
       const at = `${inside}${name}`
       const shape = groupsIn(inner).length === 0 ? '' : shapeOf(inner)
       const first = shape === '' ? undefined : written.get(shape)
-      if (first !== undefined) return [row(at, inner, needs(name), ` Its keys are those of ${first}.`)]
+      if (first !== undefined) return [row(at, inner, needs(name), ` Its settings are those of ${first}.`)]
       if (shape !== '') written.set(shape, `\`${section}.${at}\``)
       return [row(at, inner, needs(name)), ...rowsBelow(section, at, inner, written)]
     })
@@ -210,7 +211,7 @@ function groupsIn(outer: TSchema): readonly Inner[] {
   return isObject(byName) ? Object.values(byName).flatMap((inner) => groupsIn(asSchema(inner))) : []
 }
 
-/** A group by its keys alone, whatever its description and default. */
+/** A group by its settings alone, whatever its description and default. */
 function shapeOf(outer: TSchema): string {
   return JSON.stringify(groupsIn(outer).map(({ group }) => propertiesOf(group)))
 }
@@ -264,7 +265,7 @@ function dialectTable(): readonly string[] {
     const address = baseUrl === undefined ? '' : `\`${baseUrl}\``
     return `| \`${name}\` | ${address} | ${needed.join(', and ')} | ${list(other)} | ${images ? 'yes' : 'no'} |`
   })
-  const head = '| Dialect | Default `base_url` | Required | Other keys of its own | Generates images |'
+  const head = '| Dialect | Default `base_url` | Required | Other settings of its own | Generates images |'
   return [head, '|---|---|---|---|---|', ...rows]
 }
 

@@ -10,10 +10,10 @@ import type { KeyStore } from '../keys/key-store.ts'
 import { openSqliteKeyStore, SqliteKeyBackend } from '../keys/sqlite-key-store.ts'
 import type { AuditLog } from '../ledger/audit-log.ts'
 import { EmbeddedLedger } from '../ledger/embedded/embedded-ledger.ts'
-import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
+import { EmbeddedAccountUsageReader, EmbeddedAuditLog, EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { UpkeepOptions } from '../ledger/redis/maintenance/upkeep.ts'
-import type { Standings } from '../ledger/remaining.ts'
+import type { AccountUsageReader } from '../ledger/remaining.ts'
 import type { UsageLog } from '../ledger/usage-log.ts'
 import type { WindowReset } from '../ledger/window-reset.ts'
 import { LedgerFileError, LedgerInUseError } from '../sqlite/database.ts'
@@ -78,10 +78,10 @@ export async function openWindowReset({ ledger, dataDir }: LedgerPlace): Promise
 }
 
 /** For `weir explain`, whether or not a gateway runs. Throws like `openLedger`. */
-export async function openStandings({ ledger, dataDir }: LedgerPlace): Promise<Standings> {
-  if (ledger.kind === 'embedded') return new EmbeddedStandings(dataDir)
-  const { RedisStandings } = await import('../ledger/redis/readers/redis-readers.ts')
-  return RedisStandings.open(ledger.redis)
+export async function openAccountUsageReader({ ledger, dataDir }: LedgerPlace): Promise<AccountUsageReader> {
+  if (ledger.kind === 'embedded') return new EmbeddedAccountUsageReader(dataDir)
+  const { RedisAccountUsageReader } = await import('../ledger/redis/readers/redis-readers.ts')
+  return RedisAccountUsageReader.open(ledger.redis)
 }
 
 /** For `weir keys`, whether or not a gateway runs. Throws like `openLedger`. */

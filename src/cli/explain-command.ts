@@ -3,7 +3,7 @@
  * what is left of the limits, and the running program, where there is one, which targets rest.
  */
 
-import { openKeyStore, openStandings } from '../assembly/open-ledger.ts'
+import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts'
 import { lacks, type Needs, noNeeds } from '../catalog/capability.ts'
 import { type Access, AUTO, access, Catalog, type Key, keyOf, kindOf, type Model } from '../catalog/catalog.ts'
 import { type Candidate, type Exclusion, resolve } from '../catalog/resolve.ts'
@@ -15,7 +15,7 @@ import { hasLimit } from '../core/limits.ts'
 import type { Price } from '../core/money.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { dollars } from '../ledger/refusal.ts'
-import type { FiguresOf } from '../ledger/reservation-store.ts'
+import type { AccountUsage } from '../ledger/reservation-store.ts'
 import { complain, exit, parseFlags } from './command.ts'
 import { askControl, ControlProblem } from './control-client.ts'
 import { configured, LedgerProblem, untilProblem, withLedger } from './ledger-access.ts'
@@ -112,7 +112,7 @@ async function askingKey(catalog: Catalog, config: Config, id: string): Promise<
 }
 
 /** What is used of the limits; undefined where none is set, or the ledger cannot say. */
-async function figuresOf(config: Config, key: Key): Promise<FiguresOf | undefined> {
+async function figuresOf(config: Config, key: Key): Promise<AccountUsage | undefined> {
   if (!hasLimits(key)) return undefined
   const { organization } = key
   const account = {
@@ -122,10 +122,10 @@ async function figuresOf(config: Config, key: Key): Promise<FiguresOf | undefine
     keyLimits: key.limits,
   }
   try {
-    return await withLedger(openStandings, config, async (standings) => {
-      const warning = await standings.warning()
+    return await withLedger(openAccountUsageReader, config, async (reader) => {
+      const warning = await reader.warning()
       if (warning !== undefined) complain(warning)
-      return await standings.read(account)
+      return await reader.read(account)
     })
   } catch (error) {
     if (!(error instanceof LedgerProblem)) throw error
@@ -186,7 +186,7 @@ interface Question extends Asking {
   readonly needs: Needs
   /** Undefined where no running program could be asked. */
   readonly resting: readonly Resting[] | undefined
-  readonly figures: FiguresOf | undefined
+  readonly figures: AccountUsage | undefined
 }
 
 /** The lines of the answer. */

@@ -2,12 +2,12 @@
 
 import { amountOf, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import { dollars } from '../ledger/refusal.ts'
-import { type Left, leftOf } from '../ledger/remaining.ts'
-import type { Figures } from '../ledger/reservation-store.ts'
+import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
+import type { ScopeUsage } from '../ledger/reservation-store.ts'
 
 /** One line; `figures` is undefined if it is not known what is left. */
-export function limitLine(owner: string, limits: Limits, figures: Figures | undefined): string {
-  const parts = figures === undefined ? amounts(limits) : leftOf(limits, figures).map(leftText)
+export function limitLine(owner: string, limits: Limits, figures: ScopeUsage | undefined): string {
+  const parts = figures === undefined ? amounts(limits) : remainingLimits(limits, figures).map(leftText)
   return `limits of ${owner}: ${parts.length === 0 ? 'none' : parts.join(', ')}`
 }
 
@@ -22,7 +22,7 @@ function amountText(limit: Limit, amount: number): string {
   return `${numberText(limit, amount)} ${limit.words}`
 }
 
-function leftText({ limit, most, left, renewsAtMs }: Left): string {
+function leftText({ limit, most, left, renewsAtMs }: RemainingLimit): string {
   // Windows end with a UTC day.
   const renewal = renewsAtMs === undefined ? '' : `, renews ${new Date(renewsAtMs).toISOString().slice(0, 10)}`
   return `${amountText(limit, most)} (${numberText(limit, left)} left${renewal})`

@@ -51,7 +51,7 @@ const listen = object(
     ),
     worker_body_bytes: withDefault(
       integer(
-        // Parsing takes up to four times the size of a body, and an eighth of the memory is reserved for small bodies.
+        // A body takes up to four times its size, and large ones may use seven eighths of the memory: 4 / (7/8) is 4.6.
         5 * BODY_BYTES_MAX,
         Number.MAX_SAFE_INTEGER,
         'The memory of one worker for request bodies, each of which takes up to four times its size. ' +
@@ -191,7 +191,9 @@ const compaction = object(
     keys: Type.Array(text('32 bytes in base64, best from the environment: `openssl rand -base64 32`'), {
       minItems: 1,
       uniqueItems: true,
-      description: 'The first key encrypts, all of them decrypt, so that keys can be rotated',
+      description:
+        '32 bytes in base64 each, as `openssl rand -base64 32` prints them. The first encrypts, all of them decrypt, ' +
+        'so that keys can be rotated',
     }),
   },
   {
@@ -241,8 +243,9 @@ export const schema = object(
         pattern: '^[^\\x00]*$',
         patternErrorMessage: 'must be a path',
         description:
-          'The directory of the embedded ledger, the outbox of settlements that Redis has not taken yet, ' +
-          'and the control socket. A relative path is relative to the working directory',
+          'The directory of what weir stores on disk: the embedded ledger and created API keys, or the outbox of ' +
+          'settlements for Redis; the compaction key, if weir created it; the control socket. ' +
+          'A relative path is relative to the working directory',
       }),
       './data',
     ),
@@ -290,7 +293,10 @@ export type File = Static<typeof schema>
 /** The file with every default filled in. */
 export type CompletedFile = Completed<typeof schema>
 
-/** The text of the JSON Schema, for editors. A TypeBox schema is JSON Schema already; its symbols vanish in JSON. */
+/**
+ * The text of the JSON Schema, for editors. A TypeBox schema is JSON Schema already, but for its symbols,
+ * which `JSON.stringify` leaves out.
+ */
 export function jsonSchema(): string {
   return `${JSON.stringify({ $schema: 'https://json-schema.org/draft/2020-12/schema', ...schema }, undefined, 2)}\n`
 }

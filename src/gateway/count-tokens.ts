@@ -75,7 +75,7 @@ async function countedBy(
   running.runs({ interrupt: () => connection.abort() })
   try {
     await send(connection, provider)
-    running.sent()
+    running.bodySent()
     const tokens = counter.tokens(await readJson(connection))
     return isAbsurd(tokens, needs.inputTokens) ? undefined : tokens
   } catch (error) {

@@ -9,7 +9,7 @@ import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
 import { connect, type RedisClient } from '../redis/connect.ts'
 import getItem from './get-item.lua' with { type: 'text' }
-import putItem from './put-item.lua' with { type: 'text' }
+import putItems from './put-items.lua' with { type: 'text' }
 
 /** A larger item is not stored: Redis holds the ledger, and conversations must not fill its memory. */
 const ITEM_BYTES_MAX = 256 * 1024
@@ -30,9 +30,8 @@ interface RedisItemsOptions {
 
 /**
  * Each owner has a hash of its items and an index of when they expire, both in one slot of a cluster. The script that
- * stores an item first removes expired items, then the oldest until the new one fits. Both keys expire with the newest
- * item. So an owner never has more than its bytes, and nothing is left once it has been silent for the lifetime of an
- * item.
+ * stores an item first removes expired items, then the oldest until the new one fits, so an owner never exceeds its
+ * limit. Both keys expire with the newest item: an owner that stores nothing for that long has nothing left in Redis.
  */
 export class RedisItems {
   private readonly client: RedisClient
@@ -112,4 +111,4 @@ function script(body: string): Script {
   return { lua, sha1: createHash('sha1').update(lua).digest('hex') }
 }
 
-const scripts = { put: script(putItem), get: script(getItem) } as const
+const scripts = { put: script(putItems), get: script(getItem) } as const

@@ -2,19 +2,19 @@
 
 import { amountOf, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import type { Account } from './ledger.ts'
-import type { Figures, FiguresOf } from './reservation-store.ts'
+import type { AccountUsage, ScopeUsage } from './reservation-store.ts'
 import { windowEndMs } from './window.ts'
 
-export interface Standings {
+export interface AccountUsageReader {
   /** As of now. Limits are taken from the account; what is used, held and spent from the ledger. */
-  read(account: Account): Promise<FiguresOf>
+  read(account: Account): Promise<AccountUsage>
   /** What the operator should know of how the ledger keeps its figures; undefined if there is nothing to report. */
   warning(): Promise<string | undefined>
   close(): Promise<void>
 }
 
 /** One limit that is set, in its unit. */
-export interface Left {
+export interface RemainingLimit {
   readonly limit: Limit
   readonly most: number
   /** What is used, or spent and held. */
@@ -25,7 +25,7 @@ export interface Left {
 }
 
 /** The limits of an organisation or a key that are set, with what is left of each. */
-export function leftOf(limits: Limits, figures: Figures): readonly Left[] {
+export function remainingLimits(limits: Limits, figures: ScopeUsage): readonly RemainingLimit[] {
   return limitTable.flatMap((limit) => {
     const most = amountOf(limits, limit)
     if (most === undefined) return []
@@ -35,7 +35,7 @@ export function leftOf(limits: Limits, figures: Figures): readonly Left[] {
   })
 }
 
-function usedOf(figures: Figures, limit: Limit): number {
+function usedOf(figures: ScopeUsage, limit: Limit): number {
   if (limit.kind === 'places') return figures.live
   if (limit.kind === 'rate') return figures[limit.name]
   const { spent, held } = figures[limit.name]

@@ -23,7 +23,7 @@ export interface Terms {
 /** design: three chances to extend, every 10 s, before a lease of 30 s ends. */
 export const TERMS: Terms = { leaseMs: 30_000, endedMs: 600_000, lostMs: 3_600_000 }
 
-/** How far the book's clock and the gateway's may differ before no window is rolled on the word of one of them. */
+/** How far the store's clock and the gateway's may differ before no window is rolled on the word of one of them. */
 export const CLOCK_SKEW_MS = 60_000
 
 export const scopeNames = ['organization', 'key'] as const
@@ -41,7 +41,7 @@ export interface Refusal {
 
 export type ReserveReply =
   /**
-   * `admittedMs` by the book's clock: it decides the windows that the request belongs to. The same for a repeated call.
+   * `admittedMs` by the store's clock: it decides the windows that the request belongs to. The same for a repeated call.
    */
   | { readonly outcome: 'granted'; readonly admittedMs: number; readonly rates: RateStatuses }
   /**
@@ -77,7 +77,7 @@ export interface Budget {
 }
 
 /** What one organisation or key has used and holds, as of now. Rates are rounded up. */
-export type Figures = { readonly live: number } & { readonly [L in RateLimit as L['name']]: number } & {
+export type ScopeUsage = { readonly live: number } & { readonly [L in RateLimit as L['name']]: number } & {
   readonly [L in BudgetLimit as L['name']]: Budget
 }
 
@@ -105,12 +105,12 @@ export interface ReservationStore {
    */
   reap(organization: string): Promise<number>
   /** What is used, held and spent. Ends first what is overdue. */
-  figures(account: Account): Promise<FiguresOf>
+  figures(account: Account): Promise<AccountUsage>
 }
 
-export interface FiguresOf {
-  readonly organization: Figures
-  readonly key: Figures
+export interface AccountUsage {
+  readonly organization: ScopeUsage
+  readonly key: ScopeUsage
 }
 
 /**

@@ -76,7 +76,7 @@ describe('verdicts', () => {
     ],
     ['the other way round', undefined, [deny(['*']), allow(['m'])], undefined, { allowed: false, by: 'rule', rule: 0 }],
     ['a rule for this key', undefined, [deny(['m'], ['k*'])], undefined, { allowed: false, by: 'rule', rule: 0 }],
-    ['a rule for another', undefined, [deny(['m'], ['x', 'y'])], undefined, { allowed: true }],
+    ['a rule for another key', undefined, [deny(['m'], ['x', 'y'])], undefined, { allowed: true }],
     [
       'an allowing rule for this key goes first',
       undefined,

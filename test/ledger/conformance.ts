@@ -1,7 +1,7 @@
 /** The behaviour that every ledger guarantees through its public interface: one suite, run for each kind. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/assembly/open-ledger.ts'
+import { type LedgerPlace, openAccountUsageReader, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Limits } from '../../src/core/limits.ts'
 import {
@@ -13,7 +13,7 @@ import {
   type Reservation,
 } from '../../src/ledger/ledger.ts'
 import { rateLimitHeaders } from '../../src/ledger/rate-limit-headers.ts'
-import { leftOf } from '../../src/ledger/remaining.ts'
+import { remainingLimits } from '../../src/ledger/remaining.ts'
 import { groupUsage } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 
@@ -83,7 +83,7 @@ export function conformance(installation: Installation): void {
       ledger = await openLedger(installation.place)
     }
     const standings = async (account: Account) => {
-      const reading = await openStandings(installation.place)
+      const reading = await openAccountUsageReader(installation.place)
       const figures = await reading.read(account)
       await reading.close()
       return figures
@@ -282,12 +282,12 @@ export function conformance(installation: Installation): void {
         await Bun.sleep(10)
         figures = await standings(account)
       }
-      const limits = leftOf(account.organizationLimits, figures.organization)
+      const limits = remainingLimits(account.organizationLimits, figures.organization)
       expect(limits.map(({ limit, used }) => [limit.name, used])).toEqual([
         ['requests', 2],
         ['concurrent_requests', 1],
       ])
-      const [day] = leftOf(account.keyLimits, figures.key)
+      const [day] = remainingLimits(account.keyLimits, figures.key)
       expect(day).toMatchObject({ limit: { name: 'day' }, most: 1000, used: 240, left: 760 })
       expect(day?.renewsAtMs).toBe((dayOf(Date.now()) + 1) * 86_400_000)
     })

@@ -12,9 +12,13 @@ import type { Redis } from 'ioredis'
 import { openSqliteKeyStore } from '../../src/keys/sqlite-key-store.ts'
 import type { AuditLog } from '../../src/ledger/audit-log.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
-import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
+import {
+  EmbeddedAccountUsageReader,
+  EmbeddedAuditLog,
+  EmbeddedUsageLog,
+} from '../../src/ledger/embedded/sqlite-readers.ts'
 import { RedisWindowReset } from '../../src/ledger/redis/maintenance/redis-window-reset.ts'
-import { RedisAuditLog, RedisStandings, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { RedisAccountUsageReader, RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import type { UsageLog } from '../../src/ledger/usage-log.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
@@ -89,7 +93,7 @@ test('the file of an embedded ledger', async () => {
   const { embedded } = await expected()
   expect(await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))).toMatchObject(embedded)
   const spent = async () => {
-    const { total, day } = (await new EmbeddedStandings(at).read(account)).organization
+    const { total, day } = (await new EmbeddedAccountUsageReader(at).read(account)).organization
     return { spent: total.spent, held: total.held, day: day.spent > 0 }
   }
   const ledger = EmbeddedLedger.open(at, undefined, KEEP_MS)
@@ -184,7 +188,13 @@ test('gateways and commands refuse Redis data of a newer version; a gateway reco
   await (await opened()).close()
   expect(await client.get('weir:data-version')).toBe('1')
   await client.set('weir:data-version', 2)
-  for (const open of [opened, RedisUsageLog.open, RedisAuditLog.open, RedisStandings.open, RedisWindowReset.open]) {
+  for (const open of [
+    opened,
+    RedisUsageLog.open,
+    RedisAuditLog.open,
+    RedisAccountUsageReader.open,
+    RedisWindowReset.open,
+  ]) {
     expect(await open(place).then(String, String)).toContain(
       'RedisUnfitError: The data in Redis were written by a newer version of weir ' +
         '(data version 2; this one reads up to 1).',

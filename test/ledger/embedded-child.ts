@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { PENDING_MAX } from '../../src/ledger/embedded/journal.ts'
-import { EmbeddedStandings } from '../../src/ledger/embedded/sqlite-readers.ts'
+import { EmbeddedAccountUsageReader } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { Random } from './random.ts'
 
@@ -63,7 +63,7 @@ async function full(): Promise<void> {
   await ledger.close()
   const again = EmbeddedLedger.open(directory)
   await again.close()
-  const { organization } = await new EmbeddedStandings(directory).read(account)
+  const { organization } = await new EmbeddedAccountUsageReader(directory).read(account)
   console.log(
     JSON.stringify({
       written,

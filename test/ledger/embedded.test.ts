@@ -10,7 +10,11 @@ import type { AuditRow } from '../../src/ledger/audit-columns.ts'
 import { lockDirectory } from '../../src/ledger/embedded/directory-lock.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { SteadyClock } from '../../src/ledger/embedded/monotonic-clock.ts'
-import { EmbeddedAuditLog, EmbeddedStandings, EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
+import {
+  EmbeddedAccountUsageReader,
+  EmbeddedAuditLog,
+  EmbeddedUsageLog,
+} from '../../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import { monthOf } from '../../src/ledger/window.ts'
 import { LedgerFileError } from '../../src/sqlite/database.ts'
@@ -57,7 +61,7 @@ describe('kill -9', () => {
       }
     }
     const ledger = EmbeddedLedger.open(at)
-    const { organization, key } = await new EmbeddedStandings(at).read(account)
+    const { organization, key } = await new EmbeddedAccountUsageReader(at).read(account)
     const rows = await rowsOf(at)
     const byId = new Map(rows.map((row) => [row.id, row]))
     for (const [id, cost] of acknowledged)
@@ -179,10 +183,10 @@ describe('the file', () => {
     for (const column of ['month', 'month_spent', 'month_held']) database.run(`ALTER TABLE scope DROP COLUMN ${column}`)
     database.run('ALTER TABLE live DROP COLUMN organization_month')
     database.close()
-    const before = (await new EmbeddedStandings(at).read(account)).organization
+    const before = (await new EmbeddedAccountUsageReader(at).read(account)).organization
     expect([before.day.spent, before.month.spent, before.month.held]).toEqual([70, 0, 0])
     await settle(30)
-    const { organization } = await new EmbeddedStandings(at).read(account)
+    const { organization } = await new EmbeddedAccountUsageReader(at).read(account)
     expect([organization.day.spent, organization.total.spent, organization.month]).toEqual([
       ...[100, 100],
       { window: monthOf(Date.now()), spent: 30, held: 0 },
@@ -208,7 +212,7 @@ describe('the file', () => {
   test('can be read while it is open; readers without a file find nothing and create nothing', async () => {
     const at = directory()
     expect(await new EmbeddedUsageLog(at).read({ sinceDay: 0, untilDay: 1e6 })).toEqual([])
-    expect((await new EmbeddedStandings(at).read(account)).organization.total.spent).toBe(0)
+    expect((await new EmbeddedAccountUsageReader(at).read(account)).organization.total.spent).toBe(0)
     expect(existsSync(join(at, LEDGER_FILE))).toBe(false)
   })
 })

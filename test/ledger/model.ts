@@ -6,7 +6,13 @@
 
 import type { LimitName, Limits } from '../../src/core/limits.ts'
 import type { Account, Admission, Charge, Estimate, Hold } from '../../src/ledger/ledger.ts'
-import type { CancelReply, ExtendReply, Figures, ScopeName, SettleReply } from '../../src/ledger/reservation-store.ts'
+import type {
+  CancelReply,
+  ExtendReply,
+  ScopeName,
+  ScopeUsage,
+  SettleReply,
+} from '../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { dayEndMs, dayOf, monthEndMs, monthOf } from '../../src/ledger/window.ts'
 import {
@@ -57,7 +63,7 @@ interface ScopeClock {
 }
 
 /** The figures of a scope that the model computes. */
-type ModelFigures = Pick<Figures, 'live' | 'requests' | 'tokens' | 'day' | 'month' | 'total'>
+type ModelFigures = Pick<ScopeUsage, 'live' | 'requests' | 'tokens' | 'day' | 'month' | 'total'>
 
 export interface ModelRefusal {
   readonly scope: ScopeName

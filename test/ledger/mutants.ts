@@ -1,4 +1,4 @@
-/** Plausible bugs: a file, a text that occurs in it, and its replacement. The suite must detect each one. */
+/** Plausible bugs: a file, a text that occurs in it once, and its replacement. The suite must detect each one. */
 
 export type Mutant = readonly [file: string, from: string, to: string]
 
@@ -162,7 +162,7 @@ export const nodeMutants: readonly Mutant[] = [
   [NODE, 'await this.outbox.add(settlement, isSent)', 'this.outbox.add(settlement, isSent)'],
   [
     NODE,
-    'if (!wasSent) return await book.settle(settlement, settlement.charge, { isDirect: true, from })',
+    'if (!wasSent) return await store.settle(settlement, settlement.charge, { isDirect: true, from })',
     "return 'settled'",
   ],
   [RESTORATION, 'await this.renew(organization, mine)', 'await this.enter(organization, asked)'],

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import type { FoundOfNode } from '../../src/ledger/redis/epochs/epoch-rows.ts'
-import { type Entered, Epochs, type NumberedRow, type RecoverableBook } from '../../src/ledger/redis/epochs/epochs.ts'
+import { type Entered, Epochs, type NumberedRow, type RecoverableStore } from '../../src/ledger/redis/epochs/epochs.ts'
 import { Restoration } from '../../src/ledger/redis/epochs/replay.ts'
 import { accountOf, chargeOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
@@ -91,7 +91,7 @@ function addPending(outbox: Outbox, id: string): void {
 }
 
 /** A Redis that was emptied, except for open reservations with these ids. Collects what is restored to it. */
-class EmptyRedis implements Pick<RecoverableBook, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'> {
+class EmptyRedis implements Pick<RecoverableStore, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'> {
   readonly given: NumberedRow[] = []
   isAway = false
   private reached: number | 'all' = 0

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import type { LimitName } from '../../src/core/limits.ts'
 import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
-import { UnderWay } from '../../src/ledger/redis/delivery/settlements-in-flight.ts'
+import { SettlementsInFlight } from '../../src/ledger/redis/delivery/settlements-in-flight.ts'
 import { RedisLedger, type Time } from '../../src/ledger/redis/redis-ledger.ts'
 import { ReserveRetry } from '../../src/ledger/redis/store/reserve-retry.ts'
 import type { ReserveReply, ScopeName } from '../../src/ledger/reservation-store.ts'
@@ -47,22 +47,22 @@ class Waits {
 }
 
 function setting(answers: readonly ReserveReply[]) {
-  const [waits, underWay, left] = [new Waits(), new UnderWay(), [...answers]]
+  const [waits, settlementsInFlight, left] = [new Waits(), new SettlementsInFlight(), [...answers]]
   let asked = 0
   const ask = async (): Promise<ReserveReply> => {
     asked += 1
     return left.shift() ?? refused(true)
   }
-  const patience = new ReserveRetry(underWay, waits.after)
-  return { waits, underWay, patience, ask, asked: () => asked }
+  const patience = new ReserveRetry(settlementsInFlight, waits.after)
+  return { waits, settlementsInFlight, patience, ask, asked: () => asked }
 }
 
 const account = { ...accountOf(), keyLimits: { concurrentRequests: 2 }, organizationLimits: { concurrentRequests: 3 } }
 
 describe('a reservation that is refused', () => {
   test('for a reason other than held amounts: is not retried', async () => {
-    const { patience, ask, asked, waits, underWay } = setting([])
-    void underWay.run(account.organization, () => new Promise(() => undefined))
+    const { patience, ask, asked, waits, settlementsInFlight } = setting([])
+    void settlementsInFlight.run(account.organization, () => new Promise(() => undefined))
     const first = refused(false)
     expect(await patience.retry(account, first, ask)).toBe(first)
     expect([asked(), waits.ms]).toEqual([0, []])
@@ -82,9 +82,9 @@ describe('a reservation that is refused', () => {
   })
 
   test('because of what this process holds: is retried as soon as that is settled', async () => {
-    const { patience, ask, asked, waits, underWay } = setting([GRANTED])
+    const { patience, ask, asked, waits, settlementsInFlight } = setting([GRANTED])
     const settled = Promise.withResolvers<void>()
-    void underWay.run(account.organization, () => settled.promise)
+    void settlementsInFlight.run(account.organization, () => settled.promise)
     const reply = patience.retry(account, refused(true), ask)
     await Bun.sleep(0)
     expect([asked(), waits.ms]).toEqual([0, [100]])
@@ -94,8 +94,8 @@ describe('a reservation that is refused', () => {
   })
 
   test('because of what this process holds on to: waits 100 ms, then as for other processes', async () => {
-    const { patience, ask, asked, waits, underWay } = setting([])
-    void underWay.run(account.organization, () => new Promise(() => undefined))
+    const { patience, ask, asked, waits, settlementsInFlight } = setting([])
+    void settlementsInFlight.run(account.organization, () => new Promise(() => undefined))
     const reply = patience.retry(account, refused(true), ask)
     while (waits.open > 0) await waits.end()
     expect((await reply).outcome).toBe('refused')

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { type LedgerPlace, openLedger, openStandings, openUsageLog } from '../../src/assembly/open-ledger.ts'
+import { type LedgerPlace, openAccountUsageReader, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { RedisConfig } from '../../src/core/redis-config.ts'
 import { RedisItems } from '../../src/items/redis-items.ts'
@@ -68,7 +68,7 @@ async function exercise(redis: RedisConfig): Promise<void> {
     expect(await ledger.settle(reservation, chargeOf(700))).toBe('settled')
   }
   expect(ledger.health().ready).toBe(true)
-  const [standings, usage] = [await openStandings(place), await openUsageLog(place)]
+  const [standings, usage] = [await openAccountUsageReader(place), await openUsageLog(place)]
   for (const account of accounts)
     expect((await standings.read(account)).organization.total).toMatchObject({ spent: 700, held: 0 })
   const today = dayOf(Date.now())
@@ -237,7 +237,7 @@ test('a master of a cluster dies with data that its replica lacks: all of it is 
   )
   await spendOn(elsewhere, 40)
   await until(() => ledger.health().pending === 0)
-  const standings = await openStandings(place)
+  const standings = await openAccountUsageReader(place)
   await until(async () => (await standings.read(account)).organization.live === 0)
   expect((await standings.read(account)).organization.total).toMatchObject({ spent: 50 + 400 + 70 + 30, held: 0 })
   expect((await standings.read(elsewhere)).organization.total).toMatchObject({ spent: 40, held: 0 })
@@ -272,7 +272,7 @@ test('slots that move to another master: calls are refused or wait meanwhile, an
     return granted !== undefined
   })
   await until(() => ledger.health().pending === 0)
-  const standings = await openStandings(place)
+  const standings = await openAccountUsageReader(place)
   await until(async () => (await standings.read(account)).organization.live === 0)
   expect((await standings.read(account)).organization.total).toMatchObject({ spent: 100, held: 0 })
   expect(await to.client.exists(redisKey(account.organization, 'scopes'))).toBe(1)
@@ -354,7 +354,7 @@ test("a sentinel's master dies with data that its replica lacks: all of it is ch
     ),
   )
   await until(() => ledger.health().pending === 0)
-  const standings = await openStandings(place)
+  const standings = await openAccountUsageReader(place)
   await until(async () => (await standings.read(account)).organization.live === 0)
   expect((await standings.read(account)).organization.total).toMatchObject({ spent: 10 + 400 + 70 + 30, held: 0 })
   await Promise.all([standings.close(), ledger.close()])

@@ -9,7 +9,7 @@ import type { KeyRecord } from '../../src/keys/key-record.ts'
 import { openRedisKeyStore } from '../../src/keys/redis-key-store.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { FIELDS_ALARM, type Size, Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
-import { RedisStandings } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { RedisAccountUsageReader } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
@@ -88,7 +88,7 @@ test.each([
   )
   await looked.promise
   // This command was sent after those of the check, so its reply comes after theirs.
-  const standings = await RedisStandings.open({ kind: 'single', url: server.socket })
+  const standings = await RedisAccountUsageReader.open({ kind: 'single', url: server.socket })
   expect((await standings.warning()) ?? 'nothing').toContain(words)
   expect(warning).toContain(words)
   await standings.close()

@@ -7,11 +7,16 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type LedgerPlace, openStandings, openUsageLog, openWindowReset } from '../../src/assembly/open-ledger.ts'
+import {
+  type LedgerPlace,
+  openAccountUsageReader,
+  openUsageLog,
+  openWindowReset,
+} from '../../src/assembly/open-ledger.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
 import { ORGANIZATIONS_KEY, RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
-import type { Figures } from '../../src/ledger/reservation-store.ts'
+import type { ScopeUsage } from '../../src/ledger/reservation-store.ts'
 import { dayOf, monthOf } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
@@ -31,10 +36,10 @@ async function reset(place: LedgerPlace): Promise<number> {
 }
 
 async function expectNow(place: LedgerPlace, spent: number): Promise<void> {
-  const standings = await openStandings(place)
+  const standings = await openAccountUsageReader(place)
   const { organization, key } = await standings.read(account)
   const now = { window: dayOf(Date.now()), spent, held: 0 }
-  for (const scope of [organization, key] satisfies Figures[]) {
+  for (const scope of [organization, key] satisfies ScopeUsage[]) {
     expect(scope.day).toEqual(now)
     expect(scope.month).toEqual({ ...now, window: monthOf(Date.now()) })
     expect(scope.total.spent).toBe(spent)

@@ -10,7 +10,7 @@ import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
 import { configuration, Weir } from './weir.ts'
 
-/** How many are free, four of which are listened on; connections to Redis need the others. */
+/** Free ports by number of workers: two gateways listen on four of them, and connections to Redis need the others. */
 const FREE = { 1: 6, 2: 48 } as const
 const FIRST = 40_000
 
@@ -28,7 +28,7 @@ inOwnNetwork(import.meta.path, () => {
       const ledger = workers === 1 ? 'embedded' : `{ redis: "${redis.url}" }`
       const config = configuration({ baseUrl: upstream.baseUrl, ledger })
       for (let i = 0; i < 3; i++) {
-        // Others each time: those of the last round are not free at once.
+        // A new range for each round: the ports of the last one are not free at once.
         const lowest = FIRST + 100 * i
         const highest = lowest + FREE[workers] - 1
         limitPorts([lowest, highest])
@@ -42,7 +42,7 @@ inOwnNetwork(import.meta.path, () => {
         )
         expect(new Set(ports).size).toBe(4)
         for (const port of ports) expect(port).toBeWithin(lowest, highest + 1)
-        // Those who ask need ports, too.
+        // The requests of the test need ports, too.
         limitPorts(OTHERS)
         for (const weir of [one, other]) expect((await fetch(`${weir.address}/v1/models`)).status).toBe(401)
       }

@@ -156,7 +156,7 @@ export function brokenChunks(pieces: readonly Data[]): Scenario {
   }
 }
 
-/** Sends head, pieces and `after` in one packet, so that the gateway reads all of it at once, then a FIN. */
+/** Sends the head, the pieces and `tail` in one packet, so that the gateway reads all of it at once, then a FIN. */
 export function inOneBreath(pieces: readonly Data[], tail: string): Scenario {
   const chunks = pieces.map((piece) => `${bytesOf(piece).length.toString(16)}\r\n${textOf(bytesOf(piece))}\r\n`)
   const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'

@@ -38,7 +38,7 @@ function check(value: JsonValue, path: string, rules: Rules): void {
   if (typeof value === 'string') {
     if (FILE_ID.test(path)) throw byId(path)
     if (!isAddress(value)) return
-    rules.limits.image(path)
+    rules.limits.countImage(path)
     checkImageUrl(value, path, rules.imageUrls)
   } else if (isArray(value)) {
     for (const [index, each] of value.entries()) check(each, `${path}[${index}]`, rules)

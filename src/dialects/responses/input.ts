@@ -130,17 +130,17 @@ function addItem(conversation: Conversation, { type, json, path }: Item, reading
       conversation.message(roleOf(json['role']), textParts(json['content'], contentPath(path)))
       break
     case 'function_call': {
-      limits.call(path)
+      limits.countCall(path)
       const callId = required(json, 'call_id', path)
       const namespace = stringOf(json['namespace']) || undefined
       const name = toolbox.sentName({ name: required(json, 'name', path), namespace })
       const written = argumentsOf(json['arguments'])
-      limits.callJson(written, `${path}.arguments`)
+      limits.addCallJson(written, `${path}.arguments`)
       conversation.call({ callId, name, json: written })
       break
     }
     case 'function_call_output': {
-      limits.result(path)
+      limits.countResult(path)
       const callId = required(json, 'call_id', path)
       conversation.output({ role: 'tool', callId, parts: outputParts(json['output'], `${path}.output`) })
       break
@@ -148,7 +148,7 @@ function addItem(conversation: Conversation, { type, json, path }: Item, reading
     // The name of the item in earlier versions of Codex.
     case 'compaction_summary':
     case 'compaction': {
-      limits.compaction(path)
+      limits.countCompaction(path)
       const summary = openSummary(sealer, caller.organization, json['encrypted_content'])
       if (summary === undefined) throw unreadable(`${path}.encrypted_content`)
       conversation.summary(summaryText(summary))

@@ -7,9 +7,9 @@ import { amountsOf } from '../../core/limits.ts'
 import type { EndKind } from '../audit-columns.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../ledger.ts'
 import {
+  type AccountUsage,
   checkEstimate,
   type ExtendReply,
-  type FiguresOf,
   type ReserveReply,
   type SettleReply,
   TERMS,
@@ -194,7 +194,7 @@ export class MemoryStore {
   }
 
   /** What is used, held and spent. Ends first what is overdue. */
-  figures(account: Account): FiguresOf {
+  figures(account: Account): AccountUsage {
     const now = this.clock.now()
     this.reapUntil(account.organization, now)
     const [organization, key] = this.tried(account, now)

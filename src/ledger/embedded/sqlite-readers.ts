@@ -11,9 +11,9 @@ import { openReadOnly } from '../../sqlite/database.ts'
 import type { AuditRow } from '../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../audit-log.ts'
 import type { Account } from '../ledger.ts'
-import type { Standings } from '../remaining.ts'
+import type { AccountUsageReader } from '../remaining.ts'
 import { readUsage } from '../request-table.ts'
-import type { FiguresOf } from '../reservation-store.ts'
+import type { AccountUsage } from '../reservation-store.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { before, type Commit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
 import { advance } from './scope-moves.ts'
@@ -96,7 +96,7 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
  */
 const GATHERED_MS = 60_000
 
-export class EmbeddedStandings extends Reading implements Standings {
+export class EmbeddedAccountUsageReader extends Reading implements AccountUsageReader {
   constructor(
     directory: string,
     private readonly now: () => number = Date.now,
@@ -104,7 +104,7 @@ export class EmbeddedStandings extends Reading implements Standings {
     super(directory)
   }
 
-  async read(account: Account): Promise<FiguresOf> {
+  async read(account: Account): Promise<AccountUsage> {
     const now = this.now()
     const { organization, organizationLimits, keyLimits } = account
     const [whole, key] = [

@@ -3,7 +3,7 @@
  */
 
 import { budgetLimits, byName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
-import type { Budget, Figures } from '../reservation-store.ts'
+import type { Budget, ScopeUsage } from '../reservation-store.ts'
 import { windowOf } from '../window.ts'
 
 /** Amounts stop growing here. Unreached by real money ($9.0 billion); the sums stay exact up to it. */
@@ -86,7 +86,7 @@ export function newScope(organization: string, key: string, now: number): ScopeS
 }
 
 /** A copy that does not move with the state. */
-export function figuresOf({ rates, live, budgets }: ScopeState): Figures {
+export function figuresOf({ rates, live, budgets }: ScopeState): ScopeUsage {
   const copy = (index: number): Budget => ({ ...(budgets[index] ?? { window: 0, spent: 0, held: 0 }) })
   return {
     live,

@@ -1,5 +1,5 @@
 /**
- * The ledger of several processes: the book in Redis, the log of what this node served in its own outbox. Row first,
+ * The ledger of several processes: the store in Redis, the log of what this node served in its own outbox. Row first,
  * settle second, mark third: whatever dies in between, each request is charged once.
  */
 
@@ -14,7 +14,7 @@ import { type Link, RedisLink } from './client/redis-link.ts'
 import { Outbox, PENDING_MAX } from './delivery/outbox.ts'
 import type { Settlement } from './delivery/settlement.ts'
 import type { Pending, SettlementLog } from './delivery/settlement-log.ts'
-import { UnderWay } from './delivery/settlements-in-flight.ts'
+import { SettlementsInFlight } from './delivery/settlements-in-flight.ts'
 import { DataLossError } from './epochs/epochs.ts'
 import { OrganizationSweep } from './epochs/organization-sweep.ts'
 import { Restoration } from './epochs/replay.ts'
@@ -78,9 +78,9 @@ export class RedisLedger implements Ledger {
   private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
   private readonly restoration: Restoration
-  private readonly underWay = new UnderWay()
+  private readonly settlementsInFlight = new SettlementsInFlight()
   private readonly queue: ReserveQueue
-  private readonly patience = new ReserveRetry(this.underWay, (ms) => this.after(ms))
+  private readonly patience = new ReserveRetry(this.settlementsInFlight, (ms) => this.after(ms))
   /** Why the last beat failed; undefined where it did not. */
   private trouble: string | undefined
   private working: Promise<void> | undefined
@@ -101,7 +101,7 @@ export class RedisLedger implements Ledger {
     this.queue = new ReserveQueue(time === realTime ? undefined : time)
     const register = (organization: string) => link.register(organization)
     const entered = (organization: string) => this.resend(organization)
-    this.restoration = new Restoration(link.book, outbox, link.epochs, register, entered, time.now())
+    this.restoration = new Restoration(link.store, outbox, link.epochs, register, entered, time.now())
     for (const organization of this.restoration.organizations()) this.organizations.add(organization)
     link.onReady(() => this.reconnected())
     link.onLost(() => this.restoration.doubt(link.lostMs))
@@ -171,7 +171,7 @@ export class RedisLedger implements Ledger {
   async extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
     try {
       if (!this.link.isReady) throw unavailable('The ledger cannot be reached.')
-      return isHeld(await this.link.book.extend(reservation.account, reservation.id, soFar, wanted))
+      return isHeld(await this.link.store.extend(reservation.account, reservation.id, soFar, wanted))
     } catch (error) {
       if (this.unreachable === 'allow') return true
       throw error instanceof CallerError ? error : unavailable('The ledger cannot be reached.', error)
@@ -183,7 +183,7 @@ export class RedisLedger implements Ledger {
     if (this.settled.has(reservation)) return 'already_settled'
     this.settled.add(reservation)
     const { organization } = reservation.account
-    return await this.underWay.run(organization, (lanes) => this.write(reservation, charge, lanes))
+    return await this.settlementsInFlight.run(organization, (lanes) => this.write(reservation, charge, lanes))
   }
 
   private after(ms: number): Promise<void> {
@@ -259,7 +259,7 @@ export class RedisLedger implements Ledger {
     await Promise.all([this.working, this.comparing])
     if (this.link.isReady) {
       this.outbox.commit()
-      await Promise.race([this.underWay.all(), this.after(CLOSE_MS)])
+      await Promise.race([this.settlementsInFlight.all(), this.after(CLOSE_MS)])
       await this.replayAll()
     }
     this.link.close()
@@ -324,15 +324,15 @@ export class RedisLedger implements Ledger {
    */
   private async charge({ settlement, epoch, wasSent }: Pending): Promise<SettleReply | 'compared'> {
     const { organization } = settlement.account
-    const { book } = this.link
+    const { store } = this.link
     const from = { node: this.outbox.node, epoch }
     try {
       await this.restoration.assure(organization)
-      const reply = await book.settle(settlement, settlement.charge, { from })
+      const reply = await store.settle(settlement, settlement.charge, { from })
       if (reply !== 'unknown') return reply
       // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and
       // forgotten that.
-      if (!wasSent) return await book.settle(settlement, settlement.charge, { isDirect: true, from })
+      if (!wasSent) return await store.settle(settlement, settlement.charge, { isDirect: true, from })
       await this.restoration.resolve(organization, epoch)
     } catch (error) {
       if (!(error instanceof DataLossError)) throw error
@@ -420,7 +420,7 @@ export class RedisLedger implements Ledger {
     }
     for (const [id, account] of this.cancels) {
       try {
-        await this.link.book.cancel(account, id)
+        await this.link.store.cancel(account, id)
         this.link.breaker.succeeded()
         this.cancels.delete(id)
         this.cancelled.set(id, { account, ms: this.time.now() })

@@ -4,7 +4,7 @@
  */
 
 import type { Link } from '../../../src/ledger/redis/client/redis-link.ts'
-import { DataLossError, Epochs, type RecoverableBook } from '../../../src/ledger/redis/epochs/epochs.ts'
+import { DataLossError, Epochs, type RecoverableStore } from '../../../src/ledger/redis/epochs/epochs.ts'
 import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
 import { CircuitBreaker } from '../../../src/redis/circuit-breaker.ts'
 import type { FullStore } from '../full-store.ts'
@@ -23,7 +23,7 @@ export interface Faults {
 }
 
 export class SimulatedLink implements Link {
-  readonly book: RecoverableBook
+  readonly store: RecoverableStore
   readonly epochs = new Epochs()
   readonly breaker: CircuitBreaker
   readonly isFit = true
@@ -40,13 +40,13 @@ export class SimulatedLink implements Link {
   ) {
     this.lostMs = world.nowMs
     this.breaker = new CircuitBreaker(() => world.nowMs)
-    this.book = {
+    this.store = {
       reserve: (account, hold) => this.call(() => server.reserve(account, hold)),
-      extend: (account, id, soFar, wanted) => this.call((book) => book.extend(account, id, soFar, wanted)),
+      extend: (account, id, soFar, wanted) => this.call((store) => store.extend(account, id, soFar, wanted)),
       settle: (...settlement) => this.call(() => server.settle(...settlement)),
-      cancel: (account, id) => this.call((book) => book.cancel(account, id)),
-      reap: (organization) => this.call((book) => book.reap(organization)),
-      figures: (account) => this.call((book) => book.figures(account)),
+      cancel: (account, id) => this.call((store) => store.cancel(account, id)),
+      reap: (organization) => this.call((store) => store.reap(organization)),
+      figures: (account) => this.call((store) => store.figures(account)),
       enter: (_organization, node, ended) => this.call(() => server.enter(node, ended)),
       figuresOfNode: (node, places) => this.call(() => server.figuresOfNode(node, places)),
       reservations: () => this.call(() => server.known()),
@@ -122,7 +122,7 @@ export class SimulatedLink implements Link {
     })
   }
 
-  private call<T>(verb: (book: FullStore) => T): Promise<T> {
+  private call<T>(verb: (store: FullStore) => T): Promise<T> {
     if (!this.isConnected)
       return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"))
     const { random } = this.world
@@ -150,7 +150,7 @@ export class SimulatedLink implements Link {
   }
 
   private arrive<T>(
-    verb: (book: FullStore) => T,
+    verb: (store: FullStore) => T,
     end: (how: () => void) => void,
     resolve: (value: T) => void,
     reject: (error: Error) => void,
@@ -168,7 +168,7 @@ export class SimulatedLink implements Link {
   }
 
   private answerOf<T>(
-    verb: (book: FullStore) => T,
+    verb: (store: FullStore) => T,
     resolve: (value: T) => void,
     reject: (error: Error) => void,
   ): () => void {

@@ -11,7 +11,7 @@ interface Call {
   readonly reject: (error: unknown) => void
 }
 
-export class Together {
+export class ScriptPipeline {
   /** By organisation, as those of another may lie on another server of a cluster. */
   private readonly gathering = new Map<string, Call[]>()
 

@@ -1,5 +1,5 @@
 /**
- * One node's link to Redis: two connections and the book over them, whether it can be used, and why not. Knows nothing
+ * One node's link to Redis: two connections and the store over them, whether it can be used, and why not. Knows nothing
  * of what is done when it cannot.
  */
 
@@ -12,14 +12,14 @@ import { accessProblem, RedisUnfitError, writeProblem } from '../../../redis/red
 import { checkServer, tlsMismatch } from '../../../redis/server-check.ts'
 import { checkDataVersion, noteDataVersion } from '../data-version.ts'
 import { type NodeHome, NodeLease } from '../delivery/node-lease.ts'
-import { Epochs, type RecoverableBook } from '../epochs/epochs.ts'
+import { Epochs, type RecoverableStore } from '../epochs/epochs.ts'
 import { type Surveyed, survey } from '../epochs/survey.ts'
 import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts'
 
-/** What a node needs of its connection to the book; a simulation gives it another one. */
+/** What a node needs of its connection to the store; a simulation gives it another one. */
 export interface Link {
-  readonly book: RecoverableBook
-  /** The epochs that this node has entered: its book refuses reservations in others. */
+  readonly store: RecoverableStore
+  /** The epochs that this node has entered: its store refuses reservations in others. */
   readonly epochs: Epochs
   readonly breaker: CircuitBreaker
   /** False while the server answers and cannot be used. */
@@ -75,7 +75,7 @@ const GATE = '#!lua\nreturn 1'
 const SILENT = 'Redis does not answer a PING.'
 
 export class RedisLink implements Link {
-  readonly book: RedisStore
+  readonly store: RedisStore
   readonly epochs = new Epochs()
   readonly breaker = new CircuitBreaker()
   private readonly pings = new LoopDeadline(PING_MS)
@@ -98,7 +98,7 @@ export class RedisLink implements Link {
   ) {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
-    this.book = new RedisStore(this.admission, this.other, Date.now, undefined, this.epochs)
+    this.store = new RedisStore(this.admission, this.other, Date.now, undefined, this.epochs)
     this.lease = own && new NodeLease(this.other, own, () => this.emptiedListener())
     const came = () => this.inspect().then(() => this.connected())
     this.other.on('ready', () => {
@@ -140,7 +140,7 @@ export class RedisLink implements Link {
     await this.inspect()
     // To end what is overdue changes nothing that would not come about anyway: whether we may is what is asked.
     if (this.unfit === undefined) {
-      const asked = [this.book.reap(PROBED), this.other.hlen(redisKey(PROBED, 'scopes'))]
+      const asked = [this.store.reap(PROBED), this.other.hlen(redisKey(PROBED, 'scopes'))]
       await Promise.all(asked).catch((error) => this.judge(error))
     }
     if (this.unfit !== undefined) throw this.unfit

@@ -16,7 +16,7 @@ interface OfOne {
   readonly lanes: ConcurrencyLimit
 }
 
-export class UnderWay {
+export class SettlementsInFlight {
   private readonly organizations = new Map<string, OfOne>()
 
   /** Runs a settlement, with the concurrency limit of its organisation; it is in flight until it ends. */

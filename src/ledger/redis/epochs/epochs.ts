@@ -45,7 +45,7 @@ export interface NumberedRow extends UsageRow {
 }
 
 /** A store that may lose data, which nodes can give back. */
-export interface RecoverableBook extends ReservationStore {
+export interface RecoverableStore extends ReservationStore {
   /**
    * Returns what it has of a node. Begins another epoch if it is in an earlier one than the node knows, or in the one
    * that `ended` names (0: none).

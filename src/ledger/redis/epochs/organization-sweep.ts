@@ -17,7 +17,7 @@ export class OrganizationSweep {
   private running: Promise<void> | undefined
 
   constructor(
-    private readonly link: Pick<Link, 'book' | 'isReady' | 'survey'>,
+    private readonly link: Pick<Link, 'store' | 'isReady' | 'survey'>,
     private readonly log: Pick<SettlementLog, 'node' | 'allExpected'>,
     private readonly restoration: Restoration,
   ) {}
@@ -46,7 +46,7 @@ export class OrganizationSweep {
   private async tend(surveyed: Surveyed, expected: Expected | undefined): Promise<boolean> {
     const { organization } = surveyed
     try {
-      if (surveyed.isOverdue) await this.link.book.reap(organization)
+      if (surveyed.isOverdue) await this.link.store.reap(organization)
       const isWell = expected === undefined || this.restoration.agrees(surveyed, expected)
       if (!isWell) await this.restoration.compare(organization)
       return true

@@ -9,7 +9,7 @@ import { noUsage } from '../../usage-figures.ts'
 import type { UsageRow } from '../../usage-log.ts'
 import type { SettlementLog } from '../delivery/settlement-log.ts'
 import type { Expected, FoundOfNode, KnownEpoch } from './epoch-rows.ts'
-import type { Entered, Epochs, RecoverableBook } from './epochs.ts'
+import type { Entered, Epochs, RecoverableStore } from './epochs.ts'
 import type { Surveyed } from './survey.ts'
 
 /** Rows that are sent at once. */
@@ -44,7 +44,7 @@ export class Restoration {
   private sinceMs: number
 
   constructor(
-    private readonly book: Pick<RecoverableBook, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'>,
+    private readonly store: Pick<RecoverableStore, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'>,
     private readonly log: Log,
     private readonly epochs: Epochs,
     /** Adds an organisation to the list in Redis, which may be lost, too. */
@@ -135,7 +135,7 @@ export class Restoration {
   private async ask(organization: string, ended = 0): Promise<Asked> {
     const known = this.log.epochOf(organization)
     const { epoch, legacyEpoch } = known
-    return { known, entered: await this.book.enter(organization, { node: this.log.node, epoch, legacyEpoch }, ended) }
+    return { known, entered: await this.store.enter(organization, { node: this.log.node, epoch, legacyEpoch }, ended) }
   }
 
   /** One at a time for each organisation: further calls wait for the one that runs. */
@@ -183,13 +183,13 @@ export class Restoration {
    * everything is given back.
    */
   private async settle(organization: string, { epoch, isLegacy }: Entered): Promise<readonly UsageRow[]> {
-    const { log, book, sinceMs } = this
+    const { log, store, sinceMs } = this
     // Places are read first: if another process folds in between, they are by day and compared by month, which works;
     // the reverse would not.
     const places = log.places(organization)
     const [{ figures, foldedBefore }, reservations] = await Promise.all([
-      book.figuresOfNode(log.node, places, log.foldedBefore),
-      book.reservations(organization),
+      store.figuresOfNode(log.node, places, log.foldedBefore),
+      store.reservations(organization),
     ])
     // Reservations that are open in Redis may have ended here long ago.
     const open = [...reservations].filter(([, { isOpen }]) => isOpen)
@@ -206,7 +206,7 @@ export class Restoration {
     done: number,
   ): Promise<boolean> {
     const last = rows.length
-    const give = (row: UsageRow, number: number) => this.book.restore(epoch, this.log.node, { ...row, number, last })
+    const give = (row: UsageRow, number: number) => this.store.restore(epoch, this.log.node, { ...row, number, last })
     if (last === 0) return (await give(noRow(organization), 0)) === 'all'
     for (let given = done; given < last; ) {
       const next = rows.slice(given, given + ABREAST)

@@ -13,7 +13,7 @@ const SCANNED_A_CALL = 500
 export class RedisWindowReset implements WindowReset {
   private constructor(
     private readonly client: RedisClient,
-    private readonly book: RedisStore,
+    private readonly store: RedisStore,
   ) {}
 
   static async open(place: RedisConfig): Promise<RedisWindowReset> {
@@ -31,7 +31,7 @@ export class RedisWindowReset implements WindowReset {
     const whole = spentNow(usage, undefined, Date.now())
     let count = 0
     for (const key of await this.keys(organization)) {
-      const set = await this.book.reset(organization, key, whole, spentNow(usage, key, Date.now()))
+      const set = await this.store.reset(organization, key, whole, spentNow(usage, key, Date.now()))
       if (set === undefined)
         throw new WindowResetError(
           'The clock of Redis and the clock of this machine are more than a minute apart. Correct them first.',

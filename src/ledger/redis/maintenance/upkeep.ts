@@ -57,7 +57,7 @@ export interface UpkeepOptions {
 }
 
 export class Upkeep {
-  private readonly book: RedisStore
+  private readonly store: RedisStore
   private readonly alarms = new Set<string>()
   private readonly early = new Set<string>()
   private denial: string | undefined
@@ -72,7 +72,7 @@ export class Upkeep {
     private readonly client: Client,
     private readonly options: UpkeepOptions,
   ) {
-    this.book = new RedisStore(client, client)
+    this.store = new RedisStore(client, client)
     this.retention = new AuditRetention(client, options.keepAuditMs)
   }
 
@@ -114,7 +114,7 @@ export class Upkeep {
     }
     const today = dayOf((this.options.now ?? Date.now)())
     // Once a day is enough: usage is folded by day.
-    if (today !== this.folded) await foldUsage(this.client, this.book, today)
+    if (today !== this.folded) await foldUsage(this.client, this.store, today)
     this.folded = today
     this.options.looked(sizes)
     for (const size of sizes) this.judge(size)
@@ -127,7 +127,7 @@ export class Upkeep {
   }
 
   private async judgeWindows(organization: string): Promise<void> {
-    const windows = await this.book.windows(organization)
+    const windows = await this.store.windows(organization)
     const isNow = !isAhead(windows, (this.options.now ?? Date.now)())
     if (isNow) this.early.delete(organization)
     else if (!this.early.has(organization)) {
@@ -165,7 +165,7 @@ export class Upkeep {
         const ids = records.filter((one) => one.organization === organization && this.isOver(one)).map(({ id }) => id)
         if (ids.length === 0) continue
         const there = await this.client.hmget(redisKey(organization, 'scopes'), ...ids.map(scopeField))
-        for (const [i, id] of ids.entries()) if (there[i] != null) await this.book.drop(organization, id)
+        for (const [i, id] of ids.entries()) if (there[i] != null) await this.store.drop(organization, id)
       }
     }
   }

@@ -8,10 +8,10 @@ import { ORGANIZATIONS_KEY, type RedisStore, redisKey } from '../store/redis-sto
 const SCANNED_A_CALL = 500
 const ABREAST = 32
 
-export async function foldUsage(client: RedisClient, book: RedisStore, today: number): Promise<void> {
+export async function foldUsage(client: RedisClient, store: RedisStore, today: number): Promise<void> {
   for (const organization of await client.smembers(ORGANIZATIONS_KEY)) {
     try {
-      await foldOne(client, book, organization, today)
+      await foldOne(client, store, organization, today)
     } catch (error) {
       // A problem with the keys of one organisation must not stop the others.
       if (!isPermanent(error)) throw error
@@ -19,12 +19,12 @@ export async function foldUsage(client: RedisClient, book: RedisStore, today: nu
   }
 }
 
-async function foldOne(client: RedisClient, book: RedisStore, organization: string, today: number): Promise<void> {
+async function foldOne(client: RedisClient, store: RedisStore, organization: string, today: number): Promise<void> {
   for await (const fields of pages(client, redisKey(organization, 'usage'))) {
     const old = fields.flatMap(([day = '', key, model]) => {
       const month = foldedDay(Number(day), today)
       if (key === undefined || model === undefined || month === Number(day)) return []
-      return [() => book.fold(organization, { day: Number(day), month, key, model })]
+      return [() => store.fold(organization, { day: Number(day), month, key, model })]
     })
     await inTurns(old)
   }
@@ -32,7 +32,7 @@ async function foldOne(client: RedisClient, book: RedisStore, organization: stri
   for await (const fields of pages(client, redisKey(organization, 'nodes'))) {
     const old = fields.flatMap(([node = '', day = '', key, model]) => {
       if (key === undefined || model === undefined || foldedDay(Number(day), today) === Number(day)) return []
-      return [() => book.foldOfNode(organization, { node, day: Number(day), key, model })]
+      return [() => store.foldOfNode(organization, { node, day: Number(day), key, model })]
     })
     await inTurns(old)
   }

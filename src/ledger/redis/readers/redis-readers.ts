@@ -11,8 +11,8 @@ import { durabilityWarning } from '../../../redis/server-check.ts'
 import { type AuditRow, rowOfEntry } from '../../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../../audit-log.ts'
 import type { Account } from '../../ledger.ts'
-import type { Standings } from '../../remaining.ts'
-import type { FiguresOf } from '../../reservation-store.ts'
+import type { AccountUsageReader } from '../../remaining.ts'
+import type { AccountUsage } from '../../reservation-store.ts'
 import { figuresOfList } from '../../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
 import { checkDataVersion } from '../data-version.ts'
@@ -184,19 +184,19 @@ function isWanted({ key, id }: AuditRow, query: AuditQuery): boolean {
   return (query.key === undefined || query.key === key) && (query.id === undefined || query.id === id)
 }
 
-export class RedisStandings implements Standings {
+export class RedisAccountUsageReader implements AccountUsageReader {
   private constructor(
     private readonly client: Client,
-    private readonly book: RedisStore,
+    private readonly store: RedisStore,
   ) {}
 
-  static async open(place: RedisConfig): Promise<RedisStandings> {
+  static async open(place: RedisConfig): Promise<RedisAccountUsageReader> {
     const client = await opened(place)
-    return new RedisStandings(client, new RedisStore(client, client))
+    return new RedisAccountUsageReader(client, new RedisStore(client, client))
   }
 
-  async read(account: Account): Promise<FiguresOf> {
-    return this.book.figures(account)
+  async read(account: Account): Promise<AccountUsage> {
+    return this.store.figures(account)
   }
 
   warning(): Promise<string | undefined> {

@@ -1,5 +1,5 @@
 /**
- * The book in Redis: every verb is one script, one round trip. Owns how calls are put and answers read; decides nothing
+ * The store in Redis: every verb is one script, one round trip. Owns how calls are put and answers read; decides nothing
  * itself.
  */
 
@@ -28,13 +28,13 @@ import {
 } from '../../ledger.ts'
 import { tighter } from '../../rate-limit-headers.ts'
 import {
+  type AccountUsage,
   type CancelReply,
   checkEstimate,
   type ExtendReply,
-  type Figures,
-  type FiguresOf,
   type Refusal,
   type ReserveReply,
+  type ScopeUsage,
   type SettleOptions,
   type SettleReply,
   scopeNames,
@@ -42,7 +42,7 @@ import {
 import { figuresOfList } from '../../usage-figures.ts'
 import { foldUsageRows, placeName, type UsagePlace, type UsageRow } from '../../usage-log.ts'
 import { bucketOf, daysOfBucket } from '../../window.ts'
-import { Together } from '../client/pipeline.ts'
+import { ScriptPipeline } from '../client/pipeline.ts'
 import type { NodeFigures } from '../epochs/epoch-rows.ts'
 import {
   DataLossError,
@@ -50,7 +50,7 @@ import {
   type Epochs,
   type NodeEpoch,
   type NumberedRow,
-  type RecoverableBook,
+  type RecoverableStore,
   UNKNOWN_EPOCH,
 } from '../epochs/epochs.ts'
 import type { FoundReservation } from '../epochs/reconcile.ts'
@@ -121,9 +121,9 @@ function tagOf(organization: string): string {
   return tag
 }
 
-export class RedisStore implements RecoverableBook {
+export class RedisStore implements RecoverableStore {
   private readonly programs: Readonly<Record<ScriptName, Program>>
-  private readonly settlements: Together
+  private readonly settlements: ScriptPipeline
 
   /**
    * `admission` carries reservations, `other` all the rest: neither waits behind the other. `witness` is this machine's
@@ -137,7 +137,7 @@ export class RedisStore implements RecoverableBook {
     private readonly epochs?: Epochs,
   ) {
     this.programs = programs(clockLua)
-    this.settlements = new Together(other)
+    this.settlements = new ScriptPipeline(other)
   }
 
   async reserve(account: Account, hold: Hold): Promise<ReserveReply> {
@@ -212,7 +212,7 @@ export class RedisStore implements RecoverableBook {
     return at(numbers, 0)
   }
 
-  async figures(account: Account): Promise<FiguresOf> {
+  async figures(account: Account): Promise<AccountUsage> {
     const { numbers } = await this.call(this.other, 'figures', account.organization, this.accountArguments(account, ''))
     const half = numbers.length / 2
     return { organization: figuresOf(numbers.slice(0, half)), key: figuresOf(numbers.slice(half)) }
@@ -462,7 +462,7 @@ function rateOf(limit: number | undefined, numbers: Numbers, index: number): Rat
 }
 
 /** As `figures.lua` answers them for one scope. */
-function figuresOf(numbers: Numbers): Figures {
+function figuresOf(numbers: Numbers): ScopeUsage {
   const budgets = rateLimits.length + 1
   return {
     live: at(numbers, rateLimits.length),

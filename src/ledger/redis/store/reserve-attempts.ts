@@ -19,7 +19,7 @@ export class ReserveAttempts {
   private unanswered = false
 
   constructor(
-    private readonly link: Pick<Link, 'book' | 'breaker'>,
+    private readonly link: Pick<Link, 'store' | 'breaker'>,
     private readonly queue: ReserveQueue,
     private readonly account: Account,
     private readonly hold: Hold,
@@ -30,7 +30,7 @@ export class ReserveAttempts {
     return this.unanswered
   }
 
-  /** Throws what the book throws, and `ReserveQueueFullError`. */
+  /** Throws what the store throws, and `ReserveQueueFullError`. */
   ask(): Promise<ReserveReply> {
     const { breaker } = this.link
     const isProbe = breaker.isOpen
@@ -47,7 +47,7 @@ export class ReserveAttempts {
 
   private async send(): Promise<ReserveReply> {
     try {
-      return await this.link.book.reserve(this.account, this.hold)
+      return await this.link.store.reserve(this.account, this.hold)
     } catch (error) {
       if (!wasNeverSent(error) && !(error instanceof DataLossError)) this.unanswered = true
       throw error

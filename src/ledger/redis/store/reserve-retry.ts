@@ -7,7 +7,7 @@
 import { amountOf, placesLimits } from '../../../core/limits.ts'
 import type { Account } from '../../ledger.ts'
 import type { ReserveReply } from '../../reservation-store.ts'
-import type { UnderWay } from '../delivery/settlements-in-flight.ts'
+import type { SettlementsInFlight } from '../delivery/settlements-in-flight.ts'
 
 /** So long for the settlements that this process has under way; they take a commit and a round trip, 25 ms. */
 const OWN_MS = 100
@@ -29,7 +29,7 @@ export class ReserveRetry {
   private readonly waiting = new Map<string, number>()
 
   constructor(
-    private readonly underWay: UnderWay,
+    private readonly settlementsInFlight: SettlementsInFlight,
     /** Resolves after so many milliseconds. */
     private readonly after: (ms: number) => Promise<void>,
   ) {}
@@ -53,7 +53,7 @@ export class ReserveRetry {
 
   private async wait(organization: string, first: Refused, ask: () => Promise<ReserveReply>): Promise<ReserveReply> {
     let reply: ReserveReply = first
-    const own = this.underWay.of(organization)
+    const own = this.settlementsInFlight.of(organization)
     if (own !== undefined) {
       await Promise.race([own, this.after(OWN_MS)])
       reply = await ask()
