@@ -64,7 +64,6 @@ const PENDING = [
   'test/items/',
   'test/keys/',
   'test/laws/',
-  'test/ledger/',
   'test/scripts/',
   'test/wire/',
 ]

@@ -115,7 +115,7 @@ test('a file to which a later version added columns is read and written as befor
   const file = new Database(join(at, 'ledger.sqlite'), { strict: true })
   file.run('ALTER TABLE usage ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0')
   file.run('DROP VIEW request')
-  file.run(`CREATE VIEW request AS SELECT 1 AS reasoning_tokens, batch.number AS batch, 
+  file.run(`CREATE VIEW request AS SELECT 1 AS reasoning_tokens, batch.number AS batch,
     batch.ended_ms AS batch_ended_ms,
     row.key AS place, row.value ->> 0 AS id, row.value ->> 1 AS organization, row.value ->> 2 AS key,
     row.value ->> 3 AS admitted_ms, row.value ->> 4 AS ended_ms, row.value ->> 5 AS kind, row.value ->> 6 AS outcome,
