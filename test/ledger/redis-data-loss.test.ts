@@ -18,7 +18,7 @@ import { RedisServer } from './redis-server.ts'
 import { breakConnections, failureOf, until } from './seen.ts'
 
 const DAY_MS = 86_400_000
-const { directory, ledgerOn } = opened()
+const { open, directory, ledgerOn } = opened()
 
 async function figures(client: Redis, account: Account) {
   const { organization, key } = await new RedisStore(client, client).figures(account)
@@ -146,6 +146,28 @@ describe('FLUSHALL', () => {
     expect(await usage(server)).toMatchObject({ requests: 90 + 18, costMicroUsd: 918 })
     client.disconnect()
   })
+})
+
+test('data that a node restored counts as its own: after a restart nothing is restored twice', async () => {
+  await using server = await RedisServer.start()
+  const at = directory()
+  const account = accountOf()
+  await oldLog(at, account, [
+    [100, 0],
+    [10, 1],
+  ])
+  const first = await ledgerOn(server.socket, at)
+  const client = server.client()
+  await serve(first, account, 7)
+  await until(() => first.health().pending === 0)
+  open.splice(open.indexOf(first), 1)
+  await first.close()
+  const second = await ledgerOn(server.socket, at)
+  await serve(second, account, 1)
+  await until(() => second.health().pending === 0)
+  expect((await figures(client, account)).organization.total).toMatchObject({ spent: 118, held: 0 })
+  expect(await usage(server, account.organization)).toMatchObject({ requests: 4, costMicroUsd: 118 })
+  client.disconnect()
 })
 
 test("days and months keep their boundaries: yesterday's spending is not in today's budget", async () => {
