@@ -63,7 +63,6 @@ const PENDING = [
   'test/items/',
   'test/keys/',
   'test/laws/',
-  'test/ledger/',
   'test/scripts/',
   'test/wire/',
 ]
