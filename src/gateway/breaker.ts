@@ -21,8 +21,8 @@ const PROBE_MS = 5000
 const CALLERS_MISTAKES: ReadonlySet<ProviderErrorKind> = new Set(['rejected', 'too_large'])
 
 /**
- * An unhealthy target: it rests, or its rest is over and no call has succeeded since. It is sent to other processes with
- * a duration, because their clocks differ.
+ * An unhealthy target: it rests, or its rest is over and no call has succeeded since. Other processes get a duration,
+ * because their clocks differ.
  */
 export interface Rest {
   readonly provider: string
