@@ -1,6 +1,6 @@
 /**
- * The lock on a directory: one process at a time can use an embedded ledger. It is a lock of the operating system, so it
- * ends with the process.
+ * The lock on a directory: one process at a time can use an embedded ledger. It is a lock of the operating system, so
+ * it ends with the process.
  */
 
 import { Database, SQLiteError } from 'bun:sqlite'

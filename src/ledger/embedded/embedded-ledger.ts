@@ -1,6 +1,6 @@
 /**
- * The ledger of a single process: a store in memory with a journal in `data_dir`. Turns the store's replies into results
- * and errors, and ends overdue reservations every 5 s.
+ * The ledger of a single process: a store in memory with a journal in `data_dir`. Turns the store's replies into
+ * results and errors, and ends overdue reservations every 5 s.
  */
 
 import { CallerError } from '../../core/caller-error.ts'
@@ -33,9 +33,9 @@ export class EmbeddedLedger implements Ledger {
   }
 
   /**
-   * Opens the ledger of a directory. Reservations that the last process still held are lost: each is charged the greater
-   * of its progress and its floor, at once. `keepMs` is how long single requests are kept. Throws `LedgerFileError` if
-   * another process uses the directory, or if the file cannot be used.
+   * Opens the ledger of a directory. Reservations that the last process still held are lost: each is charged the
+   * greater of its progress and its floor, at once. `keepMs` is how long single requests are kept. Throws
+   * `LedgerFileError` if another process uses the directory, or if the file cannot be used.
    */
   static open(directory: string, clock: Clock = new SteadyClock(), keepMs?: number): EmbeddedLedger {
     const lock = lockDirectory(directory)

@@ -167,8 +167,8 @@ export class MemoryStore {
   }
 
   /**
-   * Releases what is held and corrects what is spent to the actual use. Never refuses. Throws `RangeError` for an amount
-   * that is not a whole number.
+   * Releases what is held and corrects what is spent to the actual use. Never refuses. Throws `RangeError` for an
+   * amount that is not a whole number.
    */
   settle({ account, id }: Admission, charge: Charge): SettleReply {
     checkEstimate(charge)
@@ -190,8 +190,8 @@ export class MemoryStore {
   }
 
   /**
-   * Ends overdue reservations: a live one is lost and charged the greater of its progress and its floor. Returns how many
-   * it ended or dropped.
+   * Ends overdue reservations: a live one is lost and charged the greater of its progress and its floor. Returns how
+   * many it ended or dropped.
    */
   reap(organization: string): number {
     return this.reapUntil(organization, this.clock.now())
@@ -219,8 +219,8 @@ export class MemoryStore {
   }
 
   /**
-   * Ends overdue reservations of all organisations. For a timer: without it an organisation that sends no requests would
-   * hold its reservations for ever.
+   * Ends overdue reservations of all organisations. For a timer: without it an organisation that sends no requests
+   * would hold its reservations for ever.
    */
   reapAll(): void {
     for (const organization of this.organizations.keys()) this.reap(organization)

@@ -1,6 +1,6 @@
 /**
- * The clock of the embedded ledger: the monotonic clock plus an offset to the system time. A single wrong reading of the
- * system time would otherwise open new budget windows early, and budgets would be spent twice.
+ * The clock of the embedded ledger: the monotonic clock plus an offset to the system time. A single wrong reading of
+ * the system time would otherwise open new budget windows early, and budgets would be spent twice.
  */
 
 import type { Clock } from './memory-store.ts'

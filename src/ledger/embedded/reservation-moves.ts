@@ -159,8 +159,8 @@ interface Growth {
 }
 
 /**
- * Raises what is held of a unit to `wanted` if the limits have room, else to `taken`. `before` is what was posted before
- * the progress that the reservation has now.
+ * Raises what is held of a unit to `wanted` if the limits have room, else to `taken`. `before` is what was posted
+ * before the progress that the reservation has now.
  */
 function growUnit(
   { reservation, scopes, amounts }: Growth,

@@ -1,6 +1,6 @@
 /**
- * Changes to one scope (an organisation or a key), and the check of a request against its limits. `amounts` are those of
- * its limits, as `amountsOf` returns them.
+ * Changes to one scope (an organisation or a key), and the check of a request against its limits. `amounts` are those
+ * of its limits, as `amountsOf` returns them.
  */
 
 import type { LimitName, UnitAmounts } from '../../core/limits.ts'
