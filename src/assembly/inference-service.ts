@@ -21,8 +21,8 @@ import type { Adapters } from './provider-adapters.ts'
 import { remaining } from './targets.ts'
 
 /**
- * What one worker learns and the others should know: which targets are skipped, and which target a conversation stays
- * with.
+ * What one worker learns and the others should know: which targets rest after failures, and which target a conversation
+ * stays with.
  */
 export type PeerUpdate =
   | { readonly about: 'rest'; readonly rest: Rest }
@@ -30,7 +30,7 @@ export type PeerUpdate =
 
 interface InferenceServiceOptions {
   readonly config: Config
-  /** Those of the providers of `config`. */
+  /** One for each provider of `config`. */
   readonly adapters: Adapters
   readonly log: Pick<Log, 'logger' | 'request'>
   readonly ledger: Ledger
@@ -70,6 +70,7 @@ export class InferenceService {
       logRest(logger, rest)
       publish({ about: 'rest', rest })
     }
+    // Without a clock of their own, both read `performance.now()`.
     this.breaker = new Breaker(undefined, publishRest, claimProbe)
     this.affinity = new Affinity(undefined, (place) => publish({ about: 'place', place }))
     this.state = {
@@ -81,6 +82,7 @@ export class InferenceService {
         (line) => log.request(line),
         (omitted) => logEvent(logger, 'requests.omitted', { ...omitted }),
       ),
+      // `createApp` puts the function in that asks the server.
       remoteOf: () => 'unknown',
       draining: false,
       crowded: false,
@@ -117,7 +119,9 @@ export class InferenceService {
     this.prepared = undefined
   }
 
-  /** Accepts the keys that commands created, besides those of the configuration. */
+  /**
+   * Accepts the keys that commands create, too, from now on. `keys` changes when they do, so one call is enough.
+   */
   follow(keys: FollowedKeys): void {
     this.storedKeys = keys
   }
@@ -128,7 +132,7 @@ export class InferenceService {
     return found?.keys.some(({ id }) => id === key) ?? false
   }
 
-  /** The targets that are skipped now. */
+  /** The targets that are not healthy. */
   rests(): readonly Rest[] {
     return this.breaker.rests()
   }
@@ -144,12 +148,12 @@ export class InferenceService {
     return this.withKeys(this.ledger.health())
   }
 
-  /** Why the worker cannot serve, asked now; empty if it can. */
+  /** Why the worker cannot serve; empty if it can. Asks the ledger. Each completes a sentence: `worker 0 …`. */
   async reasons(): Promise<readonly string[]> {
     const health = await this.ledger.askHealth()
     const { ready, complaint } = this.withKeys(health)
     const reasons = this.state.crowded ? ['is nearly out of file descriptors'] : []
-    if (!ready) reasons.push(complaint ?? 'the ledger does not answer')
+    if (!ready) reasons.push(`cannot serve: ${complaint ?? 'the ledger does not answer'}`)
     else if (!this.storedKeys.isRead && !this.servesWithout(health)) reasons.push('has not read all API keys yet')
     return reasons
   }
@@ -164,12 +168,17 @@ export class InferenceService {
     return { ledger, logger, itemStore, breaker, affinity, storedKeys: () => this.storedKeys, serves: this.serves }
   }
 
+  /** Whether the configuration in force has the organisation and, if a key is given, an enabled key with this id. */
   private readonly serves = (organization: string, key?: string): boolean => {
     const found = this.config.organizations.find(({ id }) => id === organization)
     if (found === undefined || key === undefined) return found !== undefined
     return found.keys.some(({ id, disabled }) => id === key && !disabled)
   }
 
+  /**
+   * A key store that cannot be read counts as a ledger that is down: revoked keys may still be accepted, and the log
+   * must say so.
+   */
   private withKeys(health: LedgerHealth): LedgerHealth {
     const { complaint } = this.storedKeys
     if (complaint === undefined) return health
@@ -183,7 +192,7 @@ export class InferenceService {
   }
 }
 
-/** Logs that a target is skipped, and that it answers again. Probes in between are not logged. */
+/** Logs that a target rests, and that it answers again. Probes in between are not logged. */
 function logRest(logger: Logger, { provider, model, restMs, rests, asked, reason, probing }: Rest): void {
   if (rests === 0) logEvent(logger, 'target.closed', { provider, model })
   else if (restMs > 0 && !probing) logEvent(logger, 'target.open', { provider, model, reason, asked, rest_ms: restMs })

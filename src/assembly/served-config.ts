@@ -3,8 +3,6 @@
 import { configFile, environment, loadConfig } from '../config/load.ts'
 import type { LoadResult } from '../config/parse.ts'
 
-export { environment } from '../config/load.ts'
-
 interface Overrides {
   readonly port: number | undefined
   readonly workers: number | undefined
@@ -14,7 +12,7 @@ interface Overrides {
  * Returns a function that reads and checks the file each time it is called, as `weir check` does. `flag`: the value
  * of `--config`.
  */
-export function loader(flag: string | undefined, overrides: Overrides): () => Promise<LoadResult> {
+export function configLoader(flag: string | undefined, overrides: Overrides): () => Promise<LoadResult> {
   return async () => {
     const file = await configFile(flag)
     const loaded = await loadConfig(file, environment())

@@ -26,9 +26,10 @@ export async function serve(args: readonly string[]): Promise<number> {
   const overrides = { port: wholeNumber(port, 0, 65_535), workers: wholeNumber(workers, 1, 1024) }
   if (overrides.port === 'wrong') return wrong(`--port must be a whole number from 0 to 65535, not "${port}"`)
   if (overrides.workers === 'wrong') return wrong(`--workers must be a whole number from 1 to 1024, not "${workers}"`)
-  const { environment, loader } = await import('../assembly/served-config.ts')
+  const { configLoader } = await import('../assembly/served-config.ts')
+  const { environment } = await import('../config/load.ts')
   const { supervise } = await import('../process/supervisor.ts')
-  const load = loader(typeof config === 'string' ? config : undefined, {
+  const load = configLoader(typeof config === 'string' ? config : undefined, {
     port: overrides.port,
     workers: overrides.workers,
   })

@@ -28,20 +28,21 @@ export function parseConfig(text: string, options: ParseOptions): LoadResult {
   const problems = new Problems()
   const read = readDocument(text, options, problems)
   if (read === undefined) return { ok: false, problems: problems.lines }
-  const { file, completed, whole } = checkShape(read, problems)
+  const { file, completed, data } = checkShape(read, problems)
   const check: Check = {
     file,
     completed,
     problems,
     cores: options.cores,
+    // A value that came from a reference may be a secret: the reference is shown instead.
     shown: (path, word) => quoted(read.written.get(pathText(path)) ?? word),
   }
   checkProcess(check)
   checkProviders(check)
   checkModels(check)
   checkOrganizations(check)
-  if (!problems.isEmpty || !Value.Check(schema, whole)) return { ok: false, problems: problems.lines }
-  return { ok: true, config: build(complete(whole), options) }
+  if (!problems.isEmpty || !Value.Check(schema, data)) return { ok: false, problems: problems.lines }
+  return { ok: true, config: build(complete(data), options) }
 }
 
 /** Fills in the defaults. TypeBox does not type what it fills in; `CompletedFile` is derived from the same schema. */

@@ -26,7 +26,7 @@ interface Shape {
   /** The same with defaults. */
   readonly completed: Loose<File>
   /** All of the data, valid or not. */
-  readonly whole: unknown
+  readonly data: unknown
 }
 
 /**
@@ -38,12 +38,12 @@ export function checkShape(read: Read, problems: Problems): Shape {
   let loose = value
   let errors = 0
   for (const error of Value.Errors(schema, value)) {
-    if (++errors > ERRORS_MAX) return { file: {}, completed: {}, whole: undefined }
+    if (++errors > ERRORS_MAX) return { file: {}, completed: {}, data: undefined }
     const path = pathOf(error.path, value)
     if (isMistyped(error)) loose = without(loose, path)
     addProblem(error, path, read, problems)
   }
-  return { file: asLoose(loose), completed: asLoose(withDefaults(loose)), whole: value }
+  return { file: asLoose(loose), completed: asLoose(withDefaults(loose)), data: value }
 }
 
 /**

@@ -51,7 +51,7 @@ const listen = object(
     ),
     worker_body_bytes: withDefault(
       integer(
-        // Parsing takes up to four times the size of a body, and an eighth of the memory is reserved for small bodies.
+        // A body takes up to four times its size, and large ones may use seven eighths of the memory: 4 / (7/8) is 4.6.
         5 * BODY_BYTES_MAX,
         Number.MAX_SAFE_INTEGER,
         'The memory of one worker for request bodies, each of which takes up to four times its size. ' +
@@ -115,7 +115,7 @@ const ledger = Type.Union(
           integer(
             10,
             10_000,
-            'How long weir waits for a reply of Redis. After that it sends a reservation once more, then fails it',
+            'How long weir waits for a reply of Redis. A reservation without a reply is sent once more, then rejected',
           ),
           REDIS_TIMEOUT_MS,
         ),
@@ -293,7 +293,10 @@ export type File = Static<typeof schema>
 /** The file with every default filled in. */
 export type CompletedFile = Completed<typeof schema>
 
-/** The text of the JSON Schema, for editors. A TypeBox schema is JSON Schema already; its symbols vanish in JSON. */
+/**
+ * The text of the JSON Schema, for editors. A TypeBox schema is JSON Schema already, but for its symbols,
+ * which `JSON.stringify` leaves out.
+ */
 export function jsonSchema(): string {
   return `${JSON.stringify({ $schema: 'https://json-schema.org/draft/2020-12/schema', ...schema }, undefined, 2)}\n`
 }

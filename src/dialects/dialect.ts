@@ -27,9 +27,8 @@ export interface Caller {
 export interface Dialect {
   readonly name: DialectName
   /**
-   * Checks and converts a body. Throws `CallerError` with the path of the invalid field. A promise only if stored items
-   * must be fetched, because an await of an exchange that is there would cost every request 0.14 µs and a turn of the
-   * microtask queue.
+   * Checks and converts a body. Throws `CallerError` with the path of the invalid field. Returns a promise only if
+   * stored items must be fetched: awaiting one for every request would cost 0.14 µs and a turn of the microtask queue.
    */
   accept(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
 }
@@ -71,6 +70,6 @@ export interface StreamEncoder {
    * `encodeTexts([jsonInside(text)])`. `insides` has at least one text.
    */
   encodeTexts(insides: readonly string[]): string
-  /** The bytes to send while the provider is silent. */
+  /** A whole SSE event or comment, sent while the provider is silent. */
   readonly keepAlive: string
 }

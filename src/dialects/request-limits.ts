@@ -22,28 +22,28 @@ export class RequestLimits {
   private values = 0
 
   /** `count` is the number of tools in `field`. */
-  tools(count: number, field: string): void {
+  checkTools(count: number, field: string): void {
     if (count > TOOLS_MAX) throw tooMany(field, TOOLS_MAX, 'tools')
   }
 
-  call(path: string): void {
+  countCall(path: string): void {
     this.count('tool calls', CALLS_MAX, path)
   }
 
-  result(path: string): void {
+  countResult(path: string): void {
     this.count('results of tool calls', CALLS_MAX, path)
   }
 
-  image(path: string): void {
+  countImage(path: string): void {
     this.count('images', IMAGES_MAX, path)
   }
 
-  compaction(path: string): void {
+  countCompaction(path: string): void {
     this.count('compaction items', COMPACTIONS_MAX, path)
   }
 
-  /** The arguments of a call as JSON text. */
-  callJson(json: string, path: string): void {
+  /** Counts the values in the arguments of a call, which are JSON text. */
+  addCallJson(json: string, path: string): void {
     const shape = new JsonShape(VALUES_MAX - this.values)
     shape.add(json)
     this.values += shape.values

@@ -29,7 +29,7 @@ const UNRESOLVED: Resolution = { candidates: [], excluded: [] }
 
 /** `T` is the form of a whole answer. */
 export interface Answer<T> {
-  /** A stream has begun, and nothing of it was written yet. */
+  /** A whole answer, or a stream that has begun and of which nothing was written yet. */
   readonly content: T | Pump
   readonly requestedModel: string
   readonly servedModel: string
@@ -42,7 +42,7 @@ export interface Answer<T> {
 
 /** One a request; `run` is called once. */
 export class Flow<T> {
-  /** No candidate but the first is called after this. */
+  /** A call that has not begun to answer ends now, and no further candidate is called. */
   private readonly dueMs: number
   private readonly route: RouteHeader | undefined
   private resolution = UNRESOLVED
@@ -73,8 +73,13 @@ export class Flow<T> {
       for (const candidate of this.candidates) {
         if (this.isOver) break
         const { breaker } = this.gateway
+        // Only a target whose rest is over has to ask the other workers, of which one may probe it.
         const permit = breaker.enter(candidate.target) ?? (await breaker.enterByClaim(candidate.target))
-        const answer = permit === undefined ? this.rests(candidate) : await this.attempt(candidate, permit, reservation)
+        if (permit === undefined) {
+          this.noteResting(candidate)
+          continue
+        }
+        const answer = await this.attempt(candidate, permit, reservation)
         if (answer !== undefined) return answer
       }
       const answer = this.calls === 0 ? await this.attemptResting(reservation) : undefined
@@ -82,6 +87,7 @@ export class Flow<T> {
       throw this.failures.toCallerError(this.work.model === AUTO, this.calls)
     } catch (error) {
       const { interrupted } = this.running
+      // In the audit trail, `refused` also stands for a request that no candidate answered.
       reservation.settleInBackground(interrupted ?? 'refused', undefined, this.report)
       throw interrupted === undefined ? error : interruptedError(interrupted)
     }
@@ -91,6 +97,7 @@ export class Flow<T> {
     const { work, key } = this
     const { catalog } = this.gateway
     const selected = selectModel(catalog, key, work.model, work.kind)
+    // The candidates depend on the estimate; a model that does not exist needs none.
     work.estimate()
     this.resolution = candidatesOf(catalog, key, selected, work)
     this.candidates = work.order(this.resolution.candidates)
@@ -109,23 +116,26 @@ export class Flow<T> {
     return this.calls >= this.gateway.routing.maxAttempts || (this.calls > 0 && performance.now() >= this.dueMs)
   }
 
-  private rests(candidate: Candidate): undefined {
+  private noteResting(candidate: Candidate): void {
     this.route?.add(candidate, 'resting')
     const rest = this.gateway.breaker.restOf(candidate.target)
     if (rest !== undefined) this.failures.rested(rest)
   }
 
   /**
-   * Every candidate rests: the one whose rest ends first is called all the same, unless its provider asked for the
-   * rest. Of automatic selection, only one whose rest is over and that another request is probing.
+   * Calls one candidate although all of them rest: the one whose rest ends first. During a rest that its provider asked
+   * for, and with automatic selection during any rest, a candidate is not called. If the rest is over and another
+   * request is still probing the target, it is.
    */
   private async attemptResting(reservation: RequestReservation): Promise<Answer<T> | undefined> {
     const { breaker } = this.gateway
     const isAutomatic = this.work.model === AUTO
     const resting = this.candidates.flatMap((candidate) => {
       const rest = breaker.restOf(candidate.target)
-      if (rest === undefined || (rest.restMs > 0 && isAutomatic)) return []
-      return rest.asked && rest.restMs > 0 && !rest.probing ? [] : [{ candidate, rest }]
+      if (rest === undefined) return []
+      // While another worker probes a target, its rest is over; `restMs` is the time for the probe.
+      const isAsked = rest.asked && !rest.probing
+      return rest.restMs > 0 && (isAutomatic || isAsked) ? [] : [{ candidate, rest }]
     })
     resting.sort((one, other) => one.rest.restMs - other.rest.restMs)
     for (const { candidate } of resting) {
@@ -154,11 +164,11 @@ export class Flow<T> {
       this.calls++
       call = this.ask(candidate, reservation)
       await call.open()
-      this.running.sent()
+      this.running.bodySent()
       const answer = await call.answer(reservation)
       permit.succeeded()
       this.note(candidate, startedMs)
-      return this.answered(call, answer, permit, reservation)
+      return this.answerOf(call, answer, permit, reservation)
     } catch (thrown) {
       const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
       if (error !== undefined) this.note(candidate, startedMs, error)
@@ -166,14 +176,15 @@ export class Flow<T> {
         permit.release()
         await this.chargeInterrupted(call, reservation)
       } else if (call !== undefined) {
-        // A call that failed costs nothing.
+        // A call that failed costs nothing: its usage is no longer reported to the ledger.
         call.abort()
         reservation.follow(undefined)
       }
       if (error === undefined) throw thrown
-      this.judge(candidate, permit, error, isFirst)
+      this.recordFailure(candidate, permit, error, isFirst)
       return undefined
     } finally {
+      // No effect on a permit that has reported. A stream that breaks off later still reports its failure with it.
       permit.release()
     }
   }
@@ -194,7 +205,7 @@ export class Flow<T> {
     return call
   }
 
-  private answered(
+  private answerOf(
     call: ProviderCall<T>,
     content: T | Pump,
     permit: Permit,
@@ -230,7 +241,7 @@ export class Flow<T> {
     reservation: RequestReservation,
   ): Promise<RequestEnd> {
     const { gateway, key, log } = this
-    call.chosen()
+    call.endSearch()
     log.streamed = true
     log.markFirstByte()
     reservation.guard(pump, () => gateway.isRevoked(key))
@@ -258,7 +269,8 @@ export class Flow<T> {
   }
 
   /** What a failure means for the target and for the request. Throws if no other candidate is to be called. */
-  private judge(candidate: Candidate, permit: Permit, error: ProviderError, isFirst: boolean): void {
+  private recordFailure(candidate: Candidate, permit: Permit, error: ProviderError, isFirst: boolean): void {
+    // Nothing was sent, so this is no attempt, and shows nothing about the target.
     if (error.detail.unsent === true) {
       this.calls--
       this.failures.cannotTake(error)
@@ -266,16 +278,16 @@ export class Flow<T> {
     }
     if (this.running.interrupted !== undefined) throw error
     // A later candidate that ran out of the request's time had less time than its own deadlines allow: it did not fail.
-    const begins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
-    // Once a rest, not once a request.
-    if (begins && error.kind === 'credential')
+    const restBegins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
+    // Logged once a rest, not once a request.
+    if (restBegins && error.kind === 'credential')
       this.gateway.logEvent('provider.credential_rejected', { ...candidate.target })
     const mistake = callersMistake(error)
     if (mistake !== undefined) throw mistake
     this.failures.failed(error)
   }
 
-  /** The provider's words may reach the caller, so the operator's own are taken out. */
+  /** The error without the operator's credentials and addresses, because its message may reach the caller. */
   private concealed({ target }: Candidate, error: ProviderError): ProviderError {
     const upstream = this.gateway.upstreams.get(target.provider)
     return upstream === undefined ? error : conceal(error, upstream.endpoint)
@@ -293,7 +305,7 @@ export class Flow<T> {
   private readonly report = (error: unknown): void => this.gateway.report(error, this.log.requestId)
 }
 
-/** Nobody receives it if the caller left; a caller that waits while the process ends does. */
+/** The error of an interrupted request. A caller that still waits receives it when the process ends. */
 function interruptedError(why: Interruption): CallerError {
   const message =
     why === 'drained' ? 'The gateway is shutting down; try again.' : 'The caller left before there was an answer.'

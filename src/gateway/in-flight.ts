@@ -43,7 +43,7 @@ export class RunningRequest {
   }
 
   /** A provider has received the request: most of the body's memory is free again. */
-  sent(): void {
+  bodySent(): void {
     this.body?.sent()
   }
 

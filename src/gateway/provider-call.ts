@@ -47,9 +47,9 @@ export abstract class ProviderCall<T> implements Interruptible, Metered {
   /** What is charged: for the complete answer, or for what was used until now. */
   abstract bill(isComplete: boolean): Bill
 
-  /** The search for an answer is over: from here on only the provider's own deadlines hold. */
-  chosen(): void {
-    this.connection.found()
+  /** The search for a candidate that answers is over: from now on only the provider's own deadlines hold. */
+  endSearch(): void {
+    this.connection.endSearch()
   }
 
   /** Ends the call in whatever state it is, and leaves nothing open. */

@@ -9,10 +9,11 @@ import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
 import { connect, type RedisClient } from '../redis/connect.ts'
 import getItem from './get-item.lua' with { type: 'text' }
-import putItem from './put-item.lua' with { type: 'text' }
+import putItems from './put-items.lua' with { type: 'text' }
 
 /** A larger item is not stored: Redis holds the ledger, and conversations must not fill its memory. */
 const ITEM_BYTES_MAX = 256 * 1024
+/** What the items of one owner may take. */
 const OWNER_BYTES_MAX = 64 * 1024 * 1024
 
 /** A larger answer is stored in several calls, so that no call blocks Redis for long. */
@@ -111,4 +112,4 @@ function script(body: string): Script {
   return { lua, sha1: createHash('sha1').update(lua).digest('hex') }
 }
 
-const scripts = { put: script(putItem), get: script(getItem) } as const
+const scripts = { put: script(putItems), get: script(getItem) } as const

@@ -145,8 +145,8 @@ export class UpstreamCall implements Ticking {
     }
   }
 
-  /** This candidate is the one that answers: from here on only the provider's own deadlines apply. */
-  found(): void {
+  /** This candidate is the one that answers: from now on only the provider's own deadlines apply. */
+  endSearch(): void {
     this.dueMs = Number.POSITIVE_INFINITY
   }
 

@@ -1,4 +1,4 @@
-/** Opens SQLite files: their settings, their format and its migrations, and the cause if a file cannot be used. */
+/** Opens SQLite files: sets them up, checks and migrates them, and explains why a file cannot be used. */
 
 import { Database, SQLiteError } from 'bun:sqlite'
 import { existsSync, readFileSync, statSync } from 'node:fs'
@@ -11,13 +11,14 @@ import { keepPrivate, makePrivateFolder } from './private-files.ts'
 const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024
 /** How long a statement waits for another process' commit, which takes a few milliseconds. */
 const BUSY_MS = 2000
-/** How long opening a file waits for other processes that open it too, and the longest pause between two tries. */
+/** How long opening a file is retried while other processes have it locked. */
 const OPENING_MS = 10_000
-const PAUSE_MS = 10
+/** The longest pause between two tries. */
+const PAUSE_MS_MAX = 10
 /** A random id that Linux draws at each boot. */
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 
-/** A file of the ledger cannot be used. `message` is a complete line for the operator. */
+/** A SQLite file cannot be used: the ledger, its outbox or the keys. `message` is a complete line for the operator. */
 export class LedgerFileError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
@@ -58,7 +59,7 @@ export interface Schema {
  * `LedgerFileError`.
  */
 export function openDatabase(path: string, schema: Schema): Database {
-  return clearly(path, () => {
+  return orFileError(path, () => {
     makePrivateFolder(dirname(path))
     const database = new Database(path, { create: true, strict: true })
     return orClosed(database, () => {
@@ -70,12 +71,13 @@ export function openDatabase(path: string, schema: Schema): Database {
 }
 
 /**
- * Opens a file that another process may be writing to. Undefined if there is none yet, or if it is being created;
- * creates none. Throws `LedgerFileError`.
+ * Opens a file for queries while another process may write to it. Undefined if there is none, or if `openDatabase` has
+ * still to create or migrate it. Creates no file, but adds what an earlier version of weir left out, because queries
+ * name it. Throws `LedgerFileError`.
  */
 export function openReadOnly(path: string, schema: Schema): Database | undefined {
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
-  return clearly(path, () => {
+  return orFileError(path, () => {
     // Not `readonly`: if no process has the write-ahead log open, the reader has to create its index.
     const database = new Database(path, { readwrite: true, create: false, strict: true })
     return orClosed(database, () => {
@@ -91,8 +93,11 @@ export function openReadOnly(path: string, schema: Schema): Database | undefined
   })
 }
 
-/** Identifies a file by machine, boot, device and inode, so that a copy has another identity. */
-export function placeOf(path: string): string {
+/**
+ * Identifies a file by boot, device and inode, so that a copy has another identity. The boot stands for the machine:
+ * device and inode may be the same on another one.
+ */
+export function fileIdentity(path: string): string {
   const { dev, ino } = statSync(path)
   return `${existsSync(BOOT_ID) ? readFileSync(BOOT_ID, 'utf8').trim() : ''} ${dev} ${ino}`
 }
@@ -119,7 +124,7 @@ function untilFree<T>(action: () => T): T {
     } catch (error) {
       if (!isBusy(error) || performance.now() > deadline) throw error
       // A random pause, so that the processes do not collide again.
-      Bun.sleepSync(1 + Math.random() * (PAUSE_MS - 1))
+      Bun.sleepSync(1 + Math.random() * (PAUSE_MS_MAX - 1))
     }
   }
 }
@@ -132,7 +137,7 @@ function isBusy(error: unknown): boolean {
 /** Idempotent, because it is retried when another process interferes. */
 function prepare(database: Database, path: string, schema: Schema): void {
   database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
-  checkWhole(database, path, schema)
+  checkIntact(database, path, schema)
   database.run('PRAGMA journal_mode = WAL')
   database.run('PRAGMA synchronous = NORMAL')
   // 16 MB. A checkpoint blocks the process until the disk has it, 5 ms or more: at 1,000 requests/s every 6 s, not
@@ -159,11 +164,11 @@ function migrate(database: Database, schema: Schema): void {
  */
 function addMissing(database: Database, { additions, columns = {}, views = {} }: Schema): void {
   if (additions !== undefined) database.run(additions)
-  const statements = (): readonly string[] => [
+  const missing = (): readonly string[] => [
     ...Object.entries(columns).flatMap(([table, definitions]) => {
       const known = columnsOf(database, table)
-      const missing = definitions.filter((definition) => !known.has(definition.split(' ')[0] ?? ''))
-      return missing.map((definition) => `ALTER TABLE ${table} ADD COLUMN ${definition}`)
+      const added = definitions.filter((definition) => !known.has(definition.split(' ')[0] ?? ''))
+      return added.map((definition) => `ALTER TABLE ${table} ADD COLUMN ${definition}`)
     }),
     ...Object.entries(views).flatMap(([view, { columns: wanted, sql }]) => {
       const known = columnsOf(database, view)
@@ -171,9 +176,10 @@ function addMissing(database: Database, { additions, columns = {}, views = {} }:
       return [`DROP VIEW IF EXISTS ${view}`, `CREATE VIEW ${view} AS ${sql}`]
     }),
   ]
-  if (statements().length === 0) return
+  if (missing().length === 0) return
   const add = database.transaction(() => {
-    for (const statement of statements()) database.run(statement)
+    // Determined again with the lock: another process may have added it in the meantime.
+    for (const statement of missing()) database.run(statement)
   })
   add.immediate()
 }
@@ -183,7 +189,8 @@ function columnsOf(database: Database, table: string): ReadonlySet<string> {
   return new Set(query.all(table).map(({ name }) => name))
 }
 
-function checkWhole(database: Database, path: string, schema: Schema): void {
+/** Throws `LedgerFileError` if the file is damaged. Of a large file, only the tables in `checked` are read. */
+function checkIntact(database: Database, path: string, schema: Schema): void {
   const isSmall = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) <= CHECKED_WHOLE_BYTES
   const known = new Set(
     database
@@ -233,12 +240,18 @@ function damaged(path: string, what: string, cause?: unknown): LedgerFileError {
   )
 }
 
-/** Runs an action on a file; an error of SQLite becomes a line for the operator. */
-function clearly<T>(path: string, action: () => T): T {
+/** Runs an action on a file. An error becomes a `LedgerFileError`, whose message is for the operator. */
+function orFileError<T>(path: string, action: () => T): T {
   try {
     return action()
   } catch (error) {
     if (error instanceof LedgerFileError) throw error
+    if (isBusy(error)) {
+      throw new LedgerFileError(
+        `${path} has been locked by another process for ${OPENING_MS / 1000} s. End that process, then try again.`,
+        error,
+      )
+    }
     if (error instanceof SQLiteError) {
       if (/NOTADB|CORRUPT/.test(error.code ?? '')) throw damaged(path, error.message, error)
       if (/FULL/.test(error.code ?? '')) throw new LedgerFileError(`No space is left on the disk of ${path}.`, error)

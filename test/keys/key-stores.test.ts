@@ -14,7 +14,7 @@ import { KEY_KEPT_MS, type KeyRecord } from '../../src/keys/key-record.ts'
 import { CHANGES_KEPT, type KeyBackend, type KeyStore } from '../../src/keys/key-store.ts'
 import { openRedisKeyStore, redisKeyBackend } from '../../src/keys/redis-key-store.ts'
 import { SqliteKeyBackend } from '../../src/keys/sqlite-key-store.ts'
-import { Meddler } from '../ledger/lossy-proxy.ts'
+import { LossyProxy } from '../ledger/lossy-proxy.ts'
 import { RedisServer } from '../ledger/redis-server.ts'
 import { until } from '../ledger/seen.ts'
 
@@ -274,7 +274,7 @@ describe.each(places)('the %s key store', (name, place) => {
       }))
 
     test('a command whose connection breaks before the reply reports that its change took effect', async () => {
-      const between = await Meddler.before(server?.socket ?? '')
+      const between = await LossyProxy.before(server?.socket ?? '')
       const store = await openRedisKeyStore({ kind: 'single', url: between.url })
       const one = record('broken-off')
       between.breakAfter(/eval/i)

@@ -1,4 +1,4 @@
-/** How long single requests are kept in the files of a gateway: `audit.keep_days`. Their sums stay. */
+/** `audit.keep_days` limits how long a gateway's files keep single requests. The usage sums stay. */
 
 import { Database } from 'bun:sqlite'
 import { afterEach, expect, test } from 'bun:test'
@@ -42,7 +42,7 @@ test('in the embedded ledger', async () => {
   for (let day = 0; day < 20; day++) {
     clock.ms = START_MS + day * DAY_MS
     await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(3))
-    // A look that follows the commit's.
+    // Requests are expired after the commit, not with it.
     while (ledger.health().pending > 0) await Bun.sleep(5)
   }
   await ledger.close()

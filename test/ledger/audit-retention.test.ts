@@ -1,4 +1,4 @@
-/** How long the audit trail is kept in Redis, and how much of it. */
+/** How long Redis keeps the audit trail, and its bound in bytes. */
 
 import { expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
@@ -10,13 +10,15 @@ import { RedisServer } from './redis-server.ts'
 const DAY_MS = 86_400_000
 const NOW = Date.UTC(2026, 10, 21, 12)
 
-/** Entries as `store.lua` writes them, one each so many milliseconds, the last one now. */
+/** Writes `count` entries as `store.lua` does, one every `everyMs`, the last one now. */
 async function fill(client: Redis, organization: string, count: number, everyMs: number): Promise<void> {
   await client.sadd(ORGANIZATIONS_KEY, organization)
   await client.eval(
     `for i = 1, ARGV[1] do
-       redis.call('XADD', KEYS[1], string.format('%.0f-%d', ARGV[2] - (ARGV[1] - i) * ARGV[3], i), 'id', 'req_019aa1b2c3d47e5f8a9b0c1d2e3f' .. i,
-         'kind', 'settled', 'outcome', 'completed', 'key', 'ci', 'model', 'gpt-5-mini', 'provider', 'openai', 'admitted', ARGV[2],
+       redis.call('XADD', KEYS[1], string.format('%.0f-%d', ARGV[2] - (ARGV[1] - i) * ARGV[3], i),
+         'id', 'req_019aa1b2c3d47e5f8a9b0c1d2e3f' .. i,
+         'kind', 'settled', 'outcome', 'completed', 'key', 'ci', 'model', 'gpt-5-mini', 'provider', 'openai',
+         'admitted', ARGV[2],
          'estimated', 0, 'input', 1234, 'cached', 0, 'output', 567, 'images', 0, 'cost', 890, 'overage', 0)
      end`,
     1,
@@ -27,7 +29,7 @@ async function fill(client: Redis, organization: string, count: number, everyMs:
   )
 }
 
-test('entries older than the setting go, of organisations too that are asked nothing any more; the others stay', async () => {
+test('entries older than the setting are deleted, also of idle organisations; newer ones stay', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   await fill(client, 'busy', 5000, DAY_MS / 100)
@@ -43,7 +45,7 @@ test('entries older than the setting go, of organisations too that are asked not
   client.disconnect()
 })
 
-test('all of it together takes no more than its bound: the longest streams give, the oldest entries first', async () => {
+test('the trail stays within its bound in bytes: the longest streams are trimmed, oldest entries first', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const sizes = { a: 20_000, b: 20_000, c: 4000, d: 300 }
@@ -55,7 +57,7 @@ test('all of it together takes no more than its bound: the longest streams give,
   }
   const bound = Math.floor((await bytes()) / 3)
   await new AuditRetention(client, 90 * DAY_MS, bound).trim(NOW)
-  // A block of a hundred entries of each stream at most is left over.
+  // Each stream may exceed its level by one block of a hundred entries.
   expect(await bytes()).toBeLessThan(bound + 2 * 100 * 250)
   const [a = 0, b = 0, c = 0, d = 0] = await Promise.all(
     Object.keys(sizes).map((one) => client.xlen(redisKey(one, 'audit'))),
@@ -65,14 +67,14 @@ test('all of it together takes no more than its bound: the longest streams give,
   expect(a).toBeGreaterThan(4000)
   const [newest] = await client.xrevrange(redisKey('a', 'audit'), '+', '-', 'COUNT', 1)
   expect(newest?.[0]).toBe(`${NOW}-20000`)
-  // What fits is left alone.
+  // A trail within the bound is not trimmed.
   const before = await bytes()
   await new AuditRetention(client, 90 * DAY_MS, before).trim(NOW)
   expect(await bytes()).toBe(before)
   client.disconnect()
 })
 
-test('the level to which sizes are cut: their sum is the bound, and nobody is cut who is below', () => {
+test('the level to which sizes are cut: they sum to the bound, and sizes below the level are not cut', () => {
   const random = new Random(randomSeed('levels'))
   for (let i = 0; i < 1000; i++) {
     const sizes = Array.from({ length: 1 + random.below(20) }, () => random.below(10 ** (1 + random.below(6))))

@@ -1,4 +1,4 @@
-/** One request out of many: found by the time that its id tells, whatever else is kept. */
+/** Finding one request by its id: the creation time in the id limits what is read. */
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -23,7 +23,7 @@ afterEach(() => {
   for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
 })
 
-/** As `newRequestId` makes it at another time. */
+/** An id as `newRequestId` makes it, created at another time. */
 function idAt(ms: number): string {
   return `req_${ms.toString(16).padStart(12, '0')}${newRequestId().slice(16)}`
 }
@@ -34,7 +34,7 @@ interface Ended {
   readonly kind?: EndKind
 }
 
-/** A file of so many commits of 50 requests, one commit a second, and some more requests. */
+/** A ledger file of `commits` commits of 50 requests each, one commit a second, then the requests in `more`. */
 function logOf(commits: number, more: readonly Ended[] = []): string {
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   directories.push(directory)
@@ -67,7 +67,7 @@ async function find(directory: string, id: string): Promise<readonly (readonly [
   return found
 }
 
-test('an id tells when it was made', () => {
+test('an id contains its creation time', () => {
   const before = Date.now()
   const ids = Array.from({ length: 1000 }, newRequestId)
   expect(new Set(ids).size).toBe(1000)
@@ -87,14 +87,14 @@ describe('one request', () => {
   test.each([
     ['that ended at once', middle, middle + 5],
     ['by a gateway whose clock is ahead', middle + 300_000, middle],
-    ['by a gateway whose clock is behind', middle - 300_000, middle],
+    ['by a gateway whose clock is slow', middle - 300_000, middle],
     ['that took a day', middle, middle + 24 * HOUR_MS],
   ])('%s', async (_, made, endedMs) => {
     const id = idAt(made)
     expect(await find(logOf(200, [{ id, endedMs }]), id)).toEqual([[id, 'settled']])
   })
 
-  test('that was lost and settled late is told as it was settled; one that stayed lost, as lost', async () => {
+  test('that was lost and settled late is reported as settled late; one that stayed lost, as lost', async () => {
     const [late, lost] = [idAt(middle), idAt(middle)]
     const directory = logOf(200, [
       { id: late, endedMs: middle + 30_000, kind: 'lost' },
@@ -105,14 +105,14 @@ describe('one request', () => {
     expect(await find(directory, lost)).toEqual([[lost, 'lost']])
   })
 
-  test('whose id tells no time, and one that nobody made', async () => {
+  test('whose id contains no time, and ids that do not exist', async () => {
     const directory = logOf(200, [{ id: 'old-1', endedMs: middle }])
     expect(await find(directory, 'old-1')).toEqual([['old-1', 'settled']])
     expect(await find(directory, 'old-2')).toEqual([])
     expect(await find(directory, idAt(middle))).toEqual([])
   })
 
-  test('out of fifty times as many costs no fifty times as much', async () => {
+  test('out of fifty times as many costs much less than fifty times as much', async () => {
     const costOf = async (commits: number) => {
       const id = idAt(START_MS + 10_500)
       const directory = logOf(commits, [{ id, endedMs: START_MS + 10_600 }])
@@ -126,7 +126,7 @@ describe('one request', () => {
   })
 })
 
-test('one request in Redis: found in whichever stream it is, the last word on it counts, and little else is read', async () => {
+test('one request in Redis is found in any stream, its latest entry counts, and little else is read', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const middle = START_MS + 100_000

@@ -1,9 +1,9 @@
 /**
- * A rate limit's bucket as the model sees it: all that ever happened to it, replayed from the beginning whenever somebody asks. Keeps no running
- * figure and counts nothing, where the books keep both.
+ * A rate limit's bucket in the model: the list of all its events, replayed from the beginning for each query. Keeps no
+ * running totals or counters, which the stores do.
  */
 
-/** Time that passed under a limit, an amount that came in (negative: went out). */
+/** Time that passed under a limit, or an amount added (negative: removed). */
 type Event =
   | { readonly type: 'time'; readonly untilMs: number; readonly perMinute: number }
   | { readonly type: 'amount'; readonly amount: number }
@@ -13,7 +13,7 @@ export interface Bucket {
   readonly events: readonly Event[]
 }
 
-/** A moment in a bucket's history; undefined: without a limit nothing is written down. */
+/** A position in a bucket's history; undefined without a limit, because nothing is recorded then. */
 export type Moment = number | undefined
 
 export function emptyBucket(bornMs: number): Bucket {
@@ -36,7 +36,7 @@ export function levelOf(bucket: Bucket): number {
   return replay(bucket, bucket.events.length).level
 }
 
-/** True if drain was lost after a moment: the bucket stood empty while time passed. */
+/** True if drain was lost after a moment because the bucket was empty while time passed. */
 export function stoodEmptySince(bucket: Bucket, moment: number): boolean {
   return replay(bucket, moment).lost < replay(bucket, bucket.events.length).lost
 }
@@ -45,7 +45,7 @@ function add(bucket: Bucket, event: Event): Bucket {
   return { ...bucket, events: [...bucket.events, event] }
 }
 
-/** The level after the first so many events, and how many of them drained less than their time would have. */
+/** The level after the first `count` events, and how many of them drained less than their time allowed. */
 function replay({ bornMs, events }: Bucket, count: number): { readonly level: number; readonly lost: number } {
   let [level, lost, nowMs] = [0, 0, bornMs]
   for (const event of events.slice(0, count)) {

@@ -1,4 +1,4 @@
-/** Lua's calendar and ours are one: every day of two and a half centuries, and every end of a month. */
+/** The calendar in Lua agrees with ours for every day of 250 years and every end of a month. */
 
 import { expect, test } from 'bun:test'
 import book from '../../src/ledger/redis/store/store.lua' with { type: 'text' }

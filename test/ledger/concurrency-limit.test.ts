@@ -1,9 +1,9 @@
-/** Turns: how many run at once, and in which order. */
+/** The adaptive concurrency limit: how many calls run at once, and in which order. */
 
 import { expect, test } from 'bun:test'
 import { ConcurrencyLimit } from '../../src/ledger/redis/client/concurrency-limit.ts'
 
-/** So many calls, asked for together, that end one by one when they are told to. */
+/** Starts `count` calls at once; the test ends each of them. */
 function calls(lanes: ConcurrencyLimit, count: number) {
   const begun: number[] = []
   const ends: (() => void)[] = []
@@ -18,10 +18,10 @@ function calls(lanes: ConcurrencyLimit, count: number) {
   return { begun, ends, all }
 }
 
-/** Lets everything run that can. */
+/** Runs all pending microtasks and timers. */
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-test('few run at once, and each that ends lets the next begin, in the order of asking', async () => {
+test('few calls run at once; when one ends, the next begins in order of arrival', async () => {
   const { begun, ends, all } = calls(new ConcurrencyLimit(4), 12)
   await settled()
   expect(begun).toEqual([0, 1, 2, 3])
@@ -33,7 +33,7 @@ test('few run at once, and each that ends lets the next begin, in the order of a
   await Promise.all(all)
 })
 
-test('where many wait more run at once: what comes in goes out', async () => {
+test('when many wait, more run at once: completions keep up with arrivals', async () => {
   const { begun, ends, all } = calls(new ConcurrencyLimit(4), 800)
   await settled()
   expect(begun.length).toBeGreaterThan(80)
@@ -47,7 +47,7 @@ test('where many wait more run at once: what comes in goes out', async () => {
   await Promise.all(all)
 })
 
-test('however many wait, no more run at once than end in time', async () => {
+test('however many wait, concurrency does not grow unless calls complete in time', async () => {
   const { begun, ends, all } = calls(new ConcurrencyLimit(4), 10_000)
   await settled()
   expect(begun).toHaveLength(256)
@@ -60,7 +60,7 @@ test('however many wait, no more run at once than end in time', async () => {
   await Promise.all(all)
 })
 
-test('one that fails makes room, too', async () => {
+test('a call that fails frees its slot, too', async () => {
   const lanes = new ConcurrencyLimit(1)
   await expect(lanes.run(() => Promise.reject(new Error('no')))).rejects.toThrow('no')
   expect(await lanes.run(() => 'next')).toBe('next')

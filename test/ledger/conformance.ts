@@ -1,4 +1,4 @@
-/** What every ledger owes its callers, through its public face: one suite, run for each kind. */
+/** The behaviour that every ledger guarantees through its public interface: one suite, run for each kind. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { type LedgerPlace, openAccountUsageReader, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
@@ -20,7 +20,7 @@ import { dayOf } from '../../src/ledger/window.ts'
 export interface Installation {
   readonly name: string
   open(): Promise<void>
-  /** Where the next ledger is opened. */
+  /** The place of the next ledger to open. */
   readonly place: LedgerPlace
   close(): Promise<void>
 }
@@ -56,7 +56,7 @@ export function spend(limits: { day?: number; month?: number; total?: number }):
   return { spend: { ...limits, strict: false, onExhausted: 'finish' } }
 }
 
-/** The failure of a reservation that must be refused. */
+/** Makes a reservation that must be refused; returns the error. */
 async function refused(ledger: Ledger, account: Account, hold: Hold): Promise<CallerError> {
   try {
     await ledger.reserve(account, hold)
@@ -64,7 +64,7 @@ async function refused(ledger: Ledger, account: Account, hold: Hold): Promise<Ca
     if (error instanceof CallerError) return error
     throw error
   }
-  throw new Error('It was granted.')
+  throw new Error('The reservation was granted; a refusal was expected.')
 }
 
 export function conformance(installation: Installation): void {
@@ -89,7 +89,7 @@ export function conformance(installation: Installation): void {
       return figures
     }
 
-    test('a reservation says what it holds, and what is left of the rates', async () => {
+    test('a reservation reports its held amount and the remaining rates', async () => {
       const account = accountOf({ requestsPerMinute: 60, tokensPerMinute: 1000 })
       const hold = holdOf(100, 400)
       const reservation = await ledger.reserve(account, hold)
@@ -116,7 +116,7 @@ export function conformance(installation: Installation): void {
       expect([organization.total, key.day.spent, organization.live]).toEqual([{ window: 0, spent: 70, held: 0 }, 70, 0])
     })
 
-    test('a reservation grows where the limit has room, and is told where it has not', async () => {
+    test('extending a reservation succeeds while the limit has room, and reports when it has none', async () => {
       const account = accountOf(spend({ month: 200 }))
       const reservation = await ledger.reserve(account, holdOf(100))
       const amounts = (costMicroUsd: number) => ({ inputTokens: 10, outputTokens: 1, costMicroUsd })
@@ -125,14 +125,14 @@ export function conformance(installation: Installation): void {
       expect(await ledger.settle(reservation, chargeOf(250))).toBe('settled')
     })
 
-    test('a reservation that has ended grows no more, and says so', async () => {
+    test('a reservation that has ended cannot be extended, and the reply reports that', async () => {
       const reservation = await ledger.reserve(accountOf(), holdOf(100))
       await ledger.settle(reservation, chargeOf(70))
       const grown = ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 200 })
       expect(await grown.catch((error) => error.kind)).toBe('ledger_unavailable')
     })
 
-    test('what costs nothing passes a budget that is used up, and one that is overdrawn', async () => {
+    test('a request that costs nothing is granted on a used-up budget and on an overdrawn one', async () => {
       const account = accountOf(spend({ day: 100 }), spend({ total: 100 }))
       const reservation = await ledger.reserve(account, holdOf(100))
       const free = { ...holdOf(0), floorMicroUsd: 0 }
@@ -144,7 +144,7 @@ export function conformance(installation: Installation): void {
     })
 
     describe('refusals', () => {
-      test('a rate: which, of whom, and when to come back', async () => {
+      test('a rate limit: the error names the limit, its scope and when to retry', async () => {
         const account = accountOf({ requestsPerMinute: 2 })
         await ledger.reserve(account, holdOf(1))
         await ledger.reserve(account, holdOf(1))
@@ -156,7 +156,7 @@ export function conformance(installation: Installation): void {
         expect(failure.detail.headers?.['x-ratelimit-remaining-requests']).toBe('0')
       })
 
-      test('tokens and concurrent requests have their own types', async () => {
+      test('token and concurrency limits have their own error types', async () => {
         const account = accountOf({}, { tokensPerMinute: 100, concurrentRequests: 1 })
         await ledger.reserve(account, holdOf(1, 90))
         const tokens = await refused(ledger, account, holdOf(1, 20))
@@ -166,7 +166,7 @@ export function conformance(installation: Installation): void {
         expect(places.message).toContain("1 concurrent requests for key 'ci'")
       })
 
-      test('what never passes is said so, and is not to be repeated', async () => {
+      test('a request that can never be granted gets an error without a time to retry', async () => {
         const account = accountOf({ tokensPerMinute: 100 })
         const failure = await refused(ledger, account, holdOf(1, 101))
         expect([failure.kind, failure.type, failure.detail.retryAfterSeconds]).toEqual([
@@ -178,7 +178,7 @@ export function conformance(installation: Installation): void {
         expect(failure.message).toContain('101 tokens')
       })
 
-      test('a spend limit: which, of whom, and when it renews', async () => {
+      test('a spend limit: the error names the limit, its scope and when it renews', async () => {
         const account = accountOf(spend({ day: 5_000_000 }), spend({ total: 1_500_000 }))
         await ledger.settle(await ledger.reserve(account, holdOf(1_500_000)), chargeOf(1_500_000))
         const total = await refused(ledger, account, holdOf(1))
@@ -188,21 +188,23 @@ export function conformance(installation: Installation): void {
           undefined,
         ])
         expect(total.message).toBe(
-          "This request may cost $0.000001, more than is left of the total spend limit of $1.50 for key 'ci'. The limit does not renew.",
+          'This request may cost $0.000001, more than is left of the total spend limit of $1.50 ' +
+            "for key 'ci'. The limit does not renew.",
         )
         const other = { ...account, key: 'other', keyLimits: {} }
         await ledger.settle(await ledger.reserve(other, holdOf(3_500_000)), chargeOf(3_500_000))
         const day = await refused(ledger, other, holdOf(1))
         const midnight = new Date((dayOf(Date.now()) + 1) * 86_400_000).toISOString().slice(0, 19)
         expect(day.message).toBe(
-          `This request may cost $0.000001, more than is left of the daily spend limit of $5.00 for organisation '${account.organization}'. The limit renews at ${midnight}Z.`,
+          `This request may cost $0.000001, more than is left of the ` +
+            `daily spend limit of $5.00 for organisation '${account.organization}'. The limit renews at ${midnight}Z.`,
         )
         const large = await refused(ledger, other, holdOf(5_000_001))
         expect(large.kind).toBe('quota_exhausted')
         expect(large.message).toContain('This request may cost $5.000001, more than the daily spend limit of $5.00')
       })
 
-      test('money that running requests hold: come back in 1 to 10 seconds; what is spent or too dear: not', async () => {
+      test('held money: retry in 1 to 10 seconds; spent money, or a request too dear: no retry', async () => {
         const account = accountOf({}, spend({ day: 1_000_000 }))
         const running = await ledger.reserve(account, holdOf(600_000))
         const failure = await refused(ledger, account, holdOf(520_000))
@@ -210,10 +212,11 @@ export function conformance(installation: Installation): void {
           ...['rate_limited', 429],
           ...['rate_limit_exceeded', 'spend'],
         ])
-        // A fifth of what is held must come free.
+        // A fifth of the held money must be released.
         expect([failure.detail.retryAfterSeconds, failure.row.headers]).toEqual([2, undefined])
         expect(failure.message).toBe(
-          "This request may cost $0.52, more than running requests leave of the daily spend limit of $1.00 for key 'ci'. Try again in 2 s.",
+          'This request may cost $0.52, more than running requests leave of the daily spend limit of $1.00 ' +
+            "for key 'ci'. Try again in 2 s.",
         )
         expect((await refused(ledger, account, holdOf(1_000_000))).detail.retryAfterSeconds).toBe(10)
         expect((await refused(ledger, account, holdOf(1_000_001))).kind).toBe('quota_exhausted')
@@ -227,13 +230,13 @@ export function conformance(installation: Installation): void {
       })
     })
 
-    test('of 300 at once exactly as many pass as the budget holds', async () => {
+    test('of 300 concurrent requests, exactly as many are granted as the budget allows', async () => {
       const account = accountOf(spend({ day: 1003 }))
       const outcomes = await Promise.allSettled(Array.from({ length: 300 }, () => ledger.reserve(account, holdOf(7))))
       expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(Math.floor(1003 / 7))
     })
 
-    test('usage is what was settled, by day, key and model; what reached no provider is not in it', async () => {
+    test('usage contains settled requests by day, key and model, without those that reached no provider', async () => {
       const account = accountOf()
       const settle = async (of: Account, settlement: Charge) => {
         await ledger.settle(await ledger.reserve(of, holdOf(100)), settlement)
@@ -268,12 +271,12 @@ export function conformance(installation: Installation): void {
       await log.close()
     })
 
-    test('standings tell what is left, while the ledger is open', async () => {
+    test('standings show what is left while the ledger is open', async () => {
       const account = accountOf({ requestsPerMinute: 10, concurrentRequests: 3 }, spend({ day: 1000 }))
       await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(40))
       const held: Reservation = await ledger.reserve(account, holdOf(200))
       await ledger.extend(held, held.held, held.held)
-      // A file of its own is written on a beat of 20 ms; nothing tells a reader of it when.
+      // The embedded ledger commits to its file every 20 ms; readers are not notified.
       let figures = await standings(account)
       for (let i = 0; i < 100 && figures.organization.live === 0; i++) {
         await Bun.sleep(10)
@@ -289,7 +292,7 @@ export function conformance(installation: Installation): void {
       expect(day?.renewsAtMs).toBe((dayOf(Date.now()) + 1) * 86_400_000)
     })
 
-    test('it is ready, and holds nothing back once all is settled', async () => {
+    test('it is ready, and has nothing pending once all requests are settled', async () => {
       const reservation = await ledger.reserve(accountOf(), holdOf(1))
       await ledger.settle(reservation, chargeOf(1))
       for (let i = 0; i < 100 && ledger.health().pending > 0; i++) await Bun.sleep(10)

@@ -1,4 +1,7 @@
-/** One of several processes that want the same budget: 32 calls in flight until it is used up. Prints how many were granted, and those after a refusal. */
+/**
+ * One of several processes that draw on the same budget with 32 calls in flight until it is used up. Prints how many
+ * calls were granted, and how many of those after a refusal.
+ */
 
 import { Redis } from 'ioredis'
 import type { Account } from '../../src/ledger/ledger.ts'
@@ -23,7 +26,8 @@ async function work(): Promise<void> {
     const { outcome } = await book.reserve(account, { id: `${process.pid}-${made++}`, estimate, floorMicroUsd: 0 })
     if (outcome === 'granted') granted += 1
     if (outcome === 'granted' && isRefused) grantedAfterRefusal += 1
-    // Asks once more after its refusal: where the budget was used up before that call began, nothing may be granted.
+    // Each worker calls once more after its first refusal: the budget was used up before that call began, so a grant
+    // would be an error.
     if (outcome === 'refused' && isRefused) return
     isRefused = outcome === 'refused'
   }

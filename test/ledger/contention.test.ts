@@ -1,4 +1,4 @@
-/** Four processes, 32 calls in flight each, one budget, a real Redis: grants are exactly what the budget holds. */
+/** Four processes with 32 calls in flight each share one budget in a real Redis: grants sum to exactly the budget. */
 
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Files and Redis data that an earlier version of weir wrote, as it wrote them: what they hold is read as that version read it, and a gateway
- * goes on from there. The files of `fixtures/ledger/earlier` are never made again.
+ * Files and Redis data exactly as an earlier version of weir wrote them: this version reads the same figures from them,
+ * and a gateway continues with them. Never regenerate the files of `fixtures/ledger/earlier`.
  */
 
 import { Database } from 'bun:sqlite'
@@ -97,7 +97,7 @@ test('the file of an embedded ledger', async () => {
     return { spent: total.spent, held: total.held, day: day.spent > 0 }
   }
   const ledger = EmbeddedLedger.open(at, undefined, KEEP_MS)
-  // The reservation that was live had posted 80 of 400.
+  // The live reservation had posted 80 of 400.
   await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(7))
   await ledger.close()
   expect(await spent()).toEqual({ spent: 40_475 + 80 + 7, held: 0, day: true })
@@ -115,7 +115,8 @@ test('a file to which a later version added columns is read and written as befor
   const file = new Database(join(at, 'ledger.sqlite'), { strict: true })
   file.run('ALTER TABLE usage ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0')
   file.run('DROP VIEW request')
-  file.run(`CREATE VIEW request AS SELECT 1 AS reasoning_tokens, batch.number AS batch, batch.ended_ms AS batch_ended_ms,
+  file.run(`CREATE VIEW request AS SELECT 1 AS reasoning_tokens, batch.number AS batch,
+    batch.ended_ms AS batch_ended_ms,
     row.key AS place, row.value ->> 0 AS id, row.value ->> 1 AS organization, row.value ->> 2 AS key,
     row.value ->> 3 AS admitted_ms, row.value ->> 4 AS ended_ms, row.value ->> 5 AS kind, row.value ->> 6 AS outcome,
     row.value ->> 7 AS model, row.value ->> 8 AS provider, row.value ->> 9 AS input_tokens,
@@ -161,7 +162,8 @@ test.each([REDIS, ...(VALKEY === undefined ? [] : [VALKEY])])(
     await until(() => ledger.health().pending === 0)
     await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(7))
     await ledger.close()
-    // The reservation that was live had posted 80 of 400; the settlement that was pending cost 17. Nothing is given back, as nothing was lost.
+    // The live reservation had posted 80 of 400; the pending settlement cost 17. Nothing is restored, because nothing
+    // was lost.
     expect(await totals(server, account)).toEqual({ spent: 40_547 + 80 + 17 + 7, held: 0, live: 0 })
     const after = await read()
     const mine = after.audit.slice(redis.audit.length - 1)
@@ -178,7 +180,7 @@ test.each([REDIS, ...(VALKEY === undefined ? [] : [VALKEY])])(
   },
 )
 
-test('data in Redis of a newer version are refused, by gateways and by commands; a gateway notes its own version', async () => {
+test('gateways and commands refuse Redis data of a newer version; a gateway records its own version', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const place = { kind: 'single', url: server.socket } as const
@@ -194,7 +196,8 @@ test('data in Redis of a newer version are refused, by gateways and by commands;
     RedisWindowReset.open,
   ]) {
     expect(await open(place).then(String, String)).toContain(
-      'RedisUnfitError: The data in Redis were written by a newer version of weir (data version 2; this one reads up to 1).',
+      'RedisUnfitError: The data in Redis were written by a newer version of weir ' +
+        '(data version 2; this one reads up to 1).',
     )
   }
   expect(await client.get('weir:data-version')).toBe('2')

@@ -1,4 +1,7 @@
-/** A gateway's ledger alone, as a process that a test may kill: `streams DIR` runs requests for ever, `full DIR` lives through a full disk. */
+/**
+ * The ledger of a gateway in a process that a test can kill. `streams DIR` runs requests until it is killed; `full DIR`
+ * fills the disk, frees it and reports what happened.
+ */
 
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,12 +15,12 @@ import { Random } from './random.ts'
 const [, , mode = '', directory = ''] = process.argv
 const account = accountOf({}, {}, 'acme')
 
-/** Says each settlement once it is in the file: `id cost`. */
+/** Prints `id cost` of each settlement once it is in the file. */
 async function streams(): Promise<void> {
   const ledger = EmbeddedLedger.open(directory)
   const random = new Random(process.pid)
   for (;;) {
-    const said: string[] = []
+    const settled: string[] = []
     for (let i = 0; i < 20; i++) {
       const hold = holdOf(100)
       const reservation = await ledger.reserve(account, hold)
@@ -26,10 +29,10 @@ async function streams(): Promise<void> {
       if (random.oneIn(4)) continue
       const cost = random.below(150)
       await ledger.settle(reservation, chargeOf(cost))
-      said.push(`${hold.id} ${cost}\n`)
+      settled.push(`${hold.id} ${cost}\n`)
     }
     while (ledger.health().pending > 0) await Bun.sleep(1)
-    process.stdout.write(said.join(''))
+    process.stdout.write(settled.join(''))
   }
 }
 
@@ -73,7 +76,7 @@ async function full(): Promise<void> {
   )
 }
 
-/** Fills the disk to its last byte; gives how many blocks it took. */
+/** Fills the disk to its last byte; returns the number of blocks written. */
 function fill(path: string): number {
   let blocks = 0
   try {

@@ -1,4 +1,4 @@
-/** The embedded ledger through what may happen to its process, its disk and its file. */
+/** The embedded ledger when its process is killed, its disk is full or its file is damaged. */
 
 import { Database } from 'bun:sqlite'
 import { afterEach, describe, expect, test } from 'bun:test'
@@ -43,9 +43,9 @@ async function rowsOf(at: string): Promise<readonly AuditRow[]> {
 }
 
 describe('kill -9', () => {
-  test('what was said to be settled is, to the micro-dollar; the rest is charged its progress or its floor; nothing stays held', async () => {
+  test('settlements keep their cost, other requests cost their progress or floor, nothing stays held', async () => {
     const at = directory()
-    const said = new Map<string, number>()
+    const acknowledged = new Map<string, number>()
     for (let round = 0; round < 3; round++) {
       const child = Bun.spawn([process.execPath, CHILD, 'streams', at], { stdout: 'pipe', stderr: 'inherit' })
       let text = ''
@@ -57,14 +57,14 @@ describe('kill -9', () => {
       await child.exited
       for (const line of text.split('\n').slice(0, -1)) {
         const [id = '', cost = ''] = line.split(' ')
-        said.set(id, Number(cost))
+        acknowledged.set(id, Number(cost))
       }
     }
     const ledger = EmbeddedLedger.open(at)
     const { organization, key } = await new EmbeddedAccountUsageReader(at).read(account)
     const rows = await rowsOf(at)
     const byId = new Map(rows.map((row) => [row.id, row]))
-    for (const [id, cost] of said)
+    for (const [id, cost] of acknowledged)
       expect([id, byId.get(id)?.costMicroUsd, byId.get(id)?.kind]).toEqual([id, cost, 'settled'])
     const sum = rows.reduce((total, { costMicroUsd }) => total + costMicroUsd, 0)
     for (const scope of [organization, key]) {
@@ -80,7 +80,7 @@ describe('kill -9', () => {
   })
 })
 
-test('what was lost while the process stood still and is settled after all is told once, as it was settled', async () => {
+test('a request lost while the process was suspended, then settled, is listed once, as settled late', async () => {
   const at = directory()
   const time = { now: Date.now() }
   const ledger = EmbeddedLedger.open(at, { now: () => time.now })
@@ -99,7 +99,7 @@ test('what was lost while the process stood still and is settled after all is to
 })
 
 describe('the file', () => {
-  test('has one owner: another process is refused in words that name it', async () => {
+  test('has one owner: a second process gets an error that names the first', async () => {
     const at = directory()
     const child = Bun.spawn([process.execPath, CHILD, 'streams', at], { stdout: 'pipe', stderr: 'inherit' })
     await child.stdout.getReader().read()
@@ -109,7 +109,7 @@ describe('the file', () => {
     await EmbeddedLedger.open(at).close()
   })
 
-  test('a start waits for an owner that is about to end, and not for one that stays', async () => {
+  test('a start waits for an owner that is about to exit, not for one that stays', async () => {
     const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: directory() }
     const owner = lockDirectory(place.dataDir)
     const starts = [false, false]
@@ -129,7 +129,7 @@ describe('the file', () => {
     for (const one of opened) await one.close()
   })
 
-  test('opens after a clean end as it was left, rates too', async () => {
+  test('keeps its state over a clean shutdown, rates included', async () => {
     const at = directory()
     const limited = accountOf({ requestsPerMinute: 2 }, {}, 'acme')
     const first = EmbeddedLedger.open(at)
@@ -142,7 +142,7 @@ describe('the file', () => {
 
   const damage: readonly [string, (path: string) => void][] = [
     [
-      'no database at all',
+      'not a database',
       (path) =>
         writeFileSync(
           path,
@@ -153,7 +153,7 @@ describe('the file', () => {
     ['cut short', (path) => writeFileSync(path, readFileSync(path).subarray(0, 5000))],
   ]
   for (const [name, harm] of damage) {
-    test(`is refused where it is ${name}, and left as it is`, async () => {
+    test(`is rejected and left unchanged if it is ${name}`, async () => {
       const at = directory()
       const ledger = EmbeddedLedger.open(at)
       for (let i = 0; i < 50; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(70))
@@ -165,7 +165,7 @@ describe('the file', () => {
         /is damaged \(.+\)\. weir does not start with figures that may be wrong/s,
       )
       expect(readFileSync(path).equals(before)).toBe(true)
-      // The lock was given back.
+      // The lock was released.
       rmSync(path)
       await EmbeddedLedger.open(at).close()
     })
@@ -193,7 +193,7 @@ describe('the file', () => {
     ])
   })
 
-  test('of another version is refused', async () => {
+  test('of a newer version is rejected', async () => {
     const at = directory()
     const database = new Database(join(at, LEDGER_FILE), { create: true })
     database.run('PRAGMA user_version = 99')
@@ -203,13 +203,13 @@ describe('the file', () => {
     )
   })
 
-  test('that cannot be there is said so', () => {
+  test('that cannot be created gives a LedgerFileError', () => {
     const at = join(directory(), 'file')
     writeFileSync(at, '')
     expect(() => EmbeddedLedger.open(at)).toThrow(LedgerFileError)
   })
 
-  test('is read by others while it is open, and where there is none there is nothing', async () => {
+  test('can be read while it is open; readers without a file find nothing and create nothing', async () => {
     const at = directory()
     expect(await new EmbeddedUsageLog(at).read({ sinceDay: 0, untilDay: 1e6 })).toEqual([])
     expect((await new EmbeddedAccountUsageReader(at).read(account)).organization.total.spent).toBe(0)
@@ -217,11 +217,11 @@ describe('the file', () => {
   })
 })
 
-/** Whether this machine lets us mount a small disk of our own; without it that one test cannot be run. */
+/** Whether this machine lets us mount a small disk; the test is skipped if not. */
 const canMount = Bun.spawnSync(['unshare', '-rm', 'true']).exitCode === 0
 
 test.skipIf(!canMount)(
-  'a full disk: serves on, says so, stops at its bound, and resumes by itself without a loss',
+  'a full disk: serves on, reports it, stops at its bound, and recovers by itself without loss',
   async () => {
     const at = directory()
     const script = `mount -t tmpfs -o size=24m none '${at}' && exec '${process.execPath}' '${CHILD}' full '${at}'`
@@ -237,7 +237,7 @@ test.skipIf(!canMount)(
   },
 )
 
-test('a burst that outruns the beat is committed on the way, not refused', async () => {
+test('a burst faster than the commit interval is committed early, not refused', async () => {
   const ledger = EmbeddedLedger.open(directory())
   for (let i = 0; i < 12_000; i++) await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(1))
   expect(ledger.health().complaint).toBeUndefined()
@@ -264,12 +264,12 @@ describe('the clock', () => {
     expect([pass(1000), pass(1000, 500), pass(1000, -60_000)]).toEqual([1000, 2500, -56_500])
   })
 
-  test('believes a great step when it still stands a second later', () => {
+  test('accepts a large step once it has lasted for a second', () => {
     const pass = clock()
     expect([pass(1000, 3_600_000), pass(999), pass(1)]).toEqual([1000, 1999, 3_602_000])
   })
 
-  test('does not believe one wrong reading', () => {
+  test('ignores a single wrong reading', () => {
     const pass = clock()
     expect([pass(10, 86_400_000), pass(10, -86_400_000), pass(5000)]).toEqual([10, 20, 5020])
   })

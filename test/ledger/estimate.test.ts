@@ -1,4 +1,7 @@
-/** Estimates against the counts of two real tokenizers (o200k_base, cl100k_base), and what must never be counted as text. */
+/**
+ * Estimates compared with the counts of two real tokenizers (o200k_base, cl100k_base), and encoded bytes, which must
+ * never be counted as text.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import type { ChatRequest, Message, Tool, UserPart } from '../../src/core/chat-request.ts'
@@ -37,7 +40,7 @@ describe('text', () => {
     })
   }
 
-  test('a long text is sampled, and comes out as its parts do', () => {
+  test('a long text is sampled, and its estimate matches the sum of its parts', () => {
     const row = counts.find(({ kind }) => kind === 'prose')
     const once = ofText(row?.text ?? '')
     const often = ofText((row?.text ?? '').repeat(500))
@@ -74,7 +77,7 @@ describe('text', () => {
 describe('encoded bytes', () => {
   const data = Buffer.alloc(750_000, 7).toString('base64')
 
-  test('an inline picture counts by its pixels, however many its bytes', () => {
+  test('an inline image counts by its pixels, whatever its size in bytes', () => {
     const picture = pngBase64(1024, 1024) + data
     const part: UserPart = { type: 'image', source: { type: 'base64', mediaType: 'image/png', data: picture } }
     const tokens = estimateInput(request([user(part)]))
@@ -82,7 +85,7 @@ describe('encoded bytes', () => {
     expect(tokens).toBeLessThan(1420)
   })
 
-  test('a picture elsewhere counts as a large one', () => {
+  test('an image given by URL counts as a large one', () => {
     const tokens = estimateInput(
       request([user({ type: 'image', source: { type: 'url', url: 'https://example.org/a.png' } })]),
     )
@@ -90,7 +93,7 @@ describe('encoded bytes', () => {
     expect(tokens).toBeLessThan(1620)
   })
 
-  test('documents and sound count by their size: a token for sixteen bytes', () => {
+  test('documents and audio count one token for sixteen bytes', () => {
     const file = { type: 'file', file: { file_data: `data:application/pdf;base64,${data}` } }
     const sound = { type: 'input_audio', input_audio: { data, format: 'mp3' } }
     for (const json of [file, sound]) {
@@ -102,7 +105,7 @@ describe('encoded bytes', () => {
 })
 
 describe('output', () => {
-  test('nothing is 0, anything at least 1', () => {
+  test('an empty text counts 0, any other at least 1', () => {
     const count = new OutputCount()
     expect(count.tokens).toBe(0)
     count.addText('')
@@ -111,7 +114,7 @@ describe('output', () => {
     expect(count.tokens).toBe(1)
   })
 
-  test('English in small and in large pieces comes near the real count', () => {
+  test('English in small and in large chunks comes near the real count', () => {
     const row = counts.find(({ kind }) => kind === 'prose')
     for (const size of [3, 5, 12, 80, 5000]) {
       const count = new OutputCount()
@@ -122,7 +125,7 @@ describe('output', () => {
     }
   })
 
-  test('the inside of a JSON string counts as its text does', () => {
+  test('the inside of a JSON string counts as the text that it encodes', () => {
     const parsed = new OutputCount()
     const copied = new OutputCount()
     for (const piece of ['Hel', 'lo, ', '世界', ' and', ' more']) {

@@ -1,4 +1,7 @@
-/** What each node served is kept by month after 400 days, in its own log and in Redis, folded at different times: Redis loses nothing for that, and is given nothing twice. */
+/**
+ * Usage by node is folded into months after 400 days, in the node's own log and in Redis, at different times. The
+ * comparison of the two must neither miss a loss nor restore anything twice.
+ */
 
 import { Database } from 'bun:sqlite'
 import { afterEach, expect, test } from 'bun:test'
@@ -25,12 +28,12 @@ afterEach(() => {
   for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
 })
 
-/** Redis' own clock, so many days ahead. */
+/** Redis' own clock, moved ahead by a number of days. */
 function clockOf(days: number): string {
   return `local time = redis.call('TIME')\nlocal now = time[1] * 1000 + math.floor(time[2] / 1000) + ${days * DAY_MS}\n`
 }
 
-/** One served request, as the test remembers it. */
+/** One served request, as the test recorded it. */
 interface Served {
   readonly account: Account
   readonly model: string
@@ -38,7 +41,7 @@ interface Served {
   readonly cost: number
 }
 
-/** Two nodes and a Redis, whose clocks the test sets ahead together. */
+/** Two nodes and a Redis; the test moves their clocks ahead together. */
 class Fleet {
   readonly served: Served[] = []
   readonly snapshots: Buffer[] = []
@@ -55,7 +58,7 @@ class Fleet {
   constructor(
     private readonly server: RedisServer,
     private readonly random: Random,
-    /** The second node's log folds nothing by itself. */
+    /** The second node's log does not fold by itself. */
     private readonly hasLateLog: boolean,
   ) {}
 
@@ -81,7 +84,7 @@ class Fleet {
     for (const ledger of this.ledgers.splice(0)) await ledger.close()
   }
 
-  /** Requests on both nodes, until each is taken. */
+  /** Serves requests on both nodes until Redis has acknowledged each. */
   async serve(): Promise<void> {
     const one = async (ledger: RedisLedger): Promise<void> => {
       const [account, model] = [this.random.pick(this.accounts), this.random.pick(['m', 'n'])]
@@ -98,7 +101,7 @@ class Fleet {
     await until(() => this.ledgers.every((ledger) => ledger.health().pending === 0))
   }
 
-  /** All that was settled is taken, and was an hour ago: nothing is sent again for being young. */
+  /** Ages all acknowledged settlements by an hour, so that none is sent again for being recent. */
   growOld(): void {
     for (const home of this.homes) {
       const file = new Database(join(home, 'outbox.sqlite'))
@@ -115,7 +118,7 @@ class Fleet {
     await this.open()
   }
 
-  /** Redis is set back to an earlier time, or emptied. */
+  /** Sets Redis back to an earlier time, or empties it. */
   async lose(): Promise<void> {
     if (this.random.oneIn(4)) {
       await this.withClient((client) => client.flushall())
@@ -132,7 +135,7 @@ class Fleet {
     this.snapshots.push(readFileSync(join(this.server.directory, 'dump.rdb')))
   }
 
-  /** As the upkeep of one worker does it. */
+  /** Folds as the maintenance of one worker does. */
   async foldRedis(): Promise<void> {
     await this.withClient((client) => {
       const book = new RedisStore(client, client, this.now, clockOf(this.days))
@@ -140,7 +143,7 @@ class Fleet {
     })
   }
 
-  /** As commits do it in the course of a few minutes. */
+  /** Folds as the commits of a few minutes do. */
   foldLog(home: string): void {
     let ms = this.now()
     const outbox = new Outbox(home, () => ms)
@@ -151,7 +154,7 @@ class Fleet {
     outbox.close()
   }
 
-  /** Some days of one month or two. */
+  /** Serves on some days of one month or two. */
   async live(): Promise<void> {
     for (let round = 0; round < 6; round++) {
       await this.serve()
@@ -162,7 +165,7 @@ class Fleet {
     }
   }
 
-  /** Folds here and there, and losses before, between and after. */
+  /** Folds at random, with losses before, between and after. */
   async age(): Promise<void> {
     for (let round = 0; round < 8; round++) {
       const kind = this.random.below(4)
@@ -176,12 +179,12 @@ class Fleet {
     }
   }
 
-  /** Budgets and usage are what was served. A month is the first seven letters of its date. */
+  /** Budgets and usage equal what was served. The first seven letters of a date are its month. */
   async check(): Promise<void> {
     await this.serve()
     for (const home of this.homes) this.foldLog(home)
     await this.foldRedis()
-    // Each connection that is new is looked at; requests on each node bring the last of it to light.
+    // Each new connection starts a comparison; requests on each node uncover the last loss.
     await this.serve()
     const all = sumOf(this.served)
     await this.withClient(async (client) => {
@@ -190,7 +193,7 @@ class Fleet {
       const spent = await Promise.all(this.accounts.map(async (account) => (await spentOf(account)).total.spent))
       expect(spent).toEqual(this.accounts.map((account) => sumOf(this.of(account))))
       const [first] = this.accounts
-      if (first === undefined) throw new Error('There are two.')
+      if (first === undefined) throw new Error('Expected two accounts.')
       const { organization } = await book.figures(first)
       const today = dateOf(this.now())
       const within = (length: number) =>
@@ -201,7 +204,7 @@ class Fleet {
     expect(await this.usageByMonth()).toEqual(Object.fromEntries([...this.byMonth(this.served)].sort()))
   }
 
-  /** How many days of usage that is more than 431 days past are kept one by one, in both logs and in Redis. */
+  /** Counts rows of usage by day older than 431 days, in both logs and in Redis. */
   async oldDays(): Promise<number> {
     const limit = Math.floor(this.now() / DAY_MS) - 431
     const isOld = (day: number) => day < limit && new Date(day * DAY_MS).getUTCDate() !== 1
@@ -257,7 +260,7 @@ function sumOf(served: readonly Served[]): number {
   return served.reduce((sum, { cost }) => sum + cost, 0)
 }
 
-test('a log that folds while Redis is asked what it has by day is given nothing twice', async () => {
+test('nothing is restored twice if a log folds while it reads the days from Redis', async () => {
   const home = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   directories.push(home)
   const account = accountOf()
@@ -281,7 +284,7 @@ test('a log that folds while Redis is asked what it has by day is given nothing 
   outbox.close()
 })
 
-test('law: months are folded here and there at any time, Redis loses anything at any time: it ends up with what was served', async () => {
+test('law: folding and losses at any time leave exactly what was served', async () => {
   const random = new Random(randomSeed('folded nodes'))
   for (let i = 0; i < 2; i++) {
     await using server = await RedisServer.start()

@@ -1,4 +1,7 @@
-/** A disk that takes nothing any more, under a node whose ledger is in Redis: no process ends, callers are served, and nothing is lost. */
+/**
+ * The disk of a node fills up while its ledger is in Redis: the process survives, callers are served, and nothing is
+ * lost.
+ */
 
 import { Database } from 'bun:sqlite'
 import { expect, setDefaultTimeout, test } from 'bun:test'
@@ -16,14 +19,14 @@ setDefaultTimeout(60_000)
 
 const CHILD = join(import.meta.dir, 'outbox-child.ts')
 
-interface Told {
+interface NodeState {
   readonly beats: number
   readonly ready: boolean
   readonly complaint?: string
   readonly pending: number
 }
 
-/** A process of its own, so that its files can be forbidden to take anything: a limit of the kernel's, which needs no rights. */
+/** A node in a process of its own, so that `prlimit` can cap its file sizes, which needs no privileges. */
 class Node {
   readonly exited: Promise<number>
   private readonly lines: AsyncIterator<string>
@@ -34,18 +37,18 @@ class Node {
   }
 
   static start(directory: string, server: RedisServer, organization: string): Node {
-    // What is written beyond the limit fails, as on a full disk; without this the kernel would end the process.
+    // Writes beyond the limit fail, as on a full disk; without the trap the kernel would end the process.
     const words = ['sh', '-c', 'trap "" XFSZ; exec "$@"', 'sh', process.execPath, CHILD, directory, server.socket]
     return new Node(Bun.spawn([...words, organization], { stdio: ['pipe', 'pipe', 'inherit'] }))
   }
 
-  /** Bytes that a file of it may have; what is there stays. */
+  /** Sets the largest size that a file of this process may grow to; what is there stays. */
   limit(bytes: '0' | 'unlimited'): void {
     const { exitCode } = Bun.spawnSync(['prlimit', '--pid', String(this.child.pid), `--fsize=${bytes}:unlimited`])
     if (exitCode !== 0) throw new Error('prlimit (of the package util-linux) is needed, and failed.')
   }
 
-  async ask(word: 'settle' | 'health'): Promise<Told> {
+  async ask(word: 'settle' | 'health'): Promise<NodeState> {
     this.child.stdin.write(`${word}\n`)
     await this.child.stdin.flush()
     const { done, value } = await this.lines.next()
@@ -74,11 +77,11 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
   }
 }
 
-test('a disk that is full: the beat goes on, requests are served and charged, it is said, and all is written when there is room', async () => {
+test('a full disk: timers and charges go on, health reports it, all is written once there is room', async () => {
   await using server = await RedisServer.start()
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const account = accountOf()
-  // What was taken an hour ago is to go with the next beats: that, too, is a write.
+  // Settlements acknowledged an hour ago are deleted on the next runs of the timer, which is a write, too.
   const elsewhere = accountOf()
   const past = new Outbox(directory, () => Date.now() - 3_600_000)
   for (let i = 0; i < 20; i++) {
@@ -92,22 +95,22 @@ test('a disk that is full: the beat goes on, requests are served and charged, it
   try {
     await node.ask('health')
     node.limit('0')
-    let told = await node.ask('settle')
-    while (told.complaint === undefined) told = await node.ask('health')
-    const before = told.beats
-    while (told.beats < before + 4) told = await node.ask('health')
-    expect(told).toMatchObject({ ready: true, complaint: expect.stringMatching(/disk|full|I\/O/i) })
+    let state = await node.ask('settle')
+    while (state.complaint === undefined) state = await node.ask('health')
+    const before = state.beats
+    while (state.beats < before + 4) state = await node.ask('health')
+    expect(state).toMatchObject({ ready: true, complaint: expect.stringMatching(/disk|full|I\/O/i) })
     await node.ask('settle')
     await until(async () => (await totals(server, account)).spent === 20 * 70)
     node.limit('unlimited')
-    while (told.complaint !== undefined || told.pending > 0) told = await node.ask('health')
+    while (state.complaint !== undefined || state.pending > 0) state = await node.ask('health')
     await node.ask('settle')
     expect(await node.end()).toBe(0)
   } finally {
     node.kill()
   }
   expect(await totals(server, account)).toEqual({ spent: 30 * 70, held: 0, live: 0 })
-  // Everything is in the log, once; what had been taken long before is gone.
+  // Everything is in the log once; settlements acknowledged long before are deleted.
   const log = new Outbox(directory)
   expect(log.pendingCount()).toBe(0)
   log.close()
@@ -118,7 +121,7 @@ test('a disk that is full: the beat goes on, requests are served and charged, it
   rmSync(directory, { recursive: true, force: true })
 })
 
-/** A file that cannot be read for a while. */
+/** An outbox that fails to read while `failing` is set. */
 class FailingOutbox extends Outbox {
   failing = false
 
@@ -133,7 +136,7 @@ class FailingOutbox extends Outbox {
   }
 }
 
-test('a beat that fails is told of, and the next one that does not takes it back', async () => {
+test('a failed run of the timer is reported in health, and the next successful one clears it', async () => {
   await using server = await RedisServer.start()
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const link = new RedisLink({ kind: 'single', url: server.socket })

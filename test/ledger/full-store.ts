@@ -1,6 +1,6 @@
 /**
- * The store in memory with the verbs that only the one in Redis has: it stands in for a server. A reservation can be cancelled, and a
- * settlement without one can be charged directly.
+ * The in-memory store plus the verbs that only the Redis store has, to stand in for a server: it can cancel a
+ * reservation, and charge a settlement that has no reservation.
  */
 
 import { byUnit } from '../../src/core/limits.ts'
@@ -26,7 +26,7 @@ export class FullStore extends MemoryStore {
     return known === undefined && isDirect ? this.charge(admission, charge) : super.settle(admission, charge)
   }
 
-  /** Frees what is held; what was posted stays spent. An unknown one cannot be reserved from then on. */
+  /** Frees what is held; what was posted stays spent. An unknown id is barred from being reserved later. */
   cancel(account: Account, id: string): CancelReply {
     const now = this.clock.now()
     const known = this.find(account.organization, id)
@@ -63,7 +63,7 @@ export class FullStore extends MemoryStore {
     return 'cancelled'
   }
 
-  /** Charges what a settlement took, into the windows that its request was admitted in. */
+  /** Charges a settlement's cost to the windows that its request was admitted in. */
   private charge({ account, id, admittedMs }: Admission, charge: Charge): SettleReply {
     checkEstimate(charge)
     const now = this.clock.now()

@@ -1,4 +1,6 @@
-/** Random histories of the book: each step is a verb or a move of the clock, drawn so that the rare states come up often. */
+/**
+ * Random histories of a store: each step is a verb or a step of the clock, weighted so that rare states come up often.
+ */
 
 import { expect } from 'bun:test'
 import type { Limits } from '../../src/core/limits.ts'
@@ -31,10 +33,10 @@ export interface UsageMeter {
   readonly outcomes: Map<string, number>
 }
 
-/** Runs one history against a book and the model, comparing every reply, and every figure after most steps. */
-export async function runHistory(subject: Subject, random: Random, tally: UsageMeter): Promise<void> {
+/** Runs one history against a store and the model, comparing every reply, and all figures after most steps. */
+export async function runHistory(subject: Subject, random: Random, meter: UsageMeter): Promise<void> {
   await subject.reset()
-  const history = new History(subject, random, tally)
+  const history = new History(subject, random, meter)
   for (let i = 0; i < STEPS; i++) await history.step()
   await history.epilogue()
 }
@@ -43,16 +45,16 @@ class History {
   private readonly model: Model
   private readonly ids = new Map<string, string[]>()
   private made = 0
-  /** The furthest that the clock ever was. */
+  /** The latest time that the clock ever showed. */
   private latest = 0
-  /** Estimate are drawn around this: micro-dollars of small change, of real budgets, or near 2^53. */
+  /** Amounts are drawn around this: micro-dollars of small change, of real budgets, or near 2^53. */
   private readonly scale: number
   private accounts: Account[]
 
   constructor(
     private readonly subject: Subject,
     private readonly random: Random,
-    private readonly tally: UsageMeter,
+    private readonly meter: UsageMeter,
   ) {
     subject.clock.now = Date.UTC(2026, 0, 1) + random.below(5 * 365 * 24) * HOUR_MS - random.below(3) * 1000
     subject.clock.witness = subject.clock.now
@@ -63,7 +65,7 @@ class History {
   }
 
   async step(): Promise<void> {
-    this.tally.operations += 1
+    this.meter.operations += 1
     const account = this.random.pick(this.accounts)
     switch (
       this.random.pick([
@@ -109,7 +111,7 @@ class History {
     if (!this.random.oneIn(3)) await this.compare(account)
   }
 
-  /** Once every lease and every memory has run out nothing is held, and what was spent is what the audit trail and the usage say. */
+  /** After all leases and records have expired, nothing is held, and spending equals the audit trail and the usage. */
   async epilogue(): Promise<void> {
     const { clock, book } = this.subject
     for (const hours of [2, 4]) {
@@ -118,7 +120,7 @@ class History {
       for (const account of this.accounts) await this.compare(account)
     }
     for (const organization of new Set(this.accounts.map((account) => account.organization))) {
-      expect(await this.subject.remembered(organization)).toBe(0)
+      expect(await this.subject.reservationCount(organization)).toBe(0)
       const usage = await this.subject.usage(organization)
       const expected = this.model.usage(organization)
       const settled = [...usage].filter(([, { requests }]) => requests !== 0)
@@ -136,7 +138,8 @@ class History {
 
   private async audit(organization: string): Promise<void> {
     const entries = await this.subject.audit(organization)
-    // A reservation ends once, or is lost and then corrected once. (An id that is forgotten may live again; a gateway's never does.)
+    // A reservation ends once, or is lost and then corrected once. (An id can be reserved again after its record
+    // expired; a gateway never reuses one.)
     const lost = new Set<string>()
     for (const { id, kind } of entries) {
       if (kind === 'late' || kind === 'withdrawn') expect(lost.has(id)).toBe(true)
@@ -171,14 +174,14 @@ class History {
     this.count(`reserve ${expected.outcome}`)
     const { rates: _, ...answer } = { rates: undefined, ...reply }
     expect<unknown>(answer).toEqual(expected)
-    // A repeated call is granted again, whatever the limits have become.
+    // A repeated call is granted again, whatever the limits are by then.
     if (this.model.entries.length > before && this.random.oneIn(3))
       await this.withinLimits(account, estimate.costMicroUsd > 0)
   }
 
   /**
-   * I1, asked of the book itself: no grant leaves a limit exceeded (where it was not before, by what really happened). What costs nothing
-   * passes a budget that is.
+   * The store itself: no grant leaves a limit exceeded, unless actual usage had exceeded it before. A request that
+   * costs nothing is granted on an exceeded budget.
    */
   private async withinLimits(account: Account, costs: boolean): Promise<void> {
     const figures = await this.subject.book.figures(account)
@@ -238,7 +241,7 @@ class History {
   }
 
   private async compare(account: Account): Promise<void> {
-    // All that the model knows: a limit that it does not know has no part in the histories.
+    // Compares the limits that the model knows; histories do not use any other.
     expect<object>(await this.subject.book.figures(account)).toMatchObject(this.model.figures(account))
   }
 
@@ -248,7 +251,7 @@ class History {
   }
 
   private count(outcome: string): void {
-    this.tally.outcomes.set(outcome, (this.tally.outcomes.get(outcome) ?? 0) + 1)
+    this.meter.outcomes.set(outcome, (this.meter.outcomes.get(outcome) ?? 0) + 1)
   }
 
   private newId(account: Account): string {
@@ -257,7 +260,7 @@ class History {
     return id
   }
 
-  /** An id that this account used before, one of the last most often; sometimes one that it never did. */
+  /** An id that this account used before, usually one of the latest; sometimes a new one. */
   private someId(account: Account): string {
     const ids = this.idsOf(account)
     if (ids.length === 0 || this.random.oneIn(30)) return this.newId(account)
@@ -277,7 +280,7 @@ class History {
     return ids
   }
 
-  /** How much more an organisation can be charged before its sums leave the exact numbers. */
+  /** How much more an organisation can be charged before its sums exceed 2^53. */
   private room(account: Account): number {
     return Math.max(
       0,
@@ -319,7 +322,7 @@ class History {
   }
 }
 
-/** Where a late settlement or cancellation corrects: the entry of its loss. */
+/** The index of the entry that a late settlement or cancellation corrects: the loss. */
 function lostBefore(entries: readonly { readonly id: string; readonly kind: string }[], index: number): number {
   for (let i = index - 1; i >= 0; i--)
     if (entries[i]?.id === entries[index]?.id && entries[i]?.kind === 'lost') return i
@@ -327,8 +330,8 @@ function lostBefore(entries: readonly { readonly id: string; readonly kind: stri
 }
 
 /**
- * Figures as far as they must be exact. A sum that passes 2^53 - 1 has stopped there, wherever corrections have taken it since: of it no more is
- * asked than that it is a number that the ledger can hold.
+ * Figures as far as they must be exact. A sum that passes 2^53 - 1 stops there, and later corrections start from that
+ * value: then only its range is checked.
  */
 function stopped(figures: UsageFigures, expected: UsageFigures | undefined): object {
   const names = [

@@ -9,22 +9,22 @@ const tokens: Price = { input: 5_000_000, output: 40_000_000 }
 const both: Price = { ...image, ...tokens }
 const reported: Usage = { input: 10, output: 272 }
 
-describe('an order is paid by the image or by the token, never by both', () => {
+describe('an image request is charged by the image or by the token, never by both', () => {
   const rows: readonly (readonly [name: string, price: Price, usage: Usage, images: number, micro: number])[] = [
     ['by the image', image, {}, 3, 120_000],
-    ['by the image though tokens came', image, reported, 1, 40_000],
+    ['by the image also if tokens were reported', image, reported, 1, 40_000],
     ['by the token', tokens, reported, 1, 50 + 10_880],
-    ['by the token where both are priced and tokens came', both, reported, 2, 50 + 10_880],
-    ['by the image where both are priced and none came', both, {}, 2, 80_000],
-    ['by the image where half of the tokens came', both, { input: 10 }, 2, 80_000],
-    ['for nothing where nothing was made', image, reported, 0, 0],
+    ['by the token if both are priced and tokens were reported', both, reported, 2, 50 + 10_880],
+    ['by the image if both are priced and none were reported', both, {}, 2, 80_000],
+    ['by the image if only input tokens were reported', both, { input: 10 }, 2, 80_000],
+    ['for nothing if no image was generated', image, reported, 0, 0],
   ]
   test.each(rows)('%s', (_, price, usage, images, micro) => {
     expect(costMicroUsd(usage, imagePrice(price, usage), images)).toBe(micro)
   })
 })
 
-describe('the tokens of an order', () => {
+describe('the tokens of an image request', () => {
   const order = { prompt: '', inputs: 0, images: 1, size: undefined, quality: undefined }
   test.each([
     [{ ...order, quality: 'low', size: '1024x1024' }, 0, 272],
@@ -36,7 +36,7 @@ describe('the tokens of an order', () => {
     expect(estimateImages(asked)).toEqual({ input, output })
   })
 
-  test('words count', () => {
+  test('the prompt adds tokens', () => {
     expect(estimateImages({ ...order, prompt: 'a weir at dawn, in oil' }).input).toBeGreaterThan(4)
   })
 })

@@ -1,4 +1,4 @@
-/** Sizes from header bytes, whole, cut and false, and the tokens that follow from them. */
+/** Image sizes from header bytes, whole, truncated and wrong, and the tokens that follow from them. */
 
 import { describe, expect, test } from 'bun:test'
 import { imageSize, imageTokens, REMOTE_IMAGE_TOKENS } from '../../src/ledger/image-size.ts'
@@ -25,7 +25,7 @@ describe('imageSize', () => {
     })
   }
 
-  test('what is no picture has no size', () => {
+  test('data that is not an image has no size', () => {
     for (const base64 of [
       '',
       'AAAA',

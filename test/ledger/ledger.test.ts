@@ -1,4 +1,4 @@
-/** The suite of `conformance.ts`, for every kind of ledger there is. */
+/** Runs the suite of `conformance.ts` for every kind of ledger. */
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

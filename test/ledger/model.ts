@@ -1,7 +1,7 @@
 /**
- * The naive model of the book: it keeps every reservation there ever was, and finds what is spent, held and live by adding them up; what is left
- * of a rate it finds by replaying all that ever happened to it. Slow and obvious, where the books keep running totals. Shares no code with
- * them but the calendar.
+ * The naive model of a store: it keeps every reservation ever made, and adds them up to find what is spent, held and
+ * live; it finds what is left of a rate by replaying all events. Slow and obvious, unlike the stores' running totals.
+ * Shares no code with them but the calendar.
  */
 
 import type { LimitName, Limits } from '../../src/core/limits.ts'
@@ -30,9 +30,9 @@ import type { TestClock } from './subject.ts'
 const LEASE_MS = 30_000
 const ENDED_MS = 600_000
 const LOST_MS = 3_600_000
-const MOST = Number.MAX_SAFE_INTEGER
+const SUM_MAX = Number.MAX_SAFE_INTEGER
 
-/** Of the organisation, then of the key: day, month, total. */
+/** The organisation's windows, then the key's: day, month, total. */
 type Windows = readonly [readonly number[], readonly number[]]
 
 interface Entry {
@@ -45,12 +45,12 @@ interface Entry {
   readonly input: number
   readonly floor: number
   readonly windows: Windows
-  /** When the buckets of requests and of tokens were charged with it: the organisation's and the key's. */
+  /** When it was added to the buckets of requests and tokens: the organisation's and the key's. */
   readonly moments: readonly { readonly requests: Moment; readonly tokens: Moment }[]
   tokens: number
   held: number
   posted: Estimate
-  /** What it cost in the end, once it ended. */
+  /** Its final cost, once it has ended. */
   charged: number
   usage: { readonly model: string; readonly figures: UsageFigures } | undefined
 }
@@ -62,7 +62,7 @@ interface ScopeClock {
   month: number
 }
 
-/** What the model knows of a scope. */
+/** The figures of a scope that the model computes. */
 type ModelFigures = Pick<ScopeUsage, 'live' | 'requests' | 'tokens' | 'day' | 'month' | 'total'>
 
 export interface ModelRefusal {
@@ -95,7 +95,7 @@ export class Model {
       undo()
       return { outcome: 'granted', admittedMs: known.admitted }
     }
-    const tokens = Math.min(MOST, hold.estimate.inputTokens + hold.estimate.outputTokens)
+    const tokens = Math.min(SUM_MAX, hold.estimate.inputTokens + hold.estimate.outputTokens)
     const refused = this.refusal(account, tokens, hold.estimate.costMicroUsd)
     if (refused !== undefined) {
       undo()
@@ -146,8 +146,8 @@ export class Model {
     entry.held = Math.max(held, wanted.costMicroUsd)
     const fits = entry.held === held || this.withinSpend(account, entry)
     if (!fits) entry.held = held
-    const taken = Math.max(heldTokens, Math.min(MOST, entry.posted.inputTokens + entry.posted.outputTokens))
-    const most = Math.max(taken, Math.min(MOST, wanted.inputTokens + wanted.outputTokens))
+    const taken = Math.max(heldTokens, Math.min(SUM_MAX, entry.posted.inputTokens + entry.posted.outputTokens))
+    const most = Math.max(taken, Math.min(SUM_MAX, wanted.inputTokens + wanted.outputTokens))
     const roomy = this.both(account).every(
       ([scope, limits]) =>
         levelOf(scope.tokens) + (most - heldTokens) <= (limits.tokensPerMinute ?? Number.POSITIVE_INFINITY),
@@ -173,7 +173,7 @@ export class Model {
     if (entry.state === 'cancelled') return 'cancelled'
     this.pass(account)
     const { inputTokens, outputTokens, costMicroUsd } = charge
-    this.correct(account, entry, Math.min(MOST, inputTokens + outputTokens))
+    this.correct(account, entry, Math.min(SUM_MAX, inputTokens + outputTokens))
     this.finish(entry, 'settled', costMicroUsd, ENDED_MS)
     entry.usage = usageOf(charge)
     return 'settled'
@@ -190,7 +190,7 @@ export class Model {
     if (entry.state !== 'live' && entry.state !== 'lost') return 'ended'
     this.pass(account)
     const { inputTokens, outputTokens, costMicroUsd } = entry.posted
-    this.correct(account, entry, Math.min(MOST, inputTokens + outputTokens))
+    this.correct(account, entry, Math.min(SUM_MAX, inputTokens + outputTokens))
     for (const [i, [scope, { requestsPerMinute }]] of this.both(account).entries()) {
       const back = this.back(entry, 1, 0, scope.requests, entry.moments[i]?.requests, requestsPerMinute)
       scope.requests = pour(scope.requests, -back, requestsPerMinute)
@@ -227,11 +227,11 @@ export class Model {
     const undo = this.pass(account)
     const [organization, key] = (['organization', 'key'] as const).map((name, i) => this.figuresOf(account, name, i))
     undo()
-    if (organization === undefined || key === undefined) throw new Error('two scopes')
+    if (organization === undefined || key === undefined) throw new Error('Expected two scopes.')
     return { organization, key }
   }
 
-  /** By `day key model`. */
+  /** Figures by `day key model`. */
   usage(organization: string): ReadonlyMap<string, UsageFigures> {
     const usage = new Map<string, UsageFigures>()
     for (const entry of this.entries) {
@@ -242,11 +242,11 @@ export class Model {
     return usage
   }
 
-  remembered(organization: string): number {
+  reservationCount(organization: string): number {
     return [...this.known.values()].filter((entry) => entry.account.organization === organization).length
   }
 
-  /** All that an organisation was ever charged and holds: what the generator keeps below 2^53, where sums stop being exact. */
+  /** The sum of an organisation's charges and holds. The generator keeps it below 2^53, where sums stop being exact. */
   weight(organization: string): number {
     const entries = this.entries.filter(({ account }) => account.organization === organization)
     return entries.reduce((sum, entry) => sum + Number(spentOf(entry)) + unposted(entry), 0)
@@ -307,7 +307,10 @@ export class Model {
     return [organization ?? [], key ?? []]
   }
 
-  /** Time passes for both scopes. What is returned takes that back: a call that changes nothing does not move them either. */
+  /**
+   * Advances both scopes to the current time. The returned function undoes that: a call that changes nothing does not
+   * advance them either.
+   */
   private pass(account: Account): () => void {
     const { now, witness } = this.clock
     const names = [account.organization, `${account.organization} ${account.key}`]
@@ -357,13 +360,13 @@ export class Model {
         most: number | undefined,
         end: number,
       ) => {
-        const [spent, held, limited] = [BigInt(budget.spent), BigInt(budget.held), BigInt(most ?? MOST)]
+        const [spent, held, limited] = [BigInt(budget.spent), BigInt(budget.held), BigInt(most ?? SUM_MAX)]
         const missing = spent + held + BigInt(cost) - limited
         if (cost === 0 || missing <= 0n) return
         const isHeld = spent + BigInt(cost) <= limited
-        // From a second, if a tenth of what is held must come free, to ten, if all of it must.
+        // From 1 s, if a tenth of the held money must be released, to 10 s, if all of it must.
         const wait = isHeld ? Math.max(1000, (10_000 * Number(missing)) / budget.held) : Math.max(1, end - now)
-        all.push({ scope, limit, wait: cost > (most ?? MOST) ? Number.POSITIVE_INFINITY : wait, held: isHeld })
+        all.push({ scope, limit, wait: cost > (most ?? SUM_MAX) ? Number.POSITIVE_INFINITY : wait, held: isHeld })
       }
       spend('day', day, limits.spend?.day, dayEndMs(clock.day))
       spend('month', month, limits.spend?.month, monthEndMs(clock.month))
@@ -372,7 +375,7 @@ export class Model {
     const longest = Math.max(...all.map(({ wait }) => wait))
     const first = all.find(({ wait }) => wait === longest)
     if (first === undefined) return undefined
-    const waitMs = Number.isFinite(longest) ? Math.min(MOST, Math.ceil(longest)) : undefined
+    const waitMs = Number.isFinite(longest) ? Math.min(SUM_MAX, Math.ceil(longest)) : undefined
     const { scope, limit, held } = first
     return { refusal: { scope, limit, waitMs, held }, held: all.every((one) => one.held) }
   }
@@ -382,7 +385,7 @@ export class Model {
       const { day, month, total } = this.figuresOf(account, i === 0 ? 'organization' : 'key', i)
       const [dayWindow, monthWindow] = entry.windows[i] ?? []
       const within = (budget: { spent: number; held: number }, most: number | undefined) =>
-        BigInt(budget.spent) + BigInt(budget.held) <= BigInt(most ?? MOST)
+        BigInt(budget.spent) + BigInt(budget.held) <= BigInt(most ?? SUM_MAX)
       return (
         (day.window !== dayWindow || within(day, limits.spend?.day)) &&
         (month.window !== monthWindow || within(month, limits.spend?.month)) &&
@@ -398,7 +401,10 @@ export class Model {
     }
   }
 
-  /** What comes back of a charge that was made at a moment, now that it is known what was used; negative: what was used beyond it. */
+  /**
+   * The part of a charge made at `moment` that is returned when the actual usage is known; negative if usage exceeded
+   * it.
+   */
   private back(
     entry: Entry,
     charge: number,
@@ -425,7 +431,7 @@ export class Model {
       const inWindow = bound.filter((entry) => entry.windows[i]?.[b] === window)
       const spent = inWindow.reduce((sum, entry) => sum + spentOf(entry), 0n)
       const held = inWindow.reduce((sum, entry) => sum + unposted(entry), 0)
-      return { window, spent: spent > BigInt(MOST) ? MOST : Number(spent), held }
+      return { window, spent: spent > BigInt(SUM_MAX) ? SUM_MAX : Number(spent), held }
     }
     return {
       requests: Math.ceil(levelOf(clock.requests)),

@@ -1,6 +1,4 @@
-/**
- * Bugs that somebody might write: a file, a text that occurs in it once, and what replaces it. The suite must find each.
- */
+/** Plausible bugs: a file, a text that occurs in it once, and its replacement. The suite must detect each one. */
 
 export type Mutant = readonly [file: string, from: string, to: string]
 

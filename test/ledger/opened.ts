@@ -1,4 +1,4 @@
-/** The Redis ledgers and data directories that the tests of a file open: closed and removed after each test. */
+/** Opens Redis ledgers and data directories for a test file; closes and removes them after each test. */
 
 import { afterEach } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 
 export interface Opened {
-  /** What is closed after the test. A test adds what it opens by itself, and takes out what it has closed. */
+  /** Closed after the test. A test adds what it opens by itself, and removes what it has closed. */
   readonly open: { close(): Promise<void> }[]
   /** A new directory. */
   directory(): string

@@ -1,4 +1,4 @@
-/** Looking through all organisations: what it costs if all is well with them, and what it finds if not. */
+/** The sweep over all organisations: what it costs if all are in order, and what it finds if not. */
 
 import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
@@ -22,11 +22,11 @@ afterEach(() => {
   for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
 })
 
-/** A ledger whose beats the test calls. */
+/** A ledger whose timers the test runs. */
 async function setting(server: RedisServer, isKeeper = true) {
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   directories.push(directory)
-  // All of them are served at once: on a busy machine Redis may need longer than a quarter of a second for that.
+  // All organisations are served at once: on a busy machine Redis may need longer than 250 ms for that.
   const link = new RedisLink({ kind: 'single', url: server.socket, timeoutMs: 10_000 })
   await link.start()
   const beats = new Map<number, () => unknown>()
@@ -41,7 +41,7 @@ async function setting(server: RedisServer, isKeeper = true) {
   return { ledger, beats, outbox: join(directory, OUTBOX_FILE) }
 }
 
-/** Scripts and other commands that Redis has run. */
+/** Counts the scripts and other commands that Redis has run. */
 async function commands(client: Redis): Promise<number> {
   return Number(/total_commands_processed:(\d+)/.exec(await client.info('stats'))?.[1])
 }
@@ -55,12 +55,12 @@ async function serveAll(ledger: RedisLedger): Promise<void> {
   await until(() => ledger.health().pending === 0)
 }
 
-test('all is well: one call for a hundred organisations, and nothing is written', async () => {
+test('all in order: one call for a hundred organisations, and no writes', async () => {
   await using server = await RedisServer.start()
   const { ledger, beats, outbox } = await setting(server)
   await serveAll(ledger)
   const client = server.client()
-  // Whatever was still to be written is.
+  // All pending rows are written.
   await until(async () => {
     const { mtimeMs } = statSync(`${outbox}-wal`)
     await Bun.sleep(100)
@@ -68,14 +68,14 @@ test('all is well: one call for a hundred organisations, and nothing is written'
   })
   const [before, file] = [await commands(client), statSync(`${outbox}-wal`).mtimeMs]
   await beats.get(SWEEP_MS)?.()
-  // A script counts its commands, too: three for each organisation, and one for its clock.
+  // A script's own commands count, too: three for each organisation, and one for its clock.
   expect((await commands(client)) - before).toBeLessThan(3.1 * ORGANIZATIONS + 10)
   const calls = /cmdstat_evalsha:calls=(\d+)/
   const scripts = async () => Number(calls.exec(await client.info('commandstats'))?.[1])
   const ran = await scripts()
   await beats.get(SWEEP_MS)?.()
   expect((await scripts()) - ran).toBe(ORGANIZATIONS / 100)
-  // The beat of four a second writes nothing either.
+  // The timer that fires every 250 ms writes nothing either.
   for (let i = 0; i < 10; i++) await beats.get(250)?.()
   await Bun.sleep(50)
   expect(statSync(`${outbox}-wal`).mtimeMs).toBe(file)
@@ -83,7 +83,7 @@ test('all is well: one call for a hundred organisations, and nothing is written'
   await ledger.close()
 })
 
-test('what is overdue is ended, what Redis has lost is given back, whatever is wrong with others', async () => {
+test('overdue reservations are ended and lost data restored, whatever is wrong with other organisations', async () => {
   await using server = await RedisServer.start()
   const { ledger, beats } = await setting(server)
   await serveAll(ledger)
@@ -109,7 +109,7 @@ test('what is overdue is ended, what Redis has lost is given back, whatever is w
   await ledger.close()
 })
 
-test('only one process of a machine does it', async () => {
+test('only one process of a machine runs the sweep', async () => {
   await using server = await RedisServer.start()
   const { ledger, beats } = await setting(server, false)
   expect(beats.has(SWEEP_MS)).toBe(false)

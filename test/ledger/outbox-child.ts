@@ -1,6 +1,6 @@
 /**
- * A node whose disk the test fills: argv names the directory and the socket of Redis. A line on stdin is a word of the test's, a line on stdout its
- * answer: how the ledger is, and how often its beat has come.
+ * A node whose disk the test fills; the arguments name its directory and the socket of Redis. Reads one command a line
+ * from stdin, and answers each with the ledger's health and the number of timer runs.
  */
 
 import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
@@ -8,7 +8,7 @@ import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 
-// As the program does: what nobody caught ends it.
+// As in weir: an uncaught error ends the process.
 process.on('unhandledRejection', (error) => {
   console.error(error)
   process.exit(3)

@@ -1,4 +1,4 @@
-/** What it costs to find out what a Redis lacks that was emptied: as much for a large outbox as for a small one. */
+/** Finding out what an emptied Redis lacks costs as much with a large outbox as with a small one. */
 
 import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -26,7 +26,7 @@ afterEach(() => {
 
 const [busy, quiet] = [accountOf({}, {}, 'busy'), accountOf({}, {}, 'quiet')]
 
-/** An outbox in which all is taken: so many settlements of a busy organisation, ten of a quiet one. */
+/** An outbox with only acknowledged settlements: `count` of a busy organisation, ten of a quiet one. */
 function outboxOf(count: number): Outbox {
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   directories.push(directory)
@@ -46,7 +46,7 @@ function outboxOf(count: number): Outbox {
   return outbox
 }
 
-/** CPU of the cheapest of five epochs that are entered one after the other, in microseconds. */
+/** CPU of the cheapest of five epochs entered one after the other, in microseconds. */
 function costOf(outbox: Outbox, organization: string): number {
   const costs = Array.from({ length: 5 }, (_, i) => {
     const before = process.cpuUsage()
@@ -62,7 +62,7 @@ test.each([busy, quiet])(
   ({ organization }) => {
     const [small, large] = [outboxOf(2000), outboxOf(30_000)]
     expect(costOf(large, organization)).toBeLessThan(5 * costOf(small, organization) + 10_000)
-    // All of it is given back, or sent again, whichever way.
+    // All of it is restored or sent again, depending on the organisation.
     const rows = large.enter(organization, 99, NOTHING, [])
     const pending = large.expected(organization)
     const given = rows.reduce((sum, { requests }) => sum + requests, 0)
@@ -73,7 +73,7 @@ test.each([busy, quiet])(
   60_000,
 )
 
-/** An outbox with this many settlements of one organisation that were never sent, as after an outage under `allow`. */
+/** An outbox with this many unsent settlements of one organisation, as after an outage under `allow`. */
 function backlogOf(count: number): Outbox {
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   directories.push(directory)
@@ -90,7 +90,7 @@ function addPending(outbox: Outbox, id: string): void {
   outbox.add({ id, account: busy, admittedMs: Date.now(), charge: chargeOf(5), heldMicroUsd: 5 }, false)
 }
 
-/** A Redis that was emptied, except for open reservations with these ids. Collects what it is given back. */
+/** A Redis that was emptied, except for open reservations with these ids. Collects what is restored to it. */
 class EmptyRedis implements Pick<RecoverableStore, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'> {
   readonly given: NumberedRow[] = []
   isAway = false
@@ -128,7 +128,7 @@ function restorationOf(outbox: Outbox, redis: EmptyRedis): Restoration {
   )
 }
 
-/** The most CPU between two turns of the event loop while something runs, in microseconds. */
+/** The longest use of the CPU between two turns of the event loop while `work` runs, in microseconds. */
 async function longestTurn(work: () => Promise<void>): Promise<number> {
   let [longest, before] = [0, process.cpuUsage()]
   const look = () => {
@@ -149,7 +149,7 @@ async function longestTurn(work: () => Promise<void>): Promise<number> {
 }
 
 test.each([[[]], [['r-3']]])(
-  'a large backlog holds up the event loop no longer than a small one; open: %p',
+  'a large backlog blocks the event loop no longer than a small one; open: %p',
   async (open) => {
     const longest = async (count: number) => {
       const outbox = backlogOf(count)
@@ -166,7 +166,7 @@ test.each([[[]], [['r-3']]])(
   60_000,
 )
 
-test('law: what ends while a large backlog is given back is charged once, also if the process dies meanwhile', async () => {
+test('law: requests that end during a large restore are charged once, also if the process dies', async () => {
   const random = new Random(randomSeed('a large backlog'))
   for (let round = 0; round < 4; round++) {
     const count = 3000 + random.below(5000)

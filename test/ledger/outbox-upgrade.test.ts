@@ -1,4 +1,7 @@
-/** An outbox of format 4, and a Redis that an earlier version wrote, which did not record figures by node: nothing is lost, and nothing is taken for a loss. */
+/**
+ * An outbox of format 4 with a Redis of an earlier version, which did not record figures by node: nothing is lost, and
+ * nothing is taken for a loss.
+ */
 
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
@@ -17,7 +20,8 @@ import { failureOf, totals, until } from './seen.ts'
 
 const FORMAT_4 = `
   CREATE TABLE outbox (
-    number INTEGER PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER, taken_ms INTEGER, entry TEXT NOT NULL
+    number INTEGER PRIMARY KEY, state INTEGER NOT NULL, due_ms INTEGER NOT NULL, sent_ms INTEGER,
+    taken_ms INTEGER, entry TEXT NOT NULL
   );
   CREATE INDEX outbox_due ON outbox (due_ms) WHERE state = 0;
   CREATE INDEX outbox_given_up ON outbox (number) WHERE state = 2;
@@ -27,14 +31,18 @@ const FORMAT_4 = `
   CREATE TABLE given_back (
     organization TEXT NOT NULL, number INTEGER NOT NULL, day INTEGER NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL,
     requests INTEGER NOT NULL, estimated_requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
-    cached_input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, images INTEGER NOT NULL, cost_micro_usd INTEGER NOT NULL,
+    cached_input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, images INTEGER NOT NULL,
+    cost_micro_usd INTEGER NOT NULL,
     PRIMARY KEY (organization, number)
   ) WITHOUT ROWID;
   ${LOG_SQL}
   PRAGMA user_version = 4;
 `
 
-/** A node that has served 100 that Redis took, 30 that it took without an acknowledgement, 20 that it never got, and 7 in doubt, not charged. */
+/**
+ * A node with settlements of 100 that Redis acknowledged, 30 that it took without acknowledgement, 20 that never
+ * arrived, and 7 in doubt and not charged.
+ */
 async function earlier(server: RedisServer, at: string, account: Account): Promise<number> {
   const client = server.client()
   const book = new RedisStore(client, client)
@@ -56,7 +64,7 @@ async function earlier(server: RedisServer, at: string, account: Account): Promi
     else if (state === 2) await book.cancel(account, hold.id)
     put.run(state, now, state === 1 ? now : null, settlementText(settlement))
   }
-  // Where that version kept the epoch, and where this one does.
+  // The epoch's key in that version, and in this one.
   const epoch = now - 1000
   await client.hset(redisKey(account.organization, 'scopes'), 'life', epoch)
   await client.hdel(redisKey(account.organization, 'scopes'), 'epoch')
@@ -76,7 +84,7 @@ async function serve(ledger: RedisLedger, account: Account, cost: number): Promi
   await until(() => ledger.health().pending === 0)
 }
 
-test('what an earlier version gave to Redis is not given again, what follows is compared, and all comes back after a total loss', async () => {
+test('restores nothing twice after an upgrade, finds later losses, restores all after a total loss', async () => {
   await using server = await RedisServer.start()
   const at = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const account = accountOf()
@@ -89,7 +97,7 @@ test('what an earlier version gave to Redis is not given again, what follows is 
   await serve(ledger, account, 1000)
   const sum = { spent: 1150, held: 0, live: 0 }
   expect(await totals(server, account)).toEqual(sum)
-  // To after the upgrade, and to before it.
+  // Set back to after the upgrade, then to before it.
   await client.save()
   const after = readFileSync(join(server.directory, 'dump.rdb'))
   await serve(ledger, account, 50_000)
@@ -100,7 +108,8 @@ test('what an earlier version gave to Redis is not given again, what follows is 
     await serve(ledger, account, 1)
   }
   expect(await totals(server, account)).toEqual({ ...sum, spent: 51_152 })
-  // A gateway of the earlier version that still runs takes another epoch than it knows for a total loss, and gives back all that it ever served.
+  // A gateway of the earlier version that still runs takes an unknown epoch for a total loss, and restores all that it
+  // ever served.
   const epoch = await client.hget(redisKey(account.organization, 'scopes'), 'life')
   expect(Number(epoch)).toBe(earlierEpoch)
   await client.flushall()

@@ -1,4 +1,4 @@
-/** The first bytes of pictures, made by hand from each format's layout. */
+/** The first bytes of images, built by hand from each format's layout. */
 
 export function pngBase64(width: number, height: number): string {
   const bytes = Buffer.alloc(33)
@@ -18,7 +18,7 @@ export function gifBase64(width: number, height: number): string {
   return bytes.toString('base64')
 }
 
-/** `exif` bytes of an application segment stand before the frame header. */
+/** Puts `exif` bytes of an application segment before the frame header. */
 export function jpegBase64(width: number, height: number, exif = 0): string {
   const segments: Buffer[] = [Buffer.from([0xff, 0xd8])]
   for (let left = exif; left > 0; left -= 60_000) {

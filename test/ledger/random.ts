@@ -1,4 +1,4 @@
-/** A seeded source of random values for property tests. Prints its seed, so that a failure can be repeated with `WEIR_SEED`. */
+/** A seeded source of random values for property tests. Prints its seed; set `WEIR_SEED` to it to repeat a failure. */
 
 import { SEED } from '../support/seed.ts'
 

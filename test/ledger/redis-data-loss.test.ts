@@ -1,4 +1,4 @@
-/** A Redis that lost everything: each node gives back what its log holds, once, and no budget begins anew. */
+/** A Redis that lost everything: each node restores what its log holds, once, and no budget starts again from zero. */
 
 import { describe, expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
@@ -18,7 +18,7 @@ import { RedisServer } from './redis-server.ts'
 import { breakConnections, failureOf, until } from './seen.ts'
 
 const DAY_MS = 86_400_000
-const { directory, ledgerOn } = opened()
+const { open, directory, ledgerOn } = opened()
 
 async function figures(client: Redis, account: Account) {
   const { organization, key } = await new RedisStore(client, client).figures(account)
@@ -36,12 +36,12 @@ async function usage(server: RedisServer, organization?: string): Promise<UsageF
   return rows.reduce<UsageFigures>(addUsage, noUsage)
 }
 
-/** Serves a request from its reservation to its settlement in Redis. */
+/** Serves a request from its reservation until its settlement is in Redis. */
 async function serve(ledger: RedisLedger, account: Account, cost: number, model = 'm'): Promise<void> {
   await ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost, model))
 }
 
-/** What a Redis has that was emptied. */
+/** The reply of a Redis that was emptied. */
 const NOTHING: FoundOfNode = {
   figures: new Map(),
   foldedBefore: 0,
@@ -50,7 +50,7 @@ const NOTHING: FoundOfNode = {
   sinceMs: Date.now(),
 }
 
-/** A log as a node leaves it that served for days: everything is taken, none of it a minute ago. */
+/** The log of a node that served for days: Redis has acknowledged everything, none of it within the last minute. */
 async function oldLog(at: string, account: Account, costs: readonly (readonly [cost: number, daysAgo: number])[]) {
   const now = Date.now()
   const outbox = new Outbox(at, () => now - 3_600_000)
@@ -66,7 +66,7 @@ async function oldLog(at: string, account: Account, costs: readonly (readonly [c
 }
 
 describe('FLUSHALL', () => {
-  test('the next reservation finds the budget as it was, and the usage, under every key and model', async () => {
+  test('the next reservation sees the budget as it was, and the usage of every key and model', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server.socket)
     const client = server.client()
@@ -83,7 +83,7 @@ describe('FLUSHALL', () => {
     client.disconnect()
   })
 
-  test('what was running is charged once, and nothing that follows is charged twice', async () => {
+  test('running requests are charged once, and nothing that follows is charged twice', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server.socket)
     const client = server.client()
@@ -91,15 +91,15 @@ describe('FLUSHALL', () => {
     await serve(ledger, account, 300)
     const running = [await ledger.reserve(account, holdOf(50)), await ledger.reserve(account, holdOf(50))]
     const [first, second] = running
-    if (first === undefined || second === undefined) throw new Error('There are two.')
+    if (first === undefined || second === undefined) throw new Error('Expected two reservations.')
     await client.flushall()
-    // Nothing is held for it any more: nobody may take that for room.
+    // Nothing is held for it any more: no other request may take that as room.
     expect(await failureOf(ledger.extend(first, first.held, first.held))).toBe('ledger_unavailable')
     expect(await ledger.settle(first, chargeOf(40))).toBe('settled')
     expect((await figures(client, account)).organization.total).toMatchObject({ spent: 340, held: 0 })
     await client.flushall()
     expect(await ledger.settle(second, chargeOf(30))).toBe('settled')
-    // Every connection is cut: what was taken last is sent again, and is known already.
+    // Every connection is cut: recent settlements are sent again, and Redis knows them already.
     await breakConnections(client)
     await until(() => ledger.health().ready && ledger.health().pending === 0)
     await serve(ledger, account, 1)
@@ -108,7 +108,7 @@ describe('FLUSHALL', () => {
     client.disconnect()
   })
 
-  test('each of two nodes gives back its own part, also the one that has nothing to do', async () => {
+  test('each of two nodes restores its own part, the idle one too', async () => {
     await using server = await RedisServer.start()
     const [here, there] = [directory(), directory()]
     const ledger = await ledgerOn(server.socket, here)
@@ -120,13 +120,13 @@ describe('FLUSHALL', () => {
     await client.flushall()
     await serve(ledger, account, 7)
     expect((await figures(client, account)).organization.total.spent).toBe(307)
-    // At a connection, and on its beat, a node looks by itself.
+    // A node checks by itself when it connects and on a timer.
     await breakConnections(client)
     await until(async () => (await figures(client, account)).organization.total.spent === 807)
     client.disconnect()
   })
 
-  test('workers that share a log give it back once', async () => {
+  test('workers that share a log restore it once', async () => {
     await using server = await RedisServer.start()
     const at = directory()
     const workers = [
@@ -148,7 +148,29 @@ describe('FLUSHALL', () => {
   })
 })
 
-test('days and months begin where they did: yesterday is not in today’s budget', async () => {
+test('data that a node restored counts as its own: after a restart nothing is restored twice', async () => {
+  await using server = await RedisServer.start()
+  const at = directory()
+  const account = accountOf()
+  await oldLog(at, account, [
+    [100, 0],
+    [10, 1],
+  ])
+  const first = await ledgerOn(server.socket, at)
+  const client = server.client()
+  await serve(first, account, 7)
+  await until(() => first.health().pending === 0)
+  open.splice(open.indexOf(first), 1)
+  await first.close()
+  const second = await ledgerOn(server.socket, at)
+  await serve(second, account, 1)
+  await until(() => second.health().pending === 0)
+  expect((await figures(client, account)).organization.total).toMatchObject({ spent: 118, held: 0 })
+  expect(await usage(server, account.organization)).toMatchObject({ requests: 4, costMicroUsd: 118 })
+  client.disconnect()
+})
+
+test("days and months keep their boundaries: yesterday's spending is not in today's budget", async () => {
   await using server = await RedisServer.start()
   const at = directory()
   const account = accountOf()
@@ -170,10 +192,10 @@ test('days and months begin where they did: yesterday is not in today’s budget
   client.disconnect()
 })
 
-test('an organisation whose keys hold something else keeps no other from getting back what is its own', async () => {
+test('an organisation whose keys hold foreign data does not keep others from being restored', async () => {
   await using server = await RedisServer.start()
   const at = directory()
-  // In the order in which they are looked at.
+  // In the order in which they are checked.
   const [foreign, sound] = [accountOf({}, {}, 'a-foreign'), accountOf({}, {}, 'b-sound')]
   for (const account of [foreign, sound]) await oldLog(at, account, [[500, 0]])
   const client = server.client()
@@ -185,7 +207,7 @@ test('an organisation whose keys hold something else keeps no other from getting
   client.disconnect()
 })
 
-test('a node that dies while it gives back goes on where it was', async () => {
+test('a node that dies while it restores continues at the same place', async () => {
   await using server = await RedisServer.start()
   const at = directory()
   const account = accountOf()
@@ -195,18 +217,18 @@ test('a node that dies while it gives back goes on where it was', async () => {
     Array.from({ length: 40 }, (_, i): readonly [number, number] => [100 + i, i]),
   )
   const client = server.client()
-  // The first forty calls: it dies after ten of them, and nobody told it of the last.
+  // The first forty rows: the node dies after ten of them, without the reply to the last.
   const outbox = new Outbox(at)
   const book = new RedisStore(client, client)
   const { epoch } = await book.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
   for (const [i, row] of outbox.enter(account.organization, epoch, NOTHING, []).slice(0, 10).entries()) {
     const give = (number: number) => book.restore(epoch, outbox.node, { ...row, number, last: 40 })
     await give(i + 1)
-    // A row that comes twice, or out of turn, changes nothing.
+    // A row that arrives twice or out of order changes nothing.
     await give(i + 1)
     await give(i + 3)
   }
-  // Until the rest is given back no settlement of this node counts.
+  // No settlement of this node counts until the rest is restored.
   const admission = { id: 'early', account, admittedMs: Date.now() }
   const early = book.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, epoch } })
   expect(early).rejects.toThrow(DataLossError)
@@ -219,7 +241,7 @@ test('a node that dies while it gives back goes on where it was', async () => {
   client.disconnect()
 })
 
-test('what was given back is lost again: it is given back again, once', async () => {
+test('restored data that is lost again is restored again, once', async () => {
   await using server = await RedisServer.start()
   const at = directory()
   const account = accountOf()
@@ -254,7 +276,7 @@ test('what was given back is lost again: it is given back again, once', async ()
   client.disconnect()
 })
 
-test('an epoch that is earlier than the one that a node knows is never entered again: a later one begins', async () => {
+test('an epoch earlier than the one that a node knows is never entered again: a later one begins', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const book = new RedisStore(client, client)
@@ -262,13 +284,13 @@ test('an epoch that is earlier than the one that a node knows is never entered a
   const enter = (node: string, epoch: number) => book.enter(organization, { node, epoch, legacyEpoch: 0 }, 0)
   const { epoch: earlier } = await enter('one', 0)
   const later = earlier + 1000
-  // What is still on its way under the earlier epoch must be refused, of a node of which Redis has nothing in it, too.
+  // Calls still in flight under the earlier epoch must be refused, also those of a node that is unknown in it.
   const { epoch } = await enter('other', later)
   expect(epoch).toBeGreaterThan(later)
   client.disconnect()
 })
 
-test('what is pending is not given back with the rest: it is sent', async () => {
+test('pending settlements are sent, not restored with the rest', async () => {
   const at = directory()
   const account = accountOf()
   await oldLog(at, account, [[100, 0]])
@@ -278,7 +300,7 @@ test('what is pending is not given back with the rest: it is sent', async () => 
   expect(outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
     { day: dayOf(Date.now()), key: 'ci', model: 'm', requests: 1, costMicroUsd: 100 },
   ])
-  // A settlement that was taken in the epoch before counts as not taken.
+  // A settlement acknowledged in the epoch before counts as not acknowledged.
   outbox.taken('pending', account.organization, 7)
   outbox.commit()
   expect(outbox.pending(10, true)).toMatchObject([{ settlement, epoch: 9, wasSent: false }])
@@ -288,7 +310,7 @@ test('what is pending is not given back with the rest: it is sent', async () => 
   outbox.close()
 })
 
-/** Everything that Redis has, and what puts it there again: as a replica that lagged behind when it took over. */
+/** Copies all data of Redis; the returned function puts it back, as a replica that lagged when it took over would. */
 async function snapshot(client: Redis): Promise<() => Promise<void>> {
   const names = await client.keys('*')
   const dumps = await Promise.all(names.map(async (name) => [name, await client.dumpBuffer(name)] as const))
@@ -300,7 +322,7 @@ async function snapshot(client: Redis): Promise<() => Promise<void>> {
   }
 }
 
-test('an older epoch that comes back after it was emptied and given back: what it lacks is given back, too', async () => {
+test('an older epoch returns after Redis was emptied and restored: what it lacks is restored, too', async () => {
   await using server = await RedisServer.start()
   const ledger = await ledgerOn(server.socket)
   const client = server.client()

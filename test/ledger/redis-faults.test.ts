@@ -1,4 +1,7 @@
-/** The ledger in Redis through what may come from between it and Redis, and through what a Redis may answer that is there and not itself. */
+/**
+ * The ledger in Redis when the connection to Redis fails, and when a Redis answers but is demoted, full, busy or
+ * restricted.
+ */
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -14,13 +17,15 @@ import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
-import { Meddler } from './lossy-proxy.ts'
+import { LossyProxy } from './lossy-proxy.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
 
-/** What a user of Redis needs to be allowed for the ledger. */
+/** The commands that a Redis user of the ledger must be allowed to run. */
 const RIGHTS =
-  '+evalsha +eval +time +hget +hmget +hset +hdel +hlen +hstrlen +zadd +zrem +zscore +zrangebyscore +xadd +xrange +xlen +xtrim +memory|usage +sadd +smembers +hscan +incr +get +set +del +pexpire +info +ping +client +cluster'
+  '+evalsha +eval +time +hget +hmget +hset +hdel +hlen +hstrlen +zadd +zrem +zscore +zrangebyscore ' +
+  '+xadd +xrange +xlen +xtrim +memory|usage +sadd +smembers +hscan ' +
+  '+incr +get +set +del +pexpire +info +ping +client +cluster'
 const open: { close(): Promise<void> }[] = []
 const directories: string[] = []
 
@@ -37,15 +42,15 @@ async function ledgerAt(url: string): Promise<RedisLedger> {
   return ledger
 }
 
-async function meddler(server: RedisServer): Promise<Meddler> {
-  const between = await Meddler.before(server.socket)
+async function proxy(server: RedisServer): Promise<LossyProxy> {
+  const between = await LossyProxy.before(server.socket)
   open.push(between)
   return between
 }
 
-test('a black hole: nobody waits long, the connection is given up and made anew, and nothing is charged twice', async () => {
+test('a black hole: no request waits long, the connection is replaced, and nothing is charged twice', async () => {
   await using server = await RedisServer.start()
-  const between = await meddler(server)
+  const between = await proxy(server)
   const ledger = await ledgerAt(between.url)
   const account = accountOf()
   const running = await ledger.reserve(account, holdOf(100))
@@ -60,7 +65,7 @@ test('a black hole: nobody waits long, the connection is given up and made anew,
   expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
 }, 30_000)
 
-test('a master that was demoted under us: what it refuses to write is written once it may', async () => {
+test('a master demoted while connected: writes that it rejects are repeated once it accepts them', async () => {
   await using server = await RedisServer.start()
   const ledger = await ledgerAt(server.socket)
   const account = accountOf()
@@ -76,7 +81,7 @@ test('a master that was demoted under us: what it refuses to write is written on
   client.disconnect()
 }, 30_000)
 
-describe('a Redis that answers and takes no reservations', () => {
+describe('a Redis that answers and rejects reservations', () => {
   const full = async (client: Redis, isSo: boolean) => client.config('SET', 'maxmemory', isSo ? '1mb' : '0')
   const replica = async (client: Redis, isSo: boolean) =>
     isSo ? client.replicaof('127.0.0.1', 1) : client.replicaof('NO', 'ONE')
@@ -84,11 +89,11 @@ describe('a Redis that answers and takes no reservations', () => {
     client.config('SET', 'min-replicas-to-write', isSo ? '1' : '0')
   test.each([
     ['it is full', /is full/, full, 'settled'],
-    // The connection is made anew each time: the address may lead to another master.
+    // The connection is replaced each time: the address may lead to another master.
     ['it is a replica', /replica|not reached/, replica, 'kept'],
     ['it has too few replicas', /NOREPLICAS/, fewReplicas, 'kept'],
   ] as const)(
-    '%s: whoever asks whether the gateway can serve is told so, before a request and after it, until it does again',
+    '%s: health reports it, before a request and after one, until reservations work again',
     async (_, words, set, settled) => {
       await using server = await RedisServer.start()
       const ledger = await ledgerAt(server.socket)
@@ -102,7 +107,7 @@ describe('a Redis that answers and takes no reservations', () => {
         expect(await failureOf(ledger.reserve(account, holdOf(1)))).toBe('ledger_unavailable')
       await until(() => words.test(ledger.health().complaint ?? ''))
       expect(ledger.health()).toMatchObject({ ready: false, up: false })
-      // What frees and records runs on a full server, too.
+      // Scripts that free and record run on a full server, too.
       await ledger.settle(running, chargeOf(70))
       if (settled === 'settled') expect(await totals(server, account)).toMatchObject({ spent: 70, live: 0 })
       await set(client, false)
@@ -116,7 +121,7 @@ describe('a Redis that answers and takes no reservations', () => {
   )
 })
 
-test('a Redis that takes no writes is not called one that does not answer, however many settlements fail', async () => {
+test('a Redis that rejects writes is not reported as unreachable, however many settlements fail', async () => {
   await using server = await RedisServer.start()
   const ledger = await ledgerAt(server.socket)
   const account = accountOf()
@@ -139,7 +144,7 @@ test('a Redis that takes no writes is not called one that does not answer, howev
   client.disconnect()
 }, 30_000)
 
-test('a Redis that is emptied under a node without requests gets back what that node knows within seconds', async () => {
+test('a node without requests restores what it knows within seconds after Redis is emptied', async () => {
   await using server = await RedisServer.start()
   const ledger = await ledgerAt(server.socket)
   const account = accountOf()
@@ -147,14 +152,14 @@ test('a Redis that is emptied under a node without requests gets back what that 
   await until(async () => (await totals(server, account)).spent === 70)
   const client = server.client()
   await client.flushall()
-  // Other nodes take its share of the budget for free until then.
+  // Until then, other nodes can use its share of the budget.
   await until(async () => (await totals(server, account)).spent === 70)
   client.disconnect()
 }, 30_000)
 
-test('a reply that comes too late: the same reservation is asked for once more, and held once', async () => {
+test('a reply that comes too late: the same reservation is sent once more, and held once', async () => {
   await using server = await RedisServer.start()
-  const between = await meddler(server)
+  const between = await proxy(server)
   const ledger = await ledgerAt(between.url)
   const account = accountOf()
   await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(1))
@@ -166,7 +171,7 @@ test('a reply that comes too late: the same reservation is asked for once more, 
   expect(await totals(server, account)).toEqual({ spent: 71, held: 0, live: 0 })
 })
 
-test('a frozen Redis: everybody hears of it, what waits its turn too, and nothing stays held', async () => {
+test('a frozen Redis: all requests get an error, queued ones too, and nothing stays held', async () => {
   await using server = await RedisServer.start()
   const ledger = await ledgerAt(server.socket)
   const account = accountOf()
@@ -190,7 +195,7 @@ describe.each([
 ])('%s', (error) => {
   test('passes: the request is granted after a moment; it stays: refused, and settled later', async () => {
     await using server = await RedisServer.start()
-    const between = await meddler(server)
+    const between = await proxy(server)
     const ledger = await ledgerAt(between.url)
     const account = accountOf()
     await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(1))
@@ -207,13 +212,14 @@ describe.each([
   })
 })
 
-test('a script that runs long: those behind it are refused or wait, and nothing is lost', async () => {
+test('a slow script: later calls are refused or wait, and nothing is lost', async () => {
   await using server = await RedisServer.start('--busy-reply-threshold', '1')
   const ledger = await ledgerAt(server.socket)
   const account = accountOf()
   const running = await ledger.reserve(account, holdOf(100))
   const client = server.client()
-  // Connected before the loop begins: a client that connects to a busy Redis is not ready until the script has ended.
+  // Connected before the loop begins, because a client that connects to a busy Redis is not ready until the script has
+  // ended.
   const other = server.client()
   await other.ping()
   const loop = client.eval('while true do end', 0).catch(String)
@@ -234,8 +240,8 @@ test('a script that runs long: those behind it are refused or wait, and nothing 
   other.disconnect()
 }, 30_000)
 
-describe('rights', () => {
-  test('taken away at run time: as if Redis were down, until they are back', async () => {
+describe('permissions', () => {
+  test('revoked at run time: as if Redis were down, until they are back', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerAt(server.socket)
     const account = accountOf()
@@ -254,22 +260,26 @@ describe('rights', () => {
   test.each([
     [
       '-info',
-      "Redis does not permit a command that weir needs: NOPERM this user has no permissions to run the 'info' command",
+      'Redis does not permit a command that weir needs: ' +
+        "NOPERM this user has no permissions to run the 'info' command",
     ],
     [
       '-evalsha',
-      "Redis does not permit a command that weir needs: NOPERM this user has no permissions to run the 'evalsha' command",
+      'Redis does not permit a command that weir needs: ' +
+        "NOPERM this user has no permissions to run the 'evalsha' command",
     ],
     ['-zrangebyscore', "can't run this command"],
     [
       '-hlen',
-      "Redis does not permit a command that weir needs: NOPERM this user has no permissions to run the 'hlen' command",
+      'Redis does not permit a command that weir needs: ' +
+        "NOPERM this user has no permissions to run the 'hlen' command",
     ],
     [
       'resetkeys',
-      'Redis does not permit a command that weir needs: NOPERM this user has no permissions to access one of the keys',
+      'Redis does not permit a command that weir needs: ' +
+        'NOPERM this user has no permissions to access one of the keys',
     ],
-  ])('never given, %s: refused at the start, in words that say so', async (rights, words) => {
+  ])('never given, %s: the start fails with an error that names it', async (rights, words) => {
     await using server = await RedisServer.start()
     const client = server.client()
     await client.call('ACL', 'SETUSER', 'default', rights)
@@ -281,7 +291,7 @@ describe('rights', () => {
   })
 })
 
-test('a command that reads waits for a Redis that is slow for a moment: no request of a caller waits for it', async () => {
+test("a reading command waits for a Redis that is slow for a moment; no caller's request does", async () => {
   await using server = await RedisServer.start('--enable-debug-command', 'yes')
   const ledger = await ledgerAt(server.socket)
   const account = accountOf()
@@ -301,11 +311,11 @@ test('a command that reads waits for a Redis that is slow for a moment: no reque
   client.disconnect()
 }, 30_000)
 
-test('these rights are enough', async () => {
+test('these permissions are enough', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   await client.call('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', '-@all', ...RIGHTS.split(' '))
-  const between = await meddler(server)
+  const between = await proxy(server)
   const ledger = await ledgerAt(between.url.replace('redis://', 'redis://weir:secret@'))
   const account = accountOf()
   const reservation = await ledger.reserve(account, holdOf(100))
@@ -319,7 +329,7 @@ test('these rights are enough', async () => {
   const keys = await openRedisKeyStore({ kind: 'single', url })
   await keys.create({ id: 'k', organization: account.organization, sha256: 'ab', shown: 'gwk_k', createdMs: 1 })
   expect(await keys.revoke('k', 2)).toBe('revoked')
-  // What a gateway does about them: it reads them, and deletes the record of one that was revoked long ago.
+  // A gateway reads the keys, and deletes the record of one that was revoked long ago.
   const pruneFailed = (error: unknown) => expect(error).toBeUndefined()
   const follower = new KeyFollower(redisKeyBackend({ kind: 'single', url }), { prunes: true, pruneFailed })
   await follower.start()
@@ -328,15 +338,21 @@ test('these rights are enough', async () => {
   const usage = await RedisUsageLog.open({ kind: 'single', url })
   expect(await usage.read({ sinceDay: 0, untilDay: 1e6 })).toHaveLength(1)
   const shelf = new RedisItems({ kind: 'single', url }, { ttlSeconds: 60 })
-  // The first is sent again, after what comes next: Redis does not know the script yet.
+  // The first call is sent again, after the next one, because Redis does not know the script yet.
   await until(async () => {
     shelf.put('acme', [{ id: 'piece', bytes: Buffer.from('x') }])
     return (await shelf.get('acme', 'piece').catch(() => undefined)) !== undefined
   })
   const looked = Promise.withResolvers<void>()
   const [watched, alarmed] = [{ kind: 'single', url } as const, () => {}]
-  const told = { looked: () => looked.resolve(), alarmed, ahead: () => {}, undurable: () => {}, denied: looked.reject }
-  const upkeep = Upkeep.begin(watched, { isConfigured: () => false, keepAuditMs: 1e9, ...told })
+  const callbacks = {
+    looked: () => looked.resolve(),
+    alarmed,
+    ahead: () => {},
+    undurable: () => {},
+    denied: looked.reject,
+  }
+  const upkeep = Upkeep.begin(watched, { isConfigured: () => false, keepAuditMs: 1e9, ...callbacks })
   await looked.promise
   await Promise.all([keys.close(), usage.close()])
   shelf.close()
@@ -358,7 +374,7 @@ describe('records of another version', () => {
     const client = server.client()
     const [tomorrows, ours] = [accountOf(), accountOf()]
     const key = redisKey(tomorrows.organization, name)
-    // In msgpack: a list of 2 and nothing.
+    // In msgpack: a list of 2 and nil.
     const record = Buffer.from([0x92, 0x02, 0xc0])
     await client.hset(key, field, record)
     const hold = { ...holdOf(1), id: 'r-of-tomorrow' }

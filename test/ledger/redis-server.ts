@@ -1,6 +1,6 @@
 /**
- * A Redis of the test's own: on a Unix socket in a directory of its own, stopped by its process id. It also ends with the test's process,
- * however that ends: its keeper waits for the end of a pipe that only we hold.
+ * A Redis for one test: on a Unix socket in its own directory, stopped by its process id. It also ends when the test's
+ * process dies: its parent process waits for the end of a pipe that only the test holds open.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -26,14 +26,14 @@ export class RedisServer {
     return RedisServer.of(REDIS, ...settings)
   }
 
-  /** Another program that speaks the same. */
+  /** Starts another program with the same protocol. */
   static async of(program: string, ...settings: readonly string[]): Promise<RedisServer> {
     const server = new RedisServer(program, settings)
     await server.start()
     return server
   }
 
-  /** Starts it, or starts it again with what its directory holds; resolves when it answers. */
+  /** Starts it, or restarts it on the data in its directory; resolves when it answers. */
   async start(): Promise<void> {
     const place = ['--port', '0', '--unixsocket', this.socket, '--dir', this.directory, '--save', '']
     const words = ['sh', '-c', KEEPER, this.program, ...place, ...this.settings]

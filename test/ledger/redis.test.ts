@@ -1,4 +1,4 @@
-/** The ledger in Redis through what may happen to Redis: down, killed, frozen, emptied, full, foreign, closed to us. */
+/** The ledger in Redis when Redis is down, killed, frozen, emptied, full, holds foreign data or denies access. */
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -40,7 +40,7 @@ afterEach(async () => {
 })
 
 describe('Redis is away', () => {
-  test('at the start: begins without, says so, refuses, and serves once it is there', async () => {
+  test('at the start: starts without it, reports that, refuses requests, and serves once it is there', async () => {
     await using server = await RedisServer.start()
     await server.kill()
     const ledger = await ledgerOn(server)
@@ -52,7 +52,7 @@ describe('Redis is away', () => {
     expect(await failureOf(ledger.reserve(accountOf(), holdOf(1)))).toBe('none')
   })
 
-  test('in mid-stream: the stream goes on, and is charged once when Redis is back', async () => {
+  test('in mid-stream: the stream continues, and is charged once when Redis is back', async () => {
     await using server = await RedisServer.start(...APPEND)
     const ledger = await ledgerOn(server)
     const account = accountOf()
@@ -67,7 +67,7 @@ describe('Redis is away', () => {
     expect(await ledger.settle(reservation, chargeOf(90))).toBe('already_settled')
   })
 
-  test('and the gateway dies too: the next one on the same directory sends what was left', async () => {
+  test('and the gateway dies too: the next one on the same directory sends what was pending', async () => {
     await using server = await RedisServer.start(...APPEND)
     const at = directory()
     const account = accountOf()
@@ -82,7 +82,7 @@ describe('Redis is away', () => {
     expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
   })
 
-  test('`allow` serves without limits, writes down, and charges when it is back', async () => {
+  test('`allow` serves without limits, records the requests, and charges them when it is back', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server, 'allow')
     await server.kill()
@@ -97,7 +97,7 @@ describe('Redis is away', () => {
 })
 
 describe('Redis is frozen', () => {
-  test('a caller waits a quarter of a second, soon nobody waits, and what was reserved all the same is taken back uncharged', async () => {
+  test('callers wait 250 ms, soon not at all; a reservation made all the same is cancelled uncharged', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server)
     const account = accountOf()
@@ -113,7 +113,7 @@ describe('Redis is frozen', () => {
     expect(await totals(server, account)).toEqual({ spent: 0, held: 1, live: 1 })
   })
 
-  test('what is settled meanwhile arrives once', async () => {
+  test('settlements made meanwhile arrive once', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server)
     const account = accountOf()
@@ -127,15 +127,15 @@ describe('Redis is frozen', () => {
   })
 })
 
-describe('Redis forgets', () => {
-  test('what it had acknowledged: the last minute is sent again, and charged though the reservations are gone', async () => {
+describe('Redis loses', () => {
+  test('acknowledged data: the last minute is sent again, and charged though the reservations are gone', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server)
     const account = accountOf()
     for (const cost of [70, 80]) await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(cost))
     const running = await ledger.reserve(account, holdOf(100))
     await until(() => ledger.health().pending === 0)
-    // Without a disk it comes back empty: all that it took is lost.
+    // Without a disk it restarts empty: all that it acknowledged is lost.
     await server.kill()
     await server.start()
     await until(async () => (await totals(server, account)).spent === 150)
@@ -144,7 +144,7 @@ describe('Redis forgets', () => {
     expect(await totals(server, account)).toEqual({ spent: 155, held: 0, live: 0 })
   })
 
-  test('its scripts: nobody notices', async () => {
+  test('its scripts: they are loaded again without an error', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server)
     const client = server.client()
@@ -156,7 +156,7 @@ describe('Redis forgets', () => {
     }
     client.disconnect()
   })
-  test('settlements of long ago are charged, whether they were sent then or not: Redis has no record of either', async () => {
+  test('the record of old settlements: they are charged, whether they had been sent or not', async () => {
     await using server = await RedisServer.start()
     const at = directory()
     const account = accountOf()
@@ -174,7 +174,7 @@ describe('Redis forgets', () => {
 })
 
 describe('many settlements at once', () => {
-  test('an end waits for them: Redis has them all when the ledger is closed', async () => {
+  test('closing waits for them: Redis has them all when the ledger is closed', async () => {
     await using server = await RedisServer.start()
     const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, directory(), 'refuse')
     const account = accountOf()
@@ -186,7 +186,7 @@ describe('many settlements at once', () => {
     await Promise.all(settlements)
   }, 30_000)
 
-  test('what they still hold refuses nobody who comes right behind them', async () => {
+  test('what they still hold does not refuse the next request', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server)
     const account = accountOf({ concurrentRequests: 1 })
@@ -200,7 +200,7 @@ describe('many settlements at once', () => {
 })
 
 describe('Redis answers, but', () => {
-  test('is full: nothing begins, and what runs is settled', async () => {
+  test('is full: no request starts, and running ones are settled', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server)
     const account = accountOf()
@@ -215,7 +215,7 @@ describe('Redis answers, but', () => {
     client.disconnect()
   })
 
-  test('holds something else under our keys: that organisation is refused, nothing is deleted, the others go on', async () => {
+  test('holds foreign data under our keys: only that organisation is refused, nothing is deleted', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server)
     const client = server.client()
@@ -235,7 +235,7 @@ describe('Redis answers, but', () => {
     client.disconnect()
   })
 
-  test('what it cannot take back of one organisation keeps nobody else’s reservations from being taken back', async () => {
+  test('a cancellation that fails for one organisation does not block those of others', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server)
     const client = server.client()
@@ -251,14 +251,14 @@ describe('Redis answers, but', () => {
     client.disconnect()
   })
 
-  test('may evict: refused at the start', async () => {
+  test('may evict: the start fails', async () => {
     await using server = await RedisServer.start('--maxmemory-policy', 'allkeys-lru')
     expect(ledgerOn(server)).rejects.toThrow(
       'Redis may evict keys of the ledger (maxmemory-policy allkeys-lru). Set maxmemory-policy noeviction.',
     )
   })
 
-  test('wants a password: refused at the start, in its words', async () => {
+  test('requires a password: the start fails with its error', async () => {
     await using server = await RedisServer.start()
     const client = server.client()
     await client.config('SET', 'requirepass', 'secret')
@@ -267,7 +267,7 @@ describe('Redis answers, but', () => {
   })
 })
 
-describe('many at once', () => {
+describe('many requests at once', () => {
   test('holds and charges of one organisation add up over two nodes', async () => {
     await using server = await RedisServer.start()
     const account = accountOf(spend({ total: 1_000_003 }))
@@ -290,7 +290,7 @@ describe('many at once', () => {
   })
 })
 
-test('records of the version before, which knew nothing of when a bucket stood empty, go on', async () => {
+test('records of the previous version, which did not count when a bucket was empty, stay usable', async () => {
   await using server = await RedisServer.start()
   const ledger = await ledgerOn(server)
   const account = accountOf({ requestsPerMinute: 10, tokensPerMinute: 1000, ...spend({ day: 1000 }) })
@@ -316,7 +316,7 @@ test('records of the version before, which knew nothing of when a bucket stood e
   await until(async () => (await totals(server, account)).live === 0)
   const { organization } = await book.figures(account)
   expect([organization.day.spent, organization.day.held]).toEqual([70, 0])
-  // As that version would have: the tokens that were not used are back but for those that drained since.
+  // As in that version: unused tokens are back, except those that drained since.
   expect(organization.tokens).toBeWithin(0, 101)
   await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(30))
   expect((await book.figures(account)).organization.requests).toBe(2)

@@ -1,4 +1,4 @@
-/** How many reservations are sent at once, whose turn it is, and who is turned away. */
+/** How many reservations are in flight at once, in which order they start, and which are rejected. */
 
 import { expect, test } from 'bun:test'
 import { ReserveQueue, ReserveQueueFullError } from '../../src/ledger/redis/store/reserve-queue.ts'
@@ -43,7 +43,7 @@ function count(words: readonly string[]): Readonly<Record<string, number>> {
   return counts
 }
 
-test('64 of an organisation are in flight, 256 of all; each that ends lets the next begin', async () => {
+test('64 of an organisation are in flight, 256 in all; when one ends, the next begins', async () => {
   const { ask, begun, ends, finish } = setting()
   const all = [...ask('a', 100), ...ask('b', 100), ...ask('c', 100), ...ask('d', 100), ...ask('e', 100)]
   await settled()
@@ -57,7 +57,7 @@ test('64 of an organisation are in flight, 256 of all; each that ends lets the n
   expect(count(begun)).toEqual({ a: 100, b: 100, c: 100, d: 100, e: 100 })
 })
 
-test('a flood of one organisation does not keep the others waiting: they take turns', async () => {
+test('a flood of one organisation does not keep others waiting: organisations take turns', async () => {
   const { ask, begun, finish } = setting()
   const floods = ['a', 'b', 'c', 'd'].flatMap((one) => ask(one, 500))
   const few = ask('quiet', 3)
@@ -71,13 +71,13 @@ test('a flood of one organisation does not keep the others waiting: they take tu
   await Promise.all([...floods, ...few])
 })
 
-test('whoever waits longer than 2 s, or finds 4,096 waiting, is turned away; there is room again afterwards', async () => {
+test('rejects callers that wait over 2 s or find 4,096 waiting; there is room again afterwards', async () => {
   const { ask, begun, ends, finish, pass } = setting()
   const running = ask('a', 64)
   const waiting = ask('a', 4096)
   const states = Promise.allSettled(waiting)
   const [late] = await Promise.allSettled(ask('b', 1).map((one) => Promise.race([one, settled()])))
-  // There is room for another organisation as long as less than 256 are in flight.
+  // Another organisation has room as long as fewer than 256 are in flight.
   expect(late?.status).toBe('fulfilled')
   expect(begun.length).toBe(65)
   const [full] = ask('a', 1)
@@ -94,7 +94,7 @@ test('whoever waits longer than 2 s, or finds 4,096 waiting, is turned away; the
   await Promise.all([...running, ...next])
 })
 
-test('a call that throws gives its place back', async () => {
+test('a call that throws frees its place', async () => {
   const { ask, begun, finish } = setting()
   const queue = new ReserveQueue()
   for (let i = 0; i < 300; i++)

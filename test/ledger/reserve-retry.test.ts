@@ -1,4 +1,7 @@
-/** A reservation that is refused for what others hold is tried again: how often, after what, by how many at once. Time is the test's own. */
+/**
+ * A reservation refused because of other reservations is retried: how often, when, and how many wait at once. The test
+ * controls time.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -23,7 +26,7 @@ function refused(held: boolean, limit: LimitName = 'concurrent_requests', scope:
   return { outcome: 'refused', refusal: { scope, limit, waitMs: 1000, held }, rates: [], held }
 }
 
-/** What waits, in the order in which it began to; the test ends each wait. */
+/** The pending waits, in the order in which they began; the test ends each. */
 class Waits {
   readonly ms: number[] = []
   private readonly ends: (() => void)[] = []
@@ -57,7 +60,7 @@ function setting(answers: readonly ReserveReply[]) {
 const account = { ...accountOf(), keyLimits: { concurrentRequests: 2 }, organizationLimits: { concurrentRequests: 3 } }
 
 describe('a reservation that is refused', () => {
-  test('for what nobody holds: is not tried again', async () => {
+  test('for a reason other than held amounts: is not retried', async () => {
     const { patience, ask, asked, waits, settlementsInFlight } = setting([])
     void settlementsInFlight.run(account.organization, () => new Promise(() => undefined))
     const first = refused(false)
@@ -66,11 +69,11 @@ describe('a reservation that is refused', () => {
   })
 
   test.each([
-    ['granted at the second try', [GRANTED], [30], 1],
+    ['granted at the second attempt', [GRANTED], [30], 1],
     ['granted at the third', [refused(true), GRANTED], [30, 70], 2],
     ['refused by all three', [refused(true), refused(true)], [30, 70], 2],
-    ['refused at the second for what nobody holds', [refused(false)], [30], 1],
-  ] as const)('for what other processes hold: %s', async (_, answers, waited, count) => {
+    ['refused at the second for a reason other than held amounts', [refused(false)], [30], 1],
+  ] as const)('because of what other processes hold: %s', async (_, answers, waited, count) => {
     const { patience, ask, asked, waits } = setting(answers)
     const reply = patience.retry(account, refused(true), ask)
     while (waits.open > 0) await waits.end()
@@ -78,7 +81,7 @@ describe('a reservation that is refused', () => {
     expect([asked(), waits.ms]).toEqual([count, [...waited]])
   })
 
-  test('for what this process holds: as soon as that is settled', async () => {
+  test('because of what this process holds: is retried as soon as that is settled', async () => {
     const { patience, ask, asked, waits, settlementsInFlight } = setting([GRANTED])
     const settled = Promise.withResolvers<void>()
     void settlementsInFlight.run(account.organization, () => settled.promise)
@@ -90,7 +93,7 @@ describe('a reservation that is refused', () => {
     expect(asked()).toBe(1)
   })
 
-  test('for what this process holds and does not let go of: no longer than 100 ms, then as for that of others', async () => {
+  test('because of what this process holds on to: waits 100 ms, then as for other processes', async () => {
     const { patience, ask, asked, waits, settlementsInFlight } = setting([])
     void settlementsInFlight.run(account.organization, () => new Promise(() => undefined))
     const reply = patience.retry(account, refused(true), ask)
@@ -102,8 +105,12 @@ describe('a reservation that is refused', () => {
 
 describe('a flood of them', () => {
   test.each([
-    ['no more wait than there are places, of a key', refused(true), 2],
-    ['no more wait than there are places, of an organisation', refused(true, 'concurrent_requests', 'organization'), 3],
+    ["a key's concurrency limit has as many waiters as places", refused(true), 2],
+    [
+      "an organisation's concurrency limit has as many waiters as places",
+      refused(true, 'concurrent_requests', 'organization'),
+      3,
+    ],
     ['256 wait for a budget', refused(true, 'day'), 256],
     ['256 wait for a rate', refused(true, 'tokens'), 256],
   ])('%s', async (_, first, most) => {
@@ -113,7 +120,7 @@ describe('a flood of them', () => {
     expect(waits.open).toBe(most)
     for (const reply of replies.slice(most)) expect(await reply).toBe(first)
     expect(asked()).toBe(0)
-    // Who waits for another limit, or is of another organisation, waits for itself.
+    // Waiters of another limit or organisation are counted separately.
     const { limit, scope } = first.refusal
     const elsewhere = patience.retry(account, refused(true, limit === 'month' ? 'day' : 'month', scope), ask)
     await Bun.sleep(0)
@@ -123,7 +130,7 @@ describe('a flood of them', () => {
     expect(waits.open).toBe(most + 2)
     while (waits.open > 0) await waits.end()
     await Promise.all([...replies, elsewhere, other])
-    // They have gone: there is room again.
+    // After they are gone there is room again.
     const next = Array.from({ length: most }, () => patience.retry(account, first, ask))
     await Bun.sleep(0)
     expect(waits.open).toBe(most)
@@ -132,14 +139,14 @@ describe('a flood of them', () => {
   })
 })
 
-/** A disk on which nothing is ever committed. */
+/** A disk that never completes a commit. */
 class StuckOutbox extends Outbox {
   override add(): Promise<void> {
     return new Promise(() => undefined)
   }
 }
 
-test('a settlement whose commit hangs keeps no refused caller for ever', async () => {
+test('a settlement whose commit hangs does not block a refused caller for ever', async () => {
   await using server = await RedisServer.start()
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const link = new RedisLink({ kind: 'single', url: server.socket })
@@ -165,7 +172,7 @@ test('a settlement whose commit hangs keeps no refused caller for ever', async (
   }
   expect(await second).toBe('rate_limited')
   expect(waits).toHaveLength(3)
-  // What was refused took nothing.
+  // The refused request consumed nothing.
   expect(await totals(server, one)).toEqual({ spent: 0, held: 100, live: 1 })
   await ledger.close()
   rmSync(directory, { recursive: true, force: true })

@@ -1,4 +1,7 @@
-/** A Redis that was set back: by a crash without an append-only file, by a backup, by a failover. Each node sends what is missing, exactly, once. */
+/**
+ * A Redis that was set back by a crash without an append-only file, by a backup or by a failover. Each node sends what
+ * is missing, exactly once.
+ */
 
 import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
@@ -13,7 +16,7 @@ import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
-import { Meddler } from './lossy-proxy.ts'
+import { LossyProxy } from './lossy-proxy.ts'
 import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
@@ -25,7 +28,7 @@ async function serve(ledger: RedisLedger, account: Account, cost: number): Promi
   await ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost))
 }
 
-/** All that this node settled is taken, and was an hour ago: nothing is sent again for being young. */
+/** Ages all acknowledged settlements of this node by an hour, so that none is sent again for being recent. */
 async function grownOld(ledger: RedisLedger, at: string): Promise<void> {
   await until(() => ledger.health().pending === 0)
   const file = new Database(join(at, 'outbox.sqlite'))
@@ -33,7 +36,7 @@ async function grownOld(ledger: RedisLedger, at: string): Promise<void> {
   file.close()
 }
 
-/** What Redis would find after a kill: its last snapshot. */
+/** The data that Redis would find after a kill: its last snapshot. */
 async function snapshot(server: RedisServer): Promise<Buffer> {
   const client = server.client()
   await client.save()
@@ -71,7 +74,7 @@ async function usage(server: RedisServer, organization: string): Promise<UsageFi
 }
 
 describe('a crash without an append-only file', () => {
-  test('the budget is what was spent, before anything more is granted', async () => {
+  test('the budget shows all spending before another request is granted', async () => {
     await using server = await RedisServer.start()
     const at = directory()
     const ledger = await ledgerOn(server.socket, at)
@@ -89,7 +92,7 @@ describe('a crash without an append-only file', () => {
     expect(await spentOf(server, account)).toEqual(all(1000))
   })
 
-  test('a node that was down meanwhile finds out at its start', async () => {
+  test('a node that was down meanwhile finds out when it starts', async () => {
     await using server = await RedisServer.start()
     const at = directory()
     const ledger = await ledgerOn(server.socket, at)
@@ -106,7 +109,7 @@ describe('a crash without an append-only file', () => {
     expect((await spentOf(server, account)).spent).toBe(130)
   })
 
-  test('what was lost a moment ago is in the trail of Redis under its own ids', async () => {
+  test("recently lost requests are in Redis' audit trail under their own ids", async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server.socket)
     const account = accountOf()
@@ -128,8 +131,8 @@ describe('a crash without an append-only file', () => {
   })
 })
 
-describe('a server that is set back while both connections stand', () => {
-  /** Everything that Redis has, put there again by what is returned. */
+describe('a server that is set back while both connections stay open', () => {
+  /** Copies all data of Redis; the returned function puts it back. */
   async function kept(client: Redis): Promise<() => Promise<void>> {
     const dumps = new Map<string, Buffer | null>()
     for (const name of await client.keys('*')) dumps.set(name, await client.dumpBuffer(name))
@@ -143,16 +146,16 @@ describe('a server that is set back while both connections stand', () => {
   test.each([
     ['a connection is lost', 'onLost'],
     ['a part of a cluster came back or moved', 'onReady'],
-  ] as const)('all that is told is that %s: nothing more is granted before it is compared', async (_, event) => {
+  ] as const)('the only sign is that %s: nothing more is granted before the comparison', async (_, event) => {
     await using server = await RedisServer.start()
     const outbox = new Outbox(directory())
     const link = new RedisLink({ kind: 'single', url: server.socket }, outbox)
-    const told = { onLost: () => {}, onReady: () => {} }
+    const listeners = { onLost: () => {}, onReady: () => {} }
     link.onLost = (listener) => {
-      told.onLost = listener
+      listeners.onLost = listener
     }
     link.onReady = (listener) => {
-      told.onReady = listener
+      listeners.onReady = listener
     }
     await link.start()
     const ledger = new RedisLedger(link, outbox, 'refuse')
@@ -165,7 +168,7 @@ describe('a server that is set back while both connections stand', () => {
     await serve(ledger, account, 200)
     await until(() => ledger.health().pending === 0)
     await setBack()
-    told[event]()
+    listeners[event]()
     expect(await failureOf(ledger.reserve(account, holdOf(701)))).toBe('quota_exhausted')
     expect(await spentOf(server, account)).toEqual(all(300))
     client.disconnect()
@@ -173,7 +176,7 @@ describe('a server that is set back while both connections stand', () => {
 })
 
 describe('a backup', () => {
-  test('what was running when it was made, and ended since, is charged once; so is what runs still', async () => {
+  test('a request running when it was made is charged once, whether it has ended since or still runs', async () => {
     await using server = await RedisServer.start()
     const at = directory()
     const ledger = await ledgerOn(server.socket, at)
@@ -194,7 +197,7 @@ describe('a backup', () => {
     expect(await spentOf(server, account)).toEqual(all(85))
   })
 
-  test('an older one than the last loss: all that followed both comes back', async () => {
+  test('one older than the last loss: everything after both comes back', async () => {
     await using server = await RedisServer.start()
     const [here, there] = [directory(), directory()]
     const [ledger, other] = [await ledgerOn(server.socket, here), await ledgerOn(server.socket, there)]
@@ -218,30 +221,30 @@ describe('a backup', () => {
   })
 })
 
-test('Redis forgets early what it took, and the connection breaks: nothing is charged twice', async () => {
+test('Redis deletes its records early, and the connection breaks: nothing is charged twice', async () => {
   await using server = await RedisServer.start()
   const ledger = await ledgerOn(server.socket)
   const account = accountOf()
   for (const cost of [60_000, 72_000]) await serve(ledger, account, cost)
   await until(() => ledger.health().pending === 0)
   const client = server.client()
-  // As its own reaper does if its clock steps ten minutes ahead.
+  // As its own reaper does if its clock jumps ten minutes ahead.
   await client.del(redisKey(account.organization, 'reservations'), redisKey(account.organization, 'deadlines'))
   await breakConnections(client)
   await until(() => ledger.health().ready && ledger.health().pending === 0)
-  // Whatever is sent again comes before this.
+  // Everything that is sent again comes before this.
   await until(async () => (await failureOf(serve(ledger, account, 1))) === 'none')
   await until(() => ledger.health().pending === 0)
   expect(await spentOf(server, account)).toEqual(all(132_001))
   client.disconnect()
 })
 
-describe('a settlement that was sent long ago, and not acknowledged', () => {
-  /** Sent, written down as sent eleven minutes ago, and forgotten by Redis if it was taken. */
+describe('a settlement that was sent long ago and not acknowledged', () => {
+  /** Sends a settlement, records it as sent eleven minutes ago, and deletes Redis' record of it if it arrived. */
   async function unacknowledged(isTaken: boolean) {
     const server = await RedisServer.start()
     const at = directory()
-    const between = await Meddler.before(server.socket)
+    const between = await LossyProxy.before(server.socket)
     open.push(between)
     const account = accountOf()
     const ledger = await ledgerOn(between.url, at)
@@ -269,7 +272,7 @@ describe('a settlement that was sent long ago, and not acknowledged', () => {
     return { server, at, account }
   }
 
-  test.each([true, false])('is charged once, and in doubt no more; it was taken: %p', async (isTaken) => {
+  test.each([true, false])('is charged once, and is no longer in doubt; it had arrived: %p', async (isTaken) => {
     const { server, at, account } = await unacknowledged(isTaken)
     await using _ = server
     const ledger = await ledgerOn(server.socket, at)
@@ -282,7 +285,7 @@ describe('a settlement that was sent long ago, and not acknowledged', () => {
 })
 
 describe('two gateways on copies of one data_dir', () => {
-  test('the second is refused at its start, in words that say what to do; one that moved is not', async () => {
+  test('the second fails at its start with an error that explains what to do; a moved one starts', async () => {
     await using server = await RedisServer.start()
     const [at, copy] = [directory(), directory()]
     const account = accountOf()
@@ -303,7 +306,7 @@ describe('two gateways on copies of one data_dir', () => {
     client.disconnect()
   }, 30_000)
 
-  test('the second begins while Redis is away: it serves nothing, and says why', async () => {
+  test('the second starts while Redis is away: it serves nothing, and reports why', async () => {
     await using server = await RedisServer.start()
     const [at, copy] = [directory(), directory()]
     const first = await ledgerOn(server.socket, at)
@@ -318,13 +321,13 @@ describe('two gateways on copies of one data_dir', () => {
     const both = () => [first, second].map((ledger) => ({ ledger, health: ledger.health().complaint }))
     await until(() => both().some(isCopy) && both().some(({ health }) => health === undefined))
     const [ill, well] = [both().find(isCopy)?.ledger, both().find((one) => !isCopy(one))?.ledger]
-    if (ill === undefined || well === undefined) throw new Error('One of the two serves.')
+    if (ill === undefined || well === undefined) throw new Error('One of the two must serve.')
     expect(await failureOf(ill.reserve(account, holdOf(1)))).toBe('ledger_unavailable')
     expect(await failureOf(well.reserve(account, holdOf(1)))).toBe('none')
   }, 30_000)
 })
 
-/** Costs of requests that end while Redis is set back, emptied and cut off, on two nodes, one of them of two workers. */
+/** Costs of requests that end while Redis is set back, emptied and cut off, on two nodes, one with two workers. */
 async function history(seed: number, server: RedisServer): Promise<void> {
   const random = new Random(seed)
   const homes = [directory(), directory()] as const
@@ -369,7 +372,7 @@ async function history(seed: number, server: RedisServer): Promise<void> {
   }
   await until(() => ledgers.every((ledger) => ledger.health().ready && ledger.health().pending === 0))
   await until(async () => {
-    // Each connection that is new is looked at; a request more on each node brings the last of it to light.
+    // Each new connection starts a comparison; one more request on each node uncovers the last loss.
     await one()
     await Promise.all(ledgers.map((ledger) => until(() => ledger.health().pending === 0)))
     return (await spentOf(server, account)).spent >= cost
@@ -380,7 +383,7 @@ async function history(seed: number, server: RedisServer): Promise<void> {
   for (const ledger of open.splice(0)) await ledger.close()
 }
 
-test('law: whatever Redis loses, and when, in the end it holds what was served, to the micro-dollar', async () => {
+test('law: whatever Redis loses, and when, it ends up with what was served, to the micro-dollar', async () => {
   const seed = randomSeed('a Redis that loses')
   await using server = await RedisServer.start()
   for (let i = 0; i < 4; i++) await history(seed + i, server)

@@ -1,10 +1,13 @@
-/** The header of each Lua file agrees with its row in the table, its code with its header, and its names with the layout of the records. */
+/**
+ * Each Lua file's header agrees with its row in the table, its code with its header, and its names with the layout of
+ * the records.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { layoutLua, reservationFields, scopeFields } from '../../src/ledger/redis/store/record-layout.ts'
 import { argumentsOf, luaName, programs, scriptKeys, scripts } from '../../src/ledger/redis/store/scripts.ts'
 
-/** The words after a header's name, over its continuation lines. */
+/** The words after a header's name, including continuation lines. */
 function header(lua: string, name: string): string {
   const comment = lua.split('\n').filter((line) => line.startsWith('--'))
   const start = comment.findIndex((line) => line.startsWith(`-- ${name}:`))
@@ -20,7 +23,7 @@ function words(text: string): string[] {
   return text.split(/\s+/).filter((word) => word !== '')
 }
 
-/** The code of a script, without its comments. */
+/** A script's code without its comments. */
 function code(lua: string): string {
   return lua.replace(/--[^\n]*/g, '')
 }
@@ -28,14 +31,14 @@ function code(lua: string): string {
 const names = ['reserve', 'extend', 'settle', 'cancel', 'reap', 'figures', 'fold', 'foldNode', 'drop'] as const
 const otherNames = ['windows', 'reset', 'enter', 'restore'] as const
 
-test('the table has no other scripts', () => {
+test('the table lists exactly these scripts', () => {
   expect(Object.keys(scripts).sort()).toEqual([...names, ...otherNames].sort())
 })
 
 describe.each([...names, ...otherNames])('%s.lua', (name) => {
   const script = scripts[name]
 
-  test('its header names the keys, the arguments in their order, and every outcome', () => {
+  test('its header names the keys, the arguments in order, and every outcome', () => {
     expect(words(header(script.lua, 'keys'))).toEqual([...scriptKeys])
     expect(words(header(script.lua, 'arguments'))).toEqual([...script.arguments])
     const outcomes = header(script.lua, 'outcomes')
@@ -44,13 +47,13 @@ describe.each([...names, ...otherNames])('%s.lua', (name) => {
     expect(outcomes.map((line) => words(line)[0]?.replace(',', '') ?? '').sort()).toEqual([...script.outcomes].sort())
   })
 
-  test('it answers every outcome, and no other', () => {
+  test('it returns every outcome, and no other', () => {
     const answers = [...script.lua.matchAll(/\{\s*(?:[a-z_ ]+ and )?'([a-z_]+)'(?: or '([a-z_]+)')?/g)]
-    const said = new Set(answers.flatMap(([, one, other]) => [one, other]).filter((word) => word !== undefined))
-    expect([...said].sort()).toEqual([...script.outcomes].sort())
+    const returned = new Set(answers.flatMap(([, one, other]) => [one, other]).filter((word) => word !== undefined))
+    expect([...returned].sort()).toEqual([...script.outcomes].sort())
   })
 
-  test('it reads its arguments by their names, each of its own at least once', () => {
+  test('it reads its arguments by name, each of its own at least once', () => {
     expect(script.lua).not.toContain('ARGV')
     const own = script.arguments[0] === 'id' ? script.arguments.slice(5) : script.arguments
     for (const argument of own) {
@@ -62,7 +65,7 @@ describe.each([...names, ...otherNames])('%s.lua', (name) => {
     if (script.amounts !== undefined) expect(code(script.lua)).toContain(`${script.amounts}[`)
   })
 
-  test('what is sent are its arguments, in the order in which they are named', () => {
+  test('the arguments are sent in the order of their names', () => {
     const { lua } = programs()[name]
     for (const [index, argument] of argumentsOf(name).entries()) {
       const line = lua.split('\n').find((one) => one.startsWith('local ') && one.includes(`ARGV[${index + 1}])`)) ?? ''
@@ -73,14 +76,14 @@ describe.each([...names, ...otherNames])('%s.lua', (name) => {
     }
   })
 
-  test('it has no position of a stored figure or of a limit as a number', () => {
+  test('it uses no number for the position of a stored figure or a limit', () => {
     expect(code(script.lua)).not.toMatch(/\b(?:scope|scopes\[[12s]\]|reservation|limits\[[12s]\])\[\d+\]/)
   })
 })
 
 describe('the layout of the records', () => {
-  // What stored data has, and gateways of other versions read. Fields are only ever added at the end.
-  test('a scope has its first eighteen fields where they always were', () => {
+  // Stored data has this layout, and gateways of other versions read it. Fields are only ever added at the end.
+  test('the first eighteen fields of a scope keep their positions', () => {
     expect(scopeFields.slice(0, 18)).toEqual([
       ...['version', 'at', 'requests', 'tokens', 'live', 'day', 'day_spent', 'day_held'],
       ...['month', 'month_spent', 'month_held', 'total', 'total_spent', 'total_held'],
@@ -88,7 +91,7 @@ describe('the layout of the records', () => {
     ])
   })
 
-  test('a reservation has its first twenty-three fields where they always were', () => {
+  test('the first twenty-three fields of a reservation keep their positions', () => {
     expect(reservationFields.slice(0, 23)).toEqual([
       ...['version', 'state', 'due', 'admitted', 'key', 'model', 'input', 'accounted', 'reserved'],
       ...['posted_input', 'posted_output', 'posted', 'floor'],
@@ -97,11 +100,12 @@ describe('the layout of the records', () => {
     ])
   })
 
-  test('the names of the scripts stand for those places', () => {
+  test('the names in the scripts refer to those positions', () => {
     const lua = layoutLua()
     for (const line of [
       'local AT, LIVE = 2, 5',
-      'local STATE, DUE, ADMITTED, KEY, MODEL, INPUT, ACCOUNTED, RESERVED, POSTED_INPUT, POSTED_OUTPUT, POSTED, FLOOR = 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13',
+      'local STATE, DUE, ADMITTED, KEY, MODEL, INPUT, ACCOUNTED, RESERVED, POSTED_INPUT, POSTED_OUTPUT, POSTED, FLOOR' +
+        ' = 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13',
     ])
       expect(lua).toContain(line)
     expect(lua).toMatch(/USED, DRAINED = \{ 3, 4\b[^}]*\}, \{ 15, 16\b/)
@@ -111,20 +115,20 @@ describe('the layout of the records', () => {
   })
 })
 
-test('no script reads a whole key, however much there is in it', () => {
+test('no script reads a whole key, however large it is', () => {
   for (const { lua } of Object.values(programs())) {
     expect(lua).not.toMatch(/HGETALL|HKEYS|HVALS|HSCAN|XRANGE|ZRANGE'|SMEMBERS|KEYS'/)
     for (const range of lua.matchAll(/ZRANGEBYSCORE[^\n]*/g)) expect(range[0]).toContain("'LIMIT', 0, 1000)")
   }
 })
 
-test('no amount is concatenated or shortened on its way', () => {
+test('no amount is concatenated or truncated on its way', () => {
   for (const { lua } of Object.values(programs())) {
     expect(lua).not.toMatch(/cjson\.encode|tostring\(|%[dsg]'/)
   }
 })
 
-test('what is sent keeps the clock, the keys and the script itself, whatever functions it leaves out', () => {
+test('the sent script keeps the clock, the keys and its own code; only unused functions are left out', () => {
   for (const { lua } of Object.values(programs())) {
     expect(lua).toContain('local now = ')
     expect(lua).toContain('local SCOPES, RESERVATIONS')

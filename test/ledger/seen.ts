@@ -1,4 +1,7 @@
-/** What the tests of the Redis ledger look at from outside: whether something comes about, how a verb fails, what an organisation has spent. */
+/**
+ * What tests of the Redis ledger observe from outside: whether a condition comes true, how a verb fails, what an
+ * organisation has spent.
+ */
 
 import type { Redis } from 'ioredis'
 import { CallerError } from '../../src/core/caller-error.ts'
@@ -6,16 +9,16 @@ import type { Account } from '../../src/ledger/ledger.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { RedisServer } from './redis-server.ts'
 
-/** Waits for something that a beat brings about: a quarter of a second or two, ten at the most. */
+/** Waits for a condition that a timer brings about, usually within 500 ms; fails after ten seconds. */
 export async function until(what: () => boolean | Promise<boolean>): Promise<void> {
   for (let i = 0; i < 1000; i++) {
     if (await what()) return
     await Bun.sleep(10)
   }
-  throw new Error('It never came about.')
+  throw new Error('The condition did not come true within ten seconds.')
 }
 
-/** Breaks all connections of ledgers. Resolves once each was made anew: before that a ledger may not have noticed yet. */
+/** Cuts all connections of ledgers. Resolves after each was replaced; before that a ledger may not have noticed yet. */
 export async function breakConnections(client: Redis): Promise<void> {
   const ledgers = async () =>
     [...String(await client.call('CLIENT', 'LIST')).matchAll(/^id=(\d+) .*\bname=weir-/gm)].map(([, id]) => Number(id))

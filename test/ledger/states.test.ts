@@ -1,4 +1,7 @@
-/** Every verb in every state, and every limit at its edge: tables with the outcome in the last columns, over both books. */
+/**
+ * Every verb in every state, and every limit at its edge: tables with the outcome in the last columns, run on both
+ * stores.
+ */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { Limits } from '../../src/core/limits.ts'
@@ -31,7 +34,10 @@ function charge(costMicroUsd: number): Charge {
   return { ...noCharge('completed'), ...amounts(10, 5, costMicroUsd), model: 'm' }
 }
 
-/** How each state is reached: 100 held, a floor of 30. `posted` is live with 40 posted; `overdue` is live with its lease run out. */
+/**
+ * How each state is reached: 100 held, a floor of 30. `posted` is live with 40 posted; `overdue` is live with an
+ * expired lease.
+ */
 const reach: Readonly<Record<string, (subject: Subject) => Promise<void>>> = {
   none: async () => undefined,
   live: async ({ book }) => {
@@ -116,7 +122,7 @@ const table = `
   .split('\n')
   .map((line) => line.trim().split(/\s+/))
 
-/** A limit, what was used before, and the same again with one more: passes and fails right at the edge. */
+/** A limit, the usage before, and one more: grants and refuses exactly at the edge. */
 const edges: readonly [string, Limits, Hold[], Hold, Hold, string, number | undefined][] = [
   ['requests', { requestsPerMinute: 3 }, [hold('a'), hold('b')], hold('c'), hold('d'), 'requests', 20_000],
   ['no requests at all', { requestsPerMinute: 0 }, [], hold('x', 0, 0), hold('d'), 'requests', undefined],
@@ -152,7 +158,7 @@ function spend(limits: { day?: number; month?: number; total?: number }): Limits
 }
 
 for (const subject of subjects()) {
-  describe(`the book in ${subject.name}`, () => {
+  describe(`the store in ${subject.name}`, () => {
     beforeEach(async () => {
       await subject.reset()
       subject.clock.now = START_MS
@@ -165,7 +171,7 @@ for (const subject of subjects()) {
       test(`${verb} in state ${state}: ${answer}`, async () => {
         await reach[state]?.(subject)
         expect(String(await verbs[verb]?.(subject))).toBe(answer ?? '')
-        // The clock has gone 30 s on where a lease ran out: reading must not end anything more.
+        // The clock is 30 s ahead if a lease expired: reading must not end anything more.
         subject.clock.now -= state === 'overdue' && verb !== 'extend' ? 30_000 : 0
         const { organization, key } = await subject.book.figures(account)
         for (const scope of [organization, key]) {
@@ -193,7 +199,7 @@ for (const subject of subjects()) {
       }
     }
 
-    test('of several limits the one that refuses longest is named', async () => {
+    test('of several exceeded limits, the error names the one with the longest wait', async () => {
       const limited = { ...account, organizationLimits: { requestsPerMinute: 1 }, keyLimits: spend({ day: 100 }) }
       await subject.book.reserve(limited, hold('r'))
       // Ten seconds at most for what a running request holds, a minute for the next request.
@@ -208,14 +214,14 @@ for (const subject of subjects()) {
       ['day', 15 * 3_600_000],
       ['month', (9 * 24 + 15) * 3_600_000],
       ['total', undefined],
-    ] as const)('what is spent of a %s refuses until it renews, what is held for seconds', async (window, renewsMs) => {
+    ] as const)('money spent in a %s refuses until it renews, money held for seconds', async (window, renewsMs) => {
       const limited = { ...account, keyLimits: spend({ [window]: 300 }) }
       const ask = async (cost: number) => {
         const reply = await subject.book.reserve(limited, hold('s', cost))
         return reply.outcome === 'refused' ? [reply.refusal.limit, reply.refusal.waitMs, reply.refusal.held] : reply
       }
       await subject.book.reserve(limited, hold('r', 200))
-      // A fifth of what is held must come free, or all of it, or nothing helps.
+      // A fifth of the held money must be released, or all of it, or no release is enough.
       expect(await ask(140)).toEqual([window, 2000, true])
       expect(await ask(300)).toEqual([window, 10_000, true])
       expect(await ask(301)).toEqual([window, undefined, false])
@@ -227,7 +233,7 @@ for (const subject of subjects()) {
       expect(await ask(100)).toMatchObject({ outcome: 'granted' })
     })
 
-    test('what is left of the rates is told, of whichever scope has less', async () => {
+    test('the remaining rates are those of the scope with less', async () => {
       const limited = {
         ...account,
         organizationLimits: { requestsPerMinute: 60, tokensPerMinute: 6000 },
@@ -242,33 +248,33 @@ for (const subject of subjects()) {
       })
     })
 
-    test('a bucket refills evenly, and what a request did not use goes back, less what has drained', async () => {
+    test('a bucket refills evenly, and tokens that a request did not use return, less what has drained', async () => {
       const limited = { ...account, organizationLimits: { tokensPerMinute: 600 } }
       const used = async () => (await subject.book.figures(limited)).organization.tokens
       await subject.book.reserve(limited, hold('r', 1, 400))
       subject.clock.now += 10_000
       subject.clock.witness += 10_000
       expect(await used()).toBe(300)
-      // 15 of 400 were used; 100 of the 400 have drained already: 300 go back, not 385.
+      // 15 of 400 were used; 100 of the 400 have drained already: 300 return, not 385.
       await subject.book.settle(admission(limited), charge(1))
       expect(await used()).toBe(0)
       await subject.book.reserve(limited, hold('s', 1, 600))
       expect(await used()).toBe(600)
     })
 
-    test('what several requests did not use comes back of each, as long as the bucket never stood empty', async () => {
+    test('unused tokens of several requests return as long as the bucket was never empty', async () => {
       const limited = { ...account, organizationLimits: { tokensPerMinute: 600 } }
       const used = async () => (await subject.book.figures(limited)).organization.tokens
       for (const one of [hold('r', 1, 100), hold('s', 1, 100), hold('t', 1, 400)])
         await subject.book.reserve(limited, one)
       subject.clock.now += 10_000
-      // Of each 15 of 100 were used; the 100 that have drained were taken by whoever holds the rest.
+      // Each used 15 of 100; the 100 that have drained were granted to the other requests.
       await subject.book.settle(admission(limited), charge(1))
       await subject.book.settle(admission(limited, 's'), charge(1))
       expect(await used()).toBe(600 - 100 - 85 - 85)
     })
 
-    test('what could have drained is not handed out after the bucket stood empty', async () => {
+    test('tokens that may have drained do not return after the bucket was empty', async () => {
       const limited = { ...account, organizationLimits: { tokensPerMinute: 600 } }
       const used = async () => (await subject.book.figures(limited)).organization.tokens
       await subject.book.reserve(limited, hold('r', 1, 100))
@@ -280,7 +286,7 @@ for (const subject of subjects()) {
       expect(await used()).toBe(300)
     })
 
-    test('a rate limit that a reload adds is left alone by requests from before it', async () => {
+    test('a rate limit added by a reload is not changed by requests from before it', async () => {
       const limits = { requestsPerMinute: 3, tokensPerMinute: 600 }
       for (const scope of ['organizationLimits', 'keyLimits'] as const) {
         await subject.reset()
@@ -292,7 +298,7 @@ for (const subject of subjects()) {
         await subject.book.extend(account, 's', amounts(1, 1, 1), amounts(1, 1, 1))
         await subject.book.cancel(account, 't')
         expect(await used()).toMatchObject({ requests: 3, tokens: 600 })
-        // Nor do they take time from it: what passed while only they ran has drained.
+        // Nor do they delay its drain: time passed while only they ran counts.
         subject.clock.now += 20_000
         await subject.book.settle(admission(account, 's'), charge(1))
         expect(await used()).toMatchObject({ requests: 2, tokens: 400 })
@@ -301,7 +307,7 @@ for (const subject of subjects()) {
       }
     })
 
-    test('a limit that is lowered meanwhile leaves no bucket below empty', async () => {
+    test('a limit lowered meanwhile leaves no bucket below empty', async () => {
       const limited = (tokensPerMinute: number) => ({ ...account, organizationLimits: { tokensPerMinute } })
       await subject.book.reserve(limited(6000), hold('r', 1, 100))
       subject.clock.now += 1000
@@ -321,7 +327,7 @@ for (const subject of subjects()) {
       expect((await subject.book.figures(limited)).organization.day).toMatchObject({ spent: 0, held: 100 })
     })
 
-    test('growth in tokens never refuses a stream: it is charged where there is room, and in any case once it was taken', async () => {
+    test('more tokens never refuse a stream: they are charged if there is room, or once they are used', async () => {
       const limited = { ...account, keyLimits: { tokensPerMinute: 100 } }
       const used = async () => (await subject.book.figures(limited)).key.tokens
       await subject.book.reserve(limited, hold('r', 1, 90))
@@ -331,7 +337,7 @@ for (const subject of subjects()) {
       expect(await used()).toBe(150)
     })
 
-    test('growth in money is all or nothing, and progress is posted in any case', async () => {
+    test('an extension in money is all or nothing, and progress is posted in any case', async () => {
       const limited = { ...account, keyLimits: spend({ total: 150 }) }
       const total = async () => (await subject.book.figures(limited)).key.total
       await subject.book.reserve(limited, hold('r'))
@@ -342,12 +348,12 @@ for (const subject of subjects()) {
       // Repeated and stale calls change nothing.
       expect(await subject.book.extend(limited, 'r', amounts(1, 1, 20), amounts(1, 1, 100))).toBe('extended')
       expect(await total()).toEqual({ window: 0, spent: 50, held: 100 })
-      // Reality may pass what is held.
+      // Actual usage may exceed what is held.
       expect(await subject.book.extend(limited, 'r', amounts(1, 1, 170), amounts(1, 1, 200))).toBe('exhausted')
       expect(await total()).toEqual({ window: 0, spent: 170, held: 0 })
     })
 
-    test('a limit that is lowered below what is held refuses new requests and lets running ones finish', async () => {
+    test('a limit lowered below what is held refuses new requests and lets running ones finish', async () => {
       await subject.book.reserve(account, hold('r'))
       const lowered = { ...account, organizationLimits: spend({ day: 50 }) }
       expect((await subject.book.reserve(lowered, hold('s', 1))).outcome).toBe('refused')
@@ -370,8 +376,8 @@ for (const subject of subjects()) {
       expect(await outcome('e')).toBe('refused')
     })
 
-    // A store in memory has no clock but its gateway's own.
-    test.skipIf(subject.name === 'memory')('one wrong clock gives no budget away', async () => {
+    // The in-memory store has no clock but its gateway's own.
+    test.skipIf(subject.name === 'memory')('one wrong clock does not renew a budget', async () => {
       const limited = { ...account, organizationLimits: spend({ day: 100 }) }
       expect((await subject.book.reserve(limited, hold('a'))).outcome).toBe('granted')
       subject.clock.now += 86_400_000
@@ -380,7 +386,7 @@ for (const subject of subjects()) {
       expect((await subject.book.reserve(limited, hold('b'))).outcome).toBe('granted')
     })
 
-    test('what is no amount is refused, and changes nothing', async () => {
+    test('an invalid amount is rejected, and changes nothing', async () => {
       for (const bad of [-1, 0.5, MOST + 1, Number.NaN, Number.POSITIVE_INFINITY]) {
         expect(async () => subject.book.reserve(account, hold('r', bad))).toThrow(RangeError)
         expect(async () => subject.book.extend(account, 'r', amounts(bad, 0, 0), amounts(0, 0, 0))).toThrow(RangeError)

@@ -1,4 +1,7 @@
-/** What the suites are run over: one book of each kind, with a clock that the test sets and eyes for everything it wrote. */
+/**
+ * The subjects of the suites: one store of each kind, with a clock that the test sets and access to everything it
+ * wrote.
+ */
 
 import type { Redis } from 'ioredis'
 import { chargedMicroUsd } from '../../src/ledger/embedded/reservation-moves.ts'
@@ -12,7 +15,7 @@ import { RedisServer } from './redis-server.ts'
 
 export interface TestClock {
   now: number
-  /** The gateway's own clock; windows roll only where the two agree. */
+  /** The gateway's own clock; windows roll over only if the two agree. */
   witness: number
 }
 
@@ -22,7 +25,7 @@ export interface Audited {
   readonly costMicroUsd: number
 }
 
-/** The verbs of a store: that in memory replies at once. */
+/** The verbs of a store; the in-memory store replies at once. */
 type Book = {
   readonly [Verb in keyof ReservationStore]: (
     ...of: Parameters<ReservationStore[Verb]>
@@ -33,13 +36,13 @@ export interface Subject {
   readonly name: string
   readonly clock: TestClock
   readonly book: Book
-  /** By `day key model`. */
+  /** Usage by `day key model`. */
   usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>>
   audit(organization: string): Promise<readonly Audited[]>
-  /** How many reservations it remembers, ended ones included. */
-  remembered(organization: string): Promise<number>
+  /** How many reservations it stores, ended ones included. */
+  reservationCount(organization: string): Promise<number>
   open(): Promise<void>
-  /** Forgets everything. */
+  /** Deletes everything. */
   reset(): Promise<void>
   close(): Promise<void>
 }
@@ -86,7 +89,7 @@ export function memorySubject(): Subject {
     },
     usage: async (organization) => current.seen.usage.get(organization) ?? new Map(),
     audit: async (organization) => current.seen.audit.get(organization) ?? [],
-    remembered: async (organization) => current.seen.known.get(organization)?.size ?? 0,
+    reservationCount: async (organization) => current.seen.known.get(organization)?.size ?? 0,
     reset: async () => {
       current = make()
     },
@@ -103,7 +106,7 @@ function emplace<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   return value
 }
 
-/** The clock of a store in memory is its gateway's own: there is no other that it could differ from. */
+/** The in-memory store uses its gateway's clock, so there is no other that it could differ from. */
 class OneClock implements TestClock {
   now = START_MS
 
@@ -115,7 +118,7 @@ class OneClock implements TestClock {
 }
 
 const NOW_KEY = 'weir:test:now'
-/** Stands in for `clock.lua`: the test decides what time it is. */
+/** Replaces `clock.lua`, so that the test sets the time. */
 const TEST_CLOCK = `local now = tonumber(redis.call('GET', '${NOW_KEY}'))\n`
 
 /** Starts its server in `open`. */
@@ -123,7 +126,7 @@ export function redisSubject(): Subject {
   return new RedisSubject('redis', REDIS)
 }
 
-/** Every book there is on this machine. */
+/** Every store available on this machine. */
 export function subjects(): readonly Subject[] {
   const valkey = VALKEY === undefined ? [] : [new RedisSubject('valkey', VALKEY)]
   return [memorySubject(), redisSubject(), ...valkey]
@@ -145,7 +148,7 @@ class RedisSubject implements Subject {
     this.opened = { server, redis, book }
   }
 
-  /** Every verb is told the time first; on one connection commands keep their order. */
+  /** Sets the time before every verb; one connection keeps the order of commands. */
   get book(): Book {
     const { redis, book } = this.parts
     redis.set(NOW_KEY, this.clock.now)
@@ -160,7 +163,7 @@ class RedisSubject implements Subject {
     return redisAudit(this.parts.redis, organization)
   }
 
-  remembered(organization: string): Promise<number> {
+  reservationCount(organization: string): Promise<number> {
     return this.parts.redis.hlen(redisKey(organization, 'reservations'))
   }
 

@@ -1,4 +1,6 @@
-/** The ledger in a Redis Cluster of three masters, and behind a Sentinel: real processes on ports that the system gave. */
+/**
+ * The ledger in a Redis Cluster of three masters, and with a Sentinel: real processes on ports that the system chose.
+ */
 
 import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -52,7 +54,7 @@ async function node(...settings: readonly string[]): Promise<Server> {
   return { port, client, process }
 }
 
-/** What any ledger must do, over several organisations, so that every node of a cluster has its part. */
+/** The guarantees of any ledger, checked over several organisations, so that every node of a cluster has a part. */
 async function exercise(redis: RedisConfig): Promise<void> {
   const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
   const ledger = await openLedger(place)
@@ -75,7 +77,7 @@ async function exercise(redis: RedisConfig): Promise<void> {
   await Promise.all([standings.close(), usage.close(), ledger.close()])
 }
 
-/** Three masters that share the slots; the keys of the first have the lowest. */
+/** Three masters that share the slots; the first has the lowest. */
 async function cluster(...settings: readonly string[]): Promise<readonly Server[]> {
   const nodes = await Promise.all([0, 1, 2].map(() => node('--cluster-enabled', 'yes', ...settings)))
   const ranges = [
@@ -109,7 +111,7 @@ test('a cluster of three masters', async () => {
   }
 }, 30_000)
 
-test('remembered items in a cluster: bytes as they were, of owners on every node', async () => {
+test('stored Responses items in a cluster: bytes as they were, of owners on every node', async () => {
   const nodes = await cluster()
   const shelf = new RedisItems(placeOf(nodes), { ttlSeconds: 60 })
   const bytes = Buffer.from(Array.from({ length: 256 }, (_, n) => n))
@@ -147,7 +149,10 @@ async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await Bun.sleep(20)
 }
 
-/** A replica of the first of a cluster's masters, in step with it and known to all: whom the others do not know they do not elect. */
+/**
+ * A replica of a cluster's first master, in sync with it and known to all nodes: nodes elect only replicas that they
+ * know.
+ */
 async function replicaOfFirst(masters: readonly Server[], ...settings: readonly string[]): Promise<Server> {
   const [master] = masters
   if (master === undefined) throw new Error('There is no master.')
@@ -176,14 +181,14 @@ async function replicaOfFirst(masters: readonly Server[], ...settings: readonly 
   return replica
 }
 
-/** From here on the replica hears nothing more, and the master goes on alone. */
+/** Cuts the replication; the master goes on alone. */
 async function abandon(replica: Server, master: Server): Promise<void> {
   await master.client.call('ACL', 'SETUSER', 'default', '-psync', '-sync')
   await master.client.call('CLIENT', 'KILL', 'TYPE', 'replica')
   await until(async () => (await replica.client.info('replication')).includes('master_link_status:down'))
 }
 
-/** An account whose keys lie on a master that has the lowest slots. */
+/** An account whose keys are on the master with the lowest slots. */
 async function accountOn(first: Server): Promise<Account> {
   for (;;) {
     const account = accountOf(spend({ total: 100_000 }))
@@ -192,7 +197,7 @@ async function accountOn(first: Server): Promise<Account> {
   }
 }
 
-test('a cluster whose master dies with what its replica had not got: all of it is charged, once', async () => {
+test('a master of a cluster dies with data that its replica lacks: all of it is charged, once', async () => {
   const settings = [
     '--cluster-node-timeout',
     '1000',
@@ -221,7 +226,7 @@ test('a cluster whose master dies with what its replica had not got: all of it i
   for (let i = 0; i < 20; i++) await spendOn(account, 20)
   await until(() => ledger.health().pending === 0)
   first.process.kill('SIGKILL')
-  // While nobody answers for those slots: refused, and what runs goes on.
+  // While no node serves those slots: reservations are refused, and running requests go on.
   expect(await ledger.settle(running, chargeOf(70))).toBe('settled')
   await until(async () => (await replica.client.role())[0] === 'master')
   await until(() =>
@@ -240,7 +245,7 @@ test('a cluster whose master dies with what its replica had not got: all of it i
   for (const { client } of [...nodes, replica]) client.disconnect()
 }, 60_000)
 
-test('slots that move to another master: what arrives meanwhile is refused or waits, and all is charged once', async () => {
+test('slots that move to another master: calls are refused or wait meanwhile, and all is charged once', async () => {
   const nodes = await cluster()
   const [from, to] = nodes
   if (from === undefined || to === undefined) throw new Error('There are no masters.')
@@ -253,7 +258,7 @@ test('slots that move to another master: what arrives meanwhile is refused or wa
   const [here, there] = [await from.client.call('CLUSTER', 'MYID'), await to.client.call('CLUSTER', 'MYID')]
   await to.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(here))
   await from.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(there))
-  // Some keys are there, others nowhere yet: neither side may run a script on them.
+  // Some keys are on one side, others do not exist yet: neither side may run a script on them.
   const refusal = await ledger.reserve(account, holdOf(100)).catch((error) => error)
   expect(refusal).toBeInstanceOf(CallerError)
   expect(refusal.kind).toBe('ledger_unavailable')
@@ -275,7 +280,7 @@ test('slots that move to another master: what arrives meanwhile is refused or wa
   for (const { client } of nodes) client.disconnect()
 }, 60_000)
 
-test('a master behind a sentinel', async () => {
+test('a master found through a sentinel', async () => {
   const master = await node()
   const port = await lastingPort()
   const file = join(directory(), 'sentinel.conf')
@@ -289,7 +294,7 @@ test('a master behind a sentinel', async () => {
   master.client.disconnect()
 }, 30_000)
 
-test('a sentinel that wants the password of its master gets it; another or none is refused in words that say so', async () => {
+test('a sentinel that requires a password: the right one works; another or none fails with a clear error', async () => {
   const master = await node()
   await master.client.config('SET', 'requirepass', 'secret')
   const port = await lastingPort()
@@ -312,7 +317,7 @@ test('a sentinel that wants the password of its master gets it; another or none 
   await exercise(place(':secret@'))
 }, 30_000)
 
-test('a sentinel’s master dies with what its replica had not got: all of it is charged, once', async () => {
+test("a sentinel's master dies with data that its replica lacks: all of it is charged, once", async () => {
   const master = await node()
   const replica = await node('--replicaof', `127.0.0.1 ${master.port}`, '--repl-diskless-sync-delay', '0')
   await until(async () => (await replica.client.info('replication')).includes('master_link_status:up'))

@@ -1,4 +1,7 @@
-/** What a gateway does about organisations that have very many keys in Redis: lets go of those that are over, and raises the alarm once. */
+/**
+ * Maintenance of organisations with very many keys in Redis: a gateway deletes the records of ended keys, and raises an
+ * alarm once.
+ */
 
 import { afterEach, expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
@@ -18,7 +21,7 @@ afterEach(async () => {
   for (const one of open.splice(0)) await one.close()
 })
 
-/** Fields of keys that nobody knows: nothing is ever done about them. */
+/** Fields of unknown keys, which are never deleted. */
 async function fill(client: Redis, organization: string, count: number): Promise<void> {
   await client.sadd(ORGANIZATIONS_KEY, organization)
   await client.eval(
@@ -45,7 +48,7 @@ function upkeepOf(server: RedisServer, configured: readonly string[] = []) {
   return { upkeep, looked, alarms }
 }
 
-test('something else under the keys of one organisation keeps nobody from looking at the others', async () => {
+test('foreign data under the keys of one organisation does not keep others from being checked', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const { upkeep, looked, alarms } = upkeepOf(server)
@@ -63,7 +66,7 @@ test('something else under the keys of one organisation keeps nobody from lookin
 test.each([
   ['no', 'aof_enabled:0'],
   ['yes', 'nothing'],
-])('appendonly %s: the operator is told of %s', async (appendOnly, words) => {
+])('appendonly %s: the operator is warned of %s', async (appendOnly, words) => {
   await using server = await RedisServer.start('--appendonly', appendOnly)
   const looked = Promise.withResolvers<void>()
   let warning = 'nothing'
@@ -84,14 +87,14 @@ test.each([
     ),
   )
   await looked.promise
-  // The question was sent behind those of the look, and is answered behind them.
+  // This command was sent after those of the check, so its reply comes after theirs.
   const standings = await RedisAccountUsageReader.open({ kind: 'single', url: server.socket })
   expect((await standings.warning()) ?? 'nothing').toContain(words)
   expect(warning).toContain(words)
   await standings.close()
 })
 
-test('a server that does not let it look is told of', async () => {
+test('a server that denies the check is reported', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   await client.sadd(ORGANIZATIONS_KEY, 'acme')
@@ -100,12 +103,12 @@ test('a server that does not let it look is told of', async () => {
   const denied = Promise.withResolvers<string>()
   const place = { kind: 'single', url: server.socket } as const
   const none = () => {}
-  const told = { looked: none, alarmed: none, ahead: none, undurable: none, denied: denied.resolve }
-  open.push(Upkeep.begin(place, { isConfigured: () => false, keepAuditMs: 1e9, ...told }))
+  const callbacks = { looked: none, alarmed: none, ahead: none, undurable: none, denied: denied.resolve }
+  open.push(Upkeep.begin(place, { isConfigured: () => false, keepAuditMs: 1e9, ...callbacks }))
   expect(await denied.promise).toContain('hlen')
 })
 
-test('the alarm is raised at the limit, of that organisation alone, and once until it was below again', async () => {
+test('the alarm is raised at the limit, for that organisation only, and once until it was below again', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const { upkeep, looked, alarms } = upkeepOf(server)
@@ -130,7 +133,7 @@ test('the alarm is raised at the limit, of that organisation alone, and once unt
   client.disconnect()
 })
 
-/** What is made of a key of an organisation: when it was last used, and whether a request of it runs. */
+/** The state of a key of an organisation: when it was last used, and whether a request of it runs. */
 async function used(client: Redis, organization: string, key: string, agoMs: number, runs = false): Promise<Account> {
   const account = { ...accountOf(), organization, key }
   const at = Date.now() - agoMs
@@ -141,7 +144,7 @@ async function used(client: Redis, organization: string, key: string, agoMs: num
   return account
 }
 
-test('keys that were revoked or have expired are let go of a day after their last request; every other stays, and what was spent', async () => {
+test('records of ended keys go a day after their last request; others stay, and so does spending', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const store = await openRedisKeyStore({ kind: 'single', url: server.socket })
@@ -184,7 +187,7 @@ test('keys that were revoked or have expired are let go of a day after their las
     const there = await client.hmget(redisKey(organization, 'scopes'), ...Object.keys(cases).map((key) => `k${key}`))
     return Object.keys(cases).filter((_, i) => there[i] !== null)
   }
-  // Where there is little, nobody looks.
+  // An organisation with few keys is not checked.
   await client.sadd(ORGANIZATIONS_KEY, organization)
   await upkeep.look()
   expect(await kept()).toEqual(Object.keys(cases))

@@ -1,4 +1,4 @@
-/** Usage that is more than 400 days past is kept by month: the sums stay, to the last figure. */
+/** Usage older than 400 days is folded into months; the sums stay exactly the same. */
 
 import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -66,7 +66,7 @@ function rowsOf(random: Random): readonly UsageRow[] {
   return [...rows.values()]
 }
 
-/** What each month, key and model comes to, reckoned from the dates as text. */
+/** The sums of each month, key and model, computed from the dates as text. */
 function byMonth(rows: readonly UsageRow[]): Readonly<Record<string, object>> {
   const sums = new Map<string, object>()
   for (const { day, organization: _, key, model, ...figures } of rows) {
@@ -80,7 +80,7 @@ async function check(log: UsageLog, rows: readonly UsageRow[]): Promise<void> {
   const all = await log.read({ sinceDay: 0, untilDay: 1e6 })
   expect(byMonth(all)).toEqual(byMonth(rows))
   for (const { day } of all) expect(day).toBe(foldedDay(day, TODAY))
-  // What is younger stays by day; ranges of whole months are exact however old.
+  // Younger rows stay by day; ranges of whole months are exact at any age.
   const young = (some: readonly UsageRow[]) => some.filter(({ day }) => day >= firstKeptDay(TODAY)).length
   expect(young(all)).toBe(young(rows))
   for (let month = monthOf((TODAY - 1100) * DAY_MS); month < monthOf(TODAY * DAY_MS); month += 5) {
@@ -98,7 +98,7 @@ test('in the embedded ledger, a few rows at a time', async () => {
   const writer = new LogWriter(database, 90 * DAY_MS)
   for (const row of rows) writer.usage(row, row)
   for (let ms = TODAY * DAY_MS; ms < (TODAY + 0.1) * DAY_MS; ms += 501) writer.foldOld(ms)
-  // Again, after more has come for an old day: a settlement that was late by a year.
+  // Again, after a settlement that was late by a year added to an old day.
   const [late] = rows.filter(({ day }) => foldedDay(day, TODAY) !== day)
   if (late === undefined) throw new Error('No row is old.')
   writer.usage(late, late)

@@ -1,4 +1,7 @@
-/** Days and months of budgets that a clock which was ahead began too early: they are told of, and a command sets them back. */
+/**
+ * Days and months of budgets that started too early because a clock was ahead: they are reported, and a command resets
+ * them.
+ */
 
 import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -21,7 +24,7 @@ import { RedisServer } from './redis-server.ts'
 const AHEAD_MS = 40 * 86_400_000
 const account = accountOf(spend({ day: 200 }))
 
-/** As the command does. */
+/** Runs the reset as the command does. */
 async function reset(place: LedgerPlace): Promise<number> {
   const [windows, log] = [await openWindowReset(place), await openUsageLog(place)]
   try {
@@ -81,13 +84,13 @@ test('in Redis', async () => {
   expect(await reset(place)).toBe(0)
   await upkeep.look()
   expect(ahead).toHaveLength(1)
-  // What is left of the day is what it was.
+  // The rest of the day's budget is unchanged.
   const { outcome } = await new RedisStore(client, client).reserve(account, holdOf(21))
   expect(outcome).toBe('refused')
   upkeep.close()
 })
 
-test('in the embedded ledger, while no gateway has it', async () => {
+test('in the embedded ledger, while no gateway has it open', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir }
   const serve = async (cost: number, ms: number) => {

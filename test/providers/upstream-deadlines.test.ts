@@ -169,7 +169,7 @@ test('the deadline of the whole request ends the search for a candidate, not an 
   const found = made(true, dueMs)
   found.transport.head.resolve()
   await found.call.open()
-  found.call.found()
+  found.call.endSearch()
   found.at(1)
   expect(found.transport.done).toEqual(['open'])
   found.call.abort()

@@ -77,7 +77,7 @@ function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
 
 /** Tools of other types than `function` are left out, because most providers have no counterpart. */
 function acceptTools(chat: ChatBody, limits: RequestLimits): Tool[] {
-  limits.tools(chat.tools?.length ?? 0, 'tools')
+  limits.checkTools(chat.tools?.length ?? 0, 'tools')
   const tools: Tool[] = []
   for (const [index, tool] of (chat.tools ?? []).entries()) {
     if (tool.type !== 'function') continue
@@ -111,7 +111,7 @@ function acceptToolChoice(choice: JsonValue | undefined, limits: RequestLimits):
 function acceptAllowedTools(allowed: JsonObject | undefined, limits: RequestLimits): ToolChoice {
   const tools = allowed?.['tools']
   if (!isArray(tools)) throw missing('tool_choice.allowed_tools.tools')
-  limits.tools(tools.length, 'tool_choice.allowed_tools.tools')
+  limits.checkTools(tools.length, 'tool_choice.allowed_tools.tools')
   const names = tools.flatMap((tool) => stringOf(objectOf(objectOf(tool)?.['function'])?.['name']) ?? [])
   return { mode: 'allowed', names, required: allowed?.['mode'] === 'required' }
 }
@@ -131,7 +131,7 @@ function acceptMessage(message: unknown, path: string, reading: Reading): Messag
     case 'tool': {
       const callId = message['tool_call_id']
       if (typeof callId !== 'string') throw missing(`${path}.tool_call_id`)
-      limits.result(path)
+      limits.countResult(path)
       return { role: 'tool', callId, parts: textParts(message, path) }
     }
     default:
@@ -153,7 +153,7 @@ function acceptAssistant(message: JsonObject, path: string, limits: RequestLimit
 }
 
 function acceptToolCall(call: JsonValue, path: string, limits: RequestLimits): ToolCall {
-  limits.call(path)
+  limits.countCall(path)
   if (!isObject(call)) throw invalid(path, 'must be an object')
   const callId = call['id']
   if (typeof callId !== 'string') throw missing(`${path}.id`)
@@ -163,7 +163,7 @@ function acceptToolCall(call: JsonValue, path: string, limits: RequestLimits): T
   if (typeof name !== 'string') throw missing(`${path}.function.name`)
   const written = called['arguments'] ?? ''
   const json = (typeof written === 'string' ? written : JSON.stringify(written)) || '{}'
-  limits.callJson(json, `${path}.function.arguments`)
+  limits.addCallJson(json, `${path}.function.arguments`)
   return { callId, name, json }
 }
 
@@ -210,7 +210,7 @@ function userPart(part: JsonValue, path: string, { limits, imageUrls }: Reading)
   if (!isObject(part)) throw invalid(path, 'must be an object')
   switch (part['type']) {
     case 'image_url':
-      limits.image(path)
+      limits.countImage(path)
       return imagePart(part, path, imageUrls)
     case 'input_audio':
       return audioPart(part, path, imageUrls)

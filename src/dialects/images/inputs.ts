@@ -12,6 +12,7 @@ import type { RequestLimits } from '../request-limits.ts'
 
 /** Fields that the model reads as text: URLs in them are not fetched. */
 const WORDS: ReadonlySet<string> = new Set(['prompt', 'user'])
+/** The name or the path of a field that refers to an uploaded file by its id. */
 const FILE_ID = /(?:^|[[.])file_ids?\]?(?:\[\d*\])?$/
 
 /** Which URLs one request may hold, and how many. */
@@ -38,7 +39,7 @@ function check(value: JsonValue, path: string, rules: Rules): void {
   if (typeof value === 'string') {
     if (FILE_ID.test(path)) throw byId(path)
     if (!isAddress(value)) return
-    rules.limits.image(path)
+    rules.limits.countImage(path)
     checkImageUrl(value, path, rules.imageUrls)
   } else if (isArray(value)) {
     for (const [index, each] of value.entries()) check(each, `${path}[${index}]`, rules)

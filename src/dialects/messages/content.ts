@@ -101,19 +101,20 @@ const IMAGE_TYPE = /^image\/[\w.+-]+$/
 
 /** Inline images only: no URL, and no id of a file of the operator's own account. */
 function acceptImage(block: JsonObject, path: string, limits: RequestLimits): ImagePart {
-  limits.image(path)
+  limits.countImage(path)
   const source = block['source']
   if (!isObject(source)) throw missing(`${path}.source`)
   if (source['type'] !== 'base64') throw unsupportedBlock(`${path}.source.type`)
   const { media_type: mediaType, data } = source
   if (typeof mediaType !== 'string') throw missing(`${path}.source.media_type`)
-  if (!IMAGE_TYPE.test(mediaType)) throw invalid(`${path}.source.media_type`, 'must be the type of an image')
+  if (!IMAGE_TYPE.test(mediaType))
+    throw invalid(`${path}.source.media_type`, 'must be the media type of an image, such as image/png')
   if (typeof data !== 'string' || data === '') throw missing(`${path}.source.data`)
   return { type: 'image', source: { type: 'base64', mediaType, data }, cache: cacheMark(block, path) }
 }
 
 function acceptCall(block: JsonObject, path: string, limits: RequestLimits): AcceptedCall {
-  limits.call(path)
+  limits.countCall(path)
   const { id, name } = block
   if (typeof id !== 'string' || id === '') throw missing(`${path}.id`)
   if (typeof name !== 'string' || name === '') throw missing(`${path}.name`)
@@ -127,7 +128,7 @@ function acceptCall(block: JsonObject, path: string, limits: RequestLimits): Acc
  * them, because a mark covers everything before it.
  */
 function acceptResult(block: JsonObject, path: string, options: UserOptions): Result {
-  options.limits.result(path)
+  options.limits.countResult(path)
   const callId = block['tool_use_id']
   if (typeof callId !== 'string' || callId === '') throw missing(`${path}.tool_use_id`)
   const isError = block['is_error'] === true ? true : undefined
@@ -165,7 +166,7 @@ function markLast(images: readonly ImagePart[], cache: CacheMark | undefined): r
   return [...images.slice(0, -1), { ...last, cache }]
 }
 
-/** Callers match this message, so that only `param` names the block. */
+/** Callers compare the whole message, so it cannot name the block; `param` does. */
 function unsupportedBlock(param: string): CallerError {
   return new CallerError('invalid_field', 'Unsupported Anthropic content block', { param })
 }

@@ -73,7 +73,7 @@ function acceptHistory(body: MessagesBody, { toolResultImages }: MessagesOptions
  * counterpart.
  */
 function acceptTools(body: MessagesBody, limits: RequestLimits): Tool[] {
-  limits.tools(body.tools?.length ?? 0, 'tools')
+  limits.checkTools(body.tools?.length ?? 0, 'tools')
   return (body.tools ?? []).flatMap((tool, index) => {
     const path = `tools[${index}]`
     if (!isObject(tool)) throw invalid(path, 'must be an object')

@@ -19,6 +19,7 @@ import type { Toolbox, ToolList } from './tools.ts'
 const REFERENCE = 'item_reference'
 /** More references than any conversation has. */
 const REFERENCES_MAX = 4096
+/** All stored items of one request together: as much as a body may have. */
 const RECALLED_CHARS_MAX = 10 * 1024 * 1024
 
 /** An item of the input, with its type if it has none itself. */
@@ -130,17 +131,17 @@ function addItem(conversation: Conversation, { type, json, path }: Item, reading
       conversation.message(roleOf(json['role']), textParts(json['content'], contentPath(path)))
       break
     case 'function_call': {
-      limits.call(path)
+      limits.countCall(path)
       const callId = required(json, 'call_id', path)
       const namespace = stringOf(json['namespace']) || undefined
       const name = toolbox.sentName({ name: required(json, 'name', path), namespace })
       const written = argumentsOf(json['arguments'])
-      limits.callJson(written, `${path}.arguments`)
+      limits.addCallJson(written, `${path}.arguments`)
       conversation.call({ callId, name, json: written })
       break
     }
     case 'function_call_output': {
-      limits.result(path)
+      limits.countResult(path)
       const callId = required(json, 'call_id', path)
       conversation.output({ role: 'tool', callId, parts: outputParts(json['output'], `${path}.output`) })
       break
@@ -148,7 +149,7 @@ function addItem(conversation: Conversation, { type, json, path }: Item, reading
     // The name of the item in earlier versions of Codex.
     case 'compaction_summary':
     case 'compaction': {
-      limits.compaction(path)
+      limits.countCompaction(path)
       const summary = openSummary(sealer, caller.organization, json['encrypted_content'])
       if (summary === undefined) throw unreadable(`${path}.encrypted_content`)
       conversation.summary(summaryText(summary))

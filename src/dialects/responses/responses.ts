@@ -48,10 +48,10 @@ function exchangeOf(
   object: ResourceObject,
 ): Pick<Exchange, 'request' | 'answer' | 'encoder'> {
   const { request, echo, toolbox, compaction } = accepted
-  const sent = itemStore && ((items: readonly JsonObject[]) => itemStore.put(organization, items))
+  const store = itemStore && ((items: readonly JsonObject[]) => itemStore.put(organization, items))
   const seal = (summary: string) => {
     const item = compactionItem(sealer, organization, summary)
-    sent?.([item])
+    store?.([item])
     return item
   }
   if (compaction) {
@@ -68,9 +68,9 @@ function exchangeOf(
     request,
     answer: (completion, served) => {
       const items = outputItems(completion, toolbox)
-      sent?.(items)
+      store?.(items)
       return new Resource(served, echo).completed(items, completion.usage)
     },
-    encoder: (served) => new ResponsesEncoder(new Resource(served, echo), toolbox, sent),
+    encoder: (served) => new ResponsesEncoder(new Resource(served, echo), toolbox, store),
   }
 }

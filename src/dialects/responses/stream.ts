@@ -13,7 +13,9 @@ import { callItemJson, messageItemJson, textPartJson } from './answer.ts'
 import type { Resource } from './resource.ts'
 import type { OwnName, Toolbox } from './tools.ts'
 
-/** UTF-16 units of JSON. The closing events repeat the whole answer, so it is kept; a longer one is cut. */
+/**
+ * The longest answer, in UTF-16 units of JSON; a longer one is cut. It is kept, because the closing events repeat it.
+ */
 const ANSWER_CHARS_MAX = 16 * 1024 * 1024
 
 const TEXT_DELTA = opening('response.output_text.delta')
@@ -32,6 +34,7 @@ interface OpenItem {
 
 interface OpenCall extends OpenItem {
   readonly callId: string
+  /** The name under which the caller defined the tool. */
   readonly own: OwnName
   /** True once its arguments are whole: it is done as soon as the items before it are. */
   isWhole: boolean
@@ -59,8 +62,8 @@ export class ResponsesEncoder implements StreamEncoder {
   constructor(
     private readonly resource: Resource,
     private readonly toolbox: Toolbox,
-    /** Receives the items when the answer is whole. */
-    private readonly sent: ((items: readonly JsonObject[]) => void) | undefined,
+    /** Stores the items of a whole answer, so that later requests can refer to them. */
+    private readonly store: ((items: readonly JsonObject[]) => void) | undefined,
   ) {}
 
   encodeTexts(insides: readonly string[]): string {
@@ -85,6 +88,7 @@ export class ResponsesEncoder implements StreamEncoder {
     }
   }
 
+  /** An answer that the output limit or a filter ended is `completed`, too: agents treat `incomplete` as an error. */
   end(_reason: FinishReason, usage: Usage): string {
     return this.closeAll() + this.complete(usage)
   }
@@ -92,18 +96,25 @@ export class ResponsesEncoder implements StreamEncoder {
   /** Only the number and the text differ from one delta of a message to the next. */
   private textDelta(inside: string): string {
     if (inside === '') return ''
-    this.hold(inside)
-    const before = this.message === undefined ? this.openMessage() : ''
-    const { message } = this
-    if (message === undefined) return before
+    this.countChars(inside)
+    let before = ''
+    let { message } = this
+    if (message === undefined) {
+      message = this.openMessage()
+      before = this.messageAdded(message)
+    }
     message.inside += inside
     return before + TEXT_DELTA + this.sequence++ + message.middle + inside + TEXT_DELTA_END
   }
 
-  private openMessage(): string {
-    const before = this.closeWholeCalls()
+  private openMessage(): OpenItem {
     const item = this.open(mintId('msg'), `"content_index":0,`)
     this.message = item
+    return item
+  }
+
+  private messageAdded(item: OpenItem): string {
+    const before = this.closeWholeCalls()
     const place = `"item_id":"${item.id}","output_index":${item.outputIndex},"content_index":0`
     const part = `${place},"part":${textPartJson('')}`
     const added = this.itemEvent('added', item.outputIndex, messageItemJson(item.id, 'in_progress', ''))
@@ -134,7 +145,7 @@ export class ResponsesEncoder implements StreamEncoder {
     if (json === '') return ''
     call.isWhole = isLast
     const inside = jsonInside(json)
-    this.hold(inside)
+    this.countChars(inside)
     call.inside += inside
     return `${ARGUMENTS_DELTA}${this.sequence++}${call.middle}${inside}"}\n\n`
   }
@@ -168,7 +179,7 @@ export class ResponsesEncoder implements StreamEncoder {
 
   /** Closes all open items in the order in which they were added. An answer without content has one empty message. */
   private closeAll(): string {
-    let events = this.items === 0 ? this.openMessage() : ''
+    let events = this.items === 0 ? this.messageAdded(this.openMessage()) : ''
     const closeCalls = () => {
       for (let call = this.nextOpen(); call !== undefined; call = this.nextOpen()) events += this.closeCall(call)
     }
@@ -184,9 +195,9 @@ export class ResponsesEncoder implements StreamEncoder {
   private complete(usage: Usage): string {
     // The order of a whole answer: the message, then the calls.
     const output = this.messageDone === '' ? this.callsDone : [this.messageDone, ...this.callsDone]
-    if (this.sent !== undefined) {
+    if (this.store !== undefined) {
       const items: JsonValue = JSON.parse(`[${output.join()}]`)
-      if (isArray(items)) this.sent(items.filter(isObject))
+      if (isArray(items)) this.store(items.filter(isObject))
     }
     return this.event('response.completed', `"response":${this.resource.completedJson(output, usage)}`)
   }
@@ -204,7 +215,8 @@ export class ResponsesEncoder implements StreamEncoder {
     return `${opening(name)}${this.sequence++},${members}}\n\n`
   }
 
-  private hold(inside: string): void {
+  /** Throws `ProviderError` if the answer is too long. */
+  private countChars(inside: string): void {
     this.chars += inside.length
     if (this.chars > ANSWER_CHARS_MAX)
       throw new ProviderError('broken', `the answer is longer than ${ANSWER_CHARS_MAX} characters`)

@@ -45,7 +45,7 @@ export class Toolbox {
     const named = new Map<string, Tool>()
     const add = (name: string, { namespace: _, path, ...tool }: FoundTool) => {
       named.set(name, { ...tool, name })
-      limits.tools(named.size, path)
+      limits.checkTools(named.size, path)
     }
     // A later definition replaces an earlier one: `additional_tools` items repeat tools during a conversation.
     for (const tool of found) if (tool.namespace === undefined) add(tool.name, tool)

@@ -28,8 +28,9 @@ export type WhenUnreachable = 'refuse' | 'allow'
 
 /** The interval of the background work: probing, cancelling, sending what the outbox still has. */
 const BEAT_MS = 250
-/** Settlements from the outbox that are sent at once, and per beat. */
-const REPLAY_PARALLEL = 32
+/** Settlements that are resent concurrently. */
+const RESENT_AT_ONCE = 32
+/** Settlements that are resent in one beat. */
 const REPLAYED_PER_BEAT = 256
 /**
  * After a reconnection, cancellations that were acknowledged up to 60 s before the connection broke are sent again:
@@ -449,8 +450,8 @@ export class RedisLedger implements Ledger {
     for (const { settlement, wasSent } of pending) if (!wasSent) this.outbox.sent(settlement.id)
     // Committed before it is sent: after a crash the outbox must show that Redis may have taken it.
     if (!this.outbox.commit()) return
-    for (let i = 0; i < pending.length; i += REPLAY_PARALLEL) {
-      await Promise.all(pending.slice(i, i + REPLAY_PARALLEL).map((one) => this.deliver(one)))
+    for (let i = 0; i < pending.length; i += RESENT_AT_ONCE) {
+      await Promise.all(pending.slice(i, i + RESENT_AT_ONCE).map((one) => this.deliver(one)))
       if (!this.link.isReady) return
     }
   }

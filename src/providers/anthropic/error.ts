@@ -1,4 +1,4 @@
-/** Anthropic's errors, if they differ from what their status means. */
+/** Anthropic's error responses. One of them must not be judged by its status. */
 
 import { ProviderError } from '../../core/provider-error.ts'
 import { responseError } from '../error-response.ts'
@@ -8,7 +8,5 @@ const NO_CREDIT = /credit balance is too low|"billing_error"/
 
 export function anthropicResponseError(status: number, headers: Headers, body: string): ProviderError {
   const error = responseError(status, headers, body)
-  return NO_CREDIT.test(body)
-    ? new ProviderError('credential', error.message, { ...error.detail, code: undefined })
-    : error
+  return NO_CREDIT.test(body) ? new ProviderError('credential', error.message, error.detail) : error
 }

@@ -20,7 +20,7 @@ function refined(error: ProviderError, body: JsonObject): ProviderError {
   const { detail } = error
   const message = stringOf(body['message']) ?? ''
   if (error.kind === 'rejected') {
-    if (isKeyError(body, message)) return new ProviderError('credential', error.message, { ...detail, code: undefined })
+    if (isKeyError(body, message)) return new ProviderError('credential', error.message, detail)
     // A region, a billing account, an API that is switched off: the operator's project is at fault.
     if (body['status'] === 'FAILED_PRECONDITION') return new ProviderError('failed', error.message, detail)
     if (/input token count.*exceeds/i.test(message))

@@ -1,4 +1,4 @@
-/** One gateway's log: what is committed outlives it, what is gathered does not. May be full for a while. */
+/** The log of one gateway: committed rows survive a crash, gathered ones do not. The disk may be full at times. */
 
 import type { Settlement } from '../../../src/ledger/redis/delivery/settlement.ts'
 import type { Pending, SettlementLog } from '../../../src/ledger/redis/delivery/settlement-log.ts'
@@ -29,7 +29,7 @@ interface Waiting {
 /** What a restart finds. */
 export class Disk {
   readonly stored = new Map<string, Stored>()
-  /** Those that are not taken: so that looking them through costs little. */
+  /** The rows that are not acknowledged, kept apart so that reading them is cheap. */
   readonly open = new Set<string>()
   epoch = 0
   isComplete = false
@@ -54,7 +54,10 @@ export class SimulatedLog implements SettlementLog {
     return this.waiting.size
   }
 
-  /** What a kill would lose now, and whether a failed commit had already let it go: only then was it sent before it was written. */
+  /**
+   * Rows that a kill would lose now, and whether a failed commit had already let them be sent: only then may a row be
+   * sent before it is written.
+   */
   get unwritten(): ReadonlyMap<string, { readonly isReleased: boolean }> {
     return this.waiting
   }

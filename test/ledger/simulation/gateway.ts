@@ -1,4 +1,7 @@
-/** A gateway without its wire: requests that reserve, call a provider, run for a while and settle; it may be killed between any two steps. */
+/**
+ * A gateway without HTTP: requests that reserve, call a provider, stream and settle; it can be killed between any two
+ * steps.
+ */
 
 import { CallerError } from '../../../src/core/caller-error.ts'
 import { type Account, type Estimate, noCharge, type Reservation } from '../../../src/ledger/ledger.ts'
@@ -10,19 +13,19 @@ import type { World } from './world.ts'
 
 const EXTEND_MS = 10_000
 const LEASE_MS = 30_000
-/** One request in so many takes its gateway along. */
+/** One in this many requests kills its gateway. */
 const KILLED_AT_ITS_END = 100
 
 /** What really happened to a request. */
 export interface Truth {
   readonly id: string
   readonly account: Account
-  /** A provider was called: it is to be paid. */
+  /** A provider was called and must be paid. */
   called: boolean
-  /** What it cost, once it ended; undefined where its gateway was killed before. */
+  /** Its cost, once it ended; undefined if its gateway was killed before. */
   cost: number | undefined
   gatewayDied: boolean
-  /** Its gateway died with a row that a full disk had not taken, and that was sent unwritten for that reason. */
+  /** Its gateway died with a row that a full disk had rejected, and that was therefore sent unwritten. */
   sentUnwritten: boolean
 }
 
@@ -55,15 +58,15 @@ export class Gateway {
     return this.ledger?.health()
   }
 
-  /** SIGKILL: nothing that it waited for goes on, and what was not committed is gone. It starts again a little later. */
+  /** SIGKILL: its pending calls never resolve, and uncommitted rows are gone. It restarts a little later. */
   kill(restartMs: number): void {
     if (this.ledger === undefined) return
     this.life += 1
     this.ledger = undefined
     for (const truth of this.running) truth.gatewayDied = true
     this.running.clear()
-    // A settlement whose commit failed is sent before it is written. Its row dies with the gateway even if the disk has room again
-    // by now and only the next commit is missing.
+    // A settlement whose commit failed is sent before it is written. Its row dies with the gateway even if the disk has
+    // room again by now and only the next commit is missing.
     const unwritten = this.log?.unwritten
     for (const truth of this.truths) {
       const row = unwritten?.get(truth.id)
@@ -71,7 +74,7 @@ export class Gateway {
       truth.gatewayDied = true
       truth.sentUnwritten = row.isReleased
     }
-    // What it was still taking back dies with it: then the lease ends it.
+    // Cancellations that it had not sent die with it: then the lease ends the reservation.
     for (const { truth, ms } of this.refused.splice(0))
       if (ms > this.world.nowMs - LEASE_MS - LOST_MOST_MS) truth.gatewayDied = true
     this.world.after(restartMs, () => this.start())
@@ -109,7 +112,7 @@ export class Gateway {
     await this.stream(ledger, reservation, cost, life)
     truth.cost = cost
     const charge = { ...noCharge('completed'), ...amountsOf(cost), model: 'm' }
-    // The moment in which a row, a charge and a mark follow one another: kills are drawn to it.
+    // The moment between row, charge and mark, at which kills are more likely.
     if (world.random.oneIn(KILLED_AT_ITS_END))
       world.after(world.delay(0, 60), () => this.life === life && this.kill(1000))
     await ledger.settle(reservation, charge)
@@ -137,7 +140,7 @@ export class Gateway {
     this.ledger = new RedisLedger(this.link, log, this.unreachable, { now: () => this.world.nowMs, every })
   }
 
-  /** The answer comes in, over a second or a minute, and is extended every 10 s without waiting for the reply. */
+  /** Receives the answer over a second to a minute; extends every 10 s without waiting for the reply. */
   private async stream(ledger: RedisLedger, reservation: Reservation, cost: number, life: number): Promise<void> {
     const total = this.world.delay(10, 90_000)
     for (let past = 0; past < total; past += EXTEND_MS) {
@@ -156,7 +159,7 @@ export class Gateway {
   }
 }
 
-/** A stream whose extension could not be made goes on. */
+/** A stream whose extension fails goes on. */
 function letPass(error: unknown): void {
   if (!(error instanceof CallerError)) throw error
 }

@@ -1,4 +1,7 @@
-/** One gateway's connection: calls are delayed, reordered, doubled and lost on either way, as a network and a client with a time limit do. */
+/**
+ * The connection of one gateway: delays, reorders, duplicates and loses calls and replies, as a network and a client
+ * with a timeout do.
+ */
 
 import type { Link } from '../../../src/ledger/redis/client/redis-link.ts'
 import { DataLossError, Epochs, type RecoverableStore } from '../../../src/ledger/redis/epochs/epochs.ts'
@@ -11,7 +14,7 @@ import type { World } from './world.ts'
 const TIMEOUT_MS = 250
 const RECONNECT_MS = 300
 
-/** One in so many calls. Drawn anew for each world. */
+/** One in this many calls. Drawn for each world. */
 export interface Faults {
   readonly requestLost: number
   readonly replyLost: number
@@ -98,7 +101,7 @@ export class SimulatedLink implements Link {
     this.isConnected = false
   }
 
-  /** The connection breaks; it is made again as soon as the server is there. */
+  /** Breaks the connection; it is opened again as soon as the server is up. */
   cut(): void {
     if (!this.isConnected) return
     this.isConnected = false
@@ -124,7 +127,7 @@ export class SimulatedLink implements Link {
       return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"))
     const { random } = this.world
     const { promise, resolve, reject } = Promise.withResolvers<T>()
-    // A gateway that is dead waits for nothing any more: its promises stay open for ever.
+    // A dead gateway waits for nothing: its promises stay pending for ever.
     const end = (how: () => void) => {
       if (this.isAlive()) how()
     }
@@ -136,7 +139,7 @@ export class SimulatedLink implements Link {
       this.world.after(ms, () => this.arrive(verb, end, answer, reject))
       return ms
     }
-    // A client sends again what was not answered: of a doubled call the first answer is lost.
+    // A client sends unanswered calls again: of a duplicated call the first reply is lost.
     if (random.oneIn(this.faults.doubled))
       arrives(
         arrives(0, () => undefined),

@@ -1,4 +1,4 @@
-/** One simulated world from its first request to its last charge, and what must hold of it. */
+/** One simulated world from its first request to its last charge, and the invariants that must hold. */
 
 import { expect } from 'bun:test'
 import type { Account } from '../../../src/ledger/ledger.ts'
@@ -15,7 +15,10 @@ export interface Outcome {
 
 const MINUTE_MS = 60_000
 
-/** Runs about so many requests over a few virtual minutes under faults, lets everything come to its end, and checks the books. */
+/**
+ * Runs about this many requests over a few virtual minutes under faults, waits until all are finished, and checks the
+ * figures.
+ */
 export async function simulate(seed: number, requests: number): Promise<Outcome> {
   const world = new World(seed)
   const { random } = world
@@ -37,7 +40,7 @@ export async function simulate(seed: number, requests: number): Promise<Outcome>
   }
   disturb(world, server, gateways, length)
   await world.run(length + 2 * MINUTE_MS)
-  // Whatever was lost on its way is sent again, on the beat, until it is taken.
+  // Timers send lost calls again until they are acknowledged.
   await world.run(MINUTE_MS)
   check(server, gateways, account, world)
   return { requests, steps: world.steps, kinds: tally(server) }
@@ -52,7 +55,10 @@ function accountFor(total: number, concurrentRequests: number): Account {
   return { organization: 'acme', organizationLimits: { concurrentRequests, spend }, key: 'ci', keyLimits: {} }
 }
 
-/** Kills of gateways, crashes of the server that lose up to a second, cut connections, full disks. Each world has its own frequencies. */
+/**
+ * Injects kills of gateways, crashes of the server that lose up to a second, cut connections and full disks. Each world
+ * has its own frequencies.
+ */
 function disturb(world: World, server: Server, gateways: readonly Gateway[], length: number): void {
   const { random } = world
   const often = (every: number, what: () => void) => {
@@ -79,17 +85,17 @@ function disturb(world: World, server: Server, gateways: readonly Gateway[], len
 }
 
 function check(server: Server, gateways: readonly Gateway[], account: Account, world: World): void {
-  // Every lease has run out, of those too whose gateways died last.
+  // Every lease has expired, also those of the gateways that died last.
   world.nowMs += 2 * 3_600_000
   const { organization } = server.ask((book) => book.figures(account))
-  // I6: what a gateway wrote down is charged, with its amount, whatever came between.
+  // Invariant: a row that a gateway wrote is charged with its amount, whatever failed in between.
   const charged = new Map(server.charges.map(({ id, kind, costMicroUsd }) => [id, { kind, costMicroUsd }]))
   for (const gateway of gateways) {
     expect(gateway.health).toMatchObject({ pending: 0 })
     checkRows(gateway, charged)
     for (const truth of gateway.truths) checkTruth(truth, gateway, charged.get(truth.id))
   }
-  // I5: a reservation ends once, or is lost and then corrected.
+  // Invariant: a reservation ends once, or is lost and then corrected.
   const ends = new Map<string, string[]>()
   for (const { id, kind } of server.charges) ends.set(id, [...(ends.get(id) ?? []), kind])
   for (const [id, kinds] of ends) {
@@ -98,15 +104,15 @@ function check(server: Server, gateways: readonly Gateway[], account: Account, w
       expect.stringMatching(/^(settled|direct|cancelled|lost|lost late|lost withdrawn)$/),
     ])
   }
-  // I4: what is spent is what was charged. I8: in the end nothing is held, and nothing remembered.
+  // Invariants: spending is the sum of the charges; in the end nothing is held, and no reservation is stored.
   const sum = [...charged.values()].reduce((total, { costMicroUsd }) => total + costMicroUsd, 0)
   expect(organization).toMatchObject({ live: 0, total: { spent: sum, held: 0 } })
   world.nowMs += 2 * 3_600_000
   server.ask((book) => book.reap(account.organization))
-  expect(server.remembered).toBe(0)
+  expect(server.reservationCount).toBe(0)
 }
 
-/** Each row is charged its cost, under its own id or in a sum that the gateway gave back. */
+/** Each row is charged its cost, under its own id or in a sum that the gateway restored. */
 function checkRows(gateway: Gateway, charged: ReadonlyMap<string, { readonly costMicroUsd: number }>): void {
   const { stored, node } = gateway.disk
   let [written, found] = [0, 0]
@@ -118,20 +124,20 @@ function checkRows(gateway: Gateway, charged: ReadonlyMap<string, { readonly cos
     found += charged.get(id)?.costMicroUsd ?? 0
   }
   for (const [id, { costMicroUsd }] of charged) if (id.startsWith(`${node} `)) found += costMicroUsd
-  // What was charged without a row stands for as much of what the server lost.
+  // Charges without a row make up for the same amount that the server lost.
   const unwritten = gateway.truths.some(({ sentUnwritten }) => sentUnwritten)
   if (!unwritten) expect([node, found]).toEqual([node, written])
 }
 
 function checkTruth(truth: Truth, gateway: Gateway, charge: { kind: string; costMicroUsd: number } | undefined): void {
-  // An ended request whose gateway lived on is in its log.
+  // A request that ended while its gateway lived is in the gateway's log.
   if (truth.cost !== undefined && !truth.gatewayDied) expect(gateway.disk.stored.has(truth.id)).toBe(true)
-  // I7: nothing is charged for what no provider was called for, unless the gateway died while it reserved.
+  // Invariant: a request that called no provider is not charged, unless its gateway died while it reserved.
   if (!truth.called && !truth.gatewayDied) expect([truth.id, charge?.costMicroUsd ?? 0]).toEqual([truth.id, 0])
-  // Row first: what was settled is in the log, unless that could not be written.
+  // Rows are written first: a settled request is in the log, unless the log could not be written.
   const isSettled = charge !== undefined && ['settled', 'late', 'direct'].includes(charge.kind)
   if (isSettled && !truth.sentUnwritten) expect([truth.id, gateway.disk.stored.has(truth.id)]).toEqual([truth.id, true])
-  // What a killed gateway left behind is charged its floor at least.
+  // Requests of a killed gateway are charged at least their floor.
   if (charge?.kind === 'lost') expect(charge.costMicroUsd).toBeGreaterThanOrEqual(30)
 }
 

@@ -1,4 +1,7 @@
-/** The server that holds the book: it may be down, and when it comes back it may have lost its last second. Keeps what is needed to undo that much. */
+/**
+ * The server with the store. It can be down, and may have lost its last second when it returns. Keeps what is needed to
+ * undo that second.
+ */
 
 import { expect } from 'bun:test'
 import type { EndKind } from '../../../src/ledger/audit-columns.ts'
@@ -45,12 +48,12 @@ export class Server {
     this.book = this.newBook()
   }
 
-  /** Runs a verb, if the server is there to run it. */
+  /** Runs a verb if the server is up. */
   ask<T>(verb: (book: FullStore) => T): T {
     return verb(this.book)
   }
 
-  /** I1: no grant leaves a limit exceeded. */
+  /** Invariant: no grant leaves a limit exceeded. */
   reserve(account: Account, hold: Hold): ReturnType<FullStore['reserve']> {
     const isNew = !this.reservations.has(hold.id)
     const reply = this.book.reserve(account, hold)
@@ -62,11 +65,11 @@ export class Server {
     return reply
   }
 
-  /** Settlements of a node count by node, after it has given back to this epoch what it lacks. */
+  /** Settlements of a node count by node after the node has restored what this epoch lacked. */
   settle(admission: Admission, charge: Charge, options: SettleOptions = {}): SettleReply {
     const { from } = options
     const { account, admittedMs } = admission
-    if (from === undefined) throw new Error('A node says who it is.')
+    if (from === undefined) throw new Error('A node must give its id.')
     const record = this.nodes.get(from.node)
     if (this.epoch.get('') !== from.epoch || record?.epoch !== from.epoch || record.given !== 'all')
       throw new DataLossError(account.organization)
@@ -135,7 +138,7 @@ export class Server {
     if (record !== undefined) this.set(this.nodes, node, { ...record, requests: record.requests + row.requests })
   }
 
-  /** Dies, and comes back without what it did last. */
+  /** Crashes, and returns without what it did last. */
   crash(lostMs: number): void {
     this.isUp = false
     const keep = this.world.nowMs - lostMs
@@ -150,7 +153,7 @@ export class Server {
     )
   }
 
-  get remembered(): number {
+  get reservationCount(): number {
     return this.reservations.size
   }
 

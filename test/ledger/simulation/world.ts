@@ -1,4 +1,7 @@
-/** Virtual time: events in a seeded order, each run to the end of what it set off before the next. The same seed gives the same history. */
+/**
+ * Virtual time: runs events in a seeded order, each with all that it triggers before the next. The same seed gives the
+ * same history.
+ */
 
 import { Random } from '../random.ts'
 
@@ -19,25 +22,25 @@ export class World {
     this.random = new Random(seed)
   }
 
-  /** Runs something later. Events of the same moment run in an order that the seed decides. */
+  /** Schedules an event. Events of the same moment run in an order that the seed decides. */
   after(ms: number, run: () => void): void {
     this.made += 1
     this.push({ ms: this.nowMs + ms, order: this.random.unit() + this.made * 1e-12, run })
   }
 
-  /** A delay between two times, mostly a short one. */
+  /** A delay between two bounds, usually a short one. */
   delay(from: number, to: number): number {
     return from + (to - from) * this.random.unit() ** 3
   }
 
-  /** Runs everything up to a moment from now. */
+  /** Runs all events up to a moment from now. */
   async run(ms: number): Promise<void> {
     const end = this.nowMs + ms
     for (let event = this.pop(end); event !== undefined; event = this.pop(end)) {
       this.nowMs = event.ms
       this.steps += 1
       event.run()
-      // All that the event set off in promises comes to its end, or to the next thing that it waits for.
+      // Lets the promises of the event settle, or reach their next wait.
       await new Promise<void>((resolve) => setImmediate(resolve))
     }
     this.nowMs = end

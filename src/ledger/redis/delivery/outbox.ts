@@ -7,7 +7,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { turn } from '../../../core/event-loop.ts'
-import { openDatabase, placeOf } from '../../../sqlite/database.ts'
+import { fileIdentity, openDatabase } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
 import { type AuditRow, chargeOfRow, settledRow } from '../../audit-columns.ts'
 import { findRows } from '../../request-table.ts'
@@ -88,7 +88,7 @@ export class Outbox implements SettlementLog {
   ) {
     const path = join(directory, OUTBOX_FILE)
     this.database = openDatabase(path, OUTBOX_SCHEMA)
-    this.home = placeOf(path)
+    this.home = fileIdentity(path)
     this.writer = new LogWriter(this.database, keepMs)
     this.epochs = new EpochRows(this.database)
     this.statements = prepare(this.database)

@@ -1,6 +1,7 @@
--- Stores items of one owner and makes room for them: expired items go first, then the oldest.
+-- Stores items of one owner and makes room for them: expired items go first, then the oldest. An item larger than the
+-- owner's maximum is left out.
 --
--- KEYS: items (hash of id → bytes; the field '' is the sum of their bytes), order (sorted set of ids by expiry in ms)
+-- KEYS: items (hash of id → bytes; the field '' is what all of them take), order (sorted set of ids by expiry in ms)
 -- ARGV: ttl in ms, maximum bytes of this owner, then id and bytes of each item. Needs `now` (clock.lua).
 local items, order = KEYS[1], KEYS[2]
 local ttl, most = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -10,9 +11,9 @@ local ENTRY_BYTES = 256
 -- Redis for long.
 local EXPIRED_MAX = 16
 
-local held = tonumber(redis.call('HGET', items, '') or '-1')
--- The hash is missing. If Redis evicted it, the rest of the index is useless.
-if held < 0 then
+local held = tonumber(redis.call('HGET', items, ''))
+-- Without the hash, because it is new or Redis evicted it, ids in the sorted set name nothing.
+if not held then
   redis.call('DEL', items, order)
   held = 0
 end
@@ -32,7 +33,7 @@ for at = 3, #ARGV, 2 do
     for _, old in ipairs(expired) do remove(old) end
     while held + size > most do
       local oldest = redis.call('ZRANGEBYSCORE', order, '-inf', '+inf', 'LIMIT', 0, 1)[1]
-      -- The index was evicted or deleted: without it the items in the hash would never be removed.
+      -- Redis evicted the sorted set: without it the items in the hash would never be removed.
       if not oldest then
         redis.call('DEL', items, order)
         held = 0
@@ -48,4 +49,3 @@ end
 redis.call('HSET', items, '', held)
 redis.call('PEXPIRE', items, ttl)
 redis.call('PEXPIRE', order, ttl)
-return 'stored'
