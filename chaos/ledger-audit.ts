@@ -3,7 +3,7 @@
 import type { Cluster, Redis } from 'ioredis'
 import { type AuditRow, ROW_SQL, rowOf } from '../src/ledger/audit-columns.ts'
 import type { Account } from '../src/ledger/ledger.ts'
-import { redisKey } from '../src/ledger/redis/store/redis-store.ts'
+import { redisKey } from '../src/ledger/redis/store/redis-keys.ts'
 import type { AccountUsage, ScopeUsage } from '../src/ledger/reservation-store.ts'
 import { openReadOnly, type Schema } from '../src/sqlite/database.ts'
 import type { Organization } from './organizations.ts'

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
 import { AuditRetention, levelOf } from '../../src/ledger/redis/maintenance/audit-retention.ts'
-import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
+import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
 

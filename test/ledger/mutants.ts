@@ -215,6 +215,6 @@ export const foldMutants: readonly Mutant[] = [
   [FOLD, 'exact(max(following,', 'exact(min(0,'],
   [FOLD, "redis.call('HDEL', NODES, field_of_node(node, day, key, model))", ''],
   [FOLD, 'add_figures(NODES, field_of_node(node, first, key, model), 1, load_figures(stored))', ''],
-  ['redis/store/redis-store.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
+  ['redis/store/recovery-reads.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
   ['redis/delivery/outbox.ts', 'if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)', ''],
 ]

@@ -14,7 +14,7 @@ import { openRedisKeyStore, redisKeyBackend } from '../../src/keys/redis-key-sto
 import { Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
 import { RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
-import { redisKey } from '../../src/ledger/redis/store/redis-store.ts'
+import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { LossyProxy } from './lossy-proxy.ts'

@@ -5,7 +5,8 @@
 
 import type { Redis } from 'ioredis'
 import { chargedMicroUsd } from '../../src/ledger/embedded/reservation-moves.ts'
-import { RedisStore, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
+import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
+import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { ReservationStore } from '../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { dayOf } from '../../src/ledger/window.ts'

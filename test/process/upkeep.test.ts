@@ -2,7 +2,7 @@
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { Redis } from 'ioredis'
-import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-store.ts'
+import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { Gateway } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { Upstream } from '../support/upstream.ts'

@@ -14,7 +14,8 @@ import { checkDataVersion, noteDataVersion } from '../data-version.ts'
 import { type NodeHome, NodeLease } from '../delivery/node-lease.ts'
 import { Epochs, type RecoverableStore } from '../epochs/epochs.ts'
 import { type Surveyed, survey } from '../epochs/survey.ts'
-import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts'
+import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
+import { RedisStore } from '../store/redis-store.ts'
 
 /** What a node needs of its connection to the store. Tests simulate it. */
 export interface Link {

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { Cluster, type Redis } from 'ioredis'
 import clock from '../../../redis/clock.lua' with { type: 'text' }
-import { redisKey } from '../store/redis-store.ts'
+import { redisKey } from '../store/redis-keys.ts'
 import { RECORD_VERSION } from '../store/scripts.ts'
 import lua from './survey.lua' with { type: 'text' }
 

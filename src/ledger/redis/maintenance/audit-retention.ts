@@ -5,7 +5,7 @@
 
 import type { RedisClient } from '../../../redis/connect.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
-import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-store.ts'
+import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
 
 type Client = RedisClient
 

@@ -6,7 +6,8 @@ import { connectOnce } from '../../../redis/connect-once.ts'
 import type { UsageRow } from '../../usage-log.ts'
 import { spentNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
 import { checkDataVersion } from '../data-version.ts'
-import { RedisStore, redisKey } from '../store/redis-store.ts'
+import { redisKey } from '../store/redis-keys.ts'
+import { RedisStore } from '../store/redis-store.ts'
 
 const SCANNED_A_CALL = 500
 

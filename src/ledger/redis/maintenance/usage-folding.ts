@@ -3,7 +3,8 @@
 import type { RedisClient } from '../../../redis/connect.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import { foldedDay } from '../../window.ts'
-import { ORGANIZATIONS_KEY, type RedisStore, redisKey } from '../store/redis-store.ts'
+import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
+import type { RedisStore } from '../store/redis-store.ts'
 
 const SCANNED_A_CALL = 500
 const ABREAST = 32

@@ -16,7 +16,8 @@ import type { AccountUsage } from '../../reservation-store.ts'
 import { figuresOfList } from '../../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
 import { checkDataVersion } from '../data-version.ts'
-import { ORGANIZATIONS_KEY, RedisStore, redisKey } from '../store/redis-store.ts'
+import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
+import { RedisStore } from '../store/redis-store.ts'
 
 type Client = RedisClient
 

@@ -4,45 +4,18 @@
  */
 
 import type { Cluster, Redis } from 'ioredis'
-import {
-  amountOf,
-  amountsOf,
-  budgetLimits,
-  byName,
-  type Limits,
-  limitTable,
-  rateLimits,
-  type UnitAmounts,
-} from '../../../core/limits.ts'
-import { isTimeout, isTransient } from '../../../redis/redis-errors.ts'
-import {
-  type Account,
-  type Admission,
-  type Charge,
-  demandOf,
-  type Estimate,
-  type Hold,
-  type RateStatus,
-  type RateStatuses,
-  usedOf,
-} from '../../ledger.ts'
-import { tighter } from '../../rate-limit-headers.ts'
+import { amountsOf, type Limits, type UnitAmounts } from '../../../core/limits.ts'
+import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../../ledger.ts'
 import {
   type AccountUsage,
   type CancelReply,
   checkEstimate,
   type ExtendReply,
-  type Refusal,
   type ReserveReply,
-  type ScopeUsage,
   type SettleOptions,
   type SettleReply,
-  scopeNames,
 } from '../../reservation-store.ts'
-import { figuresOfList } from '../../usage-figures.ts'
-import { foldUsageRows, placeName, type UsagePlace, type UsageRow } from '../../usage-log.ts'
-import { bucketOf, daysOfBucket } from '../../window.ts'
-import { ScriptPipeline } from '../client/pipeline.ts'
+import type { UsagePlace } from '../../usage-log.ts'
 import type { NodeFigures } from '../epochs/epoch-rows.ts'
 import {
   DataLossError,
@@ -56,77 +29,16 @@ import {
 import type { FoundReservation } from '../epochs/reconcile.ts'
 import { chargeArguments, figureArguments } from './audit-lua.ts'
 import { furtherUnits } from './record-layout.ts'
-import {
-  type Arguments,
-  type OutcomeOf,
-  type Program,
-  programs,
-  type ScriptName,
-  scriptKeys,
-  scripts,
-} from './scripts.ts'
+import { figuresOfNode, storedReservations } from './recovery-reads.ts'
+import { numberAt, ratesOf, refusalOf, scopeUsageOf } from './reply-readers.ts'
+import { ScriptCaller } from './script-caller.ts'
+import type { Arguments } from './scripts.ts'
 
-/**
- * Repeated once if no reply came in time, because all requests of an organisation wait for them. A second call changes
- * nothing.
- */
-const REPEATED: ReadonlySet<ScriptName> = new Set(['enter', 'restore'])
-
-/** Transient errors (a failover, a server that loads its data) are retried twice, after 100 ms each. */
-const TRANSIENT_RETRIES = 2
-const TRANSIENT_RETRY_MS = 100
-
-/** As in `store.lua`. */
+/** As in `store.lua`: the node has given back all of its rows. */
 const ALL_GIVEN = -1
-const FOLDED = 'folded'
-/** The states live and lost. */
-const OPEN_STATES: ReadonlySet<number | undefined> = new Set([1, 3])
-/** Fields of a hash that one call reads. */
-const FIELDS_PER_CALL = 500
-
-/** The numbers of a reply, after its outcome and words. */
-type Numbers = readonly number[]
-/** How many words follow an outcome before the numbers begin; 0 if not listed. */
-const WORD_COUNTS: Readonly<Record<string, number>> = { refused: 2 }
-
-interface Reply<Name extends ScriptName> {
-  readonly outcome: OutcomeOf<Name>
-  readonly words: readonly string[]
-  readonly numbers: Numbers
-}
-
-/** A reply that the table of scripts does not list: another version of the scripts, or a bug. */
-class ScriptReplyError extends Error {
-  constructor(name: ScriptName, reply: unknown) {
-    super(`Unexpected reply from script '${name}': ${JSON.stringify(reply)}.`)
-    this.name = 'ScriptReplyError'
-  }
-}
-
-/** The set of all organisations that ever reserved, for `weir usage` and other readers of all organisations. */
-export const ORGANIZATIONS_KEY = 'weir:organizations'
-
-/** The name of one of an organisation's keys. The id is encoded so that its braces cannot end the hash tag. */
-export function redisKey(organization: string, key: string): string {
-  return `${tagOf(organization)}:${key}`
-}
-
-/** Cached because each call names six keys of one organisation, and a gateway has few organisations. */
-const tags = new Map<string, string>()
-const TAGS_MAX = 10_000
-
-function tagOf(organization: string): string {
-  const known = tags.get(organization)
-  if (known !== undefined) return known
-  const tag = `weir:{${encodeURIComponent(organization)}}`
-  if (tags.size >= TAGS_MAX) tags.clear()
-  tags.set(organization, tag)
-  return tag
-}
 
 export class RedisStore implements RecoverableStore {
-  private readonly programs: Readonly<Record<ScriptName, Program>>
-  private readonly settlements: ScriptPipeline
+  private readonly scripts: ScriptCaller
 
   /**
    * `admission` carries reservations, `other` all other calls, so that neither delays the other. `witness` is this
@@ -140,13 +52,12 @@ export class RedisStore implements RecoverableStore {
     clockLua?: string,
     private readonly epochs?: Epochs,
   ) {
-    this.programs = programs(clockLua)
-    this.settlements = new ScriptPipeline(other)
+    this.scripts = new ScriptCaller(other, clockLua)
   }
 
   async reserve(account: Account, hold: Hold): Promise<ReserveReply> {
     checkEstimate(hold.estimate)
-    const { outcome, words, numbers } = await this.call(this.admission, 'reserve', account.organization, {
+    const { outcome, words, numbers } = await this.scripts.call(this.admission, 'reserve', account.organization, {
       ...this.accountArguments(account, hold.id),
       model: hold.model ?? '',
       input: hold.estimate.inputTokens,
@@ -158,12 +69,12 @@ export class RedisStore implements RecoverableStore {
     })
     switch (outcome) {
       case 'granted':
-        return { outcome, admittedMs: at(numbers, 0), rates: ratesOf(account, numbers, 1) }
+        return { outcome, admittedMs: numberAt(numbers, 0), rates: ratesOf(account, numbers, 1) }
       case 'refused':
         return {
           outcome,
           refusal: refusalOf(words, numbers),
-          held: at(numbers, 2) === 1,
+          held: numberAt(numbers, 2) === 1,
           rates: ratesOf(account, numbers, 3),
         }
       case 'emptied':
@@ -176,7 +87,7 @@ export class RedisStore implements RecoverableStore {
   async extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): Promise<ExtendReply> {
     checkEstimate(soFar)
     checkEstimate(wanted)
-    const reply = await this.call(this.other, 'extend', account.organization, {
+    const reply = await this.scripts.call(this.other, 'extend', account.organization, {
       ...this.accountArguments(account, id),
       input: soFar.inputTokens,
       output: soFar.outputTokens,
@@ -193,7 +104,7 @@ export class RedisStore implements RecoverableStore {
     { isDirect, from }: SettleOptions = {},
   ): Promise<SettleReply> {
     checkEstimate(charge)
-    const { outcome } = await this.call(this.other, 'settle', account.organization, {
+    const { outcome } = await this.scripts.call(this.other, 'settle', account.organization, {
       ...this.accountArguments(account, id),
       ...chargeArguments(charge),
       admitted: admittedMs,
@@ -207,24 +118,34 @@ export class RedisStore implements RecoverableStore {
   }
 
   async cancel(account: Account, id: string): Promise<CancelReply> {
-    const reply = await this.call(this.other, 'cancel', account.organization, this.accountArguments(account, id))
+    const reply = await this.scripts.call(
+      this.other,
+      'cancel',
+      account.organization,
+      this.accountArguments(account, id),
+    )
     return reply.outcome
   }
 
   async reap(organization: string): Promise<number> {
-    const { numbers } = await this.call(this.other, 'reap', organization, {})
-    return at(numbers, 0)
+    const { numbers } = await this.scripts.call(this.other, 'reap', organization, {})
+    return numberAt(numbers, 0)
   }
 
   async figures(account: Account): Promise<AccountUsage> {
-    const { numbers } = await this.call(this.other, 'figures', account.organization, this.accountArguments(account, ''))
+    const { numbers } = await this.scripts.call(
+      this.other,
+      'figures',
+      account.organization,
+      this.accountArguments(account, ''),
+    )
     const half = numbers.length / 2
-    return { organization: figuresOf(numbers.slice(0, half)), key: figuresOf(numbers.slice(half)) }
+    return { organization: scopeUsageOf(numbers.slice(0, half)), key: scopeUsageOf(numbers.slice(half)) }
   }
 
   /** Adds the usage of a day to its month. */
   async fold(organization: string, of: Arguments<'fold'>): Promise<void> {
-    await this.call(this.other, 'fold', organization, of)
+    await this.scripts.call(this.other, 'fold', organization, of)
   }
 
   /**
@@ -232,19 +153,19 @@ export class RedisStore implements RecoverableStore {
    * clock.
    */
   async foldOfNode(organization: string, of: Arguments<'foldNode'>): Promise<boolean> {
-    const { outcome } = await this.call(this.other, 'foldNode', organization, of)
+    const { outcome } = await this.scripts.call(this.other, 'foldNode', organization, of)
     return outcome !== 'young'
   }
 
   /** Deletes the figures of a key that was removed. False if settlements of the key may still arrive. */
   async drop(organization: string, key: string): Promise<boolean> {
-    const { outcome } = await this.call(this.other, 'drop', organization, { key })
+    const { outcome } = await this.scripts.call(this.other, 'drop', organization, { key })
     return outcome === 'dropped'
   }
 
   /** The current windows of an organisation's budgets, in the order of `budgetLimits`. */
   async windows(organization: string): Promise<readonly number[]> {
-    const { numbers } = await this.call(this.other, 'windows', organization, {})
+    const { numbers } = await this.scripts.call(this.other, 'windows', organization, {})
     return numbers
   }
 
@@ -255,86 +176,41 @@ export class RedisStore implements RecoverableStore {
     whole: readonly number[],
     ofKey: readonly number[],
   ): Promise<number | undefined> {
-    const { outcome, numbers } = await this.call(this.other, 'reset', organization, {
+    const { outcome, numbers } = await this.scripts.call(this.other, 'reset', organization, {
       witness: this.witness(),
       key,
       organizationSpent: JSON.stringify(whole),
       keySpent: JSON.stringify(ofKey),
     })
-    return outcome === 'reset' ? at(numbers, 0) : undefined
+    return outcome === 'reset' ? numberAt(numbers, 0) : undefined
   }
 
   async enter(organization: string, { node, epoch, legacyEpoch }: NodeEpoch, ended: number): Promise<Entered> {
-    const { numbers } = await this.call(this.other, 'enter', organization, {
+    const { numbers } = await this.scripts.call(this.other, 'enter', organization, {
       known: epoch,
       node,
       ended,
       legacy: legacyEpoch,
     })
-    const [entered, given, requests, legacy] = [at(numbers, 0), at(numbers, 1), at(numbers, 2), at(numbers, 3)]
+    const [entered, given, requests, legacy] = [
+      numberAt(numbers, 0),
+      numberAt(numbers, 1),
+      numberAt(numbers, 2),
+      numberAt(numbers, 3),
+    ]
     return { epoch: entered, given: given === ALL_GIVEN ? 'all' : given, requests, isLegacy: legacy === 1 }
   }
 
-  async figuresOfNode(node: string, places: readonly UsagePlace[], foldedBefore: number): Promise<NodeFigures> {
-    const [first] = places
-    if (first === undefined) return { figures: new Map(), foldedBefore }
-    const hash = redisKey(first.organization, 'nodes')
-    for (let before = foldedBefore; ; ) {
-      before = Math.max(before, Number((await this.other.hget(hash, FOLDED)) ?? 0))
-      const figures = await this.figuresByBucket(hash, node, places, before)
-      if (figures !== undefined) return { figures, foldedBefore: before }
-    }
+  figuresOfNode(node: string, places: readonly UsagePlace[], foldedBefore: number): Promise<NodeFigures> {
+    return figuresOfNode(this.other, node, places, foldedBefore)
   }
 
-  /** Undefined if Redis has folded later days meanwhile. */
-  private async figuresByBucket(
-    hash: string,
-    node: string,
-    places: readonly UsagePlace[],
-    foldedBefore: number,
-  ): Promise<ReadonlyMap<string, UsageRow> | undefined> {
-    const buckets = new Map<string, UsagePlace>()
-    for (const { day, organization, key, model } of places) {
-      const bucket = { day: bucketOf(day, foldedBefore), organization, key, model }
-      buckets.set(placeName(bucket), bucket)
-    }
-    const found: UsageRow[] = []
-    let wanted: UsagePlace[] = []
-    let left = buckets.size
-    for (const bucket of buckets.values()) {
-      wanted.push(...daysOfBucket(bucket.day, foldedBefore).map((day) => ({ ...bucket, day })))
-      left -= 1
-      // All days of a bucket are in one command, because Redis may fold them between two commands.
-      if (wanted.length < FIELDS_PER_CALL && left > 0) continue
-      const fields = wanted.map(({ day, key, model }) => [node, day, key, model].join('\0'))
-      const [folded, ...texts] = await this.other.hmget(hash, FOLDED, ...fields)
-      if (Number(folded ?? 0) > foldedBefore) return undefined
-      for (const [i, place] of wanted.entries()) {
-        const text = texts[i]
-        if (text != null) found.push({ ...place, ...figuresOfList(text) })
-      }
-      wanted = []
-    }
-    return foldUsageRows(found, foldedBefore)
-  }
-
-  async reservations(organization: string): Promise<ReadonlyMap<string, FoundReservation>> {
-    const found = new Map<string, FoundReservation>()
-    let cursor = '0'
-    do {
-      const name = redisKey(organization, 'reservations')
-      const [next, parts] = await this.other.hscanBuffer(name, cursor, 'COUNT', FIELDS_PER_CALL)
-      cursor = String(next)
-      for (let i = 0; i + 1 < parts.length; i += 2) {
-        const record = parts[i + 1]
-        if (record !== undefined) found.set(String(parts[i]), reservationOf(record))
-      }
-    } while (cursor !== '0')
-    return found
+  reservations(organization: string): Promise<ReadonlyMap<string, FoundReservation>> {
+    return storedReservations(this.other, organization)
   }
 
   async restore(epoch: number, node: string, row: NumberedRow): Promise<number | 'all' | undefined> {
-    const { outcome, numbers } = await this.call(this.other, 'restore', row.organization, {
+    const { outcome, numbers } = await this.scripts.call(this.other, 'restore', row.organization, {
       epoch,
       witness: this.witness(),
       node,
@@ -347,7 +223,7 @@ export class RedisStore implements RecoverableStore {
       ...furtherAmounts(usedOf(row, row.requests)),
     })
     if (outcome === 'emptied') return undefined
-    const given = at(numbers, 0)
+    const given = numberAt(numbers, 0)
     return given === ALL_GIVEN ? 'all' : given
   }
 
@@ -360,61 +236,6 @@ export class RedisStore implements RecoverableStore {
       keyLimits: limitsArgument(account.keyLimits),
     }
   }
-
-  /** Sends a script by its hash, or its text if Redis does not know the hash (a new server, SCRIPT FLUSH). */
-  private async call<Name extends ScriptName>(
-    redis: Redis | Cluster,
-    name: Name,
-    organization: string,
-    values: Arguments<Name>,
-  ): Promise<Reply<Name>> {
-    const { lua, sha1, arguments: names } = this.programs[name]
-    const words: (string | number)[] = scriptKeys.map((key) => redisKey(organization, key))
-    const named: Readonly<Record<string, string | number>> = values
-    for (const argument of names) words.push(named[argument] ?? '')
-    for (let tries = 0; ; tries++) {
-      try {
-        // A commit of the outbox releases many settlements at once; other calls come one by one.
-        const reply =
-          name === 'settle'
-            ? this.settlements.evalsha(organization, sha1, scriptKeys.length, words)
-            : redis.evalsha(sha1, scriptKeys.length, ...words)
-        return readReply(name, await reply)
-      } catch (error) {
-        if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
-          return readReply(name, await redis.eval(lua, scriptKeys.length, ...words))
-        }
-        if (isTimeout(error) && REPEATED.has(name) && tries === 0) continue
-        if (!isTransient(error) || tries >= TRANSIENT_RETRIES) throw error
-        await Bun.sleep(TRANSIENT_RETRY_MS)
-      }
-    }
-  }
-}
-
-/**
- * Reads the beginning of a reservation that `store.lua` packed with msgpack: a list of version and state, one byte
- * each, then the times `due` and `admitted`, nine bytes each. The list header is one byte for an ended reservation,
- * which has fewer than 16 fields, and three bytes for any other.
- */
-function reservationOf(record: Buffer): FoundReservation {
-  const head = record[0] === 0xdc ? 3 : 1
-  if (!OPEN_STATES.has(record[head + 1])) return { isOpen: false, admittedMs: 0 }
-  const at = head + 11
-  const admittedMs = record[at] === 0xcb ? record.readDoubleBE(at + 1) : Number(record.readBigUInt64BE(at + 1))
-  return { isOpen: true, admittedMs }
-}
-
-/** Checks a reply against the table of scripts. Throws `ScriptReplyError`. */
-function readReply<Name extends ScriptName>(name: Name, reply: unknown): Reply<Name> {
-  if (!Array.isArray(reply)) throw new ScriptReplyError(name, reply)
-  const [word, ...rest]: unknown[] = reply
-  const outcomes: readonly OutcomeOf<Name>[] = scripts[name].outcomes
-  const outcome = outcomes.find((known) => known === word)
-  const words = rest.slice(0, WORD_COUNTS[outcome ?? ''] ?? 0).map(String)
-  const numbers = rest.slice(words.length).map(Number)
-  if (outcome === undefined || !numbers.every(Number.isFinite)) throw new ScriptReplyError(name, reply)
-  return { outcome, words, numbers }
 }
 
 /** The amounts as JSON, cached per limits object (one for each configuration), because every call sends them. */
@@ -433,48 +254,4 @@ function furtherAmounts(amounts: UnitAmounts): Readonly<Record<string, number>> 
   const further: Record<string, number> = {}
   for (const unit of furtherUnits) further[unit] = amounts[unit]
   return further
-}
-
-function at(numbers: Numbers, index: number): number {
-  const value = numbers[index]
-  if (value === undefined) throw new RangeError('A reply from Redis has too few numbers.')
-  return value
-}
-
-function refusalOf([scopeName, limitName]: readonly string[], numbers: Numbers): Refusal {
-  const scope = scopeNames.find((name) => name === scopeName)
-  const limit = limitTable.find(({ name }) => name === limitName)?.name
-  const wait = at(numbers, 0)
-  if (scope === undefined || limit === undefined)
-    throw new RangeError(`Unknown limit in a reply from Redis: '${limitName}' of '${scopeName}'.`)
-  return { scope, limit, waitMs: wait < 0 ? undefined : wait, held: at(numbers, 1) === 1 }
-}
-
-/** Two numbers for each rate of the organisation, then of the key: what remains, and the milliseconds until full. */
-function ratesOf({ organizationLimits, keyLimits }: Account, numbers: Numbers, from: number): RateStatuses {
-  return rateLimits.map((limit, index) => {
-    const [organization, key] = [amountOf(organizationLimits, limit), amountOf(keyLimits, limit)]
-    return tighter(
-      rateOf(organization, numbers, from + 2 * index),
-      rateOf(key, numbers, from + 2 * (rateLimits.length + index)),
-    )
-  })
-}
-
-function rateOf(limit: number | undefined, numbers: Numbers, index: number): RateStatus | undefined {
-  return limit === undefined ? undefined : { limit, remaining: at(numbers, index), resetMs: at(numbers, index + 1) }
-}
-
-/** Reads the numbers that `figures.lua` returns for one scope. */
-function figuresOf(numbers: Numbers): ScopeUsage {
-  const budgets = rateLimits.length + 1
-  return {
-    live: at(numbers, rateLimits.length),
-    ...byName(rateLimits, (_, index) => at(numbers, index)),
-    ...byName(budgetLimits, (_, index) => ({
-      window: at(numbers, budgets + 3 * index),
-      spent: at(numbers, budgets + 3 * index + 1),
-      held: at(numbers, budgets + 3 * index + 2),
-    })),
-  }
 }
