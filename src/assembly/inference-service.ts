@@ -132,7 +132,7 @@ export class InferenceService {
     return found?.keys.some(({ id }) => id === key) ?? false
   }
 
-  /** The targets that rest after failures, or whose rest is over and that have not answered since. */
+  /** The targets that are not healthy. */
   rests(): readonly Rest[] {
     return this.breaker.rests()
   }

@@ -115,7 +115,7 @@ const ledger = Type.Union(
           integer(
             10,
             10_000,
-            'How long weir waits for a reply of Redis. After that it sends a reservation once more, then fails it',
+            'How long weir waits for a reply of Redis. A reservation without a reply is sent once more, then rejected',
           ),
           REDIS_TIMEOUT_MS,
         ),

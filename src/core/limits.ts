@@ -1,15 +1,14 @@
 /**
- * The limits that an organisation or a key may have, in one table. The configuration's fields, the ledgers' state, the
- * names in the Lua scripts, the errors of rejected requests, `x-ratelimit-*` headers and `weir explain` are made from
- * it.
+ * The table of limits that an organisation or a key may have. The configuration's fields, the ledgers' state, the names
+ * in the Lua scripts, the errors of rejected requests, `x-ratelimit-*` headers and `weir explain` are made from it.
  *
- * A new limit is a row at the end and, if no row counts its unit yet, what a request takes of the unit
- * (`ledger/ledger.ts`). Stored data that lacks its state begins empty. The ledgers store a `name`: it never changes.
+ * To add a limit, append a row; if its unit is new, also add what a request takes of it (`demandOf` and `usedOf` in
+ * `ledger/ledger.ts`). Its state begins empty in stored data. The ledgers store the `name`, so it must not change.
  */
 
 interface Row {
   readonly name: string
-  /** What it counts, as the plural that a person reads; money is whole micro-dollars. */
+  /** What it counts, as a plural noun; money in whole micro-dollars. */
   readonly unit: string
   /** Its field in the configuration: in `limits`, or in `limits.spend` for money. */
   readonly key: string
@@ -23,7 +22,7 @@ interface Row {
   readonly noun: string
 }
 
-/** A bucket of so much, refilled evenly over its window. */
+/** A bucket of this amount, refilled evenly over its window. */
 interface Rate extends Row {
   readonly kind: 'rate'
   readonly window: 'minute'
@@ -31,13 +30,13 @@ interface Rate extends Row {
   readonly header?: string
 }
 
-/** Reservations that may be live at the same time. */
+/** A maximum of live reservations. */
 interface Places extends Row {
   readonly kind: 'places'
   readonly unit: 'requests'
 }
 
-/** An amount for one calendar window in UTC. What running requests hold counts as used. */
+/** A maximum for one calendar window in UTC. What running requests hold counts as used. */
 interface Budget extends Row {
   readonly kind: 'budget'
   readonly window: 'day' | 'month' | 'total'
@@ -53,7 +52,7 @@ const table = [
     property: 'requestsPerMinute',
     description: 'Requests in a minute. The limit is a bucket of that size that refills evenly',
     words: 'requests a minute',
-    noun: 'requests a minute',
+    noun: 'requests per minute',
     header: 'requests',
   },
   {
@@ -66,7 +65,7 @@ const table = [
     description:
       'Tokens in a minute, input and output together. The limit is a bucket of that size that refills evenly',
     words: 'tokens a minute',
-    noun: 'tokens a minute',
+    noun: 'tokens per minute',
     header: 'tokens',
   },
   {
@@ -127,7 +126,7 @@ export const limitTable: readonly Limit[] = table
 export const rateLimits = table.filter((limit) => limit.kind === 'rate')
 export const placesLimits = table.filter((limit) => limit.kind === 'places')
 export const budgetLimits = table.filter((limit) => limit.kind === 'budget')
-/** By where the configuration has them. */
+/** Those under `limits.spend` in the configuration, then those directly under `limits`. */
 export const spendLimits = table.filter((limit) => limit.unit === 'micro_usd')
 export const countLimits = table.filter((limit) => limit.unit !== 'micro_usd')
 
@@ -142,13 +141,13 @@ export function byUnit(amount: (unit: LimitUnit) => number): Readonly<Record<str
 /** Amounts by unit; whole numbers from 0 to 2^53 - 1. */
 export type UnitAmounts = Readonly<Record<LimitUnit, number>>
 
-/** Limits of one organisation or one key; absent = none. Spend in micro-dollars over UTC calendar windows. */
+/** Limits of one organisation or one key; absent: no limit. Spend in micro-dollars per UTC calendar window. */
 export type Limits = { readonly [L in CountLimit as L['property']]?: number | undefined } & {
   readonly spend?: Spend | undefined
 }
 
 type Spend = { readonly [L in SpendLimit as L['property']]?: number | undefined } & {
-  /** Hold the worst case from the start, rather than a slice that grows. */
+  /** Reserve the highest possible cost from the start, not a part that grows. */
   readonly strict: boolean
   /** What happens to a stream whose growth is rejected. */
   readonly onExhausted: 'finish' | 'cut'
@@ -159,10 +158,10 @@ export function amountOf(limits: Limits, limit: Limit): number | undefined {
   return limit.unit === 'micro_usd' ? limits.spend?.[limit.property] : limits[limit.property]
 }
 
-/** No limit, in `amountsOf` and in the scripts. */
+/** Stands for no limit in `amountsOf` and in the Lua scripts. */
 export const NO_LIMIT = -1
 
-/** By the limits of one owner: the same object until the configuration changes, and read by every verb of a ledger. */
+/** The results of `amountsOf`: every call of a ledger needs them, and the objects last until a reload. */
 const known = new WeakMap<Limits, readonly number[]>()
 
 /** The amounts in the order of `limitTable`, `NO_LIMIT` if one is not set. The same array for the same object. */

@@ -52,12 +52,12 @@ export class Affinity {
 
   /**
    * The candidates, with the conversation's target before the other targets of its model, which are equal to it. Models
-   * keep their order. If the target is not well, the conversation returns to the configured order for good.
+   * keep their order. If the target is not healthy, the conversation returns to the configured order for good.
    */
   order(
     candidates: readonly Candidate[],
     conversation: Conversation,
-    breaker: Pick<Breaker, 'isWell'>,
+    breaker: Pick<Breaker, 'isHealthy'>,
   ): readonly Candidate[] {
     if (this.places.size === 0 || !conversation.continues) return candidates
     return grouped(candidates).flatMap((group) => {
@@ -67,7 +67,7 @@ export class Affinity {
       const target = this.placeOf(key)
       const kept = group.find((candidate) => same(candidate.target, target))
       if (kept === undefined) return group
-      if (breaker.isWell(kept.target)) return [kept, ...group.filter((candidate) => candidate !== kept)]
+      if (breaker.isHealthy(kept.target)) return [kept, ...group.filter((candidate) => candidate !== kept)]
       this.leave(key)
       return group
     })

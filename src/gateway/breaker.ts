@@ -20,19 +20,22 @@ const PROBE_MS = 5000
 /** A caller's mistake is no sign of the target's health. */
 const CALLERS_MISTAKES: ReadonlySet<ProviderErrorKind> = new Set(['rejected', 'too_large'])
 
-/** A target that is not well, as other processes receive it: a duration, because their clocks differ. */
+/**
+ * An unhealthy target: it rests, or its rest is over and no call has succeeded since. Other processes get a duration,
+ * because their clocks differ.
+ */
 export interface Rest {
   readonly provider: string
   readonly model: string
-  /** How much longer it rests. 0: the rest is over, and no call has succeeded since. */
+  /** How much longer it rests, or is left to a probe of another worker. 0: the rest is over. */
   readonly restMs: number
-  /** Rests without a success in between. 0: it is well again. */
+  /** How many rests it had without a success in between. 0: it is healthy again. */
   readonly rests: number
   /** True if the provider asked for the rest: then it is never called before its end. */
   readonly asked: boolean
   /** The last failure. */
   readonly reason: ProviderErrorKind
-  /** One request is finding out whether it is well. */
+  /** One request, perhaps of another worker, is finding out whether it is healthy again. */
   readonly probing: boolean
 }
 
@@ -177,18 +180,18 @@ export class Breaker {
   }
 
   /** True if the target neither rests nor waits for its probe. */
-  isWell(target: TargetRef): boolean {
+  isHealthy(target: TargetRef): boolean {
     const health = this.healths.get(targetKey(target))
     return health === undefined || health.rests === 0
   }
 
-  /** The rest of a target that is not well. */
+  /** The rest of a target; undefined if it is healthy. */
   restOf(target: TargetRef): Rest | undefined {
     const health = this.healths.get(targetKey(target))
     return health === undefined || health.rests === 0 ? undefined : this.restOfHealth(health)
   }
 
-  /** Every target that is not well. */
+  /** Every target that is not healthy. */
   rests(): readonly Rest[] {
     return [...this.healths.values()].filter(({ rests }) => rests > 0).map((health) => this.restOfHealth(health))
   }
@@ -200,7 +203,7 @@ export class Breaker {
 
   /** Takes over what another worker found out. The newest message counts. */
   receive(rest: Rest): void {
-    if (rest.rests === 0 && this.isWell(rest)) return
+    if (rest.rests === 0 && this.isHealthy(rest)) return
     const health = this.of(rest)
     if (rest.rests === 0) return this.recover(health)
     // Two workers probe at the same time: each keeps its own probe.

@@ -37,7 +37,7 @@ export async function countTokens(gateway: Gateway, { key, request, running, log
   const selected = selectModel(gateway.catalog, key, request.model, 'chat')
   const needs = needsOf(request, estimateInput(request))
   const { candidates } = candidatesOf(gateway.catalog, key, selected, { kind: 'chat', needs })
-  const first = candidates.find(({ target }) => gateway.breaker.isWell(target))
+  const first = candidates.find(({ target }) => gateway.breaker.isHealthy(target))
   const count = async () => (first && (await countedBy(gateway, first, request, needs, running))) ?? needs.inputTokens
   if (!limitsRequests(key)) return await count()
   const quote = { model: candidates[0]?.model.name ?? '', inputTokens: 0, maxOutputTokens: 0, price: undefined }

@@ -168,7 +168,7 @@ export class Flow<T> {
       const answer = await call.answer(reservation)
       permit.succeeded()
       this.note(candidate, startedMs)
-      return this.answered(call, answer, permit, reservation)
+      return this.answerOf(call, answer, permit, reservation)
     } catch (thrown) {
       const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
       if (error !== undefined) this.note(candidate, startedMs, error)
@@ -205,7 +205,7 @@ export class Flow<T> {
     return call
   }
 
-  private answered(
+  private answerOf(
     call: ProviderCall<T>,
     content: T | Pump,
     permit: Permit,

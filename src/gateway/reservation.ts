@@ -109,7 +109,7 @@ export class RequestReservation implements Ticking {
     const { organizationLimits, keyLimits } = reservation.account
     this.limitHeaders = rateLimitHeaders(reservation)
     this.cutsOnRefusal = organizationLimits.spend?.onExhausted === 'cut' || keyLimits.spend?.onExhausted === 'cut'
-    this.reserved(slice(quote, 0).outputTokens)
+    this.setReserved(slice(quote, 0).outputTokens)
   }
 
   /** Throws the ledger's `CallerError` if a limit does not allow the request, or the ledger is unavailable. */
@@ -159,7 +159,7 @@ export class RequestReservation implements Ticking {
     }
     this.quote = quote
     this.unseenExtensions = 0
-    this.reserved(wanted.outputTokens)
+    this.setReserved(wanted.outputTokens)
     return true
   }
 
@@ -208,7 +208,7 @@ export class RequestReservation implements Ticking {
     const wanted = slice(this.quote, soFar.outputTokens, unseenTokens + aheadTokens)
     try {
       const granted = await this.ledger.extend(this.reservation, soFar, wanted)
-      if (granted) this.reserved(wanted.outputTokens)
+      if (granted) this.setReserved(wanted.outputTokens)
       return granted
     } catch (error) {
       falseForCallerError(error)
@@ -217,7 +217,7 @@ export class RequestReservation implements Ticking {
     }
   }
 
-  private reserved(outputTokens: number): void {
+  private setReserved(outputTokens: number): void {
     this.reservedTokens = outputTokens
     if (outputTokens !== this.quote.maxOutputTokens) this.growAtTokens = outputTokens - MARGIN_TOKENS
     // A provider may write beyond its limit; a stream that is to be cut must not do so beyond its budget.

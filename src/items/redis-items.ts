@@ -13,6 +13,7 @@ import putItems from './put-items.lua' with { type: 'text' }
 
 /** A larger item is not stored: Redis holds the ledger, and conversations must not fill its memory. */
 const ITEM_BYTES_MAX = 256 * 1024
+/** What the items of one owner may take. */
 const OWNER_BYTES_MAX = 64 * 1024 * 1024
 
 /** A larger answer is stored in several calls, so that no call blocks Redis for long. */

@@ -29,12 +29,14 @@ const POLL_MS_MAX = 1000
 const PAUSE_MS_MIN = 20
 /** How often changes are polled while all keys are read. */
 const CATCH_UP_MS = 200
+/** How often one page is read before the error counts. */
 const PAGE_TRIES = 3
 const PAGE_PAUSE_MS = 100
 /** Keys can vanish while they are counted. After this many readings with a wrong count, the last one is used. */
 const READINGS_MAX = 3
 /** Records restored or deleted in one call. */
 const WRITTEN_A_CALL = 100
+/** After this many written records, changes are read at once: the log must keep them until all gateways have. */
 const CAUGHT_UP_AFTER = 1000
 const PRUNE_MS = 3_600_000
 

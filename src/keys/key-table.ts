@@ -10,10 +10,12 @@ import { endOf, type KeyRecord, keyOfJson } from './key-record.ts'
 
 /** Space is allocated in multiples of this many bytes, so that another key can use what a changed key leaves. */
 const UNIT_BYTES = 16
+/** Bytes that are allocated at a time. */
 const CHUNK_BYTES = 1024 * 1024
 const HASH_BYTES = 32
 /** Recently used keys that are kept as objects. */
 const DECODED_MAX = 4096
+/** No slot. */
 const NONE = -1
 
 /** A hash table with open addressing and linear probing, at most half full. */

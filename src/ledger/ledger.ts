@@ -1,6 +1,6 @@
 /**
- * Money and rate held for one request. The verbs reserve, extend and settle are atomic and idempotent on the
- * reservation's id: figures are totals, never differences, so a repeated call changes nothing.
+ * The interface of a ledger: it reserves money and rates for one request. Reserve, extend and settle are atomic and
+ * idempotent by the reservation's id: their amounts are totals, never differences, so a repeated call changes nothing.
  */
 
 import type { Limits, UnitAmounts } from '../core/limits.ts'
@@ -8,14 +8,14 @@ import type { Charge } from './audit-columns.ts'
 
 export { type Charge, noCharge, type Outcome } from './audit-columns.ts'
 
-/** What a request may take, or has taken so far. Whole numbers; money in micro-dollars. */
+/** What a request may use, or has used so far. Whole numbers; money in micro-dollars. */
 export interface Estimate {
   readonly inputTokens: number
   readonly outputTokens: number
   readonly costMicroUsd: number
 }
 
-/** Whose limits a request falls under: the organisation's and the key's, all at once. */
+/** The owners of the limits that apply to a request: its organisation and its key. All limits of both apply. */
 export interface Account {
   readonly organization: string
   readonly organizationLimits: Limits
@@ -23,26 +23,23 @@ export interface Account {
   readonly keyLimits: Limits
 }
 
-/** What is asked to be held. */
+/** What a reservation is to hold. */
 export interface Hold {
-  /** Unique for ever, made before anything is sent: the key of idempotency. */
+  /** Unique, made before anything is sent: calls with the same id are repetitions. */
   readonly id: string
   readonly estimate: Estimate
-  /** What is charged where the gateway dies before it could settle: the input estimate's price. */
+  /** Charged if the gateway dies before it settles: the price of the estimated input. */
   readonly floorMicroUsd: number
-  /**
-   * The public name of the first candidate: under it the usage is counted where the gateway dies before it could
-   * settle.
-   */
+  /** The public name of the first candidate. The usage counts for it if the gateway dies before it settles. */
   readonly model?: string | undefined
 }
 
-/** What a request takes of each unit that limits count, as it is reserved. */
+/** What a reservation takes of each unit that limits count. */
 export function demandOf({ estimate }: Hold): UnitAmounts {
   return { requests: 1, tokens: sum(estimate.inputTokens, estimate.outputTokens), micro_usd: estimate.costMicroUsd }
 }
 
-/** What so many requests took of each unit. */
+/** What a number of requests used of each unit. */
 export function usedOf(
   used: Pick<Charge, 'inputTokens' | 'outputTokens' | 'images' | 'costMicroUsd'>,
   requests: number,
@@ -50,69 +47,69 @@ export function usedOf(
   return { requests, tokens: sum(used.inputTokens, used.outputTokens), micro_usd: used.costMicroUsd }
 }
 
-/** Two amounts, stopping at the largest that a number holds exactly. */
+/** The sum of two amounts, at most 2^53 - 1: larger sums would not be exact. */
 export function sum(a: number, b: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, a + b)
 }
 
-/** What is left of a rate limit after a reservation, for `x-ratelimit-*`. */
+/** What is left of a rate limit after a reservation, for the `x-ratelimit-*` headers. */
 export interface RateStatus {
   readonly limit: number
   readonly remaining: number
-  /** How long until the bucket is full. */
+  /** Milliseconds until the whole limit is available again. */
   readonly resetMs: number
 }
 
 /**
- * In the order of `rateLimits`, of the organisation or the key, whichever has less left; undefined if neither has such
- * a limit.
+ * In the order of `rateLimits`, for the organisation or the key, whichever has less left; undefined if neither has the
+ * limit.
  */
 export type RateStatuses = readonly (RateStatus | undefined)[]
 
-/** What a store needs to find a reservation again, or to charge a request that it does not know. */
+/** What a store needs to find a reservation, or to charge a request that it does not know. */
 export interface Admission {
   readonly id: string
   readonly account: Account
-  /** By the ledger's clock: it decides the day and the month that the request is counted in. */
+  /** Unix milliseconds of the ledger's clock. The request counts in this day and month. */
   readonly admittedMs: number
 }
 
 export interface Reservation extends Admission {
   readonly held: Estimate
-  /** Undefined if the ledger could not be asked. */
+  /** Undefined if the ledger could not be reached. */
   readonly rates?: RateStatuses | undefined
 }
 
-/** How a ledger is, for whoever asks whether this process can serve. */
+/** The state of a ledger, for health checks. */
 export interface LedgerHealth {
-  /** Requests are served. */
+  /** The ledger accepts requests. */
   readonly ready: boolean
-  /** Its store takes what it is given. Under `ledger_unreachable: allow` requests are served while it does not. */
+  /** Its store accepts writes. With `ledger_unreachable: allow` requests are served even if it does not. */
   readonly up: boolean
-  /** What is wrong, in words for the operator; absent where nothing is. A ledger may be ready with a complaint. */
+  /** What is wrong, for the operator; absent if nothing is. A ledger can have a complaint and be ready. */
   readonly complaint?: string | undefined
-  /** Settlements that have not reached their store yet. */
+  /** Count of settlements that have not reached the store yet. */
   readonly pending: number
 }
 
 export interface Ledger {
   /**
-   * Throws `CallerError` `rate_limited`, `exceeds_limit` or `quota_exhausted` where a limit does not allow it (nothing
-   * is consumed then), `ledger_unavailable` where it cannot be asked.
+   * Throws `CallerError` `rate_limited`, `exceeds_limit` or `quota_exhausted` if a limit rejects the request (then
+   * nothing is charged), `ledger_unavailable` if the ledger cannot be reached or written.
    */
   reserve(account: Account, hold: Hold): Promise<Reservation>
   /**
-   * Moves the lease, records the use so far and grows what is held. False if a limit does not allow the growth: the use
-   * is recorded all the same. Throws `CallerError` `ledger_unavailable` if nothing is held any more, or nobody can
-   * tell: the reservation was lost, the ledger is out of reach.
+   * Extends the lease, records the use so far and raises what is held. False if a limit has no room for that; the use
+   * is recorded anyway. Throws `CallerError` `ledger_unavailable` if the reservation was lost or the ledger cannot be
+   * reached.
    */
   extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean>
-  /** Never refuses: the tokens are already spent. */
+  /** Charges the actual use and releases the rest. Never refuses: the tokens are already used. */
   settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'>
-  /** As far as is known without asking. */
+  /** The last known state. */
   health(): LedgerHealth
-  /** The same, once the store was asked now. */
+  /** Checks the store and returns its state. */
   askHealth(): Promise<LedgerHealth>
-  /** Lets what is buffered reach its store. After it no verb may be called. */
+  /** Writes buffered changes to the store and closes it. Nothing may be called after it. */
   close(): Promise<void>
 }

@@ -1,9 +1,9 @@
-/** What is left of the rates, as `x-ratelimit-*` headers. */
+/** Formats what is left of the rate limits as `x-ratelimit-*` headers. */
 
 import { rateLimits } from '../core/limits.ts'
 import type { RateStatus, Reservation } from './ledger.ts'
 
-/** The one with less left; of equals the first. */
+/** The status with less left; the first of equals. */
 export function tighter(a: RateStatus | undefined, b: RateStatus | undefined): RateStatus | undefined {
   if (a === undefined || b === undefined) return a ?? b
   return b.remaining < a.remaining ? b : a
@@ -11,7 +11,7 @@ export function tighter(a: RateStatus | undefined, b: RateStatus | undefined): R
 
 const NO_HEADERS: Readonly<Record<string, string>> = {}
 
-/** Headers with the names that OpenAI gives them and its SDKs read; none for a rate that is not limited. */
+/** Headers with OpenAI's names, which its SDKs read; none for a rate without a limit. */
 export function rateLimitHeaders({ rates = [] }: Pick<Reservation, 'rates'>): Readonly<Record<string, string>> {
   let headers: Record<string, string> | undefined
   for (let i = 0; i < rates.length; i++) {

@@ -1,7 +1,4 @@
-/**
- * Turns a refusal of the ledger into the error that the caller gets: which limit, whose, and when it lets the request
- * pass.
- */
+/** Turns a refusal of the ledger into the caller's error: which limit, whose limit, and when to retry. */
 
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, type BudgetLimit, type Limit, limitTable } from '../core/limits.ts'
@@ -10,31 +7,31 @@ import { rateLimitHeaders } from './rate-limit-headers.ts'
 import type { ExtendReply, Refusal } from './reservation-store.ts'
 
 const DAY_MS = 86_400_000
-/** `retry-after` is 1 to 60 whole seconds. */
+/** The largest `retry-after`, in seconds. */
 const RETRY_AFTER_MAX = 60
 
 /**
- * Whether an extension has grown. Throws `ledger_unavailable` if nothing is held any more: the lease ran out, or the
- * store lost it.
+ * Whether an extension raised what is held. Throws `CallerError` `ledger_unavailable` if the reservation is gone: its
+ * lease expired, or the store lost it.
  */
 export function isHeld(reply: ExtendReply): boolean {
   if (reply === 'extended' || reply === 'exhausted') return reply === 'extended'
-  throw new CallerError('ledger_unavailable', 'The ledger holds nothing for this request any more.', {
+  throw new CallerError('ledger_unavailable', 'The reservation of this request has expired. Send the request again.', {
     retryAfterSeconds: 1,
   })
 }
 
-/** What a message about a refusal is made of. */
+/** The data of a message about a refusal. */
 interface Refused {
   readonly hold: Hold
   readonly refusal: Refusal
-  /** The amount of the limit; 0 if it was taken out of the configuration meanwhile. */
+  /** The amount of the limit; 0 if a reload has removed it from the configuration. */
   readonly most: number
   /** `organisation 'acme'` or `key 'ci'`. */
   readonly owner: string
 }
 
-/** `nowMs` dates the renewal of a budget. */
+/** The caller's error. `nowMs`, in Unix milliseconds, is needed for the time when a budget renews. */
 export function refusalError(
   account: Account,
   hold: Hold,
@@ -51,7 +48,7 @@ export function refusalError(
   if (limit.kind !== 'budget') {
     const words = `${most} ${limit.noun} for ${owner}`
     if (refusal.waitMs === undefined) {
-      return new CallerError('exceeds_limit', tooLarge(limit, words, hold), { type: limit.name, headers })
+      return new CallerError('exceeds_limit', tooLarge(limit, words, refused), { type: limit.name, headers })
     }
     const retryAfterSeconds = retrySeconds(refusal.waitMs)
     const message = `Rate limit reached: ${words}. Try again in ${retryAfterSeconds} s.`
@@ -79,11 +76,14 @@ function retrySeconds(waitMs: number): number {
   return Math.min(RETRY_AFTER_MAX, Math.max(1, Math.ceil(waitMs / 1000)))
 }
 
-function tooLarge({ kind, unit }: Limit, words: string, hold: Hold): string {
-  if (kind === 'places' || unit === 'requests') return `Nothing passes a limit of ${words}.`
+function tooLarge({ kind, unit, noun }: Limit, words: string, { hold, most, owner }: Refused): string {
+  if (kind === 'places' || unit === 'requests') {
+    // Each request counts one, so the limit is 0.
+    return `${owner[0]?.toUpperCase()}${owner.slice(1)} is limited to ${most} ${noun}, so every request is rejected.`
+  }
   return (
     `This request needs up to ${countText(demandOf(hold)[unit], unit)}, more than the whole limit of ${words}. ` +
-    'Waiting does not help: send less, or ask for a smaller output limit.'
+    'Waiting does not help: send less, or request a smaller output limit.'
   )
 }
 
@@ -109,12 +109,12 @@ function exhaustedWords(limit: BudgetLimit, refused: Refused, nowMs: number): st
   if (demandOf(hold)[limit.unit] > most) return `${demand}, more than ${budget}. Waiting does not help.`
   const left = `${demand}, more than is left of ${budget}`
   if (refusal.waitMs === undefined) return `${left}. The limit does not renew.`
-  // Windows end at midnight UTC, even if one of the clocks is off by a few seconds.
+  // Windows end at midnight UTC. Rounding removes the few seconds that the clocks may differ.
   const renewsAt = new Date(Math.round((nowMs + refusal.waitMs) / DAY_MS) * DAY_MS)
   return `${left}. The limit renews at ${renewsAt.toISOString().slice(0, 19)}Z.`
 }
 
-/** Micro-dollars as dollars, to the cent or as far as there are digits: `$5.00`, `$0.000125`. */
+/** Formats micro-dollars as dollars, with 2 to 6 decimals: `$5.00`, `$0.000125`. */
 export function dollars(microUsd: number): string {
   const micro = BigInt(microUsd)
   const fraction = (micro % 1_000_000n)

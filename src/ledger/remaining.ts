@@ -1,4 +1,4 @@
-/** What is left of each limit: what `weir explain` shows. Works whether or not a gateway runs. */
+/** Computes what is left of each limit, for `weir explain`. */
 
 import { amountOf, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import type { Account } from './ledger.ts'
@@ -6,21 +6,21 @@ import type { AccountUsage, ScopeUsage } from './reservation-store.ts'
 import { windowEndMs } from './window.ts'
 
 export interface AccountUsageReader {
-  /** As of now. Limits are taken from the account; what is used, held and spent from the ledger. */
+  /** The current use, from the ledger, of the limits of the account. A gateway need not run. */
   read(account: Account): Promise<AccountUsage>
-  /** What the operator should know of how the ledger keeps its figures; undefined if there is nothing to report. */
+  /** A problem of the ledger that makes its figures unreliable; undefined if there is none. */
   warning(): Promise<string | undefined>
   close(): Promise<void>
 }
 
-/** One limit that is set, in its unit. */
+/** A limit that is set; amounts in its unit. */
 export interface RemainingLimit {
   readonly limit: Limit
   readonly most: number
-  /** What is used, or spent and held. */
+  /** What is used of a rate or of places; what is spent and held of a budget. */
   readonly used: number
   readonly left: number
-  /** When a budget renews; undefined for one that never does, and for rates, which refill all the time. */
+  /** When a budget renews, in Unix milliseconds; undefined for a total budget, for rates and for places. */
   readonly renewsAtMs: number | undefined
 }
 

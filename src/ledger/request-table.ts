@@ -10,8 +10,9 @@ import { type AuditRow, ROW_SQL, rowOf, SQL_NAMES, VIEW_COLUMNS } from './audit-
 import { FIGURE_DEFINITIONS, FIGURE_NAMES, FIGURES_SQL } from './usage-figures.ts'
 import type { UsageQuery, UsageRow } from './usage-log.ts'
 
-/** Batches that one query reads, and how long they are searched in one turn of the event loop. */
+/** Batches that one query reads. */
 const BATCHES_AT_ONCE = 50
+/** How long batches are searched in one turn of the event loop. */
 const SLICE_MS = 5
 
 /**

@@ -19,6 +19,7 @@ const WRITE_BYTES_MAX_ALONE = 64 * 1024
 const HELD_BYTES_MAX = 8 * 1024 * 1024
 /** How long a line may wait for others to share its system call. */
 const GATHER_MS = 20
+/** How long after a full pipe the lines are written again. */
 const RETRY_MS = 50
 
 /** `fs.write` for a whole buffer; a parameter so that a test can stall it. */

@@ -15,6 +15,7 @@ const BACKOFF_MS_MAX = 5000
 const HEALTHY_AFTER_MS = 10_000
 /** A worker that is not ready by then is killed and restarted. */
 const START_MS_MAX = 30_000
+/** How long a readiness check waits for a worker's answer. */
 const STATUS_MS_MAX = 1000
 const PREPARE_MS_MAX = 10_000
 

@@ -20,6 +20,7 @@ import { ProbeClaims } from './probe-lease.ts'
 
 /** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
+/** How often the number of open file descriptors is checked. */
 const CROWD_CHECK_MS = 250
 
 const MANY_FIELDS =

@@ -28,7 +28,7 @@ const system = (text: string) => ({ role: 'system', parts: [{ type: 'text', text
 const assistant = { role: 'assistant', parts: [{ type: 'text', text: 'yes' }], toolCalls: [] } as const
 const goesOn = (changes: Partial<ChatRequest> = {}) =>
   chat({ messages: [user('hi'), assistant, user('more')], ...changes })
-const well = { isWell: () => true }
+const well = { isHealthy: () => true }
 
 function affinity(send?: (place: Place) => void) {
   const clock = { ms: 0 }
@@ -51,7 +51,7 @@ describe('order', () => {
   test('a target that is not well loses its place for good', () => {
     const { places } = affinity()
     places.served(candidate('b'), talk)
-    expect(names(places.order(candidates, talk, { isWell: ({ model }) => model !== 'b' }))).toBe('a b c x y')
+    expect(names(places.order(candidates, talk, { isHealthy: ({ model }) => model !== 'b' }))).toBe('a b c x y')
     expect(names(places.order(candidates, talk, well))).toBe('a b c x y')
   })
 

@@ -156,16 +156,16 @@ describe('states', () => {
 
   test('targets are independent', () => {
     const { breaker } = new Story().play('fail*3')
-    expect([breaker.isWell(A), breaker.isWell(B)]).toEqual([false, true])
+    expect([breaker.isHealthy(A), breaker.isHealthy(B)]).toEqual([false, true])
     expect(breaker.rests().map(({ model }) => model)).toEqual(['a'])
   })
 
   test('targets that a new configuration lacks are dropped', () => {
     const { breaker } = new Story().play('fail*3')
     breaker.keep(() => true)
-    expect(breaker.isWell(A)).toBe(false)
+    expect(breaker.isHealthy(A)).toBe(false)
     breaker.keep((target) => target.model === 'b')
-    expect(breaker.isWell(A)).toBe(true)
+    expect(breaker.isHealthy(A)).toBe(true)
   })
 })
 
@@ -222,7 +222,7 @@ describe('other workers', () => {
     expect(probe).toBeDefined()
     expect(one.enter(A)).toBeUndefined()
     probe?.succeeded()
-    expect([one.isWell(A), other.isWell(A)]).toEqual([true, true])
+    expect([one.isHealthy(A), other.isHealthy(A)]).toEqual([true, true])
   })
 
   test('continue the growth of a rest that another began', () => {
@@ -298,7 +298,7 @@ describe('other workers', () => {
     if (rest !== undefined) breaker.receive({ ...rest, rests: 0, restMs: 0 })
     answer.resolve(false)
     expect(await asking).toBeDefined()
-    expect(breaker.isWell(A)).toBe(true)
+    expect(breaker.isHealthy(A)).toBe(true)
   })
 
   test('one that learns during its claim of another rest does not call the target', async () => {
@@ -343,7 +343,7 @@ describe('other workers', () => {
     deliver()
     for (const probe of probes) found === 'well' ? probe?.succeeded() : probe?.failed(fault('failed'))
     deliver()
-    expect([one.isWell(A), other.isWell(A)]).toEqual([found === 'well', found === 'well'])
+    expect([one.isHealthy(A), other.isHealthy(A)]).toEqual([found === 'well', found === 'well'])
     if (found === 'well') return
     expect([one.restOf(A)?.restMs, other.restOf(A)?.restMs]).toEqual([2000, 2000])
     clock.ms += 2000
@@ -357,7 +357,7 @@ property('no target rests longer than a minute, is probed by two at once, or res
   const probes = new Set<Permit>()
   for (let step = 0; step < 200; step++) {
     clock.ms += random.below(3000)
-    const wasWell = breaker.isWell(A)
+    const wasWell = breaker.isHealthy(A)
     const permit = breaker.enter(A)
     const rest = breaker.restOf(A)
     if (rest !== undefined) expect(rest.restMs).toBeLessThanOrEqual(60_000)
@@ -381,7 +381,7 @@ property('no target rests longer than a minute, is probed by two at once, or res
   for (const open of probes) open.release()
   clock.ms += 60_000
   breaker.enter(A)?.succeeded()
-  expect(breaker.isWell(A)).toBe(true)
+  expect(breaker.isHealthy(A)).toBe(true)
 })
 
 function end(permit: Permit, random: Random): void {

@@ -152,7 +152,7 @@ export function conformance(installation: Installation): void {
         expect([failure.kind, failure.code, failure.type]).toEqual(['rate_limited', 'rate_limit_exceeded', 'requests'])
         expect(failure.detail.retryAfterSeconds).toBeGreaterThanOrEqual(29)
         expect(failure.detail.retryAfterSeconds).toBeLessThanOrEqual(30)
-        expect(failure.message).toContain(`2 requests a minute for organisation '${account.organization}'`)
+        expect(failure.message).toContain(`2 requests per minute for organisation '${account.organization}'`)
         expect(failure.detail.headers?.['x-ratelimit-remaining-requests']).toBe('0')
       })
 

@@ -32,8 +32,11 @@ const spendMessage = (window: string, end: string) =>
 
 /** The message of each limit, and the error `type` if the limit is a rate. */
 const words: Readonly<Record<string, { readonly message: RegExp; readonly type: string }>> = {
-  requests: { message: /^Rate limit reached: 1 requests a minute for (.+)\. Try again in \d+ s\.$/, type: 'requests' },
-  tokens: { message: /^Rate limit reached: 13 tokens a minute for (.+)\. Try again in \d+ s\.$/, type: 'tokens' },
+  requests: {
+    message: /^Rate limit reached: 1 requests per minute for (.+)\. Try again in \d+ s\.$/,
+    type: 'requests',
+  },
+  tokens: { message: /^Rate limit reached: 13 tokens per minute for (.+)\. Try again in \d+ s\.$/, type: 'tokens' },
   concurrent_requests: {
     message: /^Rate limit reached: 1 concurrent requests for (.+)\. Try again in \d+ s\.$/,
     type: 'concurrent_requests',
@@ -218,7 +221,7 @@ describe.each(['embedded', 'redis'])('%s', (kind) => {
         undefined,
       ])
       expect(message).toMatch(
-        /^This request needs up to 1\d\d tokens, more than the whole limit of 50 tokens a minute for /,
+        /^This request needs up to 1\d\d tokens, more than the whole limit of 50 tokens per minute for /,
       )
       expect(message).toMatch(/organisation 'small'\. Waiting does not help: /)
     }

@@ -12,6 +12,7 @@ import type { RequestLimits } from '../request-limits.ts'
 
 /** Fields that the model reads as text: URLs in them are not fetched. */
 const WORDS: ReadonlySet<string> = new Set(['prompt', 'user'])
+/** The name or the path of a field that refers to an uploaded file by its id. */
 const FILE_ID = /(?:^|[[.])file_ids?\]?(?:\[\d*\])?$/
 
 /** Which URLs one request may hold, and how many. */

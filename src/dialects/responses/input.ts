@@ -19,6 +19,7 @@ import type { Toolbox, ToolList } from './tools.ts'
 const REFERENCE = 'item_reference'
 /** More references than any conversation has. */
 const REFERENCES_MAX = 4096
+/** All stored items of one request together: as much as a body may have. */
 const RECALLED_CHARS_MAX = 10 * 1024 * 1024
 
 /** An item of the input, with its type if it has none itself. */

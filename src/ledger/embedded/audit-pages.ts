@@ -4,10 +4,10 @@ import type { Database } from 'bun:sqlite'
 import { type AuditRow, ROW_SQL, rowOf } from '../audit-columns.ts'
 import type { AuditQuery } from '../audit-log.ts'
 
-/** Commits of one page: on a busy gateway each has some tens of rows. */
+/** Commits per page. On a busy gateway a commit has tens of rows. */
 const COMMITS_A_PAGE = 100
 
-/** A commit by the time of its last row and its number: the order in which commits are read. */
+/** The position of a commit in reading order: the end time of its last row, then its number. */
 export interface Commit {
   readonly endedMs: number
   readonly number: number
@@ -19,7 +19,7 @@ export interface RowPage {
   readonly last: Commit | undefined
 }
 
-/** The rows that a query asks for of the next commits after one, the newest last. */
+/** The rows of the next commits after a position that match a query, oldest first. */
 export function readPage(database: Database, query: AuditQuery, after: Commit): RowPage {
   const { sinceMs, untilMs, organization, key, id } = query
   const commits = database
@@ -49,14 +49,12 @@ export function readPage(database: Database, query: AuditQuery, after: Commit): 
   return { rows, last }
 }
 
-/**
- * A position before all commits with rows that ended at a time or later: the time of a commit is that of its last row.
- */
+/** The position before all commits that have rows with this end time or a later one. */
 export function before(sinceMs: number): Commit {
   return { endedMs: sinceMs, number: -1 }
 }
 
-/** Requests that were lost and then settled or cancelled: their second row counts. */
+/** Ids of requests that were lost and then settled or cancelled: only their second row counts. */
 export function readCorrected(database: Database, sinceMs: number): ReadonlySet<string> {
   const query = database.query<{ id: string }, [number]>(
     "SELECT id FROM request WHERE batch_ended_ms >= ? AND kind IN ('late', 'withdrawn')",

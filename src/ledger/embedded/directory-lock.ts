@@ -1,6 +1,6 @@
 /**
- * The lock on a directory: one process at a time owns an embedded ledger. The operating system holds it, so it ends
- * with the process.
+ * The lock on a directory: one process at a time can use an embedded ledger. It is a lock of the operating system, so
+ * it ends with the process.
  */
 
 import { Database, SQLiteError } from 'bun:sqlite'
@@ -48,8 +48,8 @@ function refusal(directory: string, database: Database | undefined, error: unkno
     return new LedgerFileError(`The ledger in ${directory} cannot be locked: ${why}.`, error)
   }
   return new LedgerInUseError(
-    `The ledger in ${directory} is in use by another process${ownerOf(database)}. An embedded ledger has one owner: ` +
-      'for several workers or nodes use Redis.',
+    `The ledger in ${directory} is in use by another process${ownerOf(database)}. Only one process can use an ` +
+      'embedded ledger: for several workers or nodes use Redis.',
     error,
   )
 }
@@ -59,7 +59,7 @@ function ownerOf(database: Database): string {
     const owner = database.query<{ pid: number }, []>('SELECT pid FROM owner').get()
     return owner === null ? '' : ` (pid ${owner.pid})`
   } catch {
-    // Another process writes its pid at this moment: the message is right without it.
+    // Another process is writing its pid at this moment. The message is correct without it.
     return ''
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The ledger of a single process: the book in memory, its journal in `data_dir`. Owns what becomes of a verb's answer,
- * and the beat of the reaper.
+ * The ledger of a single process: a store in memory with a journal in `data_dir`. Turns the store's replies into
+ * results and errors, and ends overdue reservations every 5 s.
  */
 
 import { CallerError } from '../../core/caller-error.ts'
@@ -14,7 +14,7 @@ import { type Clock, MemoryStore } from './memory-store.ts'
 import { SteadyClock } from './monotonic-clock.ts'
 import type { ScopeState } from './store-state.ts'
 
-/** How often organisations that have gone quiet are looked at. */
+/** How often overdue reservations are ended, also in organisations that send no requests. */
 const REAP_MS = 5000
 
 export class EmbeddedLedger implements Ledger {
@@ -23,28 +23,28 @@ export class EmbeddedLedger implements Ledger {
   private constructor(
     private readonly lock: Lock,
     private readonly journal: Journal,
-    private readonly book: MemoryStore,
+    private readonly store: MemoryStore,
     private readonly clock: Clock,
-    /** A budget that does not renew in time. */
-    private readonly alarm: string | undefined,
+    /** Set if the window of a budget is in the future, so that the budget does not renew in time. */
+    private readonly warning: string | undefined,
   ) {
-    this.timer = setInterval(() => book.reapAll(), REAP_MS)
+    this.timer = setInterval(() => store.reapAll(), REAP_MS)
     this.timer.unref()
   }
 
   /**
-   * Opens the ledger of a directory. What the last process still held is lost with it: it is charged the greater of its
-   * progress and its floor, at once. `keepMs`: how long single requests are kept. Throws `LedgerFileError` where
-   * another process has the directory, or the file cannot be used.
+   * Opens the ledger of a directory. Reservations that the last process still held are lost: each is charged the
+   * greater of its progress and its floor, at once. `keepMs` is how long single requests are kept. Throws
+   * `LedgerFileError` if another process uses the directory, or if the file cannot be used.
    */
   static open(directory: string, clock: Clock = new SteadyClock(), keepMs?: number): EmbeddedLedger {
     const lock = lockDirectory(directory)
     try {
       const journal = new Journal(directory, () => clock.now(), keepMs)
-      const book = new MemoryStore(clock, journal, { ...TERMS, endedMs: 0 })
+      const store = new MemoryStore(clock, journal, { ...TERMS, endedMs: 0 })
       const { scopes, live } = journal.load()
-      book.restore(scopes, live)
-      book.loseAll()
+      store.restore(scopes, live)
+      store.loseAll()
       journal.commit()
       const isEarly = ({ budgets }: ScopeState) =>
         isAhead(
@@ -52,8 +52,8 @@ export class EmbeddedLedger implements Ledger {
           clock.now(),
         )
       const first = scopes.find(isEarly)
-      const alarm = first && `${first.organization}: ${AHEAD_ADVICE}.`
-      return new EmbeddedLedger(lock, journal, book, clock, alarm)
+      const warning = first && `${first.organization}: ${AHEAD_ADVICE}.`
+      return new EmbeddedLedger(lock, journal, store, clock, warning)
     } catch (error) {
       lock.release()
       throw error
@@ -62,41 +62,41 @@ export class EmbeddedLedger implements Ledger {
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
     if (this.isFull()) {
-      throw new CallerError('ledger_unavailable', 'The ledger cannot be written at the moment.', {
+      throw new CallerError('ledger_unavailable', 'The ledger cannot be written at the moment. Try again in 5 s.', {
         retryAfterSeconds: 5,
       })
     }
-    const reply = this.book.reserve(account, hold)
+    const reply = this.store.reserve(account, hold)
     switch (reply.outcome) {
       case 'granted':
         return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, rates: reply.rates }
       case 'refused':
         throw refusalError(account, hold, reply.refusal, reply.rates, this.clock.now())
       case 'ended':
-        throw new Error(`The reservation '${hold.id}' has ended: an id is for one request.`)
+        throw new Error(`Reservation '${hold.id}' has already ended. Use a new id for each request.`)
     }
   }
 
   async extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
-    return isHeld(this.book.extend(reservation.account, reservation.id, soFar, wanted))
+    return isHeld(this.store.extend(reservation.account, reservation.id, soFar, wanted))
   }
 
   /**
-   * Its own reservations are all it is ever asked about, and a lost one is remembered: what the book does not know has
-   * been settled.
+   * A reservation that the store does not know was settled: all reservations are from this process, and the store keeps
+   * lost ones.
    */
   async settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
-    return this.book.settle(reservation, charge) === 'settled' ? 'settled' : 'already_settled'
+    return this.store.settle(reservation, charge) === 'settled' ? 'settled' : 'already_settled'
   }
 
   health(): LedgerHealth {
     const { pending } = this.journal
-    const complaint = this.journal.complaint ?? this.alarm
+    const complaint = this.journal.complaint ?? this.warning
     const up = pending <= PENDING_MAX
     return { ready: up, up, complaint, pending }
   }
 
-  /** The store is in this process: what is known is what is so now. */
+  /** The same as `health`: the store is in this process. */
   async askHealth(): Promise<LedgerHealth> {
     return this.health()
   }
@@ -111,7 +111,8 @@ export class EmbeddedLedger implements Ledger {
   }
 
   /**
-   * More waits than may, and the file does not take it. A burst that merely outran the beat is committed here and now.
+   * True if too many changes wait because the file cannot be written. If they wait only because a burst came between
+   * two commits, commits them now.
    */
   private isFull(): boolean {
     if (this.journal.pending <= PENDING_MAX) return false

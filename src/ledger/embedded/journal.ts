@@ -1,7 +1,7 @@
 /**
  * The embedded ledger's file: collects the changes of the store in memory and commits them together, one transaction
- * each 20 ms. A kill loses at most the changes since the last commit; a full disk loses none while `PENDING_MAX` is not
- * reached.
+ * every 20 ms. A kill loses at most the changes since the last commit. A full disk loses none: they wait, up to
+ * `PENDING_MAX`.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -17,7 +17,7 @@ import { chargedMicroUsd } from './reservation-moves.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from './state-tables.ts'
 import type { ReservationState, ScopeState } from './store-state.ts'
 
-/** Ended requests that may wait for their commit; beyond it the ledger takes no new ones. About 5 MB. */
+/** Ended requests that may wait for their commit, about 5 MB. With more, the ledger rejects new requests. */
 export const PENDING_MAX = 10_000
 
 export class Journal implements Changes {
@@ -27,12 +27,12 @@ export class Journal implements Changes {
   private readonly group: GroupCommit
   private readonly scopes = new Map<string, ScopeState>()
   private readonly live = new Map<string, ReservationState>()
-  /** Reservations that are live in the file. One that begins and ends between two commits never gets there. */
+  /** Ids that are live in the file. A reservation that begins and ends between two commits is never written. */
   private readonly inFile = new Set<string>()
   private readonly usage = new UsageSums()
   private readonly rows = new RowBatch()
 
-  /** `now` is the store's clock, `keepMs` how long single requests are kept. Throws `LedgerFileError`. */
+  /** `now` is the store's clock; `keepMs` is how long single requests are kept. Throws `LedgerFileError`. */
   constructor(
     directory: string,
     private readonly now: () => number,
@@ -126,7 +126,7 @@ export class Journal implements Changes {
   }
 }
 
-/** The row of a reservation that nobody settled: it has the posted progress. */
+/** The row of a reservation that was lost or cancelled: it shows the progress that was recorded. */
 function lostRow(reservation: ReservationState, ending: Ending): AuditRow {
   const { model, postedInput, postedOutput, held } = reservation
   const charge: Charge = {

@@ -1,7 +1,4 @@
-/**
- * What the limits of both scopes of an account allow: which of them refuses a request, and what is left of the rates.
- * Changes nothing.
- */
+/** Checks a request against the limits of an account's two scopes, and computes what is left of the rates. */
 
 import { rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { RateStatuses } from '../ledger.ts'
@@ -13,8 +10,8 @@ import { check, rateAmount } from './scope-moves.ts'
 import { AMOUNT_MAX, type Bucket, type ScopeState } from './store-state.ts'
 
 /**
- * Of all limits that refuse, the one that will do so longest; the first of equals. `held`: all that refuses is held by
- * running requests.
+ * Of all limits that refuse a request, the one with the longest wait; the first of equals. `held` is true if every one
+ * of them refuses only because of the reservations of running requests.
  */
 export function firstRefusal(
   scopes: Pair<ScopeState>,
@@ -38,7 +35,7 @@ export function firstRefusal(
   return refusal && { refusal, held: allHeld }
 }
 
-/** What is left of the rates, of the organisation's and the key's whichever is tighter. */
+/** What is left of each rate, for the organisation or the key, whichever has less left. */
 export function rateStatuses([organization, key]: Pair<ScopeState>, amounts: BothAmounts): RateStatuses {
   return rateLimits.map((_, i) =>
     tighter(status(organization.rates[i], amounts[0], i), status(key.rates[i], amounts[1], i)),

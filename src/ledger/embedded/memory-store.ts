@@ -1,6 +1,6 @@
 /**
- * The reservation store in the memory of one process. Owns every figure and reservation; reports to a journal what
- * changed, and never waits for it. The scripts of `redis/store` are the same verbs; one law holds both to one model.
+ * The reservation store in the memory of one process. Reports each change to a journal and never waits for it. The
+ * scripts in `redis/store` implement the same verbs; one property test compares both with one model.
  */
 
 import { amountsOf } from '../../core/limits.ts'
@@ -31,20 +31,20 @@ import {
 import { advance } from './scope-moves.ts'
 import { copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './store-state.ts'
 
-/** The one clock of a store, in milliseconds since 1970. It may step back. */
+/** The clock of a store, in Unix milliseconds. It may step back. */
 export interface Clock {
   now(): number
 }
 
-/** Who is notified of every change. */
+/** Receives every change of a store. */
 export interface Changes {
   scope(scope: ScopeState): void
   /** A reservation began, changed or ended. */
   reservation(reservation: ReservationState): void
-  /** An ended one was dropped. */
+  /** The store dropped an ended reservation. */
   forgotten(id: string): void
   /**
-   * Figures to add to the usage of a model on the day of the reservation's admission; negative ones correct earlier
+   * Adds figures to the usage of a model on the day of the reservation's admission. Negative figures correct earlier
    * ones.
    */
   used(reservation: ReservationState, model: string, figures: UsageFigures): void
@@ -52,13 +52,13 @@ export interface Changes {
 }
 
 /**
- * Reservations of one length of life in the order in which they fall due: each new one is due last, unless the clock
- * went back.
+ * Reservations with the same lifetime, ordered by due time: a new one is due last, unless the clock stepped back.
  */
 class DueOrder {
   private readonly order = new Map<string, ReservationState>()
   /**
-   * No earlier one is due. Without it each look would walk over the many that were deleted from the front of the map.
+   * No reservation is due before this time. Without it each check would iterate over all entries that were deleted at
+   * the front of the map.
    */
   private nextMs = Number.POSITIVE_INFINITY
   private lastMs = Number.NEGATIVE_INFINITY
@@ -71,7 +71,7 @@ class DueOrder {
     return this.order.values()
   }
 
-  /** Also moves one whose due time has changed. */
+  /** Adds a reservation, or moves one after its due time has changed. */
   put(reservation: ReservationState): void {
     this.order.delete(reservation.id)
     this.order.set(reservation.id, reservation)
@@ -84,7 +84,7 @@ class DueOrder {
     this.order.delete(id)
   }
 
-  /** The first one, if it is due. */
+  /** The reservation that is due first, if its time has come. */
   next(now: number): ReservationState | undefined {
     if (now < this.nextMs) return undefined
     for (const reservation of this.order.values()) {
@@ -107,7 +107,7 @@ interface Organization {
   readonly scopes: Map<string, ScopeState>
   readonly live: DueOrder
   readonly lost: DueOrder
-  /** Settled ones, for verbs that come twice. */
+  /** Settled and cancelled ones, to recognise repeated calls. */
   readonly ended: DueOrder
 }
 
@@ -121,8 +121,8 @@ export class MemoryStore {
   ) {}
 
   /**
-   * Holds what a request demands of every limit, or refuses and changes nothing. Ends first what is overdue. Throws
-   * `RangeError` for an amount that is not a whole number.
+   * Reserves what a request needs of every limit, or refuses and changes nothing. Ends overdue reservations first.
+   * Throws `RangeError` for an amount that is not a whole number.
    */
   reserve(account: Account, hold: Hold): ReserveReply {
     checkEstimate(hold.estimate)
@@ -137,7 +137,7 @@ export class MemoryStore {
     const demand = demandOf(hold)
     const refused = firstRefusal(scopes, limits, demand, now)
     if (refused !== undefined) return { outcome: 'refused', ...refused, rates: rateStatuses(scopes, limits) }
-    // Everything is checked; from here on everything is written.
+    // All checks are done. Nothing below may fail.
     const reservation = newReservation(account, hold, demand, scopes, now, now + this.terms.leaseMs, limits)
     begin(reservation, scopes, limits)
     this.keep(scopes)
@@ -147,7 +147,8 @@ export class MemoryStore {
   }
 
   /**
-   * Posts progress, prolongs the lease, and grows what is held to `wanted` if the limits have room (else `exhausted`).
+   * Records progress, extends the lease, and raises what is held to `wanted` if the limits have room (else
+   * `exhausted`). Throws `RangeError` for an amount that is not a whole number.
    */
   extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): ExtendReply {
     checkEstimate(soFar)
@@ -165,7 +166,10 @@ export class MemoryStore {
     return fits ? 'extended' : 'exhausted'
   }
 
-  /** Frees what is held and makes `spent` what was really used. Never refuses. */
+  /**
+   * Releases what is held and corrects what is spent to the actual use. Never refuses. Throws `RangeError` for an
+   * amount that is not a whole number.
+   */
   settle({ account, id }: Admission, charge: Charge): SettleReply {
     checkEstimate(charge)
     const now = this.clock.now()
@@ -186,14 +190,14 @@ export class MemoryStore {
   }
 
   /**
-   * Ends what is overdue: a live reservation is lost and charged the greater of its progress and its floor. Returns how
-   * many it ended.
+   * Ends overdue reservations: a live one is lost and charged the greater of its progress and its floor. Returns how
+   * many it ended or dropped.
    */
   reap(organization: string): number {
     return this.reapUntil(organization, this.clock.now())
   }
 
-  /** What is used, held and spent. Ends first what is overdue. */
+  /** What is used, held and spent. Ends overdue reservations first. */
   figures(account: Account): AccountUsage {
     const now = this.clock.now()
     this.reapUntil(account.organization, now)
@@ -201,13 +205,13 @@ export class MemoryStore {
     return { organization: figuresOf(organization), key: figuresOf(key) }
   }
 
-  /** Takes what another process left, before any verb is called. */
+  /** Restores the state that another process left. Must come before any other call. */
   restore(scopes: readonly ScopeState[], reservations: readonly ReservationState[]): void {
     for (const scope of scopes) this.organization(scope.organization).scopes.set(scope.key, scope)
     for (const reservation of reservations) this.orderOf(reservation).put(reservation)
   }
 
-  /** Every live reservation is lost, whatever its lease: for a start, after the process that held them has died. */
+  /** Ends every live reservation as lost, whatever its lease: its process has died. For the start. */
   loseAll(): void {
     const now = this.clock.now()
     for (const { live } of this.organizations.values())
@@ -215,7 +219,8 @@ export class MemoryStore {
   }
 
   /**
-   * Ends what is overdue everywhere; for a timer, so that an organisation that sends nothing holds nothing for ever.
+   * Ends overdue reservations of all organisations. For a timer: without it an organisation that sends no requests
+   * would hold its reservations for ever.
    */
   reapAll(): void {
     for (const organization of this.organizations.keys()) this.reap(organization)
@@ -248,12 +253,12 @@ export class MemoryStore {
     return [this.scope(organization, '', now), this.scope(organization, `k${key}`, now)]
   }
 
-  /** Both scopes of an account, with the time passed. */
+  /** Both scopes of an account, advanced to now. */
   protected advanced(account: Account, now: number): Pair<ScopeState> {
     return advanceBoth(this.both(account.organization, account.key, now), account, now)
   }
 
-  /** The same, as copies to be kept or dropped. */
+  /** The same as copies: a call that changes nothing drops them. */
   private tried(account: Account, now: number): Pair<ScopeState> {
     const [organization, key] = this.both(account.organization, account.key, now)
     return advanceBoth([copyOf(organization), copyOf(key)], account, now)
@@ -283,7 +288,7 @@ export class MemoryStore {
     return reaped
   }
 
-  /** A lease ran out: what it cost is unknown, so its progress is charged, and its floor at least. */
+  /** Ends a reservation whose cost is unknown: charges its progress, and at least its floor. */
   private lose(reservation: ReservationState, now: number): void {
     const scopes = this.both(reservation.organization, reservation.key, now)
     freeLost(reservation, scopes)
@@ -310,7 +315,7 @@ export class MemoryStore {
   }
 }
 
-/** The limits of the organisation, then of the key. */
+/** The amounts of the organisation's limits, then of the key's. */
 export function bothAmounts(account: Account): BothAmounts {
   return [amountsOf(account.organizationLimits), amountsOf(account.keyLimits)]
 }

@@ -1,17 +1,17 @@
 /**
- * The clock of the embedded ledger: the time of day, but carried by the monotonic clock, so that one wrong reading of
- * the time of day gives no budget away.
+ * The clock of the embedded ledger: the monotonic clock plus an offset to the system time. A single wrong reading of
+ * the system time would otherwise open new budget windows early, and budgets would be spent twice.
  */
 
 import type { Clock } from './memory-store.ts'
 
-/** Steps up to this are followed at once: they are what time servers do. */
+/** Steps of the system time up to this are followed at once: time servers make them. */
 const FOLLOWED_MS = 60_000
-/** A greater step is believed where it still stands after this long. */
+/** A larger step is followed if it persists for this long. */
 const BELIEVED_AFTER_MS = 1000
 
 export class SteadyClock implements Clock {
-  /** What is added to the monotonic clock. */
+  /** Added to the monotonic clock. */
   private offset: number
   private doubted: { readonly offset: number; readonly sinceMs: number } | undefined
 

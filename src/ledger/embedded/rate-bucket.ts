@@ -1,6 +1,6 @@
 /**
- * One rate limit's bucket: fills with what requests take, drains evenly, and is full at a minute's worth. Knows nothing
- * of requests. `store.lua` is the same, line by line.
+ * The bucket of one rate limit: requests fill it, it drains evenly, and it is full at the amount of one minute.
+ * `store.lua` implements the same.
  */
 
 import { NO_LIMIT } from '../../core/limits.ts'
@@ -18,8 +18,8 @@ interface Charge {
 }
 
 /**
- * Lets time pass. If the clock went back nothing drains. Without a limit the bucket is left alone, its clock included:
- * a request from before a reload that added the limit must not wipe out what was counted since.
+ * Advances a bucket to `now`. If the clock stepped back, nothing drains. Without a limit the bucket and its clock stay
+ * as they are: a request from before a reload that added the limit must not erase what was counted since.
  */
 export function drain(bucket: Bucket, perMinute: number, now: number): void {
   if (perMinute === NO_LIMIT) return
@@ -30,16 +30,16 @@ export function drain(bucket: Bucket, perMinute: number, now: number): void {
   bucket.used = Math.max(0, left)
 }
 
-/** Takes from a drained bucket. A limit that is not set keeps no account. */
+/** Charges a drained bucket. Without a limit nothing is counted. */
 export function take(bucket: Bucket, perMinute: number, amount: number): void {
   if (perMinute !== NO_LIMIT) bucket.used += amount
 }
 
 /**
- * Corrects a charge to what was really used, on a drained bucket. What was not used comes back in full unless the
- * bucket has stood empty since: everything that drained was charged to somebody. After that only what of the charge
- * cannot have drained yet comes back, because capacity that went by unused is not handed out later. What was used
- * beyond the charge is added.
+ * Corrects a charge to the actual use, on a drained bucket. The unused part is returned in full if the bucket has not
+ * been empty since: then everything that drained was charged to some request. Otherwise only the part of the charge
+ * that cannot have drained yet is returned, because capacity that nobody used must not be granted later. Use beyond the
+ * charge is added.
  */
 export function correct(bucket: Bucket, perMinute: number, charge: Charge, used: number): void {
   if (perMinute === NO_LIMIT) return
@@ -51,7 +51,7 @@ function returnable(bucket: Bucket, perMinute: number, { amount, ageMs, idled }:
   return idled === bucket.idled ? amount : Math.max(0, amount - (perMinute * ageMs) / MINUTE_MS)
 }
 
-/** How long until a drained bucket has room for an amount: 0 if it has, infinite if it never will. */
+/** Milliseconds until a drained bucket has room for an amount: 0 if it has room now, infinite if it never will. */
 export function waitMs(bucket: Bucket, perMinute: number, amount: number): number {
   if (perMinute === NO_LIMIT || bucket.used + amount <= perMinute) return 0
   return amount > perMinute ? Number.POSITIVE_INFINITY : ((bucket.used + amount - perMinute) * MINUTE_MS) / perMinute

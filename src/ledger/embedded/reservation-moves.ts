@@ -1,7 +1,4 @@
-/**
- * What may happen to one reservation and the two scopes it lies on: amounts move between held, spent and free. Knows no
- * other.
- */
+/** Changes to one reservation and its two scopes: amounts move between held, spent and free. */
 
 import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import { type Account, type Estimate, type Hold, sum } from '../ledger.ts'
@@ -18,7 +15,7 @@ export type BothAmounts = Pair<readonly number[]>
 
 const BUDGET_UNITS: readonly LimitUnit[] = limitUnits.filter((unit) => budgetLimits.some((one) => one.unit === unit))
 
-/** A live reservation, bound to the windows that its scopes are in. */
+/** A live reservation in the current windows of its scopes. */
 export function newReservation(
   account: Account,
   hold: Hold,
@@ -51,7 +48,7 @@ function windowsOf({ budgets }: ScopeState): readonly number[] {
   return budgets.map(({ window }) => window)
 }
 
-/** Takes what a new reservation holds from the limits of its scopes. */
+/** Charges the limits of both scopes with what a new reservation holds. */
 export function begin(reservation: ReservationState, scopes: Pair<ScopeState>, amounts: BothAmounts): void {
   for (const unit of limitUnits) {
     for (let i = 0; i < 2; i++) use(at(scopes, i), at(amounts, i), unit, reservation.held[unit])
@@ -62,7 +59,7 @@ export function begin(reservation: ReservationState, scopes: Pair<ScopeState>, a
   for (const scope of scopes) scope.live += 1
 }
 
-/** Moves amounts of a unit in every budget that is still in the reservation's window. */
+/** Adds to `spent` and `held` of every budget of a unit whose window is still the reservation's. */
 export function move(
   reservation: ReservationState,
   scopes: Pair<ScopeState>,
@@ -83,38 +80,35 @@ export function move(
   }
 }
 
-/**
- * What of a unit is used so far: the request itself from its admission on; of units but tokens and money nothing is
- * known before the end.
- */
+/** What is used of a unit so far. The request itself counts from its admission on. */
 function posted(reservation: ReservationState, unit: LimitUnit): number {
   if (unit === 'micro_usd') return reservation.postedMicroUsd
   if (unit === 'tokens') return sum(reservation.postedInput, reservation.postedOutput)
   return unit === 'requests' ? 1 : 0
 }
 
-/** What of a unit is held and not yet spent. */
+/** What is held of a unit and not yet spent. */
 function unposted(reservation: ReservationState, unit: LimitUnit): number {
   return Math.max(0, reservation.held[unit] - posted(reservation, unit))
 }
 
-/** What is charged for a lost one: its progress, and so much at least. */
+/** What a lost reservation is charged: its progress, and at least its floor or its input estimate. */
 function lostAmount(reservation: ReservationState, unit: LimitUnit): number {
   if (unit === 'micro_usd') return Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd)
   return unit === 'tokens' ? Math.max(posted(reservation, unit), reservation.inputTokens) : reservation.held[unit]
 }
 
-/** What is in `spent` for a reservation. */
+/** The part of `spent` that is due to a reservation. */
 function charged(reservation: ReservationState, unit: LimitUnit): number {
   return reservation.state === 'lost' ? lostAmount(reservation, unit) : posted(reservation, unit)
 }
 
-/** The money that is in `spent` for a reservation. */
+/** The money in `spent` that is due to a reservation, in micro-dollars. */
 export function chargedMicroUsd(reservation: ReservationState): number {
   return charged(reservation, 'micro_usd')
 }
 
-/** Lets go of what is held, and corrects what is spent to what was used. */
+/** Releases what is held, and corrects what is spent to what was used. */
 export function free(reservation: ReservationState, scopes: Pair<ScopeState>, used: UnitAmounts): void {
   const isLive = reservation.state === 'live'
   for (const unit of BUDGET_UNITS) {
@@ -124,7 +118,7 @@ export function free(reservation: ReservationState, scopes: Pair<ScopeState>, us
   if (isLive) for (const scope of scopes) scope.live -= 1
 }
 
-/** The same for one whose lease ran out. */
+/** The same for a reservation whose lease has expired. */
 export function freeLost(reservation: ReservationState, scopes: Pair<ScopeState>): void {
   free(
     reservation,
@@ -134,8 +128,8 @@ export function freeLost(reservation: ReservationState, scopes: Pair<ScopeState>
 }
 
 /**
- * Posts progress, and grows what is held of money and tokens to what is wanted if all limits have room. False if one
- * has none for the growth, save for a rate of tokens: then those that are only wanted are not held.
+ * Records progress, and raises the held money and tokens to `wanted` if the limits have room. False if a budget has no
+ * room. If only a token rate has no room, the result is true, but the additional tokens are not held.
  */
 export function grow(
   reservation: ReservationState,
@@ -151,7 +145,7 @@ export function grow(
   const { held } = reservation
   const growth = { reservation, scopes, amounts }
   const money = growUnit(growth, 'micro_usd', held.micro_usd, wanted.costMicroUsd, postedBefore.micro_usd)
-  // Tokens that were really taken are charged whatever the rates have left.
+  // Tokens that were used are charged even if the rates have no room for them.
   const taken = Math.max(held.tokens, posted(reservation, 'tokens'))
   const wantedTokens = sum(wanted.inputTokens, wanted.outputTokens)
   const tokens = growUnit(growth, 'tokens', taken, wantedTokens, postedBefore.tokens)
@@ -165,8 +159,8 @@ interface Growth {
 }
 
 /**
- * `taken` is held whatever the limits have left; `before` was posted before the progress that is in the reservation
- * now.
+ * Raises what is held of a unit to `wanted` if the limits have room, else to `taken`. `before` is what was posted
+ * before the progress that the reservation has now.
  */
 function growUnit(
   { reservation, scopes, amounts }: Growth,
@@ -190,7 +184,7 @@ function growUnit(
   return outcome
 }
 
-/** True if every budget of the unit that is still in the reservation's window has room. */
+/** Whether every budget of the unit whose window is still the reservation's has room. */
 function fitsBudgets(
   { windows }: ReservationState,
   scopes: Pair<ScopeState>,
@@ -208,7 +202,7 @@ function fitsBudgets(
   )
 }
 
-/** True if every rate of the unit that is set has room. */
+/** Whether every rate limit of the unit has room. */
 function fitsRates(scopes: Pair<ScopeState>, amounts: BothAmounts, unit: LimitUnit, more: number): boolean {
   return scopes.every((scope, i) =>
     scope.rates.every(({ used }, j) => {
@@ -218,7 +212,7 @@ function fitsRates(scopes: Pair<ScopeState>, amounts: BothAmounts, unit: LimitUn
   )
 }
 
-/** The rates learn what a request really took. */
+/** Corrects the charges to the rates to the actual use. */
 export function correctRates(
   reservation: ReservationState,
   scopes: Pair<ScopeState>,
@@ -239,7 +233,7 @@ export function correctRates(
   }
 }
 
-/** What is counted for a reservation that nobody settled. */
+/** The usage figures of a lost reservation. */
 export function lostUsage(reservation: ReservationState): UsageFigures {
   const input = Math.max(reservation.postedInput, reservation.inputTokens)
   return usageOfLost(input, reservation.postedOutput, chargedMicroUsd(reservation))

@@ -1,6 +1,6 @@
 /**
- * What may happen to one scope: time passes, a request is checked against its limits, amounts move. Knows no
- * reservation and no other scope. `amounts` are those of its limits, as `amountsOf` returns them.
+ * Changes to one scope (an organisation or a key), and the check of a request against its limits. `amounts` are those
+ * of its limits, as `amountsOf` returns them.
  */
 
 import type { LimitName, UnitAmounts } from '../../core/limits.ts'
@@ -17,30 +17,32 @@ import { budgetWindows, windowEndMs } from '../window.ts'
 import { drain, take, waitMs } from './rate-bucket.ts'
 import { AMOUNT_MAX, type BudgetState, type ScopeState } from './store-state.ts'
 
-/** A place among the concurrent requests frees at no known time; a second is a fair guess. */
+/** The time when a running request ends is unknown; 1 s is a guess. */
 const CONCURRENT_WAIT_MS = 1000
-/** So does money that running requests hold: the larger the share of it that must come free, the longer the wait. */
+/** The same for held amounts: the wait grows with the share of them that must be released. */
 const HELD_WAIT_MS_MIN = 1000
 const HELD_WAIT_MS_MAX = 10_000
 
-/** Where the amount of a limit stands in `amounts`. */
+/** The index of a limit in `amounts`. */
 const positionOf = (limit: Limit) => limitTable.indexOf(limit)
 const RATE_POSITIONS = rateLimits.map(positionOf)
 const PLACES_POSITIONS = placesLimits.map(positionOf)
 const BUDGET_POSITIONS = budgetLimits.map(positionOf)
 
-/** The amount of a rate, by its place among the rates; `NO_LIMIT` if it is not set. */
+/** The amount of a rate limit, by its index in `rateLimits`; `NO_LIMIT` if it is not set. */
 export function rateAmount(amounts: readonly number[], rate: number): number {
   return amounts[RATE_POSITIONS[rate] ?? -1] ?? NO_LIMIT
 }
 
-/** The amount of a budget, by its place among the budgets; the largest that there is if it is not set. */
+/** The amount of a budget, by its index in `budgetLimits`; `AMOUNT_MAX` if it is not set. */
 export function budgetAmount(amounts: readonly number[], budget: number): number {
   const amount = amounts[BUDGET_POSITIONS[budget] ?? -1] ?? NO_LIMIT
   return amount === NO_LIMIT ? AMOUNT_MAX : amount
 }
 
-/** Lets time pass: the buckets drain, the windows roll. If the clock went back no window returns. */
+/**
+ * Advances a scope to `now`: drains its buckets and opens new budget windows. If the clock stepped back, windows stay.
+ */
 export function advance(scope: ScopeState, amounts: readonly number[], now: number): void {
   const { rates, budgets } = scope
   for (let i = 0; i < rates.length; i++) {
@@ -62,18 +64,18 @@ function roll(budget: BudgetState, window: number): void {
   budget.held = 0
 }
 
-/** A limit that has no room for a demand. */
+/** A limit that has no room for a request. */
 interface Obstacle {
   readonly limit: LimitName
-  /** How long until it has room; infinite if it never will. */
+  /** Milliseconds until it has room; infinite if it never will. */
   readonly waitMs: number
-  /** True if only what running requests hold stands in the way: it may come free whenever one ends. */
+  /** True if it refuses only because of what running requests hold: each end of one may make room. */
   readonly held: boolean
 }
 
 /**
- * Reports every limit of an advanced scope that has no room for a demand: rates, places, budgets, each kind in the
- * table's order.
+ * Reports every limit of an advanced scope that has no room for a request: rates, places, budgets, each kind in the
+ * order of `limitTable`.
  */
 export function check(
   scope: ScopeState,
@@ -90,7 +92,7 @@ export function check(
     const perMinute = rateAmount(amounts, i)
     const wait = waitMs(bucket, perMinute, demand[unit])
     if (wait === 0) continue
-    // Tokens that were reserved and not used come back; a request is a request.
+    // Unused tokens are returned when a request ends; the request itself stays counted.
     const held = unit !== 'requests' && scope.live > 0 && demand[unit] <= perMinute
     refuse({ limit: name, waitMs: wait, held })
   }
@@ -107,7 +109,7 @@ export function check(
     if (limit === undefined || budget === undefined) continue
     const most = budgetAmount(amounts, i)
     const wanted = demand[limit.unit]
-    // What takes nothing passes a budget that is overdrawn as it does one that is used up to the last micro-dollar.
+    // A request that costs nothing passes, also if the budget is overdrawn.
     if (wanted === 0 || hasRoom(budget, most, wanted)) continue
     refuse({ limit: limit.name, ...budgetObstacle(limit, budget, most, wanted, now) })
   }
@@ -128,12 +130,12 @@ function budgetObstacle(
   return { waitMs: Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / budget.held), held: true }
 }
 
-/** Differences only: sums of amounts may leave the exact numbers, these cannot where it matters. */
+/** Subtracts instead of adding: a sum of amounts may exceed 2^53 - 1 and be inexact. */
 export function hasRoom(budget: BudgetState, most: number, wanted: number): boolean {
   return wanted <= most - budget.spent - budget.held
 }
 
-/** Charges the rates of a unit on an advanced scope. */
+/** Charges the rate limits of a unit on an advanced scope. */
 export function use(scope: ScopeState, amounts: readonly number[], unit: string, taken: number): void {
   for (let i = 0; i < rateLimits.length; i++) {
     const bucket = scope.rates[i]
@@ -141,7 +143,7 @@ export function use(scope: ScopeState, amounts: readonly number[], unit: string,
   }
 }
 
-/** What a reservation keeps of its charge to the rates of an advanced scope. */
+/** The `idled` counts that a reservation keeps for later corrections; undefined for rates without a limit. */
 export function idledOf(scope: ScopeState, amounts: readonly number[]): readonly (number | undefined)[] {
   return scope.rates.map(({ idled }, i) => (rateAmount(amounts, i) === NO_LIMIT ? undefined : idled))
 }

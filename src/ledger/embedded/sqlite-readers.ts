@@ -1,11 +1,11 @@
 /**
- * Readers of an embedded ledger's file, whether or not a gateway has it open: usage, audit trail, figures of an
- * account.
+ * Readers of the file of an embedded ledger: usage, audit trail, current use of an account's limits. A gateway may have
+ * the file open.
  */
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { amountsOf } from '../../core/limits.ts'
+import { amountsOf, type Limits } from '../../core/limits.ts'
 import { requestTimeMs } from '../../core/request-id.ts'
 import { openReadOnly } from '../../sqlite/database.ts'
 import type { AuditRow } from '../audit-columns.ts'
@@ -21,8 +21,8 @@ import { LEDGER_FILE, LEDGER_SCHEMA, readScope } from './state-tables.ts'
 import { figuresOf, newScope } from './store-state.ts'
 
 /**
- * Opens the file for each query: before the first request there is none, and the gateway can checkpoint its write-ahead
- * log only while no reader has it open.
+ * Opens the file for each query: it does not exist before the first request, and the gateway can checkpoint its
+ * write-ahead log only while no reader has it open.
  */
 abstract class Reading {
   constructor(private readonly directory: string) {}
@@ -60,7 +60,7 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
     }
   }
 
-  /** The last row of one request. Its id limits the search to a span of time. */
+  /** The last row of one request. The time in its id limits the search. */
   private find(query: AuditQuery, id: string): AuditRow | undefined {
     const admittedMs = requestTimeMs(id)
     const ends = admittedMs === undefined ? [query] : endsOf(admittedMs)
@@ -75,7 +75,7 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
     return found
   }
 
-  /** `endMs`: later commits are not read. */
+  /** The rows of the query page by page, up to the first commit that is not before `endMs`. */
   private *pages(query: AuditQuery, endMs = Number.POSITIVE_INFINITY): Generator<readonly AuditRow[]> {
     for (let after: Commit | undefined = before(query.sinceMs); after !== undefined; ) {
       const page: RowPage = this.pageAfter(query, after)
@@ -91,8 +91,8 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
 }
 
 /**
- * The time of a commit is that of its last row; after a failed commit, other rows of it may have ended this much
- * earlier.
+ * The time of a commit is the end time of its last row. If earlier commits failed, its other rows may have ended this
+ * much earlier.
  */
 const GATHERED_MS = 60_000
 
@@ -107,17 +107,12 @@ export class EmbeddedAccountUsageReader extends Reading implements AccountUsageR
   async read(account: Account): Promise<AccountUsage> {
     const now = this.now()
     const { organization, organizationLimits, keyLimits } = account
-    const [whole, key] = [
-      { name: '', limits: organizationLimits },
-      { name: `k${account.key}`, limits: keyLimits },
-    ].map(({ name, limits }) => {
-      const scope =
-        this.from((database) => readScope(database, organization, name)) ?? newScope(organization, name, now)
+    const usageOf = (key: string, limits: Limits) => {
+      const scope = this.from((database) => readScope(database, organization, key)) ?? newScope(organization, key, now)
       advance(scope, amountsOf(limits), now)
       return figuresOf(scope)
-    })
-    if (whole === undefined || key === undefined) throw new RangeError('An account has two scopes.')
-    return { organization: whole, key }
+    }
+    return { organization: usageOf('', organizationLimits), key: usageOf(`k${account.key}`, keyLimits) }
   }
 
   async warning(): Promise<undefined> {}

@@ -1,4 +1,4 @@
-/** Sets back windows that began too early, in the file of an embedded ledger that no gateway has open. */
+/** Resets budget windows that were opened too early, in the file of an embedded ledger that no gateway has open. */
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ export class EmbeddedWindowReset implements WindowReset {
     private readonly database: Database,
   ) {}
 
-  /** Throws `LedgerFileError` if a gateway has the directory, or the file cannot be used. */
+  /** Throws `LedgerFileError` if a gateway uses the directory, or if the file cannot be used. */
   static open(directory: string): EmbeddedWindowReset {
     const lock = lockDirectory(directory)
     try {

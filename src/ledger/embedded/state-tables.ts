@@ -1,6 +1,6 @@
 /**
- * The tables that hold the state of the embedded ledger: its scopes, and the reservations that were live at the last
- * commit. Owns their SQL, which is made from the table of limits.
+ * The tables with the state of the embedded ledger: its scopes, and the reservations that were live at the last commit.
+ * Their columns are made from the table of limits.
  */
 
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
@@ -156,7 +156,7 @@ function insertion(table: string, columns: readonly { readonly name: string }[])
   return `INSERT OR REPLACE INTO ${table} (${names}) VALUES (${columns.map(() => '?').join(', ')})`
 }
 
-/** A column that a file of an older version lacks counts as empty. */
+/** A column that a file of an older version lacks counts as 0 or ''. */
 function numberIn(row: Row, name: string): number {
   return Number(row[name] ?? 0)
 }
@@ -172,7 +172,7 @@ function scopeOf(row: Row): ScopeState {
     key,
     name: scopeName(organization, key),
     at,
-    // In a new process nothing that was charged before can come back.
+    // No reservation of an earlier process is corrected, so the counts of an empty bucket begin anew.
     rates: rateLimits.map(({ name }) => ({ used: numberIn(row, name), at, idled: 0 })),
     live: numberIn(row, 'live'),
     budgets: budgetLimits.map(({ name, window }) => ({

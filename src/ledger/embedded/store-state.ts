@@ -1,20 +1,18 @@
-/**
- * The plain data of the store in memory: what an organisation or a key has used, and what is known of a reservation.
- */
+/** The data of the store in memory: the state of scopes (organisations and keys) and of reservations. */
 
 import { budgetLimits, byName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { Budget, ScopeUsage } from '../reservation-store.ts'
 import { windowOf } from '../window.ts'
 
-/** Amounts stop growing here. Unreached by real money ($9.0 billion); the sums stay exact up to it. */
+/** Amounts stop growing here, at $9.0 billion: larger sums would not be exact. */
 export const AMOUNT_MAX = Number.MAX_SAFE_INTEGER
 
-/** One rate limit's bucket; `rate-bucket.ts` has what may happen to it. */
+/** The bucket of one rate limit; `rate-bucket.ts` has its arithmetic. */
 export interface Bucket {
   used: number
-  /** The clock at which it was drained last. */
+  /** When it was drained last. */
   at: number
-  /** How many times it has stood empty: time passed that it could have drained more in. */
+  /** How many times it became empty before the time of a drain, so that capacity went by unused. */
   idled: number
 }
 
@@ -29,13 +27,13 @@ export interface ScopeState {
   readonly organization: string
   /** '' for the organisation itself, else `k` and the key's id. */
   readonly key: string
-  /** Of both: its name among all scopes. */
+  /** Made of both; unique among all scopes. */
   readonly name: string
-  /** The clock at which time last passed for it. */
+  /** When it was advanced last. */
   at: number
   /** In the order of `rateLimits`. */
   readonly rates: readonly Bucket[]
-  /** How many reservations are live. */
+  /** Count of live reservations. */
   live: number
   /** In the order of `budgetLimits`. */
   readonly budgets: readonly BudgetState[]
@@ -43,28 +41,28 @@ export interface ScopeState {
 
 type ReservationPhase = 'live' | 'settled' | 'lost' | 'cancelled'
 
-/** A reservation. Ended ones keep only what a repetition or a correction needs. */
+/** A reservation. */
 export interface ReservationState {
   readonly id: string
   readonly organization: string
   state: ReservationPhase
-  /** When the lease ends; of an ended one, when it is forgotten. */
+  /** When the lease expires; for an ended reservation, when it is dropped. */
   dueMs: number
   readonly admittedMs: number
   readonly key: string
   readonly model: string
   readonly inputTokens: number
-  /** What it holds of each unit, used or not; the rates are charged with it. */
+  /** What it holds of each unit, including what is already used; the rates are charged with it. */
   held: UnitAmounts
   postedInput: number
   postedOutput: number
   postedMicroUsd: number
   readonly floorMicroUsd: number
-  /** The windows it belongs to, of the organisation and of the key, in the order of `budgetLimits`. */
+  /** The budget windows of the organisation and of the key at its admission, in the order of `budgetLimits`. */
   readonly windows: readonly [readonly number[], readonly number[]]
   /**
-   * How often each rate's bucket had stood empty when it was charged, of the organisation and of the key, in the order
-   * of `rateLimits`; undefined if nothing was charged, because there was no limit.
+   * `idled` of each bucket when it was charged, for the organisation and the key, in the order of `rateLimits`;
+   * undefined if there was no limit, so that nothing was charged.
    */
   readonly idled: readonly [readonly (number | undefined)[], readonly (number | undefined)[]]
 }
@@ -85,7 +83,7 @@ export function newScope(organization: string, key: string, now: number): ScopeS
   }
 }
 
-/** A copy that does not move with the state. */
+/** A snapshot for readers. */
 export function figuresOf({ rates, live, budgets }: ScopeState): ScopeUsage {
   const copy = (index: number): Budget => ({ ...(budgets[index] ?? { window: 0, spent: 0, held: 0 }) })
   return {
@@ -95,7 +93,7 @@ export function figuresOf({ rates, live, budgets }: ScopeState): ScopeUsage {
   }
 }
 
-/** A copy to work on: a verb that changes nothing leaves the scope as it was. */
+/** A copy to work on: a call that is refused must leave the scope as it was. */
 export function copyOf(scope: ScopeState): ScopeState {
   const { organization, key, name, at, rates, live, budgets } = scope
   return {

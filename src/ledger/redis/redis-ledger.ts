@@ -27,8 +27,9 @@ export type WhenUnreachable = 'refuse' | 'allow'
 
 /** The beat on which the outbox is looked through. */
 const BEAT_MS = 250
-/** Settlements sent again at once, and in one beat. */
+/** Settlements that are resent concurrently. */
 const ABREAST = 32
+/** Settlements that are resent in one beat. */
 const REPLAYED_A_BEAT = 256
 /**
  * After a reconnection, what was taken back this long ago is taken back again: an append-only file may lose a second, a
