@@ -169,7 +169,7 @@ test('a ledger that cannot be read: one line, 1; explain explains all the same',
     const explained = await world.weir('explain', '--key', 'ci', '--model', 'small')
     expect([explained.code, explained.stderr]).toEqual([0, stderr])
     expect(explained.stdout).toContain('"acme": 60 requests a minute, $5.00 a day\n')
-    expect(explained.stdout).toEndWith('the ledger cannot be asked: what is left of them is not known\n')
+    expect(explained.stdout).toEndWith('what is left of the limits is unknown: the ledger cannot be read\n')
   }
 })
 
