@@ -1,6 +1,6 @@
 /**
- * `weir audit`: prints the audit trail, one line for each request, whether or not the gateway runs. Streams: it may be
- * millions of lines.
+ * `weir audit`: prints the audit trail, one line per request, whether or not the gateway runs. Prints page by page:
+ * there may be millions of lines.
  */
 
 import { openAuditLog } from '../assembly/open-ledger.ts'
@@ -17,25 +17,26 @@ import { table } from './text-table.ts'
 const HELP = `Usage: weir audit [--org ID] [--key ID] [--request ID] [--since TIME] [--until TIME] [--json|--csv]
                   [--config FILE]
 
-Prints the audit trail: one line for each request that was admitted and has ended, with who asked, when, which model
-answered, how many tokens it took, what it cost, and how it ended. Requests that a limit rejected are not included.
-Lines of one organisation are in the order in which the requests ended.
+Prints the audit trail: one line per request that was admitted and has ended, with its time, organisation, key, model,
+tokens, cost and outcome. Requests that a limit rejected are not included. The lines of one organisation are in the
+order in which the requests ended.
 
-  --org ID       of this organisation alone
-  --key ID       of this key alone (its id, not the key itself)
-  --request ID   this request alone, by the x-request-id of its answer; searches everything unless --since is given
-  --since TIME   that ended from then on: a date (2026-11-01, from 00:00 UTC on) or an RFC 3339 time (default: today)
-  --until TIME   that ended before then (default: now)
-  --json         prints one JSON object a line, with cost in micro-dollars and null for what is not known
-  --csv          prints CSV with the columns of the JSON
-  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
-  --help         prints this
+  --org ID       only this organisation
+  --key ID       only this key (its id, not the key itself)
+  --request ID   only this request, by the x-request-id of its answer; searches all times unless --since is given
+  --since TIME   requests that ended at this time or later: a date (2026-11-01, from 00:00 UTC on) or an RFC 3339 time
+                 (default: today)
+  --until TIME   requests that ended before this time (default: now)
+  --json         print one JSON object per line; cost is in micro-dollars, a missing value is null
+  --csv          print CSV with the columns of the JSON
+  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
+  --help         show this help
 
-ended is how the ledger learned of the end: settled; late (settled after its lease had expired); direct (settled
-although the ledger had lost the reservation, or could not be reached to make one); lost (not settled: the gateway
-died); cancelled or withdrawn (cancelled because it was never sent; withdrawn after it had been lost). Both ledgers and
-each node's outbox.sqlite keep audit.keep_days (90 by default); Redis at most the last 100,000 requests of an
-organisation, and 1 GiB for all organisations together.
+The column ended shows how the ledger learned of the end: settled; late (settled after the lease had expired); direct
+(settled although the ledger had lost the reservation, or could not be reached to make one); lost (not settled: the
+gateway died); cancelled (the request was never sent); withdrawn (the same, after it had been lost). Lines are kept for
+audit.keep_days (90 by default). Redis keeps at most the last 100,000 requests of an organisation, and 1 GiB for all
+organisations together.
 
 Exit codes: 0 done, 1 the configuration or the ledger cannot be read, 2 wrong usage.
 `
@@ -73,7 +74,7 @@ export async function audit(args: readonly string[]): Promise<number> {
 }
 
 async function print(log: AuditLog, query: AuditQuery, form: Form): Promise<void> {
-  // A failed write calls its callback; without a listener the event would end the process as well.
+  // A failed write is reported to its callback. Without a listener the event would also end the process.
   process.stdout.on('error', () => undefined)
   if (form === 'csv' && !(await write(csvLine(auditColumns.map(({ name }) => name))))) return
   // Each page has its own column widths; the heading comes once, above the first page, even if there are no rows.
@@ -133,14 +134,14 @@ function printed(form: Form, rows: readonly AuditRow[], head: readonly (readonly
   }
 }
 
-/** What programs read of a value; null if it is not known. */
+/** A value as JSON and CSV have it; null if it is not known. */
 function jsonOf({ type, field }: AuditColumn, row: AuditRow): string | number | boolean | null {
   const value = row[field]
   if (type === 'time') return value === 0 ? null : new Date(Number(value)).toISOString()
   return value === '' ? null : value
 }
 
-/** What the table shows of a value. */
+/** A value as the table shows it. */
 function cellOf({ type, field }: AuditColumn, row: AuditRow): string {
   const value = row[field]
   switch (type) {

@@ -1,6 +1,6 @@
 /**
- * `weir explain`: what would happen to a request of this key for this model, in words for the operator. Asks the configuration, the ledger
- * what is left of the limits, and the running program, where there is one, which targets rest.
+ * `weir explain`: shows what would happen to a request of a key for a model. Reads the configuration, what is left of
+ * the limits from the ledger, and the resting targets from the running gateway, if there is one.
  */
 
 import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts'
@@ -11,40 +11,40 @@ import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { isArray, isObject, type JsonObject, numberOf, stringOf } from '../core/json.ts'
-import { hasLimit } from '../core/limits.ts'
+import { amountOf, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import type { Price } from '../core/money.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { dollars } from '../ledger/refusal.ts'
-import type { AccountUsage } from '../ledger/reservation-store.ts'
+import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
+import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import { complain, exit, parseFlags } from './command.ts'
 import { askControl, ControlProblem } from './control-client.ts'
 import { configured, LedgerProblem, untilProblem, withLedger } from './ledger-access.ts'
-import { limitLine } from './limit-words.ts'
 
 const HELP = `Usage: weir explain --key ID --model NAME [--images] [--tools] [--tokens N] [--ttl 5m|1h] [--config FILE]
 
-Says what would happen to a request of this key for this model: which rule allows or denies it, the candidates in the
-order in which they would be tried and what excludes the others, which of them rest, prices, and the limits with what
-is left of each.
+Shows what would happen to a request of this key for this model: which rule allows or denies it, the candidates in the
+order in which they would be tried, why others are excluded, which targets rest, prices, and what is left of each limit.
+An error that the caller would get is shown, too; the exit code is 0 then.
 
-  --key ID       the id of the key (not the key itself): one of the configuration, or one that weir keys create made
-  --model NAME   what the caller would write: a public name, an alias or auto
-  --images       the request holds images
-  --tools        the request brings tools
-  --tokens N     the request takes N tokens of the context window, input and output together
-  --ttl 5m|1h    the request asks for prompt caching of that length
-  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
-  --help         prints this
+  --key ID       id of the key (not the key itself): a key of the configuration, or one that weir keys create made
+  --model NAME   model as the caller would name it: a public name, an alias or auto
+  --images       the request has images
+  --tools        the request has tools
+  --tokens N     the request needs N tokens of the context window, input and output together
+  --ttl 5m|1h    the request asks for prompt caching of that duration
+  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
+  --help         show this help
 `
 
-/** A target that rests, in the running program. */
+/** A target that rests in the running gateway. */
 interface Resting {
   readonly provider: string
   readonly model: string
   readonly words: string
 }
 
-/** Returns the exit code: 0 also where the answer is a refusal, which is then what was asked for. */
+/** Returns the exit code: 0 also if the request would be rejected. */
 export async function explain(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, HELP, {
     key: { type: 'string' },
@@ -63,7 +63,7 @@ export async function explain(args: readonly string[]): Promise<number> {
     return exit.usage
   }
   if (typeof id !== 'string' || typeof name !== 'string') {
-    complain('explain needs --key ID and --model NAME (see --help)')
+    complain('missing --key ID or --model NAME (see --help)')
     return exit.usage
   }
   const read = await configured(flag)
@@ -89,7 +89,7 @@ interface Asking {
   readonly isRevoked: boolean
 }
 
-/** The key of that id, of the configuration or else of the store; or a line that says why there is none. */
+/** The key with this id from the configuration or else the store; or a line that explains why it cannot be used. */
 async function askingKey(catalog: Catalog, config: Config, id: string): Promise<Asking | string> {
   const configured = catalog.credentials.map(({ key }) => key)
   const known = configured.find((key) => key.id === id)
@@ -104,14 +104,15 @@ async function askingKey(catalog: Catalog, config: Config, id: string): Promise<
   }
   const owner = catalog.organization(record.organization)
   if (owner === undefined) {
-    return `key "${id}" belongs to organisation ${quoted(record.organization)}, which the configuration does not have: it is refused`
+    const name = quoted(record.organization)
+    return `key "${id}" is rejected: its organisation ${name} is not in the configuration`
   }
   const { models, expiresAtMs, revokedMs } = record
   const key = keyOf(owner, { id, models, auto: owner.auto, limits: {}, expiresAtMs, disabled: false })
   return { key, isRevoked: revokedMs !== undefined }
 }
 
-/** What is used of the limits; undefined where none is set, or the ledger cannot say. */
+/** What is used of the limits; undefined if none is set, or if the ledger cannot be read. */
 async function figuresOf(config: Config, key: Key): Promise<AccountUsage | undefined> {
   if (!hasLimits(key)) return undefined
   const { organization } = key
@@ -154,7 +155,7 @@ function needsOf(flags: Readonly<Record<string, string | boolean | undefined>>):
   }
 }
 
-/** Undefined where no program runs in this data directory, or it cannot say. */
+/** Undefined if no gateway runs with this data directory, or if it reports an error. */
 async function restingTargets(dataDir: string): Promise<readonly Resting[] | undefined> {
   try {
     const rests = (await askControl(dataDir, { ask: 'rests' }))?.['rests']
@@ -176,20 +177,20 @@ function restWords(rest: JsonObject): string {
   if (rest['probing'] === true) return `is being probed ${why}`
   const seconds = Math.ceil((numberOf(rest['restMs']) ?? 0) / 1000)
   if (seconds === 0) return `gets one request at a time until it succeeds, ${why}`
-  return `rests for another ${seconds} s ${why}${rest['asked'] === true ? ', as the provider asked' : ''}`
+  return `rests for another ${seconds} s ${why}${rest['asked'] === true ? ', as the provider requested' : ''}`
 }
 
-/** What is asked about, and what the ledger and the running program said. */
+/** The request, and what the ledger and the running gateway report. */
 interface Question extends Asking {
-  /** The model as a caller would write it. */
+  /** The model as the caller would name it. */
   readonly name: string
   readonly needs: Needs
-  /** Undefined where no running program could be asked. */
+  /** Undefined if no running gateway reported them. */
   readonly resting: readonly Resting[] | undefined
   readonly figures: AccountUsage | undefined
 }
 
-/** The lines of the answer. */
+/** The lines of the output. */
 function explanation(catalog: Catalog, question: Question, nowMs: number): readonly string[] {
   const { key, name, figures } = question
   return [
@@ -201,7 +202,7 @@ function explanation(catalog: Catalog, question: Question, nowMs: number): reado
     limitLine(`organisation "${key.organization.id}"`, key.organization.limits, figures?.organization),
     limitLine(`key "${key.id}"`, key.limits, figures?.key),
     ...(figures === undefined && hasLimits(key)
-      ? ['the ledger cannot be asked: what is left of them is not known']
+      ? ['what is left of the limits is unknown: the ledger cannot be read']
       : []),
   ]
 }
@@ -253,11 +254,11 @@ function outcome(catalog: Catalog, { key, name, needs, resting }: Question): rea
       'candidates, in order:',
       ...candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [])),
       ...excluded.map(exclusionLine),
-      ...(resting === undefined ? ['no program runs in this data_dir: which targets rest is not known'] : []),
+      ...(resting === undefined ? ['which targets rest is unknown: no gateway runs with this data_dir'] : []),
     ]
   } catch (failure) {
     if (!(failure instanceof CallerError)) throw failure
-    return [`refused: ${failure.row.status} ${failure.code}: ${failure.message}`]
+    return [`rejected: ${failure.row.status} ${failure.code}: ${failure.message}`]
   }
 }
 
@@ -271,8 +272,8 @@ function candidateLine({ model, target }: Candidate, index: number, resting: rea
     (lack) => lack !== undefined,
   )
   const remarks = kindOf(model) === 'image' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
-  const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model}); ${priceText(model.price)}${remarks}`
-  return rest === undefined ? place : `${place}; ${rest.words}`
+  const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model})`
+  return `${place}; ${priceText(model.price)}${remarks}${rest === undefined ? '' : `; ${rest.words}`}`
 }
 
 function priceText(price: Price | undefined): string {
@@ -286,4 +287,31 @@ function priceText(price: Price | undefined): string {
   ].flatMap(([what, amount]) => (typeof amount === 'number' ? [`${what} ${dollars(amount)}`] : []))
   const tokens = parts.length === 0 ? [] : [`${parts.join(', ')} a million tokens`]
   return [...tokens, ...(price.image === undefined ? [] : [`${dollars(price.image)} an image`])].join(', ')
+}
+
+/** The limits of an organisation or a key in one line; `figures` is undefined if what is left is unknown. */
+function limitLine(owner: string, limits: Limits, figures: ScopeUsage | undefined): string {
+  const parts = figures === undefined ? amounts(limits) : remainingLimits(limits, figures).map(leftText)
+  return `limits of ${owner}: ${parts.length === 0 ? 'none' : parts.join(', ')}`
+}
+
+function amounts(limits: Limits): readonly string[] {
+  return limitTable.flatMap((limit) => {
+    const amount = amountOf(limits, limit)
+    return amount === undefined ? [] : [amountText(limit, amount)]
+  })
+}
+
+function amountText(limit: Limit, amount: number): string {
+  return `${numberText(limit, amount)} ${limit.words}`
+}
+
+function leftText({ limit, most, left, renewsAtMs }: RemainingLimit): string {
+  // Windows end with a UTC day.
+  const renewal = renewsAtMs === undefined ? '' : `, renews ${new Date(renewsAtMs).toISOString().slice(0, 10)}`
+  return `${amountText(limit, most)} (${numberText(limit, left)} left${renewal})`
+}
+
+function numberText({ unit }: Limit, amount: number): string {
+  return unit === 'micro_usd' ? dollars(amount) : String(amount)
 }

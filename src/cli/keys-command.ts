@@ -18,8 +18,8 @@ import { table } from './text-table.ts'
 
 const HELP = `Usage: weir keys create|list|revoke [FLAGS] [--config FILE]
 
-Manages API keys beside those of the configuration. They are stored with the ledger; running gateways know a change within
-a second.
+Manages API keys beside those of the configuration. They are stored with the ledger; running gateways know a change
+within a second.
 
   weir keys create --org ID --id ID [--models GLOB,…] [--expires 90d]
   weir keys list [--org ID] [--json]
@@ -47,9 +47,9 @@ ${COMMON}`
 
 const LIST_HELP = `Usage: weir keys list [--org ID] [--json] [--config FILE]
 
-Lists the keys of the store and of the configuration, by id. The state is active, expired, revoked, disabled, or orphaned:
-the organisation of an orphaned key is no longer in the configuration, and the key is rejected. A key that was revoked or
-has expired is listed for another 30 days; its spend is kept.
+Lists the keys of the store and of the configuration, by id. The state is active, expired, revoked, disabled, or
+orphaned: the organisation of an orphaned key is no longer in the configuration, and the key is rejected. A key that was
+revoked or has expired is listed for another 30 days; its spend is kept.
 
   --org ID       only keys of this organisation
   --json         print {"keys": [{"id", "organization", "source", "shown", "models", "created_at", "expires_at",
@@ -58,8 +58,8 @@ ${COMMON}`
 
 const REVOKE_HELP = `Usage: weir keys revoke --id ID [--config FILE]
 
-Revokes a key that weir keys create made. Every worker and gateway rejects it within a second. Its id cannot be used again
-for 30 days.
+Revokes a key that weir keys create made. Every worker and gateway rejects it within a second. Its id cannot be used
+again for 30 days.
 
   --id ID        id of the key (not the key itself)
 ${COMMON}`
@@ -110,7 +110,8 @@ async function create(args: readonly string[]): Promise<number> {
   const isNew = await withLedger(openKeyStore, config, (store) => store.create(record))
   if (!isNew)
     return failed(
-      `the id ${quoted(wanted.id)} is used by a key of the store; the id of a revoked or expired key is free after 30 days`,
+      `the id ${quoted(wanted.id)} is used by a key of the store; ` +
+        'the id of a revoked or expired key is free after 30 days',
     )
   await Bun.sleep(KEYS_KNOWN_MS)
   process.stdout.write(`${token}\n`)

@@ -6,10 +6,10 @@ import { configured, untilProblem, withLedger } from './ledger-access.ts'
 
 const HELP = `Usage: weir ledger reset-window --org ID [--config FILE]
 
-Budgets of a day or a month never return to an earlier window. If a clock was ahead, they would not renew until the true
-time has caught up. This command moves the windows of an organisation and its keys back to today and this month, with the
-spend that \`weir usage\` reports for them. With the embedded ledger, stop the gateway first. With Redis it may run; requests
-that are in flight at that moment count in the total budget only.
+Budgets of a day or a month never return to an earlier window. If a clock was ahead, they would not renew until the
+true time has caught up. This command moves the windows of an organisation and its keys back to today and this month,
+with the spend that \`weir usage\` reports for them. With the embedded ledger, stop the gateway first. With Redis it may
+run; requests that are in flight at that moment count in the total budget only.
 
   --org ID       the organisation
   --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)

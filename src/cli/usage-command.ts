@@ -13,34 +13,34 @@ import { csvLine } from './csv.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 import { table } from './text-table.ts'
 
-const HELP = `Usage: weir usage [--org ID] [--key ID] [--since DATE] [--until DATE] [--by model|key|org|day] [--json|--csv]
-                  [--config FILE]
+const HELP = `Usage: weir usage [--org ID] [--key ID] [--since DATE] [--until DATE]
+                  [--by model|key|org|day] [--json|--csv] [--config FILE]
 
-Prints requests, tokens and spend from the ledger. Requests that were rejected or reached no provider are not included;
-input tokens include the cached ones; a request counts on the UTC day on which it was admitted. Days that are more than
-400 days past are folded into their month, which counts on its first day: a range that begins or ends within such a
-month has all of it or none.
+Prints requests, tokens and spend from the ledger. Requests that were rejected or reached no provider are not included.
+Input tokens include cached ones. A request counts on the UTC day on which it was admitted. After 400 days usage is kept
+by month only and counts on the first day of its month: a range that begins or ends within such a month includes all of
+the month or nothing of it.
 
-  --org ID       of this organisation alone
-  --key ID       of this key alone (its id, not the key itself)
-  --since DATE   from this UTC day on, as 2026-11-01 (default: the first of this month)
-  --until DATE   up to this UTC day, which is not in it any more (default: tomorrow, or the day after --since)
-  --by COLUMN    one row for each model, key, org or day (default: model)
-  --json         prints JSON, with cost in micro-dollars
-  --csv          prints CSV with the columns of the JSON, without the total
-  --config FILE  the configuration (default: weir.yaml here, then /etc/weir/weir.yaml)
-  --help         prints this
+  --org ID       only this organisation
+  --key ID       only this key (its id, not the key itself)
+  --since DATE   from this UTC day on, as 2026-11-01 (default: the first day of this month)
+  --until DATE   before this UTC day (default: tomorrow, or the day after --since)
+  --by COLUMN    one row per model, key, org or day (default: model)
+  --json         print JSON; cost is in micro-dollars
+  --csv          print CSV with the columns of the JSON, without the total
+  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
+  --help         show this help
 
 Exit codes: 0 done, 1 the configuration or the ledger cannot be read, 2 wrong usage.
 `
 
 type By = 'model' | 'key' | 'org' | 'day'
 
-/** The field of the ledger's rows, and the heading of the printed column. */
+/** The field of the ledger's rows, which is also the heading of the column. */
 const columns: Readonly<Record<By, UsageBy>> = { model: 'model', key: 'key', org: 'organization', day: 'day' }
 
 interface Question {
-  /** Days of `dayOf`, from `sinceDay` on and before `untilDay`. */
+  /** Days as `dayOf` numbers them, from `sinceDay` on and before `untilDay`. */
   readonly sinceDay: number
   readonly untilDay: number
   readonly by: By
@@ -50,7 +50,7 @@ interface Question {
 }
 
 interface Row {
-  /** The name of the group: of a model, key or organisation, or a day as 2026-11-21. */
+  /** The model, key or organisation of the group, or its day as 2026-11-21. */
   readonly name: string
   readonly figures: UsageFigures
 }
@@ -101,7 +101,7 @@ function questionOf(flags: Readonly<Record<string, string | boolean | undefined>
   const untilDay = dayOfFlag(until, Math.max(dayOf(nowMs), sinceDay) + 1)
   if (untilDay === undefined) return `--until must be a date (2026-12-01), not ${quoted(String(until))}`
   if (untilDay <= sinceDay) {
-    return `--until ${dayText(untilDay)} must be after --since ${dayText(sinceDay)}: the day of --until is not in it`
+    return `--until ${dayText(untilDay)} must be after --since ${dayText(sinceDay)}: the day of --until is not included`
   }
   return {
     sinceDay,
@@ -117,7 +117,7 @@ function isBy(text: string | boolean): text is By {
   return typeof text === 'string' && Object.hasOwn(columns, text)
 }
 
-/** A whole day, because sums by day cannot answer for a part of it. */
+/** Only whole days are valid, because usage is summed by day. */
 function dayOfFlag(text: string | boolean | undefined, fallback: number): number | undefined {
   if (text === undefined) return fallback
   const ms = typeof text === 'string' && text.length === 10 ? instant(text) : undefined
@@ -125,8 +125,8 @@ function dayOfFlag(text: string | boolean | undefined, fallback: number): number
 }
 
 /**
- * Nothing was found: perhaps because of a typing error. Organisations and keys that the configuration no longer has are
- * valid, too.
+ * Warnings about ids that may be misspelled, if there is no usage. Organisations and keys that are no longer in the
+ * configuration are valid, too.
  */
 function remarks(config: Config, { organization, key }: Question): readonly string[] {
   const organizations = config.organizations.map(({ id }) => id)
@@ -137,7 +137,7 @@ function remarks(config: Config, { organization, key }: Question): readonly stri
   ]
 }
 
-/** A warning if the range divides a month that is kept as one sum. */
+/** A warning if the range includes only a part of a month whose usage is kept as one sum. */
 function foldedRemarks({ sinceDay, untilDay }: Question, today: number): readonly string[] {
   if ([sinceDay, untilDay].every((day) => foldedDay(day, today) === day)) return []
   const kept = dayText(firstKeptDay(today))
@@ -173,7 +173,7 @@ function printed(question: Question, rows: readonly Row[]): string {
   }
 }
 
-/** The names and the order of what is printed for programs. */
+/** The figures by their names in JSON and CSV, in order. */
 function shown(figures: UsageFigures): Readonly<Record<string, number>> {
   return Object.fromEntries(usageColumns.map(({ name, field }) => [name, figures[field]]))
 }

@@ -69,9 +69,10 @@ automatic selection: available
 gpt: allowed, nothing excludes it
 claude: allowed, nothing excludes it
 candidates, in order:
-  1. gpt at openai (gpt-1); input $0.25, cached input $0.025, output $2.00 a million tokens; takes no images, takes no tools
+  1. gpt at openai (gpt-1); input $0.25, cached input $0.025, output $2.00 a million tokens\
+; takes no images, takes no tools
   2. claude at anthropic (claude-1); input $3.00, output $15.00 a million tokens; takes no images, takes no tools
-no program runs in this data_dir: which targets rest is not known
+which targets rest is unknown: no gateway runs with this data_dir
 limits of organisation "acme": $50.00 a day ($50.00 left, renews TOMORROW)
 limits of key "ci": none
 `)
@@ -86,7 +87,7 @@ limits of key "ci": none
     const { stdout } = await weir('explain', '--key', 'ci', '--model', 'gpt', '--config', 'rules.yaml')
     expect(stdout).toContain('gpt: denied, by rules[1] of organisation "acme"\n')
     expect(stdout).toContain('claude: allowed, by rules[0] of organisation "acme"\n')
-    expect(stdout).toContain('refused: 403 model_not_allowed: ')
+    expect(stdout).toContain('rejected: 403 model_not_allowed: ')
     const auto = await weir('explain', '--key', 'ci', '--model', 'auto', '--config', 'rules.yaml')
     expect(auto.stdout).toContain('  1. claude at anthropic')
   })

@@ -89,10 +89,7 @@ describe('what is kept', () => {
     )
     expect(await listed()).toEqual(['ci configuration expired', 'laptop store orphaned'])
     const { code, stderr } = await world.weir('explain', '--key', 'laptop', '--model', 'small')
-    expect([code, stderr]).toEqual([
-      1,
-      expect.stringContaining('organisation "other", which the configuration does not have'),
-    ])
+    expect([code, stderr]).toEqual([1, expect.stringContaining('its organisation "other" is not in the configuration')])
   })
 })
 

@@ -148,12 +148,12 @@ test('weir explain shows which targets are skipped', async () => {
   await until(async () => (await explained(weir)).includes('(a)'))
   const text = await explained(weir)
   expect(text).toMatch(
-    /1\. m at up \(a\); .*; rests for another (?:50|49|48) s after rate_limited, as the provider asked/,
+    /1\. m at up \(a\); .*; rests for another (?:50|49|48) s after rate_limited, as the provider requested/,
   )
   expect(text).not.toMatch(/at up \(b\).*rests/)
   weir.signal('SIGTERM')
   await weir.ended
-  expect(await explained(weir)).toContain('no program runs in this data_dir')
+  expect(await explained(weir)).toContain('no gateway runs with this data_dir')
 })
 
 let folders = 0
