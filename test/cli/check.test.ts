@@ -69,7 +69,8 @@ automatic selection: available
 gpt: allowed, nothing excludes it
 claude: allowed, nothing excludes it
 candidates, in order:
-  1. gpt at openai (gpt-1); input $0.25, cached input $0.025, output $2.00 a million tokens; takes no images, takes no tools
+  1. gpt at openai (gpt-1); input $0.25, cached input $0.025, output $2.00 a million tokens\
+; takes no images, takes no tools
   2. claude at anthropic (claude-1); input $3.00, output $15.00 a million tokens; takes no images, takes no tools
 which targets rest is unknown: no gateway runs with this data_dir
 limits of organisation "acme": $50.00 a day ($50.00 left, renews TOMORROW)

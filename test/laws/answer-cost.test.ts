@@ -1,7 +1,6 @@
 /**
- * No answer holds other requests up, whatever a provider sends: deep or many values, many calls, many blocks. It is
- * read in a time in proportion to its size, and ends as an answer or as a fault of the provider's, never as an error of
- * ours.
+ * No answer blocks other requests, whatever a provider sends: deep or many values, many calls, many blocks. Reading
+ * takes time in proportion to its size, and ends as an answer or as a provider error, never as an error of weir.
  */
 
 import { describe, setDefaultTimeout, test } from 'bun:test'
@@ -36,7 +35,7 @@ const SLICE = 64 * 1024
 const served = { model: 'm', createdAt: 1 }
 
 const accepted = responses({ sealer }).accept({ model: 'm', input: 'Hi' }, { organization: ORGANIZATION })
-if (accepted instanceof Promise) throw new Error('nothing is looked up for this body')
+if (accepted instanceof Promise) throw new Error('the body must be accepted without a look-up')
 const toResponses = accepted
 const ENCODERS = {
   chat: () => new Encoding(() => new ChatEncoder(served, true)),
@@ -59,7 +58,7 @@ const each = (bytes: number, unit: (index: number) => string, between = '') =>
   Array.from({ length: Math.ceil(bytes / (unit(99_999).length + between.length)) }, (_, index) => unit(index)).join(
     between,
   )
-/** Values of about that many characters. */
+/** Generators of values of about `bytes` characters. */
 const VALUES: Readonly<Record<string, Make>> = {
   'lists within lists': (bytes) => `{"a":${'['.repeat(bytes / 2)}${']'.repeat(bytes / 2)}}`,
   'objects within objects': (bytes) => `${'{"a":'.repeat(bytes / 6)}1${'}'.repeat(bytes / 6)}`,
@@ -79,7 +78,7 @@ const anthropicStart = anthropicFrame('message_start', '"message":{}')
 const anthropicEnd =
   anthropicFrame('message_delta', '"delta":{"stop_reason":"tool_use"}') + anthropicFrame('message_stop', '"a":1')
 const candidate = (parts: string, finish = '') => `{"candidates":[{"content":{"parts":[${parts}]}${finish}}]}`
-/** A value in frames that are no longer than a frame may be. */
+/** A value split into frames of at most 10,000 characters. */
 const inPieces = (json: string, piece: (text: string) => string) =>
   Array.from({ length: Math.ceil(json.length / 10_000) }, (_, at) =>
     piece(json.slice(at * 10_000, (at + 1) * 10_000)),
@@ -271,7 +270,7 @@ hostile.push(
   { name: 'comments', provider: openai, stream: (bytes) => times(':\r', bytes) },
 )
 
-describe('what an answer takes', () => {
+describe('the cost of an answer', () => {
   for (const { name, provider, whole, stream } of hostile) {
     if (whole !== undefined) test(`${name}, whole`, () => law((bytes) => readWhole(provider, whole(bytes))))
     if (stream === undefined) continue
@@ -287,7 +286,7 @@ function law(prepare: (bytes: number) => () => void): void {
   if (large > allowed) throw new Error(`${Math.round(large)} ms after ${Math.round(small)} ms for a quarter of it`)
 }
 
-/** The least of several, unless one is little enough. */
+/** The shortest of several times; stops at one that is short enough. */
 function best(read: () => void, enough: number): number {
   let least = Number.POSITIVE_INFINITY
   for (let tries = 0; tries < TRIES && least > enough; tries++) {
@@ -304,9 +303,9 @@ function best(read: () => void, enough: number): number {
 
 function readWhole(provider: Provider, text: string): () => void {
   return () => {
-    const [fold, tally] = [new Fold(), new UsageMeter(1)]
+    const [fold, meter] = [new Fold(), new UsageMeter(1)]
     const event = (each: StreamEvent) => {
-      tally.add(each)
+      meter.add(each)
       fold.add(each)
     }
     const check = new EventCheck({ event, texts: () => {} }, undefined)
@@ -323,15 +322,15 @@ function readStream(provider: Provider, text: string, dialect: keyof typeof ENCO
   const bytes = Buffer.from(text)
   return () => {
     const encoding = ENCODERS[dialect]()
-    const tally = new UsageMeter(1)
+    const meter = new UsageMeter(1)
     let written = 0
     const decoder = new DecodeStream(provider, {
       event(event: StreamEvent) {
-        tally.add(event)
+        meter.add(event)
         written += encoding.add(event).length
       },
       texts(insides) {
-        tally.addInsides(insides)
+        meter.addInsides(insides)
         written += encoding.copy(insides).length
       },
     })

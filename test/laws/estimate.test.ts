@@ -1,7 +1,7 @@
 /**
- * The laws of what is estimated: wherever a caller puts a text, it is estimated as a third of a tokenizer's count at
- * least, and nothing but the data of a picture costs less than a sixteenth of its bytes. What a model wrote is the same
- * figure however it came.
+ * The laws of estimates: a text is estimated at no less than a third of a tokenizer's count, wherever it is in a
+ * request, and nothing but image data costs less than a sixteenth of its bytes. What a model wrote is estimated the
+ * same however it was split.
  */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -19,7 +19,7 @@ import { property, type Random } from '../support/random.ts'
 setDefaultTimeout(60_000)
 
 const tokenizer = new Tiktoken(ranks)
-/** The tokenizer's time grows with the square of a text without blanks. A cut costs a token at the most. */
+/** The tokenizer's time grows with the square of a text without blanks. A cut adds one token at most. */
 const CUT = 150
 
 function tokensOf(text: string): number {
@@ -30,7 +30,7 @@ function tokensOf(text: string): number {
 
 const LOWER = 'abcdefghijklmnopqrstuvwxyz'
 const BASE64 = `${LOWER}${LOWER.toUpperCase()}0123456789+/`
-/** The first and the last character of scripts, those in common use and others. */
+/** The first and the last character of common and rare scripts. */
 const SCRIPTS = [
   ...['àÿ', 'ΑωΘ', 'Ая', 'Ԁԯ', 'աֆ', 'את', 'ؠي', 'ܐܯ', 'ߊߧ', 'अह', 'অহ', 'ਅਹ', 'અહ', 'அஹ', 'ఆహ', 'ಅಹ', 'അഹ', 'අෆ'],
   ...[
@@ -71,7 +71,7 @@ const SCRIPTS = [
   ],
 ]
 
-/** A text of a few thousand characters, of a kind that the random number names. */
+/** A text of a few thousand characters, of a random kind. */
 function randomText(random: Random): string {
   const length = random.between(3000, 12_000)
   const of = (letters: string, every = 0) => {
@@ -150,7 +150,7 @@ function slices(text: string, size: number): string[] {
   return Array.from({ length: Math.ceil(text.length / size) }, (_, at) => text.slice(at * size, (at + 1) * size))
 }
 
-/** The text with blanks where windows at fixed places would lie. */
+/** The text with blanks at the positions that fixed windows would sample. */
 function between(text: string, windows: number, width: number): string {
   const share = Math.ceil(text.length / (windows - 1))
   return ' '.repeat(width) + slices(text, share).join(' '.repeat(width)) + ' '.repeat(width)
@@ -209,7 +209,7 @@ const LAYOUTS: Readonly<Record<string, (text: string, random: Random) => ChatReq
     }),
 }
 
-/** How often a layout holds the text. */
+/** How often a layout repeats the text. */
 const TIMES: Readonly<Record<string, number>> = {
   'the format of the answer': 2,
   'a file that begins as one': 4,
@@ -221,7 +221,7 @@ const TIMES: Readonly<Record<string, number>> = {
   'in the middle of a long text': 20,
 }
 
-describe('wherever it stands, a text is estimated as a third of its tokens at least', () => {
+describe('a text is estimated at a third of its tokens at least, wherever it is', () => {
   for (const [name, layout] of Object.entries(LAYOUTS)) {
     property(name, 12, (random) => {
       const text = randomText(random)
@@ -232,7 +232,7 @@ describe('wherever it stands, a text is estimated as a third of its tokens at le
   }
 })
 
-/** A request with one long string in one of the places that take one. */
+/** Requests with one long string, each in another place that takes one. */
 const PLACES: readonly ((text: string) => ChatRequest)[] = [
   (text) => request({ messages: [userMessage(text)] }),
   (text) => request({ messages: [called(text, '')] }),
@@ -277,7 +277,7 @@ property('nothing but the data of a picture costs less than a sixteenth of its b
   }
 })
 
-test('windows are drawn for each process, and stay the same as long as it lives', async () => {
+test('windows are drawn for each process, and stay the same during its life', async () => {
   const program = `
     import { estimateText } from '${import.meta.dir}/../../src/ledger/estimate.ts'
     const text = Array.from({ length: 300_000 }, (_, at) => (at % 7 === 0 ? ' ' : at % 977 < 400 ? 'x' : 'e')).join('')
@@ -291,7 +291,7 @@ test('windows are drawn for each process, and stay the same as long as it lives'
   expect(new Set(figures).size).toBeGreaterThan(1)
 })
 
-test('a body of 10 MiB is estimated in little of the time that it takes to parse', () => {
+test('a body of 10 MiB is estimated in a fraction of the time that it takes to parse', () => {
   const text = (counts.find(({ kind }) => kind === 'prose')?.text ?? '').repeat(100).slice(0, 10_000)
   const long = text.repeat(1000)
   const bodies = [
@@ -310,14 +310,14 @@ test('a body of 10 MiB is estimated in little of the time that it takes to parse
   expect(estimateText(long)).toBeGreaterThan(1_000_000)
 })
 
-/** What a tally makes of an answer that comes as `texts` and the arguments of one call as `pieces`. */
+/** The usage meter's count of an answer that arrives as `texts` and the arguments of one call as `pieces`. */
 function outputOf(texts: readonly string[], pieces: readonly string[], how: 'decoded' | 'copied'): number {
-  const tally = new UsageMeter(1)
-  if (how === 'copied') tally.addInsides(texts.map(jsonInside))
-  else for (const text of texts) tally.add({ type: 'text', text })
-  tally.add({ type: 'tool-start', index: 0, callId: 'a', name: 'search' })
-  for (const json of pieces) tally.add({ type: 'tool-delta', index: 0, json })
-  return tally.count(true).usage.output
+  const meter = new UsageMeter(1)
+  if (how === 'copied') meter.addInsides(texts.map(jsonInside))
+  else for (const text of texts) meter.add({ type: 'text', text })
+  meter.add({ type: 'tool-start', index: 0, callId: 'a', name: 'search' })
+  for (const json of pieces) meter.add({ type: 'tool-delta', index: 0, json })
+  return meter.count(true).usage.output
 }
 
 property('an answer is the same figure whole, in pieces, and copied', 300, (random) => {

@@ -1,6 +1,6 @@
 /**
- * The suite is worth something: each seeded bug, in Lua and in TypeScript, makes it fail. Works on a copy; two at a
- * time.
+ * Mutation tests: each seeded bug, in Lua and in TypeScript, must make the ledger's suite fail. Two run at a time, each
+ * on a copy of the sources.
  */
 
 import { afterAll, describe, expect, test } from 'bun:test'
@@ -47,14 +47,14 @@ function copy(): string {
 function wordsOf(subject: Subject): readonly string[] {
   if (subject === 'nodes') return SIMULATION
   if (subject === 'folded') return FOLDED
-  // Leases are no part of what becomes of an emptied Redis, and are waited for.
+  // The suite of two gateways is left out: it waits for leases, and does not test how an emptied Redis is restored.
   return subject === 'emptied'
     ? ['-t', '^(?!two gateways on copies)', ...EMPTIED]
-    : ['-t', `the book in ${subject}`, ...BOOKS]
+    : ['-t', `the store in ${subject}`, ...BOOKS]
 }
 
 /**
- * The exit code of the suite in a copy: over one kind of book, the simulation of nodes, or nodes whose Redis is
+ * The exit code of the suite in a copy, for one kind of store, the simulation of nodes, or nodes whose Redis is
  * emptied.
  */
 async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<number> {
@@ -65,14 +65,14 @@ async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<nu
     env: { ...process.env, WEIR_LAW_HISTORIES: HISTORIES, WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS, WEIR_SEED: '1' },
     stdout: 'ignore',
     stderr: 'ignore',
-    // A mutant that never ends is found, too. The guard takes a Redis along whose script does not end.
+    // A mutant that never ends counts as detected. The guard also ends a Redis whose script does not end.
     timeout: ms,
     killSignal: 'SIGTERM',
   })
   return suite.exited
 }
 
-/** Gives the mutants that the suite did not find, and those whose place is gone. */
+/** Returns the mutants that the suite did not detect, and those whose text is not in the source exactly once. */
 async function survivors(mutants: readonly Mutant[], subject: Subject): Promise<string[]> {
   const left = [...mutants]
   const alive: string[] = []
@@ -82,7 +82,7 @@ async function survivors(mutants: readonly Mutant[], subject: Subject): Promise<
       const path = join(directory, 'src/ledger', file)
       const text = readFileSync(path, 'utf8')
       if (text.split(from).length !== 2) {
-        alive.push(`${file}: '${from}' is not there once`)
+        alive.push(`${file}: '${from}' does not occur exactly once`)
         continue
       }
       writeFileSync(
@@ -99,11 +99,11 @@ async function survivors(mutants: readonly Mutant[], subject: Subject): Promise<
 
 describe('mutants', () => {
   test(
-    'the copy passes as it is',
+    'the unchanged copy passes',
     async () => {
       const [directory = ''] = copies
       const codes: number[] = []
-      // On a busy machine it takes as long as it takes.
+      // The limit is generous because the machine may be busy.
       for (const subject of ['memory', 'redis', 'nodes', 'emptied', 'folded'] as const)
         codes.push(await run(directory, subject, COPY_MS))
       expect(codes).toEqual([0, 0, 0, 0, 0])
@@ -111,23 +111,23 @@ describe('mutants', () => {
     4 * COPY_MS,
   )
 
-  test(`all ${memoryMutants.length} of the book in memory are found`, async () => {
+  test(`all ${memoryMutants.length} of the in-memory store are detected`, async () => {
     expect(await survivors(memoryMutants, 'memory')).toEqual([])
   }, 300_000)
 
-  test(`all ${nodeMutants.length} of what a node does around its book are found`, async () => {
+  test(`all ${nodeMutants.length} of a node's calls to its store are detected`, async () => {
     expect(await survivors(nodeMutants, 'nodes')).toEqual([])
   }, 300_000)
 
-  test(`all ${restoreMutants.length} of what becomes of an emptied Redis are found`, async () => {
+  test(`all ${restoreMutants.length} of restoring an emptied Redis are detected`, async () => {
     expect(await survivors(restoreMutants, 'emptied')).toEqual([])
   }, 300_000)
 
-  test(`all ${foldMutants.length} of what a node served long ago are found`, async () => {
+  test(`all ${foldMutants.length} of folding a node's old usage are detected`, async () => {
     expect(await survivors(foldMutants, 'folded')).toEqual([])
   }, 300_000)
 
-  test(`all ${luaMutants.length} of the scripts are found`, async () => {
+  test(`all ${luaMutants.length} of the scripts are detected`, async () => {
     expect(await survivors(luaMutants, 'redis')).toEqual([])
   }, 600_000)
 })

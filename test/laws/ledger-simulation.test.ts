@@ -1,7 +1,7 @@
 /**
- * The ledger of several gateways in virtual time: a seeded scheduler delays, reorders, doubles and drops calls and
- * replies, kills gateways between any two steps, crashes the server and fills disks. `WEIR_SIMULATED_REQUESTS` sets how
- * many requests; a failure names the seed of its world.
+ * Several gateways with one ledger in virtual time: a seeded scheduler delays, reorders, duplicates and drops calls and
+ * replies, kills gateways between any two steps, crashes the server and fills disks. `WEIR_SIMULATED_REQUESTS` sets the
+ * number of requests; a failure prints the seed of its world.
  */
 
 import { expect, test } from 'bun:test'
@@ -10,13 +10,13 @@ import { simulate } from '../ledger/simulation/run.ts'
 
 const REQUESTS = Number(process.env['WEIR_SIMULATED_REQUESTS'] ?? 100_000)
 const A_WORLD = 1000
-/** From so many worlds on every kind of end must have occurred: a few worlds may draw none of a rare kind. */
+/** With at least this many worlds, every kind of end must have occurred; fewer may draw none of a rare kind. */
 const WORLDS_WITH_ALL_KINDS = 20
-/** Worlds that have failed before. */
+/** Seeds of worlds that failed in the past. */
 const KNOWN_SEEDS = [
-  // A gateway was killed after its full disk had room again, and before the commit of what had been sent unwritten.
+  // A gateway was killed after its full disk had room again, and before it committed what it had sent unwritten.
   2_567_428_922,
-  // A crash of the server brought a reservation back that had been taken back.
+  // A crash of the server brought back a cancelled reservation.
   1095,
 ]
 

@@ -1,7 +1,7 @@
 /**
- * The law of the ledger: whatever happens, in whatever order, twice, late or never, both books give the answers and
- * hold the figures of a model that finds them by adding up. `WEIR_LAW_HISTORIES` sets how many histories of 100 steps
- * are run; `WEIR_SEED` repeats one run.
+ * The law of the ledger: whatever happens, in any order, twice, late or never, both stores give the replies and the
+ * figures of a model that computes them by adding up. `WEIR_LAW_HISTORIES` sets the number of histories of 100 steps;
+ * `WEIR_SEED` repeats a run.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -12,7 +12,7 @@ import { subjects } from '../ledger/subject.ts'
 const HISTORIES = Number(process.env['WEIR_LAW_HISTORIES'] ?? 320)
 
 for (const subject of subjects()) {
-  describe(`the book in ${subject.name}`, () => {
+  describe(`the store in ${subject.name}`, () => {
     beforeAll(() => subject.open())
     afterAll(() => subject.close())
 

@@ -1,7 +1,7 @@
 /**
- * The law of rate limits under constant excess demand: callers who always have a request waiting get at least 90 % of
- * every rate limit and never more than all of it plus one full bucket, however long answers run and however much more
- * was held for them than they used. It does not depend on how a book counts: it adds up what callers got. Virtual time;
+ * The law of rate limits under constant excess demand: callers that always have a request waiting get at least 90 % of
+ * every rate limit, and never more than all of it plus one full bucket, however long answers run and however much more
+ * they held than they used. It does not depend on how a store counts: it adds up what callers got. Virtual time;
  * `WEIR_SEED` repeats a run.
  */
 
@@ -12,14 +12,14 @@ import { Random, randomSeed } from '../ledger/random.ts'
 import { START_MS, type Subject, subjects } from '../ledger/subject.ts'
 
 const DEMANDS = Number(process.env['WEIR_LAW_DEMANDS'] ?? 12)
-/** A waiting caller asks this often. */
+/** How often a waiting caller tries again. */
 const POLL_MS = 200
 const MINUTE_MS = 60_000
-/** Until as many requests run as the limit allows: each generation of answers gives back more than the one before. */
+/** Lets as many requests run as the limit allows: each generation of answers returns more than the one before. */
 const WARM_UP_ANSWERS = 30
 
 interface Demand {
-  /** On average: an answer takes half as long to half as long again. */
+  /** On average: an answer takes 50 % to 150 % of it. */
   readonly answerMs: number
   readonly heldTokens: number
   readonly usedTokens: number
@@ -35,13 +35,13 @@ interface Running {
   readonly admittedMs: number
 }
 
-/** What callers had. */
+/** What callers were granted. */
 interface Had {
   requests: number
   tokens: number
 }
 
-/** Callers of one demand. What an answer used counts when it ends. */
+/** Callers with the same demand. An answer's usage counts when the answer ends. */
 class Callers {
   private readonly running: Running[] = []
   private readonly account: Account
@@ -101,13 +101,16 @@ class Callers {
   }
 }
 
-/** 20 callers with answers of 400 tokens that take 2 s: what 4,096 held tokens once made of 60,000 a minute. */
+/**
+ * 20 callers with answers of 400 tokens that take 2 s. A bug once left them a fraction of 60,000 tokens a minute,
+ * because each held 4,096 output tokens.
+ */
 const CALLERS_OF_TWO_SECONDS: Demand = {
   ...{ answerMs: 2000, heldTokens: 4196, usedTokens: 400, callers: 20, ofKey: false },
   limits: { tokensPerMinute: 60_000 },
 }
 
-/** Twice as many callers as could use the whole limit. */
+/** A random demand with twice as many callers as could use the whole limit. */
 function drawn(random: Random): Demand {
   const answerMs = Math.round(100 * 300 ** random.unit())
   const heldTokens = 500 + random.below(8000)
@@ -140,10 +143,10 @@ async function check(subject: Subject, demand: Demand, random: Random): Promise<
   const had = shares.map(([name, limit]) =>
     limit === undefined ? 0 : (after[name] - before[name]) / (limit * minutes),
   )
-  // The limit that is the tighter of the two is used fully; the other cannot be.
+  // Only the tighter of the two limits can be used fully.
   expect(Math.max(...had)).toBeGreaterThanOrEqual(0.9)
   const all = (subject.clock.now - START_MS) / MINUTE_MS
-  // What an answer takes beyond what was held for it nobody can refuse: it is there.
+  // Usage beyond what an answer held cannot be refused, because it has happened.
   const beyond = demand.callers * Math.max(0, demand.usedTokens - demand.heldTokens)
   const most = (name: keyof Had, limit = Number.POSITIVE_INFINITY) =>
     limit * (all + 1) + (name === 'tokens' ? beyond : 0)
@@ -151,14 +154,14 @@ async function check(subject: Subject, demand: Demand, random: Random): Promise<
 }
 
 for (const subject of subjects()) {
-  describe(`the book in ${subject.name}, under constant excess demand`, () => {
+  describe(`the store in ${subject.name}, under constant excess demand`, () => {
     beforeAll(() => subject.open())
     afterAll(() => subject.close())
 
-    test('20 callers whose answers take 2 s have 90 % of 60,000 tokens a minute, and at most all of it', () =>
+    test('20 callers whose answers take 2 s get 90 % of 60,000 tokens a minute, and at most all of it', () =>
       check(subject, CALLERS_OF_TWO_SECONDS, new Random(1)))
 
-    test(`${DEMANDS} drawn demands, answers of 0.1 to 30 s`, async () => {
+    test(`${DEMANDS} random demands, answers of 0.1 to 30 s`, async () => {
       const seed = randomSeed(`demand, ${subject.name}`)
       for (let i = 0; i < DEMANDS; i++) {
         const random = new Random(seed + i)

@@ -128,7 +128,7 @@ function run(provider: Provider, frames: readonly Frame[]): ProviderError | unde
   }
 }
 
-/** Reads a whole answer. Throws an error of our own; the provider's own errors and text that is not JSON are expected. */
+/** Reads a whole answer. Throws weir's own errors; errors of the provider and text that is not JSON are expected. */
 function readWhole(provider: Provider, text: string): void {
   const check = new EventCheck({ event() {}, texts() {} }, undefined)
   try {

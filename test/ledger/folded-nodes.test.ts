@@ -70,7 +70,7 @@ class Fleet {
       const outbox = new Outbox(home, this.hasLateLog && home === this.homes[1] ? Date.now : now)
       const link = new RedisLink({ kind: 'single', url: this.server.socket }, outbox)
       const [admission, other] = [Reflect.get(link, 'admission'), Reflect.get(link, 'other')]
-      Object.assign(link, { book: new RedisStore(admission, other, now, clockOf(this.days), link.epochs) })
+      Object.assign(link, { store: new RedisStore(admission, other, now, clockOf(this.days), link.epochs) })
       await link.start()
       const every = (ms: number, call: () => void) => {
         const timer = setInterval(call, ms)
