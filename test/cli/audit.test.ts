@@ -1,4 +1,4 @@
-/** `weir audit` as an operator meets it: with the embedded ledger and with a real Redis. */
+/** `weir audit` as operators use it: with the embedded ledger and with a real Redis. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Ledger, noCharge } from '../../src/ledger/ledger.ts'
@@ -7,14 +7,14 @@ import { connectOnce } from '../../src/redis/connect-once.ts'
 import { RedisServer } from '../support/redis.ts'
 import { use, World } from './world.ts'
 
-// Several processes are started by each test, on machines that may be busy.
+// Each test starts several processes, on machines that may be busy.
 setDefaultTimeout(30_000)
 
 const ci = { organization: 'acme', key: 'ci' }
 const old = { organization: 'other', key: 'old' }
 const TIME = expect.stringMatching(/^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 
-/** What every row of `use` has. */
+/** The fields common to all rows of `use`. */
 const common = {
   ...{ request_id: expect.any(String), admitted_at: TIME, ended_at: TIME, provider: 'up', input_tokens: 100 },
   ...{ output_tokens: 10, overage_micro_usd: 0, ended: 'settled', outcome: 'completed' },
@@ -47,7 +47,7 @@ for (const kind of ['embedded', 'redis'] as const) {
       return stdout
     }
 
-    /** By cost: several may have ended in one millisecond. */
+    /** Sorted by cost, because several may end in the same millisecond. */
     async function rows(...flags: readonly string[]): Promise<readonly Record<string, unknown>[]> {
       const text = await answer('--json', ...flags)
       const lines = text
@@ -57,7 +57,7 @@ for (const kind of ['embedded', 'redis'] as const) {
       return lines.sort((a, b) => a.cost_micro_usd - b.cost_micro_usd)
     }
 
-    test('who, when, which model, how many tokens, at what cost, how it ended', async () => {
+    test('shows the key, time, model, tokens, cost and outcome of each request', async () => {
       const [first, third, second, ...more] = await rows()
       expect(first).toEqual({
         ...{ ...common, organization: 'acme', key: 'ci', model: 'small', cost_micro_usd: 125 },
@@ -74,7 +74,7 @@ for (const kind of ['embedded', 'redis'] as const) {
       expect(more).toEqual([])
     })
 
-    test('of one organisation, key, request or time', async () => {
+    test('filters by organisation, key, request or time', async () => {
       const keysOf = async (...flags: string[]) => (await rows(...flags)).map((row) => row['key'])
       const [first] = await rows('--key', 'ci')
       expect(await keysOf('--org', 'acme')).toEqual(['ci', 'made'])
@@ -106,7 +106,7 @@ test('redis: a request that expired and was settled late has one row, with its s
   await using redis = await RedisServer.start()
   await using world = await World.make(redis.url)
   const client = await connectOnce({ kind: 'single', url: redis.url })
-  // Its clock runs on at the test's command.
+  // The test controls its clock.
   await client.set('now', Date.now())
   const book = new RedisStore(client, client, Date.now, "local now = tonumber(redis.call('GET', 'now'))\n")
   const account = { ...ci, organizationLimits: {}, keyLimits: {} }
@@ -126,7 +126,7 @@ test('redis: a request that expired and was settled late has one row, with its s
   ])
 })
 
-test('more rows than one look takes come whole, and a reader that leaves ends it quietly', async () => {
+test('more rows than one page are complete, and a reader that stops early ends it without an error', async () => {
   await using world = await World.make()
   const ledger = await world.ledger()
   for (let i = 0; i < 2500; i++) await use(ledger, ci, 'small', { cost: i })

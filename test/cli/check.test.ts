@@ -1,4 +1,4 @@
-/** `weir check` and `weir explain` as an operator meets them: as processes, with their output and exit codes. */
+/** `weir check` and `weir explain` as operators use them: as processes, with their output and exit codes. */
 
 import { describe, expect, test } from 'bun:test'
 import { mkdtemp, writeFile } from 'node:fs/promises'
@@ -27,14 +27,14 @@ await writeFile(
 )
 
 describe('weir check', () => {
-  test('a good file: one line, 0', async () =>
+  test('a valid file: one line, exit code 0', async () =>
     expect(await weir('check')).toEqual({
       stdout: 'weir.yaml: ok (2 providers, 3 models, 1 organisation, 2 keys)\n',
       stderr: '',
       code: 0,
     }))
 
-  test('a bad one: every problem on a line of standard error, 1', async () =>
+  test('an invalid file: every problem on a line of standard error, exit code 1', async () =>
     expect(await weir('check', '--config', 'bad.yaml')).toEqual({
       stdout: '',
       stderr: `organizations[0].id: must be 1 to 64 letters, digits or ._@- and begin with a letter or digit
@@ -43,13 +43,13 @@ models[0].targets[0].provider: no provider is named "opnai" (did you mean "opena
       code: 1,
     }))
 
-  test('none: 1', async () => {
+  test('no file: exit code 1', async () => {
     const { code, stderr } = await weir('check', '--config', 'none.yaml')
     expect([code, stderr.split('\n').length]).toEqual([1, 2])
     expect(stderr).toStartWith('none.yaml: there is no such file')
   })
 
-  test('wrong usage: 2; help: 0', async () => {
+  test('wrong usage: exit code 2; help: 0', async () => {
     for (const args of [['--confg', 'x'], ['extra'], ['--config']]) {
       const { code, stdout, stderr } = await weir('check', ...args)
       expect([code, stdout, stderr.trim().split('\n').length]).toEqual([2, '', 1])
@@ -61,7 +61,7 @@ models[0].targets[0].provider: no provider is named "opnai" (did you mean "opena
 })
 
 describe('weir explain', () => {
-  test('what is allowed: the candidates in order with their prices, and the limits', async () => {
+  test('an allowed model: the candidates in order with their prices, and the limits', async () => {
     const { code, stdout } = await weir('explain', '--key', 'ci', '--model', 'mini')
     expect(code).toBe(0)
     expect(stdout.replace(/\d{4}-\d\d-\d\d/, 'TOMORROW')).toBe(`key "ci" of organisation "acme" asks for "mini"

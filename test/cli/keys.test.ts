@@ -1,4 +1,4 @@
-/** `weir keys` as an operator meets it: with the embedded store and with a real Redis. */
+/** `weir keys` as operators use it: with the embedded store and with a real Redis. */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdir, readFile } from 'node:fs/promises'
@@ -8,7 +8,7 @@ import { RedisServer } from '../support/redis.ts'
 import { closedPort } from '../support/upstream.ts'
 import { World } from './world.ts'
 
-// Several processes are started by each test, on machines that may be busy.
+// Each test starts several processes, on machines that may be busy.
 setDefaultTimeout(30_000)
 
 for (const kind of ['embedded', 'redis'] as const) {
@@ -49,8 +49,8 @@ for (const kind of ['embedded', 'redis'] as const) {
   })
 }
 
-describe('what is kept', () => {
-  test('nothing by commands that only read', async () => {
+describe('stored data', () => {
+  test('commands that only read store nothing', async () => {
     await using world = await World.make()
     for (const words of [
       ['keys', 'list'],
@@ -64,7 +64,7 @@ describe('what is kept', () => {
     }
   })
 
-  test('the hash, never the key', async () => {
+  test('the store holds the hash, never the key', async () => {
     await using world = await World.make()
     const { stdout } = await world.weir('keys', 'create', '--org', 'acme', '--id', 'laptop')
     const files = await readdir(world.dataDir)
@@ -74,7 +74,7 @@ describe('what is kept', () => {
     expect(kept.join('')).not.toContain(stdout.trim().slice(13))
   })
 
-  test('the list: both sources with their states, of one organisation or all', async () => {
+  test('the list shows both sources with their states, of one organisation or all', async () => {
     await using world = await World.make()
     await world.weir('keys', 'create', '--org', 'other', '--id', 'laptop')
     const listed = async (...flags: string[]) => {
@@ -93,7 +93,7 @@ describe('what is kept', () => {
   })
 })
 
-describe('what cannot be: one line, 1', () => {
+describe('impossible operations: one line, exit code 1', () => {
   test.each([
     ['create --org acne --id x', 'the configuration has no organisation "acne" (did you mean "acme"?)'],
     ['create --org acme --id ci', 'the id "ci" is used by a key of the configuration; choose another'],
@@ -120,7 +120,7 @@ describe('what cannot be: one line, 1', () => {
   })
 })
 
-describe('wrong usage: one line, 2', () => {
+describe('wrong usage: one line, exit code 2', () => {
   test.each([
     '',
     'creat',

@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { tmpdir } from 'node:os'
 import { MAIN } from '../process/weir.ts'
 
-// Several processes are started by each test, on machines that may be busy.
+// Each test starts several processes, on machines that may be busy.
 setDefaultTimeout(30_000)
 
 async function weir(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
@@ -33,7 +33,7 @@ for (const command of commands) {
     if (command !== 'version') expect(stdout).toContain('--config FILE')
   })
 
-  test(`${command} with a flag that it does not know is wrong usage`, async () => {
+  test(`${command} with an unknown flag is wrong usage`, async () => {
     const { code, stdout, stderr } = await weir(command, '--nonsense')
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toMatch(/^weir: [^\n]*--nonsense[^\n]*\n$/)
@@ -73,7 +73,7 @@ test('version is one line', async () => {
   expect(stdout).toMatch(/^weir \d+\.\d+\.\d+ \(commit (unknown|[0-9a-f]+), Bun \d+\.\d+\.\d+\)\n$/)
 })
 
-test('a configuration that is not there is one line and exit code 1', async () => {
+test('a missing configuration is one line and exit code 1', async () => {
   const { code, stdout, stderr } = await weir('serve', '--config', '/nowhere/weir.yaml')
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(/^weir: [^\n]*\/nowhere\/weir\.yaml[^\n]*\n$/)

@@ -9,7 +9,7 @@ import { RedisServer } from '../support/redis.ts'
 import { closedPort } from '../support/upstream.ts'
 import { use, World } from './world.ts'
 
-// Several processes are started by each test, on machines that may be busy.
+// Each test starts several processes, on machines that may be busy.
 setDefaultTimeout(30_000)
 
 const ci = { organization: 'acme', key: 'ci' }
@@ -59,7 +59,7 @@ for (const kind of ['embedded', 'redis'] as const) {
       await redis?.[Symbol.asyncDispose]()
     })
 
-    /** The ledger stays open as a gateway's would. */
+    /** The ledger stays open, as a gateway's would. */
     async function answer(...flags: readonly string[]) {
       const { code, stdout } = await world.weir('usage', ...flags)
       expect(code).toBe(0)

@@ -1,4 +1,4 @@
-/** A folder with a configuration, in which the commands are run as an operator runs them. */
+/** A directory with a configuration, in which tests run the commands as an operator does. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -36,7 +36,7 @@ export class World implements AsyncDisposable {
     return this.run([process.execPath, MAIN, ...args])
   }
 
-  /** A line of bash, in which `"$0" "$1"` is the program. */
+  /** Runs a line of bash, in which `"$0" "$1"` is weir. */
   shell(line: string) {
     return this.run(['bash', '-c', line, process.execPath, MAIN])
   }

@@ -1,4 +1,6 @@
-/** The suite for every dialect: the same conversation and the same answers in canonical form, and the same demands. */
+/**
+ * The suite for every dialect: the same conversation, the same answers in canonical form, and the same requirements.
+ */
 
 import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../src/core/caller-error.ts'
@@ -26,7 +28,7 @@ export interface Conformant {
   readonly history: string
   /** Optional fields that may be null, as official SDKs send them. */
   readonly optional: readonly string[]
-  /** A field that has an effect elsewhere and none in weir, with a value that asks for something. */
+  /** A field that has an effect elsewhere and none in weir, with a value that requests something. */
   readonly ignored: readonly [field: string, value: JsonObject | string | number | boolean]
   /** The word for why an answer stopped, in an answer without tool calls. */
   readonly reasons: Readonly<Record<Exclude<FinishReason, 'tool-call'>, string>>
@@ -210,7 +212,7 @@ function accepts(of: Conformant, subject: Subject): void {
     expect([request.model, request.stream]).toEqual(['m', false])
   })
 
-  test('a field that is null is a field that is absent', () => {
+  test('a null field equals an absent field', () => {
     const { request } = subject.accept(of.hello)
     const nulls = Object.fromEntries(of.optional.map((field) => [field, null]))
     expect(subject.accept({ ...of.hello, ...nulls }).request).toEqual(request)
@@ -285,7 +287,7 @@ function answers(of: Conformant, subject: Subject, form: 'streamed' | 'whole'): 
     expect(ids[0]).not.toBe(ids[1])
   })
 
-  test('a call whose arguments are no object is an error of the provider', () => {
+  test('a call whose arguments are not an object is a provider error', () => {
     for (const json of ['{"q":', '[1]', 'x', '{}{}'])
       expect(() => subject.meaning(answer(call(0, json), 'tool-call'), form)).toThrow(ProviderError)
   })

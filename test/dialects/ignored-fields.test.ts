@@ -1,4 +1,4 @@
-/** Which fields a request's log line names because they have no effect, and which values ask for nothing. */
+/** Which fields a request's log line names because they have no effect, and which values request nothing. */
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject, JsonValue } from '../../src/core/json.ts'
@@ -11,7 +11,7 @@ import * as does from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
 import { Upstream } from '../support/upstream.ts'
 
-/** Per dialect: a path, values that would have an effect elsewhere, and values that ask for nothing. */
+/** Per dialect: a path, values that would have an effect elsewhere, and values that request nothing. */
 const ROWS: Readonly<Record<DialectName, readonly (readonly [string, readonly JsonValue[], readonly JsonValue[]])[]>> =
   {
     chat: [
@@ -88,7 +88,7 @@ describe.each(['chat', 'responses', 'messages'] as const)('%s', (dialect) => {
       expect({ value, ignored: ignoredFields(dialect, bodyWith(path, value)) }).toEqual({ value, ignored: [] })
   })
 
-  test('what has an effect is not named, nor is what nobody knows', () => {
+  test('fields with an effect and unknown fields are not named', () => {
     const body: JsonObject = { model: 'm', stream: true, temperature: 1, tools: [], unknown: { deep: 1 }, __proto__: 1 }
     expect(ignoredFields(dialect, body)).toEqual([])
   })

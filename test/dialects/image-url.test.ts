@@ -1,6 +1,6 @@
 /**
- * Addresses of pictures that providers are given: whatever the spelling, no private place and nothing but https, unless
- * the operator allows it.
+ * Image URLs sent to providers: in any spelling, private addresses and schemes other than https are rejected, unless
+ * the operator allows them.
  */
 
 import { describe, expect, test } from 'bun:test'
@@ -12,7 +12,7 @@ import { acceptImageForm, acceptImages } from '../../src/dialects/images/request
 import { bytesOf } from '../support/bytes.ts'
 import { property } from '../support/random.ts'
 
-/** The field at fault; undefined if it is accepted. */
+/** The field that the error names; undefined if the URL is accepted. */
 function fault(accept: () => unknown): string | undefined {
   try {
     accept()
@@ -107,7 +107,7 @@ describe('accepted', () => {
     expect(isRefused(url, 'any')).toBe(false),
   )
 
-  test('any: nothing but http and https', () => expect(isRefused('file:///etc/passwd', 'any')).toBe(true))
+  test('any: only http and https', () => expect(isRefused('file:///etc/passwd', 'any')).toBe(true))
 })
 
 /** One number of an address as `inet_aton` reads it: decimal, octal or hexadecimal. */
@@ -145,7 +145,7 @@ property('law: no spelling of a private IPv4 address is accepted', 2000, (random
 const PRIVATE = 'https://10.0.0.1/a.png'
 const PUBLIC = 'https://example.com/a.png'
 
-describe('in every place of a body that may name one', () => {
+describe('in every field of a body that may contain a URL', () => {
   const chatFault = (part: JsonObject, allowed: ImageUrls = 'public') =>
     fault(() => acceptChat({ model: 'm', messages: [{ role: 'user', content: [part] }] }, allowed))
 
@@ -164,7 +164,7 @@ describe('in every place of a body that may name one', () => {
     expect(chatFault(sound('UklGRg=='))).toBeUndefined()
   })
 
-  test('Chat Completions: of a file and of sound nothing but what is known goes to a provider', () => {
+  test('Chat Completions: only known fields of files and audio are sent to a provider', () => {
     const more = { url: PRIVATE, file_id: 'file-abc', nested: { url: PRIVATE } }
     const content: JsonObject[] = [
       { type: 'file', file: { file_data: 'AAAA', filename: 'a.pdf', ...more }, ...more },
@@ -194,7 +194,7 @@ describe('in every place of a body that may name one', () => {
     [undefined, { user: 'https://10.0.0.1/me', size: '1024x1024', quality: 'high' }],
   ])('edits as JSON: %p', (param, more) => expect(edit(more)).toBe(param))
 
-  test('edits as JSON: a name that comes twice is not sent on', () => {
+  test('edits as JSON: a duplicate name is not forwarded', () => {
     const text = `{"model":"m","prompt":"x","images":[{"image_url":"${PRIVATE}","image\\u005furl":"${PUBLIC}"}]}`
     expect(fault(() => acceptImages('edits', bytesOf(text), 'public'))).toBe('images')
     const image = `{"image_url":"${PUBLIC}?a:b","x":{"y:":[1,{"z":2}]}}`

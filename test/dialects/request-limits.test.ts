@@ -12,7 +12,7 @@ const full = (values: number) => `{"a":[${'1,'.repeat(values - 1)}1]}`
 
 type Make = (count: number) => object
 
-/** What is counted, how many of it there may be, and the field that is named for the first one too many. */
+/** What is counted, its limit, and the field that the error names for the first one beyond the limit. */
 const rows: readonly (readonly [
   path: Parameters<typeof walk>[0]['path'],
   what: string,
@@ -186,7 +186,7 @@ const rows: readonly (readonly [
   ],
 ]
 
-describe('so many are taken, and one more is a 400 that names the field', () => {
+describe('the limit is accepted, and one more is a 400 that names the field', () => {
   test.each(rows)('%s: %s, %p', async (path, _, most, param, make) => {
     const model = path === 'edits' ? 'i' : 'm'
     const { failure: none } = await walk({ path, bytes: bytes({ model, ...make(most) }) })

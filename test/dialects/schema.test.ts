@@ -19,7 +19,7 @@ function complaintOf(body: JsonObject): string {
   }
 }
 
-describe('a complaint names the field, and everything that it may be', () => {
+describe('an error names the field, and all allowed forms', () => {
   test.each<[JsonObject, string]>([
     [{ content: 'a', limit: null, system: [] }, 'accepted'],
     [{}, "content: Missing required field: 'content'."],

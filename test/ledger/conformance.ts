@@ -166,6 +166,12 @@ export function conformance(installation: Installation): void {
         expect(places.message).toContain("1 concurrent requests for key 'ci'")
       })
 
+      test('a limit of 0 rejects every request', async () => {
+        const failure = await refused(ledger, accountOf({}, { requestsPerMinute: 0 }), holdOf(1))
+        expect([failure.kind, failure.type]).toEqual(['exceeds_limit', 'requests'])
+        expect(failure.message).toBe("Key 'ci' is limited to 0 requests per minute, so every request is rejected.")
+      })
+
       test('a request that can never be granted gets an error without a time to retry', async () => {
         const account = accountOf({ tokensPerMinute: 100 })
         const failure = await refused(ledger, account, holdOf(1, 101))

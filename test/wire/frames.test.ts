@@ -1,4 +1,4 @@
-/** Bytes of server-sent events → frames, against a line parser that sees the whole text at once. */
+/** Bytes of server-sent events → frames, compared with a line parser that sees the whole text at once. */
 
 import { describe, expect, test } from 'bun:test'
 import { ProviderError } from '../../src/core/provider-error.ts'
@@ -59,8 +59,7 @@ describe('frames', () => {
 })
 
 /**
- * The lines of the whole text, one after the other: the rules of the WHATWG standard, except that an event at the end
- * counts.
+ * The lines of the whole text in order, by the rules of the WHATWG standard, except that an event at the end counts.
  */
 function model(text: string): Frame[] {
   const frames: Frame[] = []
@@ -92,7 +91,7 @@ property('every text in every cutting gives the frames of the model', 300, (rand
 describe('limits', () => {
   const exactly = 'a'.repeat(FRAME_CHARS_MAX)
 
-  test('an event of the most characters passes', () => {
+  test('an event of the largest size passes', () => {
     expect(of(`data: ${exactly}\n\n`)[0]?.[1].length).toBe(FRAME_CHARS_MAX)
   })
 
@@ -109,7 +108,7 @@ describe('limits', () => {
   })
 })
 
-test('a shortcut is offered the text only where a frame begins, and what it leaves is cut as usual', () => {
+test('the fast path gets the text only at the start of a frame, and the rest is split as usual', () => {
   const seen: string[] = []
   const shortcut: Shortcut = (text, from) => {
     seen.push(text.slice(from, from + 8))

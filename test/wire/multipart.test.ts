@@ -15,7 +15,7 @@ import { property } from '../support/random.ts'
 const field = (name: string, value: string, more = '') =>
   `--b\r\nContent-Disposition: form-data; name="${name}"${more}\r\n\r\n${value}\r\n`
 
-/** Of each part its name, content, file name and type, as far as there are. */
+/** The name, content, file name and type of each part, as far as present. */
 function parts(text: string): readonly (readonly string[])[] {
   return parseForm(bytesOf(text), 'b').map(({ name, content, filename, contentType }) =>
     [name, textOf(content), filename, contentType].filter((value) => value !== undefined),
@@ -33,7 +33,7 @@ function problem(run: () => unknown): string {
   }
 }
 
-describe('forms that are read', () => {
+describe('valid forms', () => {
   const file = '; filename="a.png"\r\nContent-Type: image/png'
   const rows: readonly (readonly [name: string, text: string, expected: readonly (readonly string[])[]])[] = [
     ['a field', `${field('a', '1')}--b--`, [['a', '1']]],
@@ -73,7 +73,7 @@ describe('forms that are read', () => {
   })
 })
 
-describe('forms that are not', () => {
+describe('invalid forms', () => {
   const many = `${field('a', '').repeat(129)}--b--`
   test.each([
     ['nothing', '', 'ends before'],
@@ -92,7 +92,7 @@ describe('forms that are not', () => {
     expect(problem(() => parts(text))).toContain(message)
   })
 
-  test('a name that is not UTF-8, and a field that is not', () => {
+  test('a name and a field that are not UTF-8', () => {
     const bytes = bytesOf(`${field('a~', '~')}--b--`).map((byte) => (byte === 0x7e ? 0xff : byte))
     expect(problem(() => parseForm(bytes, 'b'))).toContain('UTF-8')
     expect(problem(() => formText(Uint8Array.of(0xff)))).toContain('UTF-8')
@@ -113,7 +113,7 @@ test.each([
   else expect(boundaryOf(type)).toBe(boundary)
 })
 
-test('other types are no forms', () => {
+test('other content types are not forms', () => {
   expect([null, '', 'application/json', 'multipart/form-data2', 'x multipart/form-data'].filter(isForm)).toEqual([])
 })
 
@@ -143,12 +143,12 @@ property(
   },
 )
 
-/** A name without what the HTML standard has no way to write. */
+/** A name without the characters that the HTML standard cannot write. */
 function undone(name: string | null): string | null {
   return name === null ? null : name.replace(/%(?:0D|0A|5C)|[\r\n\\]/g, '').trim()
 }
 
-test('a name cannot write header lines of its own', () => {
+test('a name cannot add header lines', () => {
   const name = 'a"\r\nX-Evil: 1\r\n\r\n'
   const text = textOf(joined(writeForm([{ name, contentType: 'a/b\r\nX-Evil: 1', content: bytesOf('1') }], 'b')))
   expect(text.split('\r\n').filter((line) => line.startsWith('X-Evil'))).toEqual([])

@@ -1,4 +1,4 @@
-/** The template of the splice: when it is made, what it matches, and what must be decoded. */
+/** The template of the splice: when it is made, what it matches, and which frames must be decoded. */
 
 import { describe, expect, test } from 'bun:test'
 import { Splice } from '../../src/wire/splice.ts'
@@ -20,7 +20,7 @@ function taught(first = 'hello', more = ''): Splice {
   return splice
 }
 
-/** The texts that `run` copies, and the rest that must be decoded. */
+/** The texts that `run` copies, and the rest, which must be decoded. */
 function run(splice: Splice, text: string, from = 0): { readonly insides: readonly string[]; readonly rest: string } {
   const insides: string[] = []
   const at = splice.run(text, from, (found) => void insides.push(...found))
@@ -28,12 +28,12 @@ function run(splice: Splice, text: string, from = 0): { readonly insides: readon
 }
 
 describe('match', () => {
-  test('a frame that differs in its text alone', () => {
+  test('a frame that differs only in its text', () => {
     expect(taught().match('', frame('world'))).toBe('world')
     expect(taught().match('', frame('a\n"b"'))).toBe('a\\n\\"b\\"')
   })
 
-  test('nothing before a frame was learnt, and nothing after `forget`', () => {
+  test('nothing before a frame was learned, and nothing after `forget`', () => {
     expect(new Splice(decode).match('', frame('world'))).toBeUndefined()
     const splice = taught()
     splice.forget()
@@ -79,18 +79,18 @@ describe('run', () => {
     expect(run(taught(), text)).toEqual({ insides: ['a', 'b'], rest: line('c', ',"stop":1') + line('d') })
   })
 
-  test('leaves a frame that is not whole', () => {
+  test('leaves an incomplete frame', () => {
     expect(run(taught(), `${line('a')}data: {"id":1,"t":"b`)).toEqual({
       insides: ['a'],
       rest: 'data: {"id":1,"t":"b',
     })
   })
 
-  test('begins in the middle of a text', () => {
+  test('starts in the middle of a text', () => {
     expect(run(taught(), `xx${line('a')}`, 2)).toEqual({ insides: ['a'], rest: '' })
   })
 
-  test('leaves everything before a frame was learnt', () => {
+  test('leaves everything before a frame was learned', () => {
     expect(run(new Splice(decode), line('a'))).toEqual({ insides: [], rest: line('a') })
   })
 })
@@ -127,7 +127,7 @@ property('the copied texts and the frames that are left are those of the decoder
   )
   const first = frames[insides.length]
   if (first !== undefined) {
-    // What is left is left for a reason.
+    // Every frame left over needs decoding.
     const [word, more] = first
     expect(
       word === '' ||

@@ -1,4 +1,4 @@
-/** The text of events: one line for every client, whatever it takes for a line break. */
+/** The text of events: one line for every client, whatever characters it treats as line breaks. */
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonValue } from '../../src/core/json.ts'
@@ -24,7 +24,7 @@ describe('line breaks', () => {
     expect(JSON.parse(line)).toBe(`a${unit}b`)
   })
 
-  test('half a pair is sent as an escape', () => {
+  test('half a surrogate pair is sent as an escape', () => {
     expect(jsonLine('\ud83d')).toBe('"\\ud83d"')
   })
 })

@@ -47,7 +47,7 @@ async function sentForm(request: ImageRequest): Promise<readonly (readonly [stri
 }
 
 describe('JSON', () => {
-  test('generations send the fields of the list under the provider’s model name; nulls and others are left out', () => {
+  test('generations send the listed fields under the provider’s model name, without nulls and other fields', () => {
     const request = acceptImages('generations', {
       ...base,
       n: 3,
@@ -81,7 +81,7 @@ describe('JSON', () => {
     expect(request).toMatchObject({ images: 3, inputs: 0, stream: true, size: '1024x1024', quality: 'low' })
   })
 
-  test('what is sent on is a view of the caller’s bytes', () => {
+  test('the sent body is a view of the caller’s bytes', () => {
     const bytes = bytesOf(JSON.stringify({ ...base, images: [{ image_url: 'data:,' }] }))
     const { content } = acceptBytes('edits', bytes, 'public').body('upstream')
     expect(content.filter(({ buffer }) => buffer === bytes.buffer).map(textOf)).toEqual([
@@ -90,7 +90,7 @@ describe('JSON', () => {
     ])
   })
 
-  test('edits send what the provider may know', () => {
+  test('edits send the fields that providers may receive', () => {
     const body = { ...base, images: [{ image_url: 'data:,' }], mask: { image_url: 'data:,' }, input_fidelity: 'high' }
     const request = acceptImages('edits', { ...body, stream: false })
     expect(sent(request)).toEqual({ ...body, model: 'upstream' })
@@ -118,7 +118,7 @@ describe('JSON', () => {
 })
 
 describe('a form', () => {
-  test('goes on part by part, with the provider’s model name in place of the caller’s', async () => {
+  test('is forwarded part by part, with the provider’s model name in place of the caller’s', async () => {
     const fields = { ...base, n: '2', size: 'auto', stream: 'true', partial_images: '1', input_fidelity: 'high' }
     const request = acceptImageForm(form(fields, 'image[]', 'image[]', 'mask'), 'public')
     expect(await sentForm(request)).toEqual([
@@ -134,7 +134,7 @@ describe('a form', () => {
     expect(request).toMatchObject({ model: 'painter', images: 2, inputs: 2, stream: true, size: 'auto' })
   })
 
-  test('of two models the last counts, and one is sent', async () => {
+  test('of two models the last is used, and one is sent', async () => {
     const request = acceptImageForm([...form({ ...base, model: 'first' }), ...form({ model: 'second' })], 'public')
     expect(request.model).toBe('second')
     expect((await sentForm(request)).filter(([name]) => name === 'model')).toEqual([['model', 'upstream']])
@@ -176,7 +176,7 @@ describe('an answer', () => {
   }
   const text = `${JSON.stringify(body)} `
 
-  test('goes out byte for byte, but for a name of the model', () => {
+  test('is sent byte for byte, except for a name of the model', () => {
     expect(imagesBody({ text, body, model: 'painter' })).toBe(text)
     expect(JSON.parse(imagesBody({ text, body: { ...body, model: 'up' }, model: 'painter' }))).toEqual({
       ...body,
@@ -184,7 +184,7 @@ describe('an answer', () => {
     })
   })
 
-  test('is one completed event an image where events were asked for, with the usage in the last', () => {
+  test('is one completed event per image if events were requested, with the usage in the last', () => {
     const events = imagesEvents('edits', { text, body, model: 'painter' }).split('\n\n')
     expect(events.pop()).toBe('')
     const type = 'image_edit.completed'

@@ -1,4 +1,4 @@
-/** The body of Messages: the golden bodies, usage with a cache, and answers that cannot be plain. */
+/** The body of Messages: the golden bodies, usage with a cache, refusals and incomplete calls. */
 
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ describe('golden bodies', () => {
   })
 })
 
-test('ids are minted: no two are alike', () => {
+test('ids are generated and unique', () => {
   expect(messagesAnswer(plain, served)['id']).not.toBe(messagesAnswer(plain, served)['id'])
 })
 
@@ -42,7 +42,7 @@ describe('content', () => {
     expect(contentOf({ text: '', refusal: 'no' })).toEqual([{ type: 'text', text: 'no' }])
   })
 
-  test('a call that was cut in the middle is left out, and those before it stay', () => {
+  test('an incomplete call is left out, and those before it stay', () => {
     const toolCalls = [tool('{"q":1}'), tool('{"q":', false)]
     const input = { q: 1 }
     const whole = { type: 'tool_use', id: 'call_a', name: 'look', input }
@@ -85,7 +85,7 @@ describe('usage', () => {
         output_tokens: 3,
       },
     ],
-    // A provider whose parts exceed its whole does not make a figure negative.
+    // Parts that exceed the provider's total do not make a figure negative.
     [
       { input: 4, cachedInput: 5, output: 3 },
       { input_tokens: 0, ...cache(0, 5), output_tokens: 3 },

@@ -1,6 +1,4 @@
-/**
- * Recorded requests of official SDKs and coding agents, and what each is converted to.
- */
+/** Recorded requests of official SDKs and coding agents, and their canonical form. */
 
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -75,7 +73,7 @@ describe('SDKs in a tool loop of two steps', () => {
     }
   })
 
-  test('the tool runner begins a thread and gets `thread_not_found` when it would continue it', () => {
+  test('the tool runner starts a thread, and gets `thread_not_found` when it continues it', () => {
     const request = acceptMessages(bodyOf(bodies, 'anthropic1-toolRunner.1'), refuse)
     expect(request.messages).toEqual([
       { role: 'system', parts: [text('You are terse.')] },
@@ -89,7 +87,7 @@ describe('SDKs in a tool loop of two steps', () => {
     )
   })
 
-  test('each of them was looked at', () => {
+  test('every recording is tested', () => {
     const looked = [...loops, 'anthropic1-toolRunner'].flatMap((loop) => [`${loop}.1`, `${loop}.2`])
     expect([...bodies.keys()].sort()).toEqual(looked.sort())
   })
@@ -125,7 +123,7 @@ describe('Claude Code', () => {
     expect(request.messages[0]).toMatchObject({ role: 'system', parts: [{}, { cache: {} }, { cache: {} }] })
   })
 
-  test('a system message between call and next turn is the user’s, and results come right after their calls', () => {
+  test('a system message between call and next turn becomes a user message; results follow their calls', () => {
     const { messages } = accepted('latest-model-claude-opus-4-8-003')
     expect(messages.map(({ role }) => role)).toEqual(['system', 'user', 'user', 'assistant', 'tool', 'user'])
     expect(messages[3]).toMatchObject({
@@ -148,7 +146,7 @@ describe('Claude Code', () => {
     ])
   })
 
-  test('a reference to a tool: refused, whereupon it sends all its tools', () => {
+  test('a reference to a tool: rejected, after which Claude Code sends all its tools', () => {
     const failure = failureOf(bodyOf(bodies, 'latest-toolsearch-003'))
     expect(failure.message).toBe('Unsupported Anthropic content block')
     expect(failure.detail.param).toBe('messages[3].content[0].content[0].type')
@@ -159,7 +157,7 @@ describe('Claude Code', () => {
     expect(request.messages).toEqual([{ role: 'user', parts: [{ type: 'text', text: 'foo' }] }])
   })
 
-  test('each of them was looked at', () => {
+  test('every recording is tested', () => {
     const looked = [...working, 'latest-read-image-004', 'latest-toolsearch-003', 'latest-context-010']
     expect([...bodies.keys()].sort()).toEqual(looked.sort())
   })

@@ -13,7 +13,7 @@ const pass = { toolResultImages: 'pass' } as const
 const HI: JsonValue = [{ role: 'user', content: 'hi' }]
 const MARK: JsonObject = { type: 'ephemeral' }
 
-/** As a body arrives: what is undefined here is not there. */
+/** A body as it arrives: undefined fields are absent. */
 const accept = (fields: JsonObject = {}, options: typeof refuse | typeof pass = refuse): ChatRequest =>
   acceptMessages(JSON.parse(JSON.stringify({ model: 'm', messages: HI, ...fields })), options)
 const history = (messages: JsonValue, options: typeof refuse | typeof pass = refuse): readonly Message[] =>
@@ -43,7 +43,7 @@ const result = (content: JsonValue | undefined, more: JsonObject = {}): JsonObje
 })
 const tool = (more: JsonObject = {}): JsonObject => ({ name: 'look', input_schema: { type: 'object' }, ...more })
 
-/** The failure of a body, as a row of a table can hold it. */
+/** The error of a body, in the form of a table row. */
 function failureOf(fields: JsonObject, options: typeof refuse | typeof pass = refuse): CallerError {
   try {
     accept(fields, options)
@@ -55,7 +55,7 @@ function failureOf(fields: JsonObject, options: typeof refuse | typeof pass = re
 }
 
 describe('fields', () => {
-  test('the least body', () => {
+  test('the smallest body', () => {
     expect(accept()).toEqual({
       model: 'm',
       stream: false,
@@ -69,7 +69,7 @@ describe('fields', () => {
     })
   })
 
-  test('all that reach the model', () => {
+  test('all fields that reach the model', () => {
     const request = accept({
       max_tokens: 300,
       temperature: 0.5,
@@ -93,7 +93,7 @@ describe('fields', () => {
     })
   })
 
-  test('what has no effect, whatever it holds; and what nobody knows', () => {
+  test('fields without effect, whatever they hold, and unknown fields', () => {
     const fields = {
       top_k: 'many',
       thinking: { type: 'adaptive' },
@@ -113,11 +113,11 @@ describe('fields', () => {
 
   test('no output limit, or one of 0', () => {
     expect(accept().maxOutputTokens).toBeUndefined()
-    // Newer Anthropic APIs fill the cache with 0: the nearest is one token.
+    // Newer Anthropic APIs warm the cache with 0: the nearest value is one token.
     expect(accept({ max_tokens: 0 }).maxOutputTokens).toBe(1)
   })
 
-  test('system as a string, as blocks, and as nothing', () => {
+  test('system as a string, as blocks, and empty', () => {
     expect(accept({ system: 'be terse' }).messages[0]).toEqual({
       role: 'system',
       parts: [{ type: 'text', text: 'be terse' }],
@@ -132,7 +132,7 @@ describe('fields', () => {
     for (const system of ['', [], [text('')]]) expect(accept({ system }).messages).toHaveLength(1)
   })
 
-  test('the same body gives the same request, key for key: what precedes a cache mark must not move', () => {
+  test('the same body gives the same request, key for key: text before a cache mark must not change', () => {
     const body = {
       system: [text('s', { cache_control: MARK })],
       tools: [tool({ description: 'd', input_schema: { z: 1, a: { y: 2, b: 3 } } })],
@@ -247,8 +247,8 @@ describe('messages', () => {
     expect(history(messages)).toEqual(expected)
   })
 
-  describe('images in results, where the operator lets them pass', () => {
-    test('come after all results and before the rest of the message; the mark stays after what it marked', () => {
+  describe('images in results, if the operator allows them', () => {
+    test('come after all results and before the rest of the message; the cache mark keeps its position', () => {
       const messages = user(
         text('look'),
         result([text('a'), image(), image({ cache_control: MARK })], { cache_control: { ...MARK, ttl: '1h' } }),
@@ -261,7 +261,7 @@ describe('messages', () => {
       ])
     })
 
-    test('nothing else passes with them', () => {
+    test('no other block is allowed with them', () => {
       const param = (inner: JsonObject) => failureOf({ messages: user(result([text('a'), inner])) }, pass)
       for (const type of ['document', 'tool_reference', 'search_result', 'tool_use'])
         expect(param({ type })).toMatchObject({
@@ -273,7 +273,7 @@ describe('messages', () => {
       )
     })
 
-    test('text alone is as without them', () => {
+    test('results of text alone are unchanged', () => {
       const messages = user(result('r', { cache_control: MARK }), result([text('s')]))
       expect(history(messages, pass)).toEqual(history(messages, refuse))
     })
@@ -281,7 +281,7 @@ describe('messages', () => {
 })
 
 describe('tools', () => {
-  test('become functions; server tools are left out, and so is what has no counterpart', () => {
+  test('become functions; server tools and fields without a counterpart are left out', () => {
     const { tools } = accept({
       tools: [
         tool({
@@ -322,7 +322,7 @@ describe('tools', () => {
     expect(accept({ tools: [tool()], tool_choice: choice })).toEqual({ ...accept({ tools: [tool()] }), ...expected })
   })
 
-  test('a choice without tools is dropped, whatever it is', () => {
+  test('any choice is dropped without tools', () => {
     const choice = { type: 'any', disable_parallel_tool_use: true }
     for (const tools of [undefined, null, [], [{ type: 'web_search_20250305', name: 'web_search' }]])
       expect(accept({ tools, tool_choice: choice })).toEqual(accept())
@@ -330,7 +330,7 @@ describe('tools', () => {
   })
 })
 
-describe('complaints', () => {
+describe('errors', () => {
   const unsupported = 'Unsupported Anthropic content block'
   const blocks: readonly (readonly [what: string, fields: JsonObject, param: string])[] = [
     ['a document', { messages: user(text('a'), { type: 'document' }) }, 'messages[0].content[1].type'],
@@ -448,11 +448,11 @@ describe('complaints', () => {
 })
 
 describe('threads', () => {
-  test('to begin one is no harm', () => {
+  test('the start of a thread is accepted', () => {
     expect(accept({ thread: { type: 'create' } })).toEqual(accept())
   })
 
-  test('to continue one is a 404 by which the SDK sends the whole history again', () => {
+  test('the continuation of one is a 404, after which the SDK sends the whole history again', () => {
     const failure = failureOf({ thread: { type: 'continue', previous_message_id: 'msg_1' } })
     expect(failure.row).toMatchObject({ status: 404, stage: 'request', messagesType: 'not_found_error' })
     expect(failure.detail.details).toEqual({ error_code: 'thread_not_found' })
@@ -472,7 +472,7 @@ describe('count_tokens', () => {
     expect(counted).toEqual({ ...acceptMessages(body, refuse), maxOutputTokens: undefined, limitsOutput: false })
   })
 
-  test('refuses what the endpoint itself refuses', () => {
+  test('rejects what the endpoint itself rejects', () => {
     expect(() => acceptCount({ model: 'm' }, refuse)).toThrow(/'messages'/)
     expect(() => acceptCount({ model: 'm', messages: user({ type: 'document' }) }, refuse)).toThrow(/Unsupported/)
   })

@@ -1,4 +1,4 @@
-/** The Messages stream: the golden streams byte for byte, and what becomes of calls that interleave. */
+/** The Messages stream: the golden streams byte for byte, and interleaved calls. */
 
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -104,7 +104,7 @@ describe('blocks one after another', () => {
     ).toEqual([...blocks])
   })
 
-  test('an open call streams on: only what belongs to later blocks waits', () => {
+  test('an open call is streamed; only later blocks wait', () => {
     const one = encoding()
     encodeAll([{ type: 'start' }, call(0), call(1), text('late')], one)
     expect(one.add(json(0, '{"x":'))).toContain(
@@ -121,12 +121,12 @@ describe('blocks one after another', () => {
     )
   })
 
-  test('calls that the limit cut are let out in order', () => {
+  test('calls cut by the token limit are sent in order', () => {
     const events = [call(0), json(0, '{"x":'), call(1), json(1, '{"y'), text('t'), finish('length'), end]
     expect(blocksOf(encodeAll(events))).toEqual(['0 tool_0 {"x":', '1 tool_1 {"y', '2 text t'])
   })
 
-  test('arguments that are no object never end a stream for the caller to run', () => {
+  test('arguments that are not an object never end a stream for the caller to execute', () => {
     const calls = [call(0), json(0, '[1]'), call(1), json(1, '{}')]
     expect(() => encodeAll([...calls, finish('tool-call')])).toThrow(ProviderError)
     const cut = encodeAll([...calls, finish('length'), end])
@@ -141,7 +141,7 @@ describe('blocks one after another', () => {
     expect(() => encodeAll([call(0), json(0, '{}'), call(1), json(0, '}')])).toThrow(ProviderError)
   })
 
-  test('what waits has a limit; at the limit all is well, beyond it the stream breaks', () => {
+  test('waiting blocks are accepted up to a limit; beyond it the stream breaks', () => {
     const start = (to = encoding()) => {
       encodeAll([call(0), json(0, '{"x":'), call(1)], to)
       return to
@@ -151,7 +151,7 @@ describe('blocks one after another', () => {
     const full = start()
     expect(full.add(json(1, most))).toBe('')
     expect(encodeAll([json(0, '1}')], full)).toContain(jsonInside(most))
-    // What was let out does not count any more.
+    // Sent blocks do not count any more.
     expect(encodeAll([call(2), json(2, '{"z":'), text('y'.repeat(HELD_CHARACTERS_MAX - 256))], full)).toContain(
       'tool_2',
     )
@@ -170,13 +170,13 @@ describe('blocks one after another', () => {
 describe('message_start and the end', () => {
   const startUsage = (events: readonly StreamEvent[]) => checkMessagesStream(encodeAll(events)).usages[0]
 
-  test('nothing goes out before the first content', () => {
+  test('nothing is sent before the first content', () => {
     const one = encoding()
     expect(encodeAll([{ type: 'start' }, usage({ input: 5 }), text('')], one)).toBe('')
     expect(one.add(text('a'))).toStartWith('event: message_start\n')
   })
 
-  test('figures that came before are in message_start, without any output', () => {
+  test('usage received before is in message_start, with 0 output tokens', () => {
     const rest = [text('a'), finish('stop'), end] as const
     expect(startUsage([{ type: 'start' }, usage({ input: 10, cachedInput: 4, output: 1 }), ...rest])).toEqual({
       input_tokens: 6,
@@ -187,7 +187,7 @@ describe('message_start and the end', () => {
     expect(startUsage([{ type: 'start' }, ...rest])).toEqual({ input_tokens: 0, output_tokens: 0 })
   })
 
-  test('message_delta has the last figures, wherever they came', () => {
+  test('message_delta has the last usage, whenever it arrived', () => {
     const events = [
       usage({ input: 10, output: 1 }),
       text('a'),
@@ -199,7 +199,7 @@ describe('message_start and the end', () => {
     expect(checkMessagesStream(encodeAll(events)).usages[1]).toEqual({ input_tokens: 10, output_tokens: 3 })
   })
 
-  test('without end nothing ends: neither message_delta nor message_stop', () => {
+  test('without an end event, neither message_delta nor message_stop is sent', () => {
     const stream = encodeAll([{ type: 'start' }, text('a'), finish('stop'), usage({ input: 1, output: 1 })])
     expect(stream).toContain('content_block_delta')
     expect(stream).not.toContain('message_delta')
@@ -232,7 +232,7 @@ describe('message_start and the end', () => {
   })
 })
 
-test('the sign of life is a ping once the stream has begun, a comment before', () => {
+test('the keep-alive is a ping after the start of the stream, a comment before', () => {
   const one = encoding()
   expect(one.encoder.keepAlive).toBe(': keep-alive\n\n')
   const stream =
@@ -250,7 +250,7 @@ test('every stream has its own id', () => {
   expect(id()).not.toBe(id())
 })
 
-test('an empty text among copied ones shows nothing', () => {
+test('an empty text among copied ones sends nothing', () => {
   const one = encoding()
   const stream = one.copy(['', 'a', '']) + one.copy(['b', '', 'c'])
   expect(stream).toBe(encodeAll([text('a'), text('b'), text('c')]))

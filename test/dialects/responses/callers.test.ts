@@ -1,6 +1,4 @@
-/**
- * Requests as official SDKs and Codex really sent them: each is accepted and means to the model what its caller meant.
- */
+/** Recorded requests of official SDKs and Codex: each is accepted and has the meaning that its caller intended. */
 
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -32,7 +30,7 @@ function accepted(body: JsonObject): Exchange {
   return exchange
 }
 
-/** Roles, texts and calls, a line a message. */
+/** Roles, texts and calls, one line per message. */
 function lines({ messages }: ChatRequest): string[] {
   return messages.map((message) => {
     const text = message.parts.map((part) => (part.type === 'text' ? part.text : '?')).join('+')
@@ -44,7 +42,7 @@ function lines({ messages }: ChatRequest): string[] {
 }
 
 describe('official SDKs', () => {
-  // The first answer, which the Vercel AI SDK refers to.
+  // The first answer, to which the Vercel AI SDK refers.
   itemStore.put('acme', [
     {
       id: 'msg_68b0',
@@ -94,7 +92,7 @@ describe('Codex', () => {
     expect(new Set(request.tools.map((tool) => tool.name)).size).toBe(request.tools.length)
   })
 
-  test('tools of a namespace are lifted, others than functions dropped', () => {
+  test('tools of a namespace become top-level functions; tools that are not functions are dropped', () => {
     const { request } = accepted(bodyOf('agents/codex.namespace-001.json'))
     expect(request.tools.map((tool) => tool.name)).toEqual([
       'exec_command',
@@ -112,7 +110,7 @@ describe('Codex', () => {
     ])
   })
 
-  test('a call within a namespace is in the history under its lifted name, and goes back under its own', () => {
+  test('a call in a namespace has its top-level name in the history, and is returned under its own', () => {
     const exchange = accepted(bodyOf('agents/codex.namespace-002.json'))
     expect(lines(exchange.request).slice(-2)).toEqual([
       'assistant:  call_mwp8yi78000fabcdefgh=multi_agent_v1__close_agent({"target":"x"})',
@@ -141,7 +139,7 @@ describe('Codex', () => {
     expect(request.messages.slice(-3).map((message) => message.role)).toEqual(['assistant', 'tool', 'tool'])
   })
 
-  test('an image as an output is ignored, the output is there', () => {
+  test('an image in an output is ignored, the rest of the output is kept', () => {
     const { request } = accepted(bodyOf('agents/codex.view-image-002.json'))
     expect(request.messages.at(-1)).toEqual({ role: 'tool', callId: 'call_mwp8xm7m000oabcdefgh', parts: [] })
   })

@@ -1,6 +1,4 @@
-/**
- * Compaction: the trigger, the one item that answers it, and the summary restored, on this organisation's behalf only.
- */
+/** Compaction: the trigger, the one item that answers it, and the summary restored, for the same organisation only. */
 
 import { describe, expect, test } from 'bun:test'
 import type { StreamEvent } from '../../../src/core/event.ts'
@@ -17,14 +15,14 @@ import { accept, answered, CALLER, dialect, failureOf, keyOf, SERVED, saying, se
 const TRIGGER = { type: 'compaction_trigger' }
 const hi = { role: 'user', content: 'hi' }
 
-/** The item that a compaction of these words is answered with. */
+/** The item that answers a compaction with this text. */
 function itemOf(summary: string, organization = 'acme'): JsonObject {
   const body = answered(accept({ input: [hi, TRIGGER] }, organization), saying(summary)) as { output: JsonObject[] }
   expect(body.output).toHaveLength(1)
   return body.output[0] ?? {}
 }
 
-/** The texts of the conversation that a body turns into, with their roles. */
+/** The texts of a body's conversation, with their roles. */
 function linesIn(input: JsonObject[], more: JsonObject = {}): string[] {
   return accept({ input, ...more }).request.messages.map((message) => {
     return `${message.role}: ${message.parts.map((part) => (part.type === 'text' ? part.text : '')).join()}`
@@ -85,13 +83,16 @@ describe('the trigger', () => {
       ],
     ],
   ]
-  test.each(silent)('%s is no summary, and so a fault: the caller would drop its conversation for it', (_, events) => {
-    const exchange = accept({ input: [hi, TRIGGER], tools: [{ type: 'function', name: 'f' }] })
-    expect(() => answered(exchange, events)).toThrow(ProviderError)
-    expect(() => streamed(exchange, events)).toThrow(ProviderError)
-  })
+  test.each(silent)(
+    '%s is no summary, and a provider error: the caller would replace its conversation with it',
+    (_, events) => {
+      const exchange = accept({ input: [hi, TRIGGER], tools: [{ type: 'function', name: 'f' }] })
+      expect(() => answered(exchange, events)).toThrow(ProviderError)
+      expect(() => streamed(exchange, events)).toThrow(ProviderError)
+    },
+  )
 
-  test('streamed and whole hold the same summary', () => {
+  test('streamed and whole contain the same summary', () => {
     const words = 'Zusammenfassung \u2028 "quoted" \ud83d'
     const exchange = accept({ input: [hi, TRIGGER] })
     const reading = checkResponsesStream(streamed(exchange, saying(words)))
@@ -99,7 +100,7 @@ describe('the trigger', () => {
     expect(linesIn([...reading.output])[0]).toContain(words)
   })
 
-  test('nothing of the summary is shown, before the end or in the clear', () => {
+  test('no part of the summary is sent early or unencrypted', () => {
     const encoding = Encoding.of(accept({ input: [TRIGGER] }), SERVED)
     const [start, content, ...ending] = saying('the secret plan')
     expect(encoding.addAll(start === undefined ? [] : [start])).toContain('event: response.in_progress')
@@ -108,7 +109,7 @@ describe('the trigger', () => {
     expect(encoding.addAll(ending)).not.toContain('secret')
   })
 
-  test('a summary beyond the limit ends there, streamed and whole', () => {
+  test('a summary beyond the limit is cut there, streamed and whole', () => {
     const text = 'x'.repeat(SUMMARY_CHARS_MAX + 10)
     const exchange = accept({ input: [TRIGGER] })
     const { output } = checkResponsesStream(streamed(exchange, saying(text)))
@@ -126,7 +127,7 @@ describe('the trigger', () => {
 describe('the restored summary', () => {
   const item = itemOf('Alice wants tea.')
 
-  test('goes to the start, as a user message marked as a summary', () => {
+  test('is moved to the start, as a user message marked as a summary', () => {
     const lines = linesIn([hi, { role: 'assistant', content: 'ho' }, item])
     expect(lines).toHaveLength(3)
     expect(lines[0]).toMatch(
@@ -154,19 +155,19 @@ describe('the restored summary', () => {
     expect(lines[1]).toContain('Bob')
   })
 
-  test('alone it is a conversation', () => {
+  test('is a conversation by itself', () => {
     expect(linesIn([item])).toHaveLength(1)
   })
 
-  test('an empty one is none: the answer is a fault', () => {
+  test('an empty one is none: the answer is a provider error', () => {
     expect(() => itemOf(' ')).toThrow(ProviderError)
   })
 
-  test('under the name that the item had at first', () => {
+  test("is accepted under the item's earlier name", () => {
     expect(linesIn([{ ...item, type: 'compaction_summary' }])).toEqual(linesIn([item]))
   })
 
-  test('by id, if it is stored', () => {
+  test('is found by id, if it is stored', () => {
     expect(linesIn([{ type: 'item_reference', id: item['id'] }, hi])).toEqual(linesIn([item, hi]))
   })
 
@@ -177,7 +178,7 @@ describe('the restored summary', () => {
   })
 })
 
-describe('what cannot be read is one and the same 400', () => {
+describe('every unreadable summary gets the same 400', () => {
   const content = String(itemOf('Alice wants tea.')['encrypted_content'])
   const bytes = Buffer.from(content.slice(4), 'base64url')
   const changed = (at: number) => {
@@ -223,7 +224,7 @@ describe('what cannot be read is one and the same 400', () => {
     )
   })
 
-  test('every bit counts', () => {
+  test('every bit is authenticated', () => {
     for (let at = 0; at < bytes.length; at++) {
       expect(() => accept({ input: [{ type: 'compaction', encrypted_content: changed(at) }] })).toThrow(
         'could not be read',
@@ -244,7 +245,7 @@ describe('keys', () => {
   const rotated = new Sealer([keyOf(2), keyOf(1)])
   const fresh = new Sealer([keyOf(2)])
 
-  test('the first seals, all open', () => {
+  test('the first encrypts, all decrypt', () => {
     expect(opens(rotated, sealedBy(old))).toBeDefined()
     expect(opens(rotated, sealedBy(rotated))).toBeDefined()
     expect(opens(fresh, sealedBy(rotated))).toBeDefined()
@@ -252,7 +253,7 @@ describe('keys', () => {
     expect(() => opens(fresh, sealedBy(old))).toThrow('could not be read')
   })
 
-  test('the same words are never sealed alike', () => {
+  test('the same text is never encrypted to the same bytes', () => {
     const sealed = Array.from({ length: 50 }, () => sealer.seal('compaction', 'acme', 'x').toString('hex'))
     expect(new Set(sealed).size).toBe(50)
   })
@@ -264,7 +265,7 @@ describe('keys', () => {
     },
   )
 
-  test('organisations whose names run into one another stay apart', () => {
+  test('organisations whose names could be confused when joined stay apart', () => {
     const sealed = sealer.seal('compaction', 'a|b', 'x')
     expect(sealer.open('compaction', 'a|b', sealed)).toBe('x')
     for (const other of ['a', 'b', 'a|', 'a|b|', '']) expect(sealer.open('compaction', other, sealed)).toBeUndefined()
@@ -272,7 +273,7 @@ describe('keys', () => {
 })
 
 describe('POST /v1/responses/compact', () => {
-  test('as Codex sends it: no trigger, never streamed', () => {
+  test('as Codex sends it: without a trigger, never streamed', () => {
     const body = {
       model: 'gpt',
       instructions: 'You are Codex.',
@@ -292,7 +293,7 @@ describe('POST /v1/responses/compact', () => {
     expect(linesIn(output)[0]).toContain('tea')
   })
 
-  test('a string, and a trigger that is superfluous', () => {
+  test('a string as input, and a redundant trigger', () => {
     const counts = ['hi', [hi, TRIGGER]].map((input) => {
       const exchange = dialect.acceptCompact({ model: 'gpt', input }, CALLER)
       return exchange instanceof Promise ? 0 : exchange.request.messages.length

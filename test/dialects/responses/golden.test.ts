@@ -1,6 +1,6 @@
 /**
- * The streams and bodies that every SDK was tried with come out byte for byte, up to ids and times, where the same
- * events go in.
+ * The streams and bodies tested with every SDK are reproduced byte for byte from the same events, except for ids and
+ * times.
  */
 
 import { describe, expect, test } from 'bun:test'

@@ -1,4 +1,4 @@
-/** Responses bodies → canonical requests: the fields of 4.4, the items of 2.6, and what callers really send. */
+/** Responses bodies → canonical requests: every field, every type of item, and what callers really send. */
 
 import { describe, expect, test } from 'bun:test'
 import type { Message } from '../../../src/core/chat-request.ts'
@@ -45,7 +45,7 @@ describe('fields', () => {
     expect(messagesOf('hi')).toEqual([user('hi')])
   })
 
-  test('instructions stand first, as a system message', () => {
+  test('instructions come first, as a system message', () => {
     expect(
       messagesOf(
         [
@@ -58,7 +58,7 @@ describe('fields', () => {
     expect(messagesOf('c', { instructions: '' })).toEqual([user('c')])
   })
 
-  test('what is passed on', () => {
+  test('fields that are passed on', () => {
     const request = requestOf({
       input: 'hi',
       max_output_tokens: 300,
@@ -81,7 +81,7 @@ describe('fields', () => {
     })
   })
 
-  test('what is accepted and has no effect, and what is skipped', () => {
+  test('fields that are accepted without effect, and items that are skipped', () => {
     const body: JsonObject = {
       input: 'hi',
       reasoning: { effort: 'high', summary: 'auto' },
@@ -138,7 +138,7 @@ describe('fields', () => {
     expect(requestOf({ input: 'hi', tool_choice: choice }).toolChoice).toBeUndefined()
   })
 
-  test('the answer repeats what the resource has of the request', () => {
+  test("the answer repeats the request's fields that the resource has", () => {
     const body = {
       input: 'hi',
       instructions: 'be terse',
@@ -285,7 +285,7 @@ describe('cache marks', () => {
     ])
   })
 
-  test('that of an image before all text moves to the text after it', () => {
+  test('the mark of an image before all text moves to the text after it', () => {
     const cache_control = { type: 'ephemeral', ttl: '1h' }
     const content = [
       { type: 'input_image', image_url: 'x', cache_control },
@@ -300,7 +300,7 @@ describe('cache marks', () => {
     ])
   })
 
-  test('a part that is ignored has its mark checked all the same', () => {
+  test('the mark of an ignored part is validated all the same', () => {
     const image = { type: 'input_image', image_url: 'x', cache_control: { type: 'never' } }
     const input = [{ role: 'user', content: [{ type: 'input_text', text: 'a' }, image] }]
     expect(failureOf(() => messagesOf(input)).detail.param).toBe('input[0].content[1].cache_control.type')
@@ -371,7 +371,7 @@ describe('calls and outputs', () => {
   })
 })
 
-describe('refused with the field at fault', () => {
+describe('rejected with the name of the field', () => {
   const rows: readonly (readonly [body: JsonObject, name: string, param: string])[] = [
     [{}, 'missing_field', 'input'],
     [{ input: null }, 'invalid_field', 'input'],

@@ -1,5 +1,6 @@
 /**
- * What the tests of this dialect share: the dialect with fixed keys, answers of it, and ids and times out of the way.
+ * Shared setup for the tests of this dialect: the dialect with fixed keys, its answers, and text with ids and times
+ * removed.
  */
 
 import { CallerError } from '../../../src/core/caller-error.ts'
@@ -18,14 +19,14 @@ export const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
 export const sealer = new Sealer([keyOf(1)])
 export const dialect = responses({ sealer, itemStore: new LocalItemStore({ ttlSeconds: 3600 }) })
 
-/** An exchange that needed no look-up that takes time. */
+/** An exchange that needed no asynchronous look-up. */
 export function accept(body: JsonObject, organization = 'acme'): Exchange {
   const exchange = dialect.accept({ model: 'acme-large', ...body }, { organization })
   if (exchange instanceof Promise) throw new Error('a promise')
   return exchange
 }
 
-/** The failure that a function throws. */
+/** The error that a function throws. */
 export function failureOf(body: () => unknown): CallerError {
   try {
     body()

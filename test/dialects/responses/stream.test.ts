@@ -1,4 +1,4 @@
-/** What the golden streams do not show: interleaved calls, text after calls, the hot path, limits. */
+/** What the golden streams do not cover: interleaved calls, text after calls, copied text, limits. */
 
 import { describe, expect, test } from 'bun:test'
 import type { FinishReason, StreamEvent } from '../../../src/core/event.ts'
@@ -36,7 +36,7 @@ describe('order', () => {
     expect(names(sse).indexOf('output_item.done 0')).toBeLessThan(names(sse).indexOf('output_item.added 1'))
   })
 
-  test('interleaved calls: nothing is held back, and all are done at the finish in order', () => {
+  test('interleaved calls: no delta waits, and all are done at the finish in order', () => {
     const sse = stream(start(0), delta(0, '{"a"'), start(1), delta(1, '{"b":'), delta(0, ':1}'), delta(1, '2}'))
     const reading = checkResponsesStream(sse)
     expect(reading.openAtOnce).toBe(2)
@@ -57,7 +57,7 @@ describe('order', () => {
     ])
   })
 
-  test('a call that was announced before its arguments came', () => {
+  test('a call announced before its arguments arrive', () => {
     const reading = checkResponsesStream(stream(start(0), start(1), delta(0, '{"a":1}'), delta(1, '{}')))
     expect(reading.output.map((item) => item['arguments'])).toEqual(['{"a":1}', '{}'])
   })
@@ -82,7 +82,7 @@ describe('order', () => {
     ])
   })
 
-  test('a message that follows a call stands before it in the whole answer, and the call was done at once', () => {
+  test('a message that follows a call precedes it in the whole answer, and the call was done at once', () => {
     const sse = stream(start(0), delta(0, '{}'), text('b'), start(1), delta(1, '{}'), text('c'))
     const reading = checkResponsesStream(sse)
     expect(reading.output.map((item) => item['type'])).toEqual(['message', 'function_call', 'function_call'])
@@ -95,7 +95,7 @@ describe('order', () => {
     ])
   })
 
-  test('a call that is whole waits for the one before it', () => {
+  test('a complete call waits for the one before it', () => {
     const sse = stream(start(0), delta(0, '{"a"'), start(1), delta(1, '{}'), start(2), delta(0, ':1}'), delta(2, '{}'))
     checkResponsesStream(sse)
     expect(names(sse).filter((name) => name.startsWith('output_item.done'))).toEqual([
@@ -105,20 +105,20 @@ describe('order', () => {
     ])
   })
 
-  test('text within a call that is not whole', () => {
+  test('text within an incomplete call', () => {
     const reading = checkResponsesStream(
       stream(start(0), delta(0, '{"a"'), text('b'), delta(0, ':1}'), start(1), delta(1, '{}')),
     )
     expect(reading.output.map((item) => item['arguments'])).toEqual([undefined, '{"a":1}', '{}'])
   })
 
-  test('an answer that was cut off by the limit within arguments', () => {
+  test('an answer cut by the token limit within arguments', () => {
     const events = answer([start(0), delta(0, '{"a":"Onc')], 'length')
     const reading = checkResponsesStream(streamed(accept({ input: 'x' }), events))
     expect(reading.output[0]?.['arguments']).toBe('{"a":"Onc')
   })
 
-  test('white space after whole arguments is dropped; anything else is a broken provider', () => {
+  test('white space after complete arguments is dropped; anything else is a provider error', () => {
     const sse = stream(start(0), delta(0, '{}'), start(1), delta(0, ' \n'), delta(1, '{}'))
     expect(checkResponsesStream(sse).output[0]?.['arguments']).toBe('{}')
     expect(() => stream(start(0), delta(0, '{}'), start(1), delta(0, '{"a":1}'))).toThrow(ProviderError)
@@ -129,7 +129,7 @@ describe('order', () => {
     expect(JSON.stringify(reading.output)).toContain('"text":"I can not."')
   })
 
-  test('pieces without text show nothing', () => {
+  test('deltas without text send nothing', () => {
     expect(plain(stream(text(''), text('a'), text('')))).toBe(plain(stream(text('a'))))
     expect(plain(stream(text('')))).toBe(plain(stream()))
   })
@@ -138,19 +138,19 @@ describe('order', () => {
 describe('text', () => {
   const HARD = ['"\\', '\u2028\u2029\u0085', '\ud83d', '\ude00', '\u0000', '\n\n', 'event: x\ndata: {}\n\n']
 
-  test('copied insides give the bytes that decoded text gives', () => {
+  test('copied JSON text gives the bytes that decoded text gives', () => {
     const encoding = Encoding.of(accept({ input: 'x' }), SERVED)
     const insides = encoding.add({ type: 'start' }) + encoding.copy(HARD.map(jsonInside))
     const ending = encoding.addAll([{ type: 'finish', reason: 'stop' }, { type: 'end' }])
     expect(plain(insides + ending)).toBe(plain(stream(...HARD.map(text))))
   })
 
-  test('what is done equals the deltas, halves of pairs too', () => {
+  test('the done events equal the deltas, halves of surrogate pairs too', () => {
     const reading = checkResponsesStream(stream(...HARD.map(text)))
     expect(reading.output[0]).toMatchObject({ content: [{ text: HARD.join('') }] })
   })
 
-  test('an answer without end is cut, not held', () => {
+  test('an endless answer is cut, not buffered', () => {
     const encoding = Encoding.of(accept({ input: 'x' }), SERVED)
     encoding.add({ type: 'start' })
     const piece = 'x'.repeat(1024 * 1024)
@@ -159,20 +159,20 @@ describe('text', () => {
   })
 })
 
-test('nothing that ends the stream is written without the end', () => {
+test('no final event is written without an end', () => {
   const events = whole(text('a')).slice(0, -1)
   const sse = streamed(accept({ input: 'x' }), events)
   expect(sse).not.toContain('response.completed')
   expect(() => checkResponsesStream(sse)).toThrow(/without response.completed/)
 })
 
-test('the silence is filled with a comment', () => {
+test('the keep-alive is a comment', () => {
   for (const input of [[{ role: 'user', content: 'x' }], [{ type: 'compaction_trigger' }]]) {
     expect(Encoding.of(accept({ input }), SERVED).encoder.keepAlive).toBe(': keep-alive\n\n')
   }
 })
 
-test('the usage that came last counts, figure by figure', () => {
+test('of each usage figure the last one counts', () => {
   const events: StreamEvent[] = [
     { type: 'start' },
     { type: 'usage', usage: { input: 100, cachedInput: 40, cacheWrite5m: 5, cacheWrite1h: 6, output: 1 } },

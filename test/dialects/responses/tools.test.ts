@@ -1,6 +1,4 @@
-/**
- * Function tools wherever they stand, names that providers take, and calls that go back under the caller's own names.
- */
+/** Function tools in all positions, names that providers accept, and calls returned under the caller's own names. */
 
 import { describe, expect, test } from 'bun:test'
 import type { StreamEvent } from '../../../src/core/event.ts'
@@ -68,8 +66,8 @@ describe('functions', () => {
   })
 })
 
-describe('lifted names', () => {
-  test('are legal, unique and the same from turn to turn', () => {
+describe('top-level names of namespaced tools', () => {
+  test('are legal, unique and the same in every turn', () => {
     const long = 'n'.repeat(80)
     const tools = [
       fn('a__b'),
@@ -87,18 +85,18 @@ describe('lifted names', () => {
     for (const name of names) expect(name).toMatch(/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/)
     expect(names).toContain('a__c')
     expect(namesOf(tools)).toEqual(names)
-    // What else is there does not change a name that is not in its way.
+    // Other tools change a name only if they conflict with it.
     expect(namesOf([space(long, fn('two')), fn('z')])).toEqual(['z', names[7] ?? ''])
   })
 
-  test('a tool that is offered twice is one tool', () => {
+  test('a tool offered twice is one tool', () => {
     expect(namesOf([space('n', fn('f')), space('n', fn('f'))])).toEqual(['n__f'])
   })
 
   const tools = [fn('n__f'), space('n', fn('f'), fn('g'))]
   const [, lifted = ''] = namesOf(tools)
 
-  test('a call goes back under its own name, with its namespace', () => {
+  test('a call is returned under its own name, with its namespace', () => {
     const events: StreamEvent[] = [
       { type: 'start' },
       ...['n__f', lifted, 'n__g'].flatMap((name, index): StreamEvent[] => [
@@ -120,7 +118,7 @@ describe('lifted names', () => {
     expect(reading.output.map((item) => [item['name'], item['namespace']])).toEqual(expected)
   })
 
-  test('a call in the history goes out under the lifted name, also where the tool is gone', () => {
+  test('a call in the history is sent under the top-level name, also if the tool is gone', () => {
     const call = (name: string, namespace?: string | null): JsonObject => ({
       type: 'function_call',
       call_id: 'c',
