@@ -153,28 +153,30 @@ export const memoryMutants: readonly Mutant[] = [
 ]
 
 const NODE = 'redis/redis-ledger.ts'
+const DELIVERY = 'redis/delivery/settlement-delivery.ts'
+const CANCELLATIONS = 'redis/delivery/cancellations.ts'
 const RESTORATION = 'redis/epochs/replay.ts'
 const RECONCILE = 'redis/epochs/reconcile.ts'
 
 export const nodeMutants: readonly Mutant[] = [
-  [NODE, "if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancelLater(account, hold.id)", ''],
-  [NODE, '      this.cancels.set(id, account)\n    }', '    }'],
+  [NODE, "if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)", ''],
+  [CANCELLATIONS, '      this.pending.set(id, account)\n    }', '    }'],
   [NODE, 'await this.outbox.add(settlement, isSent)', 'this.outbox.add(settlement, isSent)'],
   [
-    NODE,
+    DELIVERY,
     'if (!wasSent) return await store.settle(settlement, settlement.charge, { isDirect: true, from })',
     "return 'settled'",
   ],
   [RESTORATION, 'await this.renew(organization, mine)', 'await this.enter(organization, asked)'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [
-    NODE,
+    DELIVERY,
     "else breaker.failed()\n    }\n    return 'settled'",
     "else this.outbox.taken(id, organization, first.epoch)\n    }\n    return 'settled'",
   ],
-  [NODE, 'await this.replay(this.outbox.pending(REPLAYED_PER_BEAT))', ''],
-  [NODE, 'this.cancels.delete(id)\n        this.cancelled', 'this.cancelled'],
-  [NODE, 'await this.cancelAll()', 'this.cancels.clear()'],
+  [NODE, 'await this.delivery.sendSome()', ''],
+  [CANCELLATIONS, 'this.pending.delete(id)\n        this.acknowledged', 'this.acknowledged'],
+  [CANCELLATIONS, 'await this.link.store.cancel(account, id)', ''],
 ]
 
 const RESTORE = 'redis/epochs/restore.lua'
@@ -201,7 +203,7 @@ export const restoreMutants: readonly Mutant[] = [
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [NODE, 'this.restoration.doubt(lostMs)', ''],
   [NODE, 'link.onLost(() => this.restoration.doubt(link.lostMs))', ''],
-  [NODE, 'if (!wasSent) return await', 'return await'],
+  [DELIVERY, 'if (!wasSent) return await', 'return await'],
   [RESTORATION, 'if (complete) epochs.enter(organization, epoch)', ''],
   [RESTORATION, 'await this.register(organization)', ''],
   [NODE, '      await this.resending.get(organization)\n', ''],

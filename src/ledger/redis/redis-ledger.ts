@@ -9,12 +9,14 @@ import type { RedisConfig } from '../../core/redis-config.ts'
 import { isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
 import { isHeld, refusalError } from '../refusal.ts'
-import type { ReserveReply, SettleReply } from '../reservation-store.ts'
+import type { ReserveReply } from '../reservation-store.ts'
 import type { ConcurrencyLimit } from './client/concurrency-limit.ts'
 import { type Link, RedisLink } from './client/redis-link.ts'
+import { Cancellations } from './delivery/cancellations.ts'
 import { Outbox, PENDING_MAX } from './delivery/outbox.ts'
 import type { Settlement } from './delivery/settlement.ts'
-import type { Pending, SettlementLog } from './delivery/settlement-log.ts'
+import { SettlementDelivery } from './delivery/settlement-delivery.ts'
+import type { SettlementLog } from './delivery/settlement-log.ts'
 import { SettlementsInFlight } from './delivery/settlements-in-flight.ts'
 import { DataLossError } from './epochs/epochs.ts'
 import { OrganizationSweep } from './epochs/organization-sweep.ts'
@@ -28,19 +30,8 @@ export type WhenUnreachable = 'refuse' | 'allow'
 
 /** The interval of the background work: probing, cancelling, sending what the outbox still has. */
 const BEAT_MS = 250
-/** Settlements that are resent concurrently. */
-const RESENT_AT_ONCE = 32
-/** Settlements that are resent in one beat. */
-const REPLAYED_PER_BEAT = 256
-/**
- * After a reconnection, cancellations that were acknowledged up to 60 s before the connection broke are sent again:
- * Redis may lose the last second of its append-only file, and the last seconds in a failover.
- */
-const TAIL_MS = 60_000
 /** Calls are tried 3 times if Redis loses data: it may lose data again meanwhile. */
 const TRIES = 3
-/** Reservations to cancel. Beyond it the oldest is dropped: its lease runs out, and its floor is charged. */
-const CANCELS_MAX = 10_000
 /** How often all organisations are checked for data loss and overdue reservations. */
 const SWEEP_MS = 30_000
 
@@ -71,16 +62,14 @@ const realTime: Time = {
 const CLOSE_MS = 2000
 
 export class RedisLedger implements Ledger {
-  /** Reservations to cancel, by id. */
-  private readonly cancels = new Map<string, Account>()
-  /** Cancelled in the last 60 s, oldest first: the server may lose that again. */
-  private readonly cancelled = new Map<string, { readonly account: Account; readonly ms: number }>()
+  private readonly cancellations: Cancellations
   private readonly organizations = new Set<string>()
   private readonly resending = new Map<string, Promise<void>>()
   /** Reservations that were settled here: the outbox itself does not detect a second settlement. */
   private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
   private readonly restoration: Restoration
+  private readonly delivery: SettlementDelivery
   private readonly settlementsInFlight = new SettlementsInFlight()
   private readonly queue: ReserveQueue
   private readonly reserveRetry = new ReserveRetry(this.settlementsInFlight, (ms) => this.after(ms))
@@ -101,10 +90,12 @@ export class RedisLedger implements Ledger {
     /** True for one of the processes that share the outbox: it sweeps over all organisations. */
     isKeeper = true,
   ) {
+    this.cancellations = new Cancellations(link, () => time.now())
     this.queue = new ReserveQueue(time === realTime ? undefined : time)
     const register = (organization: string) => link.register(organization)
     const entered = (organization: string) => this.resend(organization)
     this.restoration = new Restoration(link.store, outbox, link.epochs, register, entered, time.now())
+    this.delivery = new SettlementDelivery(link, outbox, this.restoration)
     for (const organization of this.restoration.organizations()) this.organizations.add(organization)
     link.onReady(() => this.reconnected())
     link.onLost(() => this.restoration.doubt(link.lostMs))
@@ -155,11 +146,11 @@ export class RedisLedger implements Ledger {
       if (why !== undefined) this.standstill = { organization: account.organization, why }
       // Unexpected data in one organisation's keys and our own full queue are no faults of the server.
       else if (!isPermanent(error) && !(error instanceof ReserveQueueFullError)) breaker.failed()
-      if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancelLater(account, hold.id)
+      if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)
       return this.without(account, hold, error)
     }
     // The call without a reply may arrive late and find room that was missing before.
-    if (attempts.isAnyUnanswered && reply.outcome === 'refused') this.cancelLater(account, hold.id)
+    if (attempts.isAnyUnanswered && reply.outcome === 'refused') this.cancellations.add(account, hold.id)
     switch (reply.outcome) {
       case 'granted':
         return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, rates: reply.rates }
@@ -214,7 +205,7 @@ export class RedisLedger implements Ledger {
     const epoch = this.restoration.epochOf(account.organization)
     await this.outbox.add(settlement, isSent)
     // If Redis has become unreachable meanwhile, the outbox sends it later.
-    const send = () => (this.link.isReady ? this.deliver({ settlement, epoch, wasSent: false }) : 'settled')
+    const send = () => (this.link.isReady ? this.delivery.send({ settlement, epoch, wasSent: false }) : 'settled')
     return isSent ? limit.run(send) : 'settled'
   }
 
@@ -267,7 +258,7 @@ export class RedisLedger implements Ledger {
     if (this.link.isReady) {
       this.outbox.commit()
       await Promise.race([this.settlementsInFlight.all(), this.after(CLOSE_MS)])
-      await this.replayAll()
+      await this.delivery.sendAll()
     }
     this.link.close()
     this.outbox.close()
@@ -292,63 +283,6 @@ export class RedisLedger implements Ledger {
     )
   }
 
-  private cancelLater(account: Account, id: string): void {
-    if (this.cancels.size >= CANCELS_MAX) {
-      const [oldest] = this.cancels.keys()
-      if (oldest !== undefined) this.cancels.delete(oldest)
-    }
-    this.cancels.set(id, account)
-  }
-
-  /** Sends one settlement, and marks it if Redis took it. One that fails stays in the outbox. */
-  private async deliver(first: Pending): Promise<'settled' | 'already_settled'> {
-    const { id, account } = first.settlement
-    const { organization } = account
-    const { breaker } = this.link
-    let pending: Pending | undefined = first
-    try {
-      for (let tries = 0; pending !== undefined && tries < TRIES; tries++) {
-        const reply = await this.charge(pending)
-        breaker.succeeded()
-        if (reply !== 'compared') {
-          this.outbox.taken(id, organization, pending.epoch)
-          // After a comparison another process, or this one, may already have sent it.
-          return tries > 0 || reply === 'settled' ? 'settled' : 'already_settled'
-        }
-        // It may be among the rows that were given back meanwhile: then it must not be sent.
-        const standing = this.outbox.standing(first.settlement)
-        pending = standing && { ...standing, epoch: standing.epoch || this.restoration.epochOf(organization) }
-      }
-    } catch (error) {
-      if (isPermanent(error)) this.outbox.postponed(id)
-      else breaker.failed()
-    }
-    return 'settled'
-  }
-
-  /**
-   * `compared`: nothing was charged, because Redis had lost data. The lost data has been given back, or will be when
-   * this settlement is sent again.
-   */
-  private async charge({ settlement, epoch, wasSent }: Pending): Promise<SettleReply | 'compared'> {
-    const { organization } = settlement.account
-    const { store } = this.link
-    const from = { node: this.outbox.node, epoch }
-    try {
-      await this.restoration.assure(organization)
-      const reply = await store.settle(settlement, settlement.charge, { from })
-      if (reply !== 'unknown') return reply
-      // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and
-      // lost the record of that.
-      if (!wasSent) return await store.settle(settlement, settlement.charge, { isDirect: true, from })
-      await this.restoration.resolve(organization, epoch)
-    } catch (error) {
-      if (!(error instanceof DataLossError)) throw error
-      await this.restoration.restore(organization)
-    }
-    return 'compared'
-  }
-
   /** Calls Redis. If Redis has lost data, gives it back and retries. */
   private async restoring<T>(organization: string, call: () => Promise<T> | T): Promise<T> {
     await this.restoration.assure(organization)
@@ -365,7 +299,8 @@ export class RedisLedger implements Ledger {
 
   /** Sends the settlements that a newly entered epoch lacks; reservations of the organisation wait for them. */
   private resend(organization: string): void {
-    const sending = this.replay(this.outbox.resent(organization))
+    const sending = this.delivery
+      .resend(this.outbox.resent(organization))
       .catch((error: unknown) => {
         this.beatProblem = messageOf(error)
       })
@@ -393,23 +328,12 @@ export class RedisLedger implements Ledger {
       })
   }
 
-  /** Sends all settlements in the outbox, until Redis takes no more. */
-  private async replayAll(): Promise<void> {
-    for (let before = Number.POSITIVE_INFINITY; this.link.isReady; ) {
-      this.outbox.commit()
-      const pending = this.outbox.pendingCount()
-      if (pending === 0 || pending >= before) return
-      before = pending
-      await this.replay(this.outbox.pending(REPLAYED_PER_BEAT, true))
-    }
-  }
-
   private async work(): Promise<void> {
     if (this.link.breaker.isOpen && !(await this.link.probe())) return
     await this.checkStandstill()
-    await this.cancelAll()
+    await this.cancellations.send()
     this.outbox.forget()
-    await this.replay(this.outbox.pending(REPLAYED_PER_BEAT))
+    await this.delivery.sendSome()
   }
 
   private async checkStandstill(): Promise<void> {
@@ -420,52 +344,12 @@ export class RedisLedger implements Ledger {
     if (this.standstill === standstill) this.standstill = why === undefined ? undefined : { organization, why }
   }
 
-  private async cancelAll(): Promise<void> {
-    const old = this.time.now() - TAIL_MS
-    for (const [id, { ms }] of this.cancelled) {
-      if (ms >= old) break
-      this.cancelled.delete(id)
-    }
-    for (const [id, account] of this.cancels) {
-      try {
-        await this.link.store.cancel(account, id)
-        this.link.breaker.succeeded()
-        this.cancels.delete(id)
-        this.cancelled.set(id, { account, ms: this.time.now() })
-      } catch (error) {
-        if (isPermanent(error)) {
-          // No reservation can exist under keys that hold other data; the next cancellations must not wait for it.
-          this.cancels.delete(id)
-          continue
-        }
-        // Stays in the list until Redis acknowledges it; the next beat retries.
-        this.link.breaker.failed()
-        return
-      }
-    }
-  }
-
-  private async replay(pending: readonly Pending[]): Promise<void> {
-    if (pending.length === 0) return
-    for (const { settlement, wasSent } of pending) if (!wasSent) this.outbox.sent(settlement.id)
-    // Committed before it is sent: after a crash the outbox must show that Redis may have taken it.
-    if (!this.outbox.commit()) return
-    for (let i = 0; i < pending.length; i += RESENT_AT_ONCE) {
-      await Promise.all(pending.slice(i, i + RESENT_AT_ONCE).map((one) => this.deliver(one)))
-      if (!this.link.isReady) return
-    }
-  }
-
   /** A server that restarted may have lost its last writes. */
   private reconnected(): void {
     if (this.closed) return
     const { lostMs } = this.link
     this.restoration.doubt(lostMs)
-    for (const [id, { account, ms }] of this.cancelled) {
-      if (ms < lostMs - TAIL_MS) continue
-      this.cancelled.delete(id)
-      this.cancels.set(id, account)
-    }
+    this.cancellations.repeatSince(lostMs)
     this.compareDoubted()
   }
 

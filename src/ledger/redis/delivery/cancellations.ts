@@ -1,0 +1,74 @@
+/**
+ * Reservations that must not exist in Redis: their call got no reply, and their request was rejected or served without
+ * them. Each is cancelled until Redis acknowledges it.
+ */
+
+import { isPermanent } from '../../../redis/redis-errors.ts'
+import type { Account } from '../../ledger.ts'
+import type { Link } from '../client/redis-link.ts'
+
+/**
+ * After a reconnection, cancellations that were acknowledged up to 60 s before the connection broke are sent again:
+ * Redis may lose the last second of its append-only file, and the last seconds in a failover.
+ */
+const TAIL_MS = 60_000
+/** Beyond it the oldest is dropped: its lease runs out, and its floor is charged. */
+const PENDING_MAX = 10_000
+
+export class Cancellations {
+  /** To be sent, by the reservation's id. */
+  private readonly pending = new Map<string, Account>()
+  /** Acknowledged in the last 60 s, oldest first. */
+  private readonly acknowledged = new Map<string, { readonly account: Account; readonly ms: number }>()
+
+  constructor(
+    private readonly link: Pick<Link, 'store' | 'breaker'>,
+    private readonly now: () => number,
+  ) {}
+
+  add(account: Account, id: string): void {
+    if (this.pending.size >= PENDING_MAX) {
+      const [oldest] = this.pending.keys()
+      if (oldest !== undefined) this.pending.delete(oldest)
+    }
+    this.pending.set(id, account)
+  }
+
+  /** Sends those that are pending, until Redis does not reply; the rest is sent the next time. */
+  async send(): Promise<void> {
+    this.forgetOld()
+    for (const [id, account] of this.pending) {
+      try {
+        await this.link.store.cancel(account, id)
+        this.link.breaker.succeeded()
+        this.pending.delete(id)
+        this.acknowledged.set(id, { account, ms: this.now() })
+      } catch (error) {
+        if (isPermanent(error)) {
+          // No reservation can exist under keys that hold other data; the next cancellations must not wait for it.
+          this.pending.delete(id)
+          continue
+        }
+        this.link.breaker.failed()
+        return
+      }
+    }
+  }
+
+  /** The server may have lost its last writes before `lostMs`. */
+  repeatSince(lostMs: number): void {
+    for (const [id, { account, ms }] of this.acknowledged) {
+      if (ms < lostMs - TAIL_MS) continue
+      this.acknowledged.delete(id)
+      this.pending.set(id, account)
+    }
+  }
+
+  private forgetOld(): void {
+    const old = this.now() - TAIL_MS
+    for (const [id, { ms }] of this.acknowledged) {
+      if (ms >= old) return
+      this.acknowledged.delete(id)
+    }
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Takes settlements from this node's outbox to Redis, and marks those that Redis took. What fails stays in the outbox
+ * and is sent again.
+ */
+
+import { isPermanent } from '../../../redis/redis-errors.ts'
+import type { SettleReply } from '../../reservation-store.ts'
+import type { Link } from '../client/redis-link.ts'
+import { DataLossError } from '../epochs/epochs.ts'
+import type { Restoration } from '../epochs/replay.ts'
+import type { Pending, SettlementLog } from './settlement-log.ts'
+
+/** Settlements that are resent concurrently. */
+const RESENT_AT_ONCE = 32
+/** Settlements that are resent in one beat. */
+const REPLAYED_PER_BEAT = 256
+/** A settlement is tried 3 times if Redis loses data: it may lose data again meanwhile. */
+const TRIES = 3
+
+export class SettlementDelivery {
+  constructor(
+    private readonly link: Link,
+    private readonly outbox: SettlementLog,
+    private readonly restoration: Restoration,
+  ) {}
+
+  /** Sends one settlement, and marks it if Redis took it. One that fails stays in the outbox. */
+  async send(first: Pending): Promise<'settled' | 'already_settled'> {
+    const { id, account } = first.settlement
+    const { organization } = account
+    const { breaker } = this.link
+    let pending: Pending | undefined = first
+    try {
+      for (let tries = 0; pending !== undefined && tries < TRIES; tries++) {
+        const reply = await this.charge(pending)
+        breaker.succeeded()
+        if (reply !== 'compared') {
+          this.outbox.taken(id, organization, pending.epoch)
+          // After a comparison another process, or this one, may already have sent it.
+          return tries > 0 || reply === 'settled' ? 'settled' : 'already_settled'
+        }
+        // It may be among the rows that were given back meanwhile: then it must not be sent.
+        const standing = this.outbox.standing(first.settlement)
+        pending = standing && { ...standing, epoch: standing.epoch || this.restoration.epochOf(organization) }
+      }
+    } catch (error) {
+      if (isPermanent(error)) this.outbox.postponed(id)
+      else breaker.failed()
+    }
+    return 'settled'
+  }
+
+  /**
+   * `compared`: nothing was charged, because Redis had lost data. The lost data has been given back, or will be when
+   * this settlement is sent again.
+   */
+  private async charge({ settlement, epoch, wasSent }: Pending): Promise<SettleReply | 'compared'> {
+    const { organization } = settlement.account
+    const { store } = this.link
+    const from = { node: this.outbox.node, epoch }
+    try {
+      await this.restoration.assure(organization)
+      const reply = await store.settle(settlement, settlement.charge, { from })
+      if (reply !== 'unknown') return reply
+      // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and
+      // lost the record of that.
+      if (!wasSent) return await store.settle(settlement, settlement.charge, { isDirect: true, from })
+      await this.restoration.resolve(organization, epoch)
+    } catch (error) {
+      if (!(error instanceof DataLossError)) throw error
+      await this.restoration.restore(organization)
+    }
+    return 'compared'
+  }
+
+  /** Sends all settlements in the outbox, until Redis takes no more. */
+  async sendAll(): Promise<void> {
+    for (let before = Number.POSITIVE_INFINITY; this.link.isReady; ) {
+      this.outbox.commit()
+      const pending = this.outbox.pendingCount()
+      if (pending === 0 || pending >= before) return
+      before = pending
+      await this.resend(this.outbox.pending(REPLAYED_PER_BEAT, true))
+    }
+  }
+
+  /** Sends a part of the settlements in the outbox: what one beat of the ledger has time for. */
+  sendSome(): Promise<void> {
+    return this.resend(this.outbox.pending(REPLAYED_PER_BEAT))
+  }
+
+  /** Sends settlements that may have been sent before, until Redis cannot be reached. */
+  async resend(pending: readonly Pending[]): Promise<void> {
+    if (pending.length === 0) return
+    for (const { settlement, wasSent } of pending) if (!wasSent) this.outbox.sent(settlement.id)
+    // Committed before it is sent: after a crash the outbox must show that Redis may have taken it.
+    if (!this.outbox.commit()) return
+    for (let i = 0; i < pending.length; i += RESENT_AT_ONCE) {
+      await Promise.all(pending.slice(i, i + RESENT_AT_ONCE).map((one) => this.send(one)))
+      if (!this.link.isReady) return
+    }
+  }
+}
