@@ -12,7 +12,7 @@ import { handleImages } from './images-endpoint.ts'
 import { handleInference } from './inference-endpoint.ts'
 import { handleModels } from './models-endpoint.ts'
 
-type Handler = (context: RequestContext, server: Server<undefined>) => Promise<Handled> | Handled
+type Handler = (context: RequestContext, server: Server<undefined>) => Promise<Handled>
 
 interface Route extends Endpoint {
   readonly method: 'GET' | 'POST'
@@ -105,7 +105,7 @@ function isHost(host: string | null): boolean {
 }
 
 function rejectHost(state: EdgeState, request: Request): Promise<Response> {
-  return answer(state, request, endpointOf(pathOf(request.url)), () => {
+  return answer(state, request, endpointOf(pathOf(request.url)), async () => {
     const message = 'A request names its host once: send one Host header, a name and perhaps a port.'
     throw new CallerError('invalid_host', message)
   })
@@ -122,7 +122,7 @@ function endpointOf(path: string): Endpoint {
 /** A known path with another method is 405, all else 404. */
 function rejectOther(state: EdgeState, request: Request): Promise<Response> {
   const path = pathOf(request.url)
-  return answer(state, request, endpointOf(path), () => {
+  return answer(state, request, endpointOf(path), async () => {
     const route = routeOf(path)
     if (route === undefined) throw new CallerError('unknown_path', nothingAt(path))
     if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {

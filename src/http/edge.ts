@@ -143,7 +143,7 @@ export async function answer(
   state: EdgeState,
   request: Request,
   endpoint: Endpoint,
-  handle: (context: RequestContext) => Promise<Handled> | Handled,
+  handle: (context: RequestContext) => Promise<Handled>,
 ): Promise<Response> {
   const context = new RequestContext(state, request, endpoint)
   try {

@@ -63,5 +63,5 @@ test('however many wait, concurrency does not grow unless calls complete in time
 test('a call that fails frees its slot, too', async () => {
   const lanes = new ConcurrencyLimit(1)
   await expect(lanes.run(() => Promise.reject(new Error('no')))).rejects.toThrow('no')
-  expect(await lanes.run(() => 'next')).toBe('next')
+  expect(await lanes.run(async () => 'next')).toBe('next')
 })

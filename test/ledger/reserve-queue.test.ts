@@ -99,7 +99,7 @@ test('a call that throws frees its place', async () => {
   const queue = new ReserveQueue()
   for (let i = 0; i < 300; i++)
     await expect(queue.run('a', () => Promise.reject(new Error('no')))).rejects.toThrow('no')
-  expect(await queue.run('a', () => 1)).toBe(1)
+  expect(await queue.run('a', async () => 1)).toBe(1)
   const one = ask('a', 1)
   await settled()
   expect(begun).toEqual(['a'])

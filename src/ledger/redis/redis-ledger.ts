@@ -205,7 +205,7 @@ export class RedisLedger implements Ledger {
     const epoch = this.restoration.epochOf(account.organization)
     await this.outbox.add(settlement, isSent)
     // If Redis has become unreachable meanwhile, the outbox sends it later.
-    const send = () => (this.link.isReady ? this.delivery.send({ settlement, epoch, wasSent: false }) : 'settled')
+    const send = async () => (this.link.isReady ? this.delivery.send({ settlement, epoch, wasSent: false }) : 'settled')
     return isSent ? limit.run(send) : 'settled'
   }
 
@@ -284,7 +284,7 @@ export class RedisLedger implements Ledger {
   }
 
   /** Calls Redis. If Redis has lost data, gives it back and retries. */
-  private async restoring<T>(organization: string, call: () => Promise<T> | T): Promise<T> {
+  private async restoring<T>(organization: string, call: () => Promise<T>): Promise<T> {
     await this.restoration.assure(organization)
     for (let tries = 1; ; tries++) {
       await this.resending.get(organization)
@@ -377,7 +377,7 @@ export class RedisLedger implements Ledger {
    */
   private async forAll(
     organizations: Iterable<string>,
-    call: (organization: string) => number | Promise<unknown>,
+    call: (organization: string) => Promise<unknown>,
   ): Promise<void> {
     for (const organization of organizations) {
       if (!this.link.isReady) return

@@ -15,7 +15,7 @@ export class ConcurrencyLimit {
   constructor(private readonly min: number) {}
 
   /** Runs a call as soon as the limit allows, in the order of arrival. */
-  async run<T>(call: () => Promise<T> | T): Promise<T> {
+  async run<T>(call: () => Promise<T>): Promise<T> {
     await new Promise<void>((resolve) => {
       this.waiting.push(resolve)
       this.admit()

@@ -63,7 +63,7 @@ export class ReserveQueue {
   }
 
   /** Runs a call when its turn comes. Throws `ReserveQueueFullError`. */
-  async run<T>(organization: string, call: () => Promise<T> | T): Promise<T> {
+  async run<T>(organization: string, call: () => Promise<T>): Promise<T> {
     const one = this.organizations.get(organization) ?? { inFlight: 0, waiting: new Set() }
     const isFree = this.inFlight < IN_FLIGHT_MAX && one.inFlight < ORGANIZATION_MAX && one.waiting.size === 0
     if (!isFree && this.waiting >= WAITING_MAX) throw new ReserveQueueFullError()
