@@ -1,7 +1,7 @@
 #!/usr/bin/env -S bun --no-env-file --config=/dev/null --tsconfig-override=/dev/null --no-install
 /** The command line: a table of the commands. The code of a command is loaded only if it is called. */
 
-import { complain, exit } from './cli/command.ts'
+import { exit, printToStderr } from './cli/command.ts'
 
 interface Command {
   readonly about: string
@@ -56,14 +56,14 @@ async function main([name, ...args]: readonly string[]): Promise<number> {
   const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
   if (name === 'serve') ignoreSignals()
   if (command !== undefined) return command.run(args)
-  complain(name === undefined ? 'no command (see weir --help)' : `unknown command "${name}" (see weir --help)`)
+  printToStderr(name === undefined ? 'no command (see weir --help)' : `unknown command "${name}" (see weir --help)`)
   return exit.usage
 }
 
 /** The command by which `weir serve` starts its workers. It is not in the help. */
 async function work(): Promise<number> {
   if (process.send === undefined) {
-    complain('"weir worker" is internal; run "weir serve"')
+    printToStderr('"weir worker" is internal; run "weir serve"')
     return exit.usage
   }
   ignoreSignals()

@@ -9,7 +9,7 @@ import { instant } from '../config/timestamps.ts'
 import { type AuditColumn, type AuditRow, auditColumns } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
 import { dollars } from '../ledger/refusal.ts'
-import { complain, exit, parseFlags } from './command.ts'
+import { exit, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 import { table } from './text-table.ts'
@@ -60,7 +60,7 @@ export async function audit(args: readonly string[]): Promise<number> {
   if ('code' in parsed) return parsed.code
   const query = queryOf(parsed.flags, Date.now())
   if (typeof query === 'string') {
-    complain(`${query} (see --help)`)
+    printToStderr(`${query} (see --help)`)
     return exit.usage
   }
   const read = await configured(parsed.flags['config'])

@@ -6,7 +6,7 @@ import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 export const exit = { done: 0, wrong: 1, usage: 2 } as const
 
 /** Prints a line to standard error, prefixed with `weir: `. */
-export function complain(line: string): void {
+export function printToStderr(line: string): void {
   process.stderr.write(`weir: ${line}\n`)
 }
 
@@ -37,7 +37,7 @@ export function parseFlags(args: readonly string[], help: string, options: Parse
     for (const [name, value] of Object.entries(values)) if (!Array.isArray(value)) flags[name] = value
     return { flags }
   } catch (error) {
-    complain(`${firstSentence(error)} (see --help)`)
+    printToStderr(`${firstSentence(error)} (see --help)`)
     return { code: exit.usage }
   }
 }

@@ -17,7 +17,7 @@ import { isUsable } from '../keys/key-ring.ts'
 import { dollars } from '../ledger/refusal.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
-import { complain, exit, parseFlags } from './command.ts'
+import { exit, parseFlags, printToStderr } from './command.ts'
 import { askControl, ControlProblem } from './control-client.ts'
 import { configured, LedgerProblem, untilProblem, withLedger } from './ledger-access.ts'
 
@@ -59,11 +59,11 @@ export async function explain(args: readonly string[]): Promise<number> {
   const { key: id, model: name, config: flag } = parsed.flags
   const needs = needsOf(parsed.flags)
   if (typeof needs === 'string') {
-    complain(`${needs} (see --help)`)
+    printToStderr(`${needs} (see --help)`)
     return exit.usage
   }
   if (typeof id !== 'string' || typeof name !== 'string') {
-    complain('missing --key ID or --model NAME (see --help)')
+    printToStderr('missing --key ID or --model NAME (see --help)')
     return exit.usage
   }
   const read = await configured(flag)
@@ -73,7 +73,7 @@ export async function explain(args: readonly string[]): Promise<number> {
     const catalog = Catalog.from(config)
     const asking = await askingKey(catalog, config, id)
     if (typeof asking === 'string') {
-      complain(asking)
+      printToStderr(asking)
       return exit.wrong
     }
     const resting = await restingTargets(config.dataDir)
@@ -125,12 +125,12 @@ async function figuresOf(config: Config, key: Key): Promise<AccountUsage | undef
   try {
     return await withLedger(openAccountUsageReader, config, async (reader) => {
       const warning = await reader.warning()
-      if (warning !== undefined) complain(warning)
+      if (warning !== undefined) printToStderr(warning)
       return await reader.read(account)
     })
   } catch (error) {
     if (!(error instanceof LedgerProblem)) throw error
-    complain(error.message)
+    printToStderr(error.message)
     return undefined
   }
 }
@@ -167,7 +167,7 @@ async function restingTargets(dataDir: string): Promise<readonly Resting[] | und
     })
   } catch (error) {
     if (!(error instanceof ControlProblem)) throw error
-    complain(error.message)
+    printToStderr(error.message)
     return undefined
   }
 }

@@ -12,7 +12,7 @@ import type { KeyConfig } from '../core/organization-config.ts'
 import { newToken } from '../keys/key-format.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
 import { KEYS_KNOWN_MS } from '../keys/key-store.ts'
-import { complain, exit, parseFlags } from './command.ts'
+import { exit, parseFlags, printToStderr } from './command.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 import { table } from './text-table.ts'
 
@@ -80,12 +80,12 @@ export async function keys([verb, ...args]: readonly string[]): Promise<number> 
 }
 
 function misused(line: string): number {
-  complain(`${line} (see --help)`)
+  printToStderr(`${line} (see --help)`)
   return exit.usage
 }
 
 function failed(line: string): number {
-  complain(line)
+  printToStderr(line)
   return exit.wrong
 }
 
@@ -115,7 +115,7 @@ async function create(args: readonly string[]): Promise<number> {
     )
   await Bun.sleep(KEYS_KNOWN_MS)
   process.stdout.write(`${token}\n`)
-  complain(`${madeWords(config, record)}; the key cannot be shown again`)
+  printToStderr(`${madeWords(config, record)}; the key cannot be shown again`)
   return exit.done
 }
 
@@ -289,7 +289,7 @@ async function revoke(args: readonly string[]): Promise<number> {
   }
   if (outcome === 'revoked') await Bun.sleep(KEYS_KNOWN_MS)
   process.stdout.write(`key "${id}" ${outcome === 'revoked' ? 'is revoked' : 'was already revoked'}\n`)
-  if (isConfigured) complain(ofFile(id))
+  if (isConfigured) printToStderr(ofFile(id))
   return exit.done
 }
 

@@ -3,7 +3,7 @@
 import type { LedgerPlace } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
-import { complain, exit } from './command.ts'
+import { exit, printToStderr } from './command.ts'
 
 /** The ledger cannot be used. `message` is one line for the operator. */
 export class LedgerProblem extends Error {
@@ -52,7 +52,7 @@ export async function untilProblem(run: () => Promise<number>): Promise<number> 
     return await run()
   } catch (error) {
     if (!(error instanceof LedgerProblem)) throw error
-    complain(error.message)
+    printToStderr(error.message)
     return exit.wrong
   }
 }

@@ -1,7 +1,7 @@
 /** `weir ledger reset-window`: moves back daily and monthly budget windows that a wrong clock opened too early. */
 
 import { openUsageLog, openWindowReset } from '../assembly/open-ledger.ts'
-import { complain, exit, parseFlags } from './command.ts'
+import { exit, parseFlags, printToStderr } from './command.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 
 const HELP = `Usage: weir ledger reset-window --org ID [--config FILE]
@@ -22,14 +22,14 @@ Exit codes: 0 done, 1 the ledger cannot be used, 2 wrong usage.
 export async function ledger([action, ...args]: readonly string[]): Promise<number> {
   const isHelp = action === '--help' || action === '-h'
   if (action !== 'reset-window' && !isHelp) {
-    complain('missing action: reset-window (see weir ledger --help)')
+    printToStderr('missing action: reset-window (see weir ledger --help)')
     return exit.usage
   }
   const parsed = parseFlags(isHelp ? [action] : args, HELP, { org: { type: 'string' }, config: { type: 'string' } })
   if ('code' in parsed) return parsed.code
   const { org: organization, config: flag } = parsed.flags
   if (typeof organization !== 'string') {
-    complain('missing --org ID (see weir ledger --help)')
+    printToStderr('missing --org ID (see weir ledger --help)')
     return exit.usage
   }
   const read = await configured(flag)

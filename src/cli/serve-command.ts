@@ -1,6 +1,6 @@
 /** `weir serve`: runs the gateway in the foreground. */
 
-import { complain, exit, parseFlags } from './command.ts'
+import { exit, parseFlags, printToStderr } from './command.ts'
 
 const HELP = `Usage: weir serve [--config FILE] [--port N] [--workers N]
 
@@ -34,12 +34,12 @@ export async function serve(args: readonly string[]): Promise<number> {
     workers: overrides.workers,
   })
   const { code, problems } = await supervise({ env: environment(), load })
-  for (const problem of problems) complain(problem)
+  for (const problem of problems) printToStderr(problem)
   process.exit(code)
 }
 
 function wrong(line: string): number {
-  complain(`${line} (see --help)`)
+  printToStderr(`${line} (see --help)`)
   return exit.usage
 }
 

@@ -8,7 +8,7 @@ import { dollars } from '../ledger/refusal.ts'
 import { addUsage, noUsage, type UsageFigures, usageColumns } from '../ledger/usage-figures.ts'
 import { groupUsage, type UsageBy } from '../ledger/usage-log.ts'
 import { dayOf, dayText, firstKeptDay, foldedDay } from '../ledger/window.ts'
-import { complain, exit, parseFlags } from './command.ts'
+import { exit, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 import { table } from './text-table.ts'
@@ -70,15 +70,15 @@ export async function usage(args: readonly string[]): Promise<number> {
   if ('code' in parsed) return parsed.code
   const question = questionOf(parsed.flags, Date.now())
   if (typeof question === 'string') {
-    complain(`${question} (see --help)`)
+    printToStderr(`${question} (see --help)`)
     return exit.usage
   }
   const read = await configured(parsed.flags['config'])
   if ('code' in read) return read.code
   return untilProblem(async () => {
     const rows = await withLedger(openUsageLog, read.config, (log) => log.read(question))
-    for (const remark of foldedRemarks(question, dayOf(Date.now()))) complain(remark)
-    if (rows.length === 0) for (const remark of remarks(read.config, question)) complain(remark)
+    for (const remark of foldedRemarks(question, dayOf(Date.now()))) printToStderr(remark)
+    if (rows.length === 0) for (const remark of remarks(read.config, question)) printToStderr(remark)
     const groups = Array.from(groupUsage(rows, columns[question.by]), ([name, figures]) => ({
       name: typeof name === 'number' ? dayText(name) : name,
       figures,

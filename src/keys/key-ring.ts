@@ -13,7 +13,7 @@ interface Entry {
 }
 
 /** Compared if the hash is unknown, so that both cases take the same time. No token has this hash. */
-const NOBODY = Buffer.alloc(64)
+const NO_DIGEST = Buffer.alloc(64)
 
 export class KeyRing {
   private readonly byHash = new Map<string, Entry>()
@@ -25,7 +25,7 @@ export class KeyRing {
 
   /**
    * The key of a token; undefined if it is unknown, disabled or expired, because callers must not learn which. The map
-   * is looked up with a SHA-256, which nobody can guess byte by byte from its timing; the final comparison takes
+   * is looked up with a SHA-256, so its timing does not reveal the key byte by byte; the final comparison takes
    * constant time.
    */
   find(token: string, nowMs: number): Key | undefined {
@@ -33,7 +33,7 @@ export class KeyRing {
     // A static call: creating a hasher costs four times as much.
     const digest = Bun.CryptoHasher.hash('sha256', token, 'hex')
     const entry = this.byHash.get(digest)
-    const same = timingSafeEqual(Buffer.from(digest), entry?.digits ?? NOBODY)
+    const same = timingSafeEqual(Buffer.from(digest), entry?.digits ?? NO_DIGEST)
     return entry !== undefined && same && isUsable(entry.key, nowMs) ? entry.key : undefined
   }
 }
