@@ -155,7 +155,11 @@ export class RequestReservation implements Ticking {
     const reserved = slice(this.quote, 0)
     const wanted = slice(quote, 0)
     if (wanted.costMicroUsd > reserved.costMicroUsd || wanted.outputTokens > reserved.outputTokens) {
-      if (!(await this.ledger.extend(this.reservation, NOTHING, wanted).catch(falseForCallerError))) return false
+      try {
+        if (!(await this.ledger.extend(this.reservation, NOTHING, wanted))) return false
+      } catch (error) {
+        return falseForCallerError(error)
+      }
     }
     this.quote = quote
     this.unseenExtensions = 0

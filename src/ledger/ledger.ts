@@ -92,20 +92,24 @@ export interface LedgerHealth {
   readonly pending: number
 }
 
+/** A ledger in this process returns results; a ledger in Redis returns promises. */
+type MaybePromise<T> = T | Promise<T>
+
+/** Errors are thrown at once by a ledger that returns results, and reject the promise of one that returns promises. */
 export interface Ledger {
   /**
    * Throws `CallerError` `rate_limited`, `exceeds_limit` or `quota_exhausted` if a limit rejects the request (then
    * nothing is charged), `ledger_unavailable` if the ledger cannot be reached or written.
    */
-  reserve(account: Account, hold: Hold): Promise<Reservation>
+  reserve(account: Account, hold: Hold): MaybePromise<Reservation>
   /**
    * Extends the lease, records the use so far and raises what is held. False if a limit has no room for that; the use
    * is recorded anyway. Throws `CallerError` `ledger_unavailable` if the reservation was lost or the ledger cannot be
    * reached.
    */
-  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean>
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): MaybePromise<boolean>
   /** Charges the actual use and releases the rest. Never refuses: the tokens are already used. */
-  settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'>
+  settle(reservation: Reservation, charge: Charge): MaybePromise<'settled' | 'already_settled'>
   /** The last known state. */
   health(): LedgerHealth
   /** Checks the store and returns its state. */

@@ -128,7 +128,8 @@ export function conformance(installation: Installation): void {
     test('a reservation that has ended cannot be extended, and the reply reports that', async () => {
       const reservation = await ledger.reserve(accountOf(), holdOf(100))
       await ledger.settle(reservation, chargeOf(70))
-      const grown = ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 200 })
+      const grown = (async () =>
+        ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 200 }))()
       expect(await grown.catch((error) => error.kind)).toBe('ledger_unavailable')
     })
 
@@ -238,7 +239,9 @@ export function conformance(installation: Installation): void {
 
     test('of 300 concurrent requests, exactly as many are granted as the budget allows', async () => {
       const account = accountOf(spend({ day: 1003 }))
-      const outcomes = await Promise.allSettled(Array.from({ length: 300 }, () => ledger.reserve(account, holdOf(7))))
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 300 }, async () => ledger.reserve(account, holdOf(7))),
+      )
       expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(Math.floor(1003 / 7))
     })
 

@@ -136,7 +136,7 @@ describe('the file', () => {
     for (let i = 0; i < 2; i++) await first.settle(await first.reserve(limited, holdOf(100)), chargeOf(70))
     await first.close()
     const second = EmbeddedLedger.open(at)
-    expect(second.reserve(limited, holdOf(1))).rejects.toThrow('Rate limit reached')
+    expect(() => second.reserve(limited, holdOf(1))).toThrow('Rate limit reached')
     await second.close()
   })
 

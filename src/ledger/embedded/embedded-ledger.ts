@@ -60,7 +60,7 @@ export class EmbeddedLedger implements Ledger {
     }
   }
 
-  async reserve(account: Account, hold: Hold): Promise<Reservation> {
+  reserve(account: Account, hold: Hold): Reservation {
     if (this.isFull()) {
       throw new CallerError('ledger_unavailable', 'The ledger cannot be written at the moment. Try again in 5 s.', {
         retryAfterSeconds: 5,
@@ -77,7 +77,7 @@ export class EmbeddedLedger implements Ledger {
     }
   }
 
-  async extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): boolean {
     return isHeld(this.store.extend(reservation.account, reservation.id, soFar, wanted))
   }
 
@@ -85,7 +85,7 @@ export class EmbeddedLedger implements Ledger {
    * A reservation that the store does not know was settled: all reservations are from this process, and the store keeps
    * lost ones.
    */
-  async settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
+  settle(reservation: Reservation, charge: Charge): 'settled' | 'already_settled' {
     return this.store.settle(reservation, charge) === 'settled' ? 'settled' : 'already_settled'
   }
 
