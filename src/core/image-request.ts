@@ -1,5 +1,6 @@
 /** A request for images in the canonical form, from JSON or a form, and the figures of an answer. */
 
+import type { JsonObject } from './json.ts'
 import type { Usage } from './token-usage.ts'
 
 /** The image endpoint: images from a prompt, or from a prompt and other images. */
@@ -32,4 +33,12 @@ export interface ImageRequest {
 export interface ImageFigures {
   readonly images: number | undefined
   readonly usage: Usage
+}
+
+/** A provider's whole answer, as JSON and as the text that it was parsed from. */
+export interface MadeImages {
+  readonly text: string
+  readonly body: JsonObject
+  /** The public name of the model that made them. */
+  readonly model: string
 }

@@ -7,7 +7,6 @@ import type { ChatRequest } from '../core/chat-request.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
-import type { JsonObject } from '../core/json.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
@@ -34,7 +33,7 @@ interface Prepared {
   readonly quote: Quote
 }
 
-export class ChatWork implements Work<JsonObject> {
+export class ChatWork implements Work {
   readonly kind = 'chat'
   needs: Needs = noNeeds
   private readonly conversation: Conversation
@@ -154,7 +153,7 @@ function longestTtl({ isMarked, ttls }: Needs): Ttl | undefined {
   return ttls.includes('1h') ? '1h' : '5m'
 }
 
-class ChatCall extends ProviderCall<JsonObject> {
+class ChatCall extends ProviderCall {
   /** Tool names that this provider was sent in another form. */
   private readonly toolNames: UpstreamRequest['toolNames']
 
@@ -170,7 +169,7 @@ class ChatCall extends ProviderCall<JsonObject> {
     this.toolNames = request.toolNames
   }
 
-  answer(reservation: RequestReservation): Promise<JsonObject | Pump> {
+  answer(reservation: RequestReservation): Promise<string | Pump> {
     return this.work.exchange.request.stream ? this.begin() : this.whole(reservation)
   }
 
@@ -197,7 +196,7 @@ class ChatCall extends ProviderCall<JsonObject> {
     return pump
   }
 
-  private async whole(reservation: RequestReservation): Promise<JsonObject> {
+  private async whole(reservation: RequestReservation): Promise<string> {
     const { connection, meter, work } = this
     const answer = new WholeAnswer(meter)
     const check = new EventCheck(answer, this.toolNames)
@@ -209,7 +208,7 @@ class ChatCall extends ProviderCall<JsonObject> {
     work.markFirstByte()
     const usage = { ...completion.usage, ...meter.count(true).usage }
     // A dialect throws if it cannot render the answer, such as an empty summary: then this candidate failed.
-    return work.exchange.answer({ ...completion, usage }, this.servedBy())
+    return JSON.stringify(work.exchange.answer({ ...completion, usage }, this.servedBy()))
   }
 
   /** Reads the answer of a provider that streams although a whole answer was asked for. */

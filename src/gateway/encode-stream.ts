@@ -7,7 +7,7 @@ import type { UsageMeter } from './usage-meter.ts'
 
 export class EncodeStream implements EventSink {
   /** What is encoded and not written yet. */
-  text = ''
+  private text = ''
   /** True once there was an event that the caller sees as content. */
   hasContent = false
   /** When the first event arrived (`performance.now()`). */
@@ -45,7 +45,12 @@ export class EncodeStream implements EventSink {
     this.text += this.encoder.encodeTexts(insides)
   }
 
-  /** The text so far, which is the caller's to write. */
+  /** True if nothing waits to be written. */
+  get isEmpty(): boolean {
+    return this.text === ''
+  }
+
+  /** The text so far, to be written to the caller as it is. */
   take(): string {
     const { text } = this
     this.text = ''

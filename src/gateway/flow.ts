@@ -27,10 +27,9 @@ const JITTER_MS_MAX = 100
 
 const UNRESOLVED: Resolution = { candidates: [], excluded: [] }
 
-/** `T` is the form of a whole answer. */
-export interface Answer<T> {
-  /** A whole answer, or a stream that has begun and of which nothing was written yet. */
-  readonly content: T | Pump
+export interface Answer {
+  /** The caller's body of a whole answer, or a stream that has begun and of which nothing was written yet. */
+  readonly content: string | Pump
   readonly requestedModel: string
   readonly servedModel: string
   readonly fallbacks: number
@@ -41,7 +40,7 @@ export interface Answer<T> {
 }
 
 /** One a request; `run` is called once. */
-export class Flow<T> {
+export class Flow {
   /** A call that has not begun to answer ends now, and no further candidate is called. */
   private readonly dueMs: number
   private readonly route: RouteHeader | undefined
@@ -54,7 +53,7 @@ export class Flow<T> {
   constructor(
     private readonly gateway: Gateway,
     private readonly key: Key,
-    private readonly work: Work<T>,
+    private readonly work: Work,
     private readonly running: RunningRequest,
     private readonly log: RequestLog,
   ) {
@@ -66,7 +65,7 @@ export class Flow<T> {
    * Throws the `CallerError` that the caller gets. What the answer cost is being settled when this returns; a stream is
    * settled before its `end` resolves.
    */
-  async run(): Promise<Answer<T>> {
+  async run(): Promise<Answer> {
     this.resolve()
     const reservation = await this.reserve()
     try {
@@ -127,7 +126,7 @@ export class Flow<T> {
    * for, and with automatic selection during any rest, a candidate is not called. If the rest is over and another
    * request is still probing the target, it is.
    */
-  private async attemptResting(reservation: RequestReservation): Promise<Answer<T> | undefined> {
+  private async attemptResting(reservation: RequestReservation): Promise<Answer | undefined> {
     const { breaker } = this.gateway
     const isAutomatic = this.work.model === AUTO
     const resting = this.candidates.flatMap((candidate) => {
@@ -150,8 +149,8 @@ export class Flow<T> {
     candidate: Candidate,
     permit: Permit,
     reservation: RequestReservation,
-  ): Promise<Answer<T> | undefined> {
-    let call: ProviderCall<T> | undefined
+  ): Promise<Answer | undefined> {
+    let call: ProviderCall | undefined
     let startedMs = 0
     const isFirst = this.calls === 0
     try {
@@ -196,7 +195,7 @@ export class Flow<T> {
   }
 
   /** The call of a candidate, not sent yet. From now on an interruption stops it, and the ledger follows its usage. */
-  private ask(candidate: Candidate, reservation: RequestReservation): ProviderCall<T> {
+  private ask(candidate: Candidate, reservation: RequestReservation): ProviderCall {
     const call = this.work.ask(candidate, upstreamOf(this.gateway, candidate), this.dueMs)
     const { interrupted } = this.running
     if (interrupted !== undefined) throw interruptedError(interrupted)
@@ -206,11 +205,11 @@ export class Flow<T> {
   }
 
   private answerOf(
-    call: ProviderCall<T>,
-    content: T | Pump,
+    call: ProviderCall,
+    content: string | Pump,
     permit: Permit,
     reservation: RequestReservation,
-  ): Answer<T> {
+  ): Answer {
     const { candidate } = call
     this.work.served(candidate)
     // A conversation that stays with a later candidate has skipped those that the configuration has before it, too.
@@ -228,7 +227,7 @@ export class Flow<T> {
     }
   }
 
-  private settleWhole(call: ProviderCall<T>, reservation: RequestReservation): Promise<RequestEnd> {
+  private settleWhole(call: ProviderCall, reservation: RequestReservation): Promise<RequestEnd> {
     reservation.settleInBackground('completed', call.bill(true), this.report)
     return COMPLETED_AT_ONCE
   }
@@ -236,7 +235,7 @@ export class Flow<T> {
   /** Follows a stream that has begun, and settles it when it has ended. */
   private async relay(
     pump: Pump,
-    call: ProviderCall<T>,
+    call: ProviderCall,
     permit: Permit,
     reservation: RequestReservation,
   ): Promise<RequestEnd> {
@@ -261,7 +260,7 @@ export class Flow<T> {
   /**
    * The caller left, or the process ends, during a call: it is charged if the provider may have received the request.
    */
-  private async chargeInterrupted(call: ProviderCall<T> | undefined, reservation: RequestReservation): Promise<void> {
+  private async chargeInterrupted(call: ProviderCall | undefined, reservation: RequestReservation): Promise<void> {
     const { interrupted } = this.running
     if (call === undefined || interrupted === undefined) return
     this.log.servedBy(call.candidate, undefined)

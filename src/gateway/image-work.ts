@@ -3,8 +3,8 @@
 import { noNeeds } from '../catalog/capability.ts'
 import type { Model } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
-import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
-import { isObject, type JsonObject } from '../core/json.ts'
+import type { ImageFigures, ImageRequest, MadeImages } from '../core/image-request.ts'
+import { isObject } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { isAbsurd, type Usage } from '../core/token-usage.ts'
 import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
@@ -17,19 +17,15 @@ import type { Bill, Quote } from './reservation.ts'
 import type { Counted } from './usage-meter.ts'
 import type { Work } from './work.ts'
 
-/** A provider's body: its text, and what that is as JSON. */
-export interface ImageBody {
-  readonly text: string
-  readonly body: JsonObject
-}
-
-export class ImageWork implements Work<ImageBody> {
+export class ImageWork implements Work {
   readonly kind = 'image'
   readonly needs = noNeeds
   tokens: ImageTokens = { input: 0, output: 0 }
 
   constructor(
     readonly image: ImageRequest,
+    /** The caller's body of an answer. */
+    readonly bodyOf: (made: MadeImages) => string,
     private readonly log: RequestLog,
   ) {}
 
@@ -76,7 +72,7 @@ function inPieces(request: Dispatch): Dispatch {
   return typeof body === 'string' ? { ...request, body: [Buffer.from(body)] } : request
 }
 
-class ImageCall extends ProviderCall<ImageBody> {
+class ImageCall extends ProviderCall {
   /** Absent until the provider has answered. */
   private figures: ImageFigures | undefined
 
@@ -91,7 +87,7 @@ class ImageCall extends ProviderCall<ImageBody> {
     super(candidate, upstream, request, false, dueMs)
   }
 
-  async answer(): Promise<ImageBody> {
+  async answer(): Promise<string> {
     const { connection, work } = this
     const text = await connection.text()
     work.markFirstByte()
@@ -103,7 +99,7 @@ class ImageCall extends ProviderCall<ImageBody> {
     if (work.image.stream && !figures.images)
       throw new ProviderError('broken', 'the answer holds no images', { status })
     this.figures = figures
-    return { text, body }
+    return work.bodyOf({ text, body, model: this.candidate.model.name })
   }
 
   used(): Counted {

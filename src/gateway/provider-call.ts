@@ -14,7 +14,7 @@ import type { Pump } from './pump.ts'
 import type { Bill, Metered, RequestReservation } from './reservation.ts'
 import type { Counted } from './usage-meter.ts'
 
-export abstract class ProviderCall<T> implements Interruptible, Metered {
+export abstract class ProviderCall implements Interruptible, Metered {
   protected readonly provider: Provider
   protected readonly connection: UpstreamCall
 
@@ -36,10 +36,10 @@ export abstract class ProviderCall<T> implements Interruptible, Metered {
   }
 
   /**
-   * The whole answer, or a stream that has begun. Throws `ProviderError` if the answer breaks off before that, or
-   * cannot be read. `reservation` grows with the output.
+   * The caller's body of a whole answer, or a stream that has begun. Throws `ProviderError` if the answer breaks off
+   * before that, or cannot be read. `reservation` grows with the output.
    */
-  abstract answer(reservation: RequestReservation): Promise<T | Pump>
+  abstract answer(reservation: RequestReservation): Promise<string | Pump>
 
   /** The usage so far: what is charged if the request ends now. */
   abstract used(): Counted
@@ -62,7 +62,7 @@ export abstract class ProviderCall<T> implements Interruptible, Metered {
   }
 
   /** False if the provider cannot have received anything of the request. */
-  wasSent(): Promise<boolean> {
+  wasSent(): boolean | Promise<boolean> {
     return this.connection.wasSent()
   }
 }

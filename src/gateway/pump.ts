@@ -217,7 +217,7 @@ export class Pump implements Interruptible, Ticking {
     } finally {
       // A dialect may encode a finish only at the end: a provider that breaks off between them failed before the
       // content.
-      if (!this.isOpen && this.encoded.hasContent && this.encoded.text !== '') this.release()
+      if (!this.isOpen && this.encoded.hasContent && !this.encoded.isEmpty) this.release()
     }
   }
 
@@ -232,7 +232,7 @@ export class Pump implements Interruptible, Ticking {
    * is nearly always: then reading goes on in the same turn, and saves an await of 30 ns.
    */
   private write(): Promise<void> | undefined {
-    if (!this.isOpen || this.encoded.text === '' || this.decoder.ended) return undefined
+    if (!this.isOpen || this.encoded.isEmpty || this.decoder.ended) return undefined
     return this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink)
   }
 
@@ -295,7 +295,7 @@ export class Pump implements Interruptible, Ticking {
     this.call.abort()
     const error = thrown instanceof ProviderError ? thrown : undefined
     const bug = error === undefined && this.interruption === undefined ? thrown : undefined
-    if (this.isOpen && this.interruption === undefined && this.encoded.text !== '') {
+    if (this.isOpen && this.interruption === undefined && !this.encoded.isEmpty) {
       await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
     }
     this.end({ outcome: outcomeOf(this.interruption, error), error, bug })

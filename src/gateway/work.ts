@@ -1,6 +1,6 @@
 /**
  * What one endpoint asks of providers: what the request needs, what it may cost, how a candidate is called. The flow
- * knows its work by this interface alone; `T` is the form of its whole answers.
+ * knows its work by this interface alone.
  */
 
 import type { Model } from '../catalog/catalog.ts'
@@ -10,7 +10,7 @@ import type { ProviderCall } from './provider-call.ts'
 import type { Quote } from './reservation.ts'
 
 /** `needs` are those of the request once `estimate` was called. */
-export interface Work<T> extends Demand {
+export interface Work extends Demand {
   /** The model's name as the caller wrote it. */
   readonly model: string
   /**
@@ -31,7 +31,7 @@ export interface Work<T> extends Demand {
    * The call of one candidate, which is not sent yet. It ends at `dueMs` (`performance.now()`) if it has not begun to
    * answer. Throws `ProviderError` if this provider cannot take such a request.
    */
-  ask(candidate: Candidate, upstream: Upstream, dueMs: number): ProviderCall<T>
+  ask(candidate: Candidate, upstream: Upstream, dueMs: number): ProviderCall
   /** The candidate has answered. */
   served(candidate: Candidate): void
 }

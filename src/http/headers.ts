@@ -18,7 +18,7 @@ export function jsonHeaders(requestId: string, limitHeaders: Readonly<HeaderReco
 export function answerHeaders(
   requestId: string,
   limitHeaders: Readonly<HeaderRecord>,
-  answer: Omit<Answer<unknown>, 'content' | 'end'>,
+  answer: Omit<Answer, 'content' | 'end'>,
 ): HeaderRecord {
   const headers: HeaderRecord = {
     ...limitHeaders,

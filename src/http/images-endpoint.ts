@@ -1,7 +1,7 @@
 /** `POST /v1/images/generations` and `/v1/images/edits`: JSON, or a form for edits. */
 
 import type { Server } from 'bun'
-import type { ImageKind, ImageRequest } from '../core/image-request.ts'
+import type { ImageKind, ImageRequest, MadeImages } from '../core/image-request.ts'
 import type { ImageUrls } from '../dialects/image-url.ts'
 import { imagesBody, imagesEvents } from '../dialects/images/answer.ts'
 import { acceptImageForm, acceptImages } from '../dialects/images/request.ts'
@@ -22,18 +22,17 @@ export async function handleImages(
   const { key, bytes } = await receiveBytes(context, server)
   const image = accept(kind, request.headers.get('content-type'), bytes, parts.imageUrls)
   log.requestedModel = image.model
-  const answer = await new Flow(parts.gateway, key, new ImageWork(image, log), running, log).run()
-  const { content, servedModel } = answer
+  const bodyOf = image.stream ? (made: MadeImages) => imagesEvents(kind, made) : imagesBody
+  const answer = await new Flow(parts.gateway, key, new ImageWork(image, bodyOf, log), running, log).run()
+  const { content } = answer
   if (content instanceof Pump) throw new Error('a provider of images has streamed')
-  const made = { text: content.text, body: content.body, model: servedModel }
   const headers = answerHeaders(log.requestId, running.limitHeaders, answer)
   if (!image.stream) {
     headers['content-type'] = 'application/json'
-    return context.complete(new Response(imagesBody(made), { headers }))
+    return context.complete(new Response(content, { headers }))
   }
   log.streamed = true
-  const events = imagesEvents(kind, made)
-  return context.complete(new Response(events, { headers: Object.assign(headers, STREAM_HEADERS) }))
+  return context.complete(new Response(content, { headers: Object.assign(headers, STREAM_HEADERS) }))
 }
 
 /** Only edits may come as a form: SDKs send their files so. All else is read as JSON, whatever its content type. */

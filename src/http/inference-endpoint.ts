@@ -4,7 +4,6 @@
  */
 
 import type { Server } from 'bun'
-import type { JsonObject } from '../core/json.ts'
 import type { Dialect } from '../dialects/dialect.ts'
 import { ChatWork } from '../gateway/chat-work.ts'
 import { type Answer, Flow } from '../gateway/flow.ts'
@@ -31,13 +30,13 @@ export async function handleInference(
   return { response: responseOf(answer, context), end: answer.end }
 }
 
-function responseOf(answer: Answer<JsonObject>, context: RequestContext): Response {
+function responseOf(answer: Answer, context: RequestContext): Response {
   const { content } = answer
   const headers = answerHeaders(context.log.requestId, context.running.limitHeaders, answer)
   if (!(content instanceof Pump)) {
     context.limitSilence()
     headers['content-type'] = 'application/json'
-    return new Response(bodyOf(JSON.stringify(content)), { headers })
+    return new Response(bodyOf(content), { headers })
   }
   Object.assign(headers, STREAM_HEADERS)
   const whole = content.takeWhole()

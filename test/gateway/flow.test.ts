@@ -37,7 +37,7 @@ class Recorder extends UnlimitedLedger {
 }
 
 /** A call that is not sent anywhere: it does what the test does for its target. */
-class MadeCall extends ProviderCall<string> {
+class MadeCall extends ProviderCall {
   aborted = false
 
   constructor(
@@ -71,7 +71,7 @@ class MadeCall extends ProviderCall<string> {
   }
 }
 
-class MadeWork implements Work<string> {
+class MadeWork implements Work {
   readonly kind = 'chat'
   readonly model = 'm'
   readonly needs = noNeeds
@@ -99,7 +99,7 @@ class MadeWork implements Work<string> {
 }
 
 interface Ran {
-  readonly answer: Promise<Answer<string>>
+  readonly answer: Promise<Answer>
   readonly ledger: Recorder
   readonly work: MadeWork
   readonly running: RunningRequest

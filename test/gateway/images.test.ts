@@ -2,13 +2,14 @@ import { describe, expect, test } from 'bun:test'
 import { Catalog, type CatalogConfig, type Key } from '../../src/catalog/catalog.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Price } from '../../src/core/money.ts'
+import { imagesBody } from '../../src/dialects/images/answer.ts'
 import { acceptImages } from '../../src/dialects/images/request.ts'
 import { COMPLETED, type RequestLine, RequestLog } from '../../src/gateway/access-log.ts'
 import { Affinity } from '../../src/gateway/affinity.ts'
 import { Breaker } from '../../src/gateway/breaker.ts'
 import { type Answer, Flow } from '../../src/gateway/flow.ts'
 import type { Upstream as GatewayUpstream } from '../../src/gateway/gateway.ts'
-import { type ImageBody, ImageWork } from '../../src/gateway/image-work.ts'
+import { ImageWork } from '../../src/gateway/image-work.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
 import { Pump } from '../../src/gateway/pump.ts'
 import type { Charge, Hold } from '../../src/ledger/ledger.ts'
@@ -45,10 +46,7 @@ interface Stage extends AsyncDisposable {
   readonly line: RequestLine | undefined
   /** Called between a provider that broke down and the next. */
   whenPaused(then: () => void): void
-  make(
-    body: object,
-    before?: (interrupt: (why: 'caller_left' | 'drained') => void) => void,
-  ): Promise<ImageBody & Answer<ImageBody>>
+  make(body: object, before?: (interrupt: (why: 'caller_left' | 'drained') => void) => void): Promise<Answer>
 }
 
 /** The flow in this process: `painter` at the provider models of the scenarios in order, then at one without images. */
@@ -110,9 +108,9 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
       const running = new InFlight().add()
       before?.((why) => running.interrupt(why))
       try {
-        const answer = await new Flow(gateway, key, new ImageWork(image, log), running, log).run()
+        const answer = await new Flow(gateway, key, new ImageWork(image, imagesBody, log), running, log).run()
         if (answer.content instanceof Pump) throw new Error('images are not streamed')
-        return { ...answer, ...answer.content }
+        return answer
       } finally {
         log.end(COMPLETED)
       }
@@ -196,7 +194,7 @@ describe('what is held and what is charged', () => {
   ]
   test.each(rows)('%s', async (_, price, body, answer, held, settled) => {
     await using stage = await startStage(price, { up: does.json(200, answer) })
-    expect((await stage.make(body)).text).toBe(answer)
+    expect((await stage.make(body)).content).toBe(answer)
     // A few words of the prompt are estimated: up to 5 tokens at $5 a million.
     const [hold] = stage.book.holds
     expect((hold?.estimate.costMicroUsd ?? -1) - held).toBeWithin(0, 26)

@@ -1,16 +1,8 @@
 /** A provider's answer with images → the caller's body, or the caller's stream. */
 
-import type { ImageKind } from '../../core/image-request.ts'
-import { isArray, isObject, type JsonObject } from '../../core/json.ts'
+import type { ImageKind, MadeImages } from '../../core/image-request.ts'
+import { isArray, isObject } from '../../core/json.ts'
 import { namedEvent } from '../../wire/sse.ts'
-
-/** A whole answer and the text that it was parsed from. */
-interface MadeImages {
-  readonly text: string
-  readonly body: JsonObject
-  /** The public name of the model that made them. */
-  readonly model: string
-}
 
 /** The provider's body. If it names the model, the public name takes its place. */
 export function imagesBody({ text, body, model }: MadeImages): string {
