@@ -1,20 +1,20 @@
-/** The requests of the bench in each dialect, and where the text is in their streams. */
+/** The requests of the bench in each dialect, and where the text is in their answers. */
 
-import { type Kind, MODELS } from './sample-text.ts'
+import { isArray, isObject } from '../src/core/json.ts'
+import { conversationOf } from './conversation.ts'
+import { type Dialect, modelOf, SIZE_BYTES, type Traffic } from './traffic.ts'
 
-export const DIALECTS = ['chat', 'messages', 'responses'] as const
-
-export type Dialect = (typeof DIALECTS)[number]
-
-/** The request of one dialect, and how its streams are read. */
+/** The request of one dialect, and how its answers are read. */
 interface DialectFormat {
   readonly path: string
-  /** The members of a request's body beside the model and `stream`, about 400 bytes of JSON. */
+  /** The members of a small request beside the model and `stream`, about 400 bytes of JSON. */
   readonly members: object
-  /** Matches only events with text, directly before that text. */
-  readonly before: RegExp
-  /** Matches the last event of a complete stream. */
-  readonly last: RegExp
+  /** Directly before the text of an event; also in events without text, which then has no letters. */
+  readonly marker: string
+  /** In the last event of a complete stream, and only there. */
+  readonly last: string
+  /** Where the text of a whole answer is. */
+  readonly text: readonly (string | number)[]
 }
 
 const SYSTEM = 'You are a terse assistant. Answer in one sentence, in the language of the question, without lists.'
@@ -33,8 +33,9 @@ const FORMATS: Readonly<Record<Dialect, DialectFormat>> = {
       temperature: TEMPERATURE,
       max_tokens: LIMIT,
     },
-    before: /"delta":\{(?:"role":"assistant",)?"content":"/,
-    last: /^data: \[DONE\]$/,
+    marker: '"content":"',
+    last: 'data: [DONE]',
+    text: ['choices', 0, 'message', 'content'],
   },
   messages: {
     path: '/v1/messages',
@@ -44,8 +45,9 @@ const FORMATS: Readonly<Record<Dialect, DialectFormat>> = {
       temperature: TEMPERATURE,
       max_tokens: LIMIT,
     },
-    before: /^event: content_block_delta\n.*"delta":\{"type":"text_delta","text":"/,
-    last: /^event: message_stop\n/,
+    marker: '"text":"',
+    last: 'event: message_stop\n',
+    text: ['content', 0, 'text'],
   },
   responses: {
     path: '/v1/responses',
@@ -55,26 +57,58 @@ const FORMATS: Readonly<Record<Dialect, DialectFormat>> = {
       temperature: TEMPERATURE,
       max_output_tokens: LIMIT,
     },
-    before: /^event: response\.output_text\.delta\n.*"delta":"/,
-    last: /^event: response\.completed\n.*"status":"completed"/,
+    marker: '"delta":"',
+    last: 'event: response.completed\n',
+    text: ['output', 0, 'content', 0, 'text'],
+  },
+  gemini: {
+    path: '/v1beta',
+    members: {
+      systemInstruction: { parts: [{ text: SYSTEM }] },
+      contents: [{ role: 'user', parts: [{ text: QUESTION }] }],
+      generationConfig: { temperature: TEMPERATURE, maxOutputTokens: LIMIT },
+    },
+    marker: '"text":"',
+    last: '"finishReason":"STOP"',
+    text: ['candidates', 0, 'content', 'parts', 0, 'text'],
   },
 }
 
-/** The path and the body of a request. */
-export function requestOf(dialect: Dialect, kind: Kind): { readonly path: string; readonly body: string } {
+/** The path and the body of a request in `dialect`. */
+export function requestOf(dialect: Dialect, { kind, provider, size }: Traffic) {
   const { path, members } = FORMATS[dialect]
-  return { path, body: JSON.stringify({ model: MODELS[kind], stream: kind !== 'json', ...members }) }
+  const rest = size === 'small' ? members : conversationOf(dialect, SIZE_BYTES[size])
+  return { path, body: JSON.stringify({ model: modelOf(kind, provider), stream: kind !== 'json', ...rest }) }
 }
 
-/** The text of one event (without its blank line); '' if it has none. The texts of the bench contain no quotes. */
-export function textOf(dialect: Dialect, event: string): string {
-  const match = FORMATS[dialect].before.exec(event)
-  if (match === null) return ''
-  const from = match.index + match[0].length
-  return JSON.parse(`"${event.slice(from, event.indexOf('"', from))}"`)
+/** The text of a stream. The texts of the bench contain no quotes. */
+export function textOfStream(dialect: Dialect, stream: string): string {
+  const { marker } = FORMATS[dialect]
+  const texts: string[] = []
+  for (let at = stream.indexOf(marker); at !== -1; at = stream.indexOf(marker, at + 1))
+    texts.push(stream.slice(at + marker.length, stream.indexOf('"', at + marker.length)))
+  return JSON.parse(`"${texts.join('')}"`)
 }
 
-/** True for the last event of a complete answer. */
-export function isLast(dialect: Dialect, event: string): boolean {
-  return FORMATS[dialect].last.test(event)
+/** True if `stream` has the last event of a complete stream and ends with it. */
+export function isWhole(dialect: Dialect, stream: string): boolean {
+  const at = stream.lastIndexOf(FORMATS[dialect].last)
+  const end = /\n\r?\n/g
+  end.lastIndex = at
+  return at !== -1 && end.test(stream) && end.lastIndex === stream.length
+}
+
+/** Finds the texts of a paced stream. */
+export function markerOf(dialect: Dialect): string {
+  return FORMATS[dialect].marker
+}
+
+/** The text of a whole answer; undefined if it has none. */
+export function textOfAnswer(dialect: Dialect, body: string): unknown {
+  let value: unknown = JSON.parse(body)
+  for (const step of FORMATS[dialect].text) {
+    if (typeof step === 'number') value = isArray(value) ? value[step] : undefined
+    else value = isObject(value) ? value[step] : undefined
+  }
+  return value
 }

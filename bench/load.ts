@@ -3,9 +3,10 @@
  */
 
 import type { Socket } from 'bun'
-import { type Dialect, isLast, requestOf, textOf } from './dialects.ts'
+import { BURST_TEXTS, JSON_TEXT, PACED_TEXT_LENGTH } from './answers.ts'
+import { isWhole, markerOf, requestOf, textOfAnswer, textOfStream } from './dialects.ts'
 import { AnswerReader, type AnswerSink, postBytes } from './http.ts'
-import { BURST_EVENTS, BURST_TEXTS, BURSTS, JSON_TEXT, type Kind, nowMicroseconds, PACED_TEXT } from './sample-text.ts'
+import { BURST_EVENTS, BURSTS, type Dialect, nowMicroseconds, type Traffic } from './traffic.ts'
 
 /**
  * Messages to the load generator. `open` starts connections, which send requests until `stop` if `repeats`; `read`
@@ -16,7 +17,7 @@ export type ToLoad =
       readonly type: 'open'
       readonly port: number
       readonly key: string
-      readonly kind: Kind
+      readonly traffic: Traffic
       /** The dialect of the requests. */
       readonly dialect: Dialect
       readonly connections: number
@@ -78,134 +79,145 @@ class Counter {
   }
 }
 
-/** Checks one kind of answer. `end` returns what is wrong with it, or undefined. */
+/** Checks the answers of one connection, one after the other. */
 interface Check {
+  /** `piece` is valid only during the call. */
   body(piece: Buffer): void
+  /** What is wrong with the answer that has ended; undefined if it is correct. */
   end(): string | undefined
 }
 
-/** Collects the body and checks it at its end. */
+/**
+ * Reads one answer in 16, and of the others the size alone: reading all of them took more CPU time than the gateways
+ * that were measured.
+ */
+const READ_EVERY = 16
+
+/** Checks answers that arrive at once. */
 class WholeCheck implements Check {
-  private text = ''
+  private size = 0
+  /** The size of the latest answer that was read. */
+  private correctSize = -1
+  private sinceRead = 0
+  private pieces: Buffer[] = []
 
   constructor(private readonly problemOf: (body: string) => string | undefined) {}
 
   body(piece: Buffer): void {
-    this.text += piece.toString('latin1')
+    this.size += piece.length
+    if (this.reads) this.pieces.push(Buffer.from(piece))
   }
 
   end(): string | undefined {
-    const { text } = this
-    this.text = ''
-    return this.problemOf(text)
+    const { size, reads } = this
+    this.size = 0
+    if (!reads) {
+      this.sinceRead++
+      // Answers of one kind may differ in size; the next one is read to see if that is so.
+      if (size !== this.correctSize) this.correctSize = -1
+      return undefined
+    }
+    const problem = this.problemOf(Buffer.concat(this.pieces).toString())
+    this.pieces = []
+    this.sinceRead = 0
+    this.correctSize = size
+    return problem
+  }
+
+  private get reads(): boolean {
+    return this.correctSize === -1 || this.sinceRead >= READ_EVERY
   }
 }
 
-/** The size of the last correct answer: of the answers of the same size only every 16th is parsed. */
-let correctBytes = -1
-let sinceParsed = 0
-
-function problemOfBurst(
-  { kind, dialect }: RequestKind & { readonly kind: 'burst' | 'bulk' },
-  body: string,
-): string | undefined {
-  if (body.length === correctBytes && sinceParsed++ < 16) return undefined
-  sinceParsed = 0
-  const events = body.split('\n\n')
-  const text = events.map((event) => textOf(dialect, event)).join('')
+function problemOfBurst(dialect: Dialect, kind: 'burst' | 'bulk', body: string): string | undefined {
+  const text = textOfStream(dialect, body)
   const wanted = BURST_TEXTS[kind]
   if (text !== wanted) return `the text of a stream is wrong (${text.length} of ${wanted.length} characters)`
-  if (events.at(-1) !== '' || !isLast(dialect, events.at(-2) ?? '')) return 'a stream without its last event'
-  correctBytes = body.length
-  return undefined
+  return isWhole(dialect, body) ? undefined : 'a stream without its last event'
 }
 
-function problemOfJson(body: string): string | undefined {
-  const text = JSON.parse(body).choices?.[0]?.message?.content
-  return text === JSON_TEXT ? undefined : `the text of an answer is wrong: ${body.slice(0, 200)}`
+function problemOfJson(dialect: Dialect, body: string): string | undefined {
+  return textOfAnswer(dialect, body) === JSON_TEXT ? undefined : `an answer is wrong: ${body.slice(0, 200)}`
 }
 
-/**
- * Checks a paced stream as it arrives: its events are numbered, and each has the time at which the provider sent it.
- */
+/** Checks a paced stream as it arrives: its events are numbered, and each has the time at which it was sent. */
 class PacedCheck implements Check {
+  private readonly marker: string
   private rest = ''
   private next = 0
   private problem: string | undefined
   private done = false
-  private started = false
 
   constructor(
     private readonly dialect: Dialect,
     private readonly counter: Counter,
-  ) {}
+  ) {
+    this.marker = markerOf(dialect)
+  }
 
   body(piece: Buffer): void {
     const text = this.rest + piece.toString('latin1')
-    const end = text.lastIndexOf('\n\n')
-    this.rest = text.slice(end + 2)
-    if (end === -1) return
-    for (let at = 0; at <= end; ) {
-      const stop = text.indexOf('\n\n', at)
-      this.event(text.slice(at, stop))
-      at = stop + 2
+    const whole = text.lastIndexOf('\n\n') + 2
+    if (whole === 1) {
+      this.rest = text
+      return
     }
+    this.rest = text.slice(whole)
+    const now = nowMicroseconds()
+    const { marker } = this
+    for (let at = text.indexOf(marker); at !== -1 && at < whole; at = text.indexOf(marker, at + 1))
+      this.event(text, at + marker.length, now)
+    this.done = isWhole(this.dialect, text)
   }
 
   end(): string | undefined {
-    if (this.started) this.counter.started--
-    if (!this.done) return 'a paced stream without its last event'
-    return this.problem
+    if (this.next > 0) this.counter.started--
+    return this.done ? this.problem : 'a paced stream without its last event'
   }
 
-  private event(event: string): void {
-    const content = textOf(this.dialect, event)
-    if (content === '') {
-      this.done = isLast(this.dialect, event)
-      return
-    }
-    const match = PACED_TEXT.exec(content)
-    if (Number(match?.[1]) !== this.next++) this.problem ??= `event ${this.next - 1} of a paced stream is ${content}`
-    this.counter.latency(nowMicroseconds() - Number(match?.[2]))
+  /** `at`: the first character of an event's text, which is empty in the first and last events of some dialects. */
+  private event(text: string, at: number, now: number): void {
+    if (text.charCodeAt(at) === 34) return
+    if (Number(text.slice(at, at + 6)) !== this.next)
+      this.problem ??= `event ${this.next} of a paced stream is ${text.slice(at, at + PACED_TEXT_LENGTH)}`
+    if (this.next++ === 0) this.counter.started++
+    this.counter.latency(now - Number(text.slice(at + 7, at + 23)))
     this.counter.events++
-    if (!this.started) this.counter.started++
-    this.started = true
   }
 }
 
-/** The request that one connection sends. */
-interface RequestKind {
-  readonly kind: Kind
-  readonly dialect: Dialect
-}
-
-function isBurst(request: RequestKind): request is RequestKind & { readonly kind: 'burst' | 'bulk' } {
-  return request.kind === 'burst' || request.kind === 'bulk'
-}
-
-function checkOf(request: RequestKind, counter: Counter): Check {
-  if (request.kind === 'json') return new WholeCheck(problemOfJson)
-  if (isBurst(request)) return new WholeCheck((body) => problemOfBurst(request, body))
-  return new PacedCheck(request.dialect, counter)
+function checkOf({ kind }: Traffic, dialect: Dialect, counter: Counter): Check {
+  if (kind === 'json') return new WholeCheck((body) => problemOfJson(dialect, body))
+  if (kind === 'paced' || kind === 'slow') return new PacedCheck(dialect, counter)
+  return new WholeCheck((body) => problemOfBurst(dialect, kind, body))
 }
 
 /** One connection that sends a request, checks the answer, and repeats. */
 class Connection implements AnswerSink {
   private readonly reader = new AnswerReader(this)
-  private check: Check
+  private readonly check: Check
   private status = 0
   private sentAt = 0
+  /** Bytes of the request that the socket has not accepted yet. */
+  private unsent: Buffer | undefined
 
   constructor(
     private readonly load: Load,
     private readonly socket: Socket<Connection | undefined>,
   ) {
-    this.check = checkOf(load.request, load.counter)
+    this.check = checkOf(load.traffic, load.dialect, load.counter)
   }
 
   send(): void {
     this.sentAt = performance.now()
-    this.socket.write(this.load.bytes)
+    this.unsent = this.load.bytes
+    this.drain()
+  }
+
+  drain(): void {
+    if (this.unsent === undefined) return
+    const written = Math.max(0, this.socket.write(this.unsent))
+    this.unsent = written === this.unsent.length ? undefined : this.unsent.subarray(written)
   }
 
   data(data: Buffer): void {
@@ -232,20 +244,23 @@ class Connection implements AnswerSink {
   }
 
   end(): void {
-    const { counter, request } = this.load
-    if (request.kind === 'json' || isBurst(request)) counter.latency((performance.now() - this.sentAt) * 1000)
+    const { counter, traffic } = this.load
+    const bursts = burstsOf(traffic)
+    if (!this.load.paced) counter.latency((performance.now() - this.sentAt) * 1000)
     const problem = this.status === 200 ? this.check.end() : `status ${this.status}`
     if (problem !== undefined) counter.fail(problem)
     else {
       counter.answers++
-      if (isBurst(request)) counter.events += BURSTS[request.kind] * BURST_EVENTS
+      counter.events += bursts * BURST_EVENTS
     }
     this.sentAt = 0
-    if (this.load.repeats) {
-      this.check = checkOf(request, counter)
-      this.send()
-    } else this.socket.end()
+    if (this.load.repeats) this.send()
+    else this.socket.end()
   }
+}
+
+function burstsOf({ kind }: Traffic): number {
+  return kind === 'burst' || kind === 'bulk' ? BURSTS[kind] : 0
 }
 
 class Load {
@@ -255,13 +270,17 @@ class Load {
   private readonly connected = new Set<Connection>()
   private readonly idle = Promise.withResolvers<void>()
 
+  readonly paced: boolean
+
   constructor(
-    readonly request: RequestKind,
+    readonly traffic: Traffic,
+    readonly dialect: Dialect,
     key: string,
     repeats: boolean,
   ) {
     this.repeats = repeats
-    const { path, body } = requestOf(request.dialect, request.kind)
+    this.paced = traffic.kind === 'paced' || traffic.kind === 'slow'
+    const { path, body } = requestOf(dialect, traffic)
     this.bytes = Buffer.from(postBytes(path, body, key))
   }
 
@@ -291,6 +310,7 @@ class Load {
         port,
         socket: {
           data: (from, data) => from.data?.data(data),
+          drain: (from) => from.data?.drain(),
           close: (from) => from.data?.closed(),
           error: () => {},
         },
@@ -313,7 +333,7 @@ function report(message: FromLoad): void {
 
 async function receive(message: ToLoad): Promise<void> {
   if (message.type === 'open') {
-    load = new Load(message, message.key, message.repeats)
+    load = new Load(message.traffic, message.dialect, message.key, message.repeats)
     await load.open(message.port, message.connections)
   } else if (message.type === 'stop') {
     await load?.stop()

@@ -36,6 +36,18 @@ export function residentBytes(pid: number): number {
   return Math.max(...sizes) * 1024
 }
 
+/**
+ * What the collections of a log freed, in KB; the log is what Bun writes under BUN_JSC_logGC. Each collection has a
+ * line with the size of the heap before it and after it: `START M 8859kb => EdenCollection, … => 171kb, p=0.45ms`.
+ * Allocations during a concurrent collection would be missing, so those must be off (BUN_JSC_useConcurrentGC=0).
+ */
+export function garbageOf(log: string): { readonly kilobytes: number; readonly collections: number } {
+  const freed = [...log.matchAll(/: START \w+ (\d+)kb => .*? => (\d+)kb, p=/g)].map(
+    ([, before, after]) => Number(before) - Number(after),
+  )
+  return { kilobytes: freed.reduce((sum, one) => sum + one, 0), collections: freed.length }
+}
+
 export interface Machine {
   readonly cpu: string
   readonly cores: number

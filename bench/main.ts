@@ -4,11 +4,13 @@
  */
 
 import { parseArgs } from 'node:util'
+import { ownScenarios } from './ledger-scenarios.ts'
 import { machine, openFilesMax } from './machine.ts'
-import { type Server, startPassThrough, startProvider, startWeir } from './processes.ts'
-import { FULL, ledgerScenarios, type Measurement, type Plan, QUICK, scenarios } from './scenarios.ts'
+import { Loader, type Server, startPassThrough, startProvider, startWeir } from './processes.ts'
+import { FULL, type Measurement, type Plan, QUICK } from './rounds.ts'
+import { scenarios } from './scenarios.ts'
 
-const NAMES = [...Object.keys(scenarios), ...Object.keys(ledgerScenarios)]
+const NAMES = [...Object.keys(scenarios), ...Object.keys(ownScenarios)]
 
 const HELP = `usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself]
 
@@ -16,12 +18,36 @@ Starts a simulated provider, a bare pass-through server and weir, sends the same
 their ratios. CPU time is that of the gateway's processes only (from /proc): other programs change it little.
 
   --quick           three short rounds instead of five
-  --only NAME,…     only these scenarios: ${NAMES.join(', ')}
+  --only NAME,…     only these scenarios, or all whose names begin so (burst, burst-messages):
+${lines(NAMES)}
   --json            print the figures as JSON
   --against-itself  measure a second pass-through instead of weir, to see how much equal servers differ on this machine
 
 Exits 1 if a request failed or an answer was wrong. A figure that misses its goal is marked, and does not fail the run.
 `
+
+/** Names separated by commas, in lines that fit a terminal. */
+function lines(names: readonly string[]): string {
+  const indent = ' '.repeat(22)
+  const wrapped = ['']
+  for (const name of names) {
+    if (`${indent}${wrapped.at(-1)}${name}, `.length > 100) wrapped.push('')
+    wrapped[wrapped.length - 1] += `${name}, `
+  }
+  return wrapped
+    .map((line) => `${indent}${line.trimEnd()}`)
+    .join('\n')
+    .replace(/,$/, '')
+}
+
+/** The scenarios that `only` names, in the order of the table; undefined if a name fits none. */
+function chosenNames(only: string | undefined): readonly string[] | undefined {
+  if (only === undefined) return NAMES
+  const wanted = only.split(',')
+  const fits = (name: string, prefix: string) => name === prefix || name.startsWith(`${prefix}-`)
+  if (!wanted.every((prefix) => NAMES.some((name) => fits(name, prefix)))) return undefined
+  return NAMES.filter((name) => wanted.some((prefix) => fits(name, prefix)))
+}
 
 interface Flags {
   readonly plan: Plan
@@ -41,8 +67,8 @@ function flags(args: readonly string[]): Flags | undefined {
       help: { type: 'boolean', default: false },
     },
   })
-  const only = values.only?.split(',') ?? NAMES
-  if (values.help || only.some((name) => !NAMES.includes(name))) return undefined
+  const only = chosenNames(values.only)
+  if (values.help || only === undefined) return undefined
   return { plan: fitted(values.quick ? QUICK : FULL), only, json: values.json, itself: values['against-itself'] }
 }
 
@@ -60,14 +86,15 @@ function fitted(plan: Plan): Plan {
 /** Starts new processes for each scenario, so that memory of one scenario does not count in the next. */
 async function measure(name: string, { plan, itself }: Flags): Promise<readonly Measurement[]> {
   await using provider = await startProvider()
-  const ledger = ledgerScenarios[name]
-  if (ledger !== undefined) return await ledger(provider, plan)
+  await using loader = await Loader.start()
+  const own = ownScenarios[name]
+  if (own !== undefined) return await own({ provider, loader, plan })
   const scenario = scenarios[name]
   if (scenario === undefined) return []
   await using passThrough = await startPassThrough(provider)
   await using other: Server = itself ? await startPassThrough(provider) : await startWeir(provider)
   const second: Server = itself ? { ...other, name: 'weir' } : other
-  return await scenario({ provider, gateways: [passThrough, second], plan })
+  return await scenario({ provider, gateways: [passThrough, second], loader, plan })
 }
 
 /**

@@ -5,9 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
 import { Redis } from 'ioredis'
-import type { Dialect } from './dialects.ts'
 import type { Counts, FromLoad, ToLoad } from './load.ts'
-import { type Kind, MODELS } from './sample-text.ts'
+import { KINDS, modelOf, NATIVE, PROVIDERS, type Traffic } from './traffic.ts'
 
 const MAIN = join(import.meta.dir, '../src/main.ts')
 const KEY = 'bench-key-0123456789abcdef'
@@ -19,7 +18,7 @@ export interface Server extends AsyncDisposable {
   readonly name: string
   readonly port: number
   readonly pid: number
-  /** True if it answers in the dialect of the caller; others pass on the provider's bytes. */
+  /** True if it speaks the dialect of its caller; others pass the provider's bytes on. */
   readonly converts: boolean
 }
 
@@ -69,28 +68,33 @@ export async function startPassThrough(provider: Server): Promise<Server> {
 export interface ServerWeir extends Server {
   /** The number of charged answers, after the last one was committed. */
   charged(): Promise<number>
+  /** What it has written to its standard error. */
+  errors(): Promise<string>
 }
 
-/** Where a weir with limits stores its ledger. */
-export interface Limited {
+interface WeirOptions {
+  /** Without any limit; by default with every limit there is, none of which is ever reached. */
+  readonly free?: boolean
   /** The address of a Redis; absent = the embedded ledger. */
   readonly redis?: string
+  readonly workers?: number
+  /** Further environment variables. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
-/**
- * `weir serve` with one worker, its log in a file as an operator would have it; without limits and with the embedded
- * ledger unless `limited`: then with every limit there is, none of which is ever reached.
- */
-export async function startWeir(provider: Server, limited?: Limited): Promise<ServerWeir> {
+/** `weir serve`, its log in a file as an operator would have it. Its standard error goes into a file, too. */
+export async function startWeir(provider: Server, options: WeirOptions = {}): Promise<ServerWeir> {
   const folder = await mkdtemp(join(tmpdir(), 'weir-bench-'))
   const config = join(folder, 'weir.yaml')
   const log = join(folder, 'log')
-  await Bun.write(config, JSON.stringify(configuration(provider, folder, limited)))
+  const errors = join(folder, 'errors')
+  await Bun.write(config, JSON.stringify(configuration(provider, folder, options)))
   await Bun.write(log, '')
+  await Bun.write(errors, '')
   const child = Bun.spawn([process.execPath, MAIN, 'serve', '--config', config], {
     cwd: folder,
-    env: { PATH: process.env['PATH'] ?? '', HOME: folder },
-    stdio: ['ignore', Bun.file(log), 'inherit'],
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder, ...options.env },
+    stdio: ['ignore', Bun.file(log), Bun.file(errors)],
   })
   const dispose = async () => {
     child.kill('SIGTERM')
@@ -101,11 +105,17 @@ export async function startWeir(provider: Server, limited?: Limited): Promise<Se
   for (;;) {
     const address = /"address":"http:\/\/[^"]*:(\d+)"/.exec(await Bun.file(log).text())?.[1]
     if (address !== undefined) {
-      const charged = () => usageOf(config)
-      const port = Number(address)
-      return { name: 'weir', port, pid: child.pid, converts: true, charged, [Symbol.asyncDispose]: dispose }
+      return {
+        name: 'weir',
+        port: Number(address),
+        pid: child.pid,
+        converts: true,
+        errors: () => Bun.file(errors).text(),
+        charged: () => usageOf(config),
+        [Symbol.asyncDispose]: dispose,
+      }
     }
-    if (child.exitCode !== null) throw new Error(`weir ended with ${child.exitCode}: ${await Bun.file(log).text()}`)
+    if (child.exitCode !== null) throw new Error(`weir ended with ${child.exitCode}: ${await Bun.file(errors).text()}`)
     await Bun.sleep(10)
   }
 }
@@ -152,38 +162,42 @@ export const LIMITS = {
   spend: { day: 1_000_000, month: 1_000_000, total: 1_000_000 },
 } as const
 
-function configuration(provider: Server, folder: string, limited: Limited | undefined): object {
-  const limits = limited === undefined ? {} : { limits: LIMITS }
+function configuration(provider: Server, folder: string, { free, redis, workers }: WeirOptions): object {
+  const limits = free ? {} : { limits: LIMITS }
+  const origin = `http://127.0.0.1:${provider.port}`
+  const api_key = 'key-of-the-provider'
   return {
-    ledger: limited?.redis === undefined ? 'embedded' : { redis: limited.redis },
+    ledger: redis === undefined ? 'embedded' : { redis },
+    workers: workers ?? 1,
     listen: { host: '127.0.0.1', port: 0 },
     admin: { host: '127.0.0.1', port: 0 },
     data_dir: join(folder, 'data'),
     drain_seconds: 1,
     providers: {
-      bench: { dialect: 'openai', base_url: `http://127.0.0.1:${provider.port}/v1`, api_key: 'bench-provider-key' },
+      openai: { dialect: 'openai', base_url: `${origin}/v1`, api_key },
+      obfuscated: { dialect: 'openai', base_url: `${origin}/v1`, api_key },
+      anthropic: { dialect: 'anthropic', base_url: origin, api_key },
+      gemini: { dialect: 'gemini', base_url: origin, api_key },
     },
-    models: Object.values(MODELS).map((name) => ({
-      name,
-      targets: [{ provider: 'bench', model: name }],
-      price: { input: 0.25, cached_input: 0.025, output: 2 },
-      context_window: 128_000,
-      max_output_tokens: 16_000,
-      supports: ['tools'],
-    })),
+    models: PROVIDERS.flatMap((name) =>
+      KINDS.map((kind) => ({
+        name: modelOf(kind, name),
+        targets: [{ provider: name, model: modelOf(kind, name) }],
+        price: { input: 0.25, cached_input: 0.025, output: 2 },
+        // A conversation of 2 MB has more tokens than any model accepts.
+        context_window: 2_000_000,
+        max_output_tokens: 16_000,
+        supports: ['tools'],
+      })),
+    ),
     organizations: [{ id: 'bench', ...limits, keys: [{ id: 'bench-key', key: KEY, ...limits }] }],
   }
-}
-
-/** The kind of answer that a load requests, and the dialect if the gateway converts. */
-export interface RequestKind {
-  readonly kind: Kind
-  readonly dialect: Dialect
 }
 
 /** The load generator, over IPC. */
 export class Loader implements AsyncDisposable {
   private constructor(
+    readonly pid: number,
     private readonly child: Subprocess,
     private readonly waiting: ((message: FromLoad) => void)[],
   ) {}
@@ -193,13 +207,13 @@ export class Loader implements AsyncDisposable {
     const { child } = await startScript('load.ts', [], (message) => {
       if (isFromLoad(message)) waiting.shift()?.(message)
     })
-    return new Loader(child, waiting)
+    return new Loader(child.pid, child, waiting)
   }
 
   /** A gateway that does not convert gets requests in the provider's dialect. */
-  open(target: Server, request: RequestKind, connections: number, repeats: boolean): void {
-    const dialect = target.converts ? request.dialect : 'chat'
-    this.send({ type: 'open', port: target.port, key: KEY, kind: request.kind, dialect, connections, repeats })
+  open(target: Server, traffic: Traffic, connections: number, repeats: boolean): void {
+    const dialect = target.converts ? traffic.caller : NATIVE[traffic.provider]
+    this.send({ type: 'open', port: target.port, key: KEY, traffic, dialect, connections, repeats })
   }
 
   async read(): Promise<Counts> {

@@ -4,38 +4,57 @@
  */
 
 import type { Socket } from 'bun'
-import { BURST_CHUNKS, BURSTS, JSON_BODY, LAST_EVENTS, MODELS, PACES, pacedEvent, ROLE_EVENT } from './sample-text.ts'
+import { ANSWERS, burstOf, pacedText } from './answers.ts'
+import { answerOf, BURSTS, PACES, PROVIDERS, type ProviderName } from './traffic.ts'
 
 interface Connection {
-  held: string
+  /** What has arrived of a head that is not complete. */
+  head: Buffer | undefined
+  /** Missing bytes of the request's body. */
+  missing: number
+  answer: ReturnType<typeof answerOf>
   /** Bytes that the socket did not accept yet. */
   backlog: Buffer | undefined
   waiting: (() => void) | undefined
   open: boolean
 }
 
-const STREAM_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
-const JSON_ANSWER = Buffer.from(
-  `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n` +
-    `content-length: ${Buffer.byteLength(JSON_BODY)}\r\n\r\n${JSON_BODY}`,
-)
 const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
-const HEAD_AND_ROLE = Buffer.from(STREAM_HEAD + chunk(ROLE_EVENT))
-const BURST_BYTES = BURST_CHUNKS.map((text) => Buffer.from(chunk(text)))
-const END_BYTES = Buffer.from(`${chunk(LAST_EVENTS)}0\r\n\r\n`)
+
+/** The bytes of one provider's answers. */
+function bytesOf(name: ProviderName) {
+  const { first, last, json } = ANSWERS[name]
+  const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
+  return {
+    start: Buffer.from(first === '' ? head : head + chunk(first)),
+    bursts: Array.from({ length: BURSTS.bulk }, (_, burst) => Buffer.from(chunk(burstOf(name, burst)))),
+    end: Buffer.from(`${chunk(last)}0\r\n\r\n`),
+    json: Buffer.from(
+      `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
+    ),
+  }
+}
+
+const BYTES = Object.fromEntries(PROVIDERS.map((name) => [name, bytesOf(name)])) as Readonly<
+  Record<ProviderName, ReturnType<typeof bytesOf>>
+>
 
 const server = Bun.listen<Connection>({
   hostname: '127.0.0.1',
   port: 0,
   socket: {
     open(socket) {
-      socket.data = { held: '', backlog: undefined, waiting: undefined, open: true }
+      socket.data = {
+        head: undefined,
+        missing: 0,
+        answer: undefined,
+        backlog: undefined,
+        waiting: undefined,
+        open: true,
+      }
       socket.setNoDelay(true)
     },
-    data(socket, data) {
-      socket.data.held += data.toString('latin1')
-      serveHeld(socket)
-    },
+    data: receive,
     drain(socket) {
       const { backlog, waiting } = socket.data
       socket.data.backlog = undefined
@@ -53,40 +72,72 @@ const server = Bun.listen<Connection>({
   },
 })
 
-/** Answers every complete request that has arrived. */
-function serveHeld(socket: Socket<Connection>): void {
-  for (;;) {
-    const { held } = socket.data
-    const headEnd = held.indexOf('\r\n\r\n')
-    if (headEnd === -1) return
-    const head = held.slice(0, headEnd)
-    const bodyEnd = headEnd + 4 + Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
-    if (held.length < bodyEnd) return
-    const body = held.slice(headEnd + 4, bodyEnd)
-    socket.data.held = held.slice(bodyEnd)
-    serve(socket, body)
+/** Counts the bytes of a request's body, without keeping them, and answers it when it is complete. */
+function receive(socket: Socket<Connection>, data: Buffer): void {
+  const { data: connection } = socket
+  let bytes = data
+  while (bytes.length > 0) {
+    if (connection.missing === 0) {
+      bytes = begin(connection, bytes)
+      if (connection.head !== undefined) return
+    } else connection.answer ??= answerOf(searched(bytes))
+    const taken = Math.min(connection.missing, bytes.length)
+    connection.missing -= taken
+    bytes = bytes.subarray(taken)
+    if (connection.missing === 0) serve(socket)
   }
 }
 
-function serve(socket: Socket<Connection>, body: string): void {
-  const model = /"model":"([^"]*)"/.exec(body)?.[1]
-  if (model === MODELS.json) write(socket, JSON_ANSWER)
-  else if (model === MODELS.burst) void bursts(socket, BURSTS.burst)
-  else if (model === MODELS.bulk) void bursts(socket, BURSTS.bulk)
-  else if (model === MODELS.paced) metronomes.paced.add(socket)
-  else if (model === MODELS.slow) metronomes.slow.add(socket)
-  else write(socket, Buffer.from('HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}'))
+/** Reads the head of a request. Returns the bytes after it; \`head\` is set while it is incomplete. */
+function begin(connection: Connection, data: Buffer): Buffer {
+  const bytes = connection.head === undefined ? data : Buffer.concat([connection.head, data])
+  const end = bytes.indexOf('\r\n\r\n')
+  if (end === -1) {
+    connection.head = Buffer.from(bytes)
+    return bytes
+  }
+  connection.head = undefined
+  const head = bytes.toString('latin1', 0, end)
+  connection.missing = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
+  const body = bytes.subarray(end + 4)
+  // Gemini names the model in the path, all others in the body.
+  connection.answer = answerOf(head) ?? answerOf(searched(body))
+  return body
 }
 
-async function bursts(socket: Socket<Connection>, count: number): Promise<void> {
-  write(socket, HEAD_AND_ROLE)
-  for (const bytes of BURST_BYTES.slice(0, count)) {
-    write(socket, bytes)
+/** Where the model's name is: near the beginning of a body. */
+function searched(body: Buffer): string {
+  return body.toString('latin1', 0, 4096)
+}
+
+const UNKNOWN = Buffer.from('HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}')
+
+function serve(socket: Socket<Connection>): void {
+  const { answer } = socket.data
+  if (answer === undefined) return write(socket, UNKNOWN)
+  const bytes = BYTES[answer.provider]
+  switch (answer.kind) {
+    case 'json':
+      return write(socket, bytes.json)
+    case 'burst':
+    case 'bulk':
+      void bursts(socket, bytes, BURSTS[answer.kind])
+      return
+    case 'paced':
+    case 'slow':
+      return metronomes[answer.kind].add(socket, answer.provider)
+  }
+}
+
+async function bursts(socket: Socket<Connection>, bytes: ReturnType<typeof bytesOf>, count: number): Promise<void> {
+  write(socket, bytes.start)
+  for (let burst = 0; burst < count; burst++) {
+    write(socket, bytes.bursts[burst] ?? UNKNOWN)
     // In the next turn of the loop, so that each burst is a packet of its own if the reader keeps up.
     await new Promise<void>((resolve) => setImmediate(resolve))
     await taken(socket)
   }
-  write(socket, END_BYTES)
+  write(socket, bytes.end)
 }
 
 function write(socket: Socket<Connection>, bytes: Buffer): void {
@@ -109,7 +160,7 @@ function taken(socket: Socket<Connection>): Promise<void> {
 
 /** Streams that get an event once per period, spread over the period so that they do not all fall on one moment. */
 class Metronome {
-  private readonly streams = new Map<Socket<Connection>, { slot: number; sequence: number }>()
+  private readonly streams = new Map<Socket<Connection>, { slot: number; sequence: number; provider: ProviderName }>()
   private readonly slots: Set<Socket<Connection>>[]
   private next = 0
   private slot = 0
@@ -122,11 +173,11 @@ class Metronome {
     this.slots = Array.from({ length: slots }, () => new Set())
   }
 
-  add(socket: Socket<Connection>): void {
+  add(socket: Socket<Connection>, provider: ProviderName): void {
     const slot = this.next++ % this.slots.length
     this.slots[slot]?.add(socket)
-    this.streams.set(socket, { slot, sequence: 0 })
-    write(socket, HEAD_AND_ROLE)
+    this.streams.set(socket, { slot, sequence: 0, provider })
+    write(socket, BYTES[provider].start)
     if (this.streams.size === 1) this.start()
   }
 
@@ -134,7 +185,7 @@ class Metronome {
   finish(): void {
     for (const [socket, stream] of this.streams) {
       this.slots[stream.slot]?.delete(socket)
-      write(socket, END_BYTES)
+      write(socket, BYTES[stream.provider].end)
     }
     this.streams.clear()
   }
@@ -158,14 +209,17 @@ class Metronome {
       if (stream === undefined || !socket.data.open) {
         this.slots[slot]?.delete(socket)
         this.streams.delete(socket)
-      } else write(socket, Buffer.from(chunk(pacedEvent(stream.sequence++))))
+      } else {
+        const sequence = stream.sequence++
+        write(socket, Buffer.from(chunk(ANSWERS[stream.provider].event(pacedText(sequence), sequence)), 'latin1'))
+      }
     }
   }
 }
 
 const metronomes = {
-  paced: new Metronome(PACES.paced.everyMs, 10),
-  slow: new Metronome(PACES.slow.everyMs, 200),
+  paced: new Metronome(PACES.paced, 20),
+  slow: new Metronome(PACES.slow, 200),
 }
 
 process.on('message', (message) => {

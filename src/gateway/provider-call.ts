@@ -62,7 +62,7 @@ export abstract class ProviderCall implements Interruptible, Metered {
   }
 
   /** False if the provider cannot have received anything of the request. */
-  wasSent(): Promise<boolean> {
+  wasSent(): boolean | Promise<boolean> {
     return this.connection.wasSent()
   }
 }

@@ -3,6 +3,7 @@
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../core/json.ts'
 import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
 import { shapeProblem } from '../wire/json-shape.ts'
+import type { ResponseHeaders } from './provider.ts'
 import { rateLimitedMs, retryAfterMs } from './retry-after.ts'
 import { scrub } from './scrub.ts'
 
@@ -40,7 +41,7 @@ interface ErrorText {
 const NO_TEXT: ErrorText = { message: '', type: '', code: '', ofContent: false }
 
 /** The error of a response with an error status. `body` may be JSON of any known shape, HTML or empty. */
-export function responseError(status: number, headers: Headers, body: string): ProviderError {
+export function responseError(status: number, headers: ResponseHeaders, body: string): ProviderError {
   const text = errorText(errorJson(body))
   const kind = status === 404 && text.ofContent ? 'rejected' : kindOf(status, text)
   const detail = {

@@ -4,13 +4,15 @@ import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Dispatch } from './provider.ts'
 import { canConnect } from './reachability.ts'
-import type { BodyChunk, Transport } from './transport.ts'
+import type { ResponseHandler, Transport } from './transport.ts'
 
 export class FetchTransport implements Transport {
-  /** Absent before `open`, and after `finish`: then another request uses it. */
+  /** Absent before `send`, and after the end: then another request uses it. */
   private controller: AbortController | undefined
-  private response: Response | undefined
-  private reader: Pick<ReadableStreamDefaultReader<Uint8Array>, 'read'> | undefined
+  /** The handler is not called again. */
+  private isOver = false
+  /** While paused: what `resume` resolves. */
+  private paused: PromiseWithResolvers<void> | undefined
   private url = ''
   /**
    * Whether a byte of the request may have been sent. Undefined if unknown: `fetch` reads a streamed body once it is
@@ -20,47 +22,74 @@ export class FetchTransport implements Transport {
 
   constructor(private readonly endpoint: Endpoint) {}
 
-  get status(): number {
-    return this.response?.status ?? 0
+  send(request: Dispatch, handler: ResponseHandler): void {
+    void this.exchange(request, handler)
   }
 
-  get headers(): Headers {
-    return this.response?.headers ?? new Headers()
+  private async exchange(request: Dispatch, handler: ResponseHandler): Promise<void> {
+    const response = await this.open(request)
+    if (this.isOver) return
+    if (response instanceof ProviderError) return this.fail(handler, response)
+    handler.head(response.status, response.headers)
+    const error = response.body === null ? undefined : await this.read(response.body.getReader(), handler)
+    if (this.isOver) return
+    if (error !== undefined) return this.fail(handler, error)
+    this.isOver = true
+    if (this.controller !== undefined && spare.length < SPARE_MAX) spare.push(this.controller)
+    this.controller = undefined
+    handler.end()
   }
 
-  async open(request: Dispatch): Promise<void> {
+  private async open(request: Dispatch): Promise<Response | ProviderError> {
     this.url = request.url
     this.controller = spare.pop() ?? new AbortController()
     if (isSmall(request.body)) this.sent = undefined
     try {
-      this.response = await fetched(request, this.controller.signal, () => {
+      const response = await fetched(request, this.controller.signal, () => {
         this.sent = true
       })
+      this.sent = true
+      answeredMs.set(this.endpoint.baseUrl, performance.now())
+      return response
     } catch (error) {
       if (neverConnected(error)) this.sent = false
-      throw unreachable(error)
+      return unreachable(error)
     }
-    this.sent = true
-    answeredMs.set(this.endpoint.baseUrl, performance.now())
   }
 
-  read(): Promise<BodyChunk> {
-    this.reader ??= this.response?.body?.getReader()
-    return this.reader?.read() ?? EMPTY
+  /** Reads the body to its end; returns the error if there is none. */
+  private async read(reader: Reader, handler: ResponseHandler): Promise<ProviderError | undefined> {
+    try {
+      while (!this.isOver) {
+        if (this.paused !== undefined) await this.paused.promise
+        const { value, done } = await reader.read()
+        if (done || this.isOver) break
+        handler.data(value)
+      }
+      return undefined
+    } catch (cause) {
+      return new ProviderError('cut', 'the connection to the provider broke', { cause })
+    }
   }
 
-  text(): Promise<string> {
-    return this.response?.text() ?? Promise.resolve('')
+  private fail(handler: ResponseHandler, error: ProviderError): void {
+    this.isOver = true
+    handler.fail(error)
   }
 
-  finish(): void {
-    if (this.controller !== undefined && !this.controller.signal.aborted && spare.length < SPARE_MAX)
-      spare.push(this.controller)
-    this.controller = undefined
+  pause(): void {
+    this.paused ??= Promise.withResolvers()
+  }
+
+  resume(): void {
+    this.paused?.resolve()
+    this.paused = undefined
   }
 
   abort(): void {
+    this.isOver = true
     this.controller?.abort()
+    this.resume()
   }
 
   canConnect(ms: number): Promise<boolean> {
@@ -81,7 +110,7 @@ export class FetchTransport implements Transport {
   }
 }
 
-const EMPTY: Promise<BodyChunk> = Promise.resolve({ done: true })
+type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, 'read'>
 
 /**
  * Controllers of requests that ended well are reused: a new one costs a small request 15 µs, most of it garbage
@@ -109,8 +138,11 @@ function isSmall(body: Dispatch['body']): body is string {
   return typeof body === 'string' && body.length < STREAMED_CHARS_MIN
 }
 
-/** `onSend` is called when the first bytes of a streamed body are about to be sent; never for a small text. */
-function fetched({ url, headers, body }: Dispatch, signal: AbortSignal, onSend: () => void): Promise<Response> {
+/**
+ * `onSend` is called when the first bytes of a streamed body are about to be sent; never for a small text. Rejects for
+ * headers and URLs that `fetch` does not accept, too.
+ */
+async function fetched({ url, headers, body }: Dispatch, signal: AbortSignal, onSend: () => void): Promise<Response> {
   const small = isSmall(body)
   const pieces = typeof body === 'string' ? (small ? [] : [Buffer.from(body)]) : body
   return fetch(url, {

@@ -24,6 +24,9 @@ export interface Dispatch {
   readonly sign?: (() => Promise<Readonly<Record<string, string>>>) | undefined
 }
 
+/** The headers of an answer, by their names in lower case. Repeated fields are joined by `, `. */
+export type ResponseHeaders = Pick<Headers, 'get' | 'has'>
+
 export interface UpstreamRequest extends Dispatch {
   readonly body: string
   /**
@@ -86,7 +89,7 @@ export interface Provider {
   /** The events of a whole answer, `end` included. Throws `ProviderError` for a body that is not an answer. */
   events(body: JsonValue): readonly StreamEvent[]
   /** The error of a response with an error status. `body` is its text, at most 64 KiB, or empty. */
-  responseError(status: number, headers: Headers, body: string): ProviderError
+  responseError(status: number, headers: ResponseHeaders, body: string): ProviderError
   /** Absent if the provider has no image API in the form that callers use. */
   readonly images?: ImageMaker | undefined
   /** Absent if the provider has none; then weir's estimate is the answer. */

@@ -1,16 +1,18 @@
 /** How long a provider asks clients to wait, from its response headers. */
 
+import type { ResponseHeaders } from './provider.ts'
+
 /**
  * Milliseconds, or undefined: `retry-after-ms`, `retry-after` in seconds or as a date, else the reset of an exhausted
  * limit (`x-ratelimit-remaining-*`, `x-ratelimit-reset-*`). Only for responses with status 429: others carry limit
  * headers as mere information.
  */
-export function rateLimitedMs(headers: Headers): number | undefined {
+export function rateLimitedMs(headers: ResponseHeaders): number | undefined {
   return retryAfterMs(headers) ?? resetMs(headers)
 }
 
 /** `retry-after-ms` or `retry-after`, in milliseconds. */
-export function retryAfterMs(headers: Headers): number | undefined {
+export function retryAfterMs(headers: ResponseHeaders): number | undefined {
   const ms = numberIn(headers.get('retry-after-ms'))
   if (ms !== undefined) return ms
   const after = headers.get('retry-after') ?? ''
@@ -24,7 +26,7 @@ export function retryAfterMs(headers: Headers): number | undefined {
 const LIMITS = ['-requests', '-tokens', ''] as const
 
 /** The longest wait of the exhausted limits: before it the next request would be rejected again. */
-function resetMs(headers: Headers): number | undefined {
+function resetMs(headers: ResponseHeaders): number | undefined {
   const waits = LIMITS.flatMap((limit) => {
     if (numberIn(headers.get(`x-ratelimit-remaining${limit}`)) !== 0) return []
     return durationMs(headers.get(`x-ratelimit-reset${limit}`) ?? '') ?? []

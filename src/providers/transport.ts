@@ -1,38 +1,42 @@
 /**
- * What carries one request to a provider and its answer back. Deadlines, caps on sizes and retries are not its concern.
+ * The interface of what carries one request to a provider and its answer back. Deadlines, caps on sizes and retries are
+ * not its concern.
  */
 
-import type { Dispatch } from './provider.ts'
-
-/** `value` is absent at the clean end of the body. */
-export interface BodyChunk {
-  readonly done: boolean
-  readonly value?: Uint8Array | undefined
-}
+import type { ProviderError } from '../core/provider-error.ts'
+import type { Dispatch, ResponseHeaders } from './provider.ts'
 
 /**
- * One HTTP exchange. `open` first; then either `read` until it is done, one at a time, or `text` once. It ends with
- * `finish` or `abort`, and is of no use after that.
+ * Takes an answer: its head, any number of pieces of its body, then its end; or an error at any point, and nothing
+ * after it. Nothing is called before `send` has returned. None of the methods may throw.
  */
-export interface Transport {
-  /** Sends the request; resolves with the head of the answer. Throws `ProviderError` `unreachable` or `broken`. */
-  open(request: Dispatch): Promise<void>
-  /** 0 before the head. */
-  readonly status: number
-  /** Empty before the head. */
-  readonly headers: Headers
+export interface ResponseHandler {
+  head(status: number, headers: ResponseHeaders): void
+  /** Never empty. The transport does not touch the bytes again. */
+  data(bytes: Uint8Array): void
+  /** The clean end of the body. The connection can already serve another request. */
+  end(): void
   /**
-   * The next bytes of the body. Rejects with any error if the connection breaks or the body is shorter than announced.
+   * Before the head: `unreachable`, or `broken` for an answer that is not HTTP. After it: `cut`, if the connection
+   * broke or the body is not the one announced.
    */
-  read(): Promise<BodyChunk>
-  /** The whole body. Rejects as `read` does. */
-  text(): Promise<string>
-  /** The body was read to its end: the connection may serve another request. */
-  finish(): void
-  /** Closes the connection; what is pending rejects. */
+  fail(error: ProviderError): void
+}
+
+/** One HTTP exchange. */
+export interface Transport {
+  /** Sends the request; its answer goes to the handler. Once. */
+  send(request: Dispatch, handler: ResponseHandler): void
+  /**
+   * Stops reading from the provider. Bytes that were already read may still be delivered: at most 512 KiB, and an end
+   * after them.
+   */
+  pause(): void
+  resume(): void
+  /** Closes the connection; the handler is not called again. Does nothing after `end` or `fail`. */
   abort(): void
-  /** After `open`: resolves with false if no connection to the provider can be made within `ms`. */
+  /** After `send`: resolves with false if no connection to the provider can be made within `ms`. */
   canConnect(ms: number): Promise<boolean>
   /** False if the provider cannot have received any byte of the request; true if that is unknown. */
-  wasSent(): Promise<boolean>
+  wasSent(): boolean | Promise<boolean>
 }

@@ -7,13 +7,15 @@ import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import { FetchTransport } from './fetch-transport.ts'
-import type { Dispatch } from './provider.ts'
-import type { Transport } from './transport.ts'
+import type { Dispatch, ResponseHeaders } from './provider.ts'
+import type { ResponseHandler, Transport } from './transport.ts'
 
 /** A whole answer in JSON; images are base64 inside one. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024
 /** Only the message of an error body is used. */
 const ERROR_BYTES_MAX = 64 * 1024
+/** Bytes of an answer that wait for `read`; above this the provider has to wait. */
+const WAITING_BYTES_MAX = 64 * 1024
 /** A provider that does not end its answer within this time after its final marker is disconnected. */
 const RELEASE_MS = 1000
 
@@ -23,7 +25,10 @@ type Phase = 'connect' | 'first byte' | 'idle' | 'paused' | 'release'
  * `open` resolves with the head of the answer, `read` returns its bytes. Four deadlines run on their own: connecting,
  * the first byte, silence between bytes, and the whole call.
  */
-export class UpstreamCall implements Ticking {
+export class UpstreamCall implements Ticking, ResponseHandler {
+  status = 0
+  /** Empty before the head. */
+  headers: ResponseHeaders = NO_HEADERS
   private readonly startedMs = performance.now()
   private phase: Phase = 'connect'
   private phaseMs = this.startedMs
@@ -33,6 +38,14 @@ export class UpstreamCall implements Ticking {
   private probing = false
   /** Dropped as soon as the transport has it: the answer may take minutes, and bodies are up to 10 MiB. */
   private request: Dispatch | undefined
+  private opening: PromiseWithResolvers<void> | undefined
+  private reading: PromiseWithResolvers<Uint8Array | undefined> | undefined
+  private releasing: PromiseWithResolvers<void> | undefined
+  /** Came while nobody was reading. */
+  private waiting: Uint8Array[] = []
+  private waitingBytes = 0
+  private isEnded = false
+  private failure: ProviderError | undefined
 
   constructor(
     request: Dispatch,
@@ -45,14 +58,6 @@ export class UpstreamCall implements Ticking {
     this.request = request
   }
 
-  get status(): number {
-    return this.transport.status
-  }
-
-  get headers(): Headers {
-    return this.transport.headers
-  }
-
   /**
    * Sends the request; resolves with the head of the answer. Throws `ProviderError` `unreachable`, `timeout` or
    * `broken`.
@@ -63,13 +68,14 @@ export class UpstreamCall implements Ticking {
     if (this.aborted || request === undefined) throw abortedBeforeSent()
     ticker.add(this)
     try {
-      if (request.sign === undefined) await this.transport.open(request)
-      else await this.transport.open(await this.signed(request, request.sign))
+      const signed = request.sign === undefined ? request : await this.signed(request, request.sign)
+      this.opening = Promise.withResolvers()
+      this.transport.send(signed, this)
+      await this.opening.promise
     } catch (error) {
       this.close()
       throw this.expired ?? error
     }
-    this.enter('first byte')
   }
 
   private async signed(request: Dispatch, sign: NonNullable<Dispatch['sign']>): Promise<Dispatch> {
@@ -83,45 +89,68 @@ export class UpstreamCall implements Ticking {
    * `timeout` after a deadline.
    */
   async read(): Promise<Uint8Array | undefined> {
-    try {
-      const { value, done } = await this.transport.read()
+    const chunk = this.waiting.shift()
+    if (chunk !== undefined) {
+      this.waitingBytes -= chunk.byteLength
+      if (this.waiting.length === 0) this.transport.resume()
       this.enter('idle')
-      if (!done) return value
-      this.finish()
-      return undefined
-    } catch (error) {
-      throw this.cut(error)
+      return chunk
     }
+    if (this.failure !== undefined) throw this.expired ?? this.failure
+    if (this.isEnded) return undefined
+    this.reading = Promise.withResolvers()
+    return await this.reading.promise
   }
 
-  /** Stops the idle deadline while the caller, not the provider, is the slow one. */
+  head(status: number, headers: ResponseHeaders): void {
+    this.status = status
+    this.headers = headers
+    this.enter('first byte')
+    this.opening?.resolve()
+  }
+
+  data(bytes: Uint8Array): void {
+    if (this.releasing !== undefined) return
+    if (this.reading !== undefined) {
+      this.enter('idle')
+      this.reading.resolve(bytes)
+      this.reading = undefined
+      return
+    }
+    this.waiting.push(bytes)
+    this.waitingBytes += bytes.byteLength
+    if (this.waitingBytes > WAITING_BYTES_MAX) this.transport.pause()
+  }
+
+  end(): void {
+    this.isEnded = true
+    this.close()
+    this.reading?.resolve(undefined)
+    this.releasing?.resolve()
+  }
+
+  fail(error: ProviderError): void {
+    this.failure = error
+    this.close()
+    this.opening?.reject(error)
+    this.reading?.reject(this.expired ?? error)
+    this.releasing?.resolve()
+  }
+
+  /** The caller, not the provider, is the slow one: stops reading, and the idle deadline. */
   pause(): void {
     this.phase = 'paused'
+    this.transport.pause()
   }
 
   resume(): void {
     this.enter('idle')
+    if (this.waitingBytes <= WAITING_BYTES_MAX) this.transport.resume()
   }
 
   /** The whole body as text. Throws `ProviderError` `broken` over the cap, else what `read` throws. */
   async text(bytesMax: number = ANSWER_BYTES_MAX): Promise<string> {
-    const { headers } = this
-    const declared = headers.get('content-length')
-    // The HTTP parser enforces a declared length, and one native read costs 8 µs less. A compressed body grows when it
-    // is decoded.
-    if (declared === null || headers.has('content-encoding')) return this.countedText(bytesMax)
-    if (Number(declared) > bytesMax) throw this.tooLarge(bytesMax)
-    this.enter('idle')
-    try {
-      const text = await this.transport.text()
-      this.finish()
-      return text
-    } catch (error) {
-      throw this.cut(error)
-    }
-  }
-
-  private async countedText(bytesMax: number): Promise<string> {
+    if (Number(this.headers.get('content-length')) > bytesMax) throw this.tooLarge(bytesMax)
     const chunks: Uint8Array[] = []
     let size = 0
     for (;;) {
@@ -151,30 +180,30 @@ export class UpstreamCall implements Ticking {
   }
 
   /** False if the provider cannot have received any byte of the request, so that nothing is charged for it. */
-  wasSent(): Promise<boolean> {
+  wasSent(): boolean | Promise<boolean> {
     return this.transport.wasSent()
   }
 
   /** Ends the call in any phase. */
   abort(): void {
-    this.close()
     this.aborted = true
     this.transport.abort()
+    if (this.isEnded || this.failure !== undefined) return
+    const isOpen = this.status !== 0
+    this.fail(new ProviderError(isOpen ? 'cut' : 'unreachable', 'the request was aborted'))
   }
 
   /**
    * The answer is complete, but its connection can be reused only after the end of the body was read. Providers end a
    * body right after their final marker, so this waits at most `RELEASE_MS`.
    */
-  async release(): Promise<void> {
+  release(): Promise<void> {
+    if (this.isEnded || this.failure !== undefined) return Promise.resolve()
     this.enter('release')
-    try {
-      while (!(await this.transport.read()).done);
-      this.finish()
-    } catch {
-      // Nobody waits for these bytes, and a connection that broke is closed already.
-      this.close()
-    }
+    this.releasing = Promise.withResolvers()
+    this.waiting = []
+    this.transport.resume()
+    return this.releasing.promise
   }
 
   tick(nowMs: number): void {
@@ -206,11 +235,6 @@ export class UpstreamCall implements Ticking {
     return this.stream ? firstByteMs.stream : firstByteMs.whole
   }
 
-  private cut(cause: unknown): ProviderError {
-    this.close()
-    return this.expired ?? new ProviderError('cut', 'the connection to the provider broke', { cause })
-  }
-
   private tooLarge(bytesMax: number): ProviderError {
     this.abort()
     return new ProviderError('broken', `the answer is larger than ${bytesMax} bytes`, { status: this.status })
@@ -230,12 +254,6 @@ export class UpstreamCall implements Ticking {
     ticker.remove(this)
   }
 
-  /** The answer was read to its end: nothing is left to abort. */
-  private finish(): void {
-    this.close()
-    this.transport.finish()
-  }
-
   /**
    * A transport may be unable to distinguish a connection that is not made yet from an answer that takes its time. So
    * after half of the connect deadline without a head, it is asked whether a connection can be made by the deadline; if
@@ -252,6 +270,8 @@ export class UpstreamCall implements Ticking {
     }, ignoreProbe)
   }
 }
+
+const NO_HEADERS: ResponseHeaders = new Headers()
 
 function abortedBeforeSent(): ProviderError {
   return new ProviderError('unreachable', 'the request was aborted before it was sent')

@@ -2,7 +2,8 @@
 
 import { expect, test } from 'bun:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
-import type { BodyChunk, Transport } from '../../src/providers/transport.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
+import type { ResponseHandler, Transport } from '../../src/providers/transport.ts'
 import { UpstreamCall } from '../../src/providers/upstream.ts'
 
 const HOUR_MS = 3_600_000
@@ -19,40 +20,26 @@ const endpoint: Endpoint = {
 }
 
 class HandTransport implements Transport {
-  readonly status = 200
-  readonly headers = new Headers()
   readonly done: string[] = []
-  readonly head = Promise.withResolvers<void>()
-  readonly chunk = Promise.withResolvers<BodyChunk>()
   readonly probe = Promise.withResolvers<boolean>()
+  handler: ResponseHandler | undefined
 
-  constructor() {
-    // `abort` also rejects promises that nobody awaits.
-    this.head.promise.catch(() => {})
-    this.chunk.promise.catch(() => {})
+  send(_: unknown, handler: ResponseHandler): void {
+    this.done.push('send')
+    this.handler = handler
   }
 
-  open(): Promise<void> {
-    this.done.push('open')
-    return this.head.promise
+  head(): void {
+    this.handler?.head(200, new Headers())
   }
 
-  read(): Promise<BodyChunk> {
-    return this.chunk.promise
-  }
+  pause(): void {}
 
-  text(): Promise<string> {
-    return Promise.resolve('')
-  }
-
-  finish(): void {
-    this.done.push('finish')
-  }
+  resume(): void {}
 
   abort(): void {
     this.done.push('abort')
-    this.head.reject(new Error('aborted'))
-    this.chunk.reject(new Error('aborted'))
+    this.handler = undefined
   }
 
   canConnect(ms: number): Promise<boolean> {
@@ -60,8 +47,8 @@ class HandTransport implements Transport {
     return this.probe.promise
   }
 
-  wasSent(): Promise<boolean> {
-    return Promise.resolve(true)
+  wasSent(): boolean {
+    return true
   }
 }
 
@@ -92,10 +79,10 @@ test('a connection that cannot be made by the connect deadline ends the call', a
   const { transport, call, at } = made()
   const opening = errorOf(call.open())
   at(0.5)
-  expect(transport.done).toEqual(['open'])
+  expect(transport.done).toEqual(['send'])
   at(1)
   at(1.5)
-  expect(transport.done).toEqual(['open', 'probe for 1 h'])
+  expect(transport.done).toEqual(['send', 'probe for 1 h'])
   transport.probe.resolve(false)
   expect(await opening).toMatchObject({ kind: 'timeout', message: 'no connection to the provider within 7200000 ms' })
   expect(transport.done.at(-1)).toBe('abort')
@@ -105,26 +92,27 @@ test('a probe that fails after the head came, or is inconclusive, ends nothing',
   const { transport, call, at } = made()
   const opening = call.open()
   at(1)
-  transport.head.resolve()
+  transport.head()
   await opening
   transport.probe.resolve(false)
   await transport.probe.promise
-  expect(transport.done).toEqual(['open', 'probe for 1 h'])
+  expect(transport.done).toEqual(['send', 'probe for 1 h'])
 
   const other = made()
   const waiting = other.call.open()
   other.at(1)
   other.transport.probe.reject(new Error('no sockets left'))
   await errorOf(other.transport.probe.promise)
-  other.transport.head.resolve()
+  other.transport.head()
   await waiting
-  expect(other.transport.done).toEqual(['open', 'probe for 1 h'])
+  expect(other.transport.done).toEqual(['send', 'probe for 1 h'])
 })
 
 async function reading() {
   const { transport, call, at } = made()
-  transport.head.resolve()
-  await call.open()
+  const opening = call.open()
+  transport.head()
+  await opening
   return { transport, call, at }
 }
 
@@ -134,20 +122,21 @@ test('silence between bytes ends the call, unless the caller is the slow side', 
   const next = errorOf(call.read())
   call.pause()
   at(6)
-  expect(transport.done).toEqual(['open'])
+  expect(transport.done).toEqual(['send'])
   call.resume()
   at(6)
   expect(await next).toMatchObject({ kind: 'timeout', message: 'the provider did not answer for 18000000 ms' })
 })
 
-test('a broken connection is a cut; after a clean end the connection is reusable', async () => {
+test('a broken connection is a cut, and a clean end is the end', async () => {
   const broken = await reading()
-  broken.transport.chunk.reject(new Error('ECONNRESET'))
+  broken.transport.handler?.fail(new ProviderError('cut', 'it broke'))
   expect(await errorOf(broken.call.read())).toMatchObject({ kind: 'cut' })
   const whole = await reading()
-  whole.transport.chunk.resolve({ done: true })
+  whole.transport.handler?.end()
   expect(await whole.call.read()).toBeUndefined()
-  expect(whole.transport.done).toEqual(['open', 'finish'])
+  whole.call.abort()
+  expect(whole.transport.done).toEqual(['send', 'abort'])
 })
 
 test('the total deadline holds while the caller is slow, too', async () => {
@@ -156,7 +145,7 @@ test('the total deadline holds while the caller is slow, too', async () => {
   call.pause()
   at(40)
   expect(await next).toMatchObject({ kind: 'timeout', message: 'the provider did not answer in time' })
-  expect(transport.done).toEqual(['open', 'abort'])
+  expect(transport.done).toEqual(['send', 'abort'])
 })
 
 test('the deadline of the whole request ends the search for a candidate, not an answer', async () => {
@@ -167,11 +156,12 @@ test('the deadline of the whole request ends the search for a candidate, not an 
   const error = await opening
   expect(error).toMatchObject({ kind: 'timeout', detail: { hurried: true } })
   const found = made(true, dueMs)
-  found.transport.head.resolve()
-  await found.call.open()
+  const finding = found.call.open()
+  found.transport.head()
+  await finding
   found.call.endSearch()
   found.at(1)
-  expect(found.transport.done).toEqual(['open'])
+  expect(found.transport.done).toEqual(['send'])
   found.call.abort()
 })
 
@@ -191,6 +181,6 @@ test('a provider that does not end its body after its final marker is disconnect
   const { transport, call, at } = await reading()
   const released = call.release()
   at(0)
-  expect(transport.done).toEqual(['open', 'abort'])
+  expect(transport.done).toEqual(['send', 'abort'])
   await released
 })

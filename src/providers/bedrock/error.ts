@@ -3,13 +3,14 @@
 import { isObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError, type ProviderErrorKind } from '../../core/provider-error.ts'
 import { errorJson, errorText, responseError } from '../error-response.ts'
+import type { ResponseHeaders } from '../provider.ts'
 import { scrub } from '../scrub.ts'
 
 /**
  * The error of a response with an error status. The type overrides the status: an expired token is a 400 here and a 403
  * there.
  */
-export function bedrockResponseError(status: number, headers: Headers, body: string): ProviderError {
+export function bedrockResponseError(status: number, headers: ResponseHeaders, body: string): ProviderError {
   const error = responseError(status, headers, body)
   const { message, json } = words(body)
   const kind = kindOf(typeName(headers.get('x-amzn-errortype') ?? stringOf(json['__type']) ?? ''), message)

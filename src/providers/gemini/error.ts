@@ -6,8 +6,9 @@
 import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { errorJson, reportedError, responseError } from '../error-response.ts'
+import type { ResponseHeaders } from '../provider.ts'
 
-export function geminiResponseError(status: number, headers: Headers, body: string): ProviderError {
+export function geminiResponseError(status: number, headers: ResponseHeaders, body: string): ProviderError {
   return refined(responseError(status, headers, body), errorIn(body))
 }
 

@@ -1,0 +1,164 @@
+/** The bytes of the simulated providers, which a gateway must deliver, and the text that a caller reads in them. */
+
+import { BURST_EVENTS, BURSTS, nowMicroseconds, type ProviderName } from './traffic.ts'
+
+/** What a provider sends: a whole answer, and the events of a stream. */
+interface AnswerFormat {
+  /** Sent as soon as the request has arrived. */
+  readonly first: string
+  /** An event with text, which is JSON-escaped already. `at` counts the events of a stream. */
+  readonly event: (text: string, at: number) => string
+  readonly last: string
+  readonly json: string
+}
+
+export const JSON_TEXT = 'The weir measures and holds back a flow.'
+
+const CHUNK =
+  '{"id":"chatcmpl-bench0123456789abcdef","object":"chat.completion.chunk","created":1763650000,"model":"upstream-1",'
+
+/** `obfuscation`: a further member of every event with a choice. */
+function chatFormat(obfuscation: (at: number) => string): AnswerFormat {
+  const choice = (delta: string, finish: string, at: number) =>
+    `data: ${CHUNK}"choices":[{"index":0,"delta":{${delta}},"logprobs":null,"finish_reason":${finish}}]` +
+    `${obfuscation(at)}}\n\n`
+  return {
+    first: choice('"role":"assistant","content":""', 'null', 0),
+    event: (text, at) => choice(`"content":"${text}"`, 'null', at + 1),
+    last:
+      `${choice('', '"stop"', 1)}data: ${CHUNK}"choices":[],` +
+      '"usage":{"prompt_tokens":12,"completion_tokens":64,"total_tokens":76}}\n\ndata: [DONE]\n\n',
+    json: JSON.stringify({
+      id: 'chatcmpl-bench0123456789abcdef',
+      object: 'chat.completion',
+      created: 1763650000,
+      model: 'upstream-1',
+      choices: [
+        {
+          index: 0,
+          message: { role: 'assistant', content: JSON_TEXT, refusal: null },
+          logprobs: null,
+          finish_reason: 'stop',
+        },
+      ],
+      usage: { prompt_tokens: 12, completion_tokens: 9, total_tokens: 21 },
+    }),
+  }
+}
+
+/** Letters whose number differs from event to event in a fixed, irregular order, as OpenAI pads its events. */
+function obfuscation(at: number): string {
+  const length = 1 + ((at * 7919 + 13) % 17)
+  const letters = 'kQ3vXz9LmT4pWs8RbN2yHc6'
+  return `,"usage":null,"obfuscation":"${letters.slice(at % 6, (at % 6) + length)}"`
+}
+
+const named = <T extends { readonly type: string }>(data: T) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
+
+const anthropic: AnswerFormat = {
+  first:
+    named({
+      type: 'message_start',
+      message: {
+        id: 'msg_bench0123456789abcdef',
+        type: 'message',
+        role: 'assistant',
+        model: 'upstream-1',
+        content: [],
+        stop_reason: null,
+        stop_sequence: null,
+        usage: { input_tokens: 12, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 1 },
+      },
+    }) +
+    named({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }) +
+    named({ type: 'ping' }),
+  event: (text) =>
+    'event: content_block_delta\n' +
+    `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"${text}"}}\n\n`,
+  last:
+    named({ type: 'content_block_stop', index: 0 }) +
+    named({
+      type: 'message_delta',
+      delta: { stop_reason: 'end_turn', stop_sequence: null },
+      usage: { output_tokens: 64 },
+    }) +
+    named({ type: 'message_stop' }),
+  json: JSON.stringify({
+    id: 'msg_bench0123456789abcdef',
+    type: 'message',
+    role: 'assistant',
+    model: 'upstream-1',
+    content: [{ type: 'text', text: JSON_TEXT }],
+    stop_reason: 'end_turn',
+    stop_sequence: null,
+    usage: { input_tokens: 12, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 9 },
+  }),
+}
+
+/** Gemini reports its usage in every event. */
+const geminiEvent = (text: string, tokens: number, finish = '') =>
+  `data: {"candidates":[{"content":{"parts":[{"text":"${text}"}],"role":"model"},${finish}"index":0}],` +
+  `"usageMetadata":{"promptTokenCount":12,"candidatesTokenCount":${tokens},"totalTokenCount":${12 + tokens},` +
+  '"promptTokensDetails":[{"modality":"TEXT","tokenCount":12}]},"modelVersion":"upstream-1","responseId":"bench01"}\r\n\r\n'
+
+const gemini: AnswerFormat = {
+  first: '',
+  event: (text, at) => geminiEvent(text, at + 1),
+  last: geminiEvent('', 64, '"finishReason":"STOP",'),
+  json: JSON.stringify({
+    candidates: [{ content: { parts: [{ text: JSON_TEXT }], role: 'model' }, finishReason: 'STOP', index: 0 }],
+    usageMetadata: { promptTokenCount: 12, candidatesTokenCount: 9, totalTokenCount: 21 },
+    modelVersion: 'upstream-1',
+    responseId: 'bench01',
+  }),
+}
+
+export const ANSWERS: Readonly<Record<ProviderName, AnswerFormat>> = {
+  openai: chatFormat(() => ''),
+  obfuscated: chatFormat(obfuscation),
+  anthropic,
+  gemini,
+}
+
+const WORDS = [
+  'The ',
+  'weir ',
+  'measures ',
+  'and ',
+  'holds ',
+  'back ',
+  'a ',
+  'flow',
+  '. ',
+  'It ',
+  'does ',
+  'not ',
+  'stop ',
+  'it',
+  ', ',
+  'ever',
+  '.\\n',
+]
+const word = (at: number) => WORDS[at % WORDS.length] ?? ''
+
+/** The events of one burst as the provider writes them. */
+export function burstOf(provider: ProviderName, burst: number): string {
+  const { event } = ANSWERS[provider]
+  const from = burst * BURST_EVENTS
+  return Array.from({ length: BURST_EVENTS }, (_, at) => event(word(from + at), from + at)).join('')
+}
+
+/** The text of a stream of `bursts` bursts. */
+function burstText(bursts: number): string {
+  return JSON.parse(`"${Array.from({ length: bursts * BURST_EVENTS }, (_, at) => word(at)).join('')}"`)
+}
+
+export const BURST_TEXTS = { burst: burstText(BURSTS.burst), bulk: burstText(BURSTS.bulk) } as const
+
+/** The text of a paced event: its number in the stream and the microsecond at which it was sent, of fixed width. */
+export function pacedText(sequence: number): string {
+  return `${String(sequence).padStart(6, '0')} ${nowMicroseconds()} `
+}
+
+/** The length of a paced event's text. */
+export const PACED_TEXT_LENGTH = 24

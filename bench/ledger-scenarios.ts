@@ -1,0 +1,111 @@
+/** The scenarios that compare one weir with another, or that have no baseline. They start their own processes. */
+
+import { atConstantRate } from './ledger-pace.ts'
+import { garbageOf } from './machine.ts'
+import { type Loader, type ProviderProcess, type Server, type ServerWeir, startRedis, startWeir } from './processes.ts'
+import {
+  closedLoop,
+  type Figure,
+  figures,
+  interleaved,
+  type Measurement,
+  type Plan,
+  perAnswer,
+  type Setup,
+  warmUp,
+} from './rounds.ts'
+import { SMALL_JSON } from './scenarios.ts'
+import { percentile } from './statistics.ts'
+import type { Traffic } from './traffic.ts'
+
+/** What such a scenario gets: the setup without gateways. */
+interface Bare {
+  readonly provider: ProviderProcess
+  readonly loader: Loader
+  readonly plan: Plan
+}
+
+export const ownScenarios: Readonly<Record<string, (bare: Bare) => Promise<readonly Measurement[]>>> = {
+  limits,
+  redis,
+  reserve,
+  'garbage-json': (bare) => garbage(bare, SMALL_JSON, 'small JSON', 16),
+  'garbage-200k': (bare) =>
+    garbage(bare, { ...SMALL_JSON, size: '200k' }, 'conversation of 200 KB, Chat → OpenAI', 400),
+}
+
+async function limits(bare: Bare): Promise<readonly Measurement[]> {
+  await using free = await startWeir(bare.provider, { free: true })
+  await using limited = await startWeir(bare.provider)
+  const baseline: Server = { ...free, name: 'weir without limits' }
+  return await compared(bare, baseline, limited, 'small JSON, every limit beside none', 1.1)
+}
+
+async function redis(bare: Bare): Promise<readonly Measurement[]> {
+  await using server = await startRedis()
+  await using embedded = await startWeir(bare.provider)
+  await using shared = await startWeir(bare.provider, { redis: server.url })
+  const baseline: Server = { ...embedded, name: 'weir with the embedded ledger' }
+  return await compared(bare, baseline, shared, 'small JSON, Redis beside the embedded ledger', 1.4)
+}
+
+/** Small JSON answers of two weirs. `weir usage` of the second must count each answer once. */
+async function compared(bare: Bare, baseline: Server, weir: ServerWeir, name: string, ratioMax: number) {
+  const setup: Setup = { ...bare, gateways: [baseline, weir] }
+  let answers = 0
+  const counted = (target: Server, total: number) => {
+    if (target === weir) answers += total
+  }
+  const rounds = await interleaved(
+    setup,
+    setup.gateways,
+    async (target) => counted(target, await warmUp(setup, target, SMALL_JSON, 32)),
+    async (target) => {
+      const round = await closedLoop(setup, target, SMALL_JSON, 32)
+      counted(target, round.total)
+      return round
+    },
+  )
+  const lost: Figure = { gateway: weir.name, value: Math.abs(answers - (await weir.charged())) }
+  return [
+    { name: `${name}: CPU a request`, unit: 'µs', ratioMax, figures: figures(setup.gateways, rounds, perAnswer) },
+    { name: `${name}: answers not charged`, unit: '', valueMax: 0, figures: [lost] },
+  ]
+}
+
+/** The ledger without a gateway, at a constant rate. */
+async function reserve({ plan: { rounds, seconds } }: Bare): Promise<readonly Measurement[]> {
+  await using server = await startRedis()
+  const all: Measurement[] = []
+  for (const [name, url] of [
+    ['embedded', undefined],
+    ['Redis', server.url],
+  ] as const) {
+    const { latenciesMs, lost } = await atConstantRate(1000, Math.ceil(rounds * seconds), url)
+    const title = `${name} ledger at 1,000 requests a second`
+    const one = (value: number): readonly Figure[] => [{ gateway: 'weir', value }]
+    all.push(
+      { name: `${title}: reserve, p50`, unit: 'ms', figures: one(percentile(latenciesMs, 50)) },
+      { name: `${title}: reserve, p99`, unit: 'ms', valueMax: 2, figures: one(percentile(latenciesMs, 99)) },
+      { name: `${title}: lost`, unit: '', valueMax: 0, figures: one(lost) },
+    )
+  }
+  return all
+}
+
+/**
+ * Memory that a request leaves to the collector: what all collections freed, from the runtime's own log of them. The
+ * figure means nothing unless some of them ran.
+ */
+async function garbage(bare: Bare, traffic: Traffic, name: string, valueMax: number): Promise<readonly Measurement[]> {
+  await using weir = await startWeir(bare.provider, { env: { BUN_JSC_logGC: '1', BUN_JSC_useConcurrentGC: '0' } })
+  const setup: Setup = { ...bare, gateways: [weir] }
+  const connections = traffic.size === 'small' ? 32 : 8
+  await warmUp(setup, weir, traffic, connections)
+  const before = garbageOf(await weir.errors())
+  const answers = await warmUp(setup, weir, traffic, connections)
+  const after = garbageOf(await weir.errors())
+  if (after.collections - before.collections < 5) throw new Error('too few garbage collections to measure')
+  const value = (after.kilobytes - before.kilobytes) / answers
+  return [{ name: `${name}: garbage a request`, unit: 'KB', valueMax, figures: [{ gateway: 'weir', value }] }]
+}
