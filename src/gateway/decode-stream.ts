@@ -4,11 +4,12 @@
  */
 
 import type { StreamEvent } from '../core/event.ts'
+import type { Usage } from '../core/token-usage.ts'
 import type { Provider } from '../providers/provider.ts'
-import { Splice } from '../wire/splice.ts'
+import { Splice, type SpliceSink } from '../wire/splice.ts'
 import type { EventSink } from './event-check.ts'
 
-export class DecodeStream {
+export class DecodeStream implements SpliceSink {
   private readonly framer: ReturnType<Provider['framer']>
   private readonly decoder: ReturnType<Provider['decoder']>
   private readonly splice: Splice | undefined
@@ -21,14 +22,8 @@ export class DecodeStream {
     splice: 'spliced' | 'decoded' = 'spliced',
   ) {
     this.decoder = provider.decoder()
-    if (splice === 'decoded') {
-      this.framer = provider.framer()
-      return
-    }
-    const learned = new Splice((event, data) => onlyText(provider.decoder().decode(event, data)))
-    const take = (insides: readonly string[]) => sink.texts(insides)
-    this.splice = learned
-    this.framer = provider.framer((text, from) => (this.isComplete ? from : learned.run(text, from, take)))
+    if (splice === 'spliced') this.splice = new Splice((event, chunk) => provider.decoder().read(event, chunk), this)
+    this.framer = provider.framer(this.splice)
   }
 
   /** True once the provider's final marker was read. What follows it is ignored. */
@@ -47,30 +42,25 @@ export class DecodeStream {
     if (!this.isComplete) for (const event of this.decoder.close()) this.emit(event)
   }
 
+  /** Copied by the splice. Nothing is copied after the final marker, because that is not a text. */
+  texts(insides: readonly string[], joined: string): void {
+    this.sink.texts(insides, joined)
+  }
+
+  /** Copied by the splice. */
+  usage(usage: Usage): void {
+    this.sink.event({ type: 'usage', usage })
+  }
+
   private readonly frame = (event: string, data: string): void => {
     if (this.isComplete) return
-    const inside = this.splice?.match(event, data)
-    if (inside !== undefined) return this.sink.texts([inside])
-    this.splice?.forget()
     const events = this.decoder.decode(event, data)
     for (const each of events) this.emit(each)
-    const text = onlyText(events)
-    if (text !== undefined) this.splice?.learn(event, data, text)
+    this.splice?.learn(event, events)
   }
 
   private emit(event: StreamEvent): void {
     if (event.type === 'end') this.isComplete = true
     this.sink.event(event)
   }
-}
-
-/** The text of a frame that holds one text and nothing else; a `start` event does not count. */
-function onlyText(events: readonly StreamEvent[]): string | undefined {
-  let text: string | undefined
-  for (const event of events) {
-    if (event.type === 'start') continue
-    if (event.type !== 'text' || event.logprobs !== undefined || text !== undefined) return undefined
-    text = event.text
-  }
-  return text
 }

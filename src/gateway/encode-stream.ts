@@ -40,8 +40,8 @@ export class EncodeStream implements EventSink {
     this.hasContent = true
   }
 
-  texts(insides: readonly string[]): void {
-    this.meter.addInsides(insides)
+  texts(insides: readonly string[], joined: string): void {
+    this.meter.addInsides(insides.length, joined)
     this.text += this.encoder.encodeTexts(insides)
   }
 

@@ -13,8 +13,11 @@ import { ObjectText } from '../wire/object-text.ts'
 /** Takes the events of one answer. */
 export interface EventSink {
   event(event: StreamEvent): void
-  /** Text events whose texts were copied: the insides of their JSON strings. */
-  texts(insides: readonly string[]): void
+  /**
+   * Text events whose texts were copied: the insides of their JSON strings, in Unicode. `joined` is all of them in one
+   * string.
+   */
+  texts(insides: readonly string[], joined: string): void
 }
 
 /** How far the answer has come. Plain numbers: the check of an event is one comparison. */
@@ -37,9 +40,9 @@ export class EventCheck implements EventSink {
     private readonly toolNames: UpstreamRequest['toolNames'],
   ) {}
 
-  texts(insides: readonly string[]): void {
+  texts(insides: readonly string[], joined: string): void {
     if (this.phase !== ANSWERING) throw this.misplaced('text')
-    this.sink.texts(insides)
+    this.sink.texts(insides, joined)
   }
 
   /**

@@ -76,10 +76,10 @@ export class UsageMeter {
     }
   }
 
-  /** Texts that were copied, as the insides of JSON strings. Throws as `add` does. */
-  addInsides(insides: readonly string[]): void {
-    this.output.addInsides(insides)
-    this.checkEnd(insides.length)
+  /** The texts of as many events, copied as the insides of JSON strings and joined. Throws as `add` does. */
+  addInsides(events: number, joined: string): void {
+    this.output.addInside(joined)
+    this.checkEnd(events)
   }
 
   /**

@@ -174,9 +174,8 @@ export class OutputCount {
     this.text.add(text)
   }
 
-  /** The same for pieces that were copied from within JSON strings without parsing. */
-  addInsides(insides: readonly string[]): void {
-    const inside = insides.join('')
+  /** The same for text that was copied from within JSON strings without parsing. */
+  addInside(inside: string): void {
     this.text.add(inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside)
   }
 

@@ -115,8 +115,12 @@ export interface AccountUsage {
 
 /** Throws `RangeError` if an amount is not a whole number from 0 to 2^53 - 1. The Lua scripts check the same. */
 export function checkEstimate({ inputTokens, outputTokens, costMicroUsd }: Estimate): void {
-  for (const amount of [inputTokens, outputTokens, costMicroUsd]) {
-    if (!Number.isSafeInteger(amount) || amount < 0)
-      throw new RangeError(`${amount} is not an amount: amounts are whole numbers from 0 to 2^53 - 1.`)
-  }
+  checkAmount(inputTokens)
+  checkAmount(outputTokens)
+  checkAmount(costMicroUsd)
+}
+
+function checkAmount(amount: number): void {
+  if (!Number.isSafeInteger(amount) || amount < 0)
+    throw new RangeError(`${amount} is not an amount: amounts are whole numbers from 0 to 2^53 - 1.`)
 }

@@ -154,7 +154,7 @@ export class TextTokens {
 
   add(piece: string): void {
     const whole = Math.min(piece.length, Math.max(0, READ_WHOLE - this.position))
-    if (whole > 0) this.read += this.scan(piece, 0, whole)
+    if (whole > 0) this.read = this.scan(piece, 0, whole, this.read)
     const start = this.position
     this.position += piece.length
     if (whole < piece.length) this.sample(piece, start, whole)
@@ -168,7 +168,7 @@ export class TextTokens {
       if (opens >= start + from && opens < end) this.inMidWord()
       const first = Math.max(opens - start, from)
       const last = Math.min(opens + WINDOW - start, piece.length)
-      if (first < last) this.sampled += this.scan(piece, first, last)
+      if (first < last) this.sampled = this.scan(piece, first, last, this.sampled)
     }
   }
 
@@ -180,9 +180,10 @@ export class TextTokens {
     this.alike = 1
   }
 
-  private scan(text: string, from: number, to: number): number {
+  /** Adds to `sum` character by character: sums of pieces would be rounded in another way for other pieces. */
+  private scan(text: string, from: number, to: number, sum: number): number {
     let { last, code: before, word, alike } = this
-    let tokens = 0
+    let tokens = sum
     for (let at = from; at < to; at++) {
       const code = text.charCodeAt(at)
       let kind = KIND[code] ?? OTHER

@@ -4,7 +4,7 @@ import type { ChatRequest } from '../core/chat-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { StreamEvent } from '../core/event.ts'
 import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
-import type { JsonValue } from '../core/json.ts'
+import type { JsonObject, JsonValue } from '../core/json.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
 
@@ -50,6 +50,8 @@ export interface Framer {
 export interface StreamDecoder {
   /** Throws `ProviderError` for a frame that cannot be parsed and for the provider's error events. */
   decode(event: string, data: string): readonly StreamEvent[]
+  /** As `decode`, for a frame that was parsed. */
+  read(event: string, chunk: JsonObject): readonly StreamEvent[]
   /**
    * The clean end of the bytes. Returns `end` if that completes the answer; throws `ProviderError` `cut` if the answer
    * is incomplete. Nothing after an `end`.
@@ -81,7 +83,7 @@ export interface Provider {
   request(request: ChatRequest, target: Target): UpstreamRequest
   /** The content type of its streams. */
   readonly streamType: string
-  /** A binary framing may ignore `shortcut`. */
+  /** A binary framing has no text to `run` over, and offers its frames one by one. */
   framer(shortcut?: Shortcut): Framer
   decoder(): StreamDecoder
   /** The events of a whole answer, `end` included. Throws `ProviderError` for a body that is not an answer. */

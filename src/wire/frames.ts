@@ -4,41 +4,55 @@
  */
 
 import { ProviderError } from '../core/provider-error.ts'
+import { byteText, decodedText, isPlain } from './byte-text.ts'
 
 /** Receives the name of an event ('' if it has none) and its data. */
 export type FrameSink = (event: string, data: string) => void
 
-/**
- * May consume whole frames of `text` from `from`, where a frame begins. Returns where the first frame begins that it
- * did not consume.
- */
-export type Shortcut = (text: string, from: number) => number
+/** Takes frames, as byte text (`byte-text.ts`), before they are decoded. */
+export interface Shortcut {
+  /**
+   * May consume whole frames of `text` from `from`, where a frame begins. Returns where the first frame begins that it
+   * did not consume. `isPlain`: the text is ASCII.
+   */
+  run(text: string, from: number, isPlain: boolean): number
+  /** May consume one frame. Returns false if the frame goes to the sink. */
+  take(event: string, data: string, isPlain: boolean): boolean
+}
 
 /**
  * The most characters of one event: 1 MiB of payload and room for the JSON around it. weir holds at most one event of a
  * stream, so a longer one is an error of the provider.
  */
 export const FRAME_CHARS_MAX = 1024 * 1024 + 64 * 1024
+/** UTF-8 takes at most three bytes for each UTF-16 unit. */
+const BYTES_A_CHAR_MAX = 3
+
+const BYTE_ORDER_MARK = '\xef\xbb\xbf'
 
 /**
- * Decodes each chunk to text in one native call and cuts it at line ends; frames are slices of that text, not copies. A
- * line that has not ended is kept in pieces, so that an event in many small chunks is not scanned again with each of
- * them.
+ * Converts each chunk to byte text in one native call and cuts it at line ends, whose bytes are part of no other
+ * character; frames are slices of that text, not copies. A line that has not ended is kept in pieces, so that an event
+ * in many small chunks is not scanned again with each of them.
  */
 export class SseFramer {
-  private readonly utf8 = new TextDecoder('utf-8')
   /** Pieces of the line that has not ended yet. */
   private pieces: string[] = []
   private held = 0
   /** The last character was a CR: an LF that follows belongs to it. */
   private afterReturn = false
+  private hasBegun = false
+  /** True if the chunk, and what is held of those before it, is ASCII. */
+  private isPlain = true
   private event = ''
   private data: string | undefined
 
   constructor(private readonly shortcut?: Shortcut) {}
 
   push(chunk: Uint8Array, sink: FrameSink): void {
-    this.text(this.utf8.decode(chunk, { stream: true }), sink)
+    if (chunk.byteLength === 0) return
+    this.isPlain = isPlain(chunk) && (this.isPlain || this.isBetween)
+    this.cut(byteText(chunk), sink)
   }
 
   /**
@@ -46,27 +60,29 @@ export class SseFramer {
    * after their last event, so it counts here. Half an event does no harm, because its data does not parse.
    */
   close(sink: FrameSink): void {
-    this.text(this.utf8.decode(), sink)
     if (this.pieces.length > 0) this.line(this.takePieces(''), sink)
     this.dispatch(sink)
   }
 
-  private text(text: string, sink: FrameSink): void {
-    if (text === '') return
-    if (this.afterReturn || text.includes('\r')) this.cutAtAnyLineEnd(text, sink)
-    else this.cutAtLineFeeds(text, sink)
-  }
-
-  /** The usual case: one `indexOf` for each line. */
-  private cutAtLineFeeds(text: string, sink: FrameSink): void {
-    let from = 0
+  /** Both line ends are searched natively, and each only once it was passed: a text may have only one of them. */
+  private cut(text: string, sink: FrameSink): void {
+    let from = this.afterReturn && text.charCodeAt(0) === 10 ? 1 : 0
+    this.afterReturn = false
+    let feed = text.indexOf('\n', from)
+    let carriage = text.indexOf('\r', from)
     for (;;) {
-      if (this.shortcut !== undefined && this.isBetween) from = this.shortcut(text, from)
-      const end = text.indexOf('\n', from)
+      if (this.shortcut !== undefined && this.isBetween) {
+        from = this.shortcut.run(text, from, this.isPlain)
+      }
+      if (feed !== -1 && feed < from) feed = text.indexOf('\n', from)
+      if (carriage !== -1 && carriage < from) carriage = text.indexOf('\r', from)
+      const isReturn = carriage !== -1 && (feed === -1 || carriage < feed)
+      const end = isReturn ? carriage : feed
       if (end === -1) break
       const line = text.slice(from, end)
       this.line(this.pieces.length === 0 ? line : this.takePieces(line), sink)
-      from = end + 1
+      from = isReturn && feed === end + 1 ? end + 2 : end + 1
+      this.afterReturn = isReturn && from === text.length && feed !== end + 1
     }
     if (from < text.length) this.keep(from === 0 ? text : text.slice(from))
   }
@@ -76,23 +92,14 @@ export class SseFramer {
     return this.data === undefined && this.event === '' && this.pieces.length === 0
   }
 
-  private cutAtAnyLineEnd(text: string, sink: FrameSink): void {
-    let from = 0
-    for (let at = 0; at < text.length; at++) {
-      const unit = text.charCodeAt(at)
-      const skip = this.afterReturn && unit === 10
-      this.afterReturn = unit === 13
-      if (unit !== 10 && unit !== 13) continue
-      if (!skip) this.line(this.takePieces(text.slice(from, at)), sink)
-      from = at + 1
-    }
-    if (from < text.length) this.keep(text.slice(from))
-  }
-
   private keep(piece: string): void {
     this.held += piece.length
-    if (this.held + (this.data?.length ?? 0) > FRAME_CHARS_MAX) throw tooLong()
+    if (this.held + (this.data?.length ?? 0) > this.bytesMax) throw tooLong()
     this.pieces.push(piece)
+  }
+
+  private get bytesMax(): number {
+    return this.isPlain ? FRAME_CHARS_MAX : BYTES_A_CHAR_MAX * FRAME_CHARS_MAX
   }
 
   private takePieces(last: string): string {
@@ -104,12 +111,14 @@ export class SseFramer {
     return line
   }
 
-  private line(line: string, sink: FrameSink): void {
+  private line(whole: string, sink: FrameSink): void {
+    const line = this.hasBegun || !whole.startsWith(BYTE_ORDER_MARK) ? whole : whole.slice(BYTE_ORDER_MARK.length)
+    this.hasBegun = true
     if (line === '') return this.dispatch(sink)
     if (line.startsWith('data:')) {
       const value = line.slice(line.charCodeAt(5) === 32 ? 6 : 5)
       this.data = this.data === undefined ? value : `${this.data}\n${value}`
-      if (this.data.length > FRAME_CHARS_MAX) throw tooLong()
+      if (this.data.length > this.bytesMax) throw tooLong()
     } else if (line.startsWith('event:')) {
       this.event = line.slice(line.charCodeAt(6) === 32 ? 7 : 6)
     } else if (line === 'data') {
@@ -119,10 +128,15 @@ export class SseFramer {
   }
 
   private dispatch(sink: FrameSink): void {
-    const { event, data } = this
+    const { event, data, isPlain } = this
     this.event = ''
     this.data = undefined
-    if (data !== undefined) sink(event, data)
+    if (data === undefined) return
+    if (data.length <= FRAME_CHARS_MAX && this.shortcut?.take(event, data, isPlain) === true) return
+    if (isPlain) return sink(event, data)
+    const decoded = decodedText(data)
+    if (decoded.length > FRAME_CHARS_MAX) throw tooLong()
+    sink(decodedText(event), decoded)
   }
 }
 

@@ -2,128 +2,159 @@
  * The splice: copies the text of a provider's frame into the caller's event without parsing the one or serialising the
  * other.
  *
- * Nearly every frame of a stream equals the one before it, except for its text. After a frame was decoded and gave one
- * text event, the characters before and after that text are kept as a template. A later frame that matches the template
- * holds a text and nothing else. The splice is only an optimisation: a property test proves that the caller's bytes are
- * the same without it.
+ * Nearly every frame of a stream equals the one before it, except for its text and a few values that mean nothing or
+ * are counters. Decoded frames teach a template. A later frame that matches it holds a text and, if the template has
+ * counters, a usage, and nothing else. The splice is only an optimisation: property tests prove that the caller's bytes
+ * and the usage are the same without it.
  */
 
-import { jsonInside } from './sse.ts'
+import type { StreamEvent } from '../core/event.ts'
+import type { Usage } from '../core/token-usage.ts'
+import { decodedText } from './byte-text.ts'
+import type { Shortcut } from './frames.ts'
+import type { Template } from './template.ts'
+import { isProven, type Prove, type TextFrame, templateOf, templateOfBoth, textFrame } from './template-learning.ts'
 
-/**
- * Characters that may not be copied as they are. Most words have none: this takes 18 ns a word, the pattern below 40.
- */
-const SPECIAL = /["\\\u0000-\u001f\u0085\u2028\u2029\ud800-\udfff]/
+/** Takes what was copied. */
+export interface SpliceSink {
+  /** Texts of successive frames as the insides of JSON strings, in Unicode. `joined` is all of them in one string. */
+  texts(insides: readonly string[], joined: string): void
+  /** The usage that the last of these frames reports. */
+  usage(usage: Usage): void
+}
 
-/**
- * The inside of a JSON string that equals itself after parsing and serialising: no quote, no control character, none of
- * the line breaks that `jsonLine` escapes, and no escapes other than those that `JSON.stringify` writes.
- */
-const VERBATIM = /^(?:[^"\\\u0000-\u001f\u0085\u2028\u2029\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff]|\\["\\bfnrt])+$/
+/** Frames in a row that no template can be learned from, after which every frame of the stream is decoded. */
+const MISSES_MAX = 2
+/** Texts in a row that were decoded although there was a template, with the same result. */
+const DECODED_MAX = 16
+/** A proof decodes up to two frames, so after the first few it must be worth it. */
+const PROOFS_FREE = 4
+const FRAMES_A_PROOF = 16
 
-/** A longer text with special characters is decoded, because the pattern's backtracking grows with the length. */
-const VERBATIM_CHARS_MAX = 4096
+/** A longer frame is not learned: each open stream holds one. */
+const LEARNED_CHARS_MAX = 16 * 1024
 
-/** How much text is searched first. Each next stretch is twice as long. */
-const STRETCH_CHARS = 4096
+/** One for each stream. `learn` follows each frame that was not taken. */
+export class Splice implements Shortcut {
+  private template: Template | undefined
+  private isProven = false
+  /** The frame before was decoded to one text and is of the template's form. */
+  private isActive = false
+  /** The decoded frame that the template was made from. */
+  private frame: TextFrame | undefined
+  /** The frame that was offered last and not taken, as byte text; '' if there is none. */
+  private offered = ''
+  private offeredEvent = ''
+  private hasGivenUp = false
+  private misses = 0
+  private decoded = 0
+  private proofs = 0
+  private copied = 0
 
-/** Stands in for the text when a template is tested; no frame of a provider contains it. */
-const PROBE = 'weir\u00b7probe'
+  constructor(
+    private readonly prove: Prove,
+    private readonly sink: SpliceSink,
+  ) {}
 
-/**
- * The text that a new decoder finds in a frame, if it finds one text and nothing else. Proves that the template's gap
- * is the text.
- */
-type Prove = (event: string, data: string) => string | undefined
-
-/**
- * One for each stream. `learn` after a frame gave one text event, `run` and `match` on what follows, `forget` after any
- * other frame.
- */
-export class Splice {
-  private before = ''
-  private after = ''
-  private event = ''
-  /** `before` and `after` with the SSE lines around them, as nearly every server writes them. */
-  private lead = ''
-  private tail = ''
-  /** The characters between two texts: the end of one frame and the beginning of the next. */
-  private seam = ''
-  private hasTemplate = false
-
-  constructor(private readonly prove: Prove) {}
-
-  /**
-   * Consumes whole frames that match the template, without cutting the text into lines: the characters between two
-   * texts are always the same, so one native `split` finds all texts. `from` is the start of a frame. Returns the start
-   * of the first frame that must be decoded.
-   */
-  run(text: string, from: number, sink: (insides: readonly string[]) => void): number {
-    if (!this.hasTemplate) return from
+  run(text: string, from: number, isPlain: boolean): number {
+    const { template } = this
+    if (!this.isActive || template === undefined || from === text.length) return from
+    let end = template.frameEnd(text, from, isPlain)
+    if (end === -1 || !this.mayCopy(template)) return from
+    const insides: string[] = []
     let at = from
-    // Stretch by stretch: if only some frames match, splitting all of the remaining text for each of them would take
-    // quadratic time.
-    for (let chars = STRETCH_CHARS; text.startsWith(this.lead, at); chars *= 2) {
-      const start = at + this.lead.length
-      const stretch = text.slice(start, start + chars)
-      const pieces = stretch.split(this.seam)
-      const last = pieces.pop() ?? ''
-      const end = last.indexOf(this.tail)
-      if (end !== -1) pieces.push(last.slice(0, end))
-      const insides = verbatimOnly(pieces)
-      if (insides.length > 0) sink(insides)
-      const around = insides.length * (this.lead.length + this.tail.length)
-      at = insides.reduce((sum, inside) => sum + inside.length, at + around)
-      const isCut = insides.length === pieces.length && start + chars < text.length
-      if (!isCut) break
+    for (; end !== -1; end = template.frameEnd(text, at, isPlain)) {
+      insides.push(template.inside)
+      at = end
     }
+    this.copy(template, text, insides, isPlain)
     return at
   }
 
-  /** The frame's text as the inside of a JSON string; undefined if the frame must be decoded. */
-  match(event: string, data: string): string | undefined {
-    if (!this.hasTemplate || event !== this.event) return undefined
-    const end = data.length - this.after.length
-    if (end <= this.before.length || !data.startsWith(this.before) || !data.endsWith(this.after)) return undefined
-    const inside = data.slice(this.before.length, end)
-    return isVerbatim(inside) ? inside : undefined
+  take(event: string, data: string, isPlain: boolean): boolean {
+    const { template } = this
+    if (this.isActive && template?.event === event && template.matches(data, isPlain) && this.mayCopy(template)) {
+      this.copy(template, data, [template.inside], isPlain)
+      return true
+    }
+    this.offered = data
+    this.offeredEvent = event
+    return false
   }
 
   /**
-   * Makes the template from a frame that was decoded to this one text, unless the text's place in the frame is
-   * ambiguous.
+   * The frame that was not taken was decoded to these events. A frame with anything but one text may change what the
+   * next frame means, so only frames right after another text are copied.
    */
-  learn(event: string, data: string, text: string): void {
-    const inside = JSON.stringify(text)
-    const at = data.indexOf(inside)
-    if (at === -1 || data.indexOf(inside, at + 1) !== -1) return
-    const before = data.slice(0, at + 1)
-    const after = data.slice(at + inside.length - 1)
-    if (this.prove(event, before + jsonInside(PROBE) + after) !== PROBE) return
-    this.before = before
-    this.after = after
-    this.event = event
-    this.lead = event === '' ? `data: ${before}` : `event: ${event}\ndata: ${before}`
-    this.tail = `${after}\n\n`
-    this.seam = this.tail + this.lead
-    this.hasTemplate = true
+  learn(event: string, events: readonly StreamEvent[]): void {
+    this.isActive = false
+    if (this.hasGivenUp) return
+    const { offered } = this
+    this.offered = ''
+    // A name that is not ASCII differs from its bytes.
+    if (offered === '' || offered.length > LEARNED_CHARS_MAX || event !== this.offeredEvent) return
+    const frame = textFrame(event, offered, events)
+    if (frame === undefined) return
+    if (++this.decoded > DECODED_MAX) return this.giveUp()
+    this.isActive = true
+    if (this.template?.event !== event || !this.template.covers(offered)) this.makeTemplate(frame)
   }
 
-  /** Drops the template. A frame of another kind may change what the next matching frame means. */
-  forget(): void {
-    this.hasTemplate = false
+  /** From two frames if there are two, because they show what differs. */
+  private makeTemplate(frame: TextFrame): void {
+    const { frame: before } = this
+    this.frame = frame
+    this.isProven = false
+    if (before?.event !== frame.event) {
+      this.template = templateOf(frame)
+      return
+    }
+    this.proofs++
+    this.template = templateOfBoth(before, frame, this.prove)
+    if (this.template !== undefined) {
+      this.isProven = true
+      this.misses = 0
+      return
+    }
+    this.template = templateOf(frame)
+    this.miss()
   }
-}
 
-/**
- * The pieces up to the first that must be decoded. Usually there is none, and one test of all pieces together shows it.
- */
-function verbatimOnly(pieces: readonly string[]): readonly string[] {
-  if (!pieces.includes('') && !SPECIAL.test(pieces.join(''))) return pieces
-  const other = pieces.findIndex((piece) => piece === '' || !isVerbatim(piece))
-  return other === -1 ? pieces : pieces.slice(0, other)
-}
+  /** Proves a template when its first frame arrives: many streams have no second text. */
+  private mayCopy(template: Template): boolean {
+    if (this.isProven) return true
+    this.proofs++
+    this.isProven = this.frame !== undefined && isProven(template, this.frame, this.prove)
+    if (!this.isProven) {
+      this.isActive = false
+      this.miss()
+    }
+    return this.isProven
+  }
 
-function isVerbatim(inside: string): boolean {
-  return !SPECIAL.test(inside) || (inside.length <= VERBATIM_CHARS_MAX && VERBATIM.test(inside))
+  private miss(): void {
+    if (++this.misses === MISSES_MAX || this.proofs > PROOFS_FREE + this.copied / FRAMES_A_PROOF) this.giveUp()
+  }
+
+  /** Every frame from here on is decoded. */
+  private giveUp(): void {
+    this.hasGivenUp = true
+    this.isActive = false
+    this.template = undefined
+    this.frame = undefined
+  }
+
+  private copy(template: Template, text: string, insides: readonly string[], isPlain: boolean): void {
+    this.copied += insides.length
+    this.decoded = 0
+    const [only] = insides
+    if (isPlain) {
+      this.sink.texts(insides, only !== undefined && insides.length === 1 ? only : insides.join(''))
+    } else {
+      // One decoding for all: no inside holds a line feed.
+      const texts = decodedText(insides.join('\n')).split('\n')
+      this.sink.texts(texts, texts.join(''))
+    }
+    if (template.countsTokens) this.sink.usage(template.usageIn(text))
+  }
 }

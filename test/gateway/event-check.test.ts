@@ -21,7 +21,7 @@ function pass(events: readonly (StreamEvent | string)[], toolNames?: ReadonlyMap
   }
   const check = new EventCheck({ event: (event) => passed.push(event), texts }, toolNames)
   for (const event of events) {
-    if (typeof event === 'string') check.texts([event])
+    if (typeof event === 'string') check.texts([event], event)
     else check.event(event)
   }
   return passed

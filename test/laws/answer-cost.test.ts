@@ -329,8 +329,8 @@ function readStream(provider: Provider, text: string, dialect: keyof typeof ENCO
         meter.add(event)
         written += encoding.add(event).length
       },
-      texts(insides) {
-        meter.addInsides(insides)
+      texts(insides, joined) {
+        meter.addInsides(insides.length, joined)
         written += encoding.copy(insides).length
       },
     })

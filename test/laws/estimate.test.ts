@@ -313,7 +313,7 @@ test('a body of 10 MiB is estimated in a fraction of the time that it takes to p
 /** The usage meter's count of an answer that arrives as `texts` and the arguments of one call as `pieces`. */
 function outputOf(texts: readonly string[], pieces: readonly string[], how: 'decoded' | 'copied'): number {
   const meter = new UsageMeter(1)
-  if (how === 'copied') meter.addInsides(texts.map(jsonInside))
+  if (how === 'copied') meter.addInsides(texts.length, texts.map(jsonInside).join(''))
   else for (const text of texts) meter.add({ type: 'text', text })
   meter.add({ type: 'tool-start', index: 0, callId: 'a', name: 'search' })
   for (const json of pieces) meter.add({ type: 'tool-delta', index: 0, json })

@@ -130,7 +130,7 @@ describe('output', () => {
     const copied = new OutputCount()
     for (const piece of ['Hel', 'lo, ', '世界', ' and', ' more']) {
       parsed.addText(piece)
-      copied.addInsides([piece === '世界' ? '\\u4e16\\u754c' : piece])
+      copied.addInside(piece === '世界' ? '\\u4e16\\u754c' : piece)
     }
     expect(copied.tokens).toBe(parsed.tokens)
   })

@@ -4,7 +4,7 @@
  */
 
 import { byUnit } from '../../src/core/limits.ts'
-import { bothAmounts, MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
+import { advanceBoth, bothAmounts, MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
 import { correctRates, free, lostUsage, move, newReservation } from '../../src/ledger/embedded/reservation-moves.ts'
 import { newScope, type ReservationState, type ScopeState } from '../../src/ledger/embedded/store-state.ts'
 import { type Account, type Admission, type Charge, demandOf, type Hold, usedOf } from '../../src/ledger/ledger.ts'
@@ -59,8 +59,12 @@ export class FullStore extends MemoryStore {
     if (known.postedMicroUsd > 0) {
       this.changes.used(known, known.model, usageOfLost(known.postedInput, known.postedOutput, known.postedMicroUsd))
     }
-    this.changes.ended(known, kind, undefined)
+    this.changes.ended(known, kind, undefined, now)
     return 'cancelled'
+  }
+
+  private advanced({ organization, key, ...limits }: Account, now: number) {
+    return advanceBoth(this.both(organization, key, now), bothAmounts({ organization, key, ...limits }), now)
   }
 
   /** Charges a settlement's cost to the windows that its request was admitted in. */
@@ -69,7 +73,7 @@ export class FullStore extends MemoryStore {
     const now = this.clock.now()
     const scopes = this.advanced(account, now)
     const admission = [dayOf(admittedMs), monthOf(admittedMs), 0]
-    const windows = (scope: ScopeState) => scope.budgets.map(({ window }, i) => Math.min(window, admission[i] ?? 0))
+    const windows = (scope: ScopeState) => scope.windows.map((window, i) => Math.min(window, admission[i] ?? 0))
     const hold: Hold = { id, estimate: charge, floorMicroUsd: 0, model: charge.model }
     const nothing = byUnit(() => 0)
     const reservation: ReservationState = {
@@ -81,7 +85,7 @@ export class FullStore extends MemoryStore {
     this.keep(scopes)
     this.end(reservation, 'settled', now)
     this.count(reservation, charge)
-    this.changes.ended(reservation, 'direct', charge)
+    this.changes.ended(reservation, 'direct', charge, now)
     return 'settled'
   }
 }

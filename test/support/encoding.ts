@@ -56,7 +56,7 @@ export class Encoding implements EventSink {
     this.out = ''
     if (!this.hasStarted) this.check.event({ type: 'start' })
     this.hasStarted = true
-    this.check.texts(insides)
+    this.check.texts(insides, insides.join(''))
     return this.out
   }
 

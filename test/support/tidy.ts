@@ -27,7 +27,7 @@ const BELOW_ASSEMBLY = [
 /** The first match applies; a path with a trailing `/` is a folder. */
 export const IMPORTS: Readonly<Record<string, Allowance>> = {
   'core/': { from: [], packages: {} },
-  'wire/': { from: ['core/'], packages: {} },
+  'wire/': { from: ['core/'], packages: { 'wire/byte-text.ts': ['node:buffer'] } },
   'catalog/': { from: ['core/'], packages: { [ANYWHERE]: ['node:crypto'] } },
   'sqlite/': { from: ['core/'], packages: { [ANYWHERE]: ['bun:sqlite', 'node:fs', 'node:path'] } },
   'redis/': {

@@ -110,9 +110,12 @@ describe('limits', () => {
 
 test('the fast path gets the text only at the start of a frame, and the rest is split as usual', () => {
   const seen: string[] = []
-  const shortcut: Shortcut = (text, from) => {
-    seen.push(text.slice(from, from + 8))
-    return text.startsWith('data: b\n\n', from) ? from + 9 : from
+  const shortcut: Shortcut = {
+    run(text, from) {
+      seen.push(text.slice(from, from + 8))
+      return text.startsWith('data: b\n\n', from) ? from + 9 : from
+    },
+    take: () => false,
   }
   const frames = framesOf([bytesOf('data: a\n\ndata: b\n\nda'), bytesOf('ta: c\n\n')], shortcut)
   expect(frames).toEqual([

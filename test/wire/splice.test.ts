@@ -1,43 +1,71 @@
-/** The template of the splice: when it is made, what it matches, and which frames must be decoded. */
+/** The splice and its template: when it is made, what it matches, and which frames must be decoded. */
 
 import { describe, expect, test } from 'bun:test'
+import type { StreamEvent } from '../../src/core/event.ts'
+import type { JsonObject } from '../../src/core/json.ts'
+import { byteText, encodedText } from '../../src/wire/byte-text.ts'
 import { Splice } from '../../src/wire/splice.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
+import { bytesOf } from '../support/bytes.ts'
 import { property, type Random } from '../support/random.ts'
 
 /** A decoder that finds the text in `t` of a frame, unless the frame has another member `stop`. */
-function decode(_event: string, data: string): string | undefined {
-  const { t, stop } = JSON.parse(data)
-  return typeof t === 'string' && stop === undefined ? t : undefined
+function read(_event: string, { t, stop, n }: JsonObject): StreamEvent[] {
+  if (typeof t !== 'string' || stop !== undefined) return []
+  return typeof n === 'number' ? [text(t), { type: 'usage', usage: { output: n } }] : [text(t)]
 }
 
-const frame = (text: string, more = '') => `{"id":1,"t":${JSON.stringify(text)}${more}}`
-const line = (text: string, more = '') => `data: ${frame(text, more)}\n\n`
+const text = (value: string): StreamEvent => ({ type: 'text', text: value })
+const frame = (value: string, more = '') => `{"id":1,"t":${JSON.stringify(value)}${more}}`
+const line = (value: string, more = '') => `data: ${frame(value, more)}\n\n`
 
-function taught(first = 'hello', more = ''): Splice {
-  const splice = new Splice(decode)
-  splice.learn('', frame(first, more), first)
-  return splice
-}
-
-/** The texts that `run` copies, and the rest, which must be decoded. */
-function run(splice: Splice, text: string, from = 0): { readonly insides: readonly string[]; readonly rest: string } {
-  const insides: string[] = []
-  const at = splice.run(text, from, (found) => void insides.push(...found))
-  return { insides, rest: text.slice(at) }
-}
-
-describe('match', () => {
-  test('a frame that differs only in its text', () => {
-    expect(taught().match('', frame('world'))).toBe('world')
-    expect(taught().match('', frame('a\n"b"'))).toBe('a\\n\\"b\\"')
+class Subject {
+  readonly insides: string[] = []
+  readonly outputs: (number | undefined)[] = []
+  readonly splice = new Splice(read, {
+    texts: (insides, joined) => {
+      expect(insides.join('')).toBe(joined)
+      this.insides.push(...insides)
+    },
+    usage: ({ output }) => void this.outputs.push(output),
   })
 
-  test('nothing before a frame was learned, and nothing after `forget`', () => {
-    expect(new Splice(decode).match('', frame('world'))).toBeUndefined()
-    const splice = taught()
-    splice.forget()
-    expect(splice.match('', frame('world'))).toBeUndefined()
+  /** Offers a frame, and decodes it if it is not taken. */
+  offer(data: string, event = ''): boolean {
+    const isTaken = this.splice.take(event, encodedText(data), false)
+    if (!isTaken) this.splice.learn(event, read(event, JSON.parse(data)))
+    return isTaken
+  }
+
+  /** The rest of the text, which must be decoded. */
+  run(stream: string, from = 0): string {
+    const bytes = byteText(bytesOf(stream))
+    const at = this.splice.run(bytes, from, false)
+    return Buffer.from(bytes.slice(at), 'latin1').toString()
+  }
+}
+
+function taught(...frames: readonly string[]): Subject {
+  const subject = new Subject()
+  for (const data of frames) subject.offer(data)
+  return subject
+}
+
+describe('one frame', () => {
+  test('a frame that differs only in its text is taken', () => {
+    const subject = taught(frame('hello'))
+    expect([subject.offer(frame('world')), subject.offer(frame('a\n"b"')), subject.offer(frame('é'))]).toEqual([
+      true,
+      true,
+      true,
+    ])
+    expect(subject.insides).toEqual(['world', 'a\\n\\"b\\"', 'é'])
+  })
+
+  test('nothing is taken before a frame was learned, and after a frame without a text', () => {
+    expect(new Subject().splice.take('', frame('world'), true)).toBe(false)
+    const subject = taught(frame('hello'), '{"id":1}')
+    expect(subject.splice.take('', frame('world'), true)).toBe(false)
   })
 
   test.each([
@@ -49,49 +77,77 @@ describe('match', () => {
     ['an escape that JSON.stringify does not write', '', frame('x').replace('x', '\\u0078')],
     ['an escaped slash', '', frame('x').replace('x', '\\/')],
     ['a line break that is sent as an escape', '', frame('a\u2028b')],
-    ['half a pair', '', '{"id":1,"t":"\ud83d"}'],
+    ['another one', '', frame('a\u0085b')],
     ['a quote that ends the text early', '', '{"id":1,"t":"a","t":"b"}'],
+    ['half an escape', '', '{"id":1,"t":"a\\"}'],
   ])('%s must be decoded', (_, event, data) => {
-    expect(taught().match(event, data)).toBeUndefined()
+    expect(taught(frame('hello')).splice.take(event, encodedText(data), false)).toBe(false)
+  })
+
+  test.each([
+    ['the text occurs once', frame('hello'), true],
+    ['the text occurs twice', frame('hello', ',"again":"hello"'), false],
+    ['the text does not occur as it is', frame('x').replace('x', '\\u0078'), false],
+    ['the text is what separates other strings', frame(',', ',"a":["b","c"]'), true],
+  ])('%s', (_, data, expected) => {
+    expect(taught(data).splice.take('', encodedText(data), true)).toBe(expected)
   })
 })
 
-describe('learn', () => {
-  const learns = (data: string, text: string) => {
-    const splice = new Splice(decode)
-    splice.learn('', data, text)
-    return splice.match('', data) !== undefined
-  }
+describe('two frames', () => {
+  test('strings and numbers that the decoder does not read are holes', () => {
+    const more = (pad: string, time: number) => `,"pad":"${pad}","time":${time}`
+    const subject = taught(frame('a', more('x', 1)), frame('b', more('yy', 2)))
+    expect(subject.offer(frame('c', more('', 3.25)))).toBe(true)
+    expect(subject.offer(frame('d', more('a\\"b', 3)))).toBe(false)
+    expect(subject.offer(frame('e', more('zz', 1e21)))).toBe(false)
+    expect(subject.offer(frame('f', `${more('z', 1)},"stop":1`))).toBe(false)
+  })
 
-  test.each([
-    ['the text occurs once', frame('hello'), 'hello', true],
-    ['the text occurs twice', frame('hello', ',"again":"hello"'), 'hello', false],
-    ['the text does not occur as it is', frame('x').replace('x', '\\u0078'), 'x', false],
-    ['another place decides', '{"t":"a","u":"b"}', 'b', false],
-  ])('%s', (_, data, text, expected) => {
-    expect(learns(data, text)).toBe(expected)
+  test('counters are read from the last frame', () => {
+    const subject = taught(frame('a', ',"n":1'), frame('b', ',"n":2'))
+    expect(subject.run(line('c', ',"n":3') + line('d', ',"n":12') + line('e', ',"n":-1'))).toBe(line('e', ',"n":-1'))
+    expect(subject.offer(frame('f', ',"n":99999999'))).toBe(true)
+    expect(subject.offer(frame('g', ',"n":100000000'))).toBe(false)
+    expect(subject.offer(frame('h', ',"n":07').replace('07', '7.5'))).toBe(false)
+    expect(subject.outputs).toEqual([12, 99_999_999])
+  })
+
+  test('after two frames in a row that differ in other ways, every frame is decoded', () => {
+    const subject = taught(frame('a', ',"x":true'), frame('b', ',"y":true'), frame('c', ',"z":true'), frame('d'))
+    expect(subject.offer(frame('e'))).toBe(false)
+  })
+
+  test('after one that differs, the next is learned', () => {
+    const subject = taught(frame('a', ',"x":true'), frame('b'))
+    expect(subject.offer(frame('c'))).toBe(true)
   })
 })
 
 describe('run', () => {
   test('copies frames up to the first that differs', () => {
-    const text = line('a') + line('b') + line('c', ',"stop":1') + line('d')
-    expect(run(taught(), text)).toEqual({ insides: ['a', 'b'], rest: line('c', ',"stop":1') + line('d') })
+    const subject = taught(frame('hello'))
+    const rest = line('c', ',"stop":1') + line('d')
+    expect([subject.run(line('a') + line('b') + rest), subject.insides]).toEqual([rest, ['a', 'b']])
   })
 
   test('leaves an incomplete frame', () => {
-    expect(run(taught(), `${line('a')}data: {"id":1,"t":"b`)).toEqual({
-      insides: ['a'],
-      rest: 'data: {"id":1,"t":"b',
-    })
+    const subject = taught(frame('hello'))
+    expect(subject.run(`${line('a')}data: {"id":1,"t":"b`)).toBe('data: {"id":1,"t":"b')
   })
 
   test('starts in the middle of a text', () => {
-    expect(run(taught(), `xx${line('a')}`, 2)).toEqual({ insides: ['a'], rest: '' })
+    const subject = taught(frame('hello'))
+    expect([subject.run(`xx${line('a')}`, 2), subject.insides]).toEqual(['', ['a']])
   })
 
   test('leaves everything before a frame was learned', () => {
-    expect(run(new Splice(decode), line('a'))).toEqual({ insides: [], rest: line('a') })
+    expect(new Subject().run(line('a'))).toBe(line('a'))
+  })
+
+  test('frames with line ends CRLF', () => {
+    const subject = taught(frame('hello'))
+    expect(subject.run((line('a') + line('b')).replaceAll('\n', '\r\n'))).toBe('')
   })
 })
 
@@ -114,26 +170,22 @@ const randomText = (random: Random) => random.list(6, () => random.pick(WORDS)).
 
 property('the copied texts and the frames that are left are those of the decoder', 500, (random) => {
   const frames = random.list(8, () => [randomText(random), random.chance(0.1) ? ',"stop":1' : ''] as const)
-  const text = frames.map(([word, more]) => line(word, more)).join('')
-  const { insides, rest } = run(taught(), text)
+  const subject = taught(frame('hello'))
+  const rest = subject.run(frames.map(([word, more]) => line(word, more)).join(''))
+  const { insides } = subject
   const copied = insides.map((inside) => JSON.parse(`"${inside}"`))
   expect(copied).toEqual(frames.slice(0, insides.length).map(([word]) => word))
   expect(insides).toEqual(copied.map((word) => jsonInside(word)))
-  expect(rest).toBe(
-    frames
-      .slice(insides.length)
-      .map(([word, more]) => line(word, more))
-      .join(''),
-  )
-  const first = frames[insides.length]
-  if (first !== undefined) {
-    // Every frame left over needs decoding.
-    const [word, more] = first
-    expect(
-      word === '' ||
-        more !== '' ||
-        jsonInside(word) !== JSON.stringify(word).slice(1, -1) ||
-        /[\ud800-\udfff]/.test(word),
-    ).toBe(true)
-  }
+  const left = frames.slice(insides.length)
+  expect(rest).toBe(left.map(([word, more]) => line(word, more)).join(''))
+  const [first] = left
+  if (first === undefined) return
+  // Every frame left over needs decoding.
+  const [word, more] = first
+  expect(
+    word === '' ||
+      more !== '' ||
+      jsonInside(word) !== JSON.stringify(word).slice(1, -1) ||
+      /\\u/.test(jsonInside(word)),
+  ).toBe(true)
 })

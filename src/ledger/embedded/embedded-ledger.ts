@@ -12,7 +12,6 @@ import { type Lock, lockDirectory } from './directory-lock.ts'
 import { Journal, PENDING_MAX } from './journal.ts'
 import { type Clock, MemoryStore } from './memory-store.ts'
 import { SteadyClock } from './monotonic-clock.ts'
-import type { ScopeState } from './store-state.ts'
 
 /** How often overdue reservations are ended, also in organisations that send no requests. */
 const REAP_MS = 5000
@@ -46,12 +45,7 @@ export class EmbeddedLedger implements Ledger {
       store.restore(scopes, live)
       store.loseAll()
       journal.commit()
-      const isEarly = ({ budgets }: ScopeState) =>
-        isAhead(
-          budgets.map(({ window }) => window),
-          clock.now(),
-        )
-      const first = scopes.find(isEarly)
+      const first = scopes.find(({ windows }) => isAhead(windows, clock.now()))
       const warning = first && `${first.organization}: ${AHEAD_ADVICE}.`
       return new EmbeddedLedger(lock, journal, store, clock, warning)
     } catch (error) {

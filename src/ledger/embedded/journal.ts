@@ -25,7 +25,7 @@ export class Journal implements Changes {
   private readonly writer: LogWriter
   private readonly state: StateWriter
   private readonly group: GroupCommit
-  private readonly scopes = new Map<string, ScopeState>()
+  private readonly scopes = new Set<ScopeState>()
   private readonly live = new Map<string, ReservationState>()
   /** Ids that are live in the file. A reservation that begins and ends between two commits is never written. */
   private readonly inFile = new Set<string>()
@@ -60,7 +60,7 @@ export class Journal implements Changes {
   }
 
   scope(scope: ScopeState): void {
-    this.scopes.set(scope.name, scope)
+    this.scopes.add(scope)
     this.group.soon()
   }
 
@@ -77,9 +77,9 @@ export class Journal implements Changes {
     this.usage.add({ day: dayOf(reservation.admittedMs), organization, key, model }, figures)
   }
 
-  ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined): void {
+  ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined, now: number): void {
     const { id, organization, key, admittedMs, held } = reservation
-    const ending = { id, organization, key, admittedMs, endedMs: this.now(), kind }
+    const ending = { id, organization, key, admittedMs, endedMs: now, kind }
     const row = charge === undefined ? lostRow(reservation, ending) : settledRow(ending, charge, held.micro_usd)
     this.rows.add(row)
     this.group.soon()
@@ -114,7 +114,7 @@ export class Journal implements Changes {
   }
 
   private write(): void {
-    for (const scope of this.scopes.values()) this.state.scope(scope)
+    for (const scope of this.scopes) this.state.scope(scope)
     for (const reservation of this.live.values()) {
       if (reservation.state === 'live') this.state.keep(reservation)
       else if (this.inFile.has(reservation.id)) this.state.drop(reservation.id)

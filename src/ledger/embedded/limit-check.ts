@@ -1,13 +1,77 @@
-/** Checks a request against the limits of an account's two scopes, and computes what is left of the rates. */
+/**
+ * Checks a request against the limits of an account's two scopes, and computes what is left of the rates. Changes
+ * nothing: a request that is refused must leave the scopes as they were.
+ */
 
-import { rateLimits, type UnitAmounts } from '../../core/limits.ts'
-import type { RateStatuses } from '../ledger.ts'
-import { tighter } from '../rate-limit-headers.ts'
-import { type Refusal, scopeNames } from '../reservation-store.ts'
-import { statusOf } from './rate-bucket.ts'
+import {
+  type BudgetLimit,
+  budgetLimits,
+  type LimitName,
+  NO_LIMIT,
+  placesLimits,
+  rateLimits,
+  type UnitAmounts,
+} from '../../core/limits.ts'
+import type { RateStatus, RateStatuses } from '../ledger.ts'
+import { type Refusal, type ScopeName, scopeNames } from '../reservation-store.ts'
+import { budgetWindows, windowEndMs } from '../window.ts'
+import { levelAt, remainingOf, statusOf, waitMs } from './rate-bucket.ts'
 import type { BothAmounts, Pair } from './reservation-moves.ts'
-import { check, rateAmount } from './scope-moves.ts'
-import { AMOUNT_MAX, type Bucket, type ScopeState } from './store-state.ts'
+import { budgetAmount, hasRoom, placesAmount, rateAmount } from './scope-moves.ts'
+import { AMOUNT_MAX, type ScopeState } from './store-state.ts'
+
+/** The time when a running request ends is unknown; 1 s is a guess. */
+const CONCURRENT_WAIT_MS = 1000
+/** The same for held amounts: the wait grows with the share of them that must be released. */
+const HELD_WAIT_MS_MIN = 1000
+const HELD_WAIT_MS_MAX = 10_000
+
+/**
+ * The limits that have no room for one request. `found` keeps that with the longest wait; the first of equals. Reused
+ * for every request: nearly all of them are granted and need none of it.
+ */
+class Obstacles {
+  /** The scope whose limits are being checked. */
+  scope: ScopeName = 'organization'
+  private found: LimitName | undefined
+  private foundIn: ScopeName = 'organization'
+  private isFoundHeld = false
+  private longest = 0
+  private allHeld = true
+
+  clear(): void {
+    this.found = undefined
+    this.longest = 0
+    this.allHeld = true
+  }
+
+  /**
+   * `wait`: milliseconds until the limit has room; infinite if it never will. `held`: it refuses only because of what
+   * running requests hold, so each end of one may make room.
+   */
+  add(limit: LimitName, wait: number, held: boolean): void {
+    this.allHeld &&= held
+    if (wait <= this.longest) return
+    this.longest = wait
+    this.found = limit
+    this.foundIn = this.scope
+    this.isFoundHeld = held
+  }
+
+  get refused(): Refused | undefined {
+    const { found: limit, longest } = this
+    if (limit === undefined) return undefined
+    const wait = Number.isFinite(longest) ? Math.min(AMOUNT_MAX, Math.ceil(longest)) : undefined
+    return { refusal: { scope: this.foundIn, limit, waitMs: wait, held: this.isFoundHeld }, held: this.allHeld }
+  }
+}
+
+const obstacles = new Obstacles()
+
+interface Refused {
+  readonly refusal: Refusal
+  readonly held: boolean
+}
 
 /**
  * Of all limits that refuse a request, the one with the longest wait; the first of equals. `held` is true if every one
@@ -18,30 +82,101 @@ export function firstRefusal(
   amounts: BothAmounts,
   demand: UnitAmounts,
   now: number,
-): { readonly refusal: Refusal; readonly held: boolean } | undefined {
-  let longest = 0
-  let allHeld = true
-  let refusal: Refusal | undefined
-  for (const [i, scope] of scopes.entries()) {
-    const name = scopeNames[i] ?? 'key'
-    check(scope, amounts[i] ?? [], demand, now, ({ limit, waitMs, held }) => {
-      allHeld &&= held
-      if (waitMs <= longest) return
-      longest = waitMs
-      const wait = Number.isFinite(waitMs) ? Math.min(AMOUNT_MAX, Math.ceil(waitMs)) : undefined
-      refusal = { scope: name, limit, waitMs: wait, held }
-    })
+): Refused | undefined {
+  obstacles.clear()
+  for (let i = 0; i < 2; i++) {
+    obstacles.scope = scopeNames[i] ?? 'key'
+    const scope = i === 0 ? scopes[0] : scopes[1]
+    const ofScope = i === 0 ? amounts[0] : amounts[1]
+    checkRates(scope, ofScope, demand, now)
+    checkPlaces(scope, ofScope)
+    checkBudgets(scope, ofScope, demand, now)
   }
-  return refusal && { refusal, held: allHeld }
+  return obstacles.refused
+}
+
+function checkRates(scope: ScopeState, amounts: readonly number[], demand: UnitAmounts, now: number): void {
+  for (let i = 0; i < rateLimits.length; i++) {
+    const limit = rateLimits[i]
+    const bucket = scope.rates[i]
+    if (limit === undefined || bucket === undefined) continue
+    const { name, unit } = limit
+    const perMinute = rateAmount(amounts, i)
+    const wait = waitMs(levelAt(bucket, perMinute, now), perMinute, demand[unit])
+    if (wait === 0) continue
+    // Unused tokens are returned when a request ends; the request itself stays counted.
+    obstacles.add(name, wait, unit !== 'requests' && scope.live > 0 && demand[unit] <= perMinute)
+  }
+}
+
+function checkPlaces(scope: ScopeState, amounts: readonly number[]): void {
+  for (let i = 0; i < placesLimits.length; i++) {
+    const limit = placesLimits[i]
+    const places = placesAmount(amounts, i)
+    if (limit === undefined || places === NO_LIMIT || scope.live + 1 <= places) continue
+    const isNever = places < 1
+    obstacles.add(limit.name, isNever ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS, !isNever)
+  }
+}
+
+function checkBudgets(scope: ScopeState, amounts: readonly number[], demand: UnitAmounts, now: number): void {
+  const windows = budgetWindows(now)
+  for (let i = 0; i < budgetLimits.length; i++) {
+    const limit = budgetLimits[i]
+    const budget = scope.budgets[i]
+    if (limit === undefined || budget === undefined) continue
+    const most = budgetAmount(amounts, i)
+    const wanted = demand[limit.unit]
+    // In a window that the scope has not opened yet, nothing is spent or held.
+    const isNew = (windows[i] ?? 0) > (scope.windows[i] ?? 0)
+    const spent = isNew ? 0 : budget.spent
+    const held = isNew ? 0 : budget.held
+    // A request that costs nothing passes, also if the budget is overdrawn.
+    if (wanted === 0 || hasRoom(most, spent, held, wanted)) continue
+    const window = Math.max(windows[i] ?? 0, scope.windows[i] ?? 0)
+    refuseByBudget(limit, window, most, spent, held, wanted, now)
+  }
+}
+
+function refuseByBudget(
+  { name, window: period }: BudgetLimit,
+  window: number,
+  most: number,
+  spent: number,
+  held: number,
+  wanted: number,
+  now: number,
+): void {
+  if (wanted > most) obstacles.add(name, Number.POSITIVE_INFINITY, false)
+  else if (wanted > most - spent) {
+    obstacles.add(name, (windowEndMs(period, window) ?? Number.POSITIVE_INFINITY) - now, false)
+  } else {
+    const missing = wanted - (most - spent - held)
+    obstacles.add(name, Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / held), true)
+  }
 }
 
 /** What is left of each rate, for the organisation or the key, whichever has less left. */
-export function rateStatuses([organization, key]: Pair<ScopeState>, amounts: BothAmounts): RateStatuses {
-  return rateLimits.map((_, i) =>
-    tighter(status(organization.rates[i], amounts[0], i), status(key.rates[i], amounts[1], i)),
-  )
+export function rateStatuses(scopes: Pair<ScopeState>, amounts: BothAmounts, now: number): RateStatuses {
+  const statuses: (RateStatus | undefined)[] = []
+  for (let i = 0; i < rateLimits.length; i++) statuses.push(tighterStatus(scopes, amounts, i, now))
+  return statuses
 }
 
-function status(bucket: Bucket | undefined, amounts: readonly number[], rate: number) {
-  return bucket && statusOf(bucket, rateAmount(amounts, rate))
+function tighterStatus(
+  scopes: Pair<ScopeState>,
+  amounts: BothAmounts,
+  rate: number,
+  now: number,
+): RateStatus | undefined {
+  const limit = rateAmount(amounts[0], rate)
+  const ownLimit = rateAmount(amounts[1], rate)
+  const bucket = scopes[0].rates[rate]
+  const ownBucket = scopes[1].rates[rate]
+  if (bucket === undefined || ownBucket === undefined) return undefined
+  const level = levelAt(bucket, limit, now)
+  const ownLevel = levelAt(ownBucket, ownLimit, now)
+  if (limit === NO_LIMIT) return ownLimit === NO_LIMIT ? undefined : statusOf(ownLevel, ownLimit)
+  const isOwn = ownLimit !== NO_LIMIT && remainingOf(ownLevel, ownLimit) < remainingOf(level, limit)
+  return isOwn ? statusOf(ownLevel, ownLimit) : statusOf(level, limit)
 }

@@ -48,7 +48,8 @@ export interface Changes {
    * ones.
    */
   used(reservation: ReservationState, model: string, figures: UsageFigures): void
-  ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined): void
+  /** `charge` is undefined if nobody reported one; `now` is the store's time. */
+  ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined, now: number): void
 }
 
 /**
@@ -64,7 +65,7 @@ class DueOrder {
   private lastMs = Number.NEGATIVE_INFINITY
 
   get(id: string): ReservationState | undefined {
-    return this.order.get(id)
+    return this.order.size === 0 ? undefined : this.order.get(id)
   }
 
   values(): Iterable<ReservationState> {
@@ -104,7 +105,10 @@ class DueOrder {
 }
 
 interface Organization {
+  /** Its own scope by '', those of its keys by `k` and the key's id. */
   readonly scopes: Map<string, ScopeState>
+  /** By the id of a key: its organisation's scope and its own. */
+  readonly pairs: Map<string, Pair<ScopeState>>
   readonly live: DueOrder
   readonly lost: DueOrder
   /** Settled and cancelled ones, to recognise repeated calls. */
@@ -131,19 +135,20 @@ export class MemoryStore {
     const known = this.find(account.organization, hold.id)
     if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }
     const limits = bothAmounts(account)
-    const scopes = this.tried(account, now)
+    const scopes = this.both(account.organization, account.key, now)
     if (known !== undefined)
-      return { outcome: 'granted', admittedMs: known.admittedMs, rates: rateStatuses(scopes, limits) }
+      return { outcome: 'granted', admittedMs: known.admittedMs, rates: rateStatuses(scopes, limits, now) }
     const demand = demandOf(hold)
     const refused = firstRefusal(scopes, limits, demand, now)
-    if (refused !== undefined) return { outcome: 'refused', ...refused, rates: rateStatuses(scopes, limits) }
-    // All checks are done. Nothing below may fail.
+    if (refused !== undefined) return { outcome: 'refused', ...refused, rates: rateStatuses(scopes, limits, now) }
+    // All checks are done. Nothing below may fail, and nothing above has changed anything.
+    advanceBoth(scopes, limits, now)
     const reservation = newReservation(account, hold, demand, scopes, now, now + this.terms.leaseMs, limits)
     begin(reservation, scopes, limits)
     this.keep(scopes)
     this.organization(account.organization).live.put(reservation)
     this.changes.reservation(reservation)
-    return { outcome: 'granted', admittedMs: now, rates: rateStatuses(scopes, limits) }
+    return { outcome: 'granted', admittedMs: now, rates: rateStatuses(scopes, limits, now) }
   }
 
   /**
@@ -157,8 +162,9 @@ export class MemoryStore {
     if (reservation === undefined) return 'unknown'
     if (reservation.state !== 'live') return 'ended'
     const now = this.clock.now()
-    const scopes = this.advanced(account, now)
-    const fits = grow(reservation, scopes, bothAmounts(account), soFar, wanted)
+    const limits = bothAmounts(account)
+    const scopes = advanceBoth(this.both(account.organization, account.key, now), limits, now)
+    const fits = grow(reservation, scopes, limits, soFar, wanted)
     reservation.dueMs = Math.max(reservation.dueMs, now + this.terms.leaseMs)
     this.keep(scopes)
     this.organization(account.organization).live.put(reservation)
@@ -177,15 +183,16 @@ export class MemoryStore {
     if (known === undefined) return 'unknown'
     if (known.state === 'settled') return 'already_settled'
     const used = usedOf(charge, 1)
-    const scopes = this.advanced(account, now)
+    const limits = bothAmounts(account)
+    const scopes = advanceBoth(this.both(account.organization, account.key, now), limits, now)
     const isLate = known.state === 'lost'
     if (isLate) this.changes.used(known, known.model, minusUsage(lostUsage(known)))
     free(known, scopes, used)
-    correctRates(known, scopes, bothAmounts(account), used, now)
+    correctRates(known, scopes, limits, used, now)
     this.keep(scopes)
     this.end(known, 'settled', now)
     this.count(known, charge)
-    this.changes.ended(known, isLate ? 'late' : 'settled', charge)
+    this.changes.ended(known, isLate ? 'late' : 'settled', charge, now)
     return 'settled'
   }
 
@@ -201,8 +208,9 @@ export class MemoryStore {
   figures(account: Account): AccountUsage {
     const now = this.clock.now()
     this.reapUntil(account.organization, now)
-    const [organization, key] = this.tried(account, now)
-    return { organization: figuresOf(organization), key: figuresOf(key) }
+    const [organization, key] = this.both(account.organization, account.key, now)
+    const scopes = advanceBoth([copyOf(organization), copyOf(key)], bothAmounts(account), now)
+    return { organization: figuresOf(scopes[0]), key: figuresOf(scopes[1]) }
   }
 
   /** Restores the state that another process left. Must come before any other call. */
@@ -234,7 +242,13 @@ export class MemoryStore {
   private organization(id: string): Organization {
     const known = this.organizations.get(id)
     if (known !== undefined) return known
-    const organization = { scopes: new Map(), live: new DueOrder(), lost: new DueOrder(), ended: new DueOrder() }
+    const organization: Organization = {
+      scopes: new Map(),
+      pairs: new Map(),
+      live: new DueOrder(),
+      lost: new DueOrder(),
+      ended: new DueOrder(),
+    }
     this.organizations.set(id, organization)
     return organization
   }
@@ -245,30 +259,28 @@ export class MemoryStore {
     return state === 'lost' ? lost : ended
   }
 
-  private scope(organization: string, key: string, now: number): ScopeState {
-    return this.organization(organization).scopes.get(key) ?? newScope(organization, key, now)
+  /** Both scopes of a key, new ones if it has none: they are dropped unless `keep` gets them. */
+  protected both(id: string, key: string, now: number): Pair<ScopeState> {
+    const { pairs, scopes } = this.organization(id)
+    const known = pairs.get(key)
+    if (known !== undefined) return known
+    const name = `k${key}`
+    const own = scopes.get(name)
+    const pair = [scopes.get('') ?? newScope(id, '', now), own ?? newScope(id, name, now)] as const
+    if (own !== undefined) pairs.set(key, pair)
+    return pair
   }
 
-  private both(organization: string, key: string, now: number): Pair<ScopeState> {
-    return [this.scope(organization, '', now), this.scope(organization, `k${key}`, now)]
-  }
-
-  /** Both scopes of an account, advanced to now. */
-  protected advanced(account: Account, now: number): Pair<ScopeState> {
-    return advanceBoth(this.both(account.organization, account.key, now), account, now)
-  }
-
-  /** The same as copies: a call that changes nothing drops them. */
-  private tried(account: Account, now: number): Pair<ScopeState> {
-    const [organization, key] = this.both(account.organization, account.key, now)
-    return advanceBoth([copyOf(organization), copyOf(key)], account, now)
-  }
-
-  protected keep(scopes: Pair<ScopeState>): void {
-    for (const scope of scopes) {
-      this.organization(scope.organization).scopes.set(scope.key, scope)
-      this.changes.scope(scope)
+  /** Stores the scopes of a call that has changed them. */
+  protected keep(pair: Pair<ScopeState>): void {
+    const [organization, key] = pair
+    const { scopes } = this.organization(organization.organization)
+    if (scopes.get(key.key) !== key) {
+      scopes.set('', organization)
+      scopes.set(key.key, key)
     }
+    this.changes.scope(organization)
+    this.changes.scope(key)
   }
 
   private reapUntil(id: string, now: number): number {
@@ -278,14 +290,17 @@ export class MemoryStore {
       this.lose(due, now)
       reaped += 1
     }
-    for (const order of [lost, ended]) {
-      for (let due = order.next(now); due !== undefined; due = order.next(now)) {
-        order.delete(due.id)
-        this.changes.forgotten(due.id)
-        reaped += 1
-      }
+    return reaped + this.forgetUntil(lost, now) + this.forgetUntil(ended, now)
+  }
+
+  private forgetUntil(order: DueOrder, now: number): number {
+    let forgotten = 0
+    for (let due = order.next(now); due !== undefined; due = order.next(now)) {
+      order.delete(due.id)
+      this.changes.forgotten(due.id)
+      forgotten += 1
     }
-    return reaped
+    return forgotten
   }
 
   /** Ends a reservation whose cost is unknown: charges its progress, and at least its floor. */
@@ -295,7 +310,7 @@ export class MemoryStore {
     this.keep(scopes)
     this.end(reservation, 'lost', now)
     this.changes.used(reservation, reservation.model, lostUsage(reservation))
-    this.changes.ended(reservation, 'lost', undefined)
+    this.changes.ended(reservation, 'lost', undefined, now)
   }
 
   protected count(reservation: ReservationState, charge: Charge): void {
@@ -320,8 +335,8 @@ export function bothAmounts(account: Account): BothAmounts {
   return [amountsOf(account.organizationLimits), amountsOf(account.keyLimits)]
 }
 
-function advanceBoth(scopes: Pair<ScopeState>, account: Account, now: number): Pair<ScopeState> {
-  advance(scopes[0], amountsOf(account.organizationLimits), now)
-  advance(scopes[1], amountsOf(account.keyLimits), now)
+export function advanceBoth(scopes: Pair<ScopeState>, amounts: BothAmounts, now: number): Pair<ScopeState> {
+  advance(scopes[0], amounts[0], now)
+  advance(scopes[1], amounts[1], now)
   return scopes
 }

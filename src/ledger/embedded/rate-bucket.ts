@@ -5,7 +5,7 @@
 
 import { NO_LIMIT } from '../../core/limits.ts'
 import type { RateStatus } from '../ledger.ts'
-import { AMOUNT_MAX, type Bucket } from './store-state.ts'
+import { AMOUNT_MAX, type Bucket, NOT_CHARGED } from './store-state.ts'
 
 const MINUTE_MS = 60_000
 
@@ -13,19 +13,29 @@ const MINUTE_MS = 60_000
 interface Charge {
   readonly amount: number
   readonly ageMs: number
-  /** `idled` of the bucket at the time; undefined if there was no limit then, so that nothing was charged. */
-  readonly idled: number | undefined
+  /** `idled` of the bucket at the time; `NOT_CHARGED` if there was no limit then. */
+  readonly idled: number
+}
+
+/** What a bucket has at a time: less than 0 if it became empty before. If the clock stepped back, nothing drains. */
+function balanceAt(bucket: Bucket, perMinute: number, now: number): number {
+  const elapsed = Math.max(0, now - bucket.at)
+  return bucket.used - (perMinute * elapsed) / MINUTE_MS
+}
+
+/** What is in a bucket at a time. Changes nothing: a request that is refused leaves no trace. */
+export function levelAt(bucket: Bucket, perMinute: number, now: number): number {
+  return perMinute === NO_LIMIT ? bucket.used : Math.max(0, balanceAt(bucket, perMinute, now))
 }
 
 /**
- * Advances a bucket to `now`. If the clock stepped back, nothing drains. Without a limit the bucket and its clock stay
+ * Advances a bucket to `now`. Without a limit the bucket and its clock stay
  * as they are: a request from before a reload that added the limit must not erase what was counted since.
  */
 export function drain(bucket: Bucket, perMinute: number, now: number): void {
   if (perMinute === NO_LIMIT) return
-  const elapsed = Math.max(0, now - bucket.at)
+  const left = balanceAt(bucket, perMinute, now)
   bucket.at = now
-  const left = bucket.used - (perMinute * elapsed) / MINUTE_MS
   if (left < 0) bucket.idled += 1
   bucket.used = Math.max(0, left)
 }
@@ -47,22 +57,28 @@ export function correct(bucket: Bucket, perMinute: number, charge: Charge, used:
 }
 
 function returnable(bucket: Bucket, perMinute: number, { amount, ageMs, idled }: Charge): number {
-  if (idled === undefined) return 0
+  if (idled === NOT_CHARGED) return 0
   return idled === bucket.idled ? amount : Math.max(0, amount - (perMinute * ageMs) / MINUTE_MS)
 }
 
-/** Milliseconds until a drained bucket has room for an amount: 0 if it has room now, infinite if it never will. */
-export function waitMs(bucket: Bucket, perMinute: number, amount: number): number {
-  if (perMinute === NO_LIMIT || bucket.used + amount <= perMinute) return 0
-  return amount > perMinute ? Number.POSITIVE_INFINITY : ((bucket.used + amount - perMinute) * MINUTE_MS) / perMinute
+/**
+ * Milliseconds until a bucket that holds `level` now has room for an amount: 0 if it has room now, infinite if it never
+ * will.
+ */
+export function waitMs(level: number, perMinute: number, amount: number): number {
+  if (perMinute === NO_LIMIT || level + amount <= perMinute) return 0
+  return amount > perMinute ? Number.POSITIVE_INFINITY : ((level + amount - perMinute) * MINUTE_MS) / perMinute
 }
 
-/** What is left of a drained bucket; undefined without a limit. */
-export function statusOf({ used }: Bucket, limit: number): RateStatus | undefined {
-  if (limit === NO_LIMIT) return undefined
+/** How much room a bucket that holds `level` has. */
+export function remainingOf(level: number, limit: number): number {
+  return Math.max(0, Math.floor(limit - level))
+}
+
+export function statusOf(level: number, limit: number): RateStatus {
   return {
     limit,
-    remaining: Math.max(0, Math.floor(limit - used)),
-    resetMs: limit > 0 ? Math.min(AMOUNT_MAX, Math.ceil((used * MINUTE_MS) / limit)) : 0,
+    remaining: remainingOf(level, limit),
+    resetMs: limit > 0 ? Math.min(AMOUNT_MAX, Math.ceil((level * MINUTE_MS) / limit)) : 0,
   }
 }

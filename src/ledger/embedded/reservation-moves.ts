@@ -5,7 +5,7 @@ import { type Account, type Estimate, type Hold, sum } from '../ledger.ts'
 import { type UsageFigures, usageOfLost } from '../usage-figures.ts'
 import { correct } from './rate-bucket.ts'
 import { budgetAmount, hasRoom, idledOf, rateAmount, use } from './scope-moves.ts'
-import type { ReservationState, ScopeState } from './store-state.ts'
+import { NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
 
 /** The organisation's, then the key's. */
 export type Pair<T> = readonly [T, T]
@@ -39,13 +39,9 @@ export function newReservation(
     postedOutput: 0,
     postedMicroUsd: 0,
     floorMicroUsd: hold.floorMicroUsd,
-    windows: [windowsOf(scopes[0]), windowsOf(scopes[1])],
-    idled: [idledOf(scopes[0], amounts[0]), idledOf(scopes[1], amounts[1])],
+    windows: [scopes[0].windows, scopes[1].windows],
+    idled: idledOf(scopes[0], scopes[1], amounts),
   }
-}
-
-function windowsOf({ budgets }: ScopeState): readonly number[] {
-  return budgets.map(({ window }) => window)
 }
 
 /** Charges the limits of both scopes with what a new reservation holds. */
@@ -56,7 +52,8 @@ export function begin(reservation: ReservationState, scopes: Pair<ScopeState>, a
   for (const unit of BUDGET_UNITS) {
     move(reservation, scopes, unit, posted(reservation, unit), unposted(reservation, unit))
   }
-  for (const scope of scopes) scope.live += 1
+  scopes[0].live += 1
+  scopes[1].live += 1
 }
 
 /** Adds to `spent` and `held` of every budget of a unit whose window is still the reservation's. */
@@ -70,10 +67,10 @@ export function move(
   if (spent === 0 && held === 0) return
   for (let i = 0; i < 2; i++) {
     const windows = at(reservation.windows, i)
-    const { budgets } = at(scopes, i)
-    for (let j = 0; j < budgets.length; j++) {
-      const budget = budgets[j]
-      if (budget === undefined || budgetLimits[j]?.unit !== unit || budget.window !== windows[j]) continue
+    const scope = at(scopes, i)
+    for (let j = 0; j < scope.budgets.length; j++) {
+      const budget = scope.budgets[j]
+      if (budget === undefined || budgetLimits[j]?.unit !== unit || scope.windows[j] !== windows[j]) continue
       budget.spent = sum(budget.spent, spent)
       budget.held += held
     }
@@ -115,7 +112,10 @@ export function free(reservation: ReservationState, scopes: Pair<ScopeState>, us
     const held = isLive ? -unposted(reservation, unit) : 0
     move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held)
   }
-  if (isLive) for (const scope of scopes) scope.live -= 1
+  if (isLive) {
+    scopes[0].live -= 1
+    scopes[1].live -= 1
+  }
 }
 
 /** The same for a reservation whose lease has expired. */
@@ -169,8 +169,11 @@ function growUnit(
   wanted: number,
   before: number,
 ): 'fits' | 'no budget' | 'no rate' {
-  const [held, progress] = [reservation.held[unit], posted(reservation, unit)]
-  const [grown, spent, unpostedBefore] = [Math.max(taken, wanted), progress - before, Math.max(0, held - before)]
+  const held = reservation.held[unit]
+  const progress = posted(reservation, unit)
+  const grown = Math.max(taken, wanted)
+  const spent = progress - before
+  const unpostedBefore = Math.max(0, held - before)
   const more = spent + Math.max(0, grown - progress) - unpostedBefore
   let outcome: 'fits' | 'no budget' | 'no rate' = 'fits'
   if (grown !== taken && !fitsBudgets(reservation, scopes, amounts, unit, more)) outcome = 'no budget'
@@ -194,10 +197,10 @@ function fitsBudgets(
 ): boolean {
   return scopes.every((scope, i) =>
     scope.budgets.every(
-      (budget, j) =>
+      ({ spent, held }, j) =>
         budgetLimits[j]?.unit !== unit ||
-        budget.window !== windows[i]?.[j] ||
-        hasRoom(budget, budgetAmount(at(amounts, i), j), more),
+        scope.windows[j] !== windows[i]?.[j] ||
+        hasRoom(budgetAmount(at(amounts, i), j), spent, held, more),
     ),
   )
 }
@@ -227,8 +230,8 @@ export function correctRates(
     const amount = reservation.held[unit]
     for (let i = 0; i < 2; i++) {
       const bucket = at(scopes, i).rates[j]
-      const charge = { amount, ageMs, idled: reservation.idled[i]?.[j] }
-      if (bucket !== undefined) correct(bucket, rateAmount(at(amounts, i), j), charge, used[unit])
+      const idled = reservation.idled[i * rateLimits.length + j] ?? NOT_CHARGED
+      if (bucket !== undefined) correct(bucket, rateAmount(at(amounts, i), j), { amount, ageMs, idled }, used[unit])
     }
   }
 }

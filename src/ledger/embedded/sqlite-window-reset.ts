@@ -39,8 +39,9 @@ export class EmbeddedWindowReset implements WindowReset {
         for (const [i, budget] of scope.budgets.entries()) {
           const period = budgetLimits[i]?.window ?? 'total'
           const window = windowOf(period, now)
-          if (budget.window <= window) continue
-          Object.assign(budget, { window, spent: spent[i] ?? 0, held: 0 })
+          if ((scope.windows[i] ?? 0) <= window) continue
+          scope.windows = scope.windows.with(i, window)
+          Object.assign(budget, { spent: spent[i] ?? 0, held: 0 })
           set.add(period)
         }
         count += set.size

@@ -9,7 +9,7 @@ import type { Schema } from '../../sqlite/database.ts'
 import { LOG_SQL, LOG_VIEWS } from '../request-table.ts'
 import { scopeNames } from '../reservation-store.ts'
 import { FIGURE_DEFINITIONS } from '../usage-figures.ts'
-import { type ReservationState, type ScopeState, scopeName } from './store-state.ts'
+import { NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
 
 export const LEDGER_FILE = 'ledger.sqlite'
 
@@ -40,14 +40,14 @@ const SCOPE_COLUMNS: readonly Column[] = [
   ...rateLimits.map(({ name }, i): Column => ({ name, type: 'REAL', property: `rates[${i}].used` })),
   { name: 'live', type: 'INTEGER', property: 'live' },
   ...budgetLimits.flatMap(({ name, window }, i): readonly Column[] => [
-    ...(window === 'total' ? [] : [budgetColumn(name, i, 'window')]),
-    budgetColumn(`${name}_spent`, i, 'spent'),
-    budgetColumn(`${name}_held`, i, 'held'),
+    ...(window === 'total' ? [] : [budgetColumn(name, `windows[${i}]`)]),
+    budgetColumn(`${name}_spent`, `budgets[${i}].spent`),
+    budgetColumn(`${name}_held`, `budgets[${i}].held`),
   ]),
 ]
 
-function budgetColumn(name: string, index: number, field: 'window' | 'spent' | 'held'): Column {
-  return { name, type: 'INTEGER', property: `budgets[${index}].${field}` }
+function budgetColumn(name: string, property: string): Column {
+  return { name, type: 'INTEGER', property }
 }
 
 const LIVE_COLUMNS: readonly Column[] = [
@@ -170,13 +170,12 @@ function scopeOf(row: Row): ScopeState {
   return {
     organization,
     key,
-    name: scopeName(organization, key),
     at,
     // No reservation of an earlier process is corrected, so the counts of an empty bucket begin anew.
     rates: rateLimits.map(({ name }) => ({ used: numberIn(row, name), at, idled: 0 })),
     live: numberIn(row, 'live'),
-    budgets: budgetLimits.map(({ name, window }) => ({
-      window: window === 'total' ? 0 : numberIn(row, name),
+    windows: budgetLimits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, name))),
+    budgets: budgetLimits.map(({ name }) => ({
       spent: numberIn(row, `${name}_spent`),
       held: numberIn(row, `${name}_held`),
     })),
@@ -186,7 +185,6 @@ function scopeOf(row: Row): ScopeState {
 function liveOf(row: Row): ReservationState {
   const windowsOf = (scope: string) =>
     budgetLimits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, `${scope}_${name}`)))
-  const nothingCharged = rateLimits.map(() => undefined)
   return {
     id: textIn(row, 'id'),
     organization: textIn(row, 'organization'),
@@ -202,6 +200,6 @@ function liveOf(row: Row): ReservationState {
     postedMicroUsd: numberIn(row, 'posted'),
     floorMicroUsd: numberIn(row, 'floor'),
     windows: [windowsOf('organization'), windowsOf('key')],
-    idled: [nothingCharged, nothingCharged],
+    idled: scopeNames.flatMap(() => rateLimits.map(() => NOT_CHARGED)),
   }
 }

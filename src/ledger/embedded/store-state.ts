@@ -2,7 +2,7 @@
 
 import { budgetLimits, byName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { Budget, ScopeUsage } from '../reservation-store.ts'
-import { windowOf } from '../window.ts'
+import { budgetWindows } from '../window.ts'
 
 /** Amounts stop growing here, at $9.0 billion: larger sums would not be exact. */
 export const AMOUNT_MAX = Number.MAX_SAFE_INTEGER
@@ -16,8 +16,7 @@ export interface Bucket {
   idled: number
 }
 
-export interface BudgetState {
-  window: number
+interface BudgetState {
   spent: number
   held: number
 }
@@ -27,14 +26,17 @@ export interface ScopeState {
   readonly organization: string
   /** '' for the organisation itself, else `k` and the key's id. */
   readonly key: string
-  /** Made of both; unique among all scopes. */
-  readonly name: string
   /** When it was advanced last. */
   at: number
   /** In the order of `rateLimits`. */
   readonly rates: readonly Bucket[]
   /** Count of live reservations. */
   live: number
+  /**
+   * The windows of the budgets, in the order of `budgetLimits`. Reservations keep the array of their admission, so a
+   * new window is written to a new array.
+   */
+  windows: readonly number[]
   /** In the order of `budgetLimits`. */
   readonly budgets: readonly BudgetState[]
 }
@@ -61,31 +63,33 @@ export interface ReservationState {
   /** The budget windows of the organisation and of the key at its admission, in the order of `budgetLimits`. */
   readonly windows: readonly [readonly number[], readonly number[]]
   /**
-   * `idled` of each bucket when it was charged, for the organisation and the key, in the order of `rateLimits`;
-   * undefined if there was no limit, so that nothing was charged.
+   * `idled` of each bucket when it was charged, in the order of `rateLimits`, first for the organisation, then for the
+   * key; `NOT_CHARGED` if there was no limit.
    */
-  readonly idled: readonly [readonly (number | undefined)[], readonly (number | undefined)[]]
+  readonly idled: readonly number[]
 }
 
-export function scopeName(organization: string, key: string): string {
-  return `${organization}\0${key}`
-}
+/** Stands in `idled` for a bucket that had no limit, so that nothing was charged. */
+export const NOT_CHARGED = -1
 
 export function newScope(organization: string, key: string, now: number): ScopeState {
   return {
     organization,
     key,
-    name: scopeName(organization, key),
     at: now,
     rates: rateLimits.map(() => ({ used: 0, at: now, idled: 0 })),
     live: 0,
-    budgets: budgetLimits.map(({ window }) => ({ window: windowOf(window, now), spent: 0, held: 0 })),
+    windows: budgetWindows(now),
+    budgets: budgetLimits.map(() => ({ spent: 0, held: 0 })),
   }
 }
 
 /** A snapshot for readers. */
-export function figuresOf({ rates, live, budgets }: ScopeState): ScopeUsage {
-  const copy = (index: number): Budget => ({ ...(budgets[index] ?? { window: 0, spent: 0, held: 0 }) })
+export function figuresOf({ rates, live, windows, budgets }: ScopeState): ScopeUsage {
+  const copy = (index: number): Budget => ({
+    ...{ window: windows[index] ?? 0, spent: 0, held: 0 },
+    ...budgets[index],
+  })
   return {
     live,
     ...byName(rateLimits, (_, index) => Math.ceil(rates[index]?.used ?? 0)),
@@ -93,16 +97,16 @@ export function figuresOf({ rates, live, budgets }: ScopeState): ScopeUsage {
   }
 }
 
-/** A copy to work on: a call that is refused must leave the scope as it was. */
+/** A copy for readers, who advance it to their time. */
 export function copyOf(scope: ScopeState): ScopeState {
-  const { organization, key, name, at, rates, live, budgets } = scope
+  const { organization, key, at, rates, live, windows, budgets } = scope
   return {
     organization,
     key,
-    name,
     at,
     rates: rates.map(({ used, at, idled }) => ({ used, at, idled })),
     live,
-    budgets: budgets.map(({ window, spent, held }) => ({ window, spent, held })),
+    windows,
+    budgets: budgets.map(({ spent, held }) => ({ spent, held })),
   }
 }

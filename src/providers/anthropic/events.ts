@@ -21,8 +21,10 @@ export class AnthropicDecoder implements StreamDecoder {
   private ended = false
 
   decode(event: string, data: string): readonly StreamEvent[] {
-    if (this.ended) return []
-    const chunk = parseFrame(data)
+    return this.ended ? [] : this.read(event, parseFrame(data))
+  }
+
+  read(event: string, chunk: JsonObject): readonly StreamEvent[] {
     const events: StreamEvent[] = []
     this.apply(stringOf(chunk['type']) ?? event, chunk, events)
     return events

@@ -9,7 +9,7 @@ import { bedrockRequest } from './request.ts'
 export const bedrock: Provider = {
   request: bedrockRequest,
   streamType: 'application/vnd.amazon.eventstream',
-  framer: () => new EventStreamFramer(),
+  framer: (shortcut) => new EventStreamFramer(shortcut),
   decoder: () => new BedrockDecoder(),
   events: bedrockEvents,
   responseError: bedrockResponseError,

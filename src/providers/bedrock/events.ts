@@ -25,8 +25,12 @@ export class BedrockDecoder implements StreamDecoder {
   decode(event: string, data: string): readonly StreamEvent[] {
     if (this.ended) return []
     if (event.startsWith(EXCEPTION)) throw bedrockException(event.slice(EXCEPTION.length), data)
+    return this.read(event, parseFrame(data))
+  }
+
+  read(event: string, chunk: JsonObject): readonly StreamEvent[] {
     const events: StreamEvent[] = []
-    this.apply(event, parseFrame(data), events)
+    this.apply(event, chunk, events)
     return events
   }
 

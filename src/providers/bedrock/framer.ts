@@ -5,7 +5,8 @@
 
 import { EventStreamCodec } from '@smithy/eventstream-codec'
 import { ProviderError } from '../../core/provider-error.ts'
-import { FRAME_CHARS_MAX, type FrameSink } from '../../wire/frames.ts'
+import { byteText, isPlain } from '../../wire/byte-text.ts'
+import { FRAME_CHARS_MAX, type FrameSink, type Shortcut } from '../../wire/frames.ts'
 import type { Framer } from '../provider.ts'
 
 /** A message begins with its total length. */
@@ -30,6 +31,8 @@ export class EventStreamFramer implements Framer {
   /** Bytes needed before the next step. */
   private wanted = LENGTH_BYTES
 
+  constructor(private readonly shortcut?: Shortcut) {}
+
   push(chunk: Uint8Array, sink: FrameSink): void {
     if (chunk.byteLength === 0) return
     this.pieces.push(chunk)
@@ -43,7 +46,7 @@ export class EventStreamFramer implements Framer {
         this.keep(bytes.subarray(from), length ?? LENGTH_BYTES)
         return
       }
-      deliver(bytes.subarray(from, from + length), sink)
+      this.deliver(bytes.subarray(from, from + length), sink)
       from += length
     }
   }
@@ -67,6 +70,28 @@ export class EventStreamFramer implements Framer {
     this.pieces.push(rest)
     this.held = rest.byteLength
   }
+  private deliver(message: Uint8Array, sink: FrameSink): void {
+    const { headers, body } = decoded(message)
+    const header = (name: string): string => {
+      const value = headers[name]?.value
+      return typeof value === 'string' ? value : ''
+    }
+    switch (header(':message-type')) {
+      case 'event': {
+        const event = header(':event-type')
+        if (this.shortcut?.take(event, byteText(body), isPlain(body)) !== true) sink(event, utf8.decode(body))
+        return
+      }
+      case 'exception':
+        sink(`exception:${header(':exception-type')}`, utf8.decode(body))
+        return
+      case 'error':
+        sink(`exception:${header(':error-code')}`, JSON.stringify({ message: header(':error-message') }))
+        return
+      default:
+        throw new ProviderError('broken', 'a message of the stream is of no known type')
+    }
+  }
 }
 
 /** The length of the message that begins at `from`; undefined if fewer than 4 of its bytes have arrived. */
@@ -78,27 +103,6 @@ function lengthAt(bytes: Uint8Array, from: number): number | undefined {
     throw new ProviderError('broken', `a message of the stream is longer than ${FRAME_CHARS_MAX} bytes`)
   }
   return length
-}
-
-function deliver(bytes: Uint8Array, sink: FrameSink): void {
-  const { headers, body } = decoded(bytes)
-  const header = (name: string): string => {
-    const value = headers[name]?.value
-    return typeof value === 'string' ? value : ''
-  }
-  switch (header(':message-type')) {
-    case 'event':
-      sink(header(':event-type'), utf8.decode(body))
-      return
-    case 'exception':
-      sink(`exception:${header(':exception-type')}`, utf8.decode(body))
-      return
-    case 'error':
-      sink(`exception:${header(':error-code')}`, JSON.stringify({ message: header(':error-message') }))
-      return
-    default:
-      throw new ProviderError('broken', 'a message of the stream is of no known type')
-  }
 }
 
 function decoded(bytes: Uint8Array): ReturnType<EventStreamCodec['decode']> {

@@ -35,6 +35,10 @@ export class GeminiDecoder implements StreamDecoder {
     return this.ended || data.trim() === '[DONE]' ? [] : this.chunk(parseFrame(data))
   }
 
+  read(_event: string, chunk: JsonObject): readonly StreamEvent[] {
+    return this.chunk(chunk)
+  }
+
   close(): readonly StreamEvent[] {
     if (this.ended) return []
     if (this.reason === undefined) throw new ProviderError('cut', 'the stream ended without a finish reason')

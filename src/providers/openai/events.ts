@@ -25,7 +25,10 @@ export class OpenaiDecoder implements StreamDecoder {
   decode(event: string, data: string): readonly StreamEvent[] {
     if (this.ended) return []
     if (data.length < DONE_CHARS_MAX && data.trim() === '[DONE]') return this.done()
-    const chunk = parseFrame(data)
+    return this.read(event, parseFrame(data))
+  }
+
+  read(event: string, chunk: JsonObject): readonly StreamEvent[] {
     throwReportedError(event, chunk)
     const events: StreamEvent[] = []
     this.start(events)

@@ -1,0 +1,170 @@
+/**
+ * A template of a provider's frames: the characters that all of them share, and holes for what differs. All of it is
+ * byte text (`byte-text.ts`).
+ */
+
+import type { Usage } from '../core/token-usage.ts'
+import { FRAME_CHARS_MAX } from './frames.ts'
+
+/** The model's text, a string or a number that the decoder does not read, and a number that it adds to the usage. */
+export type Hole = 'text' | 'string' | 'number' | 'counter'
+
+/** How a figure of the usage follows from the numbers of a frame: the sum of some of them, and a constant. */
+export interface Figure {
+  readonly name: keyof Usage
+  readonly constant: number
+  /** Indexes among the counters. */
+  readonly addends: readonly number[]
+}
+
+/** Characters that may not be copied as they are from a text of ASCII characters. */
+const SPECIAL = /["\\\x00-\x1f]/
+/** The same for any bytes: `jsonLine` escapes U+0085, U+2028 and U+2029, which are these sequences. */
+const SPECIAL_BYTES = /["\\\x00-\x1f]|\xc2\x85|\xe2\x80[\xa8\xa9]/
+
+/**
+ * The inside of a JSON string that equals itself after parsing and serialising, or becomes U+FFFD both times: no quote,
+ * no control character, none of the line breaks that `jsonLine` escapes, and no escapes other than those that
+ * `JSON.stringify` writes.
+ */
+const VERBATIM = /^(?:[^"\\\x00-\x1f\xc2\xe2]|\xc2(?!\x85)|\xe2(?!\x80[\xa8\xa9])|\\["\\bfnrt])+$/
+
+/** A longer text with special characters is decoded, because the pattern's backtracking grows with the length. */
+const VERBATIM_CHARS_MAX = 4096
+
+/** More than any counter of tokens has; 100 million is the most that is believed. */
+const COUNTER_DIGITS_MAX = 8
+
+const NO_FIGURES: readonly Figure[] = []
+
+export class Template {
+  /** What the last match found in the text hole: the inside of a JSON string. */
+  inside = ''
+  /** The first characters of a frame as it stands in a stream, its `event` line included, and its last. */
+  private lead: string | undefined
+  private tail = ''
+  /** Where the counters of the last frame that matched begin and end. */
+  private counters: number[] = []
+  /** The same for the frame that is being matched. */
+  private found: number[] = []
+
+  constructor(
+    readonly event: string,
+    /** One more than there are holes. */
+    readonly fixed: readonly string[],
+    readonly holes: readonly Hole[],
+    /** How the usage follows from the counters. */
+    private readonly figures: readonly Figure[] = NO_FIGURES,
+  ) {}
+
+  /** True if frames report a usage that differs from frame to frame. */
+  get countsTokens(): boolean {
+    return this.figures.length > 0
+  }
+
+  /** The usage that the last matched frame, which is in `text`, reports. */
+  usageIn(text: string): Usage {
+    const values: { -readonly [name in keyof Usage]: Usage[name] } = {}
+    for (const { name, constant, addends } of this.figures) {
+      let sum = constant
+      for (const at of addends) sum += Number(text.slice(this.counters[2 * at], this.counters[2 * at + 1]))
+      values[name] = sum
+    }
+    return values
+  }
+
+  /** True if all of the data is a frame of this form. */
+  matches(data: string, isPlain: boolean): boolean {
+    const { fixed } = this
+    return this.match(data, 0, fixed[0] ?? '', fixed[fixed.length - 1] ?? '', isPlain) === data.length
+  }
+
+  /** True if the data is of this form, even if its text must be decoded. */
+  covers(data: string): boolean {
+    const { fixed } = this
+    return this.match(data, 0, fixed[0] ?? '', fixed[fixed.length - 1] ?? '', undefined) === data.length
+  }
+
+  /** The end of the frame that begins at `from` in a stream, its blank line included; -1 if it has another form. */
+  frameEnd(text: string, from: number, isPlain: boolean): number {
+    const lead = this.lead ?? this.leadIn(text, from)
+    return this.match(text, from, lead, this.tail, isPlain)
+  }
+
+  /** The lines around the data as nearly all servers write them, with the line end of this one. */
+  private leadIn(text: string, from: number): string {
+    const { event, fixed } = this
+    const feed = text.indexOf('\n', from)
+    const lineEnd = text.charCodeAt(feed - 1) === 13 ? '\r\n' : '\n'
+    this.tail = `${fixed[fixed.length - 1]}${lineEnd}${lineEnd}`
+    this.lead = `${event === '' ? '' : `event: ${event}${lineEnd}`}data: ${fixed[0]}`
+    return this.lead
+  }
+
+  /**
+   * The end of the frame at `from`, or -1. `first` and `last` stand for the first and the last of the fixed pieces. If
+   * `isPlain` is undefined, the text may be anything.
+   */
+  private match(text: string, from: number, first: string, last: string, isPlain: boolean | undefined): number {
+    if (!text.startsWith(first, from)) return -1
+    const { holes, fixed, found } = this
+    let at = from + first.length
+    let counter = 0
+    for (let hole = 0; hole < holes.length; hole++) {
+      const next = hole === holes.length - 1 ? last : (fixed[hole + 1] ?? '')
+      const kind = holes[hole]
+      const end = kind === 'text' || kind === 'string' ? stringEnd(text, at, next) : numberEnd(text, at, next, kind)
+      if (end === -1) return -1
+      if (kind === 'counter') {
+        found[counter++] = at
+        found[counter++] = end
+      } else if (kind !== 'number') {
+        const inside = text.slice(at, end)
+        const isRight = kind === 'string' ? !SPECIAL.test(inside) : isPlain === undefined || isVerbatim(inside, isPlain)
+        if (!isRight) return -1
+        if (kind === 'text') this.inside = inside
+      }
+      at = end + next.length
+    }
+    if (at - from > FRAME_CHARS_MAX) return -1
+    this.found = this.counters
+    this.counters = found
+    return at
+  }
+}
+
+/** Where the string that continues at `from` ends, if `next`, which begins with its quote, follows it; else -1. */
+function stringEnd(text: string, from: number, next: string): number {
+  let end = text.indexOf('"', from)
+  while (end !== -1 && !text.startsWith(next, end)) {
+    // An escaped quote is part of the string.
+    if (text.charCodeAt(end - 1) !== 0x5c || end - from > VERBATIM_CHARS_MAX) return -1
+    end = text.indexOf('"', end + 1)
+  }
+  return end
+}
+
+/** Where the JSON number at `from` ends, if `next` follows it; else -1. Numbers with an exponent do not count. */
+function numberEnd(text: string, from: number, next: string, kind: Hole | undefined): number {
+  let end = digitsEnd(text, from)
+  const digits = end - from
+  if (digits === 0 || (digits > 1 && text.charCodeAt(from) === 0x30)) return -1
+  if (kind === 'counter' && digits > COUNTER_DIGITS_MAX) return -1
+  if (kind === 'number' && text.charCodeAt(end) === 0x2e) {
+    const fraction = end + 1
+    end = digitsEnd(text, fraction)
+    if (end === fraction) return -1
+  }
+  return text.startsWith(next, end) ? end : -1
+}
+
+function digitsEnd(text: string, from: number): number {
+  let at = from
+  for (let code = text.charCodeAt(at); code >= 0x30 && code <= 0x39; code = text.charCodeAt(++at));
+  return at
+}
+
+function isVerbatim(inside: string, isPlain: boolean): boolean {
+  if (!(isPlain ? SPECIAL : SPECIAL_BYTES).test(inside)) return inside !== ''
+  return inside.length <= VERBATIM_CHARS_MAX && VERBATIM.test(inside)
+}

@@ -1,0 +1,162 @@
+/**
+ * The law of the splice: whatever a provider's frames hold and however their bytes are cut, the caller's bytes, the
+ * usage and the error are those of a stream of which every frame is decoded.
+ */
+
+import { describe, expect, test } from 'bun:test'
+import { ProviderError } from '../../src/core/provider-error.ts'
+import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
+import type { StreamEncoder, StreamMeter } from '../../src/dialects/dialect.ts'
+import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
+import { DecodeStream } from '../../src/gateway/decode-stream.ts'
+import { EncodeStream } from '../../src/gateway/encode-stream.ts'
+import { EventCheck } from '../../src/gateway/event-check.ts'
+import { UsageMeter } from '../../src/gateway/usage-meter.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
+import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import type { Provider } from '../../src/providers/provider.ts'
+import { SseFramer } from '../../src/wire/frames.ts'
+import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { property, type Random } from '../support/random.ts'
+import { cuts } from '../support/streams.ts'
+import { damaged, TEXT_PROVIDERS, type TextProvider, textStream } from '../support/text-streams.ts'
+
+const CASES = 250
+
+/** Bedrock's decoder gets its frames as server-sent events here: the law is about frames, not about their framing. */
+const PROVIDERS: Readonly<Record<TextProvider, Pick<Provider, 'framer' | 'decoder'>>> = {
+  openai,
+  anthropic,
+  gemini,
+  bedrock: { framer: (shortcut) => new SseFramer(shortcut), decoder: () => bedrock.decoder() },
+}
+
+const ENCODERS: readonly ((meter: StreamMeter) => StreamEncoder)[] = [
+  () => new ChatEncoder(SERVED, true, 'chatcmpl-1'),
+  (meter) => new MessagesEncoder(SERVED, meter, 'msg_1'),
+  (meter) => accept({ input: 'x', stream: true }).encoder(SERVED, meter),
+]
+
+type Mode = 'spliced' | 'decoded'
+
+/** What the gateway makes of the chunks. */
+function outcome(provider: TextProvider, chunks: readonly Uint8Array[], encoder: number, mode: Mode) {
+  const meter = new UsageMeter(10, 4000)
+  const made = ENCODERS[encoder]?.(meter)
+  if (made === undefined) throw new Error('no such encoder')
+  const encoded = new EncodeStream(made, meter)
+  const decoder = new DecodeStream(PROVIDERS[provider], new EventCheck(encoded, undefined), mode)
+  let error: ProviderError | undefined
+  try {
+    for (const chunk of chunks) if (!decoder.ended) decoder.push(chunk)
+    if (!decoder.ended) decoder.close()
+  } catch (thrown) {
+    if (!(thrown instanceof ProviderError)) throw thrown
+    error = thrown
+  }
+  return {
+    text: plain(encoded.take()),
+    error: error?.message,
+    complete: meter.count(true),
+    cut: meter.count(false),
+    reason: meter.reason,
+  }
+}
+
+function holds(provider: TextProvider, bytes: Uint8Array, random: Random): void {
+  const encoder = random.below(ENCODERS.length)
+  const slow = outcome(provider, [bytes], encoder, 'decoded')
+  for (const { name, chunks } of cuts(bytes, random, 0)) {
+    expect([name, outcome(provider, chunks, encoder, 'spliced')]).toEqual([name, slow])
+  }
+}
+
+describe.each(TEXT_PROVIDERS)('%s: the same with the splice and without it', (provider) => {
+  property('streams of text', CASES, (random) => holds(provider, textStream(provider, random), random))
+
+  property('damaged streams of text', CASES, (random) => {
+    holds(provider, damaged(textStream(provider, random), random), random)
+  })
+})
+
+/** How many of the frames of a stream are copied, beside the decoded ones. */
+function copiedShare(provider: TextProvider, stream: string): number {
+  let copied = 0
+  let decoded = 0
+  const sink = {
+    event: ({ type }: { readonly type: string }) => {
+      if (type === 'text') decoded++
+    },
+    texts: (insides: readonly string[]) => {
+      copied += insides.length
+    },
+  }
+  const decoder = new DecodeStream(PROVIDERS[provider], sink)
+  decoder.push(Buffer.from(stream))
+  return copied / (copied + decoded)
+}
+
+const FRAMES = Array.from({ length: 64 }, (_, at) => at)
+
+describe('nearly all frames are copied', () => {
+  const chat = (at: number, more: string) =>
+    `data: {"id":"c","choices":[{"index":0,"delta":{"content":"w${at} "},"finish_reason":null}]${more}}\n\n`
+  test.each([
+    ['plain', (at: number) => chat(at, '')],
+    ['padding of random length', (at: number) => chat(at, `,"obfuscation":"${'x'.repeat(1 + ((at * 7) % 16))}"`)],
+    ['usage in every frame', (at: number) => chat(at, `,"usage":{"prompt_tokens":9,"completion_tokens":${at}}`)],
+    ['a time', (at: number) => chat(at, `,"created":${1_763_650_000 + (at >> 4)}`)],
+    ['a time with a fraction', (at: number) => chat(at, `,"timings":{"ms":${at}.25}`)],
+    ['text that is not ASCII', (at: number) => chat(at, '').replace('w', '世界')],
+  ])('openai: %s', (_, frame) => {
+    expect(copiedShare('openai', FRAMES.map(frame).join(''))).toBeGreaterThan(0.95)
+  })
+
+  test('gemini: usage in every frame, line ends CRLF', () => {
+    const frame = (at: number) =>
+      `data: {"candidates": [{"content": {"parts": [{"text": "w${at}"}],"role": "model"}}],"usageMetadata": ` +
+      `{"promptTokenCount": 12,"candidatesTokenCount": ${at},"totalTokenCount": ${12 + at}}}\r\n\r\n`
+    expect(copiedShare('gemini', FRAMES.map(frame).join(''))).toBeGreaterThan(0.95)
+  })
+
+  test('bedrock: padding of random length', () => {
+    const frame = (at: number) =>
+      'event: contentBlockDelta\n' +
+      `data: {"contentBlockIndex":0,"delta":{"text":"w${at}"},"p":"${'a'.repeat(at % 9)}"}\n\n`
+    expect(copiedShare('bedrock', FRAMES.map(frame).join(''))).toBeGreaterThan(0.95)
+  })
+})
+
+describe('what a decoder reads is no hole', () => {
+  test.each([
+    ['a finish reason', '"finish_reason":"a"', '"finish_reason":"length"'],
+    ['the index of the choice', '"index":0', '"index":1'],
+    ['an error', '"object":"chunk"', '"object":"error"'],
+    ['reasoning', '"reasoning":"a"', '"reasoning":"b"'],
+  ])('%s', (_, value, other) => {
+    const frame = (at: number, member: string) =>
+      `data: {"choices":[{"delta":{"content":"w${at}"${member.startsWith('"reas') ? `,${member}` : ''}}` +
+      `${/finish|index/.test(member) ? `,${member}` : ''}}]${member.startsWith('"obj') ? `,${member}` : ''}}\n\n`
+    const bytes = Buffer.from(FRAMES.map((at) => frame(at, at % 5 === 4 ? other : value)).join(''))
+    const slow = outcome('openai', [bytes], 0, 'decoded')
+    expect(outcome('openai', [bytes], 0, 'spliced')).toEqual(slow)
+  })
+})
+
+test('a stream whose frames always differ is decoded without proofs', () => {
+  let made = 0
+  const counting = {
+    framer: openai.framer,
+    decoder: () => {
+      made++
+      return openai.decoder()
+    },
+  }
+  const decoder = new DecodeStream(counting, { event() {}, texts() {} })
+  const frame = (at: number) =>
+    `data: {"choices":[{"index":0,"delta":{"content":"w${at}"}}]${`,"x${at % 7}":${at % 2 === 0 ? 'true' : '1'}`}}\n\n`
+  decoder.push(Buffer.from(FRAMES.map(frame).join('')))
+  expect(made).toBeLessThan(4)
+})
