@@ -6,7 +6,7 @@
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
-import { FetchTransport } from './fetch-transport.ts'
+import { openTransport } from './open-transport.ts'
 import type { Dispatch, ResponseHeaders } from './provider.ts'
 import type { ResponseHandler, Transport } from './transport.ts'
 
@@ -68,7 +68,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     private readonly stream: boolean,
     /** No answer later than this (`performance.now()`), even if the provider's own deadlines allow it. */
     private dueMs: number,
-    private readonly transport: Transport = new FetchTransport(endpoint),
+    private readonly transport: Transport = openTransport(endpoint),
   ) {
     this.request = request
   }
