@@ -157,7 +157,7 @@ class HeadScan {
       case 17:
         // Some parsers, llhttp among them, take `chunked` with a tab beside it for another coding.
         if (this.isNamed(start, 'transfer-encoding'))
-          this.transferEncoding = joined(this.transferEncoding, this.text.slice(nameEnd + 1 - this.from, end - this.from))
+          this.transferEncoding = joined(this.transferEncoding, this.untrimmed(nameEnd, end))
         return
     }
   }
@@ -171,7 +171,11 @@ class HeadScan {
   }
 
   private value(nameEnd: number, end: number): string {
-    return trimSpaces(this.text.slice(nameEnd + 1 - this.from, end - this.from))
+    return trimSpaces(this.untrimmed(nameEnd, end))
+  }
+
+  private untrimmed(nameEnd: number, end: number): string {
+    return this.text.slice(nameEnd + 1 - this.from, end - this.from)
   }
 
   /** The one length; a server or a proxy that repeats it repeats the same (RFC 9112, 6.3). -1 if there is none. */
