@@ -17,6 +17,7 @@ import { Conversation } from './affinity.ts'
 import { DecodeStream } from './decode-stream.ts'
 import { EventCheck, type EventSink } from './event-check.ts'
 import type { Gateway, Upstream } from './gateway.ts'
+import { plainAnswer } from './plain-answer.ts'
 import { ProviderCall, readJson } from './provider-call.ts'
 import { Pump } from './pump.ts'
 import type { Bill, Quote, RequestReservation } from './reservation.ts'
@@ -197,18 +198,26 @@ class ChatCall extends ProviderCall {
   }
 
   private async whole(reservation: RequestReservation): Promise<string> {
-    const { connection, meter, work } = this
+    const { connection, meter, work, provider } = this
     const answer = new WholeAnswer(meter)
     const check = new EventCheck(answer, this.toolNames)
     if (this.isStream()) await this.readStream(check, reservation)
-    else for (const event of this.provider.events(await readJson(connection, this.valuesMax))) check.event(event)
+    else {
+      const body = await readJson(connection, this.valuesMax)
+      const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy())
+      if (plain !== undefined) {
+        work.markFirstByte()
+        return plain
+      }
+      for (const event of provider.events(body)) check.event(event)
+    }
     const { completion } = answer.fold
     if (completion === undefined)
       throw new ProviderError('cut', 'the answer is not whole', { status: connection.status })
     work.markFirstByte()
     const usage = { ...completion.usage, ...meter.count(true).usage }
     // A dialect throws if it cannot render the answer, such as an empty summary: then this candidate failed.
-    return JSON.stringify(work.exchange.answer({ ...completion, usage }, this.servedBy()))
+    return work.exchange.answer({ ...completion, usage }, this.servedBy())
   }
 
   /** Reads the answer of a provider that streams although a whole answer was asked for. */
