@@ -88,6 +88,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 # or: ledger: { redis: { sentinels: ["redis://s1:26379", "redis://s2:26379"], name: mymaster } }
 # with a CA of your own: ledger: { redis: "rediss://…", tls: { ca: "\${file:/etc/weir/redis-ca.pem}" } }`,
   ledger_unreachable: 'ledger_unreachable: allow',
+  upstream: 'upstream: fetch',
   audit: 'audit: { keep_days: 90 }',
   responses: 'responses: { remember_items_seconds: 3600 }',
   compatibility: 'compatibility: { tool_result_images: pass, image_urls: public }',

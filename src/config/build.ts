@@ -43,7 +43,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     responses: responsesOf(file.responses),
     compatibility: { toolResultImages: compatibility.tool_result_images, imageUrls: compatibility.image_urls },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
-    providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, env)),
+    providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, file.upstream, env)),
     models: file.models.map(modelOf),
     auto: { candidates: file.auto?.candidates ?? [] },
     routing: { maxAttempts: routing.max_attempts, totalTimeoutMs: routing.total_timeout_ms },
@@ -74,9 +74,15 @@ function addressesOf(redis: FileRedis): RedisConfig {
   return { kind: 'sentinel', sentinels: redis.sentinels, name: redis.name }
 }
 
-function providerOf(name: string, provider: FileProvider, env: Env): ProviderConfig {
+function providerOf(
+  name: string,
+  provider: FileProvider,
+  upstream: CompletedFile['upstream'],
+  env: Env,
+): ProviderConfig {
   const address = provider.base_url ?? defaultBaseUrl(provider.dialect, provider.region ?? '')
   const firstByte = provider.first_byte_timeout_ms
+  const proxied = isProxied(address, env)
   return {
     name,
     dialect: provider.dialect,
@@ -86,11 +92,12 @@ function providerOf(name: string, provider: FileProvider, env: Env): ProviderCon
     aws: awsOf(provider),
     headers: provider.headers ?? {},
     deadlines: {
-      connectMs: isProxied(address, env) ? Number.POSITIVE_INFINITY : provider.connect_timeout_ms,
+      connectMs: proxied ? Number.POSITIVE_INFINITY : provider.connect_timeout_ms,
       firstByteMs: { stream: firstByte ?? FIRST_BYTE_MS.stream, whole: firstByte ?? FIRST_BYTE_MS.whole },
       idleMs: provider.idle_timeout_ms,
       totalMs: provider.total_timeout_ms,
     },
+    viaFetch: proxied || upstream === 'fetch',
   }
 }
 

@@ -23,6 +23,8 @@ export interface Endpoint {
   /** The operator's own headers; they override the adapter's. */
   readonly headers: Readonly<Record<string, string>>
   readonly deadlines: Deadlines
+  /** True if the runtime's `fetch` carries the requests: through a proxy, or because the operator chose it. */
+  readonly viaFetch?: boolean
 }
 
 /** Milliseconds. `firstByteMs` differs for streams and whole answers, because a whole answer takes longer to begin. */

@@ -52,8 +52,6 @@ export interface RequestEnd {
 }
 
 export const COMPLETED: RequestEnd = { outcome: 'completed' }
-/** The end of each request whose answer is complete when it is returned. */
-export const COMPLETED_AT_ONCE = Promise.resolve(COMPLETED)
 
 /** The status that is logged if the caller left before an answer: none was sent. */
 const STATUS_LEFT = 499

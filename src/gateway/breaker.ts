@@ -162,6 +162,11 @@ export class Breaker {
     return this.claim === undefined && this.mayProbe(health) ? this.probe(health) : undefined
   }
 
+  /** True if `enterByClaim` may give a permit for a target that `enter` gave none for. */
+  mustClaim(target: TargetRef): boolean {
+    return this.claim !== undefined && this.mayProbe(this.of(target))
+  }
+
   /** A permit to probe a target that `enter` gave none for, if this worker may. */
   async enterByClaim(target: TargetRef): Promise<Permit | undefined> {
     const health = this.of(target)

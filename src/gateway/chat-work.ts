@@ -7,20 +7,23 @@ import type { ChatRequest } from '../core/chat-request.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
+import type { JsonValue } from '../core/json.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import type { UpstreamRequest } from '../providers/provider.ts'
+import type { TextReader } from '../providers/upstream.ts'
 import type { RequestLog } from './access-log.ts'
 import { Conversation } from './affinity.ts'
+import { ChunkQueue } from './chunk-queue.ts'
 import { DecodeStream } from './decode-stream.ts'
 import { EventCheck, type EventSink } from './event-check.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import { plainAnswer } from './plain-answer.ts'
-import { ProviderCall, readJson } from './provider-call.ts'
-import { Pump } from './pump.ts'
-import type { Bill, Quote, RequestReservation } from './reservation.ts'
+import { ProviderCall, parseJson } from './provider-call.ts'
+import { Pump, type PumpOpener } from './pump.ts'
+import type { Bill, Quote } from './reservation.ts'
 import { type Counted, UsageMeter } from './usage-meter.ts'
 import type { Work } from './work.ts'
 
@@ -154,9 +157,11 @@ function longestTtl({ isMarked, ttls }: Needs): Ttl | undefined {
   return ttls.includes('1h') ? '1h' : '5m'
 }
 
-class ChatCall extends ProviderCall {
+class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   /** Tool names that this provider was sent in another form. */
   private readonly toolNames: UpstreamRequest['toolNames']
+  /** Absent unless the caller gets a stream. */
+  private pump: Pump | undefined
 
   constructor(
     private readonly work: ChatWork,
@@ -168,10 +173,6 @@ class ChatCall extends ProviderCall {
   ) {
     super(candidate, upstream, request, work.exchange.request.stream, dueMs)
     this.toolNames = request.toolNames
-  }
-
-  answer(reservation: RequestReservation): Promise<string | Pump> {
-    return this.work.exchange.request.stream ? this.begin() : this.whole(reservation)
   }
 
   used(): Counted {
@@ -189,29 +190,56 @@ class ChatCall extends ProviderCall {
     }
   }
 
-  private async begin(): Promise<Pump> {
-    const { connection, provider, toolNames, meter } = this
-    const pump = new Pump(connection, toolNames, provider, this.work.exchange.encoder(this.servedBy(), meter), meter)
-    if (this.isStream()) await pump.open()
-    else pump.openWhole(provider.events(await readJson(connection, this.valuesMax)))
-    return pump
+  protected answered(): void {
+    const { connection, provider, toolNames, meter, work } = this
+    const isStream = this.isStream()
+    if (!work.exchange.request.stream) {
+      if (isStream) void this.fold()
+      else connection.readText(this)
+      return
+    }
+    this.pump = new Pump(connection, toolNames, provider, work.exchange.encoder(this.servedBy(), meter), meter)
+    if (isStream) this.pump.open(this)
+    else connection.readText(this)
   }
 
-  private async whole(reservation: RequestReservation): Promise<string> {
-    const { connection, meter, work, provider } = this
-    const answer = new WholeAnswer(meter)
-    const check = new EventCheck(answer, this.toolNames)
-    if (this.isStream()) await this.readStream(check, reservation)
-    else {
-      const body = await readJson(connection, this.valuesMax)
-      const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy())
-      if (plain !== undefined) {
-        work.markFirstByte()
-        return plain
-      }
-      for (const event of provider.events(body)) check.event(event)
+  opened(): void {
+    if (this.pump !== undefined) this.began(this.pump)
+  }
+
+  failed(error: unknown): void {
+    this.fail(error)
+  }
+
+  /** The text of a whole answer. */
+  text(text: string): void {
+    try {
+      const body = parseJson(text, this.connection.status, this.valuesMax)
+      if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(body), this)
+      this.began(this.plainBody(body) ?? this.foldedBody(body))
+    } catch (error) {
+      this.fail(error)
     }
-    const { completion } = answer.fold
+  }
+
+  /** Undefined if the answer is more than text. */
+  private plainBody(body: JsonValue): string | undefined {
+    const { provider, meter, work } = this
+    const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy())
+    if (plain !== undefined) work.markFirstByte()
+    return plain
+  }
+
+  private foldedBody(body: JsonValue): string {
+    const answer = new WholeAnswer(this.meter)
+    const check = new EventCheck(answer, this.toolNames)
+    for (const event of this.provider.events(body)) check.event(event)
+    return this.bodyOf(answer)
+  }
+
+  private bodyOf({ fold }: WholeAnswer): string {
+    const { completion } = fold
+    const { connection, meter, work } = this
     if (completion === undefined)
       throw new ProviderError('cut', 'the answer is not whole', { status: connection.status })
     work.markFirstByte()
@@ -221,17 +249,27 @@ class ChatCall extends ProviderCall {
   }
 
   /** Reads the answer of a provider that streams although a whole answer was asked for. */
-  private async readStream(check: EventCheck, reservation: RequestReservation): Promise<void> {
-    const decoder = new DecodeStream(this.provider, check, 'decoded')
+  private async fold(): Promise<void> {
+    try {
+      const answer = new WholeAnswer(this.meter)
+      await this.readStream(new DecodeStream(this.provider, new EventCheck(answer, this.toolNames), 'decoded'))
+      this.began(this.bodyOf(answer))
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  private async readStream(decoder: DecodeStream): Promise<void> {
+    const chunks = new ChunkQueue(this.connection)
     const pace = new Pace()
     while (!decoder.ended) {
-      const chunk = await this.connection.read()
+      const chunk = await chunks.read()
       if (chunk === undefined) decoder.close()
       else if (pace.admits(chunk.length)) decoder.push(chunk)
       else await pushInSlices(decoder, chunk, pace)
-      await reservation.written(this.meter.written)
+      await this.reservation?.written(this.meter.written)
     }
-    void this.connection.release()
+    this.connection.release()
   }
 
   /**

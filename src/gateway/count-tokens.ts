@@ -15,7 +15,7 @@ import { UpstreamCall } from '../providers/upstream.ts'
 import type { RequestLog } from './access-log.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
 import type { RunningRequest } from './in-flight.ts'
-import { readJson, send } from './provider-call.ts'
+import { parseJson, sendForText } from './provider-call.ts'
 import { accountOf, RequestReservation } from './reservation.ts'
 
 /** A request whose input tokens are counted. */
@@ -72,11 +72,10 @@ async function countedBy(
   const target = { endpoint, model: candidate.target.model }
   const dispatch = counter.request(fit(request, candidate.model, needs), target)
   const connection = new UpstreamCall(dispatch, endpoint, false, performance.now() + COUNT_MS)
-  running.runs({ interrupt: () => connection.abort() })
+  running.runs(connection)
   try {
-    await send(connection, provider)
-    running.bodySent()
-    const tokens = counter.tokens(await readJson(connection))
+    const text = await sendForText(connection, provider, () => running.bodySent())
+    const tokens = counter.tokens(parseJson(text, connection.status))
     return isAbsurd(tokens, needs.inputTokens) ? undefined : tokens
   } catch (error) {
     // A real request will find out what is wrong with the provider, and report it; here an estimate is an answer.

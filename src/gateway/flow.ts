@@ -8,13 +8,13 @@ import { type Candidate, candidatesOf, type Resolution, selectModel } from '../c
 import { CallerError } from '../core/caller-error.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { conceal } from '../providers/scrub.ts'
-import { COMPLETED_AT_ONCE, type RequestEnd, type RequestLog } from './access-log.ts'
+import { COMPLETED, type RequestEnd, type RequestLog } from './access-log.ts'
 import type { Permit } from './breaker.ts'
 import { CandidateFailures, callersMistake } from './candidate-failures.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
 import type { Interruption, RunningRequest } from './in-flight.ts'
-import type { ProviderCall } from './provider-call.ts'
-import { Pump } from './pump.ts'
+import type { CallListener, ProviderCall } from './provider-call.ts'
+import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
 import { accountOf, RequestReservation } from './reservation.ts'
 import { RouteHeader } from './route-header.ts'
 import type { Work } from './work.ts'
@@ -35,20 +35,37 @@ export interface Answer {
   readonly fallbacks: number
   /** How the model was chosen; absent unless the operator lets callers see it. */
   readonly route: string | undefined
-  /** Resolves, and never rejects: for a whole answer at once, for a stream after it has ended and is settled. */
-  readonly end: Promise<RequestEnd>
 }
 
-/** One a request; `run` is called once. */
-export class Flow {
+/** Hears what becomes of a request: `answered` and then `ended`, or `failed` alone. None of them may throw. */
+export interface FlowListener {
+  answered(answer: Answer): void
+  /** The `CallerError` that the caller gets, or a bug. */
+  failed(error: unknown): void
+  /** A whole answer is complete, or nothing more will be written of a stream, and its settlement has been sent. */
+  ended(end: RequestEnd): void
+}
+
+/**
+ * One a request; `run` is called once. Each step calls the next one, and only a step that must wait is asynchronous:
+ * most requests wait for nothing but the provider, and a promise a step would cost them a third of their garbage.
+ */
+export class Flow implements CallListener, PumpListener {
   /** A call that has not begun to answer ends now, and no further candidate is called. */
   private readonly dueMs: number
   private readonly route: RouteHeader | undefined
   private resolution = UNRESOLVED
   /** Those of the resolution in the order in which they are called. */
   private candidates = UNRESOLVED.candidates
+  /** How many of the candidates had their turn. */
+  private turns = 0
+  /** Candidates to call although they rest, once none of the others could be called. */
+  private resting: Candidate[] | undefined
   private calls = 0
   private readonly failures = new CandidateFailures()
+  /** Known once the ledger has admitted the request. */
+  private reservation: RequestReservation | undefined
+  private attempt: Attempt | undefined
 
   constructor(
     private readonly gateway: Gateway,
@@ -56,39 +73,20 @@ export class Flow {
     private readonly work: Work,
     private readonly running: RunningRequest,
     private readonly log: RequestLog,
+    private readonly listener: FlowListener,
   ) {
     this.dueMs = performance.now() + gateway.routing.totalTimeoutMs
     this.route = gateway.explainRoute ? new RouteHeader() : undefined
   }
 
-  /**
-   * Throws the `CallerError` that the caller gets. What the answer cost is being settled when this returns; a stream is
-   * settled before its `end` resolves.
-   */
-  async run(): Promise<Answer> {
-    this.resolve()
-    const reservation = await this.reserve()
+  run(): void {
     try {
-      for (const candidate of this.candidates) {
-        if (this.isOver) break
-        const { breaker } = this.gateway
-        // Only a target whose rest is over has to ask the other workers, of which one may probe it.
-        const permit = breaker.enter(candidate.target) ?? (await breaker.enterByClaim(candidate.target))
-        if (permit === undefined) {
-          this.noteResting(candidate)
-          continue
-        }
-        const answer = await this.attempt(candidate, permit, reservation)
-        if (answer !== undefined) return answer
-      }
-      const answer = this.calls === 0 ? await this.attemptResting(reservation) : undefined
-      if (answer !== undefined) return answer
-      throw this.failures.toCallerError(this.work.model === AUTO, this.calls)
+      this.resolve()
+      const opening = this.reserve()
+      if (opening instanceof Promise) opening.then(this.reserved, this.notReserved)
+      else this.reserved(opening)
     } catch (error) {
-      const { interrupted } = this.running
-      // In the audit trail, `refused` also stands for a request that no candidate answered.
-      reservation.settleInBackground(interrupted ?? 'refused', undefined, this.report)
-      throw interrupted === undefined ? error : interruptedError(interrupted)
+      this.listener.failed(error)
     }
   }
 
@@ -102,13 +100,61 @@ export class Flow {
     this.candidates = work.order(this.resolution.candidates)
   }
 
-  private async reserve(): Promise<RequestReservation> {
+  private reserve(): RequestReservation | Promise<RequestReservation> {
     const [first] = this.candidates
     if (first === undefined) throw new Error('a resolution without candidates')
-    const quote = this.work.quote(first.model)
-    const reservation = await RequestReservation.open(this.gateway.ledger, accountOf(this.key), quote, this.log)
+    return RequestReservation.open(this.gateway.ledger, accountOf(this.key), this.work.quote(first.model), this.log)
+  }
+
+  private readonly reserved = (reservation: RequestReservation): void => {
+    this.reservation = reservation
     this.running.reservation = reservation
-    return reservation
+    this.next()
+  }
+
+  private readonly notReserved = (error: unknown): void => this.listener.failed(error)
+
+  /** Calls the next candidate; fails the request if there is none. */
+  private next(): void {
+    try {
+      const { breaker } = this.gateway
+      while (this.resting === undefined && !this.isOver) {
+        const candidate = this.candidates[this.turns++]
+        if (candidate === undefined) break
+        const permit = breaker.enter(candidate.target)
+        if (permit !== undefined) return this.try(candidate, permit)
+        // Only a target whose rest is over has to ask the other workers, of which one may probe it.
+        if (breaker.mustClaim(candidate.target)) return void this.claim(candidate)
+        this.noteResting(candidate)
+      }
+      if (this.calls === 0) {
+        this.resting ??= this.restingCandidates()
+        const candidate = this.resting.shift()
+        if (candidate !== undefined) return this.try(candidate, breaker.enterAnyway(candidate.target))
+      }
+      throw this.failures.toCallerError(this.work.model === AUTO, this.calls)
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  private async claim(candidate: Candidate): Promise<void> {
+    try {
+      const permit = await this.gateway.breaker.enterByClaim(candidate.target)
+      if (permit !== undefined) return this.try(candidate, permit)
+      this.noteResting(candidate)
+      this.next()
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  /** The request ends with an error. */
+  private fail(error: unknown): void {
+    const { interruptedByNow: interrupted } = this.running
+    // In the audit trail, `refused` also stands for a request that no candidate answered.
+    this.reservation?.settleInBackground(interrupted ?? 'refused', undefined, this.report)
+    this.listener.failed(interrupted === undefined ? error : interruptedError(interrupted))
   }
 
   private get isOver(): boolean {
@@ -122,11 +168,11 @@ export class Flow {
   }
 
   /**
-   * Calls one candidate although all of them rest: the one whose rest ends first. During a rest that its provider asked
-   * for, and with automatic selection during any rest, a candidate is not called. If the rest is over and another
-   * request is still probing the target, it is.
+   * The candidates to call although all of them rest, the one whose rest ends first before the others; the first that
+   * can be called is the only one. During a rest that its provider asked for, and with automatic selection during any
+   * rest, a candidate is not called. If the rest is over and another request is still probing the target, it is.
    */
-  private async attemptResting(reservation: RequestReservation): Promise<Answer | undefined> {
+  private restingCandidates(): Candidate[] {
     const { breaker } = this.gateway
     const isAutomatic = this.work.model === AUTO
     const resting = this.candidates.flatMap((candidate) => {
@@ -136,55 +182,33 @@ export class Flow {
       const isAsked = rest.asked && !rest.probing
       return rest.restMs > 0 && (isAutomatic || isAsked) ? [] : [{ candidate, rest }]
     })
-    resting.sort((one, other) => one.rest.restMs - other.rest.restMs)
-    for (const { candidate } of resting) {
-      const answer = await this.attempt(candidate, breaker.enterAnyway(candidate.target), reservation)
-      if (answer !== undefined || this.calls > 0) return answer
-    }
-    return undefined
+    return resting.sort((one, other) => one.rest.restMs - other.rest.restMs).map(({ candidate }) => candidate)
   }
 
-  /** Undefined if the candidate failed and the next one is to be called. */
-  private async attempt(
-    candidate: Candidate,
-    permit: Permit,
-    reservation: RequestReservation,
-  ): Promise<Answer | undefined> {
-    let call: ProviderCall | undefined
-    let startedMs = 0
-    const isFirst = this.calls === 0
+  /** Calls one candidate, or the next one if it costs more than the limits allow. */
+  private try(candidate: Candidate, permit: Permit): void {
+    const attempt = new Attempt(candidate, permit, this.calls === 0)
+    this.attempt = attempt
     try {
-      if (!(await reservation.requote(this.work.quote(candidate.model)))) {
-        this.route?.add(candidate, 'over the limit')
-        return undefined
+      const isAllowed = this.reservationOf().requote(this.work.quote(candidate.model))
+      if (isAllowed === true && !this.failures.hasBrokenDown) this.call(attempt)
+      else void this.callLater(attempt, isAllowed)
+    } catch (error) {
+      this.failed(error)
+    }
+  }
+
+  private async callLater(attempt: Attempt, allowing: boolean | Promise<boolean>): Promise<void> {
+    try {
+      if (!(await allowing)) {
+        this.route?.add(attempt.candidate, 'over the limit')
+        attempt.permit.release()
+        return this.next()
       }
       if (this.failures.hasBrokenDown) await this.pause()
-      startedMs = performance.now()
-      this.calls++
-      call = this.ask(candidate, reservation)
-      await call.open()
-      this.running.bodySent()
-      const answer = await call.answer(reservation)
-      permit.succeeded()
-      this.note(candidate, startedMs)
-      return this.answerOf(call, answer, permit, reservation)
-    } catch (thrown) {
-      const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
-      if (error !== undefined) this.note(candidate, startedMs, error)
-      if (this.running.interrupted !== undefined) {
-        permit.release()
-        await this.chargeInterrupted(call, reservation)
-      } else if (call !== undefined) {
-        // A call that failed costs nothing: its usage is no longer reported to the ledger.
-        call.abort()
-        reservation.follow(undefined)
-      }
-      if (error === undefined) throw thrown
-      this.recordFailure(candidate, permit, error, isFirst)
-      return undefined
-    } finally {
-      // No effect on a permit that has reported. A stream that breaks off later still reports its failure with it.
-      permit.release()
+      this.call(attempt)
+    } catch (error) {
+      this.failed(error)
     }
   }
 
@@ -194,23 +218,43 @@ export class Flow {
     if (performance.now() + ms < this.dueMs) await Bun.sleep(ms)
   }
 
-  /** The call of a candidate, not sent yet. From now on an interruption stops it, and the ledger follows its usage. */
-  private ask(candidate: Candidate, reservation: RequestReservation): ProviderCall {
+  /** From now on an interruption stops the call, and the ledger follows its usage. */
+  private call(attempt: Attempt): void {
+    const { candidate } = attempt
+    const reservation = this.reservationOf()
+    attempt.startedMs = performance.now()
+    this.calls++
     const call = this.work.ask(candidate, upstreamOf(this.gateway, candidate), this.dueMs)
     const { interrupted } = this.running
     if (interrupted !== undefined) throw interruptedError(interrupted)
+    attempt.call = call
     this.running.runs(call)
     reservation.follow(call)
-    return call
+    call.send(this, reservation)
   }
 
-  private answerOf(
-    call: ProviderCall,
-    content: string | Pump,
-    permit: Permit,
-    reservation: RequestReservation,
-  ): Answer {
-    const { candidate } = call
+  accepted(): void {
+    this.running.bodySent()
+  }
+
+  began(content: string | Pump): void {
+    const { attempt } = this
+    const call = attempt?.call
+    if (attempt === undefined || call === undefined) throw new Error('an answer without a call')
+    try {
+      attempt.permit.succeeded()
+      this.note(attempt)
+      const answer = this.answerOf(attempt.candidate, content)
+      if (content instanceof Pump) return this.relay(answer, content, call)
+      this.reservationOf().settleInBackground('completed', call.bill(true), this.report)
+      this.listener.answered(answer)
+    } catch (error) {
+      return this.failed(error)
+    }
+    this.listener.ended(COMPLETED)
+  }
+
+  private answerOf(candidate: Candidate, content: string | Pump): Answer {
     this.work.served(candidate)
     // A conversation that stays with a later candidate has skipped those that the configuration has before it, too.
     const fallbacks = Math.max(this.candidates.indexOf(candidate), this.resolution.candidates.indexOf(candidate))
@@ -222,60 +266,88 @@ export class Flow {
       servedModel: candidate.model.name,
       fallbacks,
       route: this.route?.text(this.resolution.excluded),
-      end:
-        content instanceof Pump ? this.relay(content, call, permit, reservation) : this.settleWhole(call, reservation),
     }
   }
 
-  private settleWhole(call: ProviderCall, reservation: RequestReservation): Promise<RequestEnd> {
-    reservation.settleInBackground('completed', call.bill(true), this.report)
-    return COMPLETED_AT_ONCE
-  }
-
-  /** Follows a stream that has begun, and settles it when it has ended. */
-  private async relay(
-    pump: Pump,
-    call: ProviderCall,
-    permit: Permit,
-    reservation: RequestReservation,
-  ): Promise<RequestEnd> {
+  /** Follows a stream that has begun. */
+  private relay(answer: Answer, pump: Pump, call: ProviderCall): void {
     const { gateway, key, log } = this
+    const reservation = this.reservationOf()
     call.endSearch()
     log.streamed = true
     log.markFirstByte()
     reservation.guard(pump, () => gateway.isRevoked(key))
-    pump.growWith(reservation)
+    pump.relay(reservation, this)
+    this.listener.answered(answer)
     this.running.runs(pump)
-    const { outcome, error, bug } = await pump.ended
-    if (error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')) permit.failed(error)
+  }
+
+  /** Settles a stream. */
+  streamEnded({ outcome, error, bug }: StreamEnd): void {
+    const { attempt } = this
+    const reservation = this.reservationOf()
+    if (error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')) attempt?.permit.failed(error)
     if (bug !== undefined) this.report(bug)
+    let settling: Promise<unknown> | undefined
     try {
-      await reservation.settle(outcome, call.bill(outcome === 'completed'))
-    } catch (settling) {
-      this.report(settling)
+      settling = reservation.settle(outcome, attempt?.call?.bill(outcome === 'completed'))
+    } catch (thrown) {
+      this.report(thrown)
     }
-    return { outcome, cutFor: outcome === 'refused' ? reservation.cutFor : undefined }
+    const end = { outcome, cutFor: outcome === 'refused' ? reservation.cutFor : undefined }
+    if (settling === undefined) this.listener.ended(end)
+    else void settling.catch(this.report).then(() => this.listener.ended(end))
+  }
+
+  /** The call failed: the next candidate is called, or the request ends. */
+  failed(thrown: unknown): void {
+    const { attempt, reservation } = this
+    if (attempt === undefined || reservation === undefined) return this.listener.failed(thrown)
+    const { candidate, permit, call } = attempt
+    try {
+      const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
+      const isInterrupted = this.running.interruptedByNow !== undefined
+      if (error !== undefined) this.note(attempt, error)
+      if (isInterrupted) return void this.endInterrupted(attempt, error ?? thrown)
+      // A call that failed costs nothing: its usage is no longer reported to the ledger.
+      call?.abort()
+      if (call !== undefined) reservation.follow(undefined)
+      if (error === undefined) throw thrown
+      this.recordFailure(attempt, error)
+    } catch (error) {
+      this.fail(error)
+      return
+    } finally {
+      // No effect on a permit that has reported. A stream that breaks off later still reports its failure with it.
+      permit.release()
+    }
+    this.next()
   }
 
   /**
    * The caller left, or the process ends, during a call: it is charged if the provider may have received the request.
    */
-  private async chargeInterrupted(call: ProviderCall | undefined, reservation: RequestReservation): Promise<void> {
+  private async endInterrupted({ call }: Attempt, error: unknown): Promise<void> {
     const { interrupted } = this.running
-    if (call === undefined || interrupted === undefined) return
-    this.log.servedBy(call.candidate, undefined)
-    if (await call.wasSent()) reservation.settleInBackground(interrupted, call.bill(false), this.report)
+    try {
+      if (call !== undefined && interrupted !== undefined) {
+        this.log.servedBy(call.candidate, undefined)
+        if (await call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(false), this.report)
+      }
+    } catch (bug) {
+      return this.fail(bug)
+    }
+    this.fail(error)
   }
 
   /** What a failure means for the target and for the request. Throws if no other candidate is to be called. */
-  private recordFailure(candidate: Candidate, permit: Permit, error: ProviderError, isFirst: boolean): void {
+  private recordFailure({ candidate, permit, isFirst }: Attempt, error: ProviderError): void {
     // Nothing was sent, so this is no attempt, and shows nothing about the target.
     if (error.detail.unsent === true) {
       this.calls--
       this.failures.cannotTake(error)
       return
     }
-    if (this.running.interrupted !== undefined) throw error
     // A later candidate that ran out of the request's time had less time than its own deadlines allow: it did not fail.
     const restBegins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
     // Logged once a rest, not once a request.
@@ -293,7 +365,7 @@ export class Flow {
   }
 
   /** One attempt for the log line and the route header. */
-  private note(candidate: Candidate, startedMs: number, error?: ProviderError): void {
+  private note({ candidate, startedMs }: Attempt, error?: ProviderError): void {
     const { provider, model } = candidate.target
     const ms = Math.round((performance.now() - startedMs) * 10) / 10
     const status = error === undefined ? 200 : error.detail.status
@@ -301,7 +373,25 @@ export class Flow {
     this.route?.add(candidate, error?.kind ?? 'answered')
   }
 
+  private reservationOf(): RequestReservation {
+    if (this.reservation === undefined) throw new Error('the request has no reservation yet')
+    return this.reservation
+  }
+
   private readonly report = (error: unknown): void => this.gateway.report(error, this.log.requestId)
+}
+
+/** The call of one candidate. */
+class Attempt {
+  startedMs = 0
+  /** Absent before the request for the provider is made. */
+  call: ProviderCall | undefined
+
+  constructor(
+    readonly candidate: Candidate,
+    readonly permit: Permit,
+    readonly isFirst: boolean,
+  ) {}
 }
 
 /** The error of an interrupted request. A caller that still waits receives it when the process ends. */

@@ -10,6 +10,7 @@ import { isAbsurd, type Usage } from '../core/token-usage.ts'
 import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
 import { imagePrice } from '../ledger/price.ts'
 import type { Dispatch, ImageMaker } from '../providers/provider.ts'
+import type { TextReader } from '../providers/upstream.ts'
 import type { RequestLog } from './access-log.ts'
 import type { Upstream } from './gateway.ts'
 import { ProviderCall, parseJson } from './provider-call.ts'
@@ -72,7 +73,7 @@ function inPieces(request: Dispatch): Dispatch {
   return typeof body === 'string' ? { ...request, body: [Buffer.from(body)] } : request
 }
 
-class ImageCall extends ProviderCall {
+class ImageCall extends ProviderCall implements TextReader {
   /** Absent until the provider has answered. */
   private figures: ImageFigures | undefined
 
@@ -87,9 +88,20 @@ class ImageCall extends ProviderCall {
     super(candidate, upstream, request, false, dueMs)
   }
 
-  async answer(): Promise<string> {
+  protected answered(): void {
+    this.connection.readText(this)
+  }
+
+  text(text: string): void {
+    try {
+      this.began(this.bodyOf(text))
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  private bodyOf(text: string): string {
     const { connection, work } = this
-    const text = await connection.text()
     work.markFirstByte()
     const { status } = connection
     const body = parseJson(text, status)

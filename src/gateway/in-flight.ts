@@ -19,6 +19,7 @@ export class RunningRequest {
   private why: Interruption | undefined
   private work: Interruptible | undefined
   private body: BodyShare | undefined
+  private caller: { readonly hasLeft: boolean } | undefined
 
   constructor(private readonly inFlight: InFlight) {}
 
@@ -29,6 +30,17 @@ export class RunningRequest {
 
   get interrupted(): Interruption | undefined {
     return this.why
+  }
+
+  /** As `interrupted`, and notices a caller that left just now. For failures alone, because asking costs garbage. */
+  get interruptedByNow(): Interruption | undefined {
+    if (this.why === undefined && this.caller?.hasLeft === true) this.interrupt('caller_left')
+    return this.why
+  }
+
+  /** The caller, who may leave. */
+  answers(caller: { readonly hasLeft: boolean }): void {
+    this.caller = caller
   }
 
   /** What an interruption stops from now on. Stops it at once if the request was interrupted before. */

@@ -6,7 +6,7 @@ import type { Candidate } from '../catalog/resolve.ts'
 import type { JsonValue } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Dispatch, Provider } from '../providers/provider.ts'
-import { UpstreamCall } from '../providers/upstream.ts'
+import { type HeadReader, UpstreamCall } from '../providers/upstream.ts'
 import { shapeProblem, VALUES_MAX } from '../wire/json-shape.ts'
 import type { Upstream } from './gateway.ts'
 import type { Interruptible } from './in-flight.ts'
@@ -14,9 +14,25 @@ import type { Pump } from './pump.ts'
 import type { Bill, Metered, RequestReservation } from './reservation.ts'
 import type { Counted } from './usage-meter.ts'
 
-export abstract class ProviderCall implements Interruptible, Metered {
+/** Hears what becomes of a call: at most one of `began` and `failed`, and nothing once the call was aborted. */
+export interface CallListener {
+  /** The provider has taken the request. */
+  accepted(): void
+  /** The caller's body of a whole answer, or a stream that has begun. */
+  began(content: string | Pump): void
+  /**
+   * `ProviderError` if the provider cannot be reached, answers with an error, or its answer breaks off before it began
+   * or cannot be read; any other error is a bug.
+   */
+  failed(error: unknown): void
+}
+
+export abstract class ProviderCall implements Interruptible, Metered, HeadReader {
   protected readonly provider: Provider
   protected readonly connection: UpstreamCall
+  /** Grows with the output of an answer that is read as a stream. */
+  protected reservation: RequestReservation | undefined
+  private listener: CallListener | undefined
 
   constructor(
     readonly candidate: Candidate,
@@ -30,16 +46,37 @@ export abstract class ProviderCall implements Interruptible, Metered {
     this.connection = new UpstreamCall(request, endpoint, stream, dueMs)
   }
 
-  /** Sends the request. Throws `ProviderError` if the provider cannot be reached or answers with an error. */
-  open(): Promise<void> {
-    return send(this.connection, this.provider)
+  /** Sends the request. */
+  send(listener: CallListener, reservation: RequestReservation): void {
+    this.listener = listener
+    this.reservation = reservation
+    this.connection.send(this)
   }
 
-  /**
-   * The caller's body of a whole answer, or a stream that has begun. Throws `ProviderError` if the answer breaks off
-   * before that, or cannot be read. `reservation` grows with the output.
-   */
-  abstract answer(reservation: RequestReservation): Promise<string | Pump>
+  /** The head of a successful answer is there: reads the body. What it throws fails the call. */
+  protected abstract answered(): void
+
+  head(): void {
+    if (!isSuccess(this.connection)) return readError(this.connection, this.provider, this)
+    try {
+      this.listener?.accepted()
+      this.answered()
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  protected began(content: string | Pump): void {
+    const { listener } = this
+    this.listener = undefined
+    listener?.began(content)
+  }
+
+  fail(error: unknown): void {
+    const { listener } = this
+    this.listener = undefined
+    listener?.failed(error)
+  }
 
   /** The usage so far: what is charged if the request ends now. */
   abstract used(): Counted
@@ -58,7 +95,7 @@ export abstract class ProviderCall implements Interruptible, Metered {
   }
 
   interrupt(): void {
-    this.abort()
+    this.connection.interrupt()
   }
 
   /** False if the provider cannot have received anything of the request. */
@@ -67,19 +104,39 @@ export abstract class ProviderCall implements Interruptible, Metered {
   }
 }
 
-/** Sends a request. Throws a `ProviderError` if the provider cannot be reached or answers with an error. */
-export async function send(connection: UpstreamCall, provider: Provider): Promise<void> {
-  await connection.open()
-  const { status } = connection
-  if (status >= 200 && status < 300) return
-  const text = await connection.errorText()
-  if (status < 400) throw new ProviderError('failed', `the provider answered ${status}`, { status })
-  throw provider.responseError(status, connection.headers, text)
+function isSuccess({ status }: UpstreamCall): boolean {
+  return status >= 200 && status < 300
 }
 
-/** Reads a whole body as JSON. Throws as `parseJson` does. */
-export async function readJson(connection: UpstreamCall, valuesMax?: number): Promise<JsonValue> {
-  return parseJson(await connection.text(), connection.status, valuesMax)
+/** Gives the error that a provider answered with to the reader. */
+function readError(connection: UpstreamCall, provider: Provider, reader: Pick<HeadReader, 'fail'>): void {
+  connection.readErrorText((text) => reader.fail(errorOf(connection, provider, text)))
+}
+
+function errorOf({ status, headers }: UpstreamCall, provider: Provider, text: string): unknown {
+  try {
+    if (status >= 400) return provider.responseError(status, headers, text)
+    return new ProviderError('failed', `the provider answered ${status}`, { status })
+  } catch (bug) {
+    return bug
+  }
+}
+
+/**
+ * Sends a request; resolves with the body of the answer. `accepted` is called once the provider has taken the request.
+ * Throws what `CallListener.failed` gets.
+ */
+export function sendForText(connection: UpstreamCall, provider: Provider, accepted: () => void): Promise<string> {
+  return new Promise((resolve, reject) => {
+    connection.send({
+      head() {
+        if (!isSuccess(connection)) return readError(connection, provider, this)
+        accepted()
+        connection.readText({ text: resolve, fail: reject })
+      },
+      fail: reject,
+    })
+  })
 }
 
 /** Throws `ProviderError` `broken` for text that is not JSON, is too deep, or has more than `valuesMax` values. */

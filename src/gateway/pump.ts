@@ -10,7 +10,7 @@ import { type Ticking, ticker } from '../core/ticker.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import type { Provider, UpstreamRequest } from '../providers/provider.ts'
-import type { UpstreamCall } from '../providers/upstream.ts'
+import type { BodyReader, UpstreamCall } from '../providers/upstream.ts'
 import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
 import { DecodeStream } from './decode-stream.ts'
 import { EncodeStream } from './encode-stream.ts'
@@ -34,11 +34,12 @@ const STALL_MS = 120_000
 const LAST_BYTES_MS = 100
 
 /**
- * What Bun's direct streams give to `pull`. `flush(true)` resolves once the socket has taken the bytes: back-pressure.
+ * What Bun's direct streams give to `pull`. `write` returns a promise if the socket is full, which resolves once it has
+ * taken the bytes; else a number, so that nothing is allocated for a write to a caller that reads.
  */
 interface ByteSink {
-  write(text: string): unknown
-  flush(wait: true): unknown
+  write(bytes: string | Uint8Array): unknown
+  flush(): unknown
   end(): unknown
 }
 
@@ -49,7 +50,7 @@ interface CallerConnection {
 }
 
 /** How a stream ended. */
-interface StreamEnd {
+export interface StreamEnd {
   readonly outcome: Outcome
   /** What the provider did, if it was the provider that ended it. */
   readonly error?: ProviderError | undefined
@@ -57,33 +58,61 @@ interface StreamEnd {
   readonly bug?: unknown
 }
 
+/** Hears what becomes of a stream: `opened`, then `ended`; or `failed` alone. */
+export interface PumpOpener {
+  /** The headers may go out. */
+  opened(): void
+  /** The stream has ended before that, with the `ProviderError` of a candidate that failed, or a bug. */
+  failed(error: unknown): void
+}
+
+/** Hears that nothing more will be written of a stream that was opened. */
+export interface PumpListener {
+  streamEnded(end: StreamEnd): void
+}
+
 type Reason = Interruption | 'stalled' | 'refused'
 
-/** `reading`: waiting for the provider. `writing`: waiting for the caller's socket. */
-type State = 'reading' | 'working' | 'writing' | 'done'
+/**
+ * `reading`: waiting for the provider. `working`: within a call. `attaching`: waiting for the caller's side. `writing`:
+ * waiting for the caller's socket. `waiting`: for the ledger, or for a turn of the event loop.
+ */
+type State = 'reading' | 'working' | 'attaching' | 'writing' | 'waiting' | 'done'
 
-/** At most one chunk of the provider's is held: the next is read when the caller's socket has taken it. */
-export class Pump implements Interruptible, Ticking {
-  private readonly opening = Promise.withResolvers<void>()
-  private readonly ending = Promise.withResolvers<StreamEnd>()
+/**
+ * Each piece of the answer is decoded, encoded and written in the turn in which it arrives, without a promise. While
+ * something else must happen first, the pieces that come are held, and above `SLICE_BYTES` the provider must wait: then
+ * only what the transport had read already still comes, at most 512 KiB.
+ */
+export class Pump implements BodyReader, Interruptible, Ticking {
   private readonly decoder: DecodeStream
   private readonly check: EventCheck
   private readonly encoded: EncodeStream
   private readonly pace = new Pace()
+  private opener: PumpOpener | undefined
+  private listener: PumpListener | undefined
   private reservation: Pick<RequestReservation, 'written'> | undefined
   private sink: ByteSink | undefined
   private connection: CallerConnection | undefined
-  private state: State = 'working'
+  private state: State = 'reading'
+  private held: Uint8Array[] = NOTHING_HELD
+  private heldBytes = 0
+  private isPaused = false
+  /** The provider's bytes have ended cleanly, after those that are held. */
+  private hasInputEnded = false
+  /** The stream breaks off with this, after what is held or encoded. */
+  private failure: { readonly thrown: unknown } | undefined
   /** The headers may go out. */
   private isOpen = false
   /** Something was written to the caller. */
   private isHeadOut = false
-  /** Everything is encoded, and waits to be written. */
+  /** Everything is encoded. */
   private isComplete = false
   private progressMs = performance.now()
   private interruption: Reason | undefined
-  /** Ends the wait of `woken`, if there is one. */
-  private wake: (() => void) | undefined
+  private result: StreamEnd | undefined
+  /** The promise that `attach` returned. */
+  private pulled: PromiseWithResolvers<void> | undefined
 
   constructor(
     private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
@@ -97,74 +126,63 @@ export class Pump implements Interruptible, Ticking {
     this.decoder = new DecodeStream(provider, this.check)
   }
 
-  /**
-   * Starts to read. Resolves when the headers may go out; throws the `ProviderError` of a candidate that failed before.
-   */
-  open(): Promise<void> {
+  /** Starts to read. */
+  open(opener: PumpOpener): void {
+    this.opener = opener
     ticker.add(this)
-    void this.run()
-    return this.opening.promise
+    this.call.read(this)
   }
 
   /** Opens with a whole answer, which the provider sent although a stream was asked for. */
-  openWhole(events: readonly StreamEvent[]): void {
+  openWhole(events: readonly StreamEvent[], opener: PumpOpener): void {
     for (const event of events) this.check.event(event)
-    this.release()
+    this.opener = opener
+    this.state = 'working'
+    this.isComplete = true
     ticker.add(this)
-    void this.finish().catch((error: unknown) => this.fail(error))
-  }
-
-  /** Resolves, and never rejects, once nothing more will be written. */
-  get ended(): Promise<StreamEnd> {
-    return this.ending.promise
-  }
-
-  /** From here on the reservation grows with the output, and reading waits for it if the output has used it up. */
-  growWith(reservation: Pick<RequestReservation, 'written'>): void {
-    this.reservation = reservation
-  }
-
-  /** The source of the caller's stream; Bun calls `pull` once. It rejects to cut the stream. */
-  async attach(sink: ByteSink, connection?: CallerConnection): Promise<void> {
-    this.sink = sink
-    this.connection = connection
-    this.wake?.()
-    if (this.state === 'reading') this.flushIdle()
-    const { outcome } = await this.ending.promise
-    if (outcome === 'completed') return
-    if (outcome !== 'caller_left') {
-      if (!this.isHeadOut) this.flushHead(sink)
-      await Bun.sleep(LAST_BYTES_MS)
-    }
-    throw new Error('cut')
+    this.release()
+    if (this.state === 'working') this.proceed()
   }
 
   /**
-   * Bun sends the head with the first bytes of the body: a connection cut before them looks like a failed one, and is
-   * retried.
+   * For a stream that has opened: from here on the reservation grows with the output, and reading waits for it if the
+   * output has used it up. The listener hears of the end.
    */
-  private flushHead(sink: ByteSink): void {
-    sink.write(KEEP_ALIVE_COMMENT)
-    void sink.flush(true)
+  relay(reservation: Pick<RequestReservation, 'written'>, listener: PumpListener): void {
+    this.reservation = reservation
+    this.listener = listener
+  }
+
+  /** The source of the caller's stream; Bun calls `pull` once. It rejects to cut the stream. */
+  attach(sink: ByteSink, connection?: CallerConnection): Promise<void> {
+    this.sink = sink
+    this.connection = connection
+    this.pulled = Promise.withResolvers()
+    if (this.result !== undefined) this.endPull(this.result, this.pulled)
+    else if (this.state === 'reading') this.flushIdle()
+    else if (this.state === 'attaching') this.proceed()
+    return this.pulled.promise
   }
 
   /**
    * Instead of `attach`: the bytes of the whole stream, if all of it arrived before there was anyone to write to.
    * Undefined if `attach` is needed.
    */
-  takeWhole(): string | undefined {
-    if (!this.isComplete || this.interruption !== undefined) return undefined
+  takeWhole(): ReturnType<EncodeStream['take']> | undefined {
+    if (!this.isComplete || this.state === 'done') return undefined
     const whole = this.encoded.take()
-    this.wake?.()
+    this.complete()
     return whole
   }
 
-  /** Ends the stream from outside: the caller left or reads nothing, the process ends, or nothing more may be spent. */
+  /**
+   * Ends the stream from outside: the caller left or reads nothing, the process ends, or nothing more may be spent.
+   */
   interrupt(why: Reason): void {
-    if (this.state === 'done' || this.interruption !== undefined) return
+    if (this.state === 'done') return
     this.interruption = why
-    this.wake?.()
     this.call.abort()
+    this.stop(new ProviderError('cut', 'the stream was interrupted'))
   }
 
   tick(nowMs: number): void {
@@ -175,139 +193,226 @@ export class Pump implements Interruptible, Ticking {
     if (this.state === 'reading' && this.isOpen && idleMs >= KEEP_ALIVE_MS) this.flushIdle()
   }
 
-  private async run(): Promise<void> {
-    try {
-      while (!this.decoder.ended) {
-        this.state = 'reading'
-        const chunk = await this.call.read()
-        this.state = 'working'
-        if (chunk === undefined || this.pace.admits(chunk.length)) this.take(chunk)
-        else await this.takeInSlices(chunk)
-        const writing = this.write()
-        if (writing !== undefined) await writing
-        const growing = this.reservation?.written(this.meter.written)
-        if (growing !== undefined) await growing
-      }
-      await this.finish()
-    } catch (error) {
-      await this.fail(error)
+  data(bytes: Uint8Array): void {
+    if (this.isComplete || this.state === 'done') return
+    if (this.state === 'reading' && this.pace.admits(bytes.length)) {
+      this.state = 'working'
+      this.take(bytes)
+      return this.proceed()
     }
+    this.hold(bytes)
+    if (this.state === 'reading') this.proceed()
+  }
+
+  end(): void {
+    if (this.isComplete || this.state === 'done') return
+    this.hasInputEnded = true
+    if (this.state === 'reading') this.proceed()
+  }
+
+  fail(error: ProviderError): void {
+    if (this.isComplete || this.state === 'done') return
+    this.hasFailed(error)
+    if (this.state === 'reading') this.proceed()
+  }
+
+  private hasFailed(thrown: unknown): void {
+    if (this.failure !== undefined) return
+    this.failure = { thrown }
+    this.call.abort()
+  }
+
+  private hold(bytes: Uint8Array): void {
+    if (this.held === NOTHING_HELD) this.held = []
+    this.held.push(bytes)
+    this.heldBytes += bytes.length
+    if (this.heldBytes > SLICE_BYTES) this.pause()
+  }
+
+  /** Goes on until something has to wait, or all that came is written. */
+  private proceed(): void {
+    if (this.state === 'done') return
+    this.state = 'working'
+    try {
+      while (this.isPassedOn()) {
+        if (this.isComplete) return this.finish()
+        const [next] = this.held
+        if (next !== undefined) {
+          const slice = this.shift(next)
+          if (!this.pace.admits(slice.length)) return this.takeInTurn(slice)
+          this.take(slice)
+        } else if (this.failure !== undefined) return this.breakOff(this.failure.thrown)
+        else if (this.hasInputEnded) this.take(undefined)
+        else return this.readOn()
+      }
+    } catch (error) {
+      this.breakOff(error)
+    }
+  }
+
+  private readOn(): void {
+    this.state = 'reading'
+    if (!this.isPaused) return
+    this.isPaused = false
+    this.call.resume()
+  }
+
+  private pause(): void {
+    if (this.isPaused) return
+    this.isPaused = true
+    this.call.pause()
   }
 
   /**
-   * Bun gathers up to 768 KiB for one read when the caller is slower than the provider, and offers no smaller reads, so
-   * one stream can hold more than 256 KiB. Decoding, encoding and writing a slice at a time keeps a stalled stream from
-   * holding all of it three times.
+   * The next bytes that are held, at most a slice. A caller slower than the provider makes reads of up to 512 KiB.
+   * Decoding, encoding and writing a slice at a time keeps a stalled stream from holding all of it three times.
    */
-  private async takeInSlices(chunk: Uint8Array): Promise<void> {
-    for (let at = 0; at < chunk.length && !this.decoder.ended && this.interruption === undefined; at += SLICE_BYTES) {
-      const slice = chunk.subarray(at, at + SLICE_BYTES)
-      await this.pace.turn(slice.length)
-      this.take(slice)
-      await this.write()
-      await this.reservation?.written(this.meter.written)
-    }
+  private shift(next: Uint8Array): Uint8Array {
+    const slice = next.subarray(0, SLICE_BYTES)
+    if (slice.length === next.length) this.held.shift()
+    else this.held[0] = next.subarray(SLICE_BYTES)
+    this.heldBytes -= slice.length
+    return slice
   }
 
-  /** Takes a chunk, or the clean end. Events before an error in the same chunk are encoded. */
-  private take(chunk: Uint8Array | undefined): void {
+  private takeInTurn(slice: Uint8Array): void {
+    this.state = 'waiting'
+    void this.pace.turn(slice.length).then(() => {
+      if (this.state !== 'waiting') return
+      this.state = 'working'
+      this.take(slice)
+      this.proceed()
+    })
+  }
+
+  /** Takes bytes, or their clean end. Events before an error in the same bytes are encoded. */
+  private take(bytes: Uint8Array | undefined): void {
     try {
-      if (chunk === undefined) this.decoder.close()
-      else this.decoder.push(chunk)
-    } finally {
-      // A dialect may encode a finish only at the end: a provider that breaks off between them failed before the
-      // content.
-      if (!this.isOpen && this.encoded.hasContent && !this.encoded.isEmpty) this.release()
+      if (bytes === undefined) this.decoder.close()
+      else this.decoder.push(bytes)
+    } catch (thrown) {
+      this.held = NOTHING_HELD
+      this.hasFailed(thrown)
     }
+    this.isComplete = this.decoder.ended && this.failure === undefined
+    // A dialect may encode a finish only at the end: a provider that breaks off between them failed before the content.
+    if (!this.isOpen && this.encoded.hasContent && !this.encoded.isEmpty) this.release()
   }
 
   private release(): void {
     this.isOpen = true
-    this.opening.resolve()
-    if (this.sink !== undefined && this.state === 'reading') this.flushIdle()
+    this.opener?.opened()
   }
 
   /**
-   * One write for each chunk that was read; the last one is written with the end. Undefined if nothing must wait, which
-   * is nearly always: then reading goes on in the same turn, and saves an await of 30 ns.
+   * Writes what is encoded: once for each piece that was taken, the last one with the end. Then the reservation grows.
+   * False if something must wait, or the stream has ended.
    */
-  private write(): Promise<void> | undefined {
-    if (!this.isOpen || this.encoded.isEmpty || this.decoder.ended) return undefined
-    return this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink)
+  private isPassedOn(): boolean {
+    if (this.state === 'working' && this.isOpen && !this.isComplete && !this.encoded.isEmpty) this.write()
+    if (this.state !== 'working' || this.failure !== undefined) return this.state === 'working'
+    const growing = this.reservation?.written(this.meter.written)
+    if (growing === undefined) return true
+    this.state = 'waiting'
+    growing.then(
+      () => this.state === 'waiting' && this.proceed(),
+      (error: unknown) => this.breakOff(error),
+    )
+    return false
   }
 
-  private async writeOnceAttached(): Promise<void> {
-    await this.woken()
-    if (this.sink !== undefined) await this.writeTo(this.sink)
-  }
-
-  /** Resolves once the caller's side is attached or the stream is interrupted. */
-  private woken(): Promise<void> {
-    if (this.interruption !== undefined) return Promise.resolve()
-    return new Promise((resolve) => {
-      this.wake = resolve
-    })
-  }
-
-  private writeTo(sink: ByteSink): Promise<void> | undefined {
-    if (this.interruption !== undefined) return undefined
-    const flushed = this.flush(sink, this.encoded.take())
-    return flushed instanceof Promise && Bun.peek.status(flushed) !== 'fulfilled' ? this.wait(flushed) : undefined
-  }
-
-  /** The caller is slower than the provider: nothing is read until its socket takes more. */
-  private async wait(flushed: Promise<unknown>): Promise<void> {
+  private write(): void {
+    if (this.sink === undefined) {
+      this.state = 'attaching'
+      return
+    }
+    const full = this.flush(this.sink, this.encoded.take())
+    if (full === undefined) return
+    // The caller is slower than the provider: nothing is read until its socket takes more.
     this.state = 'writing'
-    this.call.pause()
-    await Promise.race([flushed, this.woken()])
-    this.call.resume()
-    this.progressMs = performance.now()
-    this.state = 'working'
+    this.pause()
+    const drained = () => {
+      this.progressMs = performance.now()
+      if (this.state === 'writing') this.proceed()
+    }
+    full.then(drained, drained)
   }
 
   /** The provider is silent: sends what is encoded, or a keep-alive. */
   private flushIdle(): void {
-    if (this.sink === undefined || this.interruption !== undefined) return
-    const text = this.encoded.take()
-    void this.flush(this.sink, text === '' ? this.encoder.keepAlive : text)
+    if (this.sink === undefined) return
+    this.flush(this.sink, this.encoded.isEmpty ? this.encoder.keepAlive : this.encoded.take())?.catch(ignored)
   }
 
-  private flush(sink: ByteSink, text: string): unknown {
-    sink.write(text)
+  /** A promise if the caller's socket is full, which ends once it is not. */
+  private flush(sink: ByteSink, bytes: string | Uint8Array): Promise<unknown> | undefined {
+    const written = sink.write(bytes)
+    sink.flush()
     this.isHeadOut = true
-    const flushed = sink.flush(true)
     this.progressMs = performance.now()
-    return flushed
+    return written instanceof Promise ? written : undefined
   }
 
-  private async finish(): Promise<void> {
-    this.isComplete = true
-    if (this.sink === undefined) await this.woken()
-    if (this.interruption !== undefined) throw new Error('interrupted')
-    this.sink?.write(this.encoded.take())
-    this.connection?.limitSilence()
-    this.sink?.end()
-    void this.call.release()
-    this.end({ outcome: 'completed' })
-  }
-
-  private async fail(thrown: unknown): Promise<void> {
-    this.call.abort()
-    const error = thrown instanceof ProviderError ? thrown : undefined
-    const bug = error === undefined && this.interruption === undefined ? thrown : undefined
-    if (this.isOpen && this.interruption === undefined && !this.encoded.isEmpty) {
-      await (this.sink === undefined ? this.writeOnceAttached() : this.writeTo(this.sink))
+  private finish(): void {
+    if (this.sink === undefined) {
+      this.state = 'attaching'
+      return
     }
-    this.end({ outcome: outcomeOf(this.interruption, error), error, bug })
-    if (!this.isOpen) this.opening.reject(thrown)
+    this.sink.write(this.encoded.take())
+    this.connection?.limitSilence()
+    this.sink.end()
+    this.complete()
   }
 
-  private end(end: StreamEnd): void {
+  private complete(): void {
+    this.call.release()
+    this.finishWith({ outcome: 'completed' })
+  }
+
+  /** Cuts the stream after what was encoded before. */
+  private breakOff(thrown: unknown): void {
+    if (this.state === 'done') return
+    this.hasFailed(thrown)
+    this.stop(thrown)
+  }
+
+  private stop(thrown: unknown): void {
+    const error = thrown instanceof ProviderError ? thrown : undefined
+    const bug = error === undefined ? thrown : undefined
+    this.finishWith({ outcome: outcomeOf(this.interruption, error), error, bug })
+    if (!this.isOpen) this.opener?.failed(thrown)
+  }
+
+  private finishWith(end: StreamEnd): void {
     this.state = 'done'
+    this.result = end
+    this.held = NOTHING_HELD
     ticker.remove(this)
-    this.ending.resolve(end)
+    if (this.pulled !== undefined) this.endPull(end, this.pulled)
+    this.listener?.streamEnded(end)
+  }
+
+  private endPull({ outcome }: StreamEnd, pulled: PromiseWithResolvers<void>): void {
+    if (outcome === 'completed') return pulled.resolve()
+    if (outcome === 'caller_left') return pulled.reject(new Error('cut'))
+    if (!this.isHeadOut && this.sink !== undefined) this.flushHead(this.sink)
+    setTimeout(() => pulled.reject(new Error('cut')), LAST_BYTES_MS)
+  }
+
+  /**
+   * Bun sends the head with the first bytes of the body: a connection cut before them looks like a failed one, and is
+   * retried.
+   */
+  private flushHead(sink: ByteSink): void {
+    this.flush(sink, KEEP_ALIVE_COMMENT)?.catch(ignored)
   }
 }
+
+/** Shared by all streams that hold nothing, which are nearly all. */
+const NOTHING_HELD: Uint8Array[] = []
+
+/** A write to a caller that has left. */
+function ignored(): void {}
 
 function outcomeOf(interruption: Reason | undefined, error: ProviderError | undefined): Outcome {
   switch (interruption) {

@@ -112,17 +112,28 @@ export class RequestReservation implements Ticking {
     this.setReserved(slice(quote, 0).outputTokens)
   }
 
-  /** Throws the ledger's `CallerError` if a limit does not allow the request, or the ledger is unavailable. */
-  static async open(ledger: Ledger, account: Account, quote: Quote, log: RequestLog): Promise<RequestReservation> {
-    const reservation = await ledger.reserve(account, {
+  /**
+   * Throws the ledger's `CallerError` if a limit does not allow the request, or the ledger is unavailable. A promise
+   * only if the ledger has to be asked.
+   */
+  static open(
+    ledger: Ledger,
+    account: Account,
+    quote: Quote,
+    log: RequestLog,
+  ): RequestReservation | Promise<RequestReservation> {
+    const reservation = ledger.reserve(account, {
       id: log.requestId,
       estimate: slice(quote, 0),
       floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
       model: quote.model,
     })
-    const opened = new RequestReservation(ledger, reservation, quote, log)
-    ticker.add(opened)
-    return opened
+    const opened = (reserved: Reservation) => {
+      const made = new RequestReservation(ledger, reserved, quote, log)
+      ticker.add(made)
+      return made
+    }
+    return reservation instanceof Promise ? reservation.then(opened) : opened(reservation)
   }
 
   /**
@@ -150,8 +161,11 @@ export class RequestReservation implements Ticking {
    * Reserves the difference to another candidate, which may cost more. False if a limit does not allow it or the ledger
    * is unavailable: then that candidate is not called. What was reserved before stays reserved.
    */
-  async requote(quote: Quote): Promise<boolean> {
-    if (isSame(quote, this.quote)) return true
+  requote(quote: Quote): boolean | Promise<boolean> {
+    return isSame(quote, this.quote) || this.requoted(quote)
+  }
+
+  private async requoted(quote: Quote): Promise<boolean> {
     const reserved = slice(this.quote, 0)
     const wanted = slice(quote, 0)
     if (wanted.costMicroUsd > reserved.costMicroUsd || wanted.outputTokens > reserved.outputTokens) {
@@ -243,14 +257,18 @@ export class RequestReservation implements Ticking {
     this.stream?.interrupt('refused')
   }
 
-  /** Ends the reservation with the usage; without a bill nothing is charged. Later calls change nothing. */
-  async settle(outcome: Outcome, bill: Bill | undefined): Promise<void> {
-    if (this.settled) return
+  /**
+   * Ends the reservation with the usage; without a bill nothing is charged. Later calls change nothing. A promise only
+   * if the ledger has to be asked.
+   */
+  settle(outcome: Outcome, bill: Bill | undefined): Promise<unknown> | undefined {
+    if (this.settled) return undefined
     this.settled = true
     ticker.remove(this)
     const charge = bill === undefined ? noCharge(outcome) : chargeOf(bill, outcome)
     if (bill !== undefined) this.log.charge(charge)
-    await this.ledger.settle(this.reservation, charge)
+    const settling = this.ledger.settle(this.reservation, charge)
+    return settling instanceof Promise ? settling : undefined
   }
 
   /**
@@ -258,7 +276,11 @@ export class RequestReservation implements Ticking {
    * them. `report` takes its error.
    */
   settleInBackground(outcome: Outcome, bill: Bill | undefined, report: (error: unknown) => void): void {
-    if (!this.settled) this.settle(outcome, bill).catch(report)
+    try {
+      this.settle(outcome, bill)?.catch(report)
+    } catch (error) {
+      report(error)
+    }
   }
 }
 

@@ -7,12 +7,10 @@ import type { ImageKind } from '../core/image-request.ts'
 import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/error-body.ts'
 import { handleCountTokens } from './count-tokens-endpoint.ts'
-import { answer, answerProbe, type EdgeState, type Endpoint, type Handled, type RequestContext } from './edge.ts'
+import { answerProbe, type EdgeState, type Endpoint, type Handler, type RequestContext, serve } from './edge.ts'
 import { handleImages } from './images-endpoint.ts'
 import { handleInference } from './inference-endpoint.ts'
 import { handleModels } from './models-endpoint.ts'
-
-type Handler = (context: RequestContext, server: Server<undefined>) => Promise<Handled>
 
 interface Route extends Endpoint {
   readonly method: 'GET' | 'POST'
@@ -22,7 +20,7 @@ interface Route extends Endpoint {
 
 function inference(path: string, name: DialectName): Route {
   const family = name === 'messages' ? 'messages' : 'chat'
-  const handle: Handler = (context, server) => handleInference(context, context.parts.dialects[name].accept, server)
+  const handle: Handler = (context) => handleInference(context, context.parts.dialects[name].accept)
   return { method: 'POST', path, family, dialect: name, handle }
 }
 
@@ -31,7 +29,7 @@ const compact: Route = {
   path: '/v1/responses/compact',
   family: 'chat',
   dialect: 'responses',
-  handle: (context, server) => handleInference(context, context.parts.dialects.responses.acceptCompact, server),
+  handle: (context) => handleInference(context, context.parts.dialects.responses.acceptCompact),
 }
 
 function counting(path: string): Route {
@@ -39,7 +37,7 @@ function counting(path: string): Route {
 }
 
 function images(kind: ImageKind): Route {
-  const handle: Handler = (context, server) => handleImages(context, kind, server)
+  const handle: Handler = (context) => handleImages(context, kind)
   return { method: 'POST', path: `/v1/images/${kind}`, family: 'chat', dialect: 'images', handle }
 }
 
@@ -73,14 +71,13 @@ export function createApp(state: EdgeState): App {
     precompile: true,
     handler: { standardHostname: false },
   })
-  for (const route of routes) {
-    const handle = (context: RequestContext) => {
-      if (server === undefined) throw new Error('a request came before the server')
-      return route.handle(context, server)
-    }
-    app.route(route.method, route.path, ({ request }) => answer(state, request, route, handle), { parse: 'none' })
+  const served = (request: Request, endpoint: Endpoint, handle: Handler) => {
+    if (server === undefined) throw new Error('a request came before the server')
+    return serve(state, request, server, endpoint, handle)
   }
-  app.all('/*', ({ request }) => rejectOther(state, request), { parse: 'none' })
+  for (const route of routes)
+    app.route(route.method, route.path, ({ request }) => served(request, route, route.handle), { parse: 'none' })
+  app.all('/*', ({ request }) => served(request, endpointOf(pathOf(request.url)), rejectOther), { parse: 'none' })
   // Elysia compiles its handler at every read of `fetch`.
   const { fetch: route } = app.compile()
   return {
@@ -88,7 +85,9 @@ export function createApp(state: EdgeState): App {
       server = from
       // Elysia would call the `GET` route of the path.
       if (request.method === 'HEAD') return answerProbe(state, request, endpointOf(pathOf(request.url)).dialect)
-      return isHost(request.headers.get('host')) ? route(request) : rejectHost(state, request)
+      return isHost(request.headers.get('host'))
+        ? route(request)
+        : served(request, endpointOf(pathOf(request.url)), rejectHost)
     },
   }
 }
@@ -104,11 +103,9 @@ function isHost(host: string | null): boolean {
   return host !== null && HOST.test(host)
 }
 
-function rejectHost(state: EdgeState, request: Request): Promise<Response> {
-  return answer(state, request, endpointOf(pathOf(request.url)), async () => {
-    const message = 'A request names its host once: send one Host header, a name and perhaps a port.'
-    throw new CallerError('invalid_host', message)
-  })
+function rejectHost(): never {
+  const message = 'A request names its host once: send one Host header, a name and perhaps a port.'
+  throw new CallerError('invalid_host', message)
 }
 
 function routeOf(path: string): Route | undefined {
@@ -120,17 +117,15 @@ function endpointOf(path: string): Endpoint {
 }
 
 /** A known path with another method is 405, all else 404. */
-function rejectOther(state: EdgeState, request: Request): Promise<Response> {
+function rejectOther({ request }: RequestContext): never {
   const path = pathOf(request.url)
-  return answer(state, request, endpointOf(path), async () => {
-    const route = routeOf(path)
-    if (route === undefined) throw new CallerError('unknown_path', nothingAt(path))
-    if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
-      throw new CallerError('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
-    }
-    const message = `This path takes ${route.method}, not ${request.method}.`
-    throw new CallerError('method_not_allowed', message, { headers: { allow: route.method } })
-  })
+  const route = routeOf(path)
+  if (route === undefined) throw new CallerError('unknown_path', nothingAt(path))
+  if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
+    throw new CallerError('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
+  }
+  const message = `This path takes ${route.method}, not ${request.method}.`
+  throw new CallerError('method_not_allowed', message, { headers: { allow: route.method } })
 }
 
 function nothingAt(path: string): string {

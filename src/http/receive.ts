@@ -2,7 +2,6 @@
  * The first steps of every endpoint with a body: authenticate, refuse an encoding, read the bytes within a deadline.
  */
 
-import type { Server } from 'bun'
 import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -16,52 +15,41 @@ import type { RequestContext } from './edge.ts'
 const BODY_MS_MAX = 60_000
 const BODY_MS_MIN = 15_000
 
-/**
- * How long a connection may be silent after its answer began: the caller reads nothing, or sends no further request.
- */
-const SILENCE_SECONDS = 120
-
-const ONCE = { once: true } as const
-
-interface ReceivedBytes {
-  readonly key: Key
-  readonly bytes: Uint8Array
-}
-
-interface ReceivedJson {
-  readonly key: Key
-  readonly body: JsonObject
-}
+/** Takes what was received. What it throws, or its promise, fails the request. */
+type Take<T> = (key: Key, received: T) => void | Promise<void>
 
 /**
- * The key and the bytes of the body. From here on a caller that leaves interrupts the request. Throws `CallerError`.
+ * Gives the key and the bytes of the body to `take`: at once if the body came with the head, as small ones do. From
+ * then on a caller that leaves interrupts the request. Throws `CallerError`.
  */
-export async function receiveBytes(context: RequestContext, server: Server<undefined>): Promise<ReceivedBytes> {
+export function receiveBytes(context: RequestContext, take: Take<Uint8Array>): void | Promise<void> {
   const { request, running, bodies } = context
   const key = context.authenticate()
   rejectEncoded(request.headers)
-  // Bun would end an upload slower than 16 KiB/s, and a silent stream, after 10 s. From here on silence is ours to
-  // limit.
-  server.timeout(request, 0)
-  context.limitSilence = () => server.timeout(request, SILENCE_SECONDS)
+  context.liftSilence()
   const share = bodies.share(key.organization.id)
   running.holds(share)
   const reading = readBody(request, (bytes) => share.take(bytes))
-  const hasArrived = Bun.peek.status(reading) === 'fulfilled'
-  const bytes = await (hasArrived ? reading : ticker.within(bodyMs(request), reading, bodyTimeout))
-  request.signal.addEventListener('abort', () => running.interrupt('caller_left'), ONCE)
-  if (request.signal.aborted) running.interrupt('caller_left')
-  return { key, bytes }
+  const bytes = Bun.peek(reading)
+  if (!(bytes instanceof Promise)) {
+    context.watchCaller()
+    return take(key, bytes)
+  }
+  return ticker.within(bodyMs(request), reading, bodyTimeout).then((late) => {
+    context.watchCaller()
+    return take(key, late)
+  })
 }
 
-/** The key and a JSON body without forbidden fields. Throws `CallerError`. */
-export async function receiveJson(context: RequestContext, server: Server<undefined>): Promise<ReceivedJson> {
-  const { key, bytes } = await receiveBytes(context, server)
-  if (isForm(context.request.headers.get('content-type'))) throw formRejected()
-  const body = parseBody(bytes)
-  refuseForbidden(body, context.family === 'messages' ? 'accepted' : 'forbidden')
-  if (typeof body['model'] === 'string') context.log.requestedModel = body['model']
-  return { key, body }
+/** As `receiveBytes`, with a JSON body without forbidden fields. Throws `CallerError`. */
+export function receiveJson(context: RequestContext, take: Take<JsonObject>): void | Promise<void> {
+  return receiveBytes(context, (key, bytes) => {
+    if (isForm(context.request.headers.get('content-type'))) throw formRejected()
+    const body = parseBody(bytes)
+    refuseForbidden(body, context.family === 'messages' ? 'accepted' : 'forbidden')
+    if (typeof body['model'] === 'string') context.log.requestedModel = body['model']
+    return take(key, body)
+  })
 }
 
 /** For a path that takes JSON only: the JSON parser's error about a form would not show the mistake. */

@@ -6,7 +6,7 @@
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
-import { FetchTransport } from './fetch-transport.ts'
+import { openTransport } from './open-transport.ts'
 import type { Dispatch, ResponseHeaders } from './provider.ts'
 import type { ResponseHandler, Transport } from './transport.ts'
 
@@ -14,16 +14,38 @@ import type { ResponseHandler, Transport } from './transport.ts'
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024
 /** Only the message of an error body is used. */
 const ERROR_BYTES_MAX = 64 * 1024
-/** Bytes of an answer that wait for `read`; above this the provider has to wait. */
-const WAITING_BYTES_MAX = 64 * 1024
 /** A provider that does not end its answer within this time after its final marker is disconnected. */
 const RELEASE_MS = 1000
 
 type Phase = 'connect' | 'first byte' | 'idle' | 'paused' | 'release'
 
+/** Takes the head of an answer, or the error that came instead: one call of one of the two. Neither may throw. */
+export interface HeadReader {
+  /** `status` and `headers` are known. The body goes to the reader that is set before this returns. */
+  head(): void
+  /** `ProviderError` `unreachable`, `timeout` or `broken`; another error if the request cannot be signed. */
+  fail(error: unknown): void
+}
+
+/** Takes the body of an answer: any number of pieces, then `end` or `fail`. None of them may throw. */
+export interface BodyReader {
+  data(bytes: Uint8Array): void
+  /** The clean end of the body. */
+  end(): void
+  /** `ProviderError` `cut` after a reset or a short body, `timeout` after a deadline. */
+  fail(error: ProviderError): void
+}
+
+/** Takes a whole body, or the error that came instead. Neither may throw. */
+export interface TextReader {
+  text(text: string): void
+  /** `ProviderError` `broken` if the body is too large, else as for `BodyReader`. */
+  fail(error: ProviderError): void
+}
+
 /**
- * `open` resolves with the head of the answer, `read` returns its bytes. Four deadlines run on their own: connecting,
- * the first byte, silence between bytes, and the whole call.
+ * Its readers get the head of the answer and then its body. Four deadlines run on their own: connecting, the first
+ * byte, silence between bytes, and the whole call.
  */
 export class UpstreamCall implements Ticking, ResponseHandler {
   status = 0
@@ -32,20 +54,13 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   private readonly startedMs = performance.now()
   private phase: Phase = 'connect'
   private phaseMs = this.startedMs
-  private aborted = false
-  /** The deadline that ended the call. */
-  private expired: ProviderError | undefined
+  /** It has ended, failed or was aborted: nothing is open. */
+  private isOver = false
   private probing = false
   /** Dropped as soon as the transport has it: the answer may take minutes, and bodies are up to 10 MiB. */
   private request: Dispatch | undefined
-  private opening: PromiseWithResolvers<void> | undefined
-  private reading: PromiseWithResolvers<Uint8Array | undefined> | undefined
-  private releasing: PromiseWithResolvers<void> | undefined
-  /** Came while nobody was reading. */
-  private waiting: Uint8Array[] = []
-  private waitingBytes = 0
-  private isEnded = false
-  private failure: ProviderError | undefined
+  private opener: HeadReader | undefined
+  private reader: BodyReader | undefined
 
   constructor(
     request: Dispatch,
@@ -53,125 +68,100 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     private readonly stream: boolean,
     /** No answer later than this (`performance.now()`), even if the provider's own deadlines allow it. */
     private dueMs: number,
-    private readonly transport: Transport = new FetchTransport(endpoint),
+    private readonly transport: Transport = openTransport(endpoint),
   ) {
     this.request = request
   }
 
-  /**
-   * Sends the request; resolves with the head of the answer. Throws `ProviderError` `unreachable`, `timeout` or
-   * `broken`.
-   */
-  async open(): Promise<void> {
+  /** Sends the request. The reader is called later, or at once if the call was aborted before. */
+  send(opener: HeadReader): void {
     const { request } = this
     this.request = undefined
-    if (this.aborted || request === undefined) throw abortedBeforeSent()
+    if (this.isOver || request === undefined) return opener.fail(abortedBeforeSent())
+    this.opener = opener
     ticker.add(this)
+    if (request.sign === undefined) this.transport.send(request, this)
+    else void this.sendSigned(request, request.sign)
+  }
+
+  private async sendSigned(request: Dispatch, sign: NonNullable<Dispatch['sign']>): Promise<void> {
     try {
-      const signed = request.sign === undefined ? request : await this.signed(request, request.sign)
-      this.opening = Promise.withResolvers()
-      this.transport.send(signed, this)
-      await this.opening.promise
+      const headers = await sign()
+      if (!this.isOver) this.transport.send({ ...request, headers }, this)
     } catch (error) {
       this.close()
-      throw this.expired ?? error
+      this.opener?.fail(error)
+      this.opener = undefined
     }
   }
 
-  private async signed(request: Dispatch, sign: NonNullable<Dispatch['sign']>): Promise<Dispatch> {
-    const headers = await sign()
-    if (this.aborted) throw abortedBeforeSent()
-    return { ...request, headers }
+  /** Gives the body to the reader, from here on. */
+  read(reader: BodyReader): void {
+    this.reader = reader
   }
 
-  /**
-   * The next bytes, or undefined at the clean end. Throws `ProviderError` `cut` after a reset or a short body,
-   * `timeout` after a deadline.
-   */
-  async read(): Promise<Uint8Array | undefined> {
-    const chunk = this.waiting.shift()
-    if (chunk !== undefined) {
-      this.waitingBytes -= chunk.byteLength
-      if (this.waiting.length === 0) this.transport.resume()
-      this.enter('idle')
-      return chunk
-    }
-    if (this.failure !== undefined) throw this.expired ?? this.failure
-    if (this.isEnded) return undefined
-    this.reading = Promise.withResolvers()
-    return await this.reading.promise
+  /** Gives the whole body to the reader, at most `bytesMax` bytes. */
+  readText(reader: TextReader, bytesMax: number = ANSWER_BYTES_MAX): void {
+    if (Number(this.headers.get('content-length')) > bytesMax) return reader.fail(this.tooLarge(bytesMax))
+    this.reader = new BodyText(this, reader, bytesMax)
+  }
+
+  /** The body of an error; '' if it is too large or cannot be read. */
+  readErrorText(take: (text: string) => void): void {
+    this.readText({ text: take, fail: () => take('') }, ERROR_BYTES_MAX)
   }
 
   head(status: number, headers: ResponseHeaders): void {
     this.status = status
     this.headers = headers
     this.enter('first byte')
-    this.opening?.resolve()
+    const { opener } = this
+    this.opener = undefined
+    opener?.head()
   }
 
   data(bytes: Uint8Array): void {
-    if (this.releasing !== undefined) return
-    if (this.reading !== undefined) {
-      this.enter('idle')
-      this.reading.resolve(bytes)
-      this.reading = undefined
-      return
-    }
-    this.waiting.push(bytes)
-    this.waitingBytes += bytes.byteLength
-    if (this.waitingBytes > WAITING_BYTES_MAX) this.transport.pause()
+    // What was read before a pause may still come.
+    if (this.phase !== 'paused' && this.phase !== 'release') this.enter('idle')
+    this.reader?.data(bytes)
   }
 
   end(): void {
-    this.isEnded = true
+    const { reader } = this
     this.close()
-    this.reading?.resolve(undefined)
-    this.releasing?.resolve()
+    reader?.end()
   }
 
   fail(error: ProviderError): void {
-    this.failure = error
+    const { opener, reader } = this
+    this.opener = undefined
     this.close()
-    this.opening?.reject(error)
-    this.reading?.reject(this.expired ?? error)
-    this.releasing?.resolve()
+    if (opener !== undefined) opener.fail(error)
+    else reader?.fail(error)
   }
 
   /** The caller, not the provider, is the slow one: stops reading, and the idle deadline. */
   pause(): void {
+    if (this.isOver) return
     this.phase = 'paused'
     this.transport.pause()
   }
 
   resume(): void {
+    if (this.isOver) return
     this.enter('idle')
-    if (this.waitingBytes <= WAITING_BYTES_MAX) this.transport.resume()
+    this.transport.resume()
   }
 
-  /** The whole body as text. Throws `ProviderError` `broken` over the cap, else what `read` throws. */
-  async text(bytesMax: number = ANSWER_BYTES_MAX): Promise<string> {
-    if (Number(this.headers.get('content-length')) > bytesMax) throw this.tooLarge(bytesMax)
-    const chunks: Uint8Array[] = []
-    let size = 0
-    for (;;) {
-      const chunk = await this.read()
-      if (chunk === undefined) break
-      size += chunk.byteLength
-      if (size > bytesMax) throw this.tooLarge(bytesMax)
-      chunks.push(chunk)
-    }
-    const [only] = chunks
-    return new TextDecoder().decode(chunks.length === 1 ? only : Buffer.concat(chunks, size))
+  /** Aborts the call; its reader gets a `ProviderError` `cut`. */
+  interrupt(): void {
+    this.stop(new ProviderError('cut', 'the request was aborted'))
   }
 
-  /** The body of an error; '' if it is too large or cannot be read. */
-  async errorText(): Promise<string> {
-    try {
-      return await this.text(ERROR_BYTES_MAX)
-    } catch (error) {
-      if (error instanceof ProviderError) return ''
-      throw error
-    }
+  /** For a body of more than `bytesMax` bytes: aborts the call. */
+  tooLarge(bytesMax: number): ProviderError {
+    this.abort()
+    return new ProviderError('broken', `the answer is larger than ${bytesMax} bytes`, { status: this.status })
   }
 
   /** This candidate is the one that answers: from now on only the provider's own deadlines apply. */
@@ -184,26 +174,24 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     return this.transport.wasSent()
   }
 
-  /** Ends the call in any phase. */
+  /** Ends the call in any phase. Its readers are not called again. */
   abort(): void {
-    this.aborted = true
+    if (this.isOver) return
+    this.close()
+    this.opener = undefined
     this.transport.abort()
-    if (this.isEnded || this.failure !== undefined) return
-    const isOpen = this.status !== 0
-    this.fail(new ProviderError(isOpen ? 'cut' : 'unreachable', 'the request was aborted'))
   }
 
   /**
    * The answer is complete, but its connection can be reused only after the end of the body was read. Providers end a
    * body right after their final marker, so this waits at most `RELEASE_MS`.
    */
-  release(): Promise<void> {
-    if (this.isEnded || this.failure !== undefined) return Promise.resolve()
+  release(): void {
+    if (this.isOver) return
+    const wasPaused = this.phase === 'paused'
     this.enter('release')
-    this.releasing = Promise.withResolvers()
-    this.waiting = []
-    this.transport.resume()
-    return this.releasing.promise
+    this.reader = undefined
+    if (wasPaused) this.transport.resume()
   }
 
   tick(nowMs: number): void {
@@ -235,22 +223,24 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     return this.stream ? firstByteMs.stream : firstByteMs.whole
   }
 
-  private tooLarge(bytesMax: number): ProviderError {
-    this.abort()
-    return new ProviderError('broken', `the answer is larger than ${bytesMax} bytes`, { status: this.status })
-  }
-
   private enter(phase: Phase): void {
     this.phase = phase
     this.phaseMs = performance.now()
   }
 
   private expire(when: string, hurried = false): void {
-    this.expired = new ProviderError('timeout', `the provider did not answer ${when}`, { hurried })
-    this.abort()
+    this.stop(new ProviderError('timeout', `the provider did not answer ${when}`, { hurried }))
+  }
+
+  private stop(error: ProviderError): void {
+    if (this.isOver) return
+    this.transport.abort()
+    this.fail(error)
   }
 
   private close(): void {
+    this.isOver = true
+    this.reader = undefined
     ticker.remove(this)
   }
 
@@ -264,12 +254,43 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     this.probing = true
     const { connectMs } = this.endpoint.deadlines
     this.transport.canConnect(connectMs / 2).then((can) => {
-      if (can || this.phase !== 'connect' || this.expired !== undefined) return
-      this.expired = new ProviderError('timeout', `no connection to the provider within ${connectMs} ms`)
-      this.abort()
+      if (can || this.phase !== 'connect') return
+      this.stop(new ProviderError('timeout', `no connection to the provider within ${connectMs} ms`))
     }, ignoreProbe)
   }
 }
+
+/** Gathers a body. Nearly always it comes in one piece, which is not copied. */
+class BodyText implements BodyReader {
+  private first: Uint8Array | undefined
+  private chunks: Uint8Array[] | undefined
+  private size = 0
+
+  constructor(
+    private readonly call: UpstreamCall,
+    private readonly reader: TextReader,
+    private readonly bytesMax: number,
+  ) {}
+
+  data(bytes: Uint8Array): void {
+    this.size += bytes.byteLength
+    if (this.size > this.bytesMax) return this.reader.fail(this.call.tooLarge(this.bytesMax))
+    if (this.first === undefined) this.first = bytes
+    else if (this.chunks === undefined) this.chunks = [this.first, bytes]
+    else this.chunks.push(bytes)
+  }
+
+  end(): void {
+    const bytes = this.chunks === undefined ? this.first : Buffer.concat(this.chunks, this.size)
+    this.reader.text(utf8.decode(bytes))
+  }
+
+  fail(error: ProviderError): void {
+    this.reader.fail(error)
+  }
+}
+
+const utf8 = new TextDecoder()
 
 const NO_HEADERS: ResponseHeaders = new Headers()
 

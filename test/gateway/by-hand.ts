@@ -1,47 +1,88 @@
 /** The two sides of a stream, controlled by the test: a provider's call and a caller's socket. */
 
 import { ProviderError } from '../../src/core/provider-error.ts'
+import type { Pump, PumpOpener, StreamEnd } from '../../src/gateway/pump.ts'
+import type { BodyReader } from '../../src/providers/upstream.ts'
 import { bytesOf } from '../support/bytes.ts'
 
 /** A provider's call whose bytes come from the test. */
 export class HandCall {
   readonly done: string[] = []
   private readonly chunks: (string | Uint8Array | undefined | ProviderError)[] = []
-  private wake: () => void = () => {}
+  private reader: BodyReader | undefined
+  private isPaused = false
 
   give(...chunks: readonly (string | Uint8Array | undefined | ProviderError)[]): void {
     this.chunks.push(...chunks)
-    this.wake()
+    this.deliver()
   }
 
-  async read(): Promise<Uint8Array | undefined> {
-    while (this.chunks.length === 0) {
-      await new Promise<void>((resolve) => {
-        this.wake = resolve
-      })
-    }
-    const chunk = this.chunks.shift()
-    if (chunk instanceof ProviderError) throw chunk
-    return chunk === undefined ? undefined : bytesOf(chunk)
+  read(reader: BodyReader): void {
+    this.reader = reader
+    this.deliver()
   }
 
   pause(): void {
     this.done.push('pause')
+    this.isPaused = true
   }
 
   resume(): void {
     this.done.push('resume')
+    this.isPaused = false
+    queueMicrotask(() => this.deliver())
   }
 
-  async release(): Promise<void> {
+  release(): void {
     this.done.push('release')
+    this.reader = undefined
   }
 
-  /** As with `fetch`, a read that waits rejects. */
   abort(): void {
     this.done.push('abort')
-    this.give(new ProviderError('cut', 'aborted'))
+    this.reader = undefined
   }
+
+  private deliver(): void {
+    while (this.chunks.length > 0 && this.reader !== undefined && !this.isPaused) {
+      const chunk = this.chunks.shift()
+      if (chunk instanceof ProviderError) this.reader.fail(chunk)
+      else if (chunk === undefined) this.reader.end()
+      else this.reader.data(bytesOf(chunk))
+    }
+  }
+}
+
+/** How a stream opens and ends, as promises. `opened` rejects with the error of a stream that did not open. */
+export class Hearing implements PumpOpener {
+  private readonly opening = Promise.withResolvers<void>()
+  private readonly ending = Promise.withResolvers<StreamEnd>()
+
+  constructor(private readonly pump: Pump) {}
+
+  get open(): Promise<void> {
+    return this.opening.promise
+  }
+
+  get ended(): Promise<StreamEnd> {
+    return this.ending.promise
+  }
+
+  opened(): void {
+    this.pump.relay({ written: () => undefined }, { streamEnded: this.ending.resolve })
+    this.opening.resolve()
+  }
+
+  failed(error: unknown): void {
+    this.opening.reject(error)
+  }
+}
+
+/** Opens a stream. */
+export function opened(pump: Pump): Hearing {
+  const hearing = new Hearing(pump)
+  pump.open(hearing)
+  return hearing
 }
 
 /** A caller's socket: full until the test lets it take what was written. */
@@ -59,13 +100,13 @@ export class HandSink {
     this.full = undefined
   }
 
-  write(text: string): number {
-    this.writes.push(text)
-    return text.length
+  write(bytes: string | Uint8Array): number | Promise<number> {
+    this.writes.push(typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString('latin1'))
+    return this.full?.promise ?? bytes.length
   }
 
-  flush(_wait: true): Promise<number> {
-    return this.full?.promise ?? Promise.resolve(1)
+  flush(): number {
+    return 0
   }
 
   end(): void {

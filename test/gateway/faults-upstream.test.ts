@@ -283,14 +283,17 @@ describe.each(modes)('before content, %s', (mode, body) => {
   })
 })
 
-test('a connection that is closed under a request: the POST is not sent twice by itself', async () => {
+test('a kept connection that is closed under a request: the POST is sent once more, on a new connection', async () => {
   await using fickle = await Upstream.start({
     once: does.inTurn(does.answersText('first'), (call) => call.close()),
   })
   await using alone = new Serving({ providers: { up: fickle.url }, models: { m: ['up/once'] } })
   expect((await send(alone.port, 'm')).status).toBe(200)
   expect((await send(alone.port, 'm')).status).toBe(502)
-  expect(fickle.calls.length).toBe(2)
+  expect(fickle.calls.length).toBe(3)
+  // Now no connection is kept, and a new one proves that the provider has seen the request.
+  expect((await send(alone.port, 'm')).status).toBe(502)
+  expect(fickle.calls.length).toBe(4)
   await alone.idle()
   expect(alone.ledger.wrong).toEqual([])
 })

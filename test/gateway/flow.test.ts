@@ -8,15 +8,16 @@ import { ProviderError } from '../../src/core/provider-error.ts'
 import { RequestLog } from '../../src/gateway/access-log.ts'
 import { Affinity } from '../../src/gateway/affinity.ts'
 import { Breaker } from '../../src/gateway/breaker.ts'
-import { type Answer, Flow } from '../../src/gateway/flow.ts'
+import type { Answer } from '../../src/gateway/flow.ts'
 import type { Gateway, Upstream } from '../../src/gateway/gateway.ts'
 import { InFlight, type RunningRequest } from '../../src/gateway/in-flight.ts'
-import { ProviderCall } from '../../src/gateway/provider-call.ts'
+import { type CallListener, ProviderCall } from '../../src/gateway/provider-call.ts'
 import type { Work } from '../../src/gateway/work.ts'
 import type { Charge } from '../../src/ledger/ledger.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { catalog, keyOf, model } from '../catalog/fixture.ts'
 import { UnlimitedLedger } from '../support/ledger.ts'
+import { answerOf } from './answer-of.ts'
 
 const HOUR = 3_600_000
 const deadlines = { connectMs: 1000, firstByteMs: { stream: 1000, whole: 1000 }, idleMs: 1000, totalMs: 1000 }
@@ -47,7 +48,16 @@ class MadeCall extends ProviderCall {
     super(candidate, upstream, { url: 'http://p.test', headers: {}, body: '' }, false, HOUR)
   }
 
-  override async open(): Promise<void> {}
+  override send(listener: CallListener): void {
+    this.does(this.candidate.target.model).then(
+      (answer) => listener.began(answer),
+      (error: unknown) => listener.failed(error),
+    )
+  }
+
+  override interrupt(): void {
+    this.abort()
+  }
 
   override async wasSent(): Promise<boolean> {
     return true
@@ -57,9 +67,7 @@ class MadeCall extends ProviderCall {
     this.aborted = true
   }
 
-  answer(): Promise<string> {
-    return this.does(this.candidate.target.model)
-  }
+  protected answered(): void {}
 
   used() {
     return { usage: { input: 3, output: 5 }, estimated: true }
@@ -127,7 +135,7 @@ function run(does: (target: string) => Promise<string>, random = 0, totalTimeout
   }
   const work = new MadeWork(does)
   const running = new InFlight().add()
-  const answer = new Flow(gateway, keyOf(config), work, running, new RequestLog('req_1', () => {})).run()
+  const answer = answerOf(gateway, keyOf(config), work, running, new RequestLog('req_1', () => {}))
   return { answer, ledger, work, running }
 }
 

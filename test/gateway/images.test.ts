@@ -7,7 +7,7 @@ import { acceptImages } from '../../src/dialects/images/request.ts'
 import { COMPLETED, type RequestLine, RequestLog } from '../../src/gateway/access-log.ts'
 import { Affinity } from '../../src/gateway/affinity.ts'
 import { Breaker } from '../../src/gateway/breaker.ts'
-import { type Answer, Flow } from '../../src/gateway/flow.ts'
+import type { Answer } from '../../src/gateway/flow.ts'
 import type { Upstream as GatewayUpstream } from '../../src/gateway/gateway.ts'
 import { ImageWork } from '../../src/gateway/image-work.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
@@ -19,6 +19,7 @@ import { bytesOf } from '../support/bytes.ts'
 import { UnlimitedLedger } from '../support/ledger.ts'
 import * as does from '../support/scenarios.ts'
 import { type Scenario, Upstream } from '../support/upstream.ts'
+import { answerOf } from './answer-of.ts'
 
 /** Remembers what was held and settled. */
 class ReservationStore extends UnlimitedLedger {
@@ -108,7 +109,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
       const running = new InFlight().add()
       before?.((why) => running.interrupt(why))
       try {
-        const answer = await new Flow(gateway, key, new ImageWork(image, imagesBody, log), running, log).run()
+        const answer = await answerOf(gateway, key, new ImageWork(image, imagesBody, log), running, log)
         if (answer.content instanceof Pump) throw new Error('images are not streamed')
         return answer
       } finally {

@@ -11,7 +11,7 @@ import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import * as does from '../support/scenarios.ts'
-import { HandCall, HandSink } from './by-hand.ts'
+import { HandCall, HandSink, type Hearing, opened } from './by-hand.ts'
 import { seen } from './stage.ts'
 
 const SECOND = 1000
@@ -24,6 +24,7 @@ interface Made {
   readonly call: HandCall
   readonly sink: HandSink
   readonly pump: Pump
+  readonly ended: Hearing['ended']
   /** Resolves with `open`, or with the error that came instead. */
   readonly opened: Promise<unknown>
 }
@@ -32,11 +33,13 @@ function make(): Made {
   const call = new HandCall()
   const encoder = new ChatEncoder({ model: 'm', createdAt: 1 }, false)
   const pump = new Pump(call, undefined, openai, encoder, new UsageMeter(7))
+  const { open, ended } = opened(pump)
   return {
     call,
     sink: new HandSink(),
     pump,
-    opened: pump.open().then(
+    ended,
+    opened: open.then(
       () => 'open',
       (fault: unknown) => fault,
     ),
@@ -96,7 +99,7 @@ describe('headers', () => {
       it.pump.tick(later(5))
       expect(await it.opened).toBe('open')
       leave(it)
-      await it.pump.ended
+      await it.ended
       expect(await attached(it)).toBe('cut')
       expect([it.sink.text, it.sink.ended]).toEqual([KEEP_ALIVE, false])
     },
@@ -112,15 +115,13 @@ describe('headers', () => {
       event('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 0 } }),
       undefined,
     )
-    expect(pump.open()).rejects.toMatchObject({ kind: 'cut' })
-    expect(await pump.ended).toMatchObject({ outcome: 'provider_cut' })
+    expect(opened(pump).open).rejects.toMatchObject({ kind: 'cut' })
   })
 
   test('do not go out for a role and an error', async () => {
     const it = make()
     it.call.give(role, new ProviderError('overloaded', 'x'))
     expect(await it.opened).toMatchObject({ kind: 'overloaded' })
-    expect(await it.pump.ended).toMatchObject({ outcome: 'provider_cut' })
     expect(it.call.done).toContain('abort')
   })
 })
@@ -141,7 +142,7 @@ describe('the tokens of the input, to a caller of Messages', () => {
     const pump = new Pump(call, undefined, dialect === 'openai' ? openai : anthropic, encoder, meter)
     const sink = new HandSink()
     call.give(...frames, undefined)
-    await pump.open()
+    await opened(pump).open
     await pump.attach(sink)
     expect(usages(sink.text)).toEqual(expected)
   })
@@ -230,7 +231,7 @@ describe('a caller that does not read', () => {
     expect(it.call.done).toEqual(['pause'])
     it.pump.tick(later(120))
     expect(await end).toBe('cut')
-    expect(await it.pump.ended).toMatchObject({ outcome: 'timed_out' })
+    expect(await it.ended).toMatchObject({ outcome: 'timed_out' })
     expect(it.call.done).toContain('abort')
     expect(it.sink.ended).toBe(false)
   })
@@ -246,7 +247,7 @@ describe('a caller that does not read', () => {
     expect(it.sink.text.length).toBeLessThan(128 * 1024)
     it.sink.take()
     it.call.give(restOf.join(''))
-    expect(await it.pump.ended).toMatchObject({ outcome: 'completed' })
+    expect(await it.ended).toMatchObject({ outcome: 'completed' })
     expect(seen(it.sink.text)).toMatchObject({ text: 'Hello'.repeat(3000), done: true })
   })
 })
@@ -268,7 +269,7 @@ describe('ways out', () => {
     await settled()
     leave(it)
     expect(await end).toBe('cut')
-    expect(await it.pump.ended).toMatchObject({ outcome, bug: undefined })
+    expect(await it.ended).toMatchObject({ outcome, bug: undefined })
     expect([it.sink.ended, it.call.done.includes('abort')]).toEqual([false, true])
     expect(seen(it.sink.text)).toEqual({ text: 'Hello', finish: undefined, done: false })
   })
@@ -280,7 +281,7 @@ describe('ways out', () => {
       expect(await it.opened).toBe('open')
       await settled()
       leave(it)
-      expect(await it.pump.ended).toMatchObject({ outcome, bug: undefined })
+      expect(await it.ended).toMatchObject({ outcome, bug: undefined })
       expect(it.pump.takeWhole()).toBeUndefined()
       expect(await attached(it)).toBe('cut')
       expect(it.sink.ended).toBe(false)
@@ -294,9 +295,9 @@ describe('ways out', () => {
     await settled()
     it.pump.interrupt('caller_left')
     it.pump.interrupt('drained')
-    expect(await it.pump.ended).toMatchObject({ outcome: 'caller_left' })
+    expect(await it.ended).toMatchObject({ outcome: 'caller_left' })
     it.pump.interrupt('drained')
-    expect(await it.pump.ended).toMatchObject({ outcome: 'caller_left' })
+    expect(await it.ended).toMatchObject({ outcome: 'caller_left' })
   })
 
   test('an error of our own is a cut, and is reported', async () => {
@@ -309,10 +310,11 @@ describe('ways out', () => {
     }
     const pump = new Pump(call, undefined, openai, new Broken({ model: 'm', createdAt: 1 }, false), new UsageMeter(7))
     call.give(role, hello, world)
-    await pump.open()
+    const { open, ended } = opened(pump)
+    await open
     const sink = new HandSink()
     expect(pump.attach(sink)).rejects.toThrow('cut')
-    expect(await pump.ended).toMatchObject({ outcome: 'provider_cut', bug: expect.any(RangeError) })
+    expect(await ended).toMatchObject({ outcome: 'provider_cut', bug: expect.any(RangeError) })
     expect([sink.ended, call.done]).toEqual([false, ['abort']])
   })
 })
@@ -337,7 +339,7 @@ describe('providers that never pause', () => {
     let others = 0
     let most = 0
     let running = true
-    const whole = Promise.all(streams.map(({ pump }) => pump.ended)).finally(() => {
+    const whole = Promise.all(streams.map(({ ended }) => ended)).finally(() => {
       running = false
     })
     for (let before = written; running; before = written) {

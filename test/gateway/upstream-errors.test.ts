@@ -141,6 +141,7 @@ beforeAll(async () => {
     'not-http': does.raw('SMTP ready\r\n'),
     'no-answer': does.raw(''),
     'reset-at-once': does.resets([]),
+    'large-header': does.hugeHeader(60_000, does.chatFrames(['Hi'])),
     'huge-header': does.hugeHeader(600_000, does.chatFrames(['Hi'])),
   })
 })
@@ -213,8 +214,11 @@ test('one POST is sent once, whatever happens to its connection', () => {
   expect(stage.calls('fourth-is-not-asked', 3)).toBe(0)
 })
 
-test('a huge header does not fail a request', async () => {
-  expect(seen((await stage.ask('huge-header', STREAM)).text).text).toBe('Hi')
+test('a large header does not fail a request, and a huge one is not an answer', async () => {
+  expect(seen((await stage.ask('large-header', STREAM)).text).text).toBe('Hi')
+  const answer = await stage.ask('huge-header', STREAM)
+  expect(answer.status).toBe(502)
+  expect(answer.json()).toMatchObject({ error: { code: 'upstream_failed' } })
 })
 
 test('messages are shown without secrets, and shortened', async () => {

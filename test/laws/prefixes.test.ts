@@ -17,7 +17,7 @@ import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, SERVED } from '../dialects/responses/setting.ts'
-import { HandCall, HandSink } from '../gateway/by-hand.ts'
+import { HandCall, HandSink, opened } from '../gateway/by-hand.ts'
 import { fixtures } from '../support/fixtures.ts'
 import { property, type Random } from '../support/random.ts'
 
@@ -62,7 +62,7 @@ async function outcome(
   const pump = new Pump(call, undefined, provider, make(meter), meter)
   call.give(bytes, last)
   try {
-    await pump.open()
+    await opened(pump).open
   } catch (error) {
     expect(error).toBeInstanceOf(ProviderError)
     return { kind: 'failed', text: '' }

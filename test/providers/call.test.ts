@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { UpstreamCall } from '../../src/providers/upstream.ts'
+import { headOf, textOf } from './exchange.ts'
 
 function endpointAt(baseUrl: string): Endpoint {
   const deadlines = { connectMs: 1000, firstByteMs: { stream: 1000, whole: 1000 }, idleMs: 1000, totalMs: 5000 }
@@ -25,15 +26,13 @@ test('a call aborted before it begins sends nothing, and does not abort the next
     new UpstreamCall({ url: server.url.href, headers: {}, body: '{}' }, endpoint, false, Number.POSITIVE_INFINITY)
   const aborted = callTo()
   aborted.abort()
-  expect(await aborted.open().catch((error: unknown) => error)).toBeInstanceOf(ProviderError)
+  expect(await headOf(aborted).catch((error: unknown) => error)).toBeInstanceOf(ProviderError)
   expect(requests).toBe(0)
   // A finished call shares its abort controller with the next: aborting it again must abort nothing.
   const first = callTo()
-  await first.open()
-  expect(await first.text()).toBe('{}')
+  expect(await textOf(first)).toBe('{}')
   const second = callTo()
-  const opening = second.open()
+  const answer = textOf(second)
   first.abort()
-  await opening
-  expect(await second.text()).toBe('{}')
+  expect(await answer).toBe('{}')
 })

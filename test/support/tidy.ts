@@ -21,7 +21,7 @@ const EVERYTHING = ['*']
 /** The composition root may import everything but its callers: `process/`, `cli/` and `main.ts`. */
 const BELOW_ASSEMBLY = [
   ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'items/', 'ledger/', 'logging/'],
-  ...['dialects/', 'providers/', 'gateway/', 'http/', 'admin/'],
+  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'http/', 'admin/'],
 ]
 
 /** The first match applies; a path with a trailing `/` is a folder. */
@@ -65,8 +65,17 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'dialects/body-schema.ts': ['@sinclair/typebox'],
     },
   },
+  'transport/': {
+    from: ['core/'],
+    packages: {
+      [ANYWHERE]: ['bun'],
+      'transport/addresses.ts': ['node:net'],
+      'transport/decompressor.ts': ['node:stream', 'node:zlib'],
+      'transport/dial.ts': ['node:net', 'node:tls'],
+    },
+  },
   'providers/': {
-    from: ['core/', 'wire/'],
+    from: ['core/', 'wire/', 'transport/'],
     packages: {
       [ANYWHERE]: ['node:crypto'],
       'providers/bedrock/': ['@smithy/', '@aws-crypto/'],

@@ -1,0 +1,85 @@
+/**
+ * Makes one connection to an origin: its addresses one after the other, the next one after 250 ms or as soon as one has
+ * failed (RFC 8305). The first that is connected wins, and the others are abandoned.
+ */
+
+import type { Addresses } from './addresses.ts'
+import { type Authorities, Dial, type RawSocket } from './dial.ts'
+import type { Origin } from './origin.ts'
+import { TransportError } from './transport-error.ts'
+
+/** How long one address is waited for before the next one is tried as well (RFC 8305, 5). */
+const NEXT_ADDRESS_MS = 250
+/** Addresses of a name that are tried; a name with hundreds must not open hundreds of sockets. */
+const ADDRESSES_MAX = 8
+
+/** Takes the outcome, once; nothing after `abandon`. */
+interface ConnectorOwner {
+  connected(connector: Connector, socket: RawSocket): void
+  failed(connector: Connector, error: TransportError): void
+}
+
+export class Connector {
+  private readonly dials = new Set<Dial>()
+  private addresses: readonly string[] = []
+  private next = 0
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private isOver = false
+
+  constructor(
+    private readonly origin: Origin,
+    private readonly authorities: Authorities,
+    private readonly owner: ConnectorOwner,
+  ) {}
+
+  /** The owner may hear of a failure only after this returned. */
+  start(addresses: Addresses): void {
+    const found = addresses.of(this.origin.hostname)
+    if (found instanceof Promise)
+      found.then(
+        (list) => this.begin(list),
+        (error: TransportError) => this.fail(error),
+      )
+    else this.begin(found)
+  }
+
+  abandon(): void {
+    this.isOver = true
+    clearTimeout(this.timer)
+    for (const dial of this.dials) dial.abandon()
+    this.dials.clear()
+  }
+
+  connected(dial: Dial, socket: RawSocket): void {
+    this.dials.delete(dial)
+    this.abandon()
+    this.owner.connected(this, socket)
+  }
+
+  failed(dial: Dial, code: string): void {
+    this.dials.delete(dial)
+    if (this.next < this.addresses.length) this.tryNext()
+    else if (this.dials.size === 0) this.fail(new TransportError('unconnected', 'no connection was made', code))
+  }
+
+  private begin(addresses: readonly string[]): void {
+    if (this.isOver) return
+    this.addresses = addresses.slice(0, ADDRESSES_MAX)
+    this.tryNext()
+  }
+
+  private tryNext(): void {
+    clearTimeout(this.timer)
+    const address = this.addresses[this.next]
+    if (address === undefined) return
+    this.next += 1
+    this.dials.add(new Dial(this.origin, address, this.authorities, this))
+    if (this.next < this.addresses.length) this.timer = setTimeout(() => this.tryNext(), NEXT_ADDRESS_MS)
+  }
+
+  private fail(error: TransportError): void {
+    if (this.isOver) return
+    this.abandon()
+    this.owner.failed(this, error)
+  }
+}

@@ -1,0 +1,288 @@
+/** One request and its response: what is still to be sent, what has come, and how either side ends it. */
+
+import { ProviderError } from '../core/provider-error.ts'
+import { type Decompressor, decompressorOf } from './decompressor.ts'
+import type { Origin } from './origin.ts'
+import type { RequestHead } from './request-head.ts'
+import type { ResponseHead } from './response-head.ts'
+import type { ResponseSink } from './response-parser.ts'
+import { TransportError } from './transport-error.ts'
+
+/**
+ * Takes a response. Nothing is called before the exchange was started, or after `end`, `fail` or an abort. None of the
+ * methods may throw.
+ */
+interface ExchangeHandler {
+  head(status: number, headers: ResponseHead): void
+  /** Not empty. */
+  data(bytes: Uint8Array): void
+  /** The connection can already serve another exchange. */
+  end(): void
+  /** `unreachable` or `broken` before the head, `cut` after it; the cause is a `TransportError`. */
+  fail(error: ProviderError): void
+}
+
+/** Finds connections for exchanges. */
+export interface ExchangeOwner {
+  /** The exchange needs a connection. */
+  connect(exchange: Exchange): void
+  /** The exchange no longer needs one. */
+  withdraw(exchange: Exchange): void
+}
+
+/** The connection that an exchange runs on. */
+interface Carrier {
+  pause(): void
+  resume(): void
+  /** At once; the exchange is not called again. */
+  close(): void
+}
+
+type RequestBody = string | readonly Uint8Array[]
+
+/** Requests up to this size are kept until their response begins, so that they can be sent once more. */
+const REPEATABLE_BYTES_MAX = 1024 * 1024
+/** A server that closed an idle connection answers with a reset within a round trip; later it has read the request. */
+const REPEAT_WITHIN_MS = 5000
+/** A longer text is written as bytes, without the copy that joining it to the head makes. */
+const TEXT_CHARS_MAX = 64 * 1024
+/** Smaller pieces are copied, so that several leave in one write. */
+const COPIED_BYTES_MAX = 16 * 1024
+const GATHERED_BYTES_MAX = 64 * 1024
+
+/** One object per request: it is what its caller holds, what waits for a connection, and what the parser feeds. */
+export class Exchange implements ResponseSink {
+  private request: RequestHead | undefined
+  /** Absent once it is not needed again: the response may take minutes, and bodies are up to 10 MiB. */
+  private body: RequestBody | undefined
+  private handler: ExchangeHandler | undefined
+  private carrier: Carrier | undefined
+  private decompressor: Decompressor | undefined
+  /** Bytes of the body. */
+  private bodyBytes = 0
+  /** The piece of the body that is written next; -1: the head is. */
+  private nextPiece = -1
+  /** When its connection was assigned (`performance.now()`). */
+  private assignedMs = 0
+  private isPaused = false
+  private isOver = false
+  private hasHead = false
+  private hasSent = false
+  /** The response is whole; what is still to be decompressed may remain. */
+  private isComplete = false
+  /** Everything was handed to the connection. */
+  isWritten = false
+  /** The bytes of the text that `next` returned. */
+  textBytes = 0
+  /** It is sent for the second time, which only a new connection may carry. */
+  isRepeat = false
+  /** A connection was assigned, now or before. */
+  protected wasConnected = false
+  /** Its connection had carried another exchange before. */
+  protected isOnKept = false
+  /** A byte of the response has come. */
+  protected hasHeard = false
+
+  constructor(private readonly owner: ExchangeOwner) {}
+
+  /** Sends a request. Once. */
+  start(request: RequestHead, body: RequestBody, handler: ExchangeHandler): void {
+    this.request = request
+    this.handler = handler
+    this.body = typeof body === 'string' && body.length > TEXT_CHARS_MAX ? [Buffer.from(body)] : body
+    this.bodyBytes = typeof this.body === 'string' ? Buffer.byteLength(this.body) : bytesOf(this.body)
+    this.owner.connect(this)
+  }
+
+  /** Only after `start`. */
+  get origin(): Origin {
+    if (this.request === undefined) throw new Error('the exchange was not started')
+    return this.request.origin
+  }
+
+  /** False if no byte of the request has left. */
+  wasSent(): boolean {
+    return this.hasSent
+  }
+
+  /** Ends the exchange wherever it is; its connection is closed at once. */
+  abort(): void {
+    if (this.isOver) return
+    const { carrier, request } = this
+    this.finish()
+    if (carrier !== undefined) carrier.close()
+    else if (request !== undefined && !this.isComplete) this.owner.withdraw(this)
+  }
+
+  pause(): void {
+    this.isPaused = true
+    this.decompressor?.pause()
+    this.carrier?.pause()
+  }
+
+  resume(): void {
+    this.isPaused = false
+    this.decompressor?.resume()
+    this.carrier?.resume()
+  }
+
+  /** Resolves after `ms` with false if it still waits for a connection. */
+  protected async connectedWithin(ms: number): Promise<boolean> {
+    await new Promise((resolve) => setTimeout(resolve, ms))
+    return this.wasConnected || this.isOver
+  }
+
+  // What follows is for the pool and the connection.
+
+  /** Whether the request can be sent once more; else it may have lost its body. */
+  get isRepeatable(): boolean {
+    return this.bodyBytes <= REPEATABLE_BYTES_MAX
+  }
+
+  assign(carrier: Carrier, isKept: boolean): void {
+    this.carrier = carrier
+    this.isOnKept = isKept
+    this.wasConnected = true
+    this.nextPiece = -1
+    this.isWritten = false
+    this.assignedMs = performance.now()
+    if (this.isPaused) carrier.pause()
+  }
+
+  /** What is to be written next; undefined if everything was. */
+  next(): string | Uint8Array | undefined {
+    const { body, request } = this
+    if (this.isWritten || body === undefined || request === undefined) return undefined
+    if (this.nextPiece === -1) {
+      this.nextPiece = 0
+      const head = `${request.text}${this.bodyBytes}\r\n\r\n`
+      if (typeof body !== 'string') return this.gather(body, Buffer.from(head, 'latin1'))
+      this.isWritten = true
+      if (!request.isAscii) return Buffer.concat([Buffer.from(head, 'latin1'), Buffer.from(body)])
+      this.textBytes = head.length + this.bodyBytes
+      return head + body
+    }
+    return typeof body === 'string' ? undefined : this.gather(body, undefined)
+  }
+
+  /** The next pieces, after `head`: a large one as it is, small ones in one copy. */
+  private gather(pieces: readonly Uint8Array[], head: Uint8Array | undefined): Uint8Array | undefined {
+    const from = this.nextPiece
+    const first = pieces[from]
+    if (head === undefined && first !== undefined && first.byteLength > COPIED_BYTES_MAX) {
+      this.nextPiece += 1
+      return first
+    }
+    const gathered = head === undefined ? [] : [head]
+    let size = head?.byteLength ?? 0
+    for (; this.nextPiece < pieces.length; this.nextPiece++) {
+      const piece = pieces[this.nextPiece]
+      if (piece === undefined || piece.byteLength > COPIED_BYTES_MAX || size > GATHERED_BYTES_MAX) break
+      gathered.push(piece)
+      size += piece.byteLength
+    }
+    if (this.nextPiece === pieces.length) {
+      this.isWritten = true
+      if (!this.isRepeatable) this.body = undefined
+    }
+    if (gathered.length === 1) return gathered[0]
+    return size === 0 ? undefined : Buffer.concat(gathered, size)
+  }
+
+  noteSent(): void {
+    this.hasSent = true
+  }
+
+  noteHeard(): void {
+    this.hasHeard = true
+  }
+
+  head(head: ResponseHead): void {
+    this.hasHead = true
+    this.body = this.isWritten ? undefined : this.body
+    if (head.coding !== '') this.decompressor = decompressorOf(head.coding, this)
+    this.handler?.head(head.status, head)
+  }
+
+  data(bytes: Uint8Array): void {
+    if (this.decompressor === undefined) this.handler?.data(bytes)
+    else if (!this.isOver && !this.decompressor.push(bytes)) this.carrier?.pause()
+  }
+
+  /** The response is whole, and the connection is another's. */
+  complete(): void {
+    if (this.isOver) return
+    this.carrier = undefined
+    this.isComplete = true
+    if (this.decompressor === undefined) this.end()
+    else this.decompressor.end()
+  }
+
+  /** The connection is gone, or none was made. */
+  fail(error: TransportError): void {
+    if (this.isOver) return
+    this.carrier = undefined
+    if (this.isLostInPool(error)) {
+      this.isRepeat = true
+      this.owner.connect(this)
+      return
+    }
+    const { handler } = this
+    this.finish()
+    handler?.fail(reported(error, this.hasHead))
+  }
+
+  /** Its connection was closed before the server can have read the request. */
+  private isLostInPool({ kind }: TransportError): boolean {
+    const isRecent = performance.now() - this.assignedMs < REPEAT_WITHIN_MS
+    return kind === 'cut' && this.isOnKept && !this.hasHeard && !this.isRepeat && this.isRepeatable && isRecent
+  }
+
+  // What follows is for the decompressor.
+
+  decompressed(bytes: Uint8Array): void {
+    this.handler?.data(bytes)
+  }
+
+  decompressedAll(): void {
+    this.end()
+  }
+
+  notDecompressed(): void {
+    const { carrier } = this
+    this.carrier = undefined
+    carrier?.close()
+    this.fail(new TransportError('malformed', 'the body does not match its content coding'))
+  }
+
+  decompressorDrained(): void {
+    if (!this.isPaused) this.carrier?.resume()
+  }
+
+  private end(): void {
+    const { handler } = this
+    this.finish()
+    handler?.end()
+  }
+
+  private finish(): void {
+    this.isOver = true
+    this.carrier = undefined
+    this.handler = undefined
+    this.body = undefined
+    this.decompressor?.stop()
+  }
+}
+
+function bytesOf(pieces: readonly Uint8Array[]): number {
+  let size = 0
+  for (const piece of pieces) size += piece.byteLength
+  return size
+}
+
+function reported(cause: TransportError, hasHead: boolean): ProviderError {
+  if (hasHead) return new ProviderError('cut', 'the connection to the provider broke', { cause })
+  return cause.kind === 'malformed'
+    ? new ProviderError('broken', 'the provider did not answer in HTTP', { cause })
+    : new ProviderError('unreachable', 'the provider cannot be reached', { cause })
+}

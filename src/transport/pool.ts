@@ -1,0 +1,159 @@
+/**
+ * The connections to one origin. A request takes an idle one, or waits for whichever comes first: a connection that
+ * becomes free or a new one.
+ */
+
+import type { Addresses } from './addresses.ts'
+import { Connection } from './connection.ts'
+import { Connector } from './connector.ts'
+import type { Authorities, RawSocket } from './dial.ts'
+import type { Exchange } from './exchange.ts'
+import type { Origin } from './origin.ts'
+import type { TransportError } from './transport-error.ts'
+
+/** How long an idle connection is kept. Servers keep theirs for 5 s (Node, uvicorn) to minutes. */
+const IDLE_MS = 60_000
+/** Idle connections of one origin; more are closed as they become free. */
+const IDLE_MAX = 1024
+/** Connections of one origin that are being made at once: a TLS handshake each, and a socket. The rest waits. */
+const CONNECTING_MAX = 256
+/** A server closes connections that were idle for seconds: a request that cannot be repeated takes only a fresh one. */
+const SURELY_OPEN_MS = 1000
+/** How often idle connections are checked for their age. */
+const CHECK_MS = 1000
+
+export class Pool {
+  private readonly all = new Set<Connection>()
+  /** The one that became free last is used first, so that the others grow old. */
+  private readonly free: Connection[] = []
+  private readonly waiting = new Set<Exchange>()
+  /** The oldest first. */
+  private readonly connectors = new Set<Connector>()
+  private timer: ReturnType<typeof setInterval> | undefined
+
+  constructor(
+    private readonly origin: Origin,
+    private readonly addresses: Addresses,
+    private readonly authorities: Authorities,
+  ) {}
+
+  /** Open connections, idle ones included. */
+  get size(): number {
+    return this.all.size
+  }
+
+  get isEmpty(): boolean {
+    return this.all.size === 0 && this.waiting.size === 0 && this.connectors.size === 0
+  }
+
+  connect(exchange: Exchange): void {
+    const kept = this.takeFree(exchange)
+    if (kept !== undefined) return kept.start(exchange)
+    this.waiting.add(exchange)
+    this.makeConnections()
+  }
+
+  /** Connections that are being made for nobody are abandoned, the oldest first: it may lead nowhere. */
+  withdraw(exchange: Exchange): void {
+    this.waiting.delete(exchange)
+    for (const connector of this.connectors) {
+      if (this.connectors.size <= this.waiting.size) return
+      this.connectors.delete(connector)
+      connector.abandon()
+    }
+    this.makeConnections()
+  }
+
+  idle(connection: Connection): void {
+    const next = this.firstWaiting(connection.served > 0)
+    if (next !== undefined) {
+      this.waiting.delete(next)
+      connection.start(next)
+      return
+    }
+    if (this.free.length >= IDLE_MAX) return connection.close()
+    connection.idleSinceMs = performance.now()
+    connection.unref()
+    this.free.push(connection)
+    if (this.timer === undefined) {
+      this.timer = setInterval(() => this.closeOld(performance.now()), CHECK_MS)
+      this.timer.unref()
+    }
+  }
+
+  closed(connection: Connection): void {
+    this.all.delete(connection)
+    const at = this.free.lastIndexOf(connection)
+    if (at !== -1) this.free.splice(at, 1)
+  }
+
+  /** No connection to the origin can be made now: those that are idle lead nowhere either. */
+  closeIdle(): void {
+    for (const connection of [...this.free]) connection.close()
+  }
+
+  /** Exchanges that run on its connections are not called again. */
+  close(): void {
+    clearInterval(this.timer)
+    for (const connector of this.connectors) connector.abandon()
+    this.connectors.clear()
+    this.waiting.clear()
+    for (const connection of [...this.all]) connection.close()
+  }
+
+  connected(connector: Connector, socket: RawSocket): void {
+    this.connectors.delete(connector)
+    const connection = new Connection(socket, this)
+    socket.data = connection
+    this.all.add(connection)
+    this.idle(connection)
+    this.makeConnections()
+  }
+
+  /** One request fails for each connection that could not be made; the others wait for theirs. */
+  failed(connector: Connector, error: TransportError): void {
+    this.connectors.delete(connector)
+    this.addresses.forget(this.origin.hostname)
+    const first = this.firstWaiting(false)
+    if (first !== undefined) {
+      this.waiting.delete(first)
+      first.fail(error)
+    }
+    this.makeConnections()
+  }
+
+  private takeFree(exchange: Exchange): Connection | undefined {
+    const last = this.free.at(-1)
+    if (last === undefined || exchange.isRepeat) return undefined
+    if (!exchange.isRepeatable && performance.now() - last.idleSinceMs > SURELY_OPEN_MS) return undefined
+    this.free.pop()
+    last.ref()
+    return last
+  }
+
+  /** As many connections are made as requests wait. */
+  private makeConnections(): void {
+    while (this.connectors.size < Math.min(this.waiting.size, CONNECTING_MAX)) {
+      const connector = new Connector(this.origin, this.authorities, this)
+      this.connectors.add(connector)
+      connector.start(this.addresses)
+    }
+  }
+
+  /** `isKept`: for a connection that has carried others. */
+  private firstWaiting(isKept: boolean): Exchange | undefined {
+    for (const exchange of this.waiting) if (!isKept || !exchange.isRepeat) return exchange
+    return undefined
+  }
+
+  private closeOld(nowMs: number): void {
+    for (;;) {
+      const oldest = this.free[0]
+      if (oldest === undefined || nowMs - oldest.idleSinceMs < Math.min(IDLE_MS, oldest.keepAliveMs)) break
+      oldest.close()
+    }
+    if (this.free.length > 0) return
+    clearInterval(this.timer)
+    this.timer = undefined
+  }
+}

@@ -1,0 +1,244 @@
+/** The head of an HTTP/1.1 response: its status, its fields, and how its body is framed (RFC 9112, sections 4 to 6). */
+
+/**
+ * The peer did not send HTTP that can be understood in one way only. The message names the rule that it broke, and
+ * quotes nothing of what it sent.
+ */
+export class ResponseSyntaxError extends Error {
+  override readonly name = 'ResponseSyntaxError'
+}
+
+/** How the end of a body is known: there is none, by its length, by chunks, or by the end of the connection. */
+type BodyFraming = 'none' | 'length' | 'chunked' | 'until close'
+
+/** More fields than any provider sends; picohttpparser in Bun's `fetch` stops at 256. */
+const FIELDS_MAX = 200
+
+const LF = 10
+const CR = 13
+const COLON = 58
+const LINE_END_BYTES = 2
+const VERSION = 'HTTP/1.'
+
+const NAME_BYTE = 1
+const VALUE_BYTE = 2
+/** What a byte may be part of: a field's name (RFC 9110, 5.6.2), or its value (visible, blank, or 0x80 to 0xff). */
+const BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
+  const isName = /[!#$%&'*+.^_`|~\dA-Za-z-]/.test(String.fromCharCode(byte))
+  const isValue = byte === 9 || (byte >= 32 && byte !== 127)
+  return (isName ? NAME_BYTE : 0) | (isValue ? VALUE_BYTE : 0)
+})
+
+/**
+ * One head. The bytes are checked once, in one pass; the values of fields are searched for only when somebody asks,
+ * because two or three of some twenty are ever read.
+ */
+export class ResponseHead {
+  readonly status: number
+  readonly framing: BodyFraming
+  /** Of the body, if it is framed by its length. */
+  readonly bytes: number
+  /** The server keeps the connection open after this response. */
+  readonly keepsAlive: boolean
+  /** How long the server keeps it if it is idle, less a second because its clock began earlier; else infinite. */
+  readonly keepAliveMs: number
+  /** The content coding in lower case, such as `gzip`; '' if there is none. */
+  readonly coding: string
+  private readonly text: string
+  private lowerText: string | undefined
+
+  /** `bytes` from `from` are a head without the empty line that ends it at `to`. Throws `ResponseSyntaxError`. */
+  constructor(bytes: Buffer, from: number, to: number) {
+    const text = bytes.toString('latin1', from, to)
+    const scan = new HeadScan(bytes, text, from)
+    const lineEnd = scan.statusLine(to)
+    if (lineEnd < to) scan.fields(lineEnd + LINE_END_BYTES, to)
+    this.text = text
+    this.status = scan.status
+    this.bytes = scan.length()
+    this.framing = scan.framing(this.bytes)
+    this.keepsAlive = scan.keepsAlive(this.framing)
+    this.keepAliveMs = scan.keepAliveMs()
+    this.coding = scan.coding.toLowerCase()
+  }
+
+  /** The values of all fields of this name (lower case) joined by `, `, or null if there is none: as `Headers.get`. */
+  get(name: string): string | null {
+    this.lowerText ??= this.text.toLowerCase()
+    const mark = `\r\n${name}:`
+    let value: string | null = null
+    for (let at = this.lowerText.indexOf(mark); at !== -1; at = this.lowerText.indexOf(mark, at + 1)) {
+      const end = this.text.indexOf('\r\n', at + mark.length)
+      const one = trimSpaces(this.text.slice(at + mark.length, end === -1 ? undefined : end))
+      value = value === null ? one : `${value}, ${one}`
+    }
+    return value
+  }
+
+  has(name: string): boolean {
+    this.lowerText ??= this.text.toLowerCase()
+    return this.lowerText.includes(`\r\n${name}:`)
+  }
+}
+
+/** Checks that bytes are a section of fields (the trailers). Throws `ResponseSyntaxError`. */
+export function checkFields(bytes: Buffer, from: number, to: number): void {
+  new HeadScan(bytes, '', from).fields(from, to)
+}
+
+/** One pass over a head. It notes the few fields that say where the message ends and what follows it. */
+class HeadScan {
+  status = 0
+  coding = ''
+  private isOld = false
+  private count = 0
+  private contentLength: string | undefined
+  private transferEncoding: string | undefined
+  private connection = ''
+  private keepAlive = ''
+
+  constructor(
+    private readonly bytes: Buffer,
+    private readonly text: string,
+    /** Where the text begins in the bytes. */
+    private readonly from: number,
+  ) {}
+
+  /** `HTTP/1.1 200 OK`; the reason may be empty, and its space missing. Returns where the line ends. */
+  statusLine(to: number): number {
+    const { bytes, text, from } = this
+    const minor = text.charCodeAt(7) - 48
+    const status = Number(text.slice(9, 12))
+    const isStatus = text.startsWith(VERSION) && text[8] === ' ' && /^[1-9]\d\d$/.test(text.slice(9, 12))
+    let at = from + 12
+    if (!isStatus || (minor !== 0 && minor !== 1) || (at < to && bytes[at] !== 32 && bytes[at] !== CR))
+      throw new ResponseSyntaxError('the status line is not that of HTTP/1.1')
+    while (at < to && isValueByte(bytes[at])) at++
+    if (at < to && (bytes[at] !== CR || bytes[at + 1] !== LF))
+      throw new ResponseSyntaxError('the status line is not that of HTTP/1.1')
+    this.status = status
+    this.isOld = minor === 0
+    return at
+  }
+
+  /** This also rejects folded lines (they begin with a space), a space before the colon, and lines that end in LF. */
+  fields(from: number, to: number): void {
+    const { bytes } = this
+    for (let at = from; at < to; at += LINE_END_BYTES) {
+      const start = at
+      while (at < to && isNameByte(bytes[at])) at++
+      if (at === start || at >= to || bytes[at] !== COLON)
+        throw new ResponseSyntaxError('a header field has no valid name')
+      const nameEnd = at
+      at += 1
+      while (at < to && isValueByte(bytes[at])) at++
+      if (at < to && (bytes[at] !== CR || bytes[at + 1] !== LF))
+        throw new ResponseSyntaxError('the value of a header field holds a control character')
+      this.count += 1
+      if (this.count > FIELDS_MAX) throw new ResponseSyntaxError(`there are more than ${FIELDS_MAX} header fields`)
+      if (this.text !== '') this.note(start, nameEnd, at)
+    }
+  }
+
+  private note(start: number, nameEnd: number, end: number): void {
+    switch (nameEnd - start) {
+      case 10:
+        if (this.isNamed(start, 'connection')) this.connection += `,${this.value(nameEnd, end)}`
+        else if (this.isNamed(start, 'keep-alive')) this.keepAlive += `,${this.value(nameEnd, end)}`
+        return
+      case 14:
+        if (this.isNamed(start, 'content-length'))
+          this.contentLength = joined(this.contentLength, this.value(nameEnd, end))
+        return
+      case 16:
+        if (this.isNamed(start, 'content-encoding'))
+          this.coding = joined(this.coding === '' ? undefined : this.coding, this.value(nameEnd, end))
+        return
+      case 17:
+        // Some parsers, llhttp among them, take `chunked` with a tab beside it for another coding.
+        if (this.isNamed(start, 'transfer-encoding'))
+          this.transferEncoding = joined(this.transferEncoding, this.untrimmed(nameEnd, end))
+        return
+    }
+  }
+
+  private isNamed(start: number, name: string): boolean {
+    for (let at = 0; at < name.length; at++) {
+      const byte = this.bytes[start + at] ?? 0
+      if ((byte >= 65 && byte <= 90 ? byte | 32 : byte) !== name.charCodeAt(at)) return false
+    }
+    return true
+  }
+
+  private value(nameEnd: number, end: number): string {
+    return trimSpaces(this.untrimmed(nameEnd, end))
+  }
+
+  private untrimmed(nameEnd: number, end: number): string {
+    return this.text.slice(nameEnd + 1 - this.from, end - this.from)
+  }
+
+  /** The one length; a server or a proxy that repeats it repeats the same (RFC 9112, 6.3). -1 if there is none. */
+  length(): number {
+    const value = this.contentLength
+    if (value === undefined) return -1
+    const [first = '', ...others] = value.includes(',') ? value.split(/[ \t]*,[ \t]*/) : [value]
+    if (others.some((other) => other !== first)) throw new ResponseSyntaxError('it has two different lengths')
+    const bytes = /^\d{1,16}$/.test(first) ? Number(first) : Number.NaN
+    if (!Number.isSafeInteger(bytes)) throw new ResponseSyntaxError('its length is not a number')
+    return bytes
+  }
+
+  framing(bytes: number): BodyFraming {
+    const coding = this.transferEncoding
+    if (coding !== undefined) {
+      // A reader that believes the one ends the message elsewhere than a reader that believes the other.
+      if (bytes !== -1) throw new ResponseSyntaxError('it has a length and a transfer encoding')
+      if (this.isOld || coding.toLowerCase().replace(/^ +| +$/g, '') !== 'chunked')
+        throw new ResponseSyntaxError('its transfer encoding is not chunked')
+    }
+    if (this.status < 200 || this.status === 204 || this.status === 304) return 'none'
+    if (coding !== undefined) return 'chunked'
+    if (bytes === -1) return 'until close'
+    return bytes === 0 ? 'none' : 'length'
+  }
+
+  keepsAlive(framing: BodyFraming): boolean {
+    if (framing === 'until close') return false
+    if (this.connection === '') return !this.isOld
+    const options = this.connection.toLowerCase().split(/[ \t]*,[ \t]*/)
+    if (options.includes('close')) return false
+    return !this.isOld || options.includes('keep-alive')
+  }
+
+  keepAliveMs(): number {
+    if (this.keepAlive === '') return Number.POSITIVE_INFINITY
+    const seconds = /(?:^|[,\s])timeout=(\d{1,6})/i.exec(this.keepAlive)?.[1]
+    return seconds === undefined ? Number.POSITIVE_INFINITY : Math.max(0, Number(seconds) - 1) * 1000
+  }
+}
+
+function isNameByte(byte: number | undefined): boolean {
+  return byte !== undefined && ((BYTES[byte] ?? 0) & NAME_BYTE) !== 0
+}
+
+function isValueByte(byte: number | undefined): boolean {
+  return byte !== undefined && ((BYTES[byte] ?? 0) & VALUE_BYTE) !== 0
+}
+
+function joined(values: string | undefined, value: string): string {
+  return values === undefined ? value : `${values}, ${value}`
+}
+
+/** Without the spaces and tabs around it; `trim` would take other white space too. */
+function trimSpaces(value: string): string {
+  let start = 0
+  let end = value.length
+  while (start < end && isSpace(value.charCodeAt(start))) start++
+  while (end > start && isSpace(value.charCodeAt(end - 1))) end--
+  return start === 0 && end === value.length ? value : value.slice(start, end)
+}
+
+function isSpace(code: number): boolean {
+  return code === 32 || code === 9
+}

@@ -1,0 +1,297 @@
+/**
+ * HTTP/1.1 responses out of bytes (RFC 9112), as they arrive on a client's connection. It is strict: a response whose
+ * end two readers could see in different places is an error, never a guess, because the bytes after it would be taken
+ * for the answer to another request. Knows no socket.
+ */
+
+import { checkFields, ResponseHead, ResponseSyntaxError } from './response-head.ts'
+
+/** Takes a response: its head, then any number of pieces of its body. */
+export interface ResponseSink {
+  head(head: ResponseHead): void
+  /** A view of the bytes that were pushed; not empty. */
+  data(bytes: Uint8Array): void
+}
+
+/** Bytes of a head, or of all trailers. */
+const HEAD_BYTES_MAX = 64 * 1024
+/** Bytes of a chunk's size with its extensions. */
+const SIZE_LINE_BYTES_MAX = 4 * 1024
+/** Interim responses (1xx) before the final one. */
+const INTERIM_MAX = 16
+
+/** Room for the beginning of a head; doubled as needed. */
+const KEPT_BYTES_MIN = 1024
+const NONE = Buffer.alloc(0)
+
+const CR = 13
+const LF = 10
+const LINE_END = '\r\n'
+/** Of every response. */
+const BEGINNING = Buffer.from('HTTP/1.')
+const HEAD_END = '\r\n\r\n'
+/** 13 hexadecimal digits are the largest number of digits whose value is exact: 2^52. */
+const SIZE_DIGITS_MAX = 13
+const TOKEN = "[!#$%&'*+.^_`|~\\dA-Za-z-]+"
+const QUOTED = String.raw`"(?:[\t\x20-\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"`
+const EXTENSION = `[\\t ]*;[\\t ]*${TOKEN}(?:[\\t ]*=[\\t ]*(?:${TOKEN}|${QUOTED}))?`
+const SIZE_LINE = new RegExp(`^([\\dA-Fa-f]{1,${SIZE_DIGITS_MAX}})(?:${EXTENSION})*$`)
+
+/** What the next byte belongs to. Numbers: each chunk of a stream passes three states. */
+const HEAD = 0
+const LENGTH = 1
+const UNTIL_CLOSE = 2
+const CHUNK_SIZE = 3
+const CHUNK = 4
+const CHUNK_END = 5
+const TRAILERS = 6
+const DONE = 7
+
+/**
+ * The responses of one connection, one after the other: `begin` before each. The body bytes of one push arrive in one
+ * `data`, with the framing of chunks removed in place: 66 chunks cost 6.5 µs this way, and 13 µs as slices that are
+ * joined.
+ */
+export class ResponseParser {
+  private state = DONE
+  private sink: ResponseSink | undefined
+  /** Bytes of the body, of the chunk or of a chunk's line end that are still to come. */
+  private left = 0
+  private interim = 0
+  private keepsAlive = false
+  /** How long the server keeps an idle connection, if it reports that; else infinite. */
+  keepAliveMs = Number.POSITIVE_INFINITY
+  /** The part of the pushed bytes that holds body bytes. */
+  private bodyFrom = 0
+  private bodyTo = 0
+  /** The beginning of a head, of a line or of trailers whose end was not in the push that brought it. */
+  private kept: Buffer = NONE
+  private keptBytes = 0
+  /** How much of the mark that ends them was seen at the end of the kept bytes. */
+  private matched = 0
+  /** What `gather` found: these bytes, and where the pushed bytes go on. */
+  private gathered: Buffer = NONE
+  private gatheredFrom = 0
+  private gatheredTo = 0
+  private next = 0
+
+  /** The bytes that follow are a response for this sink. */
+  begin(sink: ResponseSink): void {
+    this.state = HEAD
+    this.sink = sink
+    this.interim = 0
+    this.keepsAlive = false
+  }
+
+  /** Whether the last response is whole. */
+  get isDone(): boolean {
+    return this.state === DONE
+  }
+
+  /** Whether the last response is whole and the server keeps the connection open. */
+  get isReusable(): boolean {
+    return this.state === DONE && this.keepsAlive
+  }
+
+  /**
+   * Takes the next bytes, and overwrites them. Returns how many belong to the response: a byte after its end belongs to
+   * no request, and its connection must be closed. Throws `ResponseSyntaxError`; then the sink gets no body bytes of
+   * this push, because a candidate that breaks off before its content can be replaced by another.
+   */
+  push(bytes: Buffer): number {
+    this.bodyFrom = 0
+    this.bodyTo = 0
+    let at = 0
+    while (at < bytes.length && this.state !== DONE) at = this.step(bytes, at)
+    if (this.bodyTo > this.bodyFrom) this.sink?.data(bytes.subarray(this.bodyFrom, this.bodyTo))
+    return at
+  }
+
+  /** The connection has ended: whether the response is whole. */
+  close(): boolean {
+    if (this.state === UNTIL_CLOSE) this.state = DONE
+    return this.state === DONE
+  }
+
+  /** Takes one element of the response; returns where the next one begins. */
+  private step(bytes: Buffer, at: number): number {
+    switch (this.state) {
+      case CHUNK_SIZE:
+        return this.takeSize(bytes, at)
+      case CHUNK_END:
+        return this.takeChunkEnd(bytes, at)
+      case HEAD:
+        return this.takeHead(bytes, at)
+      case TRAILERS:
+        return this.takeTrailers(bytes, at)
+      default:
+        return this.takeData(bytes, at)
+    }
+  }
+
+  private takeData(bytes: Buffer, at: number): number {
+    const available = bytes.length - at
+    const size = this.state === UNTIL_CLOSE || available < this.left ? available : this.left
+    if (this.bodyFrom === this.bodyTo) {
+      this.bodyFrom = at
+      this.bodyTo = at
+    }
+    if (this.bodyTo !== at) bytes.copyWithin(this.bodyTo, at, at + size)
+    this.bodyTo += size
+    if (this.state === UNTIL_CLOSE) return at + size
+    this.left -= size
+    if (this.left === 0) this.enter(this.state === CHUNK ? CHUNK_END : DONE, LINE_END.length)
+    return at + size
+  }
+
+  private takeHead(bytes: Buffer, at: number): number {
+    if (!this.gather(bytes, at, HEAD_END, HEAD_BYTES_MAX, 'its head is larger than 64 KiB')) {
+      this.checkBeginning()
+      return bytes.length
+    }
+    const { next } = this
+    const head = new ResponseHead(this.gathered, this.gatheredFrom, this.gatheredTo)
+    this.gathered = NONE
+    if (head.status < 200) {
+      // 101 would end HTTP on this connection; nobody asked for that.
+      if (head.status === 101 || ++this.interim > INTERIM_MAX)
+        throw new ResponseSyntaxError('too many interim responses')
+      return next
+    }
+    this.keepsAlive = head.keepsAlive
+    this.keepAliveMs = head.keepAliveMs
+    switch (head.framing) {
+      case 'none':
+        this.enter(DONE)
+        break
+      case 'length':
+        this.enter(LENGTH, head.bytes)
+        break
+      case 'chunked':
+        this.enter(CHUNK_SIZE)
+        break
+      case 'until close':
+        this.enter(UNTIL_CLOSE)
+    }
+    this.sink?.head(head)
+    return next
+  }
+
+  /** What is not HTTP may have no empty line, and its end would be awaited until a deadline. */
+  private checkBeginning(): void {
+    const size = Math.min(this.keptBytes, BEGINNING.length)
+    const lineEnd = this.kept.subarray(0, this.keptBytes).indexOf(LF)
+    const isBareLineFeed = lineEnd !== -1 && this.kept[lineEnd - 1] !== CR
+    if (isBareLineFeed || BEGINNING.compare(this.kept, 0, size, 0, size) !== 0)
+      throw new ResponseSyntaxError('the status line is not that of HTTP/1.1')
+  }
+
+  /** A size without extensions, all of it in this push, is read digit by digit: an event of a stream is a chunk. */
+  private takeSize(bytes: Buffer, at: number): number {
+    if (this.keptBytes === 0) {
+      let size = 0
+      let next = at
+      for (let digit = hexOf(bytes[next]); digit !== -1 && next - at < SIZE_DIGITS_MAX; digit = hexOf(bytes[++next]))
+        size = size * 16 + digit
+      if (next > at && bytes[next] === CR && bytes[next + 1] === LF) return this.beginChunk(size, next + 2)
+    }
+    if (!this.gather(bytes, at, LINE_END, SIZE_LINE_BYTES_MAX, 'a chunk size is longer than 4 KiB')) return bytes.length
+    const match = SIZE_LINE.exec(this.gathered.toString('latin1', this.gatheredFrom, this.gatheredTo))
+    this.gathered = NONE
+    if (match === null) throw new ResponseSyntaxError('the size of a chunk is not a hexadecimal number')
+    return this.beginChunk(Number.parseInt(match[1] ?? '', 16), this.next)
+  }
+
+  private beginChunk(size: number, next: number): number {
+    if (size > 0) this.enter(CHUNK, size)
+    else {
+      this.enter(TRAILERS)
+      // The line end of the last chunk's size is the first half of the mark that ends the trailers.
+      this.matched = LINE_END.length
+    }
+    return next
+  }
+
+  private takeChunkEnd(bytes: Buffer, at: number): number {
+    if (bytes[at] !== (this.left === 2 ? CR : LF)) throw new ResponseSyntaxError('a chunk is longer than its size')
+    this.left -= 1
+    if (this.left === 0) this.enter(CHUNK_SIZE)
+    return at + 1
+  }
+
+  private takeTrailers(bytes: Buffer, at: number): number {
+    if (!this.gather(bytes, at, HEAD_END, HEAD_BYTES_MAX, 'its trailers are larger than 64 KiB')) return bytes.length
+    // Nothing reads them; they must be fields all the same, or this is not the end of the response.
+    checkFields(this.gathered, this.gatheredFrom, this.gatheredTo)
+    this.gathered = NONE
+    this.enter(DONE)
+    return this.next
+  }
+
+  private enter(state: number, left = 0): void {
+    this.state = state
+    this.left = left
+  }
+
+  /**
+   * Whether all bytes up to a mark have come: then `gathered` has them, without the mark. Else they are kept. A mark
+   * may be cut anywhere, and bytes may come one at a time: each is looked at once.
+   */
+  private gather(bytes: Buffer, at: number, mark: string, bytesMax: number, tooLong: string): boolean {
+    if (this.keptBytes === 0 && this.matched === 0) {
+      const end = bytes.indexOf(mark, at, 'latin1')
+      if (end !== -1) {
+        if (end - at > bytesMax) throw new ResponseSyntaxError(tooLong)
+        return this.found(bytes, at, end, end + mark.length)
+      }
+    }
+    let next = at
+    while (next < bytes.length && this.matched < mark.length) {
+      const byte = bytes[next++]
+      if (byte === mark.charCodeAt(this.matched)) this.matched += 1
+      else this.matched = byte === CR ? 1 : 0
+    }
+    this.keptBytes += next - at
+    if (this.keptBytes > bytesMax + mark.length) throw new ResponseSyntaxError(tooLong)
+    const isWhole = this.matched === mark.length
+    if (isWhole && this.keptBytes === next - at) {
+      const end = Math.max(at, next - mark.length)
+      this.keptBytes = 0
+      this.matched = 0
+      return this.found(bytes, at, end, next)
+    }
+    this.keep(bytes, at, next)
+    if (!isWhole) return false
+    const { kept, keptBytes } = this
+    this.kept = NONE
+    this.keptBytes = 0
+    this.matched = 0
+    return this.found(kept, 0, Math.max(0, keptBytes - mark.length), next)
+  }
+
+  /** Appends a copy to what is kept, because the pushed bytes are the sink's. `keptBytes` counts them already. */
+  private keep(bytes: Buffer, from: number, to: number): void {
+    if (this.kept.length < this.keptBytes) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(KEPT_BYTES_MIN, 2 * this.keptBytes))
+      this.kept.copy(larger)
+      this.kept = larger
+    }
+    bytes.copy(this.kept, this.keptBytes - (to - from), from, to)
+  }
+
+  private found(bytes: Buffer, from: number, to: number, next: number): true {
+    this.gathered = bytes
+    this.gatheredFrom = from
+    this.gatheredTo = to
+    this.next = next
+    return true
+  }
+}
+
+/** The value of a hexadecimal digit; -1 for any other byte, and for none. */
+function hexOf(byte: number | undefined): number {
+  if (byte === undefined) return -1
+  if (byte >= 48 && byte <= 57) return byte - 48
+  const letter = byte | 32
+  return letter >= 97 && letter <= 102 ? letter - 87 : -1
+}

@@ -1,0 +1,24 @@
+/** The steps of a call as promises. */
+
+import type { ProviderError } from '../../src/core/provider-error.ts'
+import type { BodyReader, UpstreamCall } from '../../src/providers/upstream.ts'
+
+/** Sends the call; resolves with the head, rejects with the error that came instead. */
+export function headOf(call: UpstreamCall): Promise<void> {
+  return new Promise((resolve, reject) => call.send({ head: () => resolve(), fail: reject }))
+}
+
+/** Sends the call; resolves with its whole body, rejects with the error that came instead. */
+export function textOf(call: UpstreamCall): Promise<string> {
+  return new Promise((resolve, reject) =>
+    call.send({ head: () => call.readText({ text: resolve, fail: reject }), fail: reject }),
+  )
+}
+
+/** Resolves with the next bytes, or undefined at the end of the body. */
+export function nextOf(call: UpstreamCall): Promise<Uint8Array | undefined> {
+  return new Promise((resolve, reject: (error: ProviderError) => void) => {
+    const reader: BodyReader = { data: resolve, end: () => resolve(undefined), fail: reject }
+    call.read(reader)
+  })
+}
