@@ -155,8 +155,9 @@ class HeadScan {
           this.coding = joined(this.coding === '' ? undefined : this.coding, this.value(nameEnd, end))
         return
       case 17:
+        // Some parsers, llhttp among them, take `chunked` with a tab beside it for another coding.
         if (this.isNamed(start, 'transfer-encoding'))
-          this.transferEncoding = joined(this.transferEncoding, this.value(nameEnd, end))
+          this.transferEncoding = joined(this.transferEncoding, this.untrimmed(nameEnd, end))
         return
     }
   }
@@ -170,7 +171,11 @@ class HeadScan {
   }
 
   private value(nameEnd: number, end: number): string {
-    return trimSpaces(this.text.slice(nameEnd + 1 - this.from, end - this.from))
+    return trimSpaces(this.untrimmed(nameEnd, end))
+  }
+
+  private untrimmed(nameEnd: number, end: number): string {
+    return this.text.slice(nameEnd + 1 - this.from, end - this.from)
   }
 
   /** The one length; a server or a proxy that repeats it repeats the same (RFC 9112, 6.3). -1 if there is none. */
@@ -189,7 +194,7 @@ class HeadScan {
     if (coding !== undefined) {
       // A reader that believes the one ends the message elsewhere than a reader that believes the other.
       if (bytes !== -1) throw new ResponseSyntaxError('it has a length and a transfer encoding')
-      if (this.isOld || coding.toLowerCase() !== 'chunked')
+      if (this.isOld || coding.toLowerCase().replace(/^ +| +$/g, '') !== 'chunked')
         throw new ResponseSyntaxError('its transfer encoding is not chunked')
     }
     if (this.status < 200 || this.status === 204 || this.status === 304) return 'none'

@@ -32,7 +32,10 @@ const BEGINNING = Buffer.from('HTTP/1.')
 const HEAD_END = '\r\n\r\n'
 /** 13 hexadecimal digits are the largest number of digits whose value is exact: 2^52. */
 const SIZE_DIGITS_MAX = 13
-const SIZE_LINE = /^([\dA-Fa-f]{1,13})(?:[\t ]*;[\t\x20-\x7e\x80-\xff]*)?$/
+const TOKEN = "[!#$%&'*+.^_`|~\\dA-Za-z-]+"
+const QUOTED = String.raw`"(?:[\t\x20-\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"`
+const EXTENSION = `[\\t ]*;[\\t ]*${TOKEN}(?:[\\t ]*=[\\t ]*(?:${TOKEN}|${QUOTED}))?`
+const SIZE_LINE = new RegExp(`^([\\dA-Fa-f]{1,${SIZE_DIGITS_MAX}})(?:${EXTENSION})*$`)
 
 /** What the next byte belongs to. Numbers: each chunk of a stream passes three states. */
 const HEAD = 0

@@ -2,7 +2,7 @@
 
 import type { ProviderError } from '../../src/core/provider-error.ts'
 import { FetchTransport } from '../../src/providers/fetch-transport.ts'
-import type { ResponseHeaders } from '../../src/providers/provider.ts'
+import type { Dispatch, ResponseHeaders } from '../../src/providers/provider.ts'
 import { SocketTransport } from '../../src/providers/socket-transport.ts'
 import type { Transport } from '../../src/providers/transport.ts'
 import { HttpClient } from '../../src/transport/client.ts'
@@ -49,7 +49,11 @@ export class Exchanged {
 
   constructor(way: Way, url: string, body: string | readonly Uint8Array[] = '{}', headers = {}) {
     this.transport = way.open(new URL(url).origin)
-    this.transport.send({ url, headers, body }, this)
+    this.send({ url, headers, body })
+  }
+
+  private send(request: Dispatch): void {
+    this.transport.send(request, this)
     this.isSending = false
   }
 
