@@ -32,7 +32,7 @@ export class RowBatch {
 
   /** The JSON text of all rows, and when the last of them ended. */
   read(): { readonly rows: string; readonly endedMs: number } {
-    return { rows: `${this.text}]`, endedMs: this.endedMs }
+    return { rows: this.count === 0 ? '[]' : `${this.text}]`, endedMs: this.endedMs }
   }
 
   clear(): void {
@@ -55,6 +55,10 @@ export class UsageSums {
 
   each(call: (place: UsagePlace, figures: UsageFigures) => void): void {
     for (const { place, figures } of this.sums.values()) call(place, figures)
+  }
+
+  get size(): number {
+    return this.sums.size
   }
 
   clear(): void {
@@ -98,7 +102,12 @@ export class LogWriter {
   batch(batch: RowBatch): void {
     if (batch.size === 0) return
     const { rows, endedMs } = batch.read()
-    this.putBatch.run(endedMs, rows)
+    this.rows(rows, endedMs)
+  }
+
+  /** Writes rows that are a JSON text already. */
+  rows(json: string, endedMs: number): void {
+    this.putBatch.run(endedMs, json)
   }
 
   usage(place: UsagePlace, figures: UsageFigures): void {

@@ -199,7 +199,7 @@ describe('the file', () => {
     database.run('PRAGMA user_version = 99')
     database.close()
     expect(() => EmbeddedLedger.open(at)).toThrow(
-      'was written by a newer version of weir (format 99; this one reads up to 2)',
+      'was written by a newer version of weir (format 99; this one reads up to 3)',
     )
   })
 
