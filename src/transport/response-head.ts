@@ -16,6 +16,7 @@ const FIELDS_MAX = 200
 
 const LF = 10
 const CR = 13
+const SPACE = 32
 const COLON = 58
 const LINE_END_BYTES = 2
 const VERSION = 'HTTP/1.'
@@ -107,18 +108,15 @@ class HeadScan {
   /** `HTTP/1.1 200 OK`; the reason may be empty, and its space missing. Returns where the line ends. */
   statusLine(to: number): number {
     const { bytes, text, from } = this
-    const minor = text.charCodeAt(7) - 48
-    const status = Number(text.slice(9, 12))
-    const isStatus = text.startsWith(VERSION) && text[8] === ' ' && /^[1-9]\d\d$/.test(text.slice(9, 12))
+    this.status = 100 * digit(text, 9) + 10 * digit(text, 10) + digit(text, 11)
+    this.isOld = text[7] === '0'
+    const isVersion = text.startsWith(VERSION) && (this.isOld || text[7] === '1') && text[8] === ' '
     let at = from + 12
-    if (!isStatus || (minor !== 0 && minor !== 1) || (at < to && bytes[at] !== 32 && bytes[at] !== CR))
-      throw new ResponseSyntaxError('the status line is not that of HTTP/1.1')
-    while (at < to && isValueByte(bytes[at])) at++
-    if (at < to && (bytes[at] !== CR || bytes[at + 1] !== LF))
-      throw new ResponseSyntaxError('the status line is not that of HTTP/1.1')
-    this.status = status
-    this.isOld = minor === 0
-    return at
+    const hasReason = at < to && bytes[at] === SPACE
+    while (hasReason && at < to && isValueByte(bytes[at])) at++
+    const isLine = at >= to || (bytes[at] === CR && bytes[at + 1] === LF)
+    if (isVersion && this.status >= 100 && isLine) return at
+    throw new ResponseSyntaxError('the status line is not that of HTTP/1.1')
   }
 
   /** This also rejects folded lines (they begin with a space), a space before the colon, and lines that end in LF. */
@@ -226,6 +224,12 @@ function isValueByte(byte: number | undefined): boolean {
   return byte !== undefined && ((BYTES[byte] ?? 0) & VALUE_BYTE) !== 0
 }
 
+/** Of a text; NaN for any other character. */
+function digit(text: string, at: number): number {
+  const value = text.charCodeAt(at) - 48
+  return value >= 0 && value <= 9 ? value : Number.NaN
+}
+
 function joined(values: string | undefined, value: string): string {
   return values === undefined ? value : `${values}, ${value}`
 }
@@ -240,5 +244,5 @@ function trimSpaces(value: string): string {
 }
 
 function isSpace(code: number): boolean {
-  return code === 32 || code === 9
+  return code === SPACE || code === 9
 }

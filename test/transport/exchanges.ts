@@ -5,6 +5,7 @@ import { FetchTransport } from '../../src/providers/fetch-transport.ts'
 import type { Dispatch, ResponseHeaders } from '../../src/providers/provider.ts'
 import { SocketTransport } from '../../src/providers/socket-transport.ts'
 import type { Transport } from '../../src/providers/transport.ts'
+import type { Addresses } from '../../src/transport/addresses.ts'
 import { HttpClient } from '../../src/transport/client.ts'
 import { Authorities } from '../../src/transport/dial.ts'
 
@@ -16,9 +17,9 @@ export interface Way extends Disposable {
 
 export const WAYS = ['sockets', 'fetch'] as const
 
-/** `ca`: the only authority in PEM, for sockets; `fetch` takes its authorities from the environment. */
-export function wayOf(name: Way['name'], ca?: string): Way {
-  const client = new HttpClient(new Authorities(ca))
+/** `ca` (the only authority in PEM) and `addresses` are for sockets; `fetch` takes them from the environment. */
+export function wayOf(name: Way['name'], ca?: string, addresses?: Addresses): Way {
+  const client = new HttpClient(new Authorities(ca), addresses)
   const deadlines = { connectMs: 5000, firstByteMs: { stream: 5000, whole: 5000 }, idleMs: 5000, totalMs: 5000 }
   return {
     name,
