@@ -283,7 +283,7 @@ describe.each(modes)('before content, %s', (mode, body) => {
   })
 })
 
-test('a kept connection that is closed under a request: our client sends it once more, on a new connection', async () => {
+test('a kept connection that is closed under a request: it is sent once more, on a new connection', async () => {
   await using fickle = await Upstream.start({
     once: does.inTurn(does.answersText('first'), (call) => call.close()),
   })
