@@ -160,6 +160,7 @@ export class RequestContext implements FlowListener, Ticking {
 
   answered(answer: Answer): void {
     try {
+      if (this.isEventText) this.log.streamed = true
       this.respond(responseOf(answer, this))
     } catch (error) {
       this.failed(error)
