@@ -1,4 +1,4 @@
-/** The bytes in front of a request's body, and that heads of earlier requests are used again only where they fit. */
+/** The bytes in front of a request's body; a head of an earlier request is used again only if it fits. */
 
 import { expect, test } from 'bun:test'
 import { requestHead } from '../../src/transport/request-head.ts'
