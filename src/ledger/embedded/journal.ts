@@ -172,6 +172,11 @@ export class Journal implements Changes {
     }
   }
 
+  /** Writes what waits, unless that has failed and will be retried. False if changes wait still. */
+  makeRoom(): boolean {
+    return this.failure === undefined && this.fillFailure === undefined && this.fill()
+  }
+
   /** Writes everything for the last time. Throws if that fails: what is not in the file either is lost. */
   close(): void {
     this.isClosed = true
