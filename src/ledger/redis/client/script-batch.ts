@@ -65,7 +65,7 @@ export class ScriptBatch {
   private flush(): void {
     const { calls } = this
     this.calls = []
-    // No other command may be written in between: replies are matched to commands by their order. ioredis rejects a call
+    // No other command may be written in between: ioredis matches replies to commands by their order. It rejects a call
     // that it cannot send.
     this.gathering.open()
     for (const call of calls) this.redis.sendCommand(call, this.gathering)

@@ -148,9 +148,14 @@ export class ScriptCaller {
 
 const NO_WORDS: readonly string[] = []
 
-/** Checks a reply against the table of scripts. Throws `ScriptReplyError`. */
-function readReply<Name extends ScriptName>(name: Name, reply: unknown): Reply<Name> {
-  if (!Array.isArray(reply)) throw new ScriptReplyError(name, reply)
+/**
+ * Checks a reply against the table of scripts. A list of one text holds all words, with spaces between them. Throws
+ * `ScriptReplyError`.
+ */
+function readReply<Name extends ScriptName>(name: Name, list: unknown): Reply<Name> {
+  if (!Array.isArray(list)) throw new ScriptReplyError(name, list)
+  const [first]: unknown[] = list
+  const reply: readonly unknown[] = list.length === 1 && typeof first === 'string' ? first.split(' ') : list
   const outcomes: readonly OutcomeOf<Name>[] = scripts[name].outcomes
   const outcome = outcomes.find((known) => known === reply[0])
   if (outcome === undefined) throw new ScriptReplyError(name, reply)
