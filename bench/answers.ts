@@ -141,11 +141,11 @@ const WORDS = [
 ]
 const word = (at: number) => WORDS[at % WORDS.length] ?? ''
 
-/** The events of one burst as the provider writes them. */
-export function burstOf(provider: ProviderName, burst: number): string {
+/** The events of one burst, each as the provider writes it. */
+export function burstOf(provider: ProviderName, burst: number): readonly string[] {
   const { event } = ANSWERS[provider]
   const from = burst * BURST_EVENTS
-  return Array.from({ length: BURST_EVENTS }, (_, at) => event(word(from + at), from + at)).join('')
+  return Array.from({ length: BURST_EVENTS }, (_, at) => event(word(from + at), from + at))
 }
 
 /** The text of a stream of `bursts` bursts. */

@@ -27,7 +27,10 @@ function bytesOf(name: ProviderName) {
   const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
   return {
     start: Buffer.from(first === '' ? head : head + chunk(first)),
-    bursts: Array.from({ length: BURSTS.bulk }, (_, burst) => Buffer.from(chunk(burstOf(name, burst)))),
+    bursts: Array.from({ length: BURSTS.bulk }, (_, burst) =>
+      // Providers flush every event, which makes it a chunk of its own, whether they write one at a time or many.
+      Buffer.from(burstOf(name, burst).map(chunk).join('')),
+    ),
     end: Buffer.from(`${chunk(last)}0\r\n\r\n`),
     json: Buffer.from(
       `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,

@@ -99,6 +99,8 @@ export interface Hints {
   readonly promptCacheKey?: string | undefined
   readonly promptCacheRetention?: string | undefined
   readonly promptCacheOptions?: JsonValue | undefined
+  /** True if the caller asked for padding of random length in each event of the provider's stream. */
+  readonly padStream?: boolean | undefined
 }
 
 export interface ChatRequest {

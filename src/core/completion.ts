@@ -33,6 +33,14 @@ export interface Completion {
   readonly logprobs?: readonly JsonValue[] | undefined
 }
 
+/** A whole answer of nothing but text, which most answers are. */
+export interface PlainAnswer {
+  readonly text: string
+  readonly reason: FinishReason
+  /** Absent if the provider reported none. */
+  readonly usage: Usage | undefined
+}
+
 /**
  * Text and refusal as one text, for dialects that have no refusals. A stream of the same answer has them in the same
  * order.

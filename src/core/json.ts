@@ -1,7 +1,7 @@
 /** Types of parsed JSON, and guards that narrow them. */
 
 export type JsonValue = string | number | boolean | null | JsonArray | JsonObject
-export type JsonArray = readonly JsonValue[]
+type JsonArray = readonly JsonValue[]
 export interface JsonObject {
   readonly [key: string]: JsonValue | undefined
 }

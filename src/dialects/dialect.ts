@@ -4,7 +4,7 @@
  */
 
 import type { ChatRequest } from '../core/chat-request.ts'
-import type { Completion } from '../core/completion.ts'
+import type { Completion, PlainAnswer } from '../core/completion.ts'
 import type { ContentEvent, FinishReason } from '../core/event.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Usage } from '../core/token-usage.ts'
@@ -42,8 +42,13 @@ export interface Exchange {
   readonly isCompaction: boolean
   /** Names of fields that have no effect, for the log line. */
   readonly ignored: readonly string[]
-  /** The body of a whole answer. */
-  answer(completion: Completion, served: Served): JsonObject
+  /** The body of a whole answer, as JSON text. */
+  answer(completion: Completion, served: Served): string
+  /**
+   * The same as `answer` for an answer of nothing but text. Absent if such an answer is not written as it is, as in a
+   * compaction.
+   */
+  plain?(answer: PlainAnswer & { readonly usage: Usage }, served: Served): string
   /** A new encoder for one streamed answer. `meter` counts the usage of that answer. */
   encoder(served: Served, meter: StreamMeter): StreamEncoder
 }

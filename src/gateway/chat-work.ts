@@ -7,6 +7,7 @@ import type { ChatRequest } from '../core/chat-request.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
+import type { JsonValue } from '../core/json.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
@@ -19,6 +20,7 @@ import { ChunkQueue } from './chunk-queue.ts'
 import { DecodeStream } from './decode-stream.ts'
 import { EventCheck, type EventSink } from './event-check.ts'
 import type { Gateway, Upstream } from './gateway.ts'
+import { plainAnswer } from './plain-answer.ts'
 import { ProviderCall, parseJson } from './provider-call.ts'
 import { Pump, type PumpOpener } from './pump.ts'
 import type { Bill, Quote } from './reservation.ts'
@@ -212,15 +214,27 @@ class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   /** The text of a whole answer. */
   text(text: string): void {
     try {
-      const events = this.provider.events(parseJson(text, this.connection.status, this.valuesMax))
-      if (this.pump !== undefined) return this.pump.openWhole(events, this)
-      const answer = new WholeAnswer(this.meter)
-      const check = new EventCheck(answer, this.toolNames)
-      for (const event of events) check.event(event)
-      this.began(this.bodyOf(answer))
+      const body = parseJson(text, this.connection.status, this.valuesMax)
+      if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(body), this)
+      this.began(this.plainBody(body) ?? this.foldedBody(body))
     } catch (error) {
       this.fail(error)
     }
+  }
+
+  /** Undefined if the answer is more than text. */
+  private plainBody(body: JsonValue): string | undefined {
+    const { provider, meter, work } = this
+    const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy())
+    if (plain !== undefined) work.markFirstByte()
+    return plain
+  }
+
+  private foldedBody(body: JsonValue): string {
+    const answer = new WholeAnswer(this.meter)
+    const check = new EventCheck(answer, this.toolNames)
+    for (const event of this.provider.events(body)) check.event(event)
+    return this.bodyOf(answer)
   }
 
   private bodyOf({ fold }: WholeAnswer): string {
@@ -231,7 +245,7 @@ class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     work.markFirstByte()
     const usage = { ...completion.usage, ...meter.count(true).usage }
     // A dialect throws if it cannot render the answer, such as an empty summary: then this candidate failed.
-    return JSON.stringify(work.exchange.answer({ ...completion, usage }, this.servedBy()))
+    return work.exchange.answer({ ...completion, usage }, this.servedBy())
   }
 
   /** Reads the answer of a provider that streams although a whole answer was asked for. */

@@ -83,7 +83,7 @@ export class Flow implements CallListener, PumpListener {
     try {
       this.resolve()
       const opening = this.reserve()
-      if (opening instanceof Promise) opening.then(this.reserved, this.notReserved)
+      if (opening instanceof Promise) void this.reserveLater(opening)
       else this.reserved(opening)
     } catch (error) {
       this.listener.failed(error)
@@ -106,13 +106,21 @@ export class Flow implements CallListener, PumpListener {
     return RequestReservation.open(this.gateway.ledger, accountOf(this.key), this.work.quote(first.model), this.log)
   }
 
-  private readonly reserved = (reservation: RequestReservation): void => {
+  private async reserveLater(opening: Promise<RequestReservation>): Promise<void> {
+    let reservation: RequestReservation
+    try {
+      reservation = await opening
+    } catch (error) {
+      return this.listener.failed(error)
+    }
+    this.reserved(reservation)
+  }
+
+  private reserved(reservation: RequestReservation): void {
     this.reservation = reservation
     this.running.reservation = reservation
     this.next()
   }
-
-  private readonly notReserved = (error: unknown): void => this.listener.failed(error)
 
   /** Calls the next candidate; fails the request if there is none. */
   private next(): void {

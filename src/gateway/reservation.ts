@@ -72,9 +72,17 @@ interface GuardedStream {
 
 const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
-/** The limits that a request with this key falls under. */
-export function accountOf({ id, limits, organization }: Key): Account {
-  return { organization: organization.id, organizationLimits: organization.limits, key: id, keyLimits: limits }
+const accounts = new WeakMap<Key, Account>()
+
+/** The limits that a request with this key falls under: the same object for the same key. */
+export function accountOf(key: Key): Account {
+  let account = accounts.get(key)
+  if (account === undefined) {
+    const { id, limits, organization } = key
+    account = { organization: organization.id, organizationLimits: organization.limits, key: id, keyLimits: limits }
+    accounts.set(key, account)
+  }
+  return account
 }
 
 /**
@@ -109,7 +117,7 @@ export class RequestReservation implements Ticking {
     const { organizationLimits, keyLimits } = reservation.account
     this.limitHeaders = rateLimitHeaders(reservation)
     this.cutsOnRefusal = organizationLimits.spend?.onExhausted === 'cut' || keyLimits.spend?.onExhausted === 'cut'
-    this.setReserved(slice(quote, 0).outputTokens)
+    this.setReserved(outputUpTo(quote, 0, SLICE_TOKENS))
   }
 
   /**
@@ -128,12 +136,14 @@ export class RequestReservation implements Ticking {
       floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
       model: quote.model,
     })
-    const opened = (reserved: Reservation) => {
-      const made = new RequestReservation(ledger, reserved, quote, log)
-      ticker.add(made)
-      return made
-    }
-    return reservation instanceof Promise ? reservation.then(opened) : opened(reservation)
+    if (!(reservation instanceof Promise)) return RequestReservation.opened(ledger, reservation, quote, log)
+    return reservation.then((reserved) => RequestReservation.opened(ledger, reserved, quote, log))
+  }
+
+  private static opened(ledger: Ledger, reservation: Reservation, quote: Quote, log: RequestLog): RequestReservation {
+    const opened = new RequestReservation(ledger, reservation, quote, log)
+    ticker.add(opened)
+    return opened
   }
 
   /**
@@ -323,12 +333,9 @@ function amounts(inputTokens: number, outputTokens: number, { price, images }: Q
   return { inputTokens, outputTokens, costMicroUsd: cost({ input: inputTokens, output: outputTokens }, price, images) }
 }
 
-/** What the meter reports beside the usage goes into the charge as it is. */
 function chargeOf({ model, provider, counted, price, images = 0 }: Bill, outcome: Outcome): Charge {
-  const { usage, ...reported } = counted
+  const { usage, estimated } = counted
   return {
-    ...noCharge(outcome),
-    ...reported,
     model,
     provider,
     inputTokens: usage.input,
@@ -336,6 +343,8 @@ function chargeOf({ model, provider, counted, price, images = 0 }: Bill, outcome
     outputTokens: usage.output,
     images,
     costMicroUsd: cost(usage, price, images),
+    estimated,
+    outcome,
   }
 }
 

@@ -1,5 +1,6 @@
 /** What one provider's answer has used so far: the provider's own figures if it reported them, else our count. */
 
+import type { PlainAnswer } from '../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { isAbsurd, mergeUsage, type Usage } from '../core/token-usage.ts'
@@ -74,6 +75,15 @@ export class UsageMeter {
       default:
         return
     }
+  }
+
+  /** A whole answer, as the events that it stands for. Throws as `add` does. */
+  addPlain({ text, reason, usage }: PlainAnswer): void {
+    if (usage !== undefined) this.reported = usage
+    this.reason = reason
+    if (text === '') return
+    this.output.addText(text)
+    this.checkEnd(1)
   }
 
   /** The texts of as many events, copied as the insides of JSON strings and joined. Throws as `add` does. */

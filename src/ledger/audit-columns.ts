@@ -166,6 +166,11 @@ export function rowOf(stored: Readonly<Record<string, Stored>>): AuditRow {
   return fieldsOf(isRow, auditColumns, ({ field }) => stored[field])
 }
 
+/** The row of values by their numbers, as `storedValues` made them. */
+export function rowOfValues(values: readonly Stored[]): AuditRow {
+  return fieldsOf(isRow, auditColumns, ({ number }) => values[number])
+}
+
 /**
  * The row of an entry of a stream: names and values in turn. Undefined if the entry is not about the end of a request.
  */

@@ -11,16 +11,24 @@ export function tighter(a: RateStatus | undefined, b: RateStatus | undefined): R
 
 const NO_HEADERS: Readonly<Record<string, string>> = {}
 
+/** The names of the headers of each rate, made once: six strings less for each answer. */
+const HEADERS = rateLimits.map(({ header }) => ({
+  limit: `x-ratelimit-limit-${header}`,
+  remaining: `x-ratelimit-remaining-${header}`,
+  reset: `x-ratelimit-reset-${header}`,
+}))
+
 /** Headers with OpenAI's names, which its SDKs read; none for a rate without a limit. */
 export function rateLimitHeaders({ rates = [] }: Pick<Reservation, 'rates'>): Readonly<Record<string, string>> {
   let headers: Record<string, string> | undefined
   for (let i = 0; i < rates.length; i++) {
-    const [status, name] = [rates[i], rateLimits[i]?.header]
-    if (status === undefined || name === undefined) continue
+    const status = rates[i]
+    const names = HEADERS[i]
+    if (status === undefined || names === undefined) continue
     headers ??= {}
-    headers[`x-ratelimit-limit-${name}`] = String(status.limit)
-    headers[`x-ratelimit-remaining-${name}`] = String(status.remaining)
-    headers[`x-ratelimit-reset-${name}`] = duration(status.resetMs)
+    headers[names.limit] = String(status.limit)
+    headers[names.remaining] = String(status.remaining)
+    headers[names.reset] = duration(status.resetMs)
   }
   return headers ?? NO_HEADERS
 }

@@ -1,6 +1,7 @@
 /** The interface of provider adapters: a canonical request → the provider's body, and its bytes → canonical events. */
 
 import type { ChatRequest } from '../core/chat-request.ts'
+import type { PlainAnswer } from '../core/completion.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { StreamEvent } from '../core/event.ts'
 import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
@@ -88,6 +89,11 @@ export interface Provider {
   decoder(): StreamDecoder
   /** The events of a whole answer, `end` included. Throws `ProviderError` for a body that is not an answer. */
   events(body: JsonValue): readonly StreamEvent[]
+  /**
+   * The answer if it is nothing but text, and all else in it is usual; otherwise undefined. Then `events` has one text,
+   * or none if the text is empty, the same reason and the same usage.
+   */
+  plain(body: JsonObject): PlainAnswer | undefined
   /** The error of a response with an error status. `body` is its text, at most 64 KiB, or empty. */
   responseError(status: number, headers: ResponseHeaders, body: string): ProviderError
   /** Absent if the provider has no image API in the form that callers use. */

@@ -37,6 +37,8 @@ export class LedgerInUseError extends LedgerFileError {}
 export interface Schema {
   /** Stored in the file. */
   readonly version: number
+  /** The oldest version that queries can read before it is migrated; without it only `version`. */
+  readonly readableFrom?: number
   /** Makes a new file. */
   readonly sql: string
   /** By the version of an older file, what makes the next version of it. All steps run in one transaction. */
@@ -82,7 +84,7 @@ export function openReadOnly(path: string, schema: Schema): Database | undefined
     const database = new Database(path, { readwrite: true, create: false, strict: true })
     return orClosed(database, () => {
       database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
-      if (!untilFree(() => checkVersion(database, path, schema))) {
+      if (!untilFree(() => checkVersion(database, path, schema) || isReadable(database, schema))) {
         database.close()
         return undefined
       }
@@ -230,6 +232,11 @@ function checkVersion(database: Database, path: string, schema: Schema): boolean
     )
   }
   return false
+}
+
+/** True if queries understand a file of an older format. */
+function isReadable(database: Database, { version, readableFrom = version }: Schema): boolean {
+  return versionOf(database) >= readableFrom
 }
 
 function damaged(path: string, what: string, cause?: unknown): LedgerFileError {

@@ -4,7 +4,8 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { closeSync, fdatasync, openSync } from 'node:fs'
+import { fdatasync, openSync } from 'node:fs'
+import { FileSync, type Flush } from './file-sync.ts'
 
 const COMMIT_MS = 20
 /** The pause after a failed commit. */
@@ -26,11 +27,8 @@ interface Gathered {
 type Pace = 'beat' | 'at_once'
 
 export class GroupCommit {
-  private readonly log: number
+  private readonly log: FileSync
   private timer: ReturnType<typeof setTimeout> | undefined
-  private syncing = false
-  /** A commit came during a flush, which may not cover it. */
-  private isUnsynced = false
   private closed = false
   private failure: string | undefined
   private committedMs = Number.NEGATIVE_INFINITY
@@ -41,9 +39,12 @@ export class GroupCommit {
     path: string,
     private readonly gathered: Gathered,
     private readonly pace: Pace = 'beat',
-    private readonly flush: (file: number, done: (error: Error | null) => void) => void = fdatasync,
+    flush: Flush = fdatasync,
   ) {
-    this.log = openSync(`${path}-wal`, 'r')
+    const flushed = (error: Error | null) => {
+      if (error !== null) this.failure = error.message
+    }
+    this.log = new FileSync(openSync(`${path}-wal`, 'r'), flushed, flush)
   }
 
   /** Why the last commit failed; undefined if it succeeded. */
@@ -72,7 +73,7 @@ export class GroupCommit {
     }
     this.failure = undefined
     this.gathered.written()
-    this.sync()
+    this.log.soon()
     return true
   }
 
@@ -83,25 +84,12 @@ export class GroupCommit {
     this.closed = true
     if (isWritten) this.database.run('PRAGMA wal_checkpoint(TRUNCATE)')
     this.database.close()
-    if (!this.syncing) closeSync(this.log)
+    this.log.close()
     if (!isWritten)
       throw new Error(`The last commit of the ledger's file failed, and its changes are lost: ${this.failure}.`)
   }
 
   private later(ms: number): void {
     if (this.timer === undefined && !this.closed) this.timer = setTimeout(() => this.commit(), ms)
-  }
-
-  /** Flushes the commit to the disk on another thread: a slow disk must not delay streams. */
-  private sync(): void {
-    this.isUnsynced = this.syncing
-    if (this.syncing) return
-    this.syncing = true
-    this.flush(this.log, (error) => {
-      this.syncing = false
-      if (error !== null) this.failure = error.message
-      if (this.closed) closeSync(this.log)
-      else if (this.isUnsynced) this.sync()
-    })
   }
 }

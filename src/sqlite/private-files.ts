@@ -5,7 +5,7 @@
 
 import { chmodSync, mkdirSync, statSync } from 'node:fs'
 
-const FILE_MODE = 0o600
+export const FILE_MODE = 0o600
 const FOLDER_MODE = 0o700
 /** Every right of the group and of others. */
 const SHARED = 0o077

@@ -52,6 +52,8 @@ function written(url: string, headers: RequestHeaders): RequestHead {
     // Only bytes that are not compressed can be counted and copied.
     ['accept-encoding', 'identity'],
     ['accept', '*/*'],
+    // Some firewalls in front of providers reject requests without one.
+    ['user-agent', 'weir'],
   ])
   for (const [name, value] of Object.entries(headers)) {
     const lower = name.toLowerCase()

@@ -16,6 +16,7 @@ const FIELDS_MAX = 200
 
 const LF = 10
 const CR = 13
+const SPACE = 32
 const COLON = 58
 const LINE_END_BYTES = 2
 const VERSION = 'HTTP/1.'
@@ -107,18 +108,15 @@ class HeadScan {
   /** `HTTP/1.1 200 OK`; the reason may be empty, and its space missing. Returns where the line ends. */
   statusLine(to: number): number {
     const { bytes, text, from } = this
-    const minor = text.charCodeAt(7) - 48
-    const status = Number(text.slice(9, 12))
-    const isStatus = text.startsWith(VERSION) && text[8] === ' ' && /^[1-9]\d\d$/.test(text.slice(9, 12))
+    this.status = 100 * digit(text, 9) + 10 * digit(text, 10) + digit(text, 11)
+    this.isOld = text[7] === '0'
+    const isVersion = text.startsWith(VERSION) && (this.isOld || text[7] === '1') && text[8] === ' '
     let at = from + 12
-    if (!isStatus || (minor !== 0 && minor !== 1) || (at < to && bytes[at] !== 32 && bytes[at] !== CR))
-      throw new ResponseSyntaxError('the status line is not that of HTTP/1.1')
-    while (at < to && isValueByte(bytes[at])) at++
-    if (at < to && (bytes[at] !== CR || bytes[at + 1] !== LF))
-      throw new ResponseSyntaxError('the status line is not that of HTTP/1.1')
-    this.status = status
-    this.isOld = minor === 0
-    return at
+    const hasReason = at < to && bytes[at] === SPACE
+    while (hasReason && at < to && isValueByte(bytes[at])) at++
+    const isLine = at >= to || (bytes[at] === CR && bytes[at + 1] === LF)
+    if (isVersion && this.status >= 100 && isLine) return at
+    throw new ResponseSyntaxError('the status line is not that of HTTP/1.1')
   }
 
   /** This also rejects folded lines (they begin with a space), a space before the colon, and lines that end in LF. */
@@ -155,8 +153,9 @@ class HeadScan {
           this.coding = joined(this.coding === '' ? undefined : this.coding, this.value(nameEnd, end))
         return
       case 17:
+        // Some parsers, llhttp among them, take `chunked` with a tab beside it for another coding.
         if (this.isNamed(start, 'transfer-encoding'))
-          this.transferEncoding = joined(this.transferEncoding, this.value(nameEnd, end))
+          this.transferEncoding = joined(this.transferEncoding, this.untrimmed(nameEnd, end))
         return
     }
   }
@@ -170,7 +169,11 @@ class HeadScan {
   }
 
   private value(nameEnd: number, end: number): string {
-    return trimSpaces(this.text.slice(nameEnd + 1 - this.from, end - this.from))
+    return trimSpaces(this.untrimmed(nameEnd, end))
+  }
+
+  private untrimmed(nameEnd: number, end: number): string {
+    return this.text.slice(nameEnd + 1 - this.from, end - this.from)
   }
 
   /** The one length; a server or a proxy that repeats it repeats the same (RFC 9112, 6.3). -1 if there is none. */
@@ -189,7 +192,7 @@ class HeadScan {
     if (coding !== undefined) {
       // A reader that believes the one ends the message elsewhere than a reader that believes the other.
       if (bytes !== -1) throw new ResponseSyntaxError('it has a length and a transfer encoding')
-      if (this.isOld || coding.toLowerCase() !== 'chunked')
+      if (this.isOld || coding.toLowerCase().replace(/^ +| +$/g, '') !== 'chunked')
         throw new ResponseSyntaxError('its transfer encoding is not chunked')
     }
     if (this.status < 200 || this.status === 204 || this.status === 304) return 'none'
@@ -221,6 +224,12 @@ function isValueByte(byte: number | undefined): boolean {
   return byte !== undefined && ((BYTES[byte] ?? 0) & VALUE_BYTE) !== 0
 }
 
+/** Of a text; NaN for any other character. */
+function digit(text: string, at: number): number {
+  const value = text.charCodeAt(at) - 48
+  return value >= 0 && value <= 9 ? value : Number.NaN
+}
+
 function joined(values: string | undefined, value: string): string {
   return values === undefined ? value : `${values}, ${value}`
 }
@@ -235,5 +244,5 @@ function trimSpaces(value: string): string {
 }
 
 function isSpace(code: number): boolean {
-  return code === 32 || code === 9
+  return code === SPACE || code === 9
 }

@@ -26,13 +26,16 @@ const NONE = Buffer.alloc(0)
 
 const CR = 13
 const LF = 10
-const LINE_END = '\r\n'
+const LINE_END = Buffer.from('\r\n')
 /** Of every response. */
 const BEGINNING = Buffer.from('HTTP/1.')
-const HEAD_END = '\r\n\r\n'
+const HEAD_END = Buffer.from('\r\n\r\n')
 /** 13 hexadecimal digits are the largest number of digits whose value is exact: 2^52. */
 const SIZE_DIGITS_MAX = 13
-const SIZE_LINE = /^([\dA-Fa-f]{1,13})(?:[\t ]*;[\t\x20-\x7e\x80-\xff]*)?$/
+const TOKEN = "[!#$%&'*+.^_`|~\\dA-Za-z-]+"
+const QUOTED = String.raw`"(?:[\t\x20-\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"`
+const EXTENSION = `[\\t ]*;[\\t ]*${TOKEN}(?:[\\t ]*=[\\t ]*(?:${TOKEN}|${QUOTED}))?`
+const SIZE_LINE = new RegExp(`^([\\dA-Fa-f]{1,${SIZE_DIGITS_MAX}})(?:${EXTENSION})*$`)
 
 /** What the next byte belongs to. Numbers: each chunk of a stream passes three states. */
 const HEAD = 0
@@ -100,7 +103,9 @@ export class ResponseParser {
     this.bodyTo = 0
     let at = 0
     while (at < bytes.length && this.state !== DONE) at = this.step(bytes, at)
-    if (this.bodyTo > this.bodyFrom) this.sink?.data(bytes.subarray(this.bodyFrom, this.bodyTo))
+    const size = this.bodyTo - this.bodyFrom
+    // `subarray` of a Buffer costs three times as much: 300 ns.
+    if (size > 0) this.sink?.data(new Uint8Array(bytes.buffer, bytes.byteOffset + this.bodyFrom, size))
     return at
   }
 
@@ -190,18 +195,21 @@ export class ResponseParser {
       let next = at
       for (let digit = hexOf(bytes[next]); digit !== -1 && next - at < SIZE_DIGITS_MAX; digit = hexOf(bytes[++next]))
         size = size * 16 + digit
-      if (next > at && bytes[next] === CR && bytes[next + 1] === LF) return this.beginChunk(size, next + 2)
+      if (next > at && bytes[next] === CR && bytes[next + 1] === LF) return this.beginChunk(bytes, size, next + 2)
     }
     if (!this.gather(bytes, at, LINE_END, SIZE_LINE_BYTES_MAX, 'a chunk size is longer than 4 KiB')) return bytes.length
     const match = SIZE_LINE.exec(this.gathered.toString('latin1', this.gatheredFrom, this.gatheredTo))
     this.gathered = NONE
     if (match === null) throw new ResponseSyntaxError('the size of a chunk is not a hexadecimal number')
-    return this.beginChunk(Number.parseInt(match[1] ?? '', 16), this.next)
+    return this.beginChunk(bytes, Number.parseInt(match[1] ?? '', 16), this.next)
   }
 
-  private beginChunk(size: number, next: number): number {
+  private beginChunk(bytes: Buffer, size: number, next: number): number {
     if (size > 0) this.enter(CHUNK, size)
-    else {
+    else if (bytes[next] === CR && bytes[next + 1] === LF) {
+      this.enter(DONE)
+      return next + 2
+    } else {
       this.enter(TRAILERS)
       // The line end of the last chunk's size is the first half of the mark that ends the trailers.
       this.matched = LINE_END.length
@@ -234,9 +242,9 @@ export class ResponseParser {
    * Whether all bytes up to a mark have come: then `gathered` has them, without the mark. Else they are kept. A mark
    * may be cut anywhere, and bytes may come one at a time: each is looked at once.
    */
-  private gather(bytes: Buffer, at: number, mark: string, bytesMax: number, tooLong: string): boolean {
+  private gather(bytes: Buffer, at: number, mark: Buffer, bytesMax: number, tooLong: string): boolean {
     if (this.keptBytes === 0 && this.matched === 0) {
-      const end = bytes.indexOf(mark, at, 'latin1')
+      const end = bytes.indexOf(mark, at)
       if (end !== -1) {
         if (end - at > bytesMax) throw new ResponseSyntaxError(tooLong)
         return this.found(bytes, at, end, end + mark.length)
@@ -245,7 +253,7 @@ export class ResponseParser {
     let next = at
     while (next < bytes.length && this.matched < mark.length) {
       const byte = bytes[next++]
-      if (byte === mark.charCodeAt(this.matched)) this.matched += 1
+      if (byte === mark[this.matched]) this.matched += 1
       else this.matched = byte === CR ? 1 : 0
     }
     this.keptBytes += next - at

@@ -157,7 +157,7 @@ class Subject {
   }
 
   whole(events: readonly StreamEvent[]): JsonObject {
-    return JSON.parse(JSON.stringify(this.accept(this.of.hello).answer(fold(events), SERVED)))
+    return JSON.parse(this.accept(this.of.hello).answer(fold(events), SERVED))
   }
 
   meaning(events: readonly StreamEvent[], form: 'streamed' | 'whole'): Meaning {

@@ -314,7 +314,7 @@ function readWhole(provider: Provider, text: string): () => void {
     if (completion === undefined) throw new Error('the events have no end')
     JSON.stringify(chatAnswer(completion, served))
     JSON.stringify(messagesAnswer(completion, served))
-    JSON.stringify(toResponses.answer(completion, served))
+    toResponses.answer(completion, served)
   }
 }
 

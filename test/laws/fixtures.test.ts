@@ -44,7 +44,7 @@ const ENCODERS: Readonly<Record<DialectName, () => Encoding>> = {
 
 const ANSWERS: Readonly<Record<DialectName, (completion: Completion) => JsonObject>> = {
   chat: (completion) => chatAnswer(completion, SERVED),
-  responses: (completion) => accept({ input: 'x' }).answer(completion, SERVED),
+  responses: (completion) => JSON.parse(accept({ input: 'x' }).answer(completion, SERVED)),
   messages: (completion) => messagesAnswer(completion, SERVED),
 }
 

@@ -42,7 +42,7 @@ interface Keeper {
 const streamOf = (exchange: Exchange, events: readonly StreamEvent[]) => Encoding.of(exchange, SERVED).addAll(events)
 
 const bodyOf = (exchange: Exchange, events: readonly StreamEvent[]): JsonObject =>
-  JSON.parse(JSON.stringify(exchange.answer(fold(events), SERVED)))
+  JSON.parse(exchange.answer(fold(events), SERVED))
 
 const objects = (value: unknown) => (isArray(value) ? value.filter(isObject) : [])
 

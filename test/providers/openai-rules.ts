@@ -44,7 +44,12 @@ export function openaiRules(body: JsonObject, request: ChatRequest): void {
   }
   must((body['stream'] === true) === request.stream, 'streams as requested', body)
   must(request.stream === 'stream_options' in body, 'stream options belong to streams', body)
-  if (request.stream) must(Bun.deepEquals(body['stream_options'], { include_usage: true }), 'usage is requested', body)
+  if (request.stream) {
+    const usage = { include_usage: true }
+    const all = { ...usage, include_obfuscation: request.hints.padStream === true }
+    const options = body['stream_options']
+    must(Bun.deepEquals(options, usage) || Bun.deepEquals(options, all), 'usage is requested', body)
+  }
   for (const message of objects(body['messages'], 'messages')) openaiMessage(message)
   openaiTools(body)
 }

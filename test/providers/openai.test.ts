@@ -242,3 +242,22 @@ describe('a cache mark', () => {
     expect(JSON.parse(body).messages[0].content).toEqual(content)
   })
 })
+
+describe('padding of stream events', () => {
+  const optionsAt = (baseUrl: string, padStream?: boolean) => {
+    const request = plainRequest({ stream: true, hints: { padStream } })
+    const { body } = openai.request(request, { endpoint: endpoint({ baseUrl }), model: 'm' })
+    return JSON.parse(String(body)).stream_options
+  }
+
+  test.each([
+    ['https://api.openai.com/v1', undefined, { include_usage: true, include_obfuscation: false }],
+    ['https://eu.api.openai.com/v1', undefined, { include_usage: true, include_obfuscation: false }],
+    ['https://api.openai.com/v1', true, { include_usage: true, include_obfuscation: true }],
+    ['https://api.openai.com.test/v1', undefined, { include_usage: true }],
+    ['https://api.groq.com/openai/v1', true, { include_usage: true }],
+    ['http://127.0.0.1:8000/v1', undefined, { include_usage: true }],
+  ])('%s', (baseUrl, padStream, options) => {
+    expect(optionsAt(baseUrl, padStream)).toEqual(options)
+  })
+})

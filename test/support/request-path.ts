@@ -146,7 +146,7 @@ async function enter({ path, bytes, contentType }: Body, clock: Clock): Promise<
     path === 'compact' ? dialects.responses.acceptCompact(json, caller) : dialects[path].accept(json, caller),
   )
   await send(exchange.request, clock)
-  clock.run('answer', () => JSON.stringify(exchange.answer(COMPLETION, SERVED)))
+  clock.run('answer', () => exchange.answer(COMPLETION, SERVED))
   const encoding = Encoding.of(exchange, SERVED)
   clock.run('stream', () => encoding.addAll(EVENTS))
 }

@@ -2,9 +2,10 @@
 
 import type { ProviderError } from '../../src/core/provider-error.ts'
 import { FetchTransport } from '../../src/providers/fetch-transport.ts'
-import type { ResponseHeaders } from '../../src/providers/provider.ts'
+import type { Dispatch, ResponseHeaders } from '../../src/providers/provider.ts'
 import { SocketTransport } from '../../src/providers/socket-transport.ts'
 import type { Transport } from '../../src/providers/transport.ts'
+import type { Addresses } from '../../src/transport/addresses.ts'
 import { HttpClient } from '../../src/transport/client.ts'
 import { Authorities } from '../../src/transport/dial.ts'
 
@@ -16,9 +17,9 @@ export interface Way extends Disposable {
 
 export const WAYS = ['sockets', 'fetch'] as const
 
-/** `ca`: the only authority in PEM, for sockets; `fetch` takes its authorities from the environment. */
-export function wayOf(name: Way['name'], ca?: string): Way {
-  const client = new HttpClient(new Authorities(ca))
+/** `ca` (the only authority in PEM) and `addresses` are for sockets; `fetch` takes them from the environment. */
+export function wayOf(name: Way['name'], ca?: string, addresses?: Addresses): Way {
+  const client = new HttpClient(new Authorities(ca), addresses)
   const deadlines = { connectMs: 5000, firstByteMs: { stream: 5000, whole: 5000 }, idleMs: 5000, totalMs: 5000 }
   return {
     name,
@@ -49,7 +50,11 @@ export class Exchanged {
 
   constructor(way: Way, url: string, body: string | readonly Uint8Array[] = '{}', headers = {}) {
     this.transport = way.open(new URL(url).origin)
-    this.transport.send({ url, headers, body }, this)
+    this.send({ url, headers, body })
+  }
+
+  private send(request: Dispatch): void {
+    this.transport.send(request, this)
     this.isSending = false
   }
 

@@ -1,11 +1,12 @@
 /** A whole answer → the body of Chat Completions. */
 
-import type { Completion } from '../../core/completion.ts'
+import type { Completion, PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
-import { chatUsage } from './usage.ts'
+import { chatUsage, chatUsageJson } from './usage.ts'
 
 export function chatAnswer(completion: Completion, served: Served): JsonObject {
   const calls = completion.toolCalls.map((call) => ({
@@ -32,6 +33,16 @@ export function chatAnswer(completion: Completion, served: Served): JsonObject {
     usage: chatUsage(completion.usage),
     service_tier: 'default',
   }
+}
+
+/** The JSON text of `chatAnswer` for an answer of nothing but text. */
+export function chatPlain({ text, reason, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string {
+  return (
+    `{"id":"${mintId('chatcmpl')}","object":"chat.completion","created":${served.createdAt},` +
+    `"model":${JSON.stringify(served.model)},"choices":[{"index":0,"message":{"role":"assistant",` +
+    `"content":${JSON.stringify(text)},"refusal":null,"annotations":[]},"logprobs":null,` +
+    `"finish_reason":"${chatFinish(reason)}"}],"usage":${chatUsageJson(usage)},"service_tier":"default"}`
+  )
 }
 
 /** The `finish_reason` of Chat Completions. */

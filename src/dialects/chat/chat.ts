@@ -3,7 +3,7 @@
 import type { Dialect } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import type { ImageUrls } from '../image-url.ts'
-import { chatAnswer } from './answer.ts'
+import { chatAnswer, chatPlain } from './answer.ts'
 import { acceptChat } from './request.ts'
 import { ChatEncoder } from './stream.ts'
 
@@ -17,7 +17,8 @@ export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect 
         request,
         isCompaction: false,
         ignored: ignoredFields('chat', body),
-        answer: chatAnswer,
+        answer: (completion, served) => JSON.stringify(chatAnswer(completion, served)),
+        plain: chatPlain,
         encoder: (served) => new ChatEncoder(served, includeUsage),
       }
     },

@@ -72,6 +72,7 @@ function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
     promptCacheKey: chat.prompt_cache_key ?? undefined,
     promptCacheRetention: chat.prompt_cache_retention ?? undefined,
     promptCacheOptions: objectOf(body['prompt_cache_options']),
+    padStream: chat.stream_options?.include_obfuscation === true || undefined,
   }
 }
 

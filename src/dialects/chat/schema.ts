@@ -16,7 +16,10 @@ const FunctionTool = Type.Object({
   cache_control: Type.Optional(Type.Unknown()),
 })
 
-const StreamOptions = Type.Object({ include_usage: nullable(Type.Boolean()) })
+const StreamOptions = Type.Object({
+  include_usage: nullable(Type.Boolean()),
+  include_obfuscation: Type.Optional(Type.Unknown()),
+})
 
 /** `request.ts` checks each message as it converts it, because its errors can name the invalid part. */
 export const ChatBody = Type.Object({

@@ -3,11 +3,11 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { dataEvent, jsonInside, jsonLine, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
 import { chatFinish } from './answer.ts'
-import { chatUsage } from './usage.ts'
+import { chatUsageJson } from './usage.ts'
 
 /**
  * Writes the role chunk, content, tool calls, finish, usage (if asked for) and `[DONE]`. The role chunk waits for the
@@ -15,6 +15,8 @@ import { chatUsage } from './usage.ts'
  */
 export class ChatEncoder implements StreamEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
+  /** A chunk up to its choices. */
+  private readonly head: string
   /** A chunk up to its delta. */
   private readonly opening: string
   /** A chunk after its delta, except for the last one. */
@@ -26,15 +28,16 @@ export class ChatEncoder implements StreamEncoder {
   private begun = false
 
   constructor(
-    private readonly served: Served,
+    served: Served,
     private readonly includeUsage: boolean,
-    private readonly id: string = mintId('chatcmpl'),
+    id: string = mintId('chatcmpl'),
   ) {
     const { createdAt, model } = served
-    const head = jsonLine({ id: this.id, object: 'chat.completion.chunk', created: createdAt, model }).slice(0, -1)
+    const head = `{"id":"${id}","object":"chat.completion.chunk","created":${createdAt},"model":${jsonLine(model)}`
     // With `include_usage` every chunk but the last has `"usage":null`; without it no chunk has the key.
     const usage = includeUsage ? ',"usage":null' : ''
-    this.opening = `data: ${head},"choices":[{"index":0,"delta":`
+    this.head = `data: ${head}`
+    this.opening = `${this.head},"choices":[{"index":0,"delta":`
     this.closing = `,"logprobs":null,"finish_reason":null}]${usage}}\n\n`
     this.textOpening = `${this.opening}{"content":"`
     this.textClosing = `"}${this.closing}`
@@ -78,10 +81,11 @@ export class ChatEncoder implements StreamEncoder {
   }
 
   /** The role chunk before the first content; '' afterwards. */
-  private begin(content: string | null): string {
+  private begin(content: '' | null): string {
     if (this.begun) return ''
     this.begun = true
-    return this.chunk({ role: 'assistant', content, refusal: null })
+    const delta = `{"role":"assistant","content":${content === null ? 'null' : '""'},"refusal":null}`
+    return this.opening + delta + this.closing
   }
 
   private chunk(delta: JsonObject): string {
@@ -95,14 +99,6 @@ export class ChatEncoder implements StreamEncoder {
   }
 
   private usageChunk(usage: Usage): string {
-    const { createdAt, model } = this.served
-    return dataEvent({
-      id: this.id,
-      object: 'chat.completion.chunk',
-      created: createdAt,
-      model,
-      choices: [],
-      usage: chatUsage(usage),
-    })
+    return `${this.head},"choices":[],"usage":${chatUsageJson(usage)}}\n\n`
   }
 }

@@ -24,3 +24,16 @@ export function chatUsage(usage: Usage): JsonObject {
     },
   }
 }
+
+/** The JSON text of `chatUsage`. */
+export function chatUsageJson(usage: Usage): string {
+  const prompt = usage.input ?? 0
+  const completion = usage.output ?? 0
+  const written = (usage.cacheWrite5m ?? 0) + (usage.cacheWrite1h ?? 0)
+  return (
+    `{"prompt_tokens":${prompt},"completion_tokens":${completion},"total_tokens":${prompt + completion},` +
+    `"prompt_tokens_details":{"cached_tokens":${usage.cachedInput ?? 0},"audio_tokens":0,` +
+    `"cache_write_tokens":${written}},"completion_tokens_details":{"reasoning_tokens":${usage.reasoning ?? 0},` +
+    '"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}'
+  )
+}

@@ -1,11 +1,12 @@
 /** A whole answer → the body of Messages. */
 
-import { type AnswerCall, type Completion, spokenText } from '../../core/completion.ts'
+import { type AnswerCall, type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
-import { messagesUsage } from './usage.ts'
+import { messagesUsage, messagesUsageJson } from './usage.ts'
 
 /** The text comes first, then the calls. */
 export function messagesAnswer(completion: Completion, served: Served): JsonObject {
@@ -22,6 +23,18 @@ export function messagesAnswer(completion: Completion, served: Served): JsonObje
     stop_sequence: null,
     usage: messagesUsage(completion.usage),
   }
+}
+
+/** The JSON text of `messagesAnswer` for an answer of nothing but text. */
+export function messagesPlain(
+  { text, reason, usage }: PlainAnswer & { readonly usage: Usage },
+  served: Served,
+): string {
+  return (
+    `{"id":"${mintId('msg')}","type":"message","role":"assistant","model":${JSON.stringify(served.model)},` +
+    `"content":[{"type":"text","text":${JSON.stringify(text)}}],"stop_reason":"${stopReason(reason, false)}",` +
+    `"stop_sequence":null,"usage":${messagesUsageJson(usage)}}`
+  )
 }
 
 /**

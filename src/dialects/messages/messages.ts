@@ -2,7 +2,7 @@
 
 import type { Dialect } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
-import { messagesAnswer } from './answer.ts'
+import { messagesAnswer, messagesPlain } from './answer.ts'
 import { acceptMessages, type MessagesOptions } from './request.ts'
 import { MessagesEncoder } from './stream.ts'
 
@@ -14,7 +14,8 @@ export function messages(options: MessagesOptions): Dialect {
       request: acceptMessages(body, options),
       isCompaction: false,
       ignored: ignoredFields('messages', body),
-      answer: messagesAnswer,
+      answer: (completion, served) => JSON.stringify(messagesAnswer(completion, served)),
+      plain: messagesPlain,
       encoder: (served, meter) => new MessagesEncoder(served, meter),
     }),
   }

@@ -6,11 +6,11 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { jsonInside, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
+import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder, StreamMeter } from '../dialect.ts'
 import { stopReason } from './answer.ts'
-import { messagesUsage } from './usage.ts'
+import { messagesUsageJson } from './usage.ts'
 
 /**
  * The most characters that wait for an open call to become whole. None wait unless a provider interleaves parallel
@@ -25,6 +25,8 @@ const HELD_BLOCK_CHARACTERS = 256
 const DELTA_CLOSING = '"}}\n\n'
 
 const PING = namedEvent('ping', { type: 'ping' })
+const MESSAGE_STOP = namedEvent('message_stop', { type: 'message_stop' })
+const DELTA = 'event: content_block_delta\ndata: {"type":"content_block_delta","index":'
 
 interface Call {
   readonly kind: 'call'
@@ -105,11 +107,10 @@ export class MessagesEncoder implements StreamEncoder {
   }
 
   end(reason: FinishReason, usage: Usage): string {
-    const delta = { stop_reason: stopReason(reason, this.calls.length > 0), stop_sequence: null }
+    const stopped = `{"stop_reason":"${stopReason(reason, this.calls.length > 0)}","stop_sequence":null}`
     return (
-      this.closeAll() +
-      namedEvent('message_delta', { type: 'message_delta', delta, usage: messagesUsage(usage) }) +
-      namedEvent('message_stop', { type: 'message_stop' })
+      `${this.closeAll()}event: message_delta\ndata: {"type":"message_delta","delta":${stopped},` +
+      `"usage":${messagesUsageJson(usage)}}\n\n${MESSAGE_STOP}`
     )
   }
 
@@ -144,28 +145,23 @@ export class MessagesEncoder implements StreamEncoder {
   private begin(): string {
     if (this.begun) return ''
     this.begun = true
-    const message = {
-      id: this.id,
-      type: 'message',
-      role: 'assistant',
-      model: this.served.model,
-      content: [],
-      stop_reason: null,
-      stop_sequence: null,
-      usage: messagesUsage({ ...this.meter.soFar, output: 0 }),
-    }
-    return namedEvent('message_start', { type: 'message_start', message })
+    const usage = messagesUsageJson({ ...this.meter.soFar, output: 0 })
+    return (
+      `event: message_start\ndata: {"type":"message_start","message":{"id":"${this.id}","type":"message",` +
+      `"role":"assistant","model":${jsonLine(this.served.model)},"content":[],"stop_reason":null,` +
+      `"stop_sequence":null,"usage":${usage}}}\n\n`
+    )
   }
 
   private openText(inside: string): string {
-    const start = this.openBlock({ type: 'text', text: '' }, '"type":"text_delta","text":"')
+    const start = this.openBlock('{"type":"text","text":""}', '"type":"text_delta","text":"')
     this.open = 'text'
     return start + this.encodeText(inside)
   }
 
   private openCall(call: Call): string {
     const block = { type: 'tool_use', id: call.callId, name: call.name, input: {} }
-    const start = this.openBlock(block, '"type":"input_json_delta","partial_json":"')
+    const start = this.openBlock(jsonLine(block), '"type":"input_json_delta","partial_json":"')
     this.open = call
     const { waiting } = call
     call.waiting = ''
@@ -176,18 +172,19 @@ export class MessagesEncoder implements StreamEncoder {
     return block.kind === 'call' ? this.openCall(block) : this.openText(block.inside)
   }
 
-  private openBlock(block: object, delta: string): string {
+  private openBlock(json: string, delta: string): string {
     const index = this.blocks++
-    const head = 'event: content_block_delta\ndata: {"type":"content_block_delta"'
-    this.deltaOpening = `${head},"index":${index},"delta":{${delta}`
+    this.deltaOpening = `${DELTA}${index},"delta":{${delta}`
     this.deltaSeam = DELTA_CLOSING + this.deltaOpening
-    return namedEvent('content_block_start', { type: 'content_block_start', index, content_block: block })
+    const start = `{"type":"content_block_start","index":${index},"content_block":${json}}`
+    return `event: content_block_start\ndata: ${start}\n\n`
   }
 
   private close(): string {
     if (this.open === 'nothing') return ''
     this.open = 'nothing'
-    return namedEvent('content_block_stop', { type: 'content_block_stop', index: this.blocks - 1 })
+    const stop = `{"type":"content_block_stop","index":${this.blocks - 1}}`
+    return `event: content_block_stop\ndata: ${stop}\n\n`
   }
 
   /** A call without arguments has one empty delta, as Anthropic sends it: readers begin with `input: {}`. */

@@ -22,3 +22,10 @@ export function messagesUsage(usage: Usage): JsonObject {
     output_tokens: outputTokens,
   }
 }
+
+/** The JSON text of `messagesUsage`. */
+export function messagesUsageJson(usage: Usage): string {
+  const { cachedInput = 0, cacheWrite5m = 0, cacheWrite1h = 0, input = 0, output = 0 } = usage
+  if (cachedInput + cacheWrite5m + cacheWrite1h > 0) return JSON.stringify(messagesUsage(usage))
+  return `{"input_tokens":${input},"output_tokens":${output}}`
+}

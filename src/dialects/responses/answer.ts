@@ -33,7 +33,7 @@ export function messageItemJson(id: string, status: ItemStatus, content: string)
   return `{"id":"${id}","type":"message","status":"${status}","role":"assistant","content":[${content}]}`
 }
 
-function messageItem(id: string, text: string): JsonObject {
+export function messageItem(id: string, text: string): JsonObject {
   const part = { type: 'output_text', annotations: [], logprobs: [], text }
   return { id, type: 'message', status: 'completed', role: 'assistant', content: [part] }
 }

@@ -50,10 +50,10 @@ export class CompactionEncoder implements StreamEncoder {
     const item = this.seal(summary)
     const added = this.item('response.output_item.added', item)
     const done = this.item('response.output_item.done', item)
-    return added + done + this.lifecycle('response.completed', this.resource.completedJson([jsonLine(item)], usage))
+    return added + done + this.lifecycle('response.completed', this.resource.completedLine(jsonLine(item), usage))
   }
 
-  private lifecycle(type: string, response: string = this.resource.inProgressJson()): string {
+  private lifecycle(type: string, response: string = this.resource.inProgressLine()): string {
     return `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.sequence++},"response":${response}}\n\n`
   }
 

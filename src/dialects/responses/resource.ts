@@ -4,13 +4,13 @@
  */
 
 import type { Tool } from '../../core/chat-request.ts'
-import type { JsonArray, JsonObject } from '../../core/json.ts'
+import type { JsonObject, JsonValue } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { jsonLine } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
 import type { ResponsesBody } from './schema.ts'
-import { responsesUsage } from './usage.ts'
+import { responsesUsageJson } from './usage.ts'
 
 /** The fields of the request that the resource repeats. */
 export interface Echo {
@@ -49,79 +49,66 @@ export function echoOf(body: ResponsesBody, tools: readonly Tool[]): Echo {
 /** `response.compaction` is for `POST /v1/responses/compact` only, whose body SDKs read as another type. */
 export type ResourceObject = 'response' | 'response.compaction'
 
-/** The resource of one answer. What does not change from event to event is serialised once. */
+/** Serialises a value within the resource. */
+type Quote = (value: JsonValue) => string
+
+/** The resource of one answer as JSON text. The text of events is safe on one line of SSE (`jsonLine`). */
 export class Resource {
   readonly id = mintId('resp')
-  /** From `background` to `model`. */
-  private readonly before: JsonObject
-  /** From `parallel_tool_calls` to `truncation`. */
-  private readonly after: JsonObject
-  private serialised: { readonly before: string; readonly after: string } | undefined
+  /** The members before and after the output, for events. */
+  private line: readonly [before: string, after: string] | undefined
 
   constructor(
     private readonly served: Served,
-    echo: Echo,
+    private readonly echo: Echo,
     private readonly object: ResourceObject = 'response',
-  ) {
-    this.before = {
-      background: false,
-      error: null,
-      incomplete_details: null,
-      instructions: echo.instructions,
-      max_output_tokens: echo.maxOutputTokens,
-      max_tool_calls: null,
-      model: served.model,
-    }
-    this.after = {
-      parallel_tool_calls: true,
-      previous_response_id: null,
-      presence_penalty: 0,
-      frequency_penalty: 0,
-      prompt_cache_key: echo.promptCacheKey,
-      reasoning: { effort: null, summary: null },
-      safety_identifier: null,
-      service_tier: echo.serviceTier,
-      store: false,
-      temperature: echo.temperature,
-      text: { format: { type: 'text' } },
-      tool_choice: echo.toolChoice,
-      tools: echo.tools,
-      top_logprobs: 0,
-      top_p: echo.topP,
-      truncation: echo.truncation,
-    }
+  ) {}
+
+  /** The body of a whole answer. `output` is the JSON of its items. */
+  completed(output: string, usage: Usage): string {
+    return this.opening('completed') + this.around(this.members(JSON.stringify), output, responsesUsageJson(usage))
   }
 
-  /** The whole answer. */
-  completed(output: JsonArray, usage: Usage): JsonObject {
-    const ending = { usage: responsesUsage(usage), metadata: {} }
-    return { ...this.opening('completed'), ...this.before, output, ...this.after, ...ending }
+  /** The same within an event. */
+  completedLine(output: string, usage: Usage): string {
+    return this.opening('completed') + this.around(this.lineMembers, output, responsesUsageJson(usage))
   }
 
-  /** The whole answer as JSON text. `output` is the JSON of its items. */
-  completedJson(output: readonly string[], usage: Usage): string {
-    return this.json(this.opening('completed'), output.join(), jsonLine(responsesUsage(usage)))
+  /** The resource before any output, within an event. */
+  inProgressLine(): string {
+    return this.opening('in_progress') + this.around(this.lineMembers, '', 'null')
   }
 
-  /** The resource before any output, as JSON text. */
-  inProgressJson(): string {
-    return this.json(this.opening('in_progress'), '', 'null')
-  }
-
-  private opening(status: 'in_progress' | 'completed'): JsonObject {
+  private opening(status: 'in_progress' | 'completed'): string {
     const { createdAt } = this.served
-    const completedAt = status === 'completed' ? Math.max(createdAt, Math.floor(Date.now() / 1000)) : null
-    return { id: this.id, object: this.object, created_at: createdAt, completed_at: completedAt, status }
+    const completedAt = status === 'completed' ? Math.max(createdAt, Math.floor(Date.now() / 1000)) : 'null'
+    return (
+      `{"id":"${this.id}","object":"${this.object}","created_at":${createdAt},"completed_at":${completedAt},` +
+      `"status":"${status}",`
+    )
   }
 
-  private json(opening: JsonObject, output: string, usage: string): string {
-    this.serialised ??= { before: membersOf(this.before), after: membersOf(this.after) }
-    const { before, after } = this.serialised
-    return `{${membersOf(opening)},${before},"output":[${output}],${after},"usage":${usage},"metadata":{}}`
+  private around([before, after]: readonly [string, string], output: string, usage: string): string {
+    return `${before},"output":[${output}],${after},"usage":${usage},"metadata":{}}`
   }
-}
 
-/** The JSON text of an object without its braces. */
-function membersOf(object: JsonObject): string {
-  return jsonLine(object).slice(1, -1)
+  private get lineMembers(): readonly [string, string] {
+    this.line ??= this.members(jsonLine)
+    return this.line
+  }
+
+  /** From `background` to `model`, and from `parallel_tool_calls` to `truncation`. */
+  private members(quote: Quote): readonly [string, string] {
+    const { instructions, maxOutputTokens, promptCacheKey, serviceTier, temperature, toolChoice, topP } = this.echo
+    const before =
+      `"background":false,"error":null,"incomplete_details":null,"instructions":${quote(instructions)},` +
+      `"max_output_tokens":${maxOutputTokens},"max_tool_calls":null,"model":${quote(this.served.model)}`
+    const after =
+      '"parallel_tool_calls":true,"previous_response_id":null,"presence_penalty":0,"frequency_penalty":0,' +
+      `"prompt_cache_key":${quote(promptCacheKey)},"reasoning":{"effort":null,"summary":null},` +
+      `"safety_identifier":null,"service_tier":${quote(serviceTier)},"store":false,"temperature":${temperature},` +
+      `"text":{"format":{"type":"text"}},"tool_choice":"${toolChoice}","tools":${quote(this.echo.tools)},` +
+      `"top_logprobs":0,"top_p":${topP},"truncation":"${this.echo.truncation}"`
+    return [before, after]
+  }
 }

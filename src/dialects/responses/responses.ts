@@ -2,9 +2,10 @@
 
 import { spokenText } from '../../core/completion.ts'
 import type { JsonObject } from '../../core/json.ts'
+import { mintId } from '../answer-ids.ts'
 import type { Caller, Dialect, Exchange } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
-import { outputItems } from './answer.ts'
+import { messageItem, outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
 import { type AcceptedResponses, acceptResponses, type Surroundings } from './request.ts'
@@ -46,7 +47,7 @@ function exchangeOf(
   { organization }: Caller,
   { sealer, itemStore }: Surroundings,
   object: ResourceObject,
-): Pick<Exchange, 'request' | 'answer' | 'encoder'> {
+): Pick<Exchange, 'request' | 'answer' | 'plain' | 'encoder'> {
   const { request, echo, toolbox, compaction } = accepted
   const store = itemStore && ((items: readonly JsonObject[]) => itemStore.put(organization, items))
   const seal = (summary: string) => {
@@ -59,7 +60,7 @@ function exchangeOf(
       request,
       answer: (completion, served) => {
         const item = seal(spokenText(completion))
-        return new Resource(served, echo, object).completed([item], completion.usage)
+        return new Resource(served, echo, object).completed(JSON.stringify(item), completion.usage)
       },
       encoder: (served) => new CompactionEncoder(new Resource(served, echo), seal),
     }
@@ -69,7 +70,12 @@ function exchangeOf(
     answer: (completion, served) => {
       const items = outputItems(completion, toolbox)
       store?.(items)
-      return new Resource(served, echo).completed(items, completion.usage)
+      return new Resource(served, echo).completed(items.map((item) => JSON.stringify(item)).join(), completion.usage)
+    },
+    plain: ({ text, usage }, served) => {
+      const item = messageItem(mintId('msg'), text)
+      store?.([item])
+      return new Resource(served, echo).completed(JSON.stringify(item), usage)
     },
     encoder: (served) => new ResponsesEncoder(new Resource(served, echo), toolbox, store),
   }

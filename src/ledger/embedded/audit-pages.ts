@@ -19,15 +19,15 @@ export interface RowPage {
   readonly last: Commit | undefined
 }
 
-/** The rows of the next commits after a position that match a query, oldest first. */
-export function readPage(database: Database, query: AuditQuery, after: Commit): RowPage {
+/** The rows of the next commits after a position, up to the number `most`, that match a query; oldest first. */
+export function readPage(database: Database, query: AuditQuery, after: Commit, most: number): RowPage {
   const { sinceMs, untilMs, organization, key, id } = query
   const commits = database
-    .query<Commit, [number, number, number]>(
-      `SELECT ended_ms AS endedMs, number FROM request_batch WHERE (ended_ms, number) > (?, ?)
+    .query<Commit, [number, number, number, number]>(
+      `SELECT ended_ms AS endedMs, number FROM request_batch WHERE (ended_ms, number) > (?, ?) AND number <= ?
        ORDER BY ended_ms, number LIMIT ?`,
     )
-    .all(after.endedMs, after.number, COMMITS_A_PAGE)
+    .all(after.endedMs, after.number, most, COMMITS_A_PAGE)
   const last = commits.at(-1)
   if (last === undefined) return { rows: [], last: undefined }
   const rows = database
@@ -47,6 +47,12 @@ export function readPage(database: Database, query: AuditQuery, after: Commit): 
     )
     .map(rowOf)
   return { rows, last }
+}
+
+/** The highest number of a commit; 0 if there is none. */
+export function lastCommit(database: Database): number {
+  const query = database.query<{ last: number | null }, []>('SELECT max(number) AS last FROM request_batch')
+  return query.get()?.last ?? 0
 }
 
 /** The position before all commits that have rows with this end time or a later one. */

@@ -9,7 +9,7 @@ import { isHeld, refusalError } from '../refusal.ts'
 import { TERMS } from '../reservation-store.ts'
 import { AHEAD_ADVICE, isAhead } from '../window-reset.ts'
 import { type Lock, lockDirectory } from './directory-lock.ts'
-import { Journal, PENDING_MAX } from './journal.ts'
+import { Journal } from './journal.ts'
 import { type Clock, MemoryStore } from './memory-store.ts'
 import { SteadyClock } from './monotonic-clock.ts'
 
@@ -39,12 +39,12 @@ export class EmbeddedLedger implements Ledger {
   static open(directory: string, clock: Clock = new SteadyClock(), keepMs?: number): EmbeddedLedger {
     const lock = lockDirectory(directory)
     try {
-      const journal = new Journal(directory, () => clock.now(), keepMs)
+      const journal = new Journal(directory, () => clock.now(), { keepMs })
       const store = new MemoryStore(clock, journal, { ...TERMS, endedMs: 0 })
       const { scopes, live } = journal.load()
       store.restore(scopes, live)
       store.loseAll()
-      journal.commit()
+      journal.fill()
       const first = scopes.find(({ windows }) => isAhead(windows, clock.now()))
       const warning = first && `${first.organization}: ${AHEAD_ADVICE}.`
       return new EmbeddedLedger(lock, journal, store, clock, warning)
@@ -86,7 +86,7 @@ export class EmbeddedLedger implements Ledger {
   health(): LedgerHealth {
     const { pending } = this.journal
     const complaint = this.journal.complaint ?? this.warning
-    const up = pending <= PENDING_MAX
+    const up = !this.journal.isFull
     return { ready: up, up, complaint, pending }
   }
 
@@ -109,7 +109,7 @@ export class EmbeddedLedger implements Ledger {
    * two commits, commits them now.
    */
   private isFull(): boolean {
-    if (this.journal.pending <= PENDING_MAX) return false
-    return this.journal.complaint !== undefined || !this.journal.commit()
+    if (!this.journal.isFull) return false
+    return this.journal.complaint !== undefined || !this.journal.fill()
   }
 }

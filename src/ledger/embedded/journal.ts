@@ -1,52 +1,99 @@
 /**
- * The embedded ledger's file: collects the changes of the store in memory and commits them together, one transaction
- * every 20 ms. A kill loses at most the changes since the last commit. A full disk loses none: they wait, up to
- * `PENDING_MAX`.
+ * The embedded ledger's journal: collects the changes of the store in memory and appends them together to a file, one
+ * line every 20 ms. A kill loses at most the changes since the last line. A full disk loses none: they wait, up to
+ * `PENDING_MAX`. SQLite gets them a second later, many groups in one transaction; readers read both.
  */
 
 import type { Database } from 'bun:sqlite'
+import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
-import { openDatabase } from '../../sqlite/database.ts'
-import { GroupCommit } from '../../sqlite/group-commit.ts'
 import { type AuditRow, type Charge, type Ending, type EndKind, noCharge, settledRow } from '../audit-columns.ts'
 import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../request-writer.ts'
-import type { UsageFigures } from '../usage-figures.ts'
+import { figureValues, type UsageFigures } from '../usage-figures.ts'
 import { dayOf } from '../window.ts'
+import { type Disk, JournalFile, realDisk } from './journal-file.ts'
+import { openLedgerDatabase } from './ledger-database.ts'
 import type { Changes } from './memory-store.ts'
 import { chargedMicroUsd } from './reservation-moves.ts'
-import { LEDGER_FILE, LEDGER_SCHEMA, readLive, readScopes, StateWriter } from './state-tables.ts'
+import { LEDGER_FILE, liveValues, readApplied, readLive, readScopes, StateWriter, scopeValues } from './state-tables.ts'
 import type { ReservationState, ScopeState } from './store-state.ts'
 
-/** Ended requests that may wait for their commit, about 5 MB. With more, the ledger rejects new requests. */
+/** Ended requests that may wait for the file, about 5 MB. With more, the ledger rejects new requests. */
 export const PENDING_MAX = 10_000
+/** The same for those that are in the journal and not in SQLite, about 20 MB: SQLite has failed for long. */
+const UNFILLED_MAX = 100_000
+const COMMIT_MS = 20
+/** The pause after a failed write. */
+const RETRY_MS = 250
+/**
+ * SQLite gets the changes of this time together. A state that changes meanwhile is written once, and most reservations
+ * never: a transaction each 20 ms took three times the CPU.
+ */
+const FILL_MS = 1000
+/** With so many states or requests SQLite gets them at once, so that no transaction takes more than a few ms. */
+const FILL_STATES = 1000
+const FILL_ROWS = 1000
+/** The size at which a new file is begun. A start after a kill reads at most two of this size, in 0.1 s. */
+const ROTATE_BYTES = 4 * 1024 * 1024
+/** How long SQLite may block the process if another one has the file locked. */
+const BUSY_MS = 20
+/** How long the state of the journal at the start is reported. */
+const NOTICE_MS = 10_000
+
+interface JournalOptions {
+  /** How long single requests are kept. */
+  readonly keepMs?: number | undefined
+  /** The size at which a new file begins, and the disk; for tests. */
+  readonly rotateBytes?: number
+  readonly disk?: Disk
+}
 
 export class Journal implements Changes {
   private readonly database: Database
-  private readonly writer: LogWriter
+  private readonly log: LogWriter
   private readonly state: StateWriter
-  private readonly group: GroupCommit
+  private readonly file: JournalFile
+  /** SQLite's write-ahead log, to flush it. */
+  private readonly wal: number
+  /** Changes that are not in the file yet. */
   private readonly scopes = new Set<ScopeState>()
-  private readonly live = new Map<string, ReservationState>()
-  /** Ids that are live in the file. A reservation that begins and ends between two commits is never written. */
-  private readonly inFile = new Set<string>()
+  private readonly reservations = new Set<ReservationState>()
   private readonly usage = new UsageSums()
-  private readonly rows = new RowBatch()
+  private rows = new RowBatch()
+  /** Changes that are in the file and not in SQLite. */
+  private readonly unfilled = new Unfilled()
+  /** Reservations that are live in SQLite. One that begins and ends between two writes is never there. */
+  private readonly stored = new Set<ReservationState>()
+  /** Of the last group. */
+  private number: number
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private fillTimer: ReturnType<typeof setTimeout> | undefined
+  private readonly rotateBytes: number
+  private readonly disk: Disk
+  private isClosed = false
+  private failure: string | undefined
+  private fillFailure: string | undefined
+  private readonly notice: string | undefined
+  private readonly openedMs = performance.now()
 
-  /** `now` is the store's clock; `keepMs` is how long single requests are kept. Throws `LedgerFileError`. */
+  /** `now` is the store's clock. Throws `LedgerFileError`. */
   constructor(
     directory: string,
     private readonly now: () => number,
-    keepMs = ROWS_KEPT_MS,
+    { keepMs = ROWS_KEPT_MS, rotateBytes = ROTATE_BYTES, disk = realDisk }: JournalOptions = {},
   ) {
-    const path = join(directory, LEDGER_FILE)
-    this.database = openDatabase(path, LEDGER_SCHEMA)
-    this.writer = new LogWriter(this.database, keepMs)
-    this.state = new StateWriter(this.database)
-    this.group = new GroupCommit(this.database, path, {
-      write: () => this.write(),
-      written: () => this.written(),
-      failed: () => undefined,
-    })
+    const { database, notice } = openLedgerDatabase(directory)
+    this.database = database
+    this.notice = notice
+    // What another process has locked can wait, for the journal has it. Streams cannot.
+    database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
+    this.number = readApplied(database)
+    this.rotateBytes = rotateBytes
+    this.disk = disk
+    this.log = new LogWriter(database, keepMs)
+    this.state = new StateWriter(database)
+    this.file = new JournalFile(directory, disk)
+    this.wal = openSync(`${join(directory, LEDGER_FILE)}-wal`, 'r')
   }
 
   /** Ended requests that are not in the file yet. */
@@ -54,22 +101,28 @@ export class Journal implements Changes {
     return this.rows.size
   }
 
-  /** Why the last commit failed; undefined if it succeeded. */
+  /** Why the last write or flush failed; undefined if it succeeded. */
   get complaint(): string | undefined {
-    return this.group.complaint
+    const isNew = performance.now() - this.openedMs < NOTICE_MS
+    return this.failure ?? this.fillFailure ?? this.file.complaint ?? (isNew ? this.notice : undefined)
+  }
+
+  /** True if too many changes wait because a file cannot be written. */
+  get isFull(): boolean {
+    return this.rows.size > PENDING_MAX || this.unfilled.rowCount > UNFILLED_MAX
   }
 
   scope(scope: ScopeState): void {
     this.scopes.add(scope)
-    this.group.soon()
+    this.soon(COMMIT_MS)
   }
 
   reservation(reservation: ReservationState): void {
-    this.live.set(reservation.id, reservation)
-    this.group.soon()
+    this.reservations.add(reservation)
+    this.soon(COMMIT_MS)
   }
 
-  /** Only live reservations are in the file: a new process gets no repeated or late calls for ended ones. */
+  /** Only live reservations are in the files: a new process gets no repeated or late calls for ended ones. */
   forgotten(): void {}
 
   used(reservation: ReservationState, model: string, figures: UsageFigures): void {
@@ -82,48 +135,165 @@ export class Journal implements Changes {
     const ending = { id, organization, key, admittedMs, endedMs: now, kind }
     const row = charge === undefined ? lostRow(reservation, ending) : settledRow(ending, charge, held.micro_usd)
     this.rows.add(row)
-    this.group.soon()
+    this.soon(COMMIT_MS)
   }
 
   /** The state that the last process left. */
   load(): { readonly scopes: readonly ScopeState[]; readonly live: readonly ReservationState[] } {
     const live = readLive(this.database)
-    for (const { id } of live) this.inFile.add(id)
+    for (const reservation of live) this.stored.add(reservation)
     return { scopes: readScopes(this.database), live }
   }
 
-  /** Commits now. */
-  commit(): boolean {
-    return this.group.commit()
+  /** Appends the changes to the file; if that fails, they are kept and it is retried. */
+  commit(): void {
+    if (!this.append()) return
+    const isMuch = this.unfilled.stateCount >= FILL_STATES || this.unfilled.rowCount >= FILL_ROWS
+    if (isMuch && this.fillFailure === undefined) this.fill()
+    else this.fillTimer ??= setTimeout(() => this.fill(), FILL_MS)
   }
 
-  /** Commits for the last time. Throws if that fails. */
+  /** Appends the changes to the file, and writes all that SQLite lacks. False if one of them failed. */
+  fill(): boolean {
+    clearTimeout(this.fillTimer)
+    this.fillTimer = undefined
+    // The states in memory are those of the last group only at this moment.
+    if (!this.append()) return false
+    try {
+      this.database.transaction(() => this.write()).immediate()
+      this.filled()
+      if (this.file.size >= this.rotateBytes) this.file.rotate(this.wal)
+      this.fillFailure = undefined
+      return true
+    } catch (error) {
+      this.fillFailure = problemOf(error)
+      if (!this.isClosed) this.fillTimer ??= setTimeout(() => this.fill(), RETRY_MS)
+      return false
+    }
+  }
+
+  /** Writes everything for the last time. Throws if that fails: what is not in the file either is lost. */
   close(): void {
-    this.group.close()
+    this.isClosed = true
+    const isFilled = this.fill()
+    const lost = this.failure
+    clearTimeout(this.timer)
+    clearTimeout(this.fillTimer)
+    if (isFilled) {
+      this.database.run('PRAGMA wal_checkpoint(TRUNCATE)')
+      // A reader in another process may have prevented the checkpoint, and the journal goes.
+      this.disk.flushNow(this.wal)
+    }
+    this.database.close()
+    closeSync(this.wal)
+    this.file.close(isFilled)
+    if (lost !== undefined)
+      throw new Error(`The last commit of the ledger's file failed, and its changes are lost: ${lost}.`)
   }
 
-  private written(): void {
-    for (const { id, state } of this.live.values()) {
-      if (state === 'live') this.inFile.add(id)
-      else this.inFile.delete(id)
+  private soon(ms: number): void {
+    if (this.timer === undefined && !this.isClosed) this.timer = setTimeout(() => this.commit(), ms)
+  }
+
+  private append(): boolean {
+    clearTimeout(this.timer)
+    this.timer = undefined
+    if (this.scopes.size === 0 && this.reservations.size === 0 && this.rows.size === 0) return true
+    try {
+      this.file.append(this.group(), this.number + 1)
+    } catch (error) {
+      this.failure = problemOf(error)
+      this.soon(RETRY_MS)
+      return false
+    }
+    this.failure = undefined
+    this.number += 1
+    this.appended()
+    return true
+  }
+
+  /** A group as the JSON text of its line. */
+  private group(): string {
+    const { rows, endedMs } = this.rows.read()
+    const scopes = Array.from(this.scopes, scopeValues)
+    const live: (readonly (string | number)[])[] = []
+    for (const one of this.reservations) if (one.state === 'live') live.push(liveValues(one))
+    const usage: (readonly (string | number)[])[] = []
+    this.usage.each(({ day, organization, key, model }, figures) =>
+      usage.push([day, organization, key, model, ...figureValues(figures)]),
+    )
+    return (
+      `{"number":${this.number + 1},"synced":${this.file.synced},"endedMs":${endedMs},` +
+      `"scopes":${JSON.stringify(scopes)},"live":${JSON.stringify(live)},"usage":${JSON.stringify(usage)},"rows":${rows}}`
+    )
+  }
+
+  private appended(): void {
+    const { unfilled } = this
+    for (const scope of this.scopes) unfilled.scopes.add(scope)
+    for (const one of this.reservations) {
+      if (one.state === 'live' || this.stored.has(one)) unfilled.reservations.add(one)
+      else unfilled.reservations.delete(one)
+    }
+    this.usage.each((place, figures) => unfilled.usage.add(place, figures))
+    if (this.rows.size > 0) {
+      unfilled.batches.push(this.rows)
+      unfilled.rowCount += this.rows.size
+      this.rows = new RowBatch()
     }
     this.scopes.clear()
-    this.live.clear()
+    this.reservations.clear()
     this.usage.clear()
-    this.rows.clear()
   }
 
   private write(): void {
-    for (const scope of this.scopes) this.state.scope(scope)
-    for (const reservation of this.live.values()) {
-      if (reservation.state === 'live') this.state.keep(reservation)
-      else if (this.inFile.has(reservation.id)) this.state.drop(reservation.id)
+    const { unfilled, state, log } = this
+    for (const scope of unfilled.scopes) state.scope(scope)
+    for (const one of unfilled.reservations) {
+      if (one.state === 'live') state.keep(one)
+      else state.drop(one.id)
     }
-    this.writer.batch(this.rows)
-    this.usage.each((place, figures) => this.writer.usage(place, figures))
-    this.writer.dropOld(this.now())
-    this.writer.foldOld(this.now())
+    for (const batch of unfilled.batches) log.batch(batch)
+    unfilled.usage.each((place, figures) => log.usage(place, figures))
+    state.applied(this.number)
+    log.dropOld(this.now())
+    log.foldOld(this.now())
   }
+
+  private filled(): void {
+    for (const one of this.unfilled.reservations) {
+      if (one.state === 'live') this.stored.add(one)
+      else this.stored.delete(one)
+    }
+    this.unfilled.clear()
+  }
+}
+
+/** What SQLite gets next. */
+class Unfilled {
+  readonly scopes = new Set<ScopeState>()
+  readonly reservations = new Set<ReservationState>()
+  readonly usage = new UsageSums()
+  readonly batches: RowBatch[] = []
+  rowCount = 0
+
+  get stateCount(): number {
+    return this.scopes.size + this.reservations.size + this.usage.size
+  }
+
+  clear(): void {
+    this.scopes.clear()
+    this.reservations.clear()
+    this.usage.clear()
+    this.batches.length = 0
+    this.rowCount = 0
+  }
+}
+
+/** In the words of SQLite, which has failed in the same way or will. */
+function problemOf(error: unknown): string {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOSPC') return 'database or disk is full'
+  return error instanceof Error ? error.message : String(error)
 }
 
 /** The row of a reservation that was lost or cancelled: it shows the progress that was recorded. */

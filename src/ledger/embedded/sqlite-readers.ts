@@ -1,6 +1,6 @@
 /**
- * Readers of the file of an embedded ledger: usage, audit trail, current use of an account's limits. A gateway may have
- * the file open.
+ * Readers of the files of an embedded ledger, SQLite's and the journal: usage, audit trail, current use of an account's
+ * limits. A gateway may have the files open.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -8,20 +8,23 @@ import { join } from 'node:path'
 import { amountsOf, type Limits } from '../../core/limits.ts'
 import { requestTimeMs } from '../../core/request-id.ts'
 import { openReadOnly } from '../../sqlite/database.ts'
-import type { AuditRow } from '../audit-columns.ts'
+import { type AuditRow, rowOfValues } from '../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../audit-log.ts'
 import type { Account } from '../ledger.ts'
 import type { AccountUsageReader } from '../remaining.ts'
 import { readUsage } from '../request-table.ts'
+import { UsageSums } from '../request-writer.ts'
 import type { AccountUsage } from '../reservation-store.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
-import { before, type Commit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
+import { before, type Commit, lastCommit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
+import type { Group } from './journal-format.ts'
+import { readJournal, tailOf, usageOfRow } from './journal-tail.ts'
 import { advance } from './scope-moves.ts'
-import { LEDGER_FILE, LEDGER_SCHEMA, readScope } from './state-tables.ts'
-import { figuresOf, newScope } from './store-state.ts'
+import { LEDGER_FILE, LEDGER_SCHEMA, type Row, readApplied, readScope, scopeOf } from './state-tables.ts'
+import { figuresOf, newScope, type ScopeState } from './store-state.ts'
 
 /**
- * Opens the file for each query: it does not exist before the first request, and the gateway can checkpoint its
+ * Opens the files for each query: they do not exist before the first request, and the gateway can checkpoint its
  * write-ahead log only while no reader has it open.
  */
 abstract class Reading {
@@ -29,11 +32,17 @@ abstract class Reading {
 
   async close(): Promise<void> {}
 
-  protected from<T>(read: (database: Database) => T): T | undefined {
+  /** Reads both at one moment: what the journal has that SQLite lacks is `tail`. */
+  protected from<T>(read: (database: Database, tail: readonly Group<Row>[]) => T): T | undefined {
+    // The journal first: what leaves it meanwhile is then in SQLite.
+    const journal = readJournal(this.directory)
     const database = openReadOnly(join(this.directory, LEDGER_FILE), LEDGER_SCHEMA)
     if (database === undefined) return undefined
     try {
-      return read(database)
+      const atOnce = database.transaction(() =>
+        read(database, tailOf(journal, readApplied(database), this.directory).groups),
+      )
+      return atOnce.deferred()
     } finally {
       database.close()
     }
@@ -42,8 +51,26 @@ abstract class Reading {
 
 export class EmbeddedUsageLog extends Reading implements UsageLog {
   async read(query: UsageQuery): Promise<readonly UsageRow[]> {
-    return this.from((database) => readUsage(database, query)) ?? []
+    return this.from((database, tail) => withTail(readUsage(database, query), tail, query)) ?? []
   }
+}
+
+function withTail(rows: readonly UsageRow[], tail: readonly Group<Row>[], query: UsageQuery): readonly UsageRow[] {
+  const { sinceDay, untilDay, organization, key } = query
+  const sums = new UsageSums()
+  for (const row of rows) sums.add(row, row)
+  for (const { usage } of tail) {
+    for (const { place, figures } of usage.map(usageOfRow)) {
+      if (place.day < sinceDay || place.day >= untilDay) continue
+      if (place.organization !== (organization ?? place.organization) || place.key !== (key ?? place.key)) continue
+      sums.add(place, figures)
+    }
+  }
+  const summed: UsageRow[] = []
+  sums.each(({ day, organization, key, model }, figures) => {
+    if (figures.requests !== 0) summed.push({ day, organization, key, model, ...figures })
+  })
+  return summed
 }
 
 export class EmbeddedAuditLog extends Reading implements AuditLog {
@@ -53,8 +80,11 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
       if (row !== undefined) yield [row]
       return
     }
-    const corrected = this.from((database) => readCorrected(database, query.sinceMs)) ?? new Set<string>()
-    for (const page of this.pages(query)) {
+    const [trail, corrected] = this.from((database, tail) => [
+      trailOf(database, tail),
+      correctedOf(database, tail, query.sinceMs),
+    ]) ?? [NO_TRAIL, new Set<string>()]
+    for (const page of this.pages(query, trail)) {
       const rows = page.filter(({ id, kind }) => kind !== 'lost' || !corrected.has(id))
       if (rows.length > 0) yield rows
     }
@@ -64,10 +94,11 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
   private find(query: AuditQuery, id: string): AuditRow | undefined {
     const admittedMs = requestTimeMs(id)
     const ends = admittedMs === undefined ? [query] : endsOf(admittedMs)
+    const trail = this.from(trailOf) ?? NO_TRAIL
     let found: AuditRow | undefined
     for (const { sinceMs, untilMs } of ends) {
       const narrow = { sinceMs: Math.max(sinceMs, query.sinceMs), untilMs: Math.min(untilMs, query.untilMs) }
-      for (const rows of this.pages({ ...query, ...narrow }, narrow.untilMs + GATHERED_MS)) {
+      for (const rows of this.pages({ ...query, ...narrow }, trail, narrow.untilMs + GATHERED_MS)) {
         found = rows.at(-1) ?? found
         if (found !== undefined && found.kind !== 'lost') return found
       }
@@ -75,19 +106,52 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
     return found
   }
 
-  /** The rows of the query page by page, up to the first commit that is not before `endMs`. */
-  private *pages(query: AuditQuery, endMs = Number.POSITIVE_INFINITY): Generator<readonly AuditRow[]> {
-    for (let after: Commit | undefined = before(query.sinceMs); after !== undefined; ) {
-      const page: RowPage = this.pageAfter(query, after)
+  /**
+   * The rows of the query page by page, up to the first commit that is not before `endMs`, then those that are only in
+   * the journal.
+   */
+  private *pages(
+    query: AuditQuery,
+    { last, rows }: Trail,
+    endMs = Number.POSITIVE_INFINITY,
+  ): Generator<readonly AuditRow[]> {
+    for (let after: Commit | undefined = before(query.sinceMs); after !== undefined && after.endedMs < endMs; ) {
+      const page = this.pageAfter(query, after, last)
       yield page.rows
       after = page.last
-      if (after !== undefined && after.endedMs >= endMs) return
     }
+    yield rows.filter((row) => isWanted(row, query))
   }
 
-  private pageAfter(query: AuditQuery, after: Commit): RowPage {
-    return this.from((database) => readPage(database, query, after)) ?? { rows: [], last: undefined }
+  private pageAfter(query: AuditQuery, after: Commit, last: number): RowPage {
+    return this.from((database) => readPage(database, query, after, last)) ?? { rows: [], last: undefined }
   }
+}
+
+/** What the trail has at one moment. */
+interface Trail {
+  /** The number of the last commit in SQLite; later ones repeat `rows`. */
+  readonly last: number
+  /** Rows that were only in the journal. */
+  readonly rows: readonly AuditRow[]
+}
+
+const NO_TRAIL: Trail = { last: 0, rows: [] }
+
+function trailOf(database: Database, tail: readonly Group<Row>[]): Trail {
+  return { last: lastCommit(database), rows: tail.flatMap((group) => group.rows.map(rowOfValues)) }
+}
+
+/** Ids of requests that were lost and then settled or cancelled: only their second row counts. */
+function correctedOf(database: Database, tail: readonly Group<Row>[], sinceMs: number): ReadonlySet<string> {
+  const late = trailOf(database, tail).rows.filter(({ kind }) => kind === 'late' || kind === 'withdrawn')
+  return new Set([...readCorrected(database, sinceMs), ...late.map(({ id }) => id)])
+}
+
+function isWanted(row: AuditRow, { sinceMs, untilMs, organization, key, id }: AuditQuery): boolean {
+  if (row.endedMs < sinceMs || row.endedMs >= untilMs) return false
+  if (row.organization !== (organization ?? row.organization) || row.key !== (key ?? row.key)) return false
+  return row.id === (id ?? row.id)
 }
 
 /**
@@ -108,7 +172,10 @@ export class EmbeddedAccountUsageReader extends Reading implements AccountUsageR
     const now = this.now()
     const { organization, organizationLimits, keyLimits } = account
     const usageOf = (key: string, limits: Limits) => {
-      const scope = this.from((database) => readScope(database, organization, key)) ?? newScope(organization, key, now)
+      const stored = this.from(
+        (database, tail) => lastScope(tail, organization, key) ?? readScope(database, organization, key),
+      )
+      const scope = stored ?? newScope(organization, key, now)
       advance(scope, amountsOf(limits), now)
       return figuresOf(scope)
     }
@@ -116,4 +183,10 @@ export class EmbeddedAccountUsageReader extends Reading implements AccountUsageR
   }
 
   async warning(): Promise<undefined> {}
+}
+
+function lastScope(tail: readonly Group<Row>[], organization: string, key: string): ScopeState | undefined {
+  const isIt = (row: Row) => row['organization'] === organization && row['key'] === key
+  const row = tail.findLast(({ scopes }) => scopes.some(isIt))?.scopes.find(isIt)
+  return row && scopeOf(row)
 }

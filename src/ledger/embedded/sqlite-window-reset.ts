@@ -1,14 +1,13 @@
 /** Resets budget windows that were opened too early, in the file of an embedded ledger that no gateway has open. */
 
 import type { Database } from 'bun:sqlite'
-import { join } from 'node:path'
 import { budgetLimits } from '../../core/limits.ts'
-import { openDatabase } from '../../sqlite/database.ts'
 import type { UsageRow } from '../usage-log.ts'
 import { windowOf } from '../window.ts'
 import { spentNow, type WindowReset } from '../window-reset.ts'
 import { type Lock, lockDirectory } from './directory-lock.ts'
-import { LEDGER_FILE, LEDGER_SCHEMA, readScopes, StateWriter } from './state-tables.ts'
+import { openLedgerDatabase } from './ledger-database.ts'
+import { readScopes, StateWriter } from './state-tables.ts'
 
 export class EmbeddedWindowReset implements WindowReset {
   private constructor(
@@ -20,7 +19,7 @@ export class EmbeddedWindowReset implements WindowReset {
   static open(directory: string): EmbeddedWindowReset {
     const lock = lockDirectory(directory)
     try {
-      return new EmbeddedWindowReset(lock, openDatabase(join(directory, LEDGER_FILE), LEDGER_SCHEMA))
+      return new EmbeddedWindowReset(lock, openLedgerDatabase(directory).database)
     } catch (error) {
       lock.release()
       throw error

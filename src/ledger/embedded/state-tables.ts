@@ -13,8 +13,8 @@ import { NOT_CHARGED, type ReservationState, type ScopeState } from './store-sta
 
 export const LEDGER_FILE = 'ledger.sqlite'
 
-type Value = string | number
-type Row = Readonly<Record<string, Value>>
+export type Value = string | number
+export type Row = Readonly<Record<string, Value>>
 
 interface Column {
   readonly name: string
@@ -82,8 +82,16 @@ function definition({ name, type }: { readonly name: string; readonly type: stri
 const SCOPE_SQL = SCOPE_COLUMNS.map(definition)
 const LIVE_SQL = LIVE_COLUMNS.map(definition)
 
+/** The number of the last group of the journal that the tables contain. */
+const JOURNAL_SQL =
+  'CREATE TABLE IF NOT EXISTS journal (one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL)'
+
 export const LEDGER_SCHEMA: Schema = {
-  version: 2,
+  // A weir that does not know the journal would ignore changes that are only there, so it must refuse the file.
+  version: 3,
+  readableFrom: 2,
+  migrations: { 2: JOURNAL_SQL },
+  additions: JOURNAL_SQL,
   checked: ['scope', 'live'],
   columns: { scope: SCOPE_SQL, live: LIVE_SQL, usage: FIGURE_DEFINITIONS },
   views: LOG_VIEWS,
@@ -110,34 +118,46 @@ export function readLive(database: Database): readonly ReservationState[] {
   return database.query<Row, []>('SELECT * FROM live').all().map(liveOf)
 }
 
-type Insertion = Statement<unknown, SQLQueryBindings[]>
+/** A row of a table, by its columns in their order. */
+type Values = readonly Value[]
 
 /**
- * A function that writes a state. Generated code: each commit writes every reservation that is live, and a loop over
- * the columns took 0.4 µs longer for each, a fifth of the whole.
+ * A function that returns the values of a state's columns. Generated code: every request that runs for longer than
+ * 20 ms is written, and a loop over the columns took 0.4 µs longer.
  */
-function writerOf<State>(columns: readonly Column[]): (insertion: Insertion, state: State) => void {
+function valuesOf<State>(columns: readonly Column[]): (state: State) => Values {
   const values = columns.map(({ property }) => `state.${property}`).join(', ')
-  return new Function(`return (insertion, state) => { insertion.run(${values}) }`)()
+  return new Function(`return (state) => [${values}]`)()
 }
 
-const writeScope = writerOf<ScopeState>(SCOPE_COLUMNS)
-const writeLive = writerOf<ReservationState>(LIVE_COLUMNS)
+export const scopeValues = valuesOf<ScopeState>(SCOPE_COLUMNS)
+export const liveValues = valuesOf<ReservationState>(LIVE_COLUMNS)
+export const SCOPE_NAMES: readonly string[] = SCOPE_COLUMNS.map(({ name }) => name)
+export const LIVE_NAMES: readonly string[] = LIVE_COLUMNS.map(({ name }) => name)
 
-/** Writes both tables; for use inside a transaction. */
+/** The last group of the journal that the tables contain; 0 if there was none. */
+export function readApplied(database: Database): number {
+  return database.query<{ applied: number }, []>('SELECT applied FROM journal').get()?.applied ?? 0
+}
+
+type Insertion = Statement<unknown, SQLQueryBindings[]>
+
+/** Writes the tables; for use inside a transaction. */
 export class StateWriter {
-  private readonly putScope
-  private readonly putLive
+  private readonly putScope: Insertion
+  private readonly putLive: Insertion
   private readonly dropLive
+  private readonly putApplied
 
   constructor(database: Database) {
     this.putScope = database.query<unknown, SQLQueryBindings[]>(insertion('scope', SCOPE_COLUMNS))
     this.putLive = database.query<unknown, SQLQueryBindings[]>(insertion('live', LIVE_COLUMNS))
     this.dropLive = database.query('DELETE FROM live WHERE id = ?')
+    this.putApplied = database.query('INSERT OR REPLACE INTO journal VALUES (1, ?)')
   }
 
   scope(scope: ScopeState): void {
-    writeScope(this.putScope, scope)
+    this.putScope.run(...scopeValues(scope))
   }
 
   /** Deletes a reservation that has ended. */
@@ -147,7 +167,12 @@ export class StateWriter {
 
   /** Stores a live reservation. */
   keep(reservation: ReservationState): void {
-    writeLive(this.putLive, reservation)
+    this.putLive.run(...liveValues(reservation))
+  }
+
+  /** The tables contain all groups of the journal up to this one. */
+  applied(number: number): void {
+    this.putApplied.run(number)
   }
 }
 
@@ -165,7 +190,7 @@ function textIn(row: Row, name: string): string {
   return String(row[name] ?? '')
 }
 
-function scopeOf(row: Row): ScopeState {
+export function scopeOf(row: Row): ScopeState {
   const [organization, key, at] = [textIn(row, 'organization'), textIn(row, 'key'), numberIn(row, 'at_ms')]
   return {
     organization,
@@ -182,7 +207,7 @@ function scopeOf(row: Row): ScopeState {
   }
 }
 
-function liveOf(row: Row): ReservationState {
+export function liveOf(row: Row): ReservationState {
   const windowsOf = (scope: string) =>
     budgetLimits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, `${scope}_${name}`)))
   return {

@@ -5,7 +5,7 @@ import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import type { Provider } from '../provider.ts'
 import { anthropicResponseError } from './error.ts'
-import { AnthropicDecoder, anthropicEvents } from './events.ts'
+import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
 import { anthropicCountRequest, anthropicRequest } from './request.ts'
 
 export const anthropic: Provider = {
@@ -14,6 +14,7 @@ export const anthropic: Provider = {
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new AnthropicDecoder(),
   events: anthropicEvents,
+  plain: anthropicPlain,
   responseError: anthropicResponseError,
   counter: {
     request: anthropicCountRequest,

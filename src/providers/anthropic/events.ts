@@ -3,6 +3,7 @@
  * skipped.
  */
 
+import type { PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
@@ -157,6 +158,18 @@ export function anthropicEvents(body: JsonValue): readonly StreamEvent[] {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   if (body['type'] === 'error' || isObject(body['error'])) throw reportedError(body)
   return new AnthropicDecoder().body(body)
+}
+
+/** Undefined for everything but one block of text with a usual reason. */
+export function anthropicPlain(body: JsonObject): PlainAnswer | undefined {
+  const { type, error, content, stop_reason: stop, usage } = body
+  const block = isArray(content) && content.length === 1 ? content[0] : undefined
+  if (type === 'error' || isObject(error) || !isObject(block) || block['type'] !== 'text') return undefined
+  if (typeof block['text'] !== 'string') return undefined
+  if (stop !== 'end_turn' && stop !== 'stop_sequence' && stop !== 'max_tokens') return undefined
+  const counts = new Counts()
+  if (isObject(usage)) counts.add(usage)
+  return { text: block['text'], reason: finishReason(stop), usage: isObject(usage) ? counts.usage : undefined }
 }
 
 function finishReason(reason: string): FinishReason {

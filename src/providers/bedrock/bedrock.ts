@@ -2,7 +2,7 @@
 
 import type { Provider } from '../provider.ts'
 import { bedrockResponseError } from './error.ts'
-import { BedrockDecoder, bedrockEvents } from './events.ts'
+import { BedrockDecoder, bedrockEvents, bedrockPlain } from './events.ts'
 import { EventStreamFramer } from './framer.ts'
 import { bedrockRequest } from './request.ts'
 
@@ -12,5 +12,6 @@ export const bedrock: Provider = {
   framer: (shortcut) => new EventStreamFramer(shortcut),
   decoder: () => new BedrockDecoder(),
   events: bedrockEvents,
+  plain: bedrockPlain,
   responseError: bedrockResponseError,
 }

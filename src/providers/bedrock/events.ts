@@ -3,6 +3,7 @@
  * its own deltas.
  */
 
+import type { PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
@@ -146,6 +147,22 @@ export function bedrockEvents(body: JsonValue): readonly StreamEvent[] {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   if (isObject(body['error'])) throw reportedError(body)
   return new BedrockDecoder().body(body)
+}
+
+/** Undefined for everything but one block of text with a usual reason. */
+export function bedrockPlain(body: JsonObject): PlainAnswer | undefined {
+  const { error, output, stopReason: stop, usage } = body
+  const message = isObject(output) ? output['message'] : undefined
+  const content = isObject(message) ? message['content'] : undefined
+  const block = isArray(content) && content.length === 1 ? content[0] : undefined
+  if (isObject(error) || !isObject(block) || typeof block['text'] !== 'string') return undefined
+  if (isObject(block['toolUse']) || isObject(block['reasoningContent'])) return undefined
+  if (stop !== 'end_turn' && stop !== 'stop_sequence' && stop !== 'max_tokens') return undefined
+  return {
+    text: block['text'],
+    reason: finishReason(stop),
+    usage: isObject(usage) ? bedrockUsage(usage) : undefined,
+  }
 }
 
 /** Throws `ProviderError` `broken` if the model produced malformed output. */

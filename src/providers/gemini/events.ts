@@ -3,6 +3,7 @@
  * separate parts.
  */
 
+import type { PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
@@ -110,6 +111,20 @@ export function geminiEvents(body: JsonValue, signatures: Signatures): readonly 
     throw new ProviderError('broken', 'the answer has no complete candidate', { cause })
   }
   return events
+}
+
+/** Undefined for everything but one candidate with one part of text and a usual reason. */
+export function geminiPlain(body: JsonObject): PlainAnswer | undefined {
+  const { error, candidates, usageMetadata: usage } = body
+  const candidate = isArray(candidates) && candidates.length === 1 ? candidates[0] : undefined
+  if ((error !== undefined && error !== null) || !isObject(candidate)) return undefined
+  const { index = 0, content, finishReason: finish } = candidate
+  const parts = isObject(content) ? content['parts'] : undefined
+  const part = isArray(parts) && parts.length === 1 ? parts[0] : undefined
+  if (index !== 0 || !isObject(part) || part['thought'] === true || isObject(part['functionCall'])) return undefined
+  if (typeof part['text'] !== 'string' || (finish !== 'STOP' && finish !== 'MAX_TOKENS')) return undefined
+  const counted = isObject(usage) ? geminiUsage(usage, true) : undefined
+  return { text: part['text'], reason: finishReason(finish), usage: counted }
 }
 
 /** Throws `ProviderError` `broken` if the model produced malformed output, such as half a call. */

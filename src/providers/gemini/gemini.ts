@@ -5,7 +5,7 @@ import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import type { Provider } from '../provider.ts'
 import { geminiResponseError } from './error.ts'
-import { GeminiDecoder, geminiEvents } from './events.ts'
+import { GeminiDecoder, geminiEvents, geminiPlain } from './events.ts'
 import { geminiCountRequest, geminiRequest } from './request.ts'
 import { Signatures } from './signatures.ts'
 
@@ -17,6 +17,7 @@ export const gemini: Provider = {
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new GeminiDecoder(signatures),
   events: (body) => geminiEvents(body, signatures),
+  plain: geminiPlain,
   responseError: geminiResponseError,
   counter: {
     request: (request, target) => geminiCountRequest(request, target, signatures),

@@ -1,5 +1,6 @@
 /** Chat Completions chunks → canonical events, for OpenAI and all the servers that speak its API in their own ways. */
 
+import type { PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
@@ -108,12 +109,8 @@ export class OpenaiDecoder implements StreamDecoder {
   }
 
   private usage(chunk: JsonObject, events: StreamEvent[]): void {
-    const usage = isObject(chunk['usage'])
-      ? chunk['usage']
-      : isObject(chunk['x_groq'])
-        ? chunk['x_groq']['usage']
-        : undefined
-    if (isObject(usage)) events.push({ type: 'usage', usage: openaiUsage(usage) })
+    const usage = reportedUsage(chunk)
+    if (usage !== undefined) events.push({ type: 'usage', usage })
   }
 }
 
@@ -122,6 +119,25 @@ export function openaiEvents(body: JsonValue): readonly StreamEvent[] {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   throwReportedError('', body)
   return new OpenaiDecoder().body(body)
+}
+
+/** Undefined for everything but one choice with a text, as OpenAI itself writes it. */
+export function openaiPlain(body: JsonObject): PlainAnswer | undefined {
+  const { choices, error, object, x_groq: groq } = body
+  const choice = isArray(choices) && choices.length === 1 ? choices[0] : undefined
+  if (!isObject(choice) || error || object === 'error' || (isObject(groq) && groq['error'])) return undefined
+  const { index = 0, message, finish_reason: finish, logprobs, usage } = choice
+  if (index !== 0 || !isObject(message) || isObject(logprobs) || isObject(usage)) return undefined
+  const { content, refusal, tool_calls: calls, reasoning, reasoning_content: thought } = message
+  if (typeof content !== 'string' || refusal || reasoning || thought) return undefined
+  if ((isArray(calls) && calls.length > 0) || (finish !== 'stop' && finish !== 'length')) return undefined
+  return { text: content, reason: finish, usage: reportedUsage(body) }
+}
+
+function reportedUsage(chunk: JsonObject): Usage | undefined {
+  const groq = chunk['x_groq']
+  const usage = isObject(chunk['usage']) ? chunk['usage'] : isObject(groq) ? groq['usage'] : undefined
+  return isObject(usage) ? openaiUsage(usage) : undefined
 }
 
 /**

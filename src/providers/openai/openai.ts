@@ -3,7 +3,7 @@
 import { SseFramer } from '../../wire/frames.ts'
 import { responseError } from '../error-response.ts'
 import type { Provider } from '../provider.ts'
-import { OpenaiDecoder, openaiEvents } from './events.ts'
+import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
 import { azureRequest, openaiRequest } from './request.ts'
 
@@ -13,6 +13,7 @@ export const openai: Provider = {
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new OpenaiDecoder(),
   events: openaiEvents,
+  plain: openaiPlain,
   responseError,
   images: openaiImages,
 }

@@ -20,6 +20,9 @@ import { isMistral, mistralBody } from './mistral.ts'
 /** Models that reject `max_tokens` and require `max_completion_tokens`; many other servers know only `max_tokens`. */
 const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
 
+/** OpenAI's own API. */
+const OPENAI = /^https:\/\/(?:[a-z0-9-]+\.)?api\.openai\.com[:/]/
+
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const adapt = isMistral(target.endpoint.baseUrl) ? mistralBody : undefined
   return chatRequest(request, target.model, openaiAddress(target, '/chat/completions'), adapt)
@@ -36,12 +39,12 @@ function chatRequest(
   adapt = (body: JsonObject): JsonObject => body,
 ): UpstreamRequest {
   const names = new ToolNames(request, NAMES_OF_64)
-  const body = openaiBody(withMarksInOrder(request), model, names)
+  const body = openaiBody(withMarksInOrder(request), model, names, OPENAI.test(address.url))
   return { ...address, body: JSON.stringify(adapt(body)), toolNames: names.restore }
 }
 
 /** Keys have one order and absent fields are left out, so that equal beginnings of a conversation are equal bytes. */
-function openaiBody(request: ChatRequest, model: string, names: ToolNames): JsonObject {
+function openaiBody(request: ChatRequest, model: string, names: ToolNames, isOpenai: boolean): JsonObject {
   const { sampling, hints } = request
   const stop = request.stop.filter((text) => text !== '')
   const limit = COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens'
@@ -69,8 +72,16 @@ function openaiBody(request: ChatRequest, model: string, names: ToolNames): Json
     prompt_cache_retention: hints.promptCacheRetention,
     prompt_cache_options: hints.promptCacheOptions,
     cache_control: request.cache === undefined ? undefined : openaiMark(request.cache),
-    ...(request.stream ? { stream: true, stream_options: { include_usage: true } } : undefined),
+    ...(request.stream ? { stream: true, stream_options: streamOptions(request, isOpenai) } : undefined),
   }
+}
+
+/**
+ * OpenAI pads every event of a stream with up to 16 random characters, a fifth of its bytes, unless asked not to. Other
+ * servers may reject the option.
+ */
+function streamOptions({ hints }: ChatRequest, isOpenai: boolean): JsonObject {
+  return { include_usage: true, include_obfuscation: isOpenai ? hints.padStream === true : undefined }
 }
 
 /** The API rejects tool settings without tools. */

@@ -21,7 +21,9 @@ test('one exchange answers whole and streamed under the served name, never the r
   const exchange = exchangeOf({ model: 'auto', messages: [{ role: 'user', content: 'hi' }], stream: true }, 'refuse')
   expect(exchange.request).toMatchObject({ model: 'auto', stream: true })
   const usage = { input: 1, output: 1 }
-  expect(exchange.answer({ text: 'a', toolCalls: [], reason: 'stop', usage }, served)['model']).toBe('acme-large')
+  expect(JSON.parse(exchange.answer({ text: 'a', toolCalls: [], reason: 'stop', usage }, served)).model).toBe(
+    'acme-large',
+  )
   const stream = Encoding.of(exchange, served).addAll(goldenEvents.get('text_tool') ?? [])
   expect(stream).toContain('"model":"acme-large"')
   expect(stream).not.toContain('"auto"')

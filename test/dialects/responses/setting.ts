@@ -43,7 +43,7 @@ export function streamed(exchange: Exchange, events: readonly StreamEvent[]): st
 }
 
 export function answered(exchange: Exchange, events: readonly StreamEvent[]): JsonObject {
-  return exchange.answer(fold(events), SERVED)
+  return JSON.parse(exchange.answer(fold(events), SERVED))
 }
 
 /** A short answer of text. */

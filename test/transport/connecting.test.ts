@@ -1,0 +1,129 @@
+/** What happens until a connection is made: black holes, several addresses, names, aborts. */
+
+import { describe, expect, test } from 'bun:test'
+import { Addresses } from '../../src/transport/addresses.ts'
+import { BlackHole } from './black-hole.ts'
+import { Exchanged, response, WAYS, wayOf } from './exchanges.ts'
+import { RawServer } from './raw-server.ts'
+
+async function until(isTrue: () => boolean): Promise<void> {
+  while (!isTrue()) await Bun.sleep(5)
+}
+
+describe.each(WAYS)('over %s', (name) => {
+  test('an abort while it connects closes the socket, and nothing was sent', async () => {
+    await using hole = await BlackHole.start()
+    using way = wayOf(name)
+    const sent = Array.from({ length: 20 }, () => new Exchanged(way, `http://127.0.0.1:${hole.port}/`))
+    await until(() => hole.attempts === 20)
+    const [first] = sent
+    expect(await first?.transport.canConnect(50)).toBe(false)
+    for (const { transport } of sent) transport.abort()
+    await until(() => hole.attempts === 0)
+    expect(await first?.transport.wasSent()).toBe(false)
+    expect(sent.map(({ outcome }) => outcome.end)).toEqual(sent.map(() => undefined))
+  })
+
+  test('a name without an address is unreachable, and nothing was sent', async () => {
+    using way = wayOf(name)
+    const sent = new Exchanged(way, 'http://nowhere.invalid/')
+    expect((await sent.done).end).toBe('unreachable')
+    expect(await sent.transport.wasSent()).toBe(false)
+  })
+})
+
+/** Each name has the addresses of the list, in its order; the lookups so far are in `asked`. */
+function naming(...addresses: string[]) {
+  const asked: string[] = []
+  const lookUp = async (name: string) => {
+    asked.push(name)
+    await Bun.sleep(5)
+    return addresses.map((address) => ({ address, family: address.includes(':') ? (6 as const) : (4 as const) }))
+  }
+  return { asked, addresses: new Addresses(lookUp) }
+}
+
+describe('over sockets', () => {
+  test('at most 256 connections to an origin are made at once; the others follow', async () => {
+    await using hole = await BlackHole.start()
+    using way = wayOf('sockets')
+    const sent = Array.from({ length: 300 }, () => new Exchanged(way, `http://127.0.0.1:${hole.port}/`))
+    await until(() => hole.attempts === 256)
+    for (const { transport } of sent.slice(0, 256)) transport.abort()
+    await until(() => hole.attempts === 44)
+    for (const { transport } of sent) transport.abort()
+    await until(() => hole.attempts === 0)
+  })
+
+  test('if an address does not answer, the next one is tried after 250 ms, and the first is abandoned', async () => {
+    await using server = await RawServer.answering((socket) => socket.write(response('hello')))
+    await using hole = await BlackHole.start('127.0.0.2', server.port)
+    const { addresses } = naming('127.0.0.2', '127.0.0.1')
+    using way = wayOf('sockets', undefined, addresses)
+    expect((await new Exchanged(way, `http://two.test:${server.port}/`).done).body).toBe('hello')
+    await until(() => hole.attempts === 0)
+  })
+
+  test('if an address refuses, the next one is tried at once', async () => {
+    await using server = await RawServer.answering((socket) => socket.write(response('hello')))
+    const { addresses } = naming('127.0.0.3', '127.0.0.2', '::1', '127.0.0.1')
+    using way = wayOf('sockets', undefined, addresses)
+    expect((await new Exchanged(way, `http://many.test:${server.port}/`).done).body).toBe('hello')
+  })
+
+  test('all addresses refuse: unreachable, with the reason of the system', async () => {
+    const server = await RawServer.answering(() => {})
+    const { port } = server
+    await server[Symbol.asyncDispose]()
+    const { addresses } = naming('127.0.0.2', '127.0.0.1')
+    using way = wayOf('sockets', undefined, addresses)
+    const sent = new Exchanged(way, `http://many.test:${port}/`)
+    expect((await sent.done).end).toBe('unreachable')
+    expect(sent.error?.cause).toMatchObject({ code: 'ECONNREFUSED' })
+  })
+
+  test('requests for one name share a lookup, and its addresses are used again', async () => {
+    await using server = await RawServer.answering((socket) => socket.write(response('hello', 'connection: close\r\n')))
+    const { addresses, asked } = naming('127.0.0.1')
+    using way = wayOf('sockets', undefined, addresses)
+    const url = `http://one.test:${server.port}/`
+    await Promise.all([1, 2, 3].map(() => new Exchanged(way, url).done))
+    await new Exchanged(way, url).done
+    expect(asked).toEqual(['one.test'])
+    expect(server.connections).toBe(4)
+  })
+
+  test('an idle connection is closed before its server closes it', async () => {
+    await using server = await RawServer.answering((socket) =>
+      socket.write(response('hello', 'Keep-Alive: timeout=2, max=5\r\n')),
+    )
+    using way = wayOf('sockets')
+    await new Exchanged(way, server.url()).done
+    await server.allClosed()
+    expect(server.connections).toBe(1)
+  })
+
+  test('a URL with a user name is not sent with it', async () => {
+    const texts: string[] = []
+    await using server = await RawServer.answering((socket, { text }) => {
+      texts.push(text)
+      socket.write(response('hello'))
+    })
+    using way = wayOf('sockets')
+    await new Exchanged(way, `http://user:word@127.0.0.1:${server.port}/a/b?c=d#e`).done
+    expect(texts[0]).toStartWith(`POST /a/b?c=d HTTP/1.1\r\nhost: 127.0.0.1:${server.port}\r\n`)
+    expect(texts[0]).not.toContain('word')
+  })
+
+  test.each(['ftp://127.0.0.1/', 'nonsense'])('what is no HTTP URL fails, and nothing was sent: %s', async (url) => {
+    using way = wayOf('sockets')
+    const transport = way.open('')
+    const { promise, resolve } = Promise.withResolvers<string>()
+    transport.send(
+      { url, headers: {}, body: '' },
+      { head: () => {}, data: () => {}, end: () => resolve('end'), fail: ({ kind }) => resolve(kind) },
+    )
+    expect(await promise).toBe('unreachable')
+    expect(await transport.wasSent()).toBe(false)
+  })
+})
