@@ -243,7 +243,7 @@ export const journalMutants: readonly Mutant[] = [
     'this.disk.flush(wal, (error) =>\n      flushed(error, () => ',
     'void (() => {})(flushed(null, () => ',
   ],
-  ['embedded/journal-format.ts', '!== headOf(body)', '=== undefined'],
+  ['embedded/journal-format.ts', '=== headOf(body) ?', '!== undefined ?'],
   [TAIL, 'cut.some(({ synced }) => synced >= missing)', 'cut.length > 0'],
   [TAIL, 'cut.some(({ synced }) => synced >= missing)', 'false'],
   [REPLAY, 'for (const values of group.rows) live.set(idOfRow(values), undefined)', ''],
