@@ -46,7 +46,7 @@ export const luaMutants: readonly Mutant[] = [
   ],
   [STORE, 'month <= 2 and 1 or 0', 'month < 2 and 1 or 0'],
   [RESERVE, "if reservation and reservation[STATE] ~= IS_LIVE then return { 'ended' } end", ''],
-  [RESERVE, "if reservation then return with_rates({ 'granted', reservation[ADMITTED] }) end", ''],
+  [RESERVE, "if reservation then return with_rates({ 'granted', exact(reservation[ADMITTED]) }) end", ''],
   [RESERVE, '\nreap()\n', '\n'],
   [RESERVE, 'local held = unit ~= REQUESTS and', 'local held ='],
   [RESERVE, 'and scopes[s][LIVE] > 0', ''],
