@@ -259,6 +259,7 @@ class Connection implements AnswerSink {
       counter.events += bursts * BURST_EVENTS
     }
     this.sentAt = 0
+    this.error = ''
     if (this.load.repeats) this.send()
     else this.socket.end()
   }

@@ -13,7 +13,7 @@ export function childrenOf(pid: number): number[] {
 }
 
 /** The process and all of its descendants. */
-function treeOf(pid: number): number[] {
+export function treeOf(pid: number): number[] {
   return [pid, ...childrenOf(pid).flatMap(treeOf)]
 }
 

@@ -23,7 +23,7 @@ their ratios. CPU time is that of the gateway's processes only (from /proc): oth
 ${lines(NAMES)}
   --json            print the figures as JSON
   --peers           measure LiteLLM and Portkey, too, in three rows of their own; installs them on demand into .peers,
-                    and needs python3 and node
+                    and needs python3
   --against-itself  measure a second pass-through instead of weir, to see how much equal servers differ on this machine
 
 Exits 1 if a request failed or an answer was wrong. A figure that misses its goal is marked, and does not fail the run.

@@ -1,7 +1,7 @@
 /** `--peers`: weir beside other gateways, with the provider, the load and the run of the other rows. */
 
 import { residentBytesOfTree } from './machine.ts'
-import { installPeers, startPeers } from './peers.ts'
+import { installPeers, startLitellm, startPortkey } from './peers.ts'
 import { Loader, startPassThrough, startProvider, startWeir } from './processes.ts'
 import { closedRounds, type Figure, figures, type Measurement, type Plan, perAnswer, type Setup } from './rounds.ts'
 import { SMALL_JSON } from './scenarios.ts'
@@ -22,7 +22,8 @@ export async function measurePeers(plan: Plan): Promise<readonly Measurement[]> 
   const gateways = [
     disposed.use(await startPassThrough(provider)),
     disposed.use(await startWeir(provider)),
-    ...(await startPeers(provider)).map((peer) => disposed.use(peer)),
+    disposed.use(await startLitellm(provider)),
+    disposed.use(await startPortkey(provider)),
   ]
   const setup: Setup = { provider, gateways, loader, plan }
   const idle = memory(setup)

@@ -6,6 +6,7 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
+import { treeOf } from './machine.ts'
 import { freePort, KEY, type Server } from './processes.ts'
 import { KINDS, modelOf, PROVIDERS } from './traffic.ts'
 
@@ -21,16 +22,10 @@ async function install(what: string, command: readonly string[], cwd: string): P
   if ((await child.exited) !== 0) throw new Error(`${what} cannot be installed: ${command.join(' ')} failed`)
 }
 
-function needed(program: string, what: string): string {
-  const path = Bun.which(program)
-  if (path === null) throw new Error(`--peers needs ${program} on PATH (${what})`)
-  return path
-}
-
 /** Installs both if they are missing. Throws if a program that this needs is missing. */
 export async function installPeers(): Promise<void> {
-  const python = needed('python3', 'LiteLLM runs on it')
-  needed('node', 'Portkey runs on it')
+  const python = Bun.which('python3')
+  if (python === null) throw new Error('--peers needs python3 on PATH: LiteLLM runs on it')
   const litellm = join(FOLDER, `litellm-${LITELLM}`)
   if (!(await Bun.file(join(litellm, 'installed')).exists())) {
     await rm(litellm, { recursive: true, force: true })
@@ -49,13 +44,11 @@ export async function installPeers(): Promise<void> {
   }
 }
 
-/** Starts both, ready for requests. */
-export async function startPeers(provider: Server): Promise<readonly Server[]> {
-  return [await startLitellm(provider), await startPortkey(provider)]
-}
-
-/** One worker for each core, no request log, no look-up of prices over the network. */
-async function startLitellm(provider: Server): Promise<Server> {
+/**
+ * One worker for each core, no request log, no look-up of prices over the network. Gunicorn, because uvicorn's own
+ * supervisor kills workers that take more than 5 s to start, which they do on a busy machine.
+ */
+export async function startLitellm(provider: Server): Promise<Server> {
   const folder = join(FOLDER, `litellm-${LITELLM}`)
   const api_base = `http://127.0.0.1:${provider.port}/v1`
   const config = {
@@ -71,21 +64,31 @@ async function startLitellm(provider: Server): Promise<Server> {
   await Bun.write(join(folder, 'bench.yaml'), JSON.stringify(config))
   const port = freePort()
   const flags = ['--config', 'bench.yaml', '--host', '127.0.0.1', '--telemetry', 'False']
-  const workers = ['--port', String(port), '--num_workers', String(cpus().length)]
-  return await started(`LiteLLM ${LITELLM}`, port, [join(folder, 'bin/litellm'), ...flags, ...workers], folder, {
-    LITELLM_MODE: 'PRODUCTION',
-    LITELLM_LOG: 'ERROR',
-    LITELLM_LOCAL_MODEL_COST_MAP: 'True',
-    NO_DOCS: 'True',
-  })
+  const workers = ['--port', String(port), '--num_workers', String(cpus().length), '--run_gunicorn']
+  const server = await started(
+    `LiteLLM ${LITELLM}`,
+    port,
+    [join(folder, 'bin/litellm'), ...flags, ...workers],
+    folder,
+    {
+      LITELLM_MODE: 'PRODUCTION',
+      LITELLM_LOG: 'ERROR',
+      LITELLM_LOCAL_MODEL_COST_MAP: 'True',
+      NO_DOCS: 'True',
+    },
+  )
+  return { ...server, interpreted: true }
 }
 
-/** One process: Portkey has no workers. Headers of the request select the provider. */
-async function startPortkey(provider: Server): Promise<Server> {
+/**
+ * One process: Portkey has no workers. On Bun, because on Node 20 it answers every stream with status 500 (it changes
+ * the headers of an answer of `fetch`, which are immutable there). Headers of the request select the provider.
+ */
+export async function startPortkey(provider: Server): Promise<Server> {
   const folder = join(FOLDER, `portkey-${PORTKEY}`)
   const port = freePort()
   const script = join(folder, 'node_modules/@portkey-ai/gateway/build/start-server.js')
-  const command = [needed('node', 'Portkey runs on it'), script, `--port=${port}`, '--headless']
+  const command = [process.execPath, script, `--port=${port}`, '--headless']
   const server = await started(`Portkey ${PORTKEY}`, port, command, folder, {
     NODE_ENV: 'production',
     TRUSTED_CUSTOM_HOSTS: '127.0.0.1,localhost',
@@ -108,19 +111,21 @@ async function started(
     env: { PATH: process.env['PATH'] ?? '', HOME: cwd, ...env },
     stdio: ['ignore', Bun.file(log), Bun.file(log)],
   })
+  // Its workers would outlive it.
+  const dispose = async () => {
+    for (const pid of treeOf(child.pid)) process.kill(pid, 'SIGKILL')
+    await child.exited
+  }
   const deadline = performance.now() + READY_MS_MAX
   for (;;) {
     const answer = await fetch(`http://127.0.0.1:${port}/`).catch(() => undefined)
     if (answer !== undefined) break
-    if (child.exitCode !== null || performance.now() > deadline)
+    const ended = child.exitCode !== null
+    if (ended || performance.now() > deadline) {
+      if (!ended) await dispose()
       throw new Error(`${name} does not start: ${(await Bun.file(log).text()).slice(-2000)}`)
+    }
     await Bun.sleep(100)
   }
-  const dispose = async () => {
-    child.kill('SIGTERM')
-    await Promise.race([child.exited, Bun.sleep(5000)])
-    child.kill('SIGKILL')
-    await child.exited
-  }
-  return { name, port, pid: child.pid, converts: false, interpreted: true, [Symbol.asyncDispose]: dispose }
+  return { name, port, pid: child.pid, converts: false, [Symbol.asyncDispose]: dispose }
 }

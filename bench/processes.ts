@@ -21,7 +21,7 @@ export interface Server extends AsyncDisposable {
   readonly pid: number
   /** Lines of further headers that its requests need. */
   readonly headers?: string
-  /** True if its code is not compiled while it runs, or costs so much that the plan's warm-up would take minutes. */
+  /** True if its code is not compiled while it runs: a fiftieth of the warm-up is enough, and takes long as it is. */
   readonly interpreted?: boolean
   /** True if it speaks the dialect of its caller; others pass the provider's bytes on. */
   readonly converts: boolean
