@@ -86,8 +86,8 @@ export class AnswerReader {
 }
 
 /** The bytes of a POST with a JSON body on a connection that stays open. */
-export function postBytes(path: string, body: string, key: string): string {
+export function postBytes(path: string, body: string, key: string, headers = ''): string {
   const length = Buffer.byteLength(body)
-  const head = `POST ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\n`
+  const head = `POST ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\n${headers}`
   return `${head}Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`
 }

@@ -1,8 +1,16 @@
-/** The scenarios that compare one weir with another, or that have no baseline. They start their own processes. */
+/** The scenarios that compare one weir with another, or have no baseline. They start their own processes. */
 
 import { atConstantRate } from './ledger-pace.ts'
-import { garbageOf } from './machine.ts'
-import { type Loader, type ProviderProcess, type Server, type ServerWeir, startRedis, startWeir } from './processes.ts'
+import { childrenOf, garbageOf, ownCpuMs } from './machine.ts'
+import {
+  type Loader,
+  type ProviderProcess,
+  type Server,
+  type ServerWeir,
+  startRedis,
+  startWeir,
+  timeStart,
+} from './processes.ts'
 import {
   closedLoop,
   type Figure,
@@ -29,6 +37,9 @@ export const ownScenarios: Readonly<Record<string, (bare: Bare) => Promise<reado
   limits,
   redis,
   reserve,
+  workers,
+  start,
+  idle,
   'garbage-json': (bare) => garbage(bare, SMALL_JSON, 'small JSON', 16),
   'garbage-200k': (bare) =>
     garbage(bare, { ...SMALL_JSON, size: '200k' }, 'conversation of 200 KB, Chat → OpenAI', 400),
@@ -91,6 +102,81 @@ async function reserve({ plan: { rounds, seconds } }: Bare): Promise<readonly Me
     )
   }
   return all
+}
+
+/** The busiest of two workers must not get more than 5/9 of the work. */
+const TWO_WORKERS_MIN = 1.8
+
+/**
+ * What two workers serve beside one, with Redis. Load generator, provider and Redis share the cores, so the time of day
+ * would measure them: the figure is answers for each second of CPU time of the busiest worker. So much a gateway serves
+ * if each worker has a core to itself; connections that are spread unevenly make it smaller.
+ */
+async function workers(bare: Bare): Promise<readonly Measurement[]> {
+  await using server = await startRedis()
+  await using single = await startWeir(bare.provider, { redis: server.url })
+  await using double = await startWeir(bare.provider, { redis: server.url, workers: 2 })
+  const one: Server = { ...single, name: 'weir with one worker' }
+  const setup: Setup = { ...bare, gateways: [one, double] }
+  const rounds = await interleaved(
+    setup,
+    setup.gateways,
+    (target) => warmUp(setup, target, SMALL_JSON, WORKER_CONNECTIONS),
+    async (target) => {
+      const pids = childrenOf(target.pid)
+      const before = pids.map(ownCpuMs)
+      const round = await closedLoop(setup, target, SMALL_JSON, WORKER_CONNECTIONS)
+      const used = pids.map((pid, at) => ownCpuMs(pid) - (before[at] ?? 0))
+      return { ...round, busiestMs: Math.max(...used), usedMs: used.reduce((sum, ms) => sum + ms, 0) }
+    },
+  )
+  const name = `small JSON, two workers beside one, ${WORKER_CONNECTIONS} connections, Redis`
+  return [
+    {
+      name: `${name}: answers a CPU second of the busiest`,
+      unit: '/s',
+      ratioMin: TWO_WORKERS_MIN,
+      figures: figures(setup.gateways, rounds, (round) => (round.total * 1000) / round.busiestMs),
+    },
+    {
+      name: `${name}: CPU a request`,
+      unit: 'µs',
+      figures: figures(setup.gateways, rounds, (round) => (round.usedMs * 1000) / round.total),
+    },
+    {
+      name: `${name}: answers a second, all on these cores`,
+      unit: '/s',
+      figures: figures(setup.gateways, rounds, (round) => round.answers / round.seconds),
+    },
+  ]
+}
+
+const WORKER_CONNECTIONS = 64
+
+/** From the start of the program to the first 200 of `/readyz`. */
+async function start({ provider, plan }: Bare): Promise<readonly Measurement[]> {
+  const times: number[] = []
+  for (let round = 0; round < 2 * plan.rounds + 1; round++) times.push(await timeStart(provider))
+  const value = percentile(times, 50)
+  return [{ name: 'start: ready after', unit: 'ms', valueMax: 250, figures: [{ gateway: 'weir', value }] }]
+}
+
+/** CPU time of a gateway without requests, after some traffic. */
+async function idle(bare: Bare): Promise<readonly Measurement[]> {
+  await using weir = await startWeir(bare.provider)
+  await warmUp({ ...bare, gateways: [weir] }, weir, { ...SMALL_JSON, kind: 'burst' }, 32)
+  await Bun.sleep(2000)
+  const [worker = weir.pid] = childrenOf(weir.pid)
+  const pids = [worker, weir.pid]
+  const before = pids.map(ownCpuMs)
+  const startedMs = performance.now()
+  await Bun.sleep(bare.plan.idleSeconds * 1000)
+  const tookMs = performance.now() - startedMs
+  return ['worker', 'supervisor'].map((name, at) => {
+    const used = ownCpuMs(pids[at] ?? worker) - (before[at] ?? 0)
+    const figures: readonly Figure[] = [{ gateway: 'weir', value: (used / tookMs) * 100 }]
+    return { name: `idle ${name}: share of a core`, unit: '%', valueMax: 0.2, figures }
+  })
 }
 
 /**

@@ -21,6 +21,8 @@ export type ToLoad =
       /** The dialect of the requests. */
       readonly dialect: Dialect
       readonly connections: number
+      /** Lines of further headers. */
+      readonly headers: string
       readonly repeats: boolean
     }
   | { readonly type: 'read' }
@@ -198,6 +200,8 @@ class Connection implements AnswerSink {
   private readonly check: Check
   private status = 0
   private sentAt = 0
+  /** The body of an answer whose status is not 200. */
+  private error = ''
   /** Bytes of the request that the socket has not accepted yet. */
   private unsent: Buffer | undefined
 
@@ -240,20 +244,22 @@ class Connection implements AnswerSink {
   }
 
   body(piece: Buffer): void {
-    this.check.body(piece)
+    if (this.status === 200) this.check.body(piece)
+    else this.error += piece.toString('utf8', 0, 200)
   }
 
   end(): void {
     const { counter, traffic } = this.load
     const bursts = burstsOf(traffic)
     if (!this.load.paced) counter.latency((performance.now() - this.sentAt) * 1000)
-    const problem = this.status === 200 ? this.check.end() : `status ${this.status}`
+    const problem = this.status === 200 ? this.check.end() : `status ${this.status} ${this.error}`
     if (problem !== undefined) counter.fail(problem)
     else {
       counter.answers++
       counter.events += bursts * BURST_EVENTS
     }
     this.sentAt = 0
+    this.error = ''
     if (this.load.repeats) this.send()
     else this.socket.end()
   }
@@ -276,12 +282,13 @@ class Load {
     readonly traffic: Traffic,
     readonly dialect: Dialect,
     key: string,
+    headers: string,
     repeats: boolean,
   ) {
     this.repeats = repeats
     this.paced = traffic.kind === 'paced' || traffic.kind === 'slow'
     const { path, body } = requestOf(dialect, traffic)
-    this.bytes = Buffer.from(postBytes(path, body, key))
+    this.bytes = Buffer.from(postBytes(path, body, key, headers))
   }
 
   /** Opens connections a hundred at a time, because the queue of a listener is limited. */
@@ -333,7 +340,7 @@ function report(message: FromLoad): void {
 
 async function receive(message: ToLoad): Promise<void> {
   if (message.type === 'open') {
-    load = new Load(message.traffic, message.dialect, message.key, message.repeats)
+    load = new Load(message.traffic, message.dialect, message.key, message.headers, message.repeats)
     await load.open(message.port, message.connections)
   } else if (message.type === 'stop') {
     await load?.stop()

@@ -6,13 +6,14 @@
 import { parseArgs } from 'node:util'
 import { ownScenarios } from './ledger-scenarios.ts'
 import { machine, openFilesMax } from './machine.ts'
+import { measurePeers } from './peer-rows.ts'
 import { Loader, type Server, startPassThrough, startProvider, startWeir } from './processes.ts'
 import { FULL, type Measurement, type Plan, QUICK } from './rounds.ts'
 import { scenarios } from './scenarios.ts'
 
 const NAMES = [...Object.keys(scenarios), ...Object.keys(ownScenarios)]
 
-const HELP = `usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself]
+const HELP = `usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself | --peers]
 
 Starts a simulated provider, a bare pass-through server and weir, sends the same load to both, and prints medians and
 their ratios. CPU time is that of the gateway's processes only (from /proc): other programs change it little.
@@ -21,6 +22,8 @@ their ratios. CPU time is that of the gateway's processes only (from /proc): oth
   --only NAME,…     only these scenarios, or all whose names begin so (burst, burst-messages):
 ${lines(NAMES)}
   --json            print the figures as JSON
+  --peers           measure LiteLLM and Portkey, too, in three rows of their own; installs them on demand into .peers,
+                    and needs python3
   --against-itself  measure a second pass-through instead of weir, to see how much equal servers differ on this machine
 
 Exits 1 if a request failed or an answer was wrong. A figure that misses its goal is marked, and does not fail the run.
@@ -54,6 +57,7 @@ interface Flags {
   readonly only: readonly string[]
   readonly json: boolean
   readonly itself: boolean
+  readonly peers: boolean
 }
 
 function flags(args: readonly string[]): Flags | undefined {
@@ -64,12 +68,14 @@ function flags(args: readonly string[]): Flags | undefined {
       only: { type: 'string' },
       json: { type: 'boolean', default: false },
       'against-itself': { type: 'boolean', default: false },
+      peers: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   })
   const only = chosenNames(values.only)
   if (values.help || only === undefined) return undefined
-  return { plan: fitted(values.quick ? QUICK : FULL), only, json: values.json, itself: values['against-itself'] }
+  const { json, peers, 'against-itself': itself } = values
+  return { plan: fitted(values.quick ? QUICK : FULL), only, json, itself, peers }
 }
 
 /** A gateway needs two open files for each stream, and rejects requests before it runs out of them. */
@@ -100,12 +106,16 @@ async function measure(name: string, { plan, itself }: Flags): Promise<readonly 
 /**
  * One line of the table: the figures (the baseline first, if there is one), their ratio, and the goal, if there is one.
  */
-function row({ figures, ratioMax, valueMax, unit, name }: Measurement): string {
+function row({ figures, ratioMax, ratioMin, valueMax, unit, name }: Measurement): string {
   const weir = figures.at(-1)?.value ?? Number.NaN
   const baseline = figures.length > 1 ? figures[0]?.value : undefined
   const ratio = baseline === undefined ? Number.NaN : weir / baseline
-  const missed = (ratioMax !== undefined && ratio > ratioMax) || (valueMax !== undefined && weir > valueMax)
-  const goal = ratioMax !== undefined ? `≤ ${ratioMax} ×` : valueMax !== undefined ? `≤ ${valueMax} ${unit}` : ''
+  const missed = ratio > (ratioMax ?? Infinity) || ratio < (ratioMin ?? 0) || weir > (valueMax ?? Infinity)
+  const goal = [
+    ratioMax === undefined ? '' : `≤ ${ratioMax} ×`,
+    ratioMin === undefined ? '' : `≥ ${ratioMin} ×`,
+    valueMax === undefined ? '' : `≤ ${valueMax} ${unit}`,
+  ].join('')
   const cells = [
     baseline === undefined ? '' : `${baseline.toFixed(2)} ${unit}`,
     `${weir.toFixed(2)} ${unit}`,
@@ -114,6 +124,20 @@ function row({ figures, ratioMax, valueMax, unit, name }: Measurement): string {
     missed ? 'missed' : '',
   ]
   return `${name.padEnd(66)}${cells.map((cell) => cell.padStart(13)).join('')}`.trimEnd()
+}
+
+/** A line for each measurement, with a column for each gateway. */
+async function printPeers({ plan, json }: Flags): Promise<void> {
+  const all = await measurePeers(plan)
+  if (json) return console.log(JSON.stringify({ machine: machine(), plan, measurements: all }, null, 2))
+  const line = (name: string, cells: readonly string[]) =>
+    console.log(`${name.padEnd(42)}${cells.map((cell) => cell.padStart(18)).join('')}`)
+  line('', all[0]?.figures.map(({ gateway }) => gateway) ?? [])
+  for (const { name, unit, figures } of all)
+    line(
+      name,
+      figures.map(({ value }) => `${value.toFixed(unit === 'µs' ? 1 : 0)} ${unit}`),
+    )
 }
 
 async function main(): Promise<number> {
@@ -128,9 +152,14 @@ async function main(): Promise<number> {
       `${cpu}, ${cores} cores, Bun ${bun}, ${date}; ` +
         `medians of ${chosen.plan.rounds} rounds of ${chosen.plan.seconds} s\n`,
     )
-    console.log(
-      `${''.padEnd(66)}${['pass-through', 'weir', 'ratio', 'goal'].map((cell) => cell.padStart(13)).join('')}`,
-    )
+    if (!chosen.peers)
+      console.log(
+        `${''.padEnd(66)}${['pass-through', 'weir', 'ratio', 'goal'].map((cell) => cell.padStart(13)).join('')}`,
+      )
+  }
+  if (chosen.peers) {
+    await printPeers(chosen)
+    return 0
   }
   const all: Measurement[] = []
   for (const name of chosen.only) {

@@ -9,7 +9,8 @@ import type { Counts, FromLoad, ToLoad } from './load.ts'
 import { KINDS, modelOf, NATIVE, PROVIDERS, type Traffic } from './traffic.ts'
 
 const MAIN = join(import.meta.dir, '../src/main.ts')
-const KEY = 'bench-key-0123456789abcdef'
+/** LiteLLM wants a key that begins with `sk-`. */
+export const KEY = 'sk-bench-4f1c9e7a2b6d8035f1e2'
 /** Raises Bun's limit of outgoing requests, as `weir serve` does for its workers. */
 const NO_REQUEST_LIMIT = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' }
 
@@ -18,6 +19,10 @@ export interface Server extends AsyncDisposable {
   readonly name: string
   readonly port: number
   readonly pid: number
+  /** Lines of further headers that its requests need. */
+  readonly headers?: string
+  /** True if its code is not compiled while it runs: a fiftieth of the warm-up is enough, and takes long as it is. */
+  readonly interpreted?: boolean
   /** True if it speaks the dialect of its caller; others pass the provider's bytes on. */
   readonly converts: boolean
 }
@@ -120,6 +125,39 @@ export async function startWeir(provider: Server, options: WeirOptions = {}): Pr
   }
 }
 
+/** Milliseconds from the start of the program to the first 200 of `/readyz`. */
+export async function timeStart(provider: Server): Promise<number> {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-bench-'))
+  const config = join(folder, 'weir.yaml')
+  const admin = { host: '127.0.0.1', port: freePort() }
+  await Bun.write(config, JSON.stringify({ ...configuration(provider, folder, {}), admin }))
+  const startedMs = performance.now()
+  const child = Bun.spawn([process.execPath, MAIN, 'serve', '--config', config], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  try {
+    for (;;) {
+      const answer = await fetch(`http://127.0.0.1:${admin.port}/readyz`).catch(() => undefined)
+      if (answer?.status === 200) return performance.now() - startedMs
+      if (child.exitCode !== null) throw new Error(`weir ended with ${child.exitCode}`)
+      await Bun.sleep(2)
+    }
+  } finally {
+    await end(child)
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** A port that is free now. */
+export function freePort(): number {
+  const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = taken
+  taken.stop(true)
+  return port
+}
+
 async function usageOf(config: string): Promise<number> {
   // Settlements are committed every 20 ms, and then sent to Redis.
   await Bun.sleep(1000)
@@ -136,9 +174,7 @@ export interface RedisProcess extends AsyncDisposable {
 /** Redis with its default settings, without persistence. */
 export async function startRedis(): Promise<RedisProcess> {
   const folder = await mkdtemp(join(tmpdir(), 'weir-bench-redis-'))
-  const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-  const { port } = taken
-  taken.stop(true)
+  const port = freePort()
   const child = Bun.spawn(
     ['redis-server', '--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder],
     { stdio: ['ignore', 'ignore', 'inherit'] },
@@ -213,7 +249,16 @@ export class Loader implements AsyncDisposable {
   /** A gateway that does not convert gets requests in the provider's dialect. */
   open(target: Server, traffic: Traffic, connections: number, repeats: boolean): void {
     const dialect = target.converts ? traffic.caller : NATIVE[traffic.provider]
-    this.send({ type: 'open', port: target.port, key: KEY, traffic, dialect, connections, repeats })
+    this.send({
+      type: 'open',
+      port: target.port,
+      key: KEY,
+      traffic,
+      dialect,
+      connections,
+      repeats,
+      headers: target.headers ?? '',
+    })
   }
 
   async read(): Promise<Counts> {

@@ -120,7 +120,7 @@ export async function warmUp(
   connections: number,
 ): Promise<number> {
   loader.open(target, traffic, connections, true)
-  const wanted = warmUpOf(plan, traffic)
+  const wanted = target.interpreted ? Math.ceil(warmUpOf(plan, traffic) / 50) : warmUpOf(plan, traffic)
   for (let counts = await loader.read(); counts.answers < wanted; counts = await loader.read()) {
     checkAnswers(counts, target)
     await Bun.sleep(20)

@@ -62,7 +62,7 @@ const service = new InferenceService({
   log: { logger, request },
   ledger,
 })
-const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: service.fetch })
+const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...service.app })
 process.send?.({ port: server.port })
 process.on('message', (message) => {
   if (message === 'collect') Bun.gc(true)

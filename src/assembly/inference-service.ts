@@ -49,7 +49,7 @@ interface Prepared {
 /** A reload swaps the parts; running requests keep those that they began with. */
 export class InferenceService {
   readonly state: EdgeState
-  readonly fetch: App['fetch']
+  readonly app: App
   private config: Config
   private itemStore: ItemStore | undefined
   private prepared: Prepared | undefined
@@ -87,7 +87,7 @@ export class InferenceService {
       draining: false,
       crowded: false,
     }
-    this.fetch = createApp(this.state).fetch
+    this.app = createApp(this.state)
   }
 
   get drainSeconds(): number {

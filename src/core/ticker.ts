@@ -26,34 +26,6 @@ class Ticker {
     this.watched.delete(ticking)
   }
 
-  /**
-   * The promise, or a rejection with the error that `late` makes if it takes longer than `ms`. The promise itself
-   * continues.
-   */
-  within<T>(ms: number, promise: Promise<T>, late: () => Error): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const dueMs = performance.now() + ms
-      const watch: Ticking = {
-        tick: (nowMs) => {
-          if (nowMs < dueMs) return
-          this.remove(watch)
-          reject(late())
-        },
-      }
-      this.add(watch)
-      promise.then(
-        (value) => {
-          this.remove(watch)
-          resolve(value)
-        },
-        (error: unknown) => {
-          this.remove(watch)
-          reject(error)
-        },
-      )
-    })
-  }
-
   private tick(): void {
     if (this.watched.size === 0) {
       clearInterval(this.timer)

@@ -57,8 +57,16 @@ const routes: readonly Route[] = [
   images('edits'),
 ]
 
+type Fetch = (request: Request, server: Server<undefined>) => Response | Promise<Response>
+
 export interface App {
-  readonly fetch: (request: Request, server: Server<undefined>) => Response | Promise<Response>
+  /** Serves every request. */
+  readonly fetch: Fetch
+  /**
+   * The endpoints of `fetch` once more, for Bun's own router, which needs 3 µs a request less than Elysia's. What it
+   * does not find goes to `fetch`.
+   */
+  readonly routes: Readonly<Record<string, Readonly<Record<string, Fetch>>>>
 }
 
 /**
@@ -78,19 +86,29 @@ export function createApp(state: EdgeState): App {
     if (server === undefined) throw new Error('a request came before the server')
     return serve(state, request, server, endpoint, handle)
   }
-  for (const route of routes)
-    app.route(route.method, route.path, ({ request }) => served(request, route, route.handle), { parse: 'none' })
-  app.all('/*', ({ request }) => served(request, endpointOf(pathOf(request.url)), rejectOther), { parse: 'none' })
+  const guarded = (request: Request, endpoint: Endpoint, handle: Handler) =>
+    served(request, endpoint, isHost(request.headers.get('host')) ? handle : rejectHost)
+  const native: Record<string, Record<string, Fetch>> = {}
+  for (const route of routes) {
+    app.route(route.method, route.path, ({ request }) => guarded(request, route, route.handle), { parse: 'none' })
+    native[route.path] = {
+      [route.method]: (request: Request, from: Server<undefined>) => {
+        server = from
+        return guarded(request, route, route.handle)
+      },
+      // Bun would call the `GET` route of the path, and so would Elysia.
+      HEAD: (request: Request) => answerProbe(state, request, route.dialect),
+    }
+  }
+  app.all('/*', ({ request }) => guarded(request, endpointOf(pathOf(request.url)), rejectOther), { parse: 'none' })
   // Elysia compiles its handler at every read of `fetch`.
   const { fetch: route } = app.compile()
   return {
+    routes: native,
     fetch(request, from) {
       server = from
-      // Elysia would call the `GET` route of the path.
       if (request.method === 'HEAD') return answerProbe(state, request, endpointOf(pathOf(request.url)).dialect)
-      return isHost(request.headers.get('host'))
-        ? route(request)
-        : served(request, endpointOf(pathOf(request.url)), rejectHost)
+      return route(request)
     },
   }
 }

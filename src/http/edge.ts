@@ -71,6 +71,8 @@ export class RequestContext implements FlowListener, Ticking {
   isEventText = false
   /** Whether Bun's limit on the silence of the connection was lifted. */
   private isSilenceLifted = false
+  /** While the body is awaited: when it is too late (`performance.now()`). */
+  private bodyDueMs: number | undefined
   private response: Response | undefined
   /** Of the promise that Bun waits for, if there was no response at once. */
   private resolve: ((response: Response) => void) | undefined
@@ -117,10 +119,17 @@ export class RequestContext implements FlowListener, Ticking {
     if (this.isSilenceLifted) this.server.timeout(this.request, SILENCE_SECONDS)
   }
 
-  /** From here on a caller that leaves interrupts the request. */
-  watchCaller(): void {
-    this.running.answers(this)
+  /** The request fails if its body has not arrived after `ms`. */
+  awaitBody(ms: number): void {
+    this.bodyDueMs = performance.now() + ms
     ticker.add(this)
+  }
+
+  /** The body has arrived: from here on a caller that leaves interrupts the request. False if it came too late. */
+  hasBody(): boolean {
+    this.bodyDueMs = undefined
+    this.running.answers(this)
+    return this.response === undefined
   }
 
   get hasLeft(): boolean {
@@ -131,9 +140,13 @@ export class RequestContext implements FlowListener, Ticking {
    * A listener costs 0.5 µs and garbage, and nearly all whole answers come before the first tick; a caller that left
    * before it is noticed now.
    */
-  tick(): void {
+  tick(nowMs: number): void {
+    const { running, request, bodyDueMs } = this
+    if (bodyDueMs !== undefined) {
+      if (nowMs >= bodyDueMs) this.failed(bodyTimeout())
+      return
+    }
     ticker.remove(this)
-    const { running, request } = this
     if (this.hasLeft) running.interrupt('caller_left')
     else request.signal.addEventListener('abort', () => running.interrupt('caller_left'), ONCE)
   }
@@ -170,6 +183,8 @@ export class RequestContext implements FlowListener, Ticking {
 
   /** Answers with an error, with which the request ends. */
   failed(thrown: unknown): void {
+    // The rest of a body that came too late.
+    if (this.response !== undefined) return
     const { log, running } = this
     this.limitSilence()
     const error = thrown instanceof CallerError ? thrown : this.internalError(thrown)
@@ -244,6 +259,11 @@ function logOf(state: EdgeState, request: Request): RequestLog {
 }
 
 const CLOSE = { connection: 'close' } as const
+
+function bodyTimeout(): CallerError {
+  const message = 'The request body did not arrive in time: it came slower than 1 KiB a second, or took a minute.'
+  return new CallerError('body_timeout', message)
+}
 
 function rejectUnlessServing({ draining, crowded }: EdgeState): void {
   if (draining) {

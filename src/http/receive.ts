@@ -6,7 +6,6 @@ import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { LongTexts } from '../core/long-texts.ts'
-import { ticker } from '../core/ticker.ts'
 import { refuseForbidden } from '../dialects/forbidden-fields.ts'
 import { parseBody, readBody } from '../wire/body.ts'
 import { type ReadBody, readWithLongTexts, type TextPlace } from '../wire/long-text-body.ts'
@@ -25,8 +24,8 @@ interface ReceivedBody extends ReadBody {
 }
 
 /**
- * Gives the key and the bytes of the body to `take`: at once if the body came with the head, as small ones do. From
- * then on a caller that leaves interrupts the request. Throws `CallerError`.
+ * Gives the key and the bytes of the body to `take`, once they have arrived. From then on a caller that leaves
+ * interrupts the request. Throws `CallerError`.
  */
 export function receiveBytes(context: RequestContext, take: Take<Uint8Array>): void | Promise<void> {
   const { request, running, bodies } = context
@@ -36,15 +35,9 @@ export function receiveBytes(context: RequestContext, take: Take<Uint8Array>): v
   const share = bodies.share(key.organization.id)
   running.holds(share)
   const reading = readBody(request, (bytes) => share.take(bytes))
-  const bytes = Bun.peek(reading)
-  if (!(bytes instanceof Promise)) {
-    context.watchCaller()
-    return take(key, bytes)
-  }
-  return ticker.within(bodyMs(request), reading, bodyTimeout).then((late) => {
-    context.watchCaller()
-    return take(key, late)
-  })
+  // Bun resolves it after this has returned, even if the body came in one packet with the head.
+  context.awaitBody(bodyMs(request))
+  return reading.then((bytes) => (context.hasBody() ? take(key, bytes) : undefined))
 }
 
 /**
@@ -105,9 +98,4 @@ function bodyMs(request: Request): number {
   const declared = request.headers.get('content-length')
   if (declared === null) return BODY_MS_MAX
   return Math.min(BODY_MS_MAX, Math.max(BODY_MS_MIN, (Number(declared) / 1024) * 1000))
-}
-
-function bodyTimeout(): CallerError {
-  const message = 'The request body did not arrive in time: it came slower than 1 KiB a second, or took a minute.'
-  return new CallerError('body_timeout', message)
 }

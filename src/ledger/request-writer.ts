@@ -3,7 +3,7 @@
 import type { Database } from 'bun:sqlite'
 import { type AuditRow, storedValues } from './audit-columns.ts'
 import { addUsageSql } from './request-table.ts'
-import { addUsage, FIGURES_SQL, figureValues, type UsageFigures } from './usage-figures.ts'
+import { addUsage, FIGURES_SQL, figureValues, noUsage, type UsageFigures } from './usage-figures.ts'
 import type { UsagePlace, UsageRow } from './usage-log.ts'
 import { dayOf, firstKeptDay, foldedDay } from './window.ts'
 
@@ -44,13 +44,23 @@ export class RowBatch {
 
 /** Usage that waits for its commit, summed by day, organisation, key and model. */
 export class UsageSums {
-  private readonly sums = new Map<string, { readonly place: UsagePlace; figures: UsageFigures }>()
+  private readonly sums = new Map<string, UsageSum>()
+  /** The sum that was added to last: most often the next is the same, and finding it by name takes 0.1 µs. */
+  private last: UsageSum | undefined
 
   add(place: UsagePlace, figures: UsageFigures): void {
+    const sum = this.last !== undefined && isSamePlace(this.last.place, place) ? this.last : this.find(place)
+    sum.figures = addUsage(sum.figures, figures)
+    this.last = sum
+  }
+
+  private find(place: UsagePlace): UsageSum {
     const name = `${place.day}\0${place.organization}\0${place.key}\0${place.model}`
     const known = this.sums.get(name)
-    if (known === undefined) this.sums.set(name, { place, figures })
-    else known.figures = addUsage(known.figures, figures)
+    if (known !== undefined) return known
+    const sum = { place, figures: noUsage }
+    this.sums.set(name, sum)
+    return sum
   }
 
   each(call: (place: UsagePlace, figures: UsageFigures) => void): void {
@@ -63,7 +73,17 @@ export class UsageSums {
 
   clear(): void {
     this.sums.clear()
+    this.last = undefined
   }
+}
+
+interface UsageSum {
+  readonly place: UsagePlace
+  figures: UsageFigures
+}
+
+function isSamePlace(a: UsagePlace, b: UsagePlace): boolean {
+  return a.key === b.key && a.model === b.model && a.organization === b.organization && a.day === b.day
 }
 
 /** Writes both tables; for use inside a transaction. */

@@ -31,15 +31,15 @@ export function windowOf(window: BudgetLimit['window'], ms: number): number {
   return window === 'month' ? monthOf(ms) : 0
 }
 
-let current: { readonly day: number; readonly windows: readonly number[] } = { day: -1, windows: [] }
+let current: { readonly fromMs: number; readonly windows: readonly number[] } = { fromMs: Number.NaN, windows: [] }
 
 /**
  * The windows of all budgets at a time, in the order of `budgetLimits`. Every verb of a ledger asks, and they change
  * with the day.
  */
 export function budgetWindows(ms: number): readonly number[] {
-  const day = dayOf(ms)
-  if (day !== current.day) current = { day, windows: budgetLimits.map(({ window }) => windowOf(window, ms)) }
+  if (ms >= current.fromMs && ms < current.fromMs + DAY_MS) return current.windows
+  current = { fromMs: dayOf(ms) * DAY_MS, windows: budgetLimits.map(({ window }) => windowOf(window, ms)) }
   return current.windows
 }
 

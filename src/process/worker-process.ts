@@ -21,7 +21,10 @@ const PREPARE_MS_MAX = 10_000
 
 /** Settings that Bun reads from the environment only when a process starts. */
 const RUNTIME = {
-  /** By default 256 outgoing requests run at once, and all others wait without any sign. */
+  /**
+   * For `upstream: fetch` and proxies: by default 256 requests of `fetch` run at once, and all others wait without any
+   * sign.
+   */
   BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
   /**
    * Threads resolve host names, by default one for each core, so two names that no DNS server answers delayed every

@@ -143,7 +143,7 @@ class Worker {
         // Otherwise Bun prints each stream that is cut to standard error, with the source code around it.
         development: false,
         maxRequestBodySize: BUN_BODY_BYTES_MAX,
-        fetch: service.fetch,
+        ...service.app,
       })
       this.running = { worker, server, service, ownsLedger: config.ledger.kind === 'embedded' }
     } catch (error) {

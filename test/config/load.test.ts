@@ -215,6 +215,16 @@ ${edited(
     expect(good(`workers: auto\n${BASE}`, { cores: 1 }).workers).toBe(1)
   })
 
+  test('providers are called over sockets, unless `upstream` or a proxy of the environment asks for fetch', () => {
+    const viaFetch = (text: string, env = {}) => good(text, { env: { ...options.env, ...env } }).providers[0]?.viaFetch
+    expect(viaFetch(BASE)).toBe(false)
+    expect(viaFetch(`upstream: sockets\n${BASE}`)).toBe(false)
+    expect(viaFetch(`upstream: fetch\n${BASE}`)).toBe(true)
+    expect(viaFetch(BASE, { HTTPS_PROXY: 'http://proxy.test:3128' })).toBe(true)
+    expect(viaFetch(BASE, { https_proxy: 'http://proxy.test:3128' })).toBe(true)
+    expect(viaFetch(BASE, { HTTP_PROXY: 'http://proxy.test:3128' })).toBe(false)
+  })
+
   test('two models may have the same alias', () => {
     expect(good(edited('name: claude', 'name: claude\n    aliases: [mini]')).models[1]?.aliases).toEqual(['mini'])
   })

@@ -127,7 +127,7 @@ beforeAll(async () => {
     log: { logger, request: (fields) => logger.info(fields, 'request') },
     ledger,
   })
-  server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: service.fetch })
+  server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...service.app })
 })
 
 afterAll(async () => {

@@ -60,7 +60,7 @@ beforeAll(async () => {
     hostname: '127.0.0.1',
     port: 0,
     development: false,
-    fetch: (request, real) => service.fetch(request, shortened(real, request.url.slice(request.url.indexOf('?')))),
+    fetch: (request, real) => service.app.fetch(request, shortened(real, request.url.slice(request.url.indexOf('?')))),
   })
 })
 

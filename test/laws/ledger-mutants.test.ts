@@ -7,7 +7,15 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { foldMutants, luaMutants, type Mutant, memoryMutants, nodeMutants, restoreMutants } from '../ledger/mutants.ts'
+import {
+  foldMutants,
+  journalMutants,
+  luaMutants,
+  type Mutant,
+  memoryMutants,
+  nodeMutants,
+  restoreMutants,
+} from '../ledger/mutants.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
 const GUARD = join(ROOT, 'scripts/guard.ts')
@@ -15,12 +23,14 @@ const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts']
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
 const EMPTIED = ['test/ledger/redis-data-loss.test.ts', 'test/ledger/rolled-back.test.ts']
 const FOLDED = ['test/ledger/folded-nodes.test.ts']
+const JOURNAL = ['test/ledger/journal.test.ts', 'test/laws/journal.test.ts']
 const SIMULATED_REQUESTS = '20000'
 const HISTORIES = '150'
+const JOURNAL_HISTORIES = '20'
 const RUN_MS = 20_000
 const COPY_MS = 120_000
 
-type Subject = 'memory' | 'redis' | 'nodes' | 'emptied' | 'folded'
+type Subject = 'memory' | 'redis' | 'nodes' | 'emptied' | 'folded' | 'journal'
 
 const copies = [copy(), copy()]
 afterAll(() => {
@@ -34,6 +44,7 @@ function copy(): string {
     'test/ledger',
     'test/support',
     'test/laws/ledger.test.ts',
+    'test/laws/journal.test.ts',
     ...SIMULATION,
     'package.json',
     'tsconfig.json',
@@ -47,6 +58,7 @@ function copy(): string {
 function wordsOf(subject: Subject): readonly string[] {
   if (subject === 'nodes') return SIMULATION
   if (subject === 'folded') return FOLDED
+  if (subject === 'journal') return JOURNAL
   // The suite of two gateways is left out: it waits for leases, and does not test how an emptied Redis is restored.
   return subject === 'emptied'
     ? ['-t', '^(?!two gateways on copies)', ...EMPTIED]
@@ -62,7 +74,13 @@ async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<nu
   const tests = [process.execPath, 'test', '--bail', '--timeout', String(ms), ...words]
   const suite = Bun.spawn([process.execPath, GUARD, ...tests], {
     cwd: directory,
-    env: { ...process.env, WEIR_LAW_HISTORIES: HISTORIES, WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS, WEIR_SEED: '1' },
+    env: {
+      ...process.env,
+      WEIR_LAW_HISTORIES: HISTORIES,
+      WEIR_JOURNAL_HISTORIES: JOURNAL_HISTORIES,
+      WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS,
+      WEIR_SEED: '1',
+    },
     stdout: 'ignore',
     stderr: 'ignore',
     // A mutant that never ends counts as detected. The guard also ends a Redis whose script does not end.
@@ -104,9 +122,9 @@ describe('mutants', () => {
       const [directory = ''] = copies
       const codes: number[] = []
       // The limit is generous because the machine may be busy.
-      for (const subject of ['memory', 'redis', 'nodes', 'emptied', 'folded'] as const)
+      for (const subject of ['memory', 'redis', 'nodes', 'emptied', 'folded', 'journal'] as const)
         codes.push(await run(directory, subject, COPY_MS))
-      expect(codes).toEqual([0, 0, 0, 0, 0])
+      expect(codes).toEqual([0, 0, 0, 0, 0, 0])
     },
     4 * COPY_MS,
   )
@@ -114,6 +132,10 @@ describe('mutants', () => {
   test(`all ${memoryMutants.length} of the in-memory store are detected`, async () => {
     expect(await survivors(memoryMutants, 'memory')).toEqual([])
   }, 300_000)
+
+  test(`all ${journalMutants.length} of the embedded ledger's journal are detected`, async () => {
+    expect(await survivors(journalMutants, 'journal')).toEqual([])
+  }, 600_000)
 
   test(`all ${nodeMutants.length} of a node's calls to its store are detected`, async () => {
     expect(await survivors(nodeMutants, 'nodes')).toEqual([])

@@ -1,6 +1,6 @@
 /**
- * The ledger of a gateway in a process that a test can kill. `streams DIR` runs requests until it is killed; `full DIR`
- * fills the disk, frees it and reports what happened.
+ * The ledger of a gateway in a process that a test can kill. `streams DIR [AT ONCE]` runs requests until it is killed;
+ * `full DIR` fills the disk, frees it and reports what happened.
  */
 
 import { rmSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { EmbeddedAccountUsageReader } from '../../src/ledger/embedded/sqlite-rea
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { Random } from './random.ts'
 
-const [, , mode = '', directory = ''] = process.argv
+const [, , mode = '', directory = '', atOnce = '20'] = process.argv
 const account = accountOf({}, {}, 'acme')
 
 /** Prints `id cost` of each settlement once it is in the file. */
@@ -21,7 +21,7 @@ async function streams(): Promise<void> {
   const random = new Random(process.pid)
   for (;;) {
     const settled: string[] = []
-    for (let i = 0; i < 20; i++) {
+    for (let i = 0; i < Number(atOnce); i++) {
       const hold = holdOf(100)
       const reservation = await ledger.reserve(account, hold)
       if (random.oneIn(2))

@@ -2,13 +2,14 @@
 
 import { Database } from 'bun:sqlite'
 import { afterEach, describe, expect, test } from 'bun:test'
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type LedgerPlace, openLedger } from '../../src/assembly/open-ledger.ts'
 import type { AuditRow } from '../../src/ledger/audit-columns.ts'
 import { lockDirectory } from '../../src/ledger/embedded/directory-lock.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
+import { JOURNAL_FILE, OLD_JOURNAL_FILE } from '../../src/ledger/embedded/journal-file.ts'
 import { SteadyClock } from '../../src/ledger/embedded/monotonic-clock.ts'
 import {
   EmbeddedAccountUsageReader,
@@ -19,6 +20,7 @@ import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import { monthOf } from '../../src/ledger/window.ts'
 import { LedgerFileError } from '../../src/sqlite/database.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { Random, randomSeed } from './random.ts'
 
 const CHILD = join(import.meta.dir, 'embedded-child.ts')
 const account = accountOf({}, {}, 'acme')
@@ -42,42 +44,78 @@ async function rowsOf(at: string): Promise<readonly AuditRow[]> {
   return pages.flat()
 }
 
+/** Runs requests in a process, `atOnce` at a time; resolves once it has settled some, with what it has settled. */
+async function streams(at: string, atOnce: number, settlements: number) {
+  const child = Bun.spawn([process.execPath, CHILD, 'streams', at, String(atOnce)], {
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  // Not closed at the end: the process would end by itself.
+  const reader = child.stdout.getReader()
+  let text = ''
+  while (text.split('\n').length <= settlements) {
+    const { value, done } = await reader.read()
+    if (done) throw new Error('The process ended by itself.')
+    text += new TextDecoder().decode(value)
+  }
+  const lines = text.split('\n').slice(0, -1)
+  return { child, acknowledged: lines.map((line) => [line.split(' ')[0], Number(line.split(' ')[1])] as const) }
+}
+
+/** Every settlement has its cost; the rows, the usage and what is spent have the same sum; nothing is held. */
+async function checkBooks(at: string, acknowledged: Iterable<readonly [id: string | undefined, cost: number]>) {
+  const { organization, key } = await new EmbeddedAccountUsageReader(at).read(account)
+  const rows = await rowsOf(at)
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  for (const [id, cost] of acknowledged) {
+    const row = byId.get(id ?? '')
+    expect([id, row?.costMicroUsd, row?.kind]).toEqual([id, cost, 'settled'])
+  }
+  expect(byId.size).toBe(rows.length)
+  const sum = rows.reduce((total, { costMicroUsd }) => total + costMicroUsd, 0)
+  for (const scope of [organization, key]) {
+    expect([scope.total.spent, scope.total.held, scope.day.held, scope.live]).toEqual([sum, 0, 0, 0])
+  }
+  const lost = rows.filter(({ kind }) => kind === 'lost')
+  expect(lost.length).toBeGreaterThan(10)
+  for (const { costMicroUsd, estimated } of lost) expect([costMicroUsd >= 30, estimated]).toEqual([true, true])
+  const usage = await new EmbeddedUsageLog(at).read({ sinceDay: 0, untilDay: 1e6 })
+  expect(usage.reduce((total, row) => total + row.costMicroUsd, 0)).toBe(sum)
+  expect(usage.reduce((total, row) => total + row.requests, 0)).toBe(rows.length)
+}
+
 describe('kill -9', () => {
   test('settlements keep their cost, other requests cost their progress or floor, nothing stays held', async () => {
     const at = directory()
-    const acknowledged = new Map<string, number>()
-    for (let round = 0; round < 3; round++) {
-      const child = Bun.spawn([process.execPath, CHILD, 'streams', at], { stdout: 'pipe', stderr: 'inherit' })
-      let text = ''
-      for await (const chunk of child.stdout) {
-        text += new TextDecoder().decode(chunk)
-        if (text.split('\n').length > 150) break
-      }
-      child.kill('SIGKILL')
-      await child.exited
-      for (const line of text.split('\n').slice(0, -1)) {
-        const [id = '', cost = ''] = line.split(' ')
-        acknowledged.set(id, Number(cost))
-      }
+    const random = new Random(randomSeed('kill -9'))
+    const acknowledged: (readonly [string | undefined, number])[] = []
+    // Few at once are killed between two groups; with many, SQLite is filled all the time, and new files begin.
+    for (const atOnce of [20, 400, 20, 400, 20, 400]) {
+      const run = await streams(at, atOnce, 100 + random.below(atOnce * 20))
+      run.child.kill('SIGKILL')
+      await run.child.exited
+      acknowledged.push(...run.acknowledged)
     }
     const ledger = EmbeddedLedger.open(at)
-    const { organization, key } = await new EmbeddedAccountUsageReader(at).read(account)
-    const rows = await rowsOf(at)
-    const byId = new Map(rows.map((row) => [row.id, row]))
-    for (const [id, cost] of acknowledged)
-      expect([id, byId.get(id)?.costMicroUsd, byId.get(id)?.kind]).toEqual([id, cost, 'settled'])
-    const sum = rows.reduce((total, { costMicroUsd }) => total + costMicroUsd, 0)
-    for (const scope of [organization, key]) {
-      expect([scope.total.spent, scope.total.held, scope.day.held, scope.live]).toEqual([sum, 0, 0, 0])
-    }
-    const lost = rows.filter(({ kind }) => kind === 'lost')
-    expect(lost.length).toBeGreaterThan(10)
-    for (const { costMicroUsd, estimated } of lost) expect([costMicroUsd >= 30, estimated]).toEqual([true, true])
-    const usage = await new EmbeddedUsageLog(at).read({ sinceDay: 0, untilDay: 1e6 })
-    expect(usage.reduce((total, row) => total + row.costMicroUsd, 0)).toBe(sum)
-    expect(usage.reduce((total, row) => total + row.requests, 0)).toBe(rows.length)
+    await checkBooks(at, acknowledged)
     await ledger.close()
   })
+})
+
+test('a backup made while it runs is whole: the journal first, then SQLite', async () => {
+  const at = directory()
+  const backup = directory()
+  const { child, acknowledged } = await streams(at, 400, 5000)
+  for (const name of [JOURNAL_FILE, OLD_JOURNAL_FILE])
+    if (existsSync(join(at, name))) cpSync(join(at, name), join(backup, name))
+  const database = new Database(join(at, LEDGER_FILE))
+  database.run(`VACUUM INTO '${join(backup, LEDGER_FILE)}'`)
+  database.close()
+  child.kill('SIGKILL')
+  await child.exited
+  const ledger = EmbeddedLedger.open(backup)
+  await checkBooks(backup, acknowledged)
+  await ledger.close()
 })
 
 test('a request lost while the process was suspended, then settled, is listed once, as settled late', async () => {

@@ -6,7 +6,9 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, sta
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
+import { Journal } from '../../src/ledger/embedded/journal.ts'
 import { JOURNAL_FILE } from '../../src/ledger/embedded/journal-file.ts'
+import { MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
 import {
   EmbeddedAccountUsageReader,
   EmbeddedAuditLog,
@@ -73,13 +75,28 @@ describe('a reader', () => {
 
   test('sees each request once, also if SQLite gets it while the pages are read', async () => {
     const at = folder()
-    const ledger = EmbeddedLedger.open(at)
-    for (const cost of [1, 2, 3]) await settle(ledger, cost)
-    const pages = new EmbeddedAuditLog(at).read(ALL)[Symbol.asyncIterator]()
+    const journal = new Journal(at, Date.now)
+    const store = new MemoryStore({ now: Date.now }, journal)
+    const groups = (count: number) => {
+      for (let i = 0; i < count; i++) {
+        const hold = holdOf(100)
+        store.reserve(account, hold)
+        store.settle({ id: hold.id, account, admittedMs: 0 }, chargeOf(1))
+        journal.commit()
+      }
+    }
+    // A page has 100 groups.
+    groups(150)
+    journal.fill()
+    groups(3)
+    const pages = new EmbeddedAuditLog(at).read(ALL)
     const first = await pages.next()
-    await ledger.close()
-    const rest = await Array.fromAsync({ [Symbol.asyncIterator]: () => pages })
-    expect([first.value ?? [], ...rest].flat().map(({ costMicroUsd }) => costMicroUsd)).toEqual([1, 2, 3])
+    journal.fill()
+    groups(3)
+    const rest = await Array.fromAsync(pages)
+    expect(first.value).toHaveLength(100)
+    expect(rest.flat()).toHaveLength(53)
+    journal.close()
   })
 
   test('finds one request by its id, and none of another key', async () => {

@@ -220,3 +220,35 @@ export const foldMutants: readonly Mutant[] = [
   ['redis/store/recovery-reads.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
   ['redis/delivery/outbox.ts', 'if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)', ''],
 ]
+
+const JOURNAL = 'embedded/journal.ts'
+const JOURNAL_FILE = 'embedded/journal-file.ts'
+const TAIL = 'embedded/journal-tail.ts'
+const REPLAY = 'embedded/ledger-database.ts'
+const READERS = 'embedded/sqlite-readers.ts'
+
+export const journalMutants: readonly Mutant[] = [
+  [JOURNAL, 'state.applied(this.number)', ''],
+  [JOURNAL, '    if (!this.append()) return false\n    try {', '    try {'],
+  [JOURNAL, ' || this.stored.has(one)) unfilled', ') unfilled'],
+  [JOURNAL, "if (one.state === 'live') this.stored.add(one)", "if (one.state === 'live') continue"],
+  [JOURNAL, 'this.unfilled.clear()', ''],
+  [JOURNAL, "if (one.state === 'live') live.push(liveValues(one))", ''],
+  [JOURNAL, 'this.number += 1', ''],
+  [JOURNAL, 'this.disk.flushNow(this.wal)', ''],
+  [JOURNAL_FILE, 'current.size = before', ''],
+  [JOURNAL_FILE, 'if (error === null && !this.hasOld)', 'if (error === null)'],
+  [
+    JOURNAL_FILE,
+    'this.disk.flush(wal, (error) =>\n      flushed(error, () => ',
+    'void (() => {})(flushed(null, () => ',
+  ],
+  ['embedded/journal-format.ts', '!== headOf(body)', '=== undefined'],
+  [TAIL, 'cut.some(({ synced }) => synced >= missing)', 'cut.length > 0'],
+  [TAIL, 'cut.some(({ synced }) => synced >= missing)', 'false'],
+  [REPLAY, 'for (const values of group.rows) live.set(idOfRow(values), undefined)', ''],
+  [REPLAY, 'state.applied(groups.at(-1)?.number ?? 0)', ''],
+  [READERS, 'lastScope(tail, organization, key) ?? ', ''],
+  [READERS, 'yield rows.filter((row) => isWanted(row, query))', ''],
+  ['embedded/audit-pages.ts', 'AND number <= ?\n', 'AND number < 1e9 + ?\n'],
+]

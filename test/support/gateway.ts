@@ -212,6 +212,9 @@ export function providerEntry(dialect: ProviderDialect, baseUrl: string): JsonOb
 }
 
 /** The configuration of a setup. */
+/** `WEIR_TEST_UPSTREAM=fetch` runs tests of the gateway over the runtime's HTTP client instead of our own. */
+export const VIA_FETCH = process.env['WEIR_TEST_UPSTREAM'] === 'fetch'
+
 export function configOf(setup: GatewaySetup, folder: string): JsonObject {
   const providers = Object.fromEntries(
     Object.entries(setup.providers).map(([name, entry]) => [
@@ -230,6 +233,7 @@ export function configOf(setup: GatewaySetup, folder: string): JsonObject {
       isObject(entry) ? { name, ...entry } : { name, ...modelOf(entry) },
     ),
     organizations: [{ id: 'test', keys: [{ id: 'test-key', key: KEY }] }],
+    ...(VIA_FETCH ? { upstream: 'fetch' } : {}),
     ...setup.config,
   }
 }

@@ -91,7 +91,7 @@ export class Serving implements AsyncDisposable {
       ledger: this.ledger,
       publish: (update) => this.peerUpdates.push(update),
     })
-    this.server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: this.service.fetch })
+    this.server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...this.service.app })
   }
 
   get port(): number {

@@ -19,6 +19,8 @@ export interface Tally {
   aborted: number
   /** Bytes of another request's answer, or bytes after the end. */
   mismatches: number
+  /** The bodies of the first few of them, with what was expected. */
+  readonly seen: string[]
   connections: number
 }
 
@@ -29,7 +31,7 @@ function bodyOf(nonce: string): string {
 
 export async function poison(exchanges: number, seed = SEED): Promise<Tally> {
   const random = new Random(seed)
-  const tally: Tally = { whole: 0, failed: 0, aborted: 0, mismatches: 0, connections: 0 }
+  const tally: Tally = { whole: 0, failed: 0, aborted: 0, mismatches: 0, seen: [], connections: 0 }
   await using server = await RawServer.answering((socket, { text }) =>
     answer(socket, text.slice(text.indexOf('\r\n\r\n') + 4), random),
   )
@@ -52,11 +54,12 @@ function answer(socket: Socket, nonce: string, random: Random): void {
   const chunk = (part: string) => (part === '' ? '' : `${part.length.toString(16)}\r\n${part}\r\n`)
   const framed = isChunked ? `${chunk(body.slice(0, half))}${chunk(body.slice(half))}0\r\n\r\n` : body
   let whole = `HTTP/1.1 200 OK\r\n${framing}\r\n\r\n${framed}`
-  // A server that answers twice, or ends in the middle.
-  if (random.chance(0.01)) whole += 'HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\npoison'
+  // A server that ends in the middle, or answers twice. The second answer leaves with the end of the first: if it came
+  // later than the next request on its connection, no client could know whose it is.
   const isCut = random.chance(0.01)
   if (isCut) whole = whole.slice(0, random.below(whole.length))
   const pieces = random.pieces(whole, 3)
+  if (!isCut && random.chance(0.01)) pieces.push(`${pieces.pop()}HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\npoison`)
   const write = () => {
     const piece = pieces.shift()
     if (piece !== undefined) socket.write(piece)
@@ -96,7 +99,10 @@ function one(client: HttpClient, url: string, nonce: string, random: Random, tal
       },
       data: (bytes) => {
         body += Buffer.from(bytes).toString('latin1')
-        if (isOver || !expected.startsWith(body)) tally.mismatches += 1
+        if (isOver || !expected.startsWith(body)) {
+          tally.mismatches += 1
+          if (tally.seen.length < 10) tally.seen.push(`${isOver} ${when}: ${body} instead of ${expected}`)
+        }
         if (when === 'in the body') abort()
       },
       end: () => {
