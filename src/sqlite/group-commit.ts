@@ -20,12 +20,6 @@ interface Gathered {
   failed(): void
 }
 
-/**
- * - `beat`: 20 ms after the first change · `at_once`: as soon as the last commit is 20 ms ago, because somebody waits
- * for the commit
- */
-type Pace = 'beat' | 'at_once'
-
 export class GroupCommit {
   private readonly log: FileSync
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -38,7 +32,6 @@ export class GroupCommit {
     private readonly database: Database,
     path: string,
     private readonly gathered: Gathered,
-    private readonly pace: Pace = 'beat',
     flush: Flush = fdatasync,
   ) {
     const flushed = (error: Error | null) => {
@@ -52,10 +45,9 @@ export class GroupCommit {
     return this.failure
   }
 
-  /** Schedules a commit. */
+  /** Schedules a commit: as soon as the last one is 20 ms ago, because somebody waits for it. */
   soon(): void {
-    const rested = this.pace === 'beat' ? 0 : performance.now() - this.committedMs
-    this.later(Math.max(0, COMMIT_MS - rested))
+    this.later(Math.max(0, COMMIT_MS - (performance.now() - this.committedMs)))
   }
 
   /** Commits now. False if the commit failed. */

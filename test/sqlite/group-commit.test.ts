@@ -21,7 +21,7 @@ test('commits during a flush are flushed by the next one, which starts by itself
     written: () => undefined,
     failed: () => undefined,
   }
-  const group = new GroupCommit(database, path, gathered, 'beat', (_, done) => flushes.push(done))
+  const group = new GroupCommit(database, path, gathered, (_, done) => flushes.push(done))
   group.commit()
   expect(flushes).toHaveLength(1)
   group.commit()

@@ -105,11 +105,10 @@ export class EmbeddedLedger implements Ledger {
   }
 
   /**
-   * True if too many changes wait because the file cannot be written. If they wait only because a burst came between
-   * two commits, commits them now.
+   * True if too many changes wait because a file cannot be written. If they wait only because a burst came between two
+   * groups, they are written now.
    */
   private isFull(): boolean {
-    if (!this.journal.isFull) return false
-    return this.journal.complaint !== undefined || !this.journal.fill()
+    return this.journal.isFull && !this.journal.makeRoom()
   }
 }

@@ -63,44 +63,51 @@ function headOf(body: Uint8Array): string {
   return `${checksum} ${String(body.length).padStart(10, '0')} `
 }
 
+/** A group whose line is whole. */
+export interface Found extends Pick<Group<Row>, 'number' | 'synced'> {
+  /** Most groups of a file are in SQLite already, and reading one takes most of the time: a start needs few. */
+  read(): Group<Row>
+}
+
 /** What a file of the journal has. */
 export interface Lines {
-  readonly groups: readonly Group<Row>[]
+  readonly groups: readonly Found[]
   /** Groups that cannot be read because the first line is damaged. */
-  readonly unreadable: readonly Pick<Group<unknown>, 'number' | 'synced'>[]
+  readonly unreadable: readonly Pick<Found, 'number' | 'synced'>[]
   /** Bytes of lines that are incomplete or damaged. */
   readonly badBytes: number
 }
 
+/** How the JSON of a group begins. */
+const GROUP = /^\{"number":(\d+),"synced":(\d+),/
+const GROUP_BYTES = 64
+
 /** Reads a file; damaged lines are skipped. Throws `LedgerFileError` if a newer version of weir wrote it. */
 export function readLines(bytes: Uint8Array, path: string): Lines {
-  const read: { readonly start: number; readonly json: unknown }[] = []
+  const groups: Found[] = []
+  let names: Header | undefined
   let badBytes = 0
   for (let start = 0; start < bytes.length; ) {
     const newline = bytes.indexOf(NEWLINE, start)
     const end = newline < 0 ? bytes.length : newline
-    const json = newline < 0 ? undefined : jsonOf(bytes.subarray(start, end))
-    if (json === undefined) badBytes += Math.min(bytes.length, end + 1) - start
-    else read.push({ start, json })
+    const body = newline < 0 ? undefined : bodyOf(bytes.subarray(start, end))
+    const [isGroup, number, synced] = GROUP.exec(textOf(body?.subarray(0, GROUP_BYTES))) ?? []
+    if (body === undefined) badBytes += Math.min(bytes.length, end + 1) - start
+    else if (isGroup === undefined) names ??= start === 0 ? headerOf(body, path) : undefined
+    else groups.push({ number: Number(number), synced: Number(synced), read: () => groupOf(body, names) })
     start = end + 1
   }
-  const first = read[0]
-  const names = first?.start === 0 && isHeader(first.json) ? first.json : undefined
-  if (names !== undefined && names.journal > FORMAT) {
-    throw new LedgerFileError(
-      `${path} was written by a newer version of weir (format ${names.journal}; this one reads up to ${FORMAT}). ` +
-        'Use that version, or restore a backup from before the upgrade.',
-    )
-  }
-  const groups = read.flatMap(({ json }) => (isGroup(json) ? [json] : []))
-  if (names === undefined) return { groups: [], unreadable: groups, badBytes }
-  return { groups: groups.map((group) => named(group, names)), unreadable: [], badBytes }
+  return names === undefined ? { groups: [], unreadable: groups, badBytes } : { groups, unreadable: [], badBytes }
 }
 
-function jsonOf(line: Uint8Array): unknown {
+/** The JSON text of a line; undefined if it does not match its checksum. */
+function bodyOf(line: Uint8Array): Uint8Array | undefined {
   const body = line.subarray(HEAD_BYTES)
-  if (Buffer.from(line.subarray(0, HEAD_BYTES)).toString('latin1') !== headOf(body)) return undefined
-  return JSON.parse(Buffer.from(body).toString('utf8'))
+  return textOf(line.subarray(0, HEAD_BYTES)) === headOf(body) ? body : undefined
+}
+
+function textOf(bytes: Uint8Array = new Uint8Array()): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
 }
 
 interface Header {
@@ -110,21 +117,24 @@ interface Header {
   readonly usage: readonly string[]
 }
 
-function isHeader(json: unknown): json is Header {
-  return typeof json === 'object' && json !== null && 'journal' in json
+function headerOf(body: Uint8Array, path: string): Header {
+  const header: Header = JSON.parse(textOf(body))
+  if (header.journal <= FORMAT) return header
+  throw new LedgerFileError(
+    `${path} was written by a newer version of weir (format ${header.journal}; this one reads up to ${FORMAT}). ` +
+      'Use that version, or restore a backup from before the upgrade.',
+  )
 }
 
-function isGroup(json: unknown): json is Group<Values> {
-  return typeof json === 'object' && json !== null && 'number' in json
-}
-
-function named(group: Group<Values>, { scopes, live, usage }: Header): Group<Row> {
-  const rowOf = (names: readonly string[]) => (values: Values) =>
-    Object.fromEntries(names.map((name, i) => [name, values[i] ?? '']))
+function groupOf(body: Uint8Array, names: Header | undefined): Group<Row> {
+  const group: Group<Values> = JSON.parse(textOf(body))
+  const rowOf = (columns: readonly string[] = []) => {
+    return (values: Values): Row => Object.fromEntries(columns.map((name, i) => [name, values[i] ?? '']))
+  }
   return {
     ...group,
-    scopes: group.scopes.map(rowOf(scopes)),
-    live: group.live.map(rowOf(live)),
-    usage: group.usage.map(rowOf(usage)),
+    scopes: group.scopes.map(rowOf(names?.scopes)),
+    live: group.live.map(rowOf(names?.live)),
+    usage: group.usage.map(rowOf(names?.usage)),
   }
 }

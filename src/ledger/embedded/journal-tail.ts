@@ -9,12 +9,12 @@ import { LedgerFileError } from '../../sqlite/database.ts'
 import { figuresOf, type UsageFigures } from '../usage-figures.ts'
 import type { UsagePlace } from '../usage-log.ts'
 import { JOURNAL_FILE, OLD_JOURNAL_FILE } from './journal-file.ts'
-import { type Group, type Lines, readLines } from './journal-format.ts'
+import { type Found, type Group, type Lines, readLines } from './journal-format.ts'
 import type { Row } from './state-tables.ts'
 
 /** The files of a journal as they were read. */
 interface JournalRead {
-  readonly groups: readonly Group<Row>[]
+  readonly groups: readonly Found[]
   readonly unreadable: Lines['unreadable']
   readonly badBytes: number
 }
@@ -60,7 +60,8 @@ interface Tail {
 export function tailOf({ groups, unreadable, badBytes }: JournalRead, applied: number, directory: string): Tail {
   const byNumber = new Map(groups.filter(({ number }) => number > applied).map((group) => [group.number, group]))
   const tail: Group<Row>[] = []
-  for (let next = byNumber.get(applied + 1); next !== undefined; next = byNumber.get(next.number + 1)) tail.push(next)
+  for (let next = byNumber.get(applied + 1); next !== undefined; next = byNumber.get(next.number + 1))
+    tail.push(next.read())
   const missing = applied + tail.length + 1
   const later = [...byNumber.values(), ...unreadable].filter(({ number }) => number > missing)
   const cut = [...later, ...unreadable.filter(({ number }) => number === missing)]

@@ -36,13 +36,20 @@ abstract class Reading {
   protected from<T>(read: (database: Database, tail: readonly Group<Row>[]) => T): T | undefined {
     // The journal first: what leaves it meanwhile is then in SQLite.
     const journal = readJournal(this.directory)
-    const database = openReadOnly(join(this.directory, LEDGER_FILE), LEDGER_SCHEMA)
-    if (database === undefined) return undefined
-    try {
+    return this.fromDatabase((database) => {
       const atOnce = database.transaction(() =>
         read(database, tailOf(journal, readApplied(database), this.directory).groups),
       )
       return atOnce.deferred()
+    })
+  }
+
+  /** Reads SQLite alone. */
+  protected fromDatabase<T>(read: (database: Database) => T): T | undefined {
+    const database = openReadOnly(join(this.directory, LEDGER_FILE), LEDGER_SCHEMA)
+    if (database === undefined) return undefined
+    try {
+      return read(database)
     } finally {
       database.close()
     }
@@ -124,7 +131,7 @@ export class EmbeddedAuditLog extends Reading implements AuditLog {
   }
 
   private pageAfter(query: AuditQuery, after: Commit, last: number): RowPage {
-    return this.from((database) => readPage(database, query, after, last)) ?? { rows: [], last: undefined }
+    return this.fromDatabase((database) => readPage(database, query, after, last)) ?? { rows: [], last: undefined }
   }
 }
 

@@ -285,9 +285,10 @@ export class RedisLedger implements Ledger {
 
   /** Calls Redis. If Redis has lost data, gives it back and retries. */
   private async restoring<T>(organization: string, call: () => Promise<T>): Promise<T> {
-    await this.restoration.assure(organization)
+    if (this.restoration.isDoubted(organization)) await this.restoration.assure(organization)
     for (let tries = 1; ; tries++) {
-      await this.resending.get(organization)
+      const resending = this.resending.get(organization)
+      if (resending !== undefined) await resending
       try {
         return await call()
       } catch (error) {

@@ -98,7 +98,7 @@ export class Outbox implements SettlementLog {
       failed: () => this.release(),
     }
     // `at_once`: a settlement is sent after its commit, and until then its reservation may cause refusals.
-    this.group = new GroupCommit(this.database, path, gathered, 'at_once')
+    this.group = new GroupCommit(this.database, path, gathered)
   }
 
   get uncommitted(): number {

@@ -59,7 +59,7 @@ export class SettlementDelivery {
     const { store } = this.link
     const from = { node: this.outbox.node, epoch }
     try {
-      await this.restoration.assure(organization)
+      if (this.restoration.isDoubted(organization)) await this.restoration.assure(organization)
       const reply = await store.settle(settlement, settlement.charge, { from })
       if (reply !== 'unknown') return reply
       // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and

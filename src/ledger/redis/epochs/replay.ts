@@ -81,6 +81,11 @@ export class Restoration {
     return [...this.doubted.keys()]
   }
 
+  /** True if Redis may have lost data of an organisation that was not compared since. */
+  isDoubted(organization: string): boolean {
+    return this.doubted.has(organization)
+  }
+
   /** Compares an organisation if it is in doubt. Throws if Redis does not answer. */
   async assure(organization: string): Promise<void> {
     if (this.doubted.has(organization)) await this.compare(organization)

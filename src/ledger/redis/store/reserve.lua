@@ -11,7 +11,8 @@
 --   ended   (settled, lost or cancelled before)
 -- `held` is 1 if the request would pass without the reservations of running requests. `rates` are two numbers for each
 -- rate of the organisation, then of the key: what remains, and the milliseconds until it is full; -1 -1 without a
--- limit.
+-- limit. A reply of 'granted' or 'refused' is one text with spaces between its words: a gateway takes 0.5 µs for each
+-- string of a list.
 
 local current = this_epoch(epoch)
 if epoch ~= 0 and current ~= epoch then return { 'emptied' } end
@@ -33,10 +34,10 @@ local function with_rates(reply)
       reply[#reply + 1] = limit == NONE and -1 or exact(reset)
     end
   end
-  return reply
+  return { table.concat(reply, ' ') }
 end
 
-if reservation then return with_rates({ 'granted', reservation[ADMITTED] }) end
+if reservation then return with_rates({ 'granted', exact(reservation[ADMITTED]) }) end
 
 -- Of all limits that reject, the one with the longest wait; the first of equals.
 local longest, refused_scope, refused_limit, refused_held = 0, nil, nil, false
@@ -117,4 +118,4 @@ for s = 1, 2 do
 end
 save_scopes(key, scopes)
 save_reservation(id, reservation)
-return with_rates({ 'granted', now })
+return with_rates({ 'granted', exact(now) })

@@ -3,9 +3,11 @@
  * scripts.
  */
 
-import type { Cluster, Redis } from 'ioredis'
+import { Cluster, type Redis } from 'ioredis'
 import { isTimeout, isTransient } from '../../../redis/redis-errors.ts'
 import { ScriptPipeline } from '../client/pipeline.ts'
+import { respCommand, respWord } from '../client/resp.ts'
+import { ScriptBatch } from '../client/script-batch.ts'
 import { redisKey } from './redis-keys.ts'
 import type { Numbers } from './reply-readers.ts'
 import {
@@ -31,6 +33,13 @@ const TRANSIENT_RETRY_MS = 100
 /** How many words follow an outcome before the numbers begin; 0 if not listed. */
 const WORD_COUNTS: Readonly<Record<string, number>> = { refused: 2 }
 
+/** Organisations whose heads are kept; a gateway has few. */
+const HEADS_MAX = 10_000
+
+type Words = readonly (string | number)[]
+/** The beginning of each script's command, for one organisation. */
+type Heads = Partial<Record<ScriptName, string>>
+
 interface Reply<Name extends ScriptName> {
   readonly outcome: OutcomeOf<Name>
   readonly words: readonly string[]
@@ -48,6 +57,8 @@ class ScriptReplyError extends Error {
 export class ScriptCaller {
   private readonly programs: Readonly<Record<ScriptName, Program>>
   private readonly settlements: ScriptPipeline
+  private readonly batches = new Map<Redis, ScriptBatch>()
+  private readonly heads = new Map<string, Heads>()
 
   /** `other` carries settlements, several in one write. `clockLua` replaces Redis' own clock in tests. */
   constructor(other: Redis | Cluster, clockLua?: string) {
@@ -62,21 +73,13 @@ export class ScriptCaller {
     organization: string,
     values: Arguments<Name>,
   ): Promise<Reply<Name>> {
-    const { lua, sha1, arguments: names } = this.programs[name]
-    const words: (string | number)[] = scriptKeys.map((key) => redisKey(organization, key))
-    const named: Readonly<Record<string, string | number>> = values
-    for (const argument of names) words.push(named[argument] ?? '')
     for (let tries = 0; ; tries++) {
       try {
-        // A commit of the outbox releases many settlements at once; other calls come one by one.
-        const reply =
-          name === 'settle'
-            ? this.settlements.evalsha(organization, sha1, scriptKeys.length, words)
-            : redis.evalsha(sha1, scriptKeys.length, ...words)
-        return readReply(name, await reply)
+        return readReply(name, await this.send(redis, name, organization, values))
       } catch (error) {
         if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
-          return readReply(name, await redis.eval(lua, scriptKeys.length, ...words))
+          const { lua } = this.programs[name]
+          return readReply(name, await redis.eval(lua, scriptKeys.length, ...this.words(name, organization, values)))
         }
         if (isTimeout(error) && REPEATED.has(name) && tries === 0) continue
         if (!isTransient(error) || tries >= TRANSIENT_RETRIES) throw error
@@ -84,16 +87,85 @@ export class ScriptCaller {
       }
     }
   }
+
+  private send<Name extends ScriptName>(
+    redis: Redis | Cluster,
+    name: Name,
+    organization: string,
+    values: Arguments<Name>,
+  ): Promise<unknown> {
+    if (!(redis instanceof Cluster)) return this.batchOf(redis).send(this.encoded(name, organization, values))
+    // The client of a cluster chooses a node for each command and sends it again after a redirection.
+    const { sha1 } = this.programs[name]
+    const words = this.words(name, organization, values)
+    // A commit of the outbox releases many settlements at once; other calls come one by one.
+    return name === 'settle'
+      ? this.settlements.evalsha(organization, sha1, scriptKeys.length, words)
+      : redis.evalsha(sha1, scriptKeys.length, ...words)
+  }
+
+  private batchOf(redis: Redis): ScriptBatch {
+    const known = this.batches.get(redis)
+    if (known !== undefined) return known
+    const batch = new ScriptBatch(redis)
+    this.batches.set(redis, batch)
+    return batch
+  }
+
+  /** The keys, then the arguments. */
+  private words<Name extends ScriptName>(name: Name, organization: string, values: Arguments<Name>): Words {
+    const words: (string | number)[] = scriptKeys.map((key) => redisKey(organization, key))
+    const named: Readonly<Record<string, string | number>> = values
+    for (const argument of this.programs[name].arguments) words.push(named[argument] ?? '')
+    return words
+  }
+
+  /** The whole EVALSHA command as RESP. */
+  private encoded<Name extends ScriptName>(name: Name, organization: string, values: Arguments<Name>): string {
+    let text = this.headOf(name, organization)
+    const named: Readonly<Record<string, string | number>> = values
+    for (const argument of this.programs[name].arguments) text += respWord(named[argument] ?? '')
+    return text
+  }
+
+  /** The command up to its keys, which is the same for all calls of a script about an organisation. */
+  private headOf(name: ScriptName, organization: string): string {
+    let heads = this.heads.get(organization)
+    if (heads === undefined) {
+      if (this.heads.size >= HEADS_MAX) this.heads.clear()
+      heads = {}
+      this.heads.set(organization, heads)
+    }
+    const { sha1, arguments: names } = this.programs[name]
+    heads[name] ??=
+      respCommand(3 + scriptKeys.length + names.length) +
+      ['evalsha', sha1, scriptKeys.length, ...scriptKeys.map((key) => redisKey(organization, key))]
+        .map(respWord)
+        .join('')
+    return heads[name]
+  }
 }
 
-/** Checks a reply against the table of scripts. Throws `ScriptReplyError`. */
-function readReply<Name extends ScriptName>(name: Name, reply: unknown): Reply<Name> {
-  if (!Array.isArray(reply)) throw new ScriptReplyError(name, reply)
-  const [word, ...rest]: unknown[] = reply
+const NO_WORDS: readonly string[] = []
+
+/**
+ * Checks a reply against the table of scripts. A list of one text holds all words, with spaces between them. Throws
+ * `ScriptReplyError`.
+ */
+function readReply<Name extends ScriptName>(name: Name, list: unknown): Reply<Name> {
+  if (!Array.isArray(list)) throw new ScriptReplyError(name, list)
+  const [first]: unknown[] = list
+  const reply: readonly unknown[] = list.length === 1 && typeof first === 'string' ? first.split(' ') : list
   const outcomes: readonly OutcomeOf<Name>[] = scripts[name].outcomes
-  const outcome = outcomes.find((known) => known === word)
-  const words = rest.slice(0, WORD_COUNTS[outcome ?? ''] ?? 0).map(String)
-  const numbers = rest.slice(words.length).map(Number)
-  if (outcome === undefined || !numbers.every(Number.isFinite)) throw new ScriptReplyError(name, reply)
+  const outcome = outcomes.find((known) => known === reply[0])
+  if (outcome === undefined) throw new ScriptReplyError(name, reply)
+  const end = 1 + (WORD_COUNTS[outcome] ?? 0)
+  const words = end === 1 ? NO_WORDS : reply.slice(1, end).map(String)
+  const numbers: number[] = []
+  for (let i = end; i < reply.length; i++) {
+    const number = Number(reply[i])
+    if (!Number.isFinite(number)) throw new ScriptReplyError(name, reply)
+    numbers.push(number)
+  }
   return { outcome, words, numbers }
 }
