@@ -6,6 +6,7 @@ import type { Socket } from 'bun'
 import { BURST_TEXTS, JSON_TEXT, PACED_TEXT_LENGTH } from './answers.ts'
 import { isWhole, markerOf, requestOf, textOfAnswer, textOfStream } from './dialects.ts'
 import { AnswerReader, type AnswerSink, postBytes } from './http.ts'
+import { percentile } from './statistics.ts'
 import { BURST_EVENTS, BURSTS, type Dialect, nowMicroseconds, type Traffic } from './traffic.ts'
 
 /**
@@ -39,10 +40,10 @@ export interface Counts {
   /** The first few failures, in words. */
   readonly reasons: readonly string[]
   /**
-   * Microseconds, since the last `read`: from the request to the last byte of the answer, or of each event from the
-   * provider to the caller.
+   * Percentiles since the last `read`, in microseconds: from the request to the last byte of the answer, or of each
+   * event from the provider to the caller. All values would be a message of 100 KB.
    */
-  readonly latencies: readonly number[]
+  readonly latency: Readonly<Record<50 | 99, number>>
 }
 
 export type FromLoad = { readonly type: 'counts'; readonly counts: Counts } | { readonly type: 'stopped' }
@@ -74,10 +75,10 @@ class Counter {
 
   read(): Counts {
     const { answers, events, bytes, started, failures, reasons } = this
-    const latencies = this.latencies.slice(0, LATENCIES_MAX)
+    const latency = { 50: percentile(this.latencies, 50), 99: percentile(this.latencies, 99) }
     this.latencies = []
     this.seen = 0
-    return { answers, events, bytes, started, failures, reasons, latencies }
+    return { answers, events, bytes, started, failures, reasons, latency }
   }
 }
 

@@ -79,7 +79,7 @@ export interface Round {
   readonly loadMs: number
   readonly answers: number
   readonly events: number
-  readonly latencies: readonly number[]
+  readonly latency: Counts['latency']
 }
 
 /** Requests before the first round. */
@@ -184,7 +184,7 @@ async function measured({ loader, provider }: Setup, target: Server, seconds: nu
     loadMs: usedByLoad,
     answers: after.answers - counts.answers,
     events: after.events - counts.events,
-    latencies: after.latencies,
+    latency: after.latency,
   }
 }
 
