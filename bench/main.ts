@@ -123,7 +123,7 @@ function row({ figures, ratioMax, ratioMin, valueMax, unit, name }: Measurement)
     goal,
     missed ? 'missed' : '',
   ]
-  return `${name.padEnd(66)}${cells.map((cell) => cell.padStart(13)).join('')}`.trimEnd()
+  return `${name.padEnd(88)}${cells.map((cell) => cell.padStart(13)).join('')}`.trimEnd()
 }
 
 /** A line for each measurement, with a column for each gateway. */
@@ -154,7 +154,7 @@ async function main(): Promise<number> {
     )
     if (!chosen.peers)
       console.log(
-        `${''.padEnd(66)}${['pass-through', 'weir', 'ratio', 'goal'].map((cell) => cell.padStart(13)).join('')}`,
+        `${''.padEnd(88)}${['pass-through', 'weir', 'ratio', 'goal'].map((cell) => cell.padStart(13)).join('')}`,
       )
   }
   if (chosen.peers) {

@@ -13,6 +13,8 @@ interface Connection {
   /** Missing bytes of the request's body. */
   missing: number
   answer: ReturnType<typeof answerOf>
+  /** The end of what was searched for the model's name without finding it. */
+  searched: string
   /** Bytes that the socket did not accept yet. */
   backlog: Buffer | undefined
   waiting: (() => void) | undefined
@@ -51,6 +53,7 @@ const server = Bun.listen<Connection>({
         head: undefined,
         missing: 0,
         answer: undefined,
+        searched: '',
         backlog: undefined,
         waiting: undefined,
         open: true,
@@ -83,7 +86,7 @@ function receive(socket: Socket<Connection>, data: Buffer): void {
     if (connection.missing === 0) {
       bytes = begin(connection, bytes)
       if (connection.head !== undefined) return
-    } else connection.answer ??= answerOf(searched(bytes))
+    } else lookForModel(connection, bytes)
     const taken = Math.min(connection.missing, bytes.length)
     connection.missing -= taken
     bytes = bytes.subarray(taken)
@@ -103,14 +106,21 @@ function begin(connection: Connection, data: Buffer): Buffer {
   const head = bytes.toString('latin1', 0, end)
   connection.missing = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
   const body = bytes.subarray(end + 4)
-  // Gemini names the model in the path, all others in the body.
-  connection.answer = answerOf(head) ?? answerOf(searched(body))
+  // Gemini names the model in the path, all others in the body, most of them at its beginning.
+  connection.answer = answerOf(head) ?? answerOf(body.toString('latin1', 0, 4096))
+  connection.searched = ''
+  lookForModel(connection, body)
   return body
 }
 
-/** Where the model's name is: near the beginning of a body. */
-function searched(body: Buffer): string {
-  return body.toString('latin1', 0, 4096)
+/** A model's name is shorter, so that one that is split between two reads is found. */
+const NAME_LENGTH_MAX = 40
+
+function lookForModel(connection: Connection, bytes: Buffer): void {
+  if (connection.answer !== undefined) return
+  const text = connection.searched + bytes.toString('latin1')
+  connection.answer = answerOf(text)
+  connection.searched = text.slice(-NAME_LENGTH_MAX)
 }
 
 const UNKNOWN = Buffer.from('HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}')

@@ -300,6 +300,64 @@ describe('a stream to the caller', () => {
     expect(written).toBeLessThan(64 * 1024 * 1024)
   })
 
+  test.each([500, 65_536])(
+    'a write of %i bytes returns a promise once the socket is full, a number before',
+    async (size) => {
+      const full = Promise.withResolvers<number>()
+      const drained = Promise.withResolvers<void>()
+      const piece = 'x'.repeat(size)
+      await using gateway = serve((request, server) => {
+        server.timeout(request, 0)
+        return new Response(
+          new ReadableStream({
+            type: 'direct',
+            async pull(controller: ReadableStreamDirectController) {
+              let written = 0
+              let last: unknown
+              while (typeof last !== 'object' && written < 64 * 1024 * 1024) {
+                last = controller.write(piece)
+                controller.flush()
+                written += size
+              }
+              full.resolve(written)
+              await last
+              drained.resolve()
+              controller.end()
+            },
+          }),
+        )
+      })
+      await using caller = await Caller.connect(gateway.port)
+      caller.pause()
+      caller.send(get)
+      const written = await full.promise
+      expect(written).toBeLessThan(64 * 1024 * 1024)
+      caller.resume()
+      await drained.promise
+      expect((await caller.answer()).text.length).toBe(written)
+    },
+  )
+
+  test('a signal that is first read after the caller has left is aborted', async () => {
+    const arrived = Promise.withResolvers<void>()
+    const left = Promise.withResolvers<void>()
+    const aborted = Promise.withResolvers<boolean>()
+    await using gateway = serve(async (request) => {
+      arrived.resolve()
+      await left.promise
+      while (!request.signal.aborted) await Bun.sleep(1)
+      aborted.resolve(true)
+      return new Response('')
+    })
+    await using caller = await Caller.connect(gateway.port)
+    caller.send(get)
+    await arrived.promise
+    caller.close()
+    await Bun.sleep(50)
+    left.resolve()
+    expect(await aborted.promise).toBe(true)
+  })
+
   test('one flush is one chunk on the wire', async () => {
     await using gateway = serve(
       () =>

@@ -55,7 +55,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       responses: responses({ sealer: sealerOf(config), itemStore }),
     },
     imageUrls: config.compatibility.imageUrls,
-    acceptCount: (body) => acceptCount(body, config.compatibility),
+    acceptCount: (body, longTexts) => acceptCount(body, config.compatibility, longTexts),
     gateway: {
       catalog,
       upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider, adapters)])),

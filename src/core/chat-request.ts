@@ -5,6 +5,7 @@
 
 import type { ToolCall } from './completion.ts'
 import type { JsonObject, JsonValue } from './json.ts'
+import type { LongTexts } from './long-texts.ts'
 
 /**
  * A cache breakpoint after the part, tool or system text that carries it. Without `ttl`, the provider's default
@@ -126,4 +127,9 @@ export interface ChatRequest {
   readonly cache?: CacheMark | undefined
   /** True if a cache mark that the model cannot honour is an error (Responses); otherwise it is dropped. */
   readonly cacheStrict: boolean
+  /**
+   * Absent if every text is as the model reads it. Otherwise marks may stand for long ones in the texts of messages,
+   * descriptions of tools and the JSON of calls, and nowhere else.
+   */
+  readonly longTexts?: LongTexts | undefined
 }

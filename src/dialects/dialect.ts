@@ -7,7 +7,9 @@ import type { ChatRequest } from '../core/chat-request.ts'
 import type { Completion, PlainAnswer } from '../core/completion.ts'
 import type { ContentEvent, FinishReason } from '../core/event.ts'
 import type { JsonObject } from '../core/json.ts'
+import type { LongTexts } from '../core/long-texts.ts'
 import type { Usage } from '../core/token-usage.ts'
+import type { TextPlace } from '../wire/long-text-body.ts'
 
 export type DialectName = 'chat' | 'responses' | 'messages'
 
@@ -26,11 +28,14 @@ export interface Caller {
 
 export interface Dialect {
   readonly name: DialectName
+  /** The texts that reach the provider unread: long ones may be marks in the body. */
+  readonly textPlaces: readonly TextPlace[]
   /**
-   * Checks and converts a body. Throws `CallerError` with the path of the invalid field. Returns a promise only if
-   * stored items must be fetched: awaiting one for every request would cost 0.14 µs and a turn of the microtask queue.
+   * Checks and converts a body, in which marks may stand for long texts. Throws `CallerError` with the path of the
+   * invalid field. Returns a promise only if stored items must be fetched: awaiting one for every request would cost
+   * 0.14 µs and a turn of the microtask queue.
    */
-  accept(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
+  accept(body: JsonObject, caller: Caller, longTexts?: LongTexts): Exchange | Promise<Exchange>
 }
 
 /**

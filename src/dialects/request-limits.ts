@@ -19,7 +19,12 @@ const COMPACTIONS_MAX = 64
 export class RequestLimits {
   private readonly counts = new Map<string, number>()
   /** Values within the arguments of tool calls: some providers get these as objects, so that they are parsed. */
-  private values = 0
+  private values: number
+
+  /** `longArgumentValues`: values within arguments that are not read here. */
+  constructor(longArgumentValues = 0) {
+    this.values = longArgumentValues
+  }
 
   /** `count` is the number of tools in `field`. */
   checkTools(count: number, field: string): void {

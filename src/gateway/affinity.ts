@@ -147,8 +147,9 @@ function prefixOf(organization: string, request: ChatRequest): string {
   let texts = 0
   for (const text of beginningOf(organization, request)) {
     if (++texts > HASHED_TEXTS_MAX) break
+    const whole = request.longTexts?.resolve(text) ?? text
     // With its length, so that two different lists of texts never hash the same.
-    hash.update(`${text.length}:${text.slice(0, HASHED_CHARS)}`)
+    hash.update(`${whole.length}:${whole.slice(0, HASHED_CHARS)}`)
   }
   return hash.digest('base64url')
 }

@@ -6,8 +6,23 @@
 import type { StreamEvent } from '../core/event.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { Provider } from '../providers/provider.ts'
+import { Shapes } from '../wire/shapes.ts'
 import { Splice, type SpliceSink } from '../wire/splice.ts'
 import type { EventSink } from './event-check.ts'
+
+type Decoding = Pick<Provider, 'framer' | 'decoder'>
+
+/** The shapes that the streams of each provider adapter have taught. */
+const known = new WeakMap<Decoding, Shapes>()
+
+function shapesOf(provider: Decoding): Shapes {
+  let shapes = known.get(provider)
+  if (shapes === undefined) {
+    shapes = new Shapes((event, chunk) => provider.decoder().read(event, chunk))
+    known.set(provider, shapes)
+  }
+  return shapes
+}
 
 export class DecodeStream implements SpliceSink {
   private readonly framer: ReturnType<Provider['framer']>
@@ -16,13 +31,13 @@ export class DecodeStream implements SpliceSink {
   private isComplete = false
 
   constructor(
-    provider: Pick<Provider, 'framer' | 'decoder'>,
+    provider: Decoding,
     private readonly sink: EventSink,
     /** `decoded`: every frame is decoded, none copied. The events are the same. */
     splice: 'spliced' | 'decoded' = 'spliced',
   ) {
     this.decoder = provider.decoder()
-    if (splice === 'spliced') this.splice = new Splice((event, chunk) => provider.decoder().read(event, chunk), this)
+    if (splice === 'spliced') this.splice = new Splice(shapesOf(provider), this)
     this.framer = provider.framer(this.splice)
   }
 

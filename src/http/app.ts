@@ -20,7 +20,7 @@ interface Route extends Endpoint {
 
 function inference(path: string, name: DialectName): Route {
   const family = name === 'messages' ? 'messages' : 'chat'
-  const handle: Handler = (context) => handleInference(context, context.parts.dialects[name].accept)
+  const handle: Handler = (context) => handleInference(context, context.parts.dialects[name])
   return { method: 'POST', path, family, dialect: name, handle }
 }
 
@@ -29,7 +29,10 @@ const compact: Route = {
   path: '/v1/responses/compact',
   family: 'chat',
   dialect: 'responses',
-  handle: (context) => handleInference(context, context.parts.dialects.responses.acceptCompact),
+  handle(context) {
+    const { acceptCompact, textPlaces } = context.parts.dialects.responses
+    return handleInference(context, { accept: acceptCompact, textPlaces })
+  },
 }
 
 function counting(path: string): Route {

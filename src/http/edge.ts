@@ -8,6 +8,7 @@ import type { Catalog, Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { JsonObject } from '../core/json.ts'
+import type { LongTexts } from '../core/long-texts.ts'
 import { newRequestId } from '../core/request-id.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Dialect, DialectName } from '../dialects/dialect.ts'
@@ -36,7 +37,7 @@ export interface EdgeParts {
   /** Which image URLs are passed on to providers. */
   readonly imageUrls: ImageUrls
   /** Converts a request whose tokens are only counted. */
-  readonly acceptCount: (body: JsonObject) => ChatRequest
+  readonly acceptCount: (body: JsonObject, longTexts?: LongTexts) => ChatRequest
 }
 
 export interface EdgeState {
@@ -160,6 +161,7 @@ export class RequestContext implements FlowListener, Ticking {
 
   answered(answer: Answer): void {
     try {
+      if (this.isEventText) this.log.streamed = true
       this.respond(responseOf(answer, this))
     } catch (error) {
       this.failed(error)

@@ -15,7 +15,6 @@ export function handleImages(context: RequestContext, kind: ImageKind): void | P
     const { request, parts, log, running } = context
     const image = accept(kind, request.headers.get('content-type'), bytes, parts.imageUrls)
     log.requestedModel = image.model
-    log.streamed = image.stream
     context.isEventText = image.stream
     const bodyOf = image.stream ? (made: MadeImages) => imagesEvents(kind, made) : imagesBody
     new Flow(parts.gateway, key, new ImageWork(image, bodyOf, log), running, log, context).run()

@@ -1,24 +1,23 @@
 /** `POST /v1/chat/completions`, `/v1/responses` and `/v1/messages`: a request of any dialect. */
 
 import type { Key } from '../catalog/catalog.ts'
-import type { JsonObject } from '../core/json.ts'
 import type { Dialect, Exchange } from '../dialects/dialect.ts'
 import { ChatWork } from '../gateway/chat-work.ts'
 import { Flow } from '../gateway/flow.ts'
 import type { RequestContext } from './edge.ts'
-import { receiveJson } from './receive.ts'
+import { accepted, receiveJson } from './receive.ts'
 
 /** Converts a body: a dialect's `accept`, or that of one of its other endpoints. */
-type Accept = Dialect['accept']
+type Acceptor = Pick<Dialect, 'accept' | 'textPlaces'>
 
-export function handleInference(context: RequestContext, accept: Accept): void | Promise<void> {
-  return receiveJson(context, (key, body) => convert(context, accept, key, body))
-}
-
-function convert(context: RequestContext, accept: Accept, key: Key, body: JsonObject): void | Promise<void> {
-  const accepted = accept(body, { organization: key.organization.id })
-  if (accepted instanceof Promise) return accepted.then((exchange) => run(context, key, exchange))
-  run(context, key, accepted)
+export function handleInference(context: RequestContext, { accept, textPlaces }: Acceptor): void | Promise<void> {
+  return receiveJson(context, textPlaces, (key, body) => {
+    const caller = { organization: key.organization.id }
+    const exchange = accepted(body, (json, longTexts) => accept(json, caller, longTexts))
+    return exchange instanceof Promise
+      ? exchange.then((found) => run(context, key, found))
+      : run(context, key, exchange)
+  })
 }
 
 function run(context: RequestContext, key: Key, exchange: Exchange): void {

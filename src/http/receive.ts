@@ -5,8 +5,10 @@
 import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { JsonObject } from '../core/json.ts'
+import type { LongTexts } from '../core/long-texts.ts'
 import { refuseForbidden } from '../dialects/forbidden-fields.ts'
 import { parseBody, readBody } from '../wire/body.ts'
+import { type ReadBody, readWithLongTexts, type TextPlace } from '../wire/long-text-body.ts'
 import { isForm } from '../wire/multipart.ts'
 import type { RequestContext } from './edge.ts'
 
@@ -16,6 +18,10 @@ const BODY_MS_MIN = 15_000
 
 /** Takes what was received. What it throws, or its promise, fails the request. */
 type Take<T> = (key: Key, received: T) => void | Promise<void>
+
+interface ReceivedBody extends ReadBody {
+  readonly bytes: Uint8Array
+}
 
 /**
  * Gives the key and the bytes of the body to `take`, once they have arrived. From then on a caller that leaves
@@ -34,15 +40,44 @@ export function receiveBytes(context: RequestContext, take: Take<Uint8Array>): v
   return reading.then((bytes) => (context.hasBody() ? take(key, bytes) : undefined))
 }
 
-/** As `receiveBytes`, with a JSON body without forbidden fields. Throws `CallerError`. */
-export function receiveJson(context: RequestContext, take: Take<JsonObject>): void | Promise<void> {
+/**
+ * As `receiveBytes`, with a JSON body without forbidden fields. Long texts in `places` may be marks in it. Throws
+ * `CallerError`.
+ */
+export function receiveJson(
+  context: RequestContext,
+  places: readonly TextPlace[],
+  take: Take<ReceivedBody>,
+): void | Promise<void> {
   return receiveBytes(context, (key, bytes) => {
     if (isForm(context.request.headers.get('content-type'))) throw formRejected()
-    const body = parseBody(bytes)
-    refuseForbidden(body, context.family === 'messages' ? 'accepted' : 'forbidden')
-    if (typeof body['model'] === 'string') context.log.requestedModel = body['model']
-    return take(key, body)
+    const { json, longTexts } = readWithLongTexts(bytes, places) ?? { json: parseBody(bytes) }
+    refuseForbidden(json, context.family === 'messages' ? 'accepted' : 'forbidden')
+    if (typeof json['model'] === 'string') context.log.requestedModel = json['model']
+    return take(key, { bytes, json, longTexts })
   })
+}
+
+/**
+ * What a dialect makes of a body. One with marks that it rejects is read again the usual way, so that the error is the
+ * one about the texts themselves.
+ */
+export function accepted<T>(
+  received: ReceivedBody,
+  accept: (json: JsonObject, longTexts?: LongTexts) => T | Promise<T>,
+): T | Promise<T> {
+  const { bytes, json, longTexts } = received
+  if (longTexts === undefined) return accept(json)
+  const again = (error: unknown) => {
+    if (error instanceof CallerError) return accept(parseBody(bytes))
+    throw error
+  }
+  try {
+    const result = accept(json, longTexts)
+    return result instanceof Promise ? result.catch(again) : result
+  } catch (error) {
+    return again(error)
+  }
 }
 
 /** For a path that takes JSON only: the JSON parser's error about a form would not show the mistake. */

@@ -5,6 +5,7 @@
 
 import type { ChatRequest, ImagePart, Message, Tool, ToolChoice, UserPart } from '../core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import type { LongTexts } from '../core/long-texts.ts'
 import { imageTokens, REMOTE_IMAGE_TOKENS } from './image-size.ts'
 import { sampleOf, TextTokens } from './text-tokens.ts'
 
@@ -28,10 +29,11 @@ const DATA_FIELDS: ReadonlySet<string> = new Set(['file_data', 'data'])
 const BASE64 = /^(?:data:[^,]{0,100},)?[A-Za-z0-9+/_=-]*$/
 
 const IMAGE_TYPE = /^image\//i
+const NO_BYTES = new Uint8Array(0)
 
 /** The input tokens of a request: its messages, images by their size in pixels, and its tools. */
 export function estimateInput(request: ChatRequest): number {
-  const estimate = new Estimate()
+  const estimate = new Estimate(request.longTexts)
   for (const message of request.messages) estimate.message(message)
   for (const tool of request.tools) estimate.tool(tool)
   estimate.json(request.sampling.responseFormat)
@@ -53,6 +55,8 @@ class Estimate {
   private tokens = 0
   private images = 0
 
+  constructor(private readonly longTexts?: LongTexts) {}
+
   get total(): number {
     return Math.ceil((this.texts.tokens + this.tokens) * SAFETY) + this.images
   }
@@ -60,9 +64,23 @@ class Estimate {
   text(text: string): void {
     const before = this.texts.tokens
     this.texts.begin()
-    this.texts.add(text)
+    const length = this.add(text)
     const counted = this.texts.tokens - before
-    this.tokens += Math.max(0, text.length / BYTES_A_TOKEN_MAX - counted)
+    this.tokens += Math.max(0, length / BYTES_A_TOKEN_MAX - counted)
+  }
+
+  /** Returns the length of the text: in characters, for long texts that are still bytes in bytes. */
+  private add(text: string): number {
+    let length = 0
+    let at = 0
+    for (let mark = this.longTexts?.markIn(text, 0); mark !== undefined; mark = this.longTexts?.markIn(text, at)) {
+      this.texts.add(text.slice(at, mark.start))
+      this.texts.addEscaped(this.longTexts?.bytes ?? NO_BYTES, mark.from, mark.to)
+      length += mark.start - at + mark.to - mark.from
+      at = mark.end
+    }
+    this.texts.add(at === 0 ? text : text.slice(at))
+    return length + text.length - at
   }
 
   message(message: Message): void {

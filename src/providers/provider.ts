@@ -29,7 +29,6 @@ export interface Dispatch {
 export type ResponseHeaders = Pick<Headers, 'get' | 'has'>
 
 export interface UpstreamRequest extends Dispatch {
-  readonly body: string
   /**
    * Tool names that the provider got in another form: sent name → the caller's name. Absent if all were sent unchanged.
    */

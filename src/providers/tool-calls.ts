@@ -4,6 +4,7 @@
  */
 
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import type { LongTexts } from '../core/long-texts.ts'
 import { fitted, NAMES_OF_64 } from './tool-names.ts'
 
 /** Calls with the same caller's id: the ids that were sent, and which call the next result answers. */
@@ -69,7 +70,8 @@ export class CallIds {
  * object (a call cut off at the output limit) goes under the key that Anthropic documents for it, so that the model
  * sees what it wrote.
  */
-export function callInput(json: string): JsonObject {
+export function callInput(text: string, longTexts?: LongTexts): JsonObject {
+  const json = longTexts?.resolve(text) ?? text
   if (json.trim() === '') return {}
   let input: unknown
   try {

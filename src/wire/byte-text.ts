@@ -26,3 +26,8 @@ export function decodedText(bytes: string): string {
 export function encodedText(text: string): string {
   return Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString('latin1')
 }
+
+/** A copy of byte text without the chunk that it was cut from, which would stay in memory as long as the copy. */
+export function ownCopy(bytes: string): string {
+  return Buffer.from(bytes, 'latin1').toString('latin1')
+}

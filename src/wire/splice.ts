@@ -12,8 +12,9 @@ import type { StreamEvent } from '../core/event.ts'
 import type { Usage } from '../core/token-usage.ts'
 import { decodedText } from './byte-text.ts'
 import type { Shortcut } from './frames.ts'
+import type { Shapes, Use } from './shapes.ts'
 import type { Template } from './template.ts'
-import { isProven, type Prove, type TextFrame, templateOf, templateOfBoth, textFrame } from './template-learning.ts'
+import { textFrame } from './template-learning.ts'
 
 /** Takes what was copied. */
 export interface SpliceSink {
@@ -23,44 +24,36 @@ export interface SpliceSink {
   usage(usage: Usage): void
 }
 
-/** Frames in a row that no template can be learned from, after which every frame of the stream is decoded. */
+/** Frames in a row whose shape cannot be learned, after which every frame of the stream is decoded. */
 const MISSES_MAX = 2
-/** Texts in a row that were decoded although there was a template, with the same result. */
+/** The same for texts that were decoded although their shape is known, because they need it. */
 const DECODED_MAX = 16
-/** A proof decodes up to two frames, so after the first few it must be worth it. */
-const PROOFS_FREE = 4
-const FRAMES_A_PROOF = 16
 
 /** A longer frame is not learned: each open stream holds one. */
 const LEARNED_CHARS_MAX = 16 * 1024
 
 /** One for each stream. `learn` follows each frame that was not taken. */
 export class Splice implements Shortcut {
+  private used: Use | undefined
+  /** The template of `used`, if the frame before was decoded to one text. */
   private template: Template | undefined
-  private isProven = false
-  /** The frame before was decoded to one text and is of the template's form. */
-  private isActive = false
-  /** The decoded frame that the template was made from. */
-  private frame: TextFrame | undefined
   /** The frame that was offered last and not taken, as byte text; '' if there is none. */
   private offered = ''
   private offeredEvent = ''
   private hasGivenUp = false
   private misses = 0
   private decoded = 0
-  private proofs = 0
-  private copied = 0
 
   constructor(
-    private readonly prove: Prove,
+    private readonly shapes: Shapes,
     private readonly sink: SpliceSink,
   ) {}
 
   run(text: string, from: number, isPlain: boolean): number {
     const { template } = this
-    if (!this.isActive || template === undefined || from === text.length) return from
+    if (template === undefined || from === text.length) return from
     let end = template.frameEnd(text, from, isPlain)
-    if (end === -1 || !this.mayCopy(template)) return from
+    if (end === -1) return from
     const insides: string[] = []
     let at = from
     for (; end !== -1; end = template.frameEnd(text, at, isPlain)) {
@@ -73,7 +66,7 @@ export class Splice implements Shortcut {
 
   take(event: string, data: string, isPlain: boolean): boolean {
     const { template } = this
-    if (this.isActive && template?.event === event && template.matches(data, isPlain) && this.mayCopy(template)) {
+    if (template?.event === event && template.matches(data, isPlain)) {
       this.copy(template, data, [template.inside], isPlain)
       return true
     }
@@ -87,7 +80,7 @@ export class Splice implements Shortcut {
    * next frame means, so only frames right after another text are copied.
    */
   learn(event: string, events: readonly StreamEvent[]): void {
-    this.isActive = false
+    this.template = undefined
     if (this.hasGivenUp) return
     const { offered } = this
     this.offered = ''
@@ -96,56 +89,30 @@ export class Splice implements Shortcut {
     const frame = textFrame(event, offered, events)
     if (frame === undefined) return
     if (++this.decoded > DECODED_MAX) return this.giveUp()
-    this.isActive = true
-    if (this.template?.event !== event || !this.template.covers(offered)) this.makeTemplate(frame)
-  }
-
-  /** From two frames if there are two, because they show what differs. */
-  private makeTemplate(frame: TextFrame): void {
-    const { frame: before } = this
-    this.frame = frame
-    this.isProven = false
-    if (before?.event !== frame.event) {
-      this.template = templateOf(frame)
-      return
-    }
-    this.proofs++
-    this.template = templateOfBoth(before, frame, this.prove)
-    if (this.template !== undefined) {
-      this.isProven = true
+    if (this.used?.template.event !== event || !this.used.template.covers(offered)) {
+      // A text with escapes that are not ours is found by no template, and the next may have none.
+      if (!offered.includes(frame.inside)) return
+      const used = this.shapes.use(frame, this.used)
+      if (used === undefined) return this.miss()
+      this.used = used
       this.misses = 0
-      return
     }
-    this.template = templateOf(frame)
-    this.miss()
-  }
-
-  /** Proves a template when its first frame arrives: many streams have no second text. */
-  private mayCopy(template: Template): boolean {
-    if (this.isProven) return true
-    this.proofs++
-    this.isProven = this.frame !== undefined && isProven(template, this.frame, this.prove)
-    if (!this.isProven) {
-      this.isActive = false
-      this.miss()
-    }
-    return this.isProven
+    this.template = this.used.template
   }
 
   private miss(): void {
-    if (++this.misses === MISSES_MAX || this.proofs > PROOFS_FREE + this.copied / FRAMES_A_PROOF) this.giveUp()
+    if (++this.misses === MISSES_MAX) this.giveUp()
   }
 
   /** Every frame from here on is decoded. */
   private giveUp(): void {
     this.hasGivenUp = true
-    this.isActive = false
     this.template = undefined
-    this.frame = undefined
+    this.used = undefined
   }
 
   private copy(template: Template, text: string, insides: readonly string[], isPlain: boolean): void {
-    this.copied += insides.length
+    this.shapes.count(insides.length)
     this.decoded = 0
     const [only] = insides
     if (isPlain) {

@@ -47,12 +47,14 @@ export class Template {
   private counters: number[] = []
   /** The same for the frame that is being matched. */
   private found: number[] = []
+  /** Where all holes of the frame begin and end, if `covers` matches it. */
+  private readonly spans: number[] = []
 
   constructor(
     readonly event: string,
     /** One more than there are holes. */
-    readonly fixed: readonly string[],
-    readonly holes: readonly Hole[],
+    private readonly fixed: readonly string[],
+    private readonly holes: readonly Hole[],
     /** How the usage follows from the counters. */
     private readonly figures: readonly Figure[] = NO_FIGURES,
   ) {}
@@ -85,6 +87,31 @@ export class Template {
     return this.match(data, 0, fixed[0] ?? '', fixed[fixed.length - 1] ?? '', undefined) === data.length
   }
 
+  /**
+   * The same template for one stream: holes that are not in `varying` are filled with what stands in them in `data`,
+   * which `covers` has just accepted.
+   */
+  filledFrom(data: string, varying: ReadonlySet<number>): Template {
+    const { fixed, holes, spans } = this
+    const filled: string[] = []
+    const left: Hole[] = []
+    let piece = fixed[0] ?? ''
+    for (const [at, hole] of holes.entries()) {
+      const isHole = hole === 'text' || hole === 'counter' || varying.has(at)
+      if (isHole) {
+        filled.push(piece)
+        left.push(hole)
+        piece = fixed[at + 1] ?? ''
+      } else piece += data.slice(spans[2 * at], spans[2 * at + 1]) + (fixed[at + 1] ?? '')
+    }
+    return new Template(this.event, [...filled, piece], left, this.figures)
+  }
+
+  /** What stands in each hole of `data`, which `covers` has just accepted. */
+  contentsOf(data: string): string[] {
+    return this.holes.map((_, at) => data.slice(this.spans[2 * at], this.spans[2 * at + 1]))
+  }
+
   /** The end of the frame that begins at `from` in a stream, its blank line included; -1 if it has another form. */
   frameEnd(text: string, from: number, isPlain: boolean): number {
     const lead = this.lead ?? this.leadIn(text, from)
@@ -115,6 +142,10 @@ export class Template {
       const kind = holes[hole]
       const end = kind === 'text' || kind === 'string' ? stringEnd(text, at, next) : numberEnd(text, at, next, kind)
       if (end === -1) return -1
+      if (isPlain === undefined) {
+        this.spans[2 * hole] = at
+        this.spans[2 * hole + 1] = end
+      }
       if (kind === 'counter') {
         found[counter++] = at
         found[counter++] = end

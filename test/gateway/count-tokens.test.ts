@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { sentText } from '../providers/conformance.ts'
 import { textOf } from '../support/bytes.ts'
 import { ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
@@ -73,7 +74,7 @@ test('Gemini counts under a path of its own, and needs the model twice', () => {
   const endpoint = { name: 'g', baseUrl: 'http://g', headers: {}, deadlines }
   const sent = gemini.counter?.request(request, { endpoint, model: 'gemini-3-pro' })
   expect(sent?.url).toBe('http://g/v1beta/models/gemini-3-pro:countTokens')
-  expect(JSON.parse(sent?.body ?? '')).toMatchObject({
+  expect(JSON.parse(sentText(sent?.body ?? ''))).toMatchObject({
     generateContentRequest: { model: 'models/gemini-3-pro', contents: [{ role: 'user', parts: [{ text: 'Hello!' }] }] },
   })
   expect(gemini.counter?.tokens({ totalTokens: 815 })).toBe(815)

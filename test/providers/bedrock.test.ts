@@ -9,7 +9,7 @@ import { ProviderError, type ProviderErrorKind } from '../../src/core/provider-e
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import type { Target, UpstreamRequest } from '../../src/providers/provider.ts'
 import { FRAME_CHARS_MAX } from '../../src/wire/frames.ts'
-import { objectOf } from './conformance.ts'
+import { objectOf, sentText } from './conformance.ts'
 import { streamed } from './outcome.ts'
 import { endpoint, plainRequest } from './requests.ts'
 import { bedrockRules } from './rules.ts'
@@ -181,7 +181,7 @@ function signatureOf(sent: UpstreamRequest, aws: { region: string; secretAccessK
   const path = url.pathname.split('/').map(strict).join('/')
   const sha = (text: string) => createHash('sha256').update(text).digest('hex')
   const hmac = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest()
-  const canonical = ['POST', path, '', headers, names.join(';'), sha(sent.body)].join('\n')
+  const canonical = ['POST', path, '', headers, names.join(';'), sha(sentText(sent.body))].join('\n')
   const date = sent.headers['x-amz-date'] ?? ''
   const day = date.slice(0, 8)
   const scope = `${day}/${aws.region}/bedrock/aws4_request`

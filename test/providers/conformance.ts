@@ -6,7 +6,7 @@ import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { FinishReason } from '../../src/core/event.ts'
 import { isObject, type JsonObject, numberOf } from '../../src/core/json.ts'
 import type { Usage } from '../../src/core/token-usage.ts'
-import type { Provider, Target } from '../../src/providers/provider.ts'
+import type { Provider, Target, UpstreamRequest } from '../../src/providers/provider.ts'
 import { type Fixture, fixtureBytes, manifest } from '../support/fixtures.ts'
 import { property, Random } from '../support/random.ts'
 import type { SpeechWriter } from '../support/speech-writer.ts'
@@ -163,7 +163,13 @@ function checkPrefixes(provider: Provider, bytes: Uint8Array): void {
   }
 }
 
-export function objectOf(json: string): JsonObject {
+/** The body of a request as text. */
+export function sentText(body: UpstreamRequest['body']): string {
+  return typeof body === 'string' ? body : Buffer.concat(body).toString()
+}
+
+export function objectOf(body: UpstreamRequest['body']): JsonObject {
+  const json = sentText(body)
   const value: unknown = JSON.parse(json)
   if (!isObject(value)) throw new Error('the body is not an object')
   return value

@@ -13,6 +13,7 @@ import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
+import { sentText } from './conformance.ts'
 import { type Outcome, streamed, whole } from './outcome.ts'
 import { endpoint, plainRequest } from './requests.ts'
 
@@ -128,7 +129,11 @@ afterAll(() => mock.stop())
 async function ask({ name: model, provider, path, more }: Known, request: ChatRequest): Promise<Outcome> {
   const target = { endpoint: endpoint({ baseUrl: `${mock.url}${path}`, ...more }), model }
   const { url, headers, body } = provider.request(request, target)
-  const response = await fetch(url, { method: 'POST', headers: { ...headers, connection: 'close' }, body })
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { ...headers, connection: 'close' },
+    body: sentText(body),
+  })
   expect(response.status).toBe(200)
   if (!request.stream) return whole(provider, await response.text())
   expect(response.headers.get('content-type')).toStartWith(provider.streamType)

@@ -13,6 +13,7 @@ import type { StreamEvent } from '../../src/core/event.ts'
 import type { ImageKind, ImageRequest } from '../../src/core/image-request.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
+import type { Exchange } from '../../src/dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../../src/dialects/error-body.ts'
 import { refuseForbidden } from '../../src/dialects/forbidden-fields.ts'
 import { acceptImageForm, acceptImages } from '../../src/dialects/images/request.ts'
@@ -20,6 +21,7 @@ import { messages } from '../../src/dialects/messages/messages.ts'
 import { acceptCount } from '../../src/dialects/messages/request.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
 import { Conversation } from '../../src/gateway/affinity.ts'
+import { accepted as acceptedBody } from '../../src/http/receive.ts'
 import { LocalItemStore } from '../../src/items/local-item-store.ts'
 import { Sealer } from '../../src/items/sealer.ts'
 import { estimateInput } from '../../src/ledger/estimate.ts'
@@ -31,6 +33,7 @@ import { openaiImages } from '../../src/providers/openai/image-api.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
 import { parseBody } from '../../src/wire/body.ts'
+import { readWithLongTexts } from '../../src/wire/long-text-body.ts'
 import { boundaryOf, parseForm } from '../../src/wire/multipart.ts'
 import { Encoding } from './encoding.ts'
 
@@ -134,16 +137,27 @@ async function enter({ path, bytes, contentType }: Body, clock: Clock): Promise<
     clock.run('provider', () => openaiImages.request(image, target('https://provider.test/v1')))
     return
   }
-  const json = clock.run('parse', () => parseBody(bytes))
+  const dialect = dialects[path === 'compact' ? 'responses' : path === 'count' ? 'messages' : path]
+  const received = clock.run('parse', () => {
+    const read = readWithLongTexts(bytes, dialect.textPlaces) ?? { json: parseBody(bytes) }
+    return { bytes, ...read }
+  })
+  const { json } = received
   refuseForbidden(json, path === 'messages' || path === 'count' ? 'accepted' : 'forbidden')
   const caller = { organization: ORGANIZATION }
   if (path === 'count')
     return await send(
-      clock.run('accept', () => acceptCount(json, MESSAGES)),
+      await clock.wait('accept', () =>
+        acceptedBody(received, (body, longTexts) => acceptCount(body, MESSAGES, longTexts)),
+      ),
       clock,
     )
   const exchange = await clock.wait('accept', () =>
-    path === 'compact' ? dialects.responses.acceptCompact(json, caller) : dialects[path].accept(json, caller),
+    acceptedBody<Exchange>(received, (body, longTexts) =>
+      path === 'compact'
+        ? dialects.responses.acceptCompact(body, caller, longTexts)
+        : dialects[path].accept(body, caller, longTexts),
+    ),
   )
   await send(exchange.request, clock)
   clock.run('answer', () => exchange.answer(COMPLETION, SERVED))

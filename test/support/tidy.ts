@@ -27,7 +27,10 @@ const BELOW_ASSEMBLY = [
 /** The first match applies; a path with a trailing `/` is a folder. */
 export const IMPORTS: Readonly<Record<string, Allowance>> = {
   'core/': { from: [], packages: {} },
-  'wire/': { from: ['core/'], packages: { 'wire/byte-text.ts': ['node:buffer'] } },
+  'wire/': {
+    from: ['core/'],
+    packages: { 'wire/byte-text.ts': ['node:buffer'], 'wire/long-text-body.ts': ['node:buffer'] },
+  },
   'catalog/': { from: ['core/'], packages: { [ANYWHERE]: ['node:crypto'] } },
   'sqlite/': { from: ['core/'], packages: { [ANYWHERE]: ['bun:sqlite', 'node:fs', 'node:path'] } },
   'redis/': {

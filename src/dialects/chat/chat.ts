@@ -4,15 +4,16 @@ import type { Dialect } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { chatAnswer, chatPlain } from './answer.ts'
-import { acceptChat } from './request.ts'
+import { acceptChat, TEXT_PLACES } from './request.ts'
 import { ChatEncoder } from './stream.ts'
 
 /** `imageUrls` is the operator's setting: which URLs of images a provider may fetch. */
 export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect {
   return {
     name: 'chat',
-    accept(body) {
-      const { request, includeUsage } = acceptChat(body, imageUrls)
+    textPlaces: TEXT_PLACES,
+    accept(body, _caller, longTexts) {
+      const { request, includeUsage } = acceptChat(body, imageUrls, longTexts)
       return {
         request,
         isCompaction: false,

@@ -6,11 +6,21 @@
 import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
+import type { LongTexts } from '../../core/long-texts.ts'
+import type { TextPlace } from '../../wire/long-text-body.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { type ChatBody, checkChatBody } from './schema.ts'
+
+/** Texts that are passed on, or read with `LongTexts` alone. */
+export const TEXT_PLACES: readonly TextPlace[] = [
+  { under: 'messages', depth: 3, name: 'content' },
+  { under: 'messages', depth: 5, name: 'text' },
+  { under: 'messages', depth: 6, name: 'arguments', holds: 'json' },
+  { under: 'tools', depth: 4, name: 'description' },
+]
 
 interface AcceptedChat {
   readonly request: ChatRequest
@@ -25,9 +35,9 @@ interface Reading {
 }
 
 /** Throws `CallerError` with the path of the invalid field. */
-export function acceptChat(body: JsonObject, imageUrls: ImageUrls): AcceptedChat {
+export function acceptChat(body: JsonObject, imageUrls: ImageUrls, longTexts?: LongTexts): AcceptedChat {
   const chat = checkChatBody(body)
-  const limits = new RequestLimits()
+  const limits = new RequestLimits(longTexts?.argumentValues)
   const tools = acceptTools(chat, limits)
   const request: ChatRequest = {
     model: chat.model,
@@ -44,6 +54,7 @@ export function acceptChat(body: JsonObject, imageUrls: ImageUrls): AcceptedChat
     sampling: acceptSampling(chat, body),
     hints: acceptHints(chat, body),
     cacheStrict: false,
+    longTexts,
   }
   return { request, includeUsage: chat.stream_options?.include_usage === true }
 }

@@ -3,18 +3,32 @@
 import { CallerError } from '../../core/caller-error.ts'
 import type { ChatRequest, Message, Tool, ToolChoice } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
+import type { LongTexts } from '../../core/long-texts.ts'
+import type { TextPlace } from '../../wire/long-text-body.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { acceptAssistant, acceptTexts, acceptUser, type ToolResultImages } from './content.ts'
 import { checkMessagesBody, type MessagesBody } from './schema.ts'
 
+/** Texts that are passed on, or read with `LongTexts` alone. */
+export const TEXT_PLACES: readonly TextPlace[] = [
+  { under: 'system', depth: 1, name: 'system' },
+  { under: 'system', depth: 3, name: 'text' },
+  { under: 'messages', depth: 3, name: 'content' },
+  { under: 'messages', depth: 5, name: 'text' },
+  { under: 'messages', depth: 5, name: 'content' },
+  { under: 'messages', depth: 7, name: 'text' },
+  { under: 'messages', depth: 5, name: 'input', holds: 'tree' },
+  { under: 'tools', depth: 3, name: 'description' },
+]
+
 export interface MessagesOptions {
   readonly toolResultImages: ToolResultImages
 }
 
 /** Throws `CallerError` with the path of the invalid field. */
-export function acceptMessages(body: JsonObject, options: MessagesOptions): ChatRequest {
+export function acceptMessages(body: JsonObject, options: MessagesOptions, longTexts?: LongTexts): ChatRequest {
   const checked = checkMessagesBody(body)
   const limits = new RequestLimits()
   const tools = acceptTools(checked, limits)
@@ -37,14 +51,15 @@ export function acceptMessages(body: JsonObject, options: MessagesOptions): Chat
     },
     cache: cacheMark(checked, ''),
     cacheStrict: false,
+    longTexts,
   }
   refuseThread(checked.thread)
   return request
 }
 
 /** The body of `count_tokens`. Its fields for output and streaming have no effect. */
-export function acceptCount(body: JsonObject, options: MessagesOptions): ChatRequest {
-  const request = acceptMessages(body, options)
+export function acceptCount(body: JsonObject, options: MessagesOptions, longTexts?: LongTexts): ChatRequest {
+  const request = acceptMessages(body, options, longTexts)
   return { ...request, stream: false, maxOutputTokens: undefined, limitsOutput: false }
 }
 

@@ -2,8 +2,10 @@
 
 import type { ChatRequest, Message, ToolChoice } from '../../core/chat-request.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { LongTexts } from '../../core/long-texts.ts'
 import type { ItemStore } from '../../items/item-store.ts'
 import type { Sealer } from '../../items/sealer.ts'
+import type { TextPlace } from '../../wire/long-text-body.ts'
 import type { Caller } from '../dialect.ts'
 import { invalid } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
@@ -13,11 +15,28 @@ import { type Echo, echoOf } from './resource.ts'
 import { checkResponsesBody, type ResponsesBody } from './schema.ts'
 import { Toolbox } from './tools.ts'
 
+/**
+ * Texts that are passed on, or read with `LongTexts` alone. `instructions` and tools are none, because the answer
+ * repeats them.
+ */
+export const TEXT_PLACES: readonly TextPlace[] = [
+  { under: 'input', depth: 1, name: 'input' },
+  { under: 'input', depth: 3, name: 'content' },
+  { under: 'input', depth: 5, name: 'text' },
+  { under: 'input', depth: 3, name: 'output' },
+  { under: 'input', depth: 3, name: 'arguments', holds: 'json' },
+]
+
 /** What accepting needs besides the body. */
 export interface Surroundings {
   readonly sealer: Sealer
   /** Absent: no items are stored. */
   readonly itemStore?: ItemStore | undefined
+}
+
+/** The same for one request. */
+interface Received extends Surroundings {
+  readonly longTexts: LongTexts | undefined
 }
 
 export interface AcceptedResponses {
@@ -35,15 +54,16 @@ export interface AcceptedResponses {
 export function acceptResponses(
   json: JsonObject,
   caller: Caller,
-  surroundings: Surroundings,
+  received: Received,
   compact: boolean,
 ): AcceptedResponses | Promise<AcceptedResponses> {
   const body = checkResponsesBody(json)
-  const resolved = resolveReferences(itemsOf(body.input), caller, surroundings.itemStore)
+  const resolved = resolveReferences(itemsOf(body.input), caller, received.itemStore)
   const convert = (items: readonly Item[]) => {
     const compaction = compact || items.some((item) => item.type === 'compaction_trigger')
     return accepted(body, items, {
-      sealer: surroundings.sealer,
+      sealer: received.sealer,
+      longTexts: received.longTexts,
       caller,
       compaction,
       stream: body.stream === true && !compact,
@@ -54,6 +74,7 @@ export function acceptResponses(
 
 interface Case {
   readonly sealer: Sealer
+  readonly longTexts: LongTexts | undefined
   readonly caller: Caller
   readonly compaction: boolean
   readonly stream: boolean
@@ -62,9 +83,9 @@ interface Case {
 function accepted(
   body: ResponsesBody,
   items: readonly Item[],
-  { sealer, caller, compaction, stream }: Case,
+  { sealer, longTexts, caller, compaction, stream }: Case,
 ): AcceptedResponses {
-  const limits = new RequestLimits()
+  const limits = new RequestLimits(longTexts?.argumentValues)
   const toolbox = new Toolbox([{ tools: body.tools, path: 'tools' }, ...toolListsOf(items)], limits)
   const conversation = conversationOf(items, { toolbox, sealer, caller, limits })
   if (conversation.isEmpty && !compaction) throw invalid('input', 'holds no item that a model could answer')
@@ -87,6 +108,7 @@ function accepted(
       promptCacheRetention: body.prompt_cache_retention ?? undefined,
     },
     cacheStrict: true,
+    longTexts,
   }
   return { request, echo: echoOf(body, compaction ? [] : toolbox.unlifted), toolbox, compaction }
 }

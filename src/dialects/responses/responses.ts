@@ -2,13 +2,14 @@
 
 import { spokenText } from '../../core/completion.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { LongTexts } from '../../core/long-texts.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Caller, Dialect, Exchange } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import { messageItem, outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
-import { type AcceptedResponses, acceptResponses, type Surroundings } from './request.ts'
+import { type AcceptedResponses, acceptResponses, type Surroundings, TEXT_PLACES } from './request.ts'
 import { Resource, type ResourceObject } from './resource.ts'
 import { ResponsesEncoder } from './stream.ts'
 
@@ -17,15 +18,15 @@ export interface ResponsesDialect extends Dialect {
    * Accepts a body of `POST /v1/responses/compact` (Codex: `{model, input, instructions}`) as if its input had a
    * `compaction_trigger`. The answer is whole even if `stream` is true. Throws `CallerError` like `accept`.
    */
-  acceptCompact(body: JsonObject, caller: Caller): Exchange | Promise<Exchange>
+  acceptCompact(body: JsonObject, caller: Caller, longTexts?: LongTexts): Exchange | Promise<Exchange>
 }
 
 /**
  * The Responses dialect. `sealer` encrypts compaction items; `itemStore` stores the items that callers may refer to.
  */
 export function responses(surroundings: Surroundings): ResponsesDialect {
-  const accept = (body: JsonObject, caller: Caller, compact: boolean) => {
-    const accepted = acceptResponses(body, caller, surroundings, compact)
+  const accept = (body: JsonObject, caller: Caller, compact: boolean, longTexts: LongTexts | undefined) => {
+    const accepted = acceptResponses(body, caller, { ...surroundings, longTexts }, compact)
     const object = compact ? 'response.compaction' : 'response'
     const ignored = ignoredFields('responses', body)
     const exchange = (one: AcceptedResponses) => ({
@@ -37,8 +38,9 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
   }
   return {
     name: 'responses',
-    accept: (body, caller) => accept(body, caller, false),
-    acceptCompact: (body, caller) => accept(body, caller, true),
+    textPlaces: TEXT_PLACES,
+    accept: (body, caller, longTexts) => accept(body, caller, false, longTexts),
+    acceptCompact: (body, caller, longTexts) => accept(body, caller, true, longTexts),
   }
 }
 

@@ -2,9 +2,12 @@
 
 import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
+import type { LongTexts } from '../../core/long-texts.ts'
 import { CacheMarks } from '../cache-marks.ts'
+import { EndpointHeaders } from '../endpoint-headers.ts'
 import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
+import { requestBody } from '../request-body.ts'
 import { callInput } from '../tool-calls.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
 import { type BlockWriter, contentOf } from '../turn-writer.ts'
@@ -34,7 +37,7 @@ const USER_CHARS_MAX = 256
 export function anthropicRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const names = new ToolNames(request, NAMES_OF_128)
   const body = anthropicBody(request, target.model, names)
-  return { ...upstreamRequest('/v1/messages', body, target), toolNames: names.restore }
+  return { ...upstreamRequest('/v1/messages', requestBody(body, request.longTexts), target), toolNames: names.restore }
 }
 
 /** The same request for the API's token counter, with the fields that count as input. */
@@ -44,21 +47,17 @@ export function anthropicCountRequest(request: ChatRequest, target: Target): Ups
     target.model,
     new ToolNames(request, NAMES_OF_128),
   )
-  return upstreamRequest('/v1/messages/count_tokens', { model, tools, tool_choice, system, messages }, target)
+  const body = requestBody({ model, tools, tool_choice, system, messages }, request.longTexts)
+  return upstreamRequest('/v1/messages/count_tokens', body, target)
 }
 
-function upstreamRequest(path: string, body: JsonObject, { endpoint }: Target): UpstreamRequest {
-  const authorization: Record<string, string> = endpoint.apiKey === undefined ? {} : { 'x-api-key': endpoint.apiKey }
-  return {
-    url: endpoint.baseUrl + path,
-    headers: {
-      'content-type': 'application/json',
-      'anthropic-version': API_VERSION,
-      ...authorization,
-      ...endpoint.headers,
-    },
-    body: JSON.stringify(body),
-  }
+const headers = new EndpointHeaders(({ apiKey }) => ({
+  'anthropic-version': API_VERSION,
+  ...(apiKey === undefined ? undefined : { 'x-api-key': apiKey }),
+}))
+
+function upstreamRequest(path: string, body: UpstreamRequest['body'], { endpoint }: Target): UpstreamRequest {
+  return { url: endpoint.baseUrl + path, headers: headers.of(endpoint), body }
 }
 
 /** Keys have one order and absent fields are left out, so that equal beginnings of a conversation are equal bytes. */
@@ -71,7 +70,7 @@ function anthropicBody(request: ChatRequest, model: string, names: ToolNames): J
   // In this order, because marks are counted in it.
   const tools = offered.map((tool) => anthropicTool(tool, structured, names, marks))
   const blocks = system.map((part) => textBlock(part, marks))
-  const contents = contentOf(conversation.turns, new Blocks(names, marks))
+  const contents = contentOf(conversation.turns, new Blocks(names, marks, request.longTexts))
   return {
     model,
     max_tokens: request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT,
@@ -92,6 +91,7 @@ class Blocks implements BlockWriter {
   constructor(
     private readonly names: ToolNames,
     private readonly marks: CacheMarks,
+    private readonly longTexts: LongTexts | undefined,
   ) {}
 
   part(part: TextPart | ImagePart): readonly JsonObject[] {
@@ -101,7 +101,13 @@ class Blocks implements BlockWriter {
   call(call: EarlierCall, id: string): readonly JsonObject[] {
     const mark = cacheControl(this.marks.next(call.cache))
     return [
-      { type: 'tool_use', id, name: this.names.sent(call.name), input: callInput(call.json), cache_control: mark },
+      {
+        type: 'tool_use',
+        id,
+        name: this.names.sent(call.name),
+        input: callInput(call.json, this.longTexts),
+        cache_control: mark,
+      },
     ]
   }
 

@@ -2,10 +2,13 @@
 
 import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { LongTexts } from '../../core/long-texts.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { CacheMarks } from '../cache-marks.ts'
+import { EndpointHeaders } from '../endpoint-headers.ts'
 import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
+import { requestBody } from '../request-body.ts'
 import { callInput } from '../tool-calls.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { type BlockWriter, contentOf } from '../turn-writer.ts'
@@ -24,6 +27,9 @@ import { signatureHeaders } from './sign.ts'
 /** Claude's own rules apply to Converse too. */
 const CLAUDE = /anthropic|claude/
 const JSON_TYPE = { 'content-type': 'application/json' }
+const headers = new EndpointHeaders(({ apiKey }): UpstreamRequest['headers'] =>
+  apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` },
+)
 /** A result without text: Converse requires content that is not blank. */
 const NO_OUTPUT = '(no output)'
 
@@ -40,14 +46,12 @@ export function bedrockRequest(request: ChatRequest, target: Target): UpstreamRe
   // Model ids and ARNs contain `:` and `/`, which must stay inside one path segment.
   const method = request.stream ? 'converse-stream' : 'converse'
   const url = `${endpoint.baseUrl}/model/${encodeURIComponent(model)}/${method}`
-  const body = JSON.stringify(bedrockBody(request, model, names))
-  const authorization: Record<string, string> = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
-  const headers = { ...JSON_TYPE, ...authorization, ...endpoint.headers }
+  const body = requestBody(bedrockBody(request, model, names), request.longTexts)
   const sign =
     apiKey === undefined && aws !== undefined
       ? async () => ({ ...(await signatureHeaders(aws, url, JSON_TYPE, body)), ...endpoint.headers })
       : undefined
-  return { url, headers, body, toolNames: names.restore, sign }
+  return { url, headers: headers.of(endpoint), body, toolNames: names.restore, sign }
 }
 
 /** Keys have one order and absent fields are left out, so that equal beginnings of a conversation are equal bytes. */
@@ -59,7 +63,7 @@ function bedrockBody(request: ChatRequest, model: string, names: ToolNames): Jso
   // In this order, because marks are counted in it.
   const toolConfig = offered.length > 0 ? toolConfigOf(request, offered, names, marks) : undefined
   const system = conversation.system.flatMap((part) => marked([{ text: part.text }], marks.next(part.cache)))
-  const contents = contentOf(conversation.turns, new Blocks(names, marks))
+  const contents = contentOf(conversation.turns, new Blocks(names, marks, request.longTexts))
   return {
     toolConfig,
     system: system.length > 0 ? system : undefined,
@@ -102,6 +106,7 @@ class Blocks implements BlockWriter {
   constructor(
     private readonly names: ToolNames,
     private readonly marks: CacheMarks,
+    private readonly longTexts: LongTexts | undefined,
   ) {}
 
   part(part: TextPart | ImagePart): readonly JsonObject[] {
@@ -109,7 +114,7 @@ class Blocks implements BlockWriter {
   }
 
   call(call: EarlierCall, id: string): readonly JsonObject[] {
-    const toolUse = { toolUseId: id, name: this.names.sent(call.name), input: callInput(call.json) }
+    const toolUse = { toolUseId: id, name: this.names.sent(call.name), input: callInput(call.json, this.longTexts) }
     return marked([{ toolUse }], this.marks.next(call.cache))
   }
 

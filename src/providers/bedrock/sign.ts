@@ -46,12 +46,14 @@ export async function signatureHeaders(
   aws: NonNullable<Endpoint['aws']>,
   address: string,
   headers: Readonly<Record<string, string>>,
-  body: string,
+  body: string | readonly Uint8Array[],
 ): Promise<Record<string, string>> {
   const { region, accessKeyId, secretAccessKey, sessionToken } = aws
   const credentials = { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? undefined : { sessionToken }) }
   const signer = new SignatureV4({ service: 'bedrock', region, credentials, sha256: Sha256 })
   const url = new URL(address)
+  const hasher = new Bun.CryptoHasher('sha256')
+  for (const piece of typeof body === 'string' ? [body] : body) hasher.update(piece)
   const signed = await signer.sign({
     method: 'POST',
     protocol: url.protocol,
@@ -59,8 +61,8 @@ export async function signatureHeaders(
     // The path as it is sent; the signer escapes it once more, which every service but S3 requires.
     path: url.pathname,
     query: {},
-    headers: { ...headers, host: url.host },
-    body,
+    // With the hash of the body the signer needs no body.
+    headers: { ...headers, host: url.host, 'x-amz-content-sha256': hasher.digest('hex') },
   })
   // `fetch` sets the host itself.
   const { host: _, ...rest } = signed.headers

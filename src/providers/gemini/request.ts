@@ -2,8 +2,11 @@
 
 import type { ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
+import type { LongTexts } from '../../core/long-texts.ts'
+import { EndpointHeaders } from '../endpoint-headers.ts'
 import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
+import { requestBody } from '../request-body.ts'
 import { callInput } from '../tool-calls.ts'
 import { type NameRule, ToolNames } from '../tool-names.ts'
 import { type BlockWriter, contentOf } from '../turn-writer.ts'
@@ -21,7 +24,7 @@ export function geminiRequest(request: ChatRequest, target: Target, signatures: 
   const names = new ToolNames(request, NAMES)
   const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const body = geminiBody(request, target.model, names, signatures)
-  return { ...upstreamRequest(method, body, target), toolNames: names.restore }
+  return { ...upstreamRequest(method, requestBody(body, request.longTexts), target), toolNames: names.restore }
 }
 
 /** The same request for the API's token counter, which requires the model in the body too. */
@@ -29,16 +32,18 @@ export function geminiCountRequest(request: ChatRequest, target: Target, signatu
   const { model } = target
   const body = geminiBody(request, model, new ToolNames(request, NAMES), signatures)
   const generateContentRequest = { model: model.includes('/') ? model : `models/${model}`, ...body }
-  return upstreamRequest('countTokens', { generateContentRequest }, target)
+  return upstreamRequest('countTokens', requestBody({ generateContentRequest }, request.longTexts), target)
 }
 
-function upstreamRequest(method: string, body: JsonObject, { endpoint, model }: Target): UpstreamRequest {
-  const authorization: Record<string, string> =
-    endpoint.apiKey === undefined ? {} : { 'x-goog-api-key': endpoint.apiKey }
+const headers = new EndpointHeaders(({ apiKey }): UpstreamRequest['headers'] =>
+  apiKey === undefined ? {} : { 'x-goog-api-key': apiKey },
+)
+
+function upstreamRequest(method: string, body: UpstreamRequest['body'], { endpoint, model }: Target): UpstreamRequest {
   return {
     url: `${endpoint.baseUrl}/v1beta/${resource(model)}:${method}`,
-    headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
-    body: JSON.stringify(body),
+    headers: headers.of(endpoint),
+    body,
   }
 }
 
@@ -52,7 +57,7 @@ function resource(model: string): string {
 function geminiBody(request: ChatRequest, model: string, names: ToolNames, signatures: Signatures): JsonObject {
   const { system, turns } = conversationOf(request)
   const tools = declarations(request)
-  const contents = contentOf(turns, new Parts(names, signatures, WANTS_SIGNATURES.test(model)))
+  const contents = contentOf(turns, new Parts(names, signatures, WANTS_SIGNATURES.test(model), request.longTexts))
   return {
     systemInstruction: system.length > 0 ? { parts: system.map(({ text }) => ({ text })) } : undefined,
     tools: tools.length > 0 ? [{ functionDeclarations: tools.map((tool) => declaration(tool, names)) }] : undefined,
@@ -71,6 +76,7 @@ class Parts implements BlockWriter {
     private readonly names: ToolNames,
     private readonly signatures: Signatures,
     private readonly wantsSignatures: boolean,
+    private readonly longTexts: LongTexts | undefined,
   ) {}
 
   part(part: TextPart | ImagePart): readonly JsonObject[] {
@@ -82,7 +88,7 @@ class Parts implements BlockWriter {
     this.called.set(id, sent)
     // Only the first of parallel calls carries a signature.
     const signature = this.signatures.of(callId) ?? (this.wantsSignatures && index === 0 ? NO_SIGNATURE : undefined)
-    return [{ functionCall: { id, name: sent, args: callInput(json) }, thoughtSignature: signature }]
+    return [{ functionCall: { id, name: sent, args: callInput(json, this.longTexts) }, thoughtSignature: signature }]
   }
 
   result({ callId, parts, isError }: ToolResult, id: string): readonly JsonObject[] {

@@ -1,5 +1,6 @@
 /** The URLs of OpenAI's and Azure's endpoints, and the headers that carry their credentials. */
 
+import { EndpointHeaders } from '../endpoint-headers.ts'
 import type { Target } from '../provider.ts'
 
 export interface ProviderAddress {
@@ -8,13 +9,15 @@ export interface ProviderAddress {
   readonly headers: Readonly<Record<string, string>>
 }
 
+const openaiHeaders = new EndpointHeaders(({ apiKey }): ProviderAddress['headers'] =>
+  apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` },
+)
+const azureHeaders = new EndpointHeaders(({ apiKey }): ProviderAddress['headers'] =>
+  apiKey === undefined ? {} : { 'api-key': apiKey },
+)
+
 export function openaiAddress({ endpoint }: Target, path: string): ProviderAddress {
-  const authorization: Record<string, string> =
-    endpoint.apiKey === undefined ? {} : { authorization: `Bearer ${endpoint.apiKey}` }
-  return {
-    url: `${endpoint.baseUrl}${path}`,
-    headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
-  }
+  return { url: `${endpoint.baseUrl}${path}`, headers: openaiHeaders.of(endpoint) }
 }
 
 /**
@@ -24,9 +27,5 @@ export function openaiAddress({ endpoint }: Target, path: string): ProviderAddre
 export function azureAddress({ endpoint, model }: Target, path: string): ProviderAddress {
   const whole = endpoint.baseUrl.endsWith('/v1') ? path : `/openai/deployments/${encodeURIComponent(model)}${path}`
   const version = endpoint.apiVersion === undefined ? '' : `?api-version=${encodeURIComponent(endpoint.apiVersion)}`
-  const authorization: Record<string, string> = endpoint.apiKey === undefined ? {} : { 'api-key': endpoint.apiKey }
-  return {
-    url: `${endpoint.baseUrl}${whole}${version}`,
-    headers: { 'content-type': 'application/json', ...authorization, ...endpoint.headers },
-  }
+  return { url: `${endpoint.baseUrl}${whole}${version}`, headers: azureHeaders.of(endpoint) }
 }

@@ -13,6 +13,7 @@ import type {
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import { withMarksInOrder } from '../mark-order.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
+import { requestBody } from '../request-body.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, mistralBody } from './mistral.ts'
@@ -40,7 +41,7 @@ function chatRequest(
 ): UpstreamRequest {
   const names = new ToolNames(request, NAMES_OF_64)
   const body = openaiBody(withMarksInOrder(request), model, names, OPENAI.test(address.url))
-  return { ...address, body: JSON.stringify(adapt(body)), toolNames: names.restore }
+  return { ...address, body: requestBody(adapt(body), request.longTexts), toolNames: names.restore }
 }
 
 /** Keys have one order and absent fields are left out, so that equal beginnings of a conversation are equal bytes. */

@@ -1,0 +1,414 @@
+/**
+ * The law of long texts: whether a body is parsed whole or its long texts stay the bytes that the caller sent, every
+ * provider receives the same JSON, the caller the same error, and the conversation the same place.
+ */
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CallerError } from '../../src/core/caller-error.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
+import type { LongTexts } from '../../src/core/long-texts.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
+import { chat } from '../../src/dialects/chat/chat.ts'
+import type { Dialect, DialectName, Exchange } from '../../src/dialects/dialect.ts'
+import { messages } from '../../src/dialects/messages/messages.ts'
+import { responses } from '../../src/dialects/responses/responses.ts'
+import { Conversation } from '../../src/gateway/affinity.ts'
+import { accepted } from '../../src/http/receive.ts'
+import { estimateInput } from '../../src/ledger/estimate.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
+import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import type { Provider } from '../../src/providers/provider.ts'
+import { parseBody } from '../../src/wire/body.ts'
+import { readWithLongTexts } from '../../src/wire/long-text-body.ts'
+import { CALLER, SERVED, sealer } from '../dialects/responses/setting.ts'
+import { sentText } from '../providers/conformance.ts'
+import { endpoint } from '../providers/requests.ts'
+import { property, Random } from '../support/random.ts'
+
+setDefaultTimeout(60_000)
+
+const DIALECTS: Readonly<Record<DialectName, Dialect>> = {
+  chat: chat({ imageUrls: 'any' }),
+  messages: messages({ toolResultImages: 'pass' }),
+  responses: responses({ sealer }),
+}
+
+const PROVIDERS: readonly (readonly [name: string, provider: Provider, baseUrl: string])[] = [
+  ['openai', openai, 'https://provider.test/v1'],
+  ['mistral', openai, 'https://api.mistral.ai/v1'],
+  ['anthropic', anthropic, 'https://provider.test'],
+  ['gemini', gemini, 'https://provider.test'],
+  ['bedrock', bedrock, 'https://provider.test'],
+]
+
+/** What a request comes to. */
+interface Outcome {
+  /** The JSON that each provider receives, or its error. */
+  readonly sent?: Readonly<Record<string, string>>
+  readonly conversation?: string
+  readonly answer?: string | undefined
+  readonly error?: string
+}
+
+function outcomeOf(request: () => ChatRequest | Exchange): Outcome {
+  try {
+    const made = request()
+    const exchange = 'request' in made ? made : undefined
+    const canonical = 'request' in made ? made.request : made
+    const sent = Object.fromEntries(PROVIDERS.map(([name, ...rest]) => [name, sentBy(canonical, ...rest)]))
+    const answer = exchange?.answer({ text: 'Done.', toolCalls: [], reason: 'stop', usage: {} }, SERVED)
+    return {
+      sent,
+      conversation: new Conversation('acme', canonical).of('m'),
+      answer: answer?.replace(/"(?:resp|msg|chatcmpl)[_-][\w-]+"|"completed_at":\d+/g, ''),
+    }
+  } catch (error) {
+    if (!(error instanceof CallerError)) throw error
+    return { error: `${error.code} ${error.message} ${JSON.stringify(error.detail)}` }
+  }
+}
+
+/** Fails with the first difference: the bodies have many kilobytes. */
+function expectSame(outcome: Outcome, usual: Outcome): void {
+  const [one, other] = [JSON.stringify(outcome), JSON.stringify(usual)]
+  if (one === other) return
+  let at = 0
+  while (one[at] === other[at]) at++
+  throw new Error(
+    `…${one.slice(Math.max(0, at - 200), at + 80)}\ninstead of\n…${other.slice(Math.max(0, at - 80), at + 80)}`,
+  )
+}
+
+function sentBy(request: ChatRequest, provider: Provider, baseUrl: string): string {
+  try {
+    const sent = provider.request(request, { endpoint: endpoint({ baseUrl, apiKey: 'k' }), model: 'claude-sonnet-4-5' })
+    return JSON.stringify(JSON.parse(sentText(sent.body)))
+  } catch (error) {
+    if (error instanceof ProviderError) return `${error.kind} ${error.message}`
+    throw error
+  }
+}
+
+function synchronous(exchange: Exchange | Promise<Exchange>): Exchange {
+  if (exchange instanceof Promise) throw new Error('nothing has to be looked up')
+  return exchange
+}
+
+/** Compares both ways; returns the long texts, if there were any. */
+function compare(name: DialectName, bytes: Uint8Array): LongTexts | undefined {
+  const dialect = DIALECTS[name]
+  const read = readWithLongTexts(bytes, dialect.textPlaces)
+  const usual = outcomeOf(() => synchronous(dialect.accept(parseBody(bytes), CALLER)))
+  if (read === undefined) return undefined
+  const accept = (json: JsonObject, longTexts?: LongTexts) => dialect.accept(json, CALLER, longTexts)
+  const exchange = () => synchronous(accepted<Exchange>({ bytes, ...read }, accept))
+  expectSame(outcomeOf(exchange), usual)
+  return read.longTexts
+}
+
+/** Parts of the insides of JSON strings, among them what our own marks look like. */
+const PARTS = [
+  ...['word ', 'const x = 1;\\n', '\\"quoted\\"', '\\\\', '\\\\n', '\\t', '\\/', '\\r\\n', ' ', '\\u0000', '\\u00e9'],
+  ...[
+    '\\ud83d\\ude00',
+    '\\ud800',
+    '\\udc00x',
+    '\\u2028',
+    'ü',
+    '日本語',
+    'Ж',
+    '🙂',
+    '\u00a0',
+    '\u3000',
+    '\u2028',
+    '\u007f',
+  ],
+  ...[
+    '{\\"a\\":[1,2,{\\"b\\":\\"c\\\\\\"d\\"}]}',
+    '0123456789abcdef01234567\\n0;',
+    '0a\\\\n1;',
+    ';',
+    '\\\\\\"',
+    '</tag>',
+  ],
+] as const
+
+function inside(random: Random, bytesMax: number): string {
+  const length = random.between(0, bytesMax)
+  const few = random.list(4, () => random.pick(PARTS))
+  let text = ''
+  while (text.length < length)
+    text += few.length > 0 && random.chance(0.7) ? random.pick([few[0] ?? '', ...few]) : random.pick(PARTS)
+  return text
+}
+
+/** JSON of a value whose strings `@` are the insides of long strings. */
+function written(value: JsonValue, random: Random, bytesMax = 6000): string {
+  return JSON.stringify(value).replaceAll('"@"', () => `"${inside(random, bytesMax)}"`)
+}
+
+const long = '@'
+const schema = { type: 'object', properties: { content: { type: 'string', description: long }, text: { const: long } } }
+
+function callArguments(random: Random): string {
+  const json = random.pick([
+    '{"path":"a","content":"@"}',
+    '{"a":{"b":[1,2,"@"]}}',
+    '[1,"@"]',
+    '"@"',
+    '{"cut":"@',
+    '   ',
+    `{"a":${'['.repeat(200)}${']'.repeat(200)},"b":"@"}`,
+  ])
+  const inner = json.replaceAll('@', () => inside(random, 3000))
+  return JSON.stringify(inner).slice(1, -1)
+}
+
+const MESSAGES: Readonly<Record<DialectName, (random: Random) => JsonValue>> = {
+  chat: (random) =>
+    random.pick<JsonValue>([
+      { role: 'user', content: long, name: long },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: long, cache_control: { type: 'ephemeral' } },
+          { type: 'text', text: 'a' },
+        ],
+      },
+      {
+        role: 'user',
+        content: [
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,QUJD' } },
+          { type: 'text', text: long },
+        ],
+      },
+      { role: 'system', content: random.pick([long, ' ', '']) },
+      {
+        role: 'system',
+        content: [
+          { type: 'text', text: long },
+          { type: 'text', text: long, content: long },
+        ],
+      },
+      {
+        role: 'assistant',
+        content: long,
+        tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '#' } }],
+      },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'c', function: { name: 'g', arguments: { content: long } } }],
+      },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'refusal', refusal: long },
+          { type: 'text', text: long },
+        ],
+      },
+      { role: 'tool', tool_call_id: 'c', content: long },
+      {
+        role: 'tool',
+        tool_call_id: 'c',
+        content: [
+          { type: 'text', text: long },
+          { type: 'text', text: long },
+        ],
+      },
+      { role: 'user', content: [{ type: 'text', text: { text: long } }] },
+      { role: long, content: long },
+      { content: long, unknown: [long, { text: long }] },
+    ]),
+  messages: (random) =>
+    random.pick<JsonValue>([
+      { role: 'user', content: long },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: long },
+          { type: 'text', text: 'b', cache_control: { type: 'ephemeral' } },
+        ],
+      },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'text', text: long },
+          { type: 'tool_use', id: 'c', name: 'f', input: { content: long, list: [long, { text: long }] } },
+        ],
+      },
+      { role: 'assistant', content: [{ type: 'tool_use', id: 'c', name: 'g', input: {} }] },
+      {
+        role: 'user',
+        content: [{ type: 'tool_result', tool_use_id: 'c', content: long, is_error: random.chance(0.5) }],
+      },
+      {
+        role: 'user',
+        content: [
+          {
+            type: 'tool_result',
+            tool_use_id: 'c',
+            content: [
+              { type: 'text', text: long },
+              { type: 'text', text: long },
+            ],
+          },
+        ],
+      },
+      {
+        role: 'user',
+        content: [
+          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'QUJD' } },
+          { type: 'text', text: long },
+        ],
+      },
+      { role: 'user', content: [{ type: 'document', text: long }] },
+      { role: 'assistant', content: long },
+    ]),
+  responses: (random) =>
+    random.pick<JsonValue>([
+      { role: 'user', content: long },
+      { type: 'message', role: 'developer', content: [{ type: 'input_text', text: long }] },
+      { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: long }] },
+      { type: 'function_call', call_id: 'c', name: 'f', arguments: '#' },
+      { type: 'function_call', call_id: 'c', name: 'f', arguments: { content: long } },
+      { type: 'function_call_output', call_id: 'c', output: long },
+      { type: 'function_call_output', call_id: 'c', output: [{ type: 'input_text', text: long }] },
+      { type: 'function_call_output', call_id: 'c', output: { text: long, content: [long] } },
+      { type: 'reasoning', content: [{ type: 'reasoning_text', text: long }], encrypted_content: long },
+      { type: 'additional_tools', tools: [{ type: 'function', name: 'h', description: long, parameters: schema }] },
+      { type: 'message', content: { text: long } },
+    ]),
+}
+
+const BODIES: Readonly<Record<DialectName, (random: Random) => JsonObject>> = {
+  chat: (random) => ({
+    model: 'm',
+    messages: [{ role: 'user', content: 'Hi' }, ...random.list(12, () => MESSAGES.chat(random))],
+    tools: random.chance(0.6)
+      ? [{ type: 'function', function: { name: 'f', description: long, parameters: schema } }]
+      : null,
+    stop: random.chance(0.2) ? [long] : null,
+    user: random.chance(0.2) ? long : null,
+    metadata_: long,
+  }),
+  messages: (random) => ({
+    model: 'm',
+    system: random.pick<JsonValue>([long, [{ type: 'text', text: long, cache_control: { type: 'ephemeral' } }], null]),
+    messages: [{ role: 'user', content: 'Hi' }, ...random.list(12, () => MESSAGES.messages(random))],
+    tools: random.chance(0.6) ? [{ name: 'f', description: long, input_schema: schema }] : null,
+    metadata: { user_id: long },
+  }),
+  responses: (random) => ({
+    model: 'm',
+    instructions: random.chance(0.5) ? long : null,
+    input: random.chance(0.1)
+      ? long
+      : [{ role: 'user', content: 'Hi' }, ...random.list(12, () => MESSAGES.responses(random))],
+    tools: random.chance(0.6) ? [{ type: 'function', name: 'f', description: long, parameters: schema }] : null,
+    text: { format: { type: 'text' } },
+  }),
+}
+
+function bodyOf(name: DialectName, random: Random): string {
+  return written(BODIES[name](random), random).replaceAll('"#"', () => `"${callArguments(random)}"`)
+}
+
+/** One change that leaves most of a body as it is. */
+function mutated(bytes: Uint8Array, random: Random): Uint8Array {
+  const at = random.below(bytes.length)
+  const [before, after] = [bytes.subarray(0, at), bytes.subarray(at)]
+  const put = random.pick(['"', '\\', '\n', '\u0001', '{', '}', ',', ':', '\\u12', '\\x', 'é', '\ufeff'])
+  switch (random.below(5)) {
+    case 0:
+      return Buffer.concat([before, after.subarray(1)])
+    case 1:
+      return Buffer.concat([before, Buffer.of(random.below(256)), after.subarray(1)])
+    case 2:
+      return Buffer.concat([before, Buffer.from(put), after])
+    case 3:
+      return Buffer.concat([before, after.subarray(random.below(40)), bytes.subarray(at, at + 30)])
+    default:
+      return before
+  }
+}
+
+for (const name of ['chat', 'messages', 'responses'] as const) {
+  describe(name, () => {
+    const counts = { long: 0, all: 0 }
+
+    property('providers receive the same JSON, and callers the same error', 250, (random) => {
+      counts.all++
+      if (compare(name, Buffer.from(bodyOf(name, random))) !== undefined) counts.long++
+    })
+
+    property('also if the body is damaged', 400, (random) => {
+      compareErrors(name, mutated(Buffer.from(bodyOf(name, random)), random))
+    })
+
+    test('most of these bodies had long texts', () => expect(counts.long).toBeGreaterThan(counts.all / 2))
+  })
+}
+
+/** The same for bytes that may not be JSON. */
+function compareErrors(name: DialectName, bytes: Uint8Array): void {
+  const { textPlaces } = DIALECTS[name]
+  if (readWithLongTexts(bytes, textPlaces) === undefined) return
+  // What is read with long texts is valid: the usual way must find nothing wrong with it.
+  parseBody(bytes)
+  compare(name, bytes)
+}
+
+const FOLDER = join(import.meta.dir, '../fixtures/callers')
+
+const TEXT_NAMES: readonly string[] = ['content', 'text', 'output']
+
+/** A recorded body with long texts in place of its texts, and of what the recorder has cut. */
+function lengthened(value: JsonValue, name = ''): JsonValue {
+  if (typeof value === 'string') return value.endsWith('…') || TEXT_NAMES.includes(name) ? long : value
+  if (isArray(value)) return value.map((item) => lengthened(item))
+  if (!isObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([own, member]) => [own, lengthened(member ?? null, own)]))
+}
+
+describe('recorded agents', () => {
+  const files = ['agents', 'requests'].flatMap((folder) =>
+    readdirSync(join(FOLDER, folder)).map((file) => `${folder}/${file}`),
+  )
+  let found = 0
+
+  test.each(files)('%s', (file) => {
+    const { url, path = url, body: recorded } = JSON.parse(readFileSync(join(FOLDER, file), 'utf8'))
+    if (JSON.stringify(recorded).includes('item_reference')) return
+    const name = path.includes('messages') ? 'messages' : path.includes('responses') ? 'responses' : 'chat'
+    for (let seed = 1; seed <= 5; seed++) {
+      const body = written(lengthened(recorded), new Random(seed), 3000)
+      if (compare(name, Buffer.from(`${body}${' '.repeat(9000)}`)) !== undefined) found++
+    }
+  })
+
+  test('many of them have long texts', () => expect(found).toBeGreaterThan(50))
+})
+
+test('the estimate of long texts is that of the same texts, but for the choice of windows', () => {
+  for (let seed = 1; seed <= 20; seed++) {
+    const random = new Random(seed)
+    const content = inside(random, 300_000)
+    const bytes = Buffer.from(
+      `{"model":"m","messages":[{"role":"user","content":"${content} end"}]}${' '.repeat(9000)}`,
+    )
+    const dialect = DIALECTS.chat
+    const read = readWithLongTexts(bytes, dialect.textPlaces)
+    if (read === undefined) continue
+    const estimated = estimateInput(synchronous(dialect.accept(read.json, CALLER, read.longTexts)).request)
+    const usual = estimateInput(synchronous(dialect.accept(parseBody(bytes), CALLER)).request)
+    // Measured: 0.8 to 1.25. Escapes such as \u00e9 make a text longer in bytes than in characters.
+    expect(estimated / usual).toBeGreaterThan(0.6)
+    expect(estimated / usual).toBeLessThan(1.7)
+  }
+})
