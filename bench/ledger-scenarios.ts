@@ -23,6 +23,7 @@ import {
   warmUp,
 } from './rounds.ts'
 import { SMALL_JSON } from './scenarios.ts'
+import { spliceMeasurements } from './splice.ts'
 import { percentile } from './statistics.ts'
 import type { Traffic } from './traffic.ts'
 
@@ -38,6 +39,7 @@ export const ownScenarios: Readonly<Record<string, (bare: Bare) => Promise<reado
   redis,
   reserve,
   workers,
+  splice: spliceMeasurements,
   start,
   idle,
   'garbage-json': (bare) => garbage(bare, SMALL_JSON, 'small JSON', 16),

@@ -29,6 +29,9 @@ const MISSES_MAX = 2
 /** The same for texts that were decoded although their shape is known, because they need it. */
 const DECODED_MAX = 16
 
+/** A look-up of the shape takes as long as decoding four frames: an answer of a few texts is decoded. */
+const TEXTS_BEFORE_LEARNING = 3
+
 /** A longer frame is not learned: each open stream holds one. */
 const LEARNED_CHARS_MAX = 16 * 1024
 
@@ -47,6 +50,8 @@ export class Splice implements Shortcut {
   constructor(
     private readonly shapes: Shapes,
     private readonly sink: SpliceSink,
+    /** So many texts of the stream are decoded without learning from them. */
+    private unlearned: number = TEXTS_BEFORE_LEARNING,
   ) {}
 
   run(text: string, from: number, isPlain: boolean): number {
@@ -84,6 +89,10 @@ export class Splice implements Shortcut {
     if (this.hasGivenUp) return
     const { offered } = this
     this.offered = ''
+    if (this.unlearned > 0) {
+      if (events.some(isText)) this.unlearned--
+      return
+    }
     // A name that is not ASCII differs from its bytes.
     if (offered === '' || offered.length > LEARNED_CHARS_MAX || event !== this.offeredEvent) return
     const frame = textFrame(event, offered, events)
@@ -124,4 +133,8 @@ export class Splice implements Shortcut {
     }
     if (template.countsTokens) this.sink.usage(template.usageIn(text))
   }
+}
+
+function isText({ type }: StreamEvent): boolean {
+  return type === 'text'
 }

@@ -109,7 +109,7 @@ function copiedShare(provider: TextProvider, stream: string): number {
   return copied / (copied + decoded)
 }
 
-const FRAMES = Array.from({ length: 64 }, (_, at) => at)
+const FRAMES = Array.from({ length: 128 }, (_, at) => at)
 
 describe('nearly all frames are copied', () => {
   const chat = (at: number, more: string) =>

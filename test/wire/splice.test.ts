@@ -26,13 +26,17 @@ class Subject {
   readonly splice: Splice
 
   constructor(shapes = new Shapes(read)) {
-    this.splice = new Splice(shapes, {
-      texts: (insides, joined) => {
-        expect(insides.join('')).toBe(joined)
-        this.insides.push(...insides)
+    this.splice = new Splice(
+      shapes,
+      {
+        texts: (insides, joined) => {
+          expect(insides.join('')).toBe(joined)
+          this.insides.push(...insides)
+        },
+        usage: ({ output }) => void this.outputs.push(output),
       },
-      usage: ({ output }) => void this.outputs.push(output),
-    })
+      0,
+    )
   }
 
   /** Offers a frame, and decodes it if it is not taken. */

@@ -1,0 +1,91 @@
+/** Script calls reach Redis in one write for each turn of the loop, each with its own reply, also on a busy loop. */
+
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
+import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { RedisServer } from './redis-server.ts'
+import { failureOf, totals, until } from './seen.ts'
+
+const directories: string[] = []
+
+afterEach(() => {
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+/** Blocks the event loop. */
+function block(ms: number): void {
+  for (const end = performance.now() + ms; performance.now() < end; );
+}
+
+test('the calls of one turn are one write, and other commands in between keep their own replies', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = new RedisStore(client, client)
+  const account = accountOf()
+  // Redis knows the script from now on: otherwise each call is sent again with its text.
+  await store.reserve(account, holdOf(1))
+  const writes: number[] = []
+  const write = client.stream.write.bind(client.stream)
+  client.stream.write = (text: string | Uint8Array) => {
+    writes.push(String(text).split('evalsha').length - 1)
+    return write(text)
+  }
+  const replies = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => [
+      store.reserve(account, holdOf(1)).then(({ outcome }) => outcome),
+      client.echo(`number ${i}`),
+    ]).flat(),
+  )
+  expect(replies).toEqual(Array.from({ length: 20 }, (_, i) => ['granted', `number ${i}`]).flat())
+  expect(writes.filter((calls) => calls > 0)).toEqual([20])
+  client.disconnect()
+})
+
+test('names with letters of several bytes arrive whole', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = new RedisStore(client, client)
+  const account = { ...accountOf(), organization: 'ö{1}', key: 'schlüssel 🔑' }
+  const holds = [holdOf(1), { ...holdOf(2), model: 'модель' }]
+  const replies = await Promise.all(holds.map((hold) => store.reserve(account, hold)))
+  expect(replies.map(({ outcome }) => outcome)).toEqual(['granted', 'granted'])
+  expect((await store.figures(account)).key.live).toBe(2)
+  client.disconnect()
+})
+
+test('calls of a client that is still connecting are sent when it is connected', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = new RedisStore(client, client)
+  const account = accountOf()
+  const replies = await Promise.all(Array.from({ length: 5 }, () => store.reserve(account, holdOf(1))))
+  expect(replies.map(({ outcome }) => outcome)).toEqual(Array(5).fill('granted'))
+  client.disconnect()
+})
+
+test('300 requests at once on a busy loop: none is rejected because of the time that the loop took', async () => {
+  await using server = await RedisServer.start()
+  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(directory)
+  const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, directory, 'refuse')
+  // At most 64 of an organisation are in flight, and none may wait for its turn longer than two seconds.
+  const accounts = Array.from({ length: 5 }, () => accountOf())
+  for (const account of accounts) await ledger.settle(await ledger.reserve(account, holdOf(1)), chargeOf(1))
+  let isDone = false
+  // A reply takes two turns, which are longer than the whole timeout of a command.
+  const busy = () => {
+    block(300)
+    if (!isDone) setImmediate(busy)
+  }
+  setImmediate(busy)
+  const holds = accounts.flatMap((account) => Array.from({ length: 60 }, () => ({ account, hold: holdOf(1) })))
+  const asked = await Promise.all(holds.map(({ account, hold }) => failureOf(ledger.reserve(account, hold))))
+  isDone = true
+  expect(new Set(asked)).toEqual(new Set(['none']))
+  for (const account of accounts) await until(async () => (await totals(server, account)).live === 60)
+  await ledger.close()
+}, 60_000)
