@@ -180,8 +180,7 @@ class HeadScan {
   length(): number {
     const value = this.contentLength
     if (value === undefined) return -1
-    const [first = '', ...others] = value.includes(',') ? value.split(/[ \t]*,[ \t]*/) : [value]
-    if (others.some((other) => other !== first)) throw new ResponseSyntaxError('it has two different lengths')
+    const first = value.includes(',') ? onlyLength(value) : value
     const bytes = /^\d{1,16}$/.test(first) ? Number(first) : Number.NaN
     if (!Number.isSafeInteger(bytes)) throw new ResponseSyntaxError('its length is not a number')
     return bytes
@@ -228,6 +227,13 @@ function isValueByte(byte: number | undefined): boolean {
 function digit(text: string, at: number): number {
   const value = text.charCodeAt(at) - 48
   return value >= 0 && value <= 9 ? value : Number.NaN
+}
+
+/** Of lengths joined by commas. */
+function onlyLength(values: string): string {
+  const [first = '', ...others] = values.split(/[ \t]*,[ \t]*/)
+  if (others.some((other) => other !== first)) throw new ResponseSyntaxError('it has two different lengths')
+  return first
 }
 
 function joined(values: string | undefined, value: string): string {
