@@ -251,6 +251,8 @@ function isContinuation(byte: number): boolean {
 function valuesWithin(bytes: Uint8Array, start: number, end: number): number {
   let [values, depth, inString] = [0, 0, false]
   for (let at = start; at < end; at++) {
+    // Within a string only a backslash matters, and most of the bytes, such as those of a file, are within one.
+    if (inString) while (at < end && bytes[at] !== BACKSLASH) at++
     switch (bytes[at]) {
       case BACKSLASH: {
         const escaped = bytes[++at]
