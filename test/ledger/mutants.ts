@@ -206,7 +206,7 @@ export const restoreMutants: readonly Mutant[] = [
   [DELIVERY, 'if (!wasSent) return await', 'return await'],
   [RESTORATION, 'if (complete) epochs.enter(organization, epoch)', ''],
   [RESTORATION, 'await this.register(organization)', ''],
-  [NODE, '      if (resending !== undefined) await resending\n', ''],
+  [NODE, '      await this.resending.get(organization)\n', ''],
 ]
 
 const FOLD = 'redis/maintenance/fold-node.lua'
