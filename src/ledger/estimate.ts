@@ -50,12 +50,14 @@ export function estimateText(text: string): number {
 
 /** One for each request. */
 class Estimate {
-  private readonly texts = new TextTokens()
+  private readonly texts: TextTokens
   /** Everything that is not text, and what a text lacks to its minimum. */
   private tokens = 0
   private images = 0
 
-  constructor(private readonly longTexts?: LongTexts) {}
+  constructor(private readonly longTexts?: LongTexts) {
+    this.texts = new TextTokens(longTexts?.bytes.length)
+  }
 
   get total(): number {
     return Math.ceil((this.texts.tokens + this.tokens) * SAFETY) + this.images
