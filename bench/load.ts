@@ -43,7 +43,7 @@ export interface Counts {
    * Percentiles since the last `read`, in microseconds: from the request to the last byte of the answer, or of each
    * event from the provider to the caller. All values would be a message of 100 KB.
    */
-  readonly latency: Readonly<Record<50 | 99, number>>
+  readonly latency: Readonly<Record<'p50' | 'p99', number>>
 }
 
 export type FromLoad = { readonly type: 'counts'; readonly counts: Counts } | { readonly type: 'stopped' }
@@ -70,12 +70,15 @@ class Counter {
   latency(microseconds: number): void {
     this.seen++
     if (this.latencies.length < LATENCIES_MAX) this.latencies.push(microseconds)
-    else this.latencies[Math.floor(Math.random() * this.seen)] = microseconds
+    else {
+      const at = Math.floor(Math.random() * this.seen)
+      if (at < LATENCIES_MAX) this.latencies[at] = microseconds
+    }
   }
 
   read(): Counts {
     const { answers, events, bytes, started, failures, reasons } = this
-    const latency = { 50: percentile(this.latencies, 50), 99: percentile(this.latencies, 99) }
+    const latency = { p50: percentile(this.latencies, 50), p99: percentile(this.latencies, 99) }
     this.latencies = []
     this.seen = 0
     return { answers, events, bytes, started, failures, reasons, latency }

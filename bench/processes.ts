@@ -125,14 +125,26 @@ export async function startWeir(provider: Server, options: WeirOptions = {}): Pr
   }
 }
 
-/** Milliseconds from the start of the program to the first 200 of `/readyz`. */
-export async function timeStart(provider: Server): Promise<number> {
+/** The words that run the checkout as a program. */
+export const CHECKOUT: readonly string[] = [process.execPath, MAIN]
+
+/** The executable that `scripts/build` makes. */
+export async function buildExecutable(): Promise<AsyncDisposable & { readonly path: string }> {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-bench-'))
+  const path = join(folder, 'weir')
+  const child = Bun.spawn([join(import.meta.dir, '../scripts/build'), path], { stdio: ['ignore', 'ignore', 'inherit'] })
+  if ((await child.exited) !== 0) throw new Error('scripts/build failed')
+  return { path, [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) }
+}
+
+/** Milliseconds from the start of a program, `weir` as its words, to the first 200 of `/readyz`. */
+export async function timeStart(weir: readonly string[], provider: Server): Promise<number> {
   const folder = await mkdtemp(join(tmpdir(), 'weir-bench-'))
   const config = join(folder, 'weir.yaml')
   const admin = { host: '127.0.0.1', port: freePort() }
   await Bun.write(config, JSON.stringify({ ...configuration(provider, folder, {}), admin }))
   const startedMs = performance.now()
-  const child = Bun.spawn([process.execPath, MAIN, 'serve', '--config', config], {
+  const child = Bun.spawn([...weir, 'serve', '--config', config], {
     cwd: folder,
     env: { PATH: process.env['PATH'] ?? '', HOME: folder },
     stdio: ['ignore', 'ignore', 'inherit'],

@@ -79,12 +79,12 @@ async function latency(setup: Setup): Promise<readonly Measurement[]> {
       [99, 2],
     ] as const
   ).map(([p, ratioMax]) => {
-    const provider = median(direct.map((round) => round.latency[p]))
+    const provider = median(direct.map((round) => round.latency[`p${p}`]))
     return {
       name: `added latency of a small JSON answer, one at a time, p${p}`,
       unit: 'µs',
       ratioMax,
-      figures: figures(setup.gateways, rounds, (round) => round.latency[p] - provider),
+      figures: figures(setup.gateways, rounds, (round) => round.latency[`p${p}`] - provider),
     }
   })
 }
@@ -155,7 +155,7 @@ async function paced(setup: Setup, caller: Caller): Promise<readonly Measurement
       name: `${name}: delay of an event, p${p}`,
       unit: 'µs',
       ...(p === 99 ? { ratioMax: 1.5 } : {}),
-      figures: figures(setup.gateways, rounds, (round) => round.latency[p]),
+      figures: figures(setup.gateways, rounds, (round) => round.latency[`p${p}`]),
     })),
   ]
 }

@@ -1,7 +1,7 @@
 /** What a request needs, what a model lacks for it, and the request fitted to a model. */
 
 import { CallerError } from '../core/caller-error.ts'
-import type { CacheMark, ChatRequest, Hints, Message } from '../core/chat-request.ts'
+import type { CacheMark, ChatRequest, Hints, Message, UserPart } from '../core/chat-request.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { kindOf, type Model } from './catalog.ts'
 
@@ -52,8 +52,12 @@ export function needsOf(request: ChatRequest, inputTokens: number): Needs {
   }
 }
 
-function hasImage(message: Message): boolean {
-  return message.role === 'user' && message.parts.some((part) => part.type === 'image')
+function hasImage({ role, parts }: Message): boolean {
+  return role === 'user' && parts.some(isImage)
+}
+
+function isImage({ type }: UserPart): boolean {
+  return type === 'image'
 }
 
 /** Why a chat model cannot serve a request, in words that follow its name (`takes no images`); undefined if it can. */
@@ -115,7 +119,7 @@ export function strictOutputLimit(
 export function fit(request: ChatRequest, model: Model, marks: Marks): ChatRequest {
   const maxOutputTokens = outputLimit(model, request)
   const hints = model.promptCache.key ? request.hints : withoutCacheKey(request.hints)
-  const change = markChange(request, model, marks)
+  const change = marks.isMarked ? markChange(request, model, marks) : undefined
   const limited =
     maxOutputTokens === request.maxOutputTokens && hints === request.hints
       ? request
@@ -131,10 +135,9 @@ function withoutCacheKey(hints: Hints): Hints {
 /** What replaces a cache mark; undefined removes it. */
 type MarkChange = (mark: CacheMark) => CacheMark | undefined
 
-/** Undefined if every mark may stay as it is, or there is none. */
+/** Undefined if every mark may stay as it is. */
 function markChange(request: ChatRequest, model: Model, marks: Marks): MarkChange | undefined {
   const { explicit, ttls } = model.promptCache
-  if (!marks.isMarked) return undefined
   const refused = marks.ttls.find((ttl) => !ttls.has(ttl))
   if (explicit && refused === undefined) return undefined
   if (request.cacheStrict) throw unsupported(request, model, explicit ? refused : undefined)
@@ -177,16 +180,17 @@ function marksOf(request: ChatRequest): Marks {
 
 /** Calls `visit` for each cache mark of the request. */
 function forEachMark(request: ChatRequest, visit: (mark: CacheMark) => void): void {
-  const see = ({ cache }: { readonly cache?: CacheMark | undefined }): void => {
-    if (cache !== undefined) visit(cache)
-  }
-  see(request)
-  for (const tool of request.tools) see(tool)
+  see(request, visit)
+  for (const tool of request.tools) see(tool, visit)
   for (const message of request.messages) {
-    if (message.role === 'tool') see(message)
-    if (message.role === 'assistant') for (const call of message.toolCalls) see(call)
-    for (const part of message.parts) if (part.type !== 'native') see(part)
+    if (message.role === 'tool') see(message, visit)
+    if (message.role === 'assistant') for (const call of message.toolCalls) see(call, visit)
+    for (const part of message.parts) if (part.type !== 'native') see(part, visit)
   }
+}
+
+function see({ cache }: { readonly cache?: CacheMark | undefined }, visit: (mark: CacheMark) => void): void {
+  if (cache !== undefined) visit(cache)
 }
 
 /** A copy with every mark changed. Whatever carries no mark stays the same object, so that its bytes do not move. */

@@ -52,6 +52,8 @@ export class LongTexts {
 
   /** The first mark in a text at or after `from`. */
   markIn(text: string, from: number): Mark | undefined {
+    // Most texts are shorter than a mark, and a native search takes longer than this.
+    if (text.length - from < this.secret.length) return undefined
     const start = text.indexOf(this.secret, from)
     if (start === -1) return undefined
     let at = start + this.secret.length

@@ -28,7 +28,9 @@ export const FORBIDDEN_FIELDS: ReadonlySet<string> = new Set([
  * accepts `metadata`.
  */
 export function refuseForbidden(body: JsonObject, metadata: 'accepted' | 'forbidden'): void {
-  refuseForbiddenNames(Object.keys(body), metadata)
+  for (const name in body) {
+    if (FORBIDDEN_FIELDS.has(name)) return refuseForbiddenNames(Object.keys(body), metadata)
+  }
 }
 
 /** The same for the names of form fields. */

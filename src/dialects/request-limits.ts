@@ -17,7 +17,8 @@ const COMPACTIONS_MAX = 64
  * it.
  */
 export class RequestLimits {
-  private readonly counts = new Map<string, number>()
+  /** Absent while nothing was counted. */
+  private counts: Map<string, number> | undefined
   /** Values within the arguments of tool calls: some providers get these as objects, so that they are parsed. */
   private values: number
 
@@ -59,6 +60,7 @@ export class RequestLimits {
   }
 
   private count(what: string, most: number, path: string): void {
+    this.counts ??= new Map()
     const count = (this.counts.get(what) ?? 0) + 1
     if (count > most) throw tooMany(path, most, what)
     this.counts.set(what, count)

@@ -24,6 +24,9 @@ interface StoredBytes {
   readonly bytes: Buffer
 }
 
+/** Waits before an item that is missing is looked up again. An item is stored within milliseconds. */
+const LOOK_UP_AGAIN_MS = [10, 90]
+
 interface RedisItemsOptions {
   readonly ttlSeconds: number
   readonly ownerBytesMax?: number
@@ -66,9 +69,17 @@ export class RedisItems {
   /**
    * The bytes, or undefined if they are not stored or have expired. Throws `CallerError` `ledger_unavailable` if Redis
    * does not answer.
+   *
+   * No answer waits for `put`: a caller that refers to an item at once may reach a worker whose call overtakes it.
+   * So an item that is missing is looked up again.
    */
   async get(owner: string, id: string): Promise<Buffer | undefined> {
     try {
+      for (const waitMs of LOOK_UP_AGAIN_MS) {
+        const bytes = await this.run(scripts.get, owner, [id])
+        if (bytes instanceof Buffer) return bytes
+        await Bun.sleep(waitMs)
+      }
       const bytes = await this.run(scripts.get, owner, [id])
       return bytes instanceof Buffer ? bytes : undefined
     } catch (cause) {

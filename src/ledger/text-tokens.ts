@@ -123,6 +123,12 @@ const OTHER_BLANK = 0.5
  * character, as much as a pass-through server spends on a byte of the whole request.
  */
 const READ_WHOLE = 16 * 1024
+/**
+ * The same for a text that is known to be long: nearly all of its estimate comes from samples anyway, and reading
+ * 16 KiB took an eighth of the time to convert 200 KB.
+ */
+const READ_OF_LONG = 2 * 1024
+const LONG = 64 * 1024
 const BLOCK = 512
 const WINDOW = 32
 const BLOCKS_A_WINDOW = BLOCK / WINDOW
@@ -160,6 +166,12 @@ export class TextTokens {
   private code = 32
   private word = 0
   private alike = 0
+  private readonly readWhole: number
+
+  /** `expected`: how many characters will be added, if that is known. */
+  constructor(expected = 0) {
+    this.readWhole = expected < LONG ? READ_WHOLE : READ_OF_LONG
+  }
 
   /** So far, not rounded. */
   get tokens(): number {
@@ -185,7 +197,7 @@ export class TextTokens {
   }
 
   private addFrom(source: string | Uint8Array, from: number, to: number): void {
-    const whole = Math.min(to - from, Math.max(0, READ_WHOLE - this.position))
+    const whole = Math.min(to - from, Math.max(0, this.readWhole - this.position))
     if (whole > 0) this.read = this.scanAll(source, from, from + whole, this.read)
     const start = this.position - from
     this.position += to - from

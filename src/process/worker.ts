@@ -12,7 +12,7 @@ import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { drain } from './drain.ts'
-import { descriptorLimit, isCrowded } from './file-descriptors.ts'
+import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
 import { isToWorker, type ToSupervisor, type ToWorker } from './ipc.ts'
 import { LedgerWatch } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
@@ -20,8 +20,6 @@ import { ProbeClaims } from './probe-lease.ts'
 
 /** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
-/** How often the number of open file descriptors is checked. */
-const CROWD_CHECK_MS = 250
 
 const MANY_FIELDS =
   'revoke unused keys (weir keys list, weir keys revoke); weir deletes the data of a key from Redis a day after ' +
@@ -151,12 +149,11 @@ class Worker {
       return
     }
     this.watch.start()
-    const limit = descriptorLimit()
-    setInterval(() => {
-      service.state.crowded = isCrowded(limit)
+    watchDescriptors(descriptorLimit(), (crowded) => {
+      service.state.crowded = crowded
       // Connections that wait for a caller's next request are closed first.
-      if (service.state.crowded) this.running?.server.closeIdleConnections()
-    }, CROWD_CHECK_MS).unref()
+      if (crowded) this.running?.server.closeIdleConnections()
+    })
     send({ type: 'ready', port: this.running.server.port ?? address.port })
   }
 

@@ -51,15 +51,16 @@ function remarked(message: Message, ordered: <T extends Marked>(item: T) => T): 
   }
 }
 
-function hasLongMark({ cache, tools, messages }: ChatRequest): boolean {
-  const isLong = (item: Marked) => item.cache?.ttl === '1h'
-  return (
-    isLong({ cache }) ||
-    tools.some(isLong) ||
-    messages.some(
-      (message) =>
-        (message.role === 'tool' && isLong(message)) ||
-        message.parts.some((part) => part.type !== 'native' && isLong(part)),
-    )
-  )
+function hasLongMark(request: ChatRequest): boolean {
+  return isLong(request) || request.tools.some(isLong) || request.messages.some(messageHasLongMark)
+}
+
+function messageHasLongMark(message: Message): boolean {
+  if (message.role === 'tool' && isLong(message)) return true
+  for (const part of message.parts) if (part.type !== 'native' && isLong(part)) return true
+  return false
+}
+
+function isLong({ cache }: Marked): boolean {
+  return cache?.ttl === '1h'
 }

@@ -23,14 +23,17 @@ const HASH_CHARS = 10
  * nothing else (except, in a collision, on the other name).
  */
 export class ToolNames {
-  private readonly sentOf = new Map<string, string>()
-  private readonly ownOf = new Map<string, string>()
+  private readonly sentOf: Map<string, string>
+  private readonly ownOf: Map<string, string>
 
   constructor(
     request: ChatRequest,
     private readonly rule: NameRule,
   ) {
     const own = namesIn(request)
+    this.sentOf = own === undefined ? NONE : new Map()
+    this.ownOf = own === undefined ? NONE : new Map()
+    if (own === undefined) return
     // Legal names first, so that a cleaned name cannot take one of theirs.
     for (const name of own) if (rule.legal.test(name)) this.sentOf.set(name, name)
     for (const name of own) if (!this.sentOf.has(name)) this.rename(name)
@@ -65,11 +68,22 @@ export function fitted(name: string, rule: NameRule, salted = name): string {
   return rule.legal.test(candidate) ? candidate : `_${candidate}`
 }
 
-function namesIn(request: ChatRequest): Set<string> {
-  const names = new Set(request.tools.map((tool) => tool.name))
-  for (const message of request.messages) {
-    if (message.role === 'assistant') for (const call of message.toolCalls) names.add(call.name)
+/** For a request without any name, as most small ones are; never written to. */
+const NONE = new Map<string, string>()
+
+/** Undefined if there is none. */
+function namesIn({ tools, messages, toolChoice }: ChatRequest): ReadonlySet<string> | undefined {
+  let names: Set<string> | undefined
+  for (const { name } of tools) {
+    names ??= new Set()
+    names.add(name)
   }
-  if (request.toolChoice?.mode === 'tool') names.add(request.toolChoice.name)
-  return names
+  for (const message of messages) {
+    if (message.role !== 'assistant') continue
+    for (const { name } of message.toolCalls) {
+      names ??= new Set()
+      names.add(name)
+    }
+  }
+  return toolChoice?.mode === 'tool' ? new Set(names).add(toolChoice.name) : names
 }

@@ -27,8 +27,13 @@ const realTime: LoopTime = {
   },
 }
 
-/** Ticks in one limit. */
+/** Ticks in one limit, if they are not more than `INTERVAL_MS_MAX` apart. */
 const TICKS = 10
+/**
+ * A limit of 2 s with 10 ticks would count 400 ms of each late turn: on a loop with turns of 300 ms it would count all
+ * of the time, and reject reservations that wait for a Redis that replies at once.
+ */
+const INTERVAL_MS_MAX = 25
 /** After a late tick at most this many intervals are counted: the rest of the time the loop did not run. */
 const COUNTED_INTERVALS_MAX = 2
 
@@ -59,7 +64,7 @@ export class LoopDeadline {
   }
 
   private get intervalMs(): number {
-    return Math.max(1, Math.round(this.limitMs / TICKS))
+    return Math.max(1, Math.min(INTERVAL_MS_MAX, Math.round(this.limitMs / TICKS)))
   }
 
   private tick(): void {

@@ -73,11 +73,18 @@ function decode(bytes: Uint8Array): string {
   return text
 }
 
+function newDecoder(): TextDecoder {
+  return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+}
+
+let decoder = newDecoder()
+
 function utf8(bytes: Uint8Array): string {
   try {
-    // A new decoder for each call: one that threw keeps half a character.
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    return decoder.decode(bytes)
   } catch {
+    // One that threw keeps half a character.
+    decoder = newDecoder()
     throw malformed('The request body is not valid UTF-8.')
   }
 }

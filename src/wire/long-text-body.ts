@@ -7,6 +7,7 @@ import { isUtf8 } from 'node:buffer'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { LongTexts } from '../core/long-texts.ts'
 import { DEPTH_MAX, VALUES_MAX } from './json-shape.ts'
+import { CHUNK, structureFinder } from './json-structure.ts'
 
 /**
  * Strings that nobody reads on their way to a provider. Containers are counted from 1, the body itself: in
@@ -50,17 +51,6 @@ const OPEN = 0x7b
 const CLOSE = 0x7d
 const LETTER_U = 0x75
 
-/** What ends a run of plain characters in a string: quotes, backslashes, and control characters, which are invalid. */
-const SPECIAL = tableOf('"\\', ...Array.from({ length: 32 }, (_, code) => String.fromCharCode(code)))
-const AFTER_BACKSLASH = tableOf('"\\/bfnrtu')
-const HEX = tableOf('0123456789abcdefABCDEF')
-
-function tableOf(...characters: readonly string[]): Uint8Array {
-  const table = new Uint8Array(256)
-  for (const character of characters.join('')) table[character.charCodeAt(0)] = 1
-  return table
-}
-
 /**
  * Reads a body with long texts. Undefined if the body must be read the usual way: it is small, has no long text in
  * these places, or is invalid in any way, so that the error is the same.
@@ -87,6 +77,14 @@ class TextSearch {
   readonly bounds: number[] = []
   argumentValues = 0
   private depth = 0
+  /** Commas and colons so far. */
+  private values = 0
+  private isInString = false
+  /** The last string. */
+  private start = 0
+  private end = 0
+  /** The last comma, colon or bracket. */
+  private before = 0
   /** By depth: whether the container is an object, and the name of its current member. */
   private readonly isObject = new Uint8Array(DEPTH_MAX + 2)
   private readonly nameStarts = new Int32Array(DEPTH_MAX + 2)
@@ -102,18 +100,31 @@ class TextSearch {
 
   /** False if a string is invalid, or the body too deep or too full; the rest of the syntax is left to the parser. */
   run(): boolean {
+    const { bytes } = this
+    const finder = structureFinder()
+    for (let from = 0; from < bytes.length; from += CHUNK) {
+      const found = finder.find(bytes, from)
+      if (found === -1 || !this.read(finder.positions, found, from)) return false
+    }
+    return !this.isInString && this.values <= VALUES_MAX
+  }
+
+  /** The structure of one chunk. */
+  private read(positions: Uint32Array, found: number, from: number): boolean {
     const { bytes, isObject, nameStarts, nameEnds } = this
-    const { length } = bytes
-    let [values, before, start, end] = [0, 0, 0, 0]
-    for (let at = 0; at < length; at++) {
+    let { isInString, start, end, before, values } = this
+    for (let index = 0; index < found; index++) {
+      const at = from + (positions[index] ?? 0)
       const byte = bytes[at] ?? 0
       switch (byte) {
         case QUOTE:
-          start = at + 1
-          end = closingQuote(bytes, start)
-          if (end === -1) return false
-          if (end - start >= TEXT_BYTES_MIN && (before === COLON || isObject[this.depth] === 0)) this.text(start, end)
-          at = end
+          isInString = !isInString
+          if (isInString) {
+            start = at + 1
+          } else {
+            end = at
+            if (end - start >= TEXT_BYTES_MIN && (before === COLON || isObject[this.depth] === 0)) this.text(start, end)
+          }
           break
         case COLON:
           nameStarts[this.depth] = start
@@ -138,7 +149,12 @@ class TextSearch {
           break
       }
     }
-    return values <= VALUES_MAX
+    this.isInString = isInString
+    this.start = start
+    this.end = end
+    this.before = before
+    this.values = values
+    return true
   }
 
   /** The body as text, with marks in place of the long texts. */
@@ -184,30 +200,6 @@ class TextSearch {
     for (let at = 0; at < name.length; at++) if (bytes[start + at] !== name[at]) return false
     return true
   }
-}
-
-/** The index of the quote that closes the string whose inside begins at `start`; -1 if the string is invalid. */
-function closingQuote(bytes: Uint8Array, start: number): number {
-  const { length } = bytes
-  let at = start
-  while (at < length) {
-    const byte = bytes[at] ?? 0
-    if (SPECIAL[byte] === 0) {
-      at++
-      continue
-    }
-    if (byte === QUOTE) return at
-    if (byte !== BACKSLASH) return -1
-    const escaped = bytes[at + 1] ?? 0
-    if (AFTER_BACKSLASH[escaped] === 0) return -1
-    if (escaped !== LETTER_U) {
-      at += 2
-      continue
-    }
-    for (let digit = at + 2; digit < at + ESCAPE_BYTES; digit++) if (HEX[bytes[digit] ?? 0] === 0) return -1
-    at += ESCAPE_BYTES
-  }
-  return -1
 }
 
 /** The index of the first character that is certainly not blank; -1 if the text does not begin with one soon. */
@@ -259,6 +251,8 @@ function isContinuation(byte: number): boolean {
 function valuesWithin(bytes: Uint8Array, start: number, end: number): number {
   let [values, depth, inString] = [0, 0, false]
   for (let at = start; at < end; at++) {
+    // Within a string only a backslash matters, and most of the bytes, such as those of a file, are within one.
+    if (inString) while (at < end && bytes[at] !== BACKSLASH) at++
     switch (bytes[at]) {
       case BACKSLASH: {
         const escaped = bytes[++at]

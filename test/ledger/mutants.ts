@@ -206,7 +206,7 @@ export const restoreMutants: readonly Mutant[] = [
   [DELIVERY, 'if (!wasSent) return await', 'return await'],
   [RESTORATION, 'if (complete) epochs.enter(organization, epoch)', ''],
   [RESTORATION, 'await this.register(organization)', ''],
-  [NODE, '      await this.resending.get(organization)\n', ''],
+  [NODE, '      if (resending !== undefined) await resending\n', ''],
 ]
 
 const FOLD = 'redis/maintenance/fold-node.lua'

@@ -23,8 +23,8 @@ function setting() {
       }),
     )
   const pass = (ms: number) => {
-    for (let past = 0; past < ms; past += 100) {
-      now += 100
+    for (let past = 0; past < ms; past += 25) {
+      now += 25
       for (const beat of [...beats]) beat()
     }
   }

@@ -1,10 +1,11 @@
 /** weir neither loads nor runs files of its working directory, and neither do its workers. */
 
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
+import { executable } from '../support/executable.ts'
 import { configuration, lives, until } from './weir.ts'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -65,14 +66,19 @@ test('the environment still runs code in Bun, as docs/security.md states: no fla
   await fs.rm(folder, { recursive: true })
 })
 
-for (const program of ['scripts/weir', 'src/main.ts']) {
+// The first test of a run that needs the executable builds it.
+setDefaultTimeout(60_000)
+
+for (const program of ['scripts/weir', 'src/main.ts', 'the executable']) {
+  const path = async () => (program === 'the executable' ? await executable() : resolve(ROOT, program))
+
   test(`${program} loads nothing from its working directory`, async () => {
     const folder = await evilFolder()
     const config = join(folder, 'weir.yaml')
     const text = configuration({ baseUrl: 'http://127.0.0.1:9/v1', ledger: 'embedded', drainSeconds: 1 })
     const options = { cwd: folder, env: environment(folder) }
     const check = async () => {
-      const child = Bun.spawn([join(ROOT, program), 'check'], { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+      const child = Bun.spawn([await path(), 'check'], { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
       const [out, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
       return { code: await child.exited, text: out + errors }
     }
@@ -90,7 +96,7 @@ for (const program of ['scripts/weir', 'src/main.ts']) {
       join(folder, 'weir.yaml'),
       configuration({ baseUrl: 'http://127.0.0.1:9/v1', ledger: 'embedded', drainSeconds: 1 }),
     )
-    const child = Bun.spawn([join(ROOT, program), 'serve'], {
+    const child = Bun.spawn([await path(), 'serve'], {
       cwd: folder,
       env: environment(folder),
       stdio: ['ignore', 'pipe', 'inherit'],

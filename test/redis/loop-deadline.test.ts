@@ -52,6 +52,15 @@ test.each([300, 1000, 60_000])('of %i ms in which the process was suspended almo
   expect(one.expired).toBe(true)
 })
 
+test('a limit of 2 s counts no more of a late turn: it passes after 40 turns', () => {
+  const { watched, pass } = setting(2000)
+  const one = watched()
+  pass(300, 39)
+  expect(one.expired).toBe(false)
+  pass(300)
+  expect(one.expired).toBe(true)
+})
+
 test('an entry that settles in time does not expire, and later entries keep their own deadline', () => {
   const { watched, pass } = setting(250)
   const [one, two] = [watched(), watched()]

@@ -1,6 +1,7 @@
 /** The Chat Completions dialect. */
 
-import type { Dialect } from '../dialect.ts'
+import type { Completion } from '../../core/completion.ts'
+import type { Dialect, Served } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { chatAnswer, chatPlain } from './answer.ts'
@@ -18,10 +19,14 @@ export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect 
         request,
         isCompaction: false,
         ignored: ignoredFields('chat', body),
-        answer: (completion, served) => JSON.stringify(chatAnswer(completion, served)),
+        answer,
         plain: chatPlain,
         encoder: (served) => new ChatEncoder(served, includeUsage),
       }
     },
   }
+}
+
+function answer(completion: Completion, served: Served): string {
+  return JSON.stringify(chatAnswer(completion, served))
 }

@@ -38,13 +38,12 @@ interface Reading {
 export function acceptChat(body: JsonObject, imageUrls: ImageUrls, longTexts?: LongTexts): AcceptedChat {
   const chat = checkChatBody(body)
   const limits = new RequestLimits(longTexts?.argumentValues)
+  const reading = { limits, imageUrls }
   const tools = acceptTools(chat, limits)
   const request: ChatRequest = {
     model: chat.model,
     stream: chat.stream === true,
-    messages: chat.messages.map((message, index) =>
-      acceptMessage(message, `messages[${index}]`, { limits, imageUrls }),
-    ),
+    messages: acceptMessages(chat.messages, reading),
     tools,
     toolChoice: tools.length > 0 ? acceptToolChoice(body['tool_choice'], limits) : undefined,
     parallelToolCalls: tools.length > 0 ? (chat.parallel_tool_calls ?? undefined) : undefined,
@@ -57,6 +56,12 @@ export function acceptChat(body: JsonObject, imageUrls: ImageUrls, longTexts?: L
     longTexts,
   }
   return { request, includeUsage: chat.stream_options?.include_usage === true }
+}
+
+function acceptMessages(messages: readonly unknown[], reading: Reading): Message[] {
+  const accepted: Message[] = []
+  for (let i = 0; i < messages.length; i++) accepted.push(acceptMessage(messages[i], `messages[${i}]`, reading))
+  return accepted
 }
 
 function acceptSampling(chat: ChatBody, body: JsonObject): ChatRequest['sampling'] {
@@ -91,7 +96,8 @@ function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
 function acceptTools(chat: ChatBody, limits: RequestLimits): Tool[] {
   limits.checkTools(chat.tools?.length ?? 0, 'tools')
   const tools: Tool[] = []
-  for (const [index, tool] of (chat.tools ?? []).entries()) {
+  if (chat.tools === undefined || chat.tools === null) return tools
+  for (const [index, tool] of chat.tools.entries()) {
     if (tool.type !== 'function') continue
     const path = `tools[${index}]`
     if (tool.function === undefined || tool.function === null) throw missing(`${path}.function`)
@@ -188,14 +194,17 @@ function textParts(message: JsonObject, path: string): TextPart[] {
   const mark = cacheMark(message, path)
   if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content, cache: mark }]
   if (!isArray(content)) throw invalid(`${path}.content`, 'must be a string or an array of parts')
-  const parts = content.flatMap((part, index) => {
+  return markLast(textPartsOf(content, path), mark)
+}
+
+function textPartsOf(content: readonly JsonValue[], path: string): TextPart[] {
+  return content.flatMap((part, index) => {
     const at = `${path}.content[${index}]`
     if (isObject(part) && part['type'] === 'refusal') return []
     const text = textPart(part, at)
     if (text === undefined) throw invalid(`${at}.type`, "must be 'text'")
     return text
   })
-  return markLast(parts, mark)
 }
 
 function userParts(message: JsonObject, path: string, reading: Reading): readonly UserPart[] {
@@ -203,10 +212,11 @@ function userParts(message: JsonObject, path: string, reading: Reading): readonl
   const mark = cacheMark(message, path)
   if (typeof content === 'string') return [{ type: 'text', text: content, cache: mark }]
   if (!isArray(content)) throw invalid(`${path}.content`, 'must be a string or an array of parts')
-  return markLast(
-    content.map((part, index) => userPart(part, `${path}.content[${index}]`, reading)),
-    mark,
-  )
+  return markLast(userPartsOf(content, path, reading), mark)
+}
+
+function userPartsOf(content: readonly JsonValue[], path: string, reading: Reading): UserPart[] {
+  return content.map((part, index) => userPart(part, `${path}.content[${index}]`, reading))
 }
 
 /** Several callers set `cache_control` on the message; it then applies to the last part. */

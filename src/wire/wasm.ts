@@ -1,0 +1,137 @@
+/**
+ * Writes WebAssembly modules: the few instructions that `structure-kernel.ts` needs, as functions that return their
+ * bytes, so that a kernel is readable source and no binary is committed. Runs once for each module, when it is loaded.
+ */
+
+/** The bytes of instructions. An expression leaves one value on the stack. */
+export type Code = readonly number[]
+
+const I32 = 0x7f
+const I64 = 0x7e
+const V128 = 0x7b
+const TYPES = { i32: I32, i64: I64, v128: V128 } as const
+type Type = keyof typeof TYPES
+
+function unsigned(value: number): Code {
+  const bytes: number[] = []
+  let rest = value
+  for (; rest > 0x7f; rest >>>= 7) bytes.push((rest & 0x7f) | 0x80)
+  return [...bytes, rest]
+}
+
+function signed(value: bigint): Code {
+  const bytes: number[] = []
+  let rest = value
+  for (;;) {
+    const byte = Number(rest & 0x7fn)
+    rest >>= 7n
+    if (rest === (byte & 0x40 ? -1n : 0n)) return [...bytes, byte]
+    bytes.push(byte | 0x80)
+  }
+}
+
+const vector = (opcode: number): Code => [0xfd, ...unsigned(opcode)]
+const unary = (opcode: Code) => (value: Code) => [...value, ...opcode]
+const binary = (opcode: Code) => (left: Code, right: Code) => [...left, ...right, ...opcode]
+
+export const i32 = {
+  const: (value: number): Code => [0x41, ...signed(BigInt(value))],
+  add: binary([0x6a]),
+  lessThan: binary([0x49]),
+  /** Stores the value at the address. */
+  store: (address: Code, value: Code): Code => [...address, ...value, 0x36, 2, 0],
+  wrap: unary([0xa7]),
+}
+
+export const i64 = {
+  const: (value: bigint): Code => [0x42, ...signed(BigInt.asIntN(64, value))],
+  /** An i32. */
+  isAny: unary([0x50, 0x45]),
+  /** An i32. */
+  lessThan: binary([0x54]),
+  trailingZeros: unary([0x7a]),
+  add: binary([0x7c]),
+  sub: binary([0x7d]),
+  and: binary([0x83]),
+  or: binary([0x84]),
+  xor: binary([0x85]),
+  shiftLeft: binary([0x86]),
+  shiftRightSigned: binary([0x87]),
+  shiftRight: binary([0x88]),
+  extend: unary([0xad]),
+}
+
+/** Sixteen bytes at once. */
+export const bytes = {
+  load: (address: Code, offset: number): Code => [...address, ...vector(0x00), 0, ...unsigned(offset)],
+  const: (values: readonly number[]): Code => [...vector(0x0c), ...values],
+  /** Sixteen times the same. */
+  all: (value: number): Code => [...vector(0x0c), ...new Array<number>(16).fill(value)],
+  /** For each byte of `indices`, the byte of `table` at that index. */
+  lookUp: (table: Code, indices: Code): Code => [...table, ...indices, ...vector(0x0e)],
+  equal: binary(vector(0x23)),
+  notEqual: binary(vector(0x24)),
+  lessThan: binary(vector(0x26)),
+  and: binary(vector(0x4e)),
+  or: binary(vector(0x50)),
+  sub: binary(vector(0x71)),
+  shiftRight: (value: Code, bits: number): Code => [...value, ...i32.const(bits), ...vector(0x6d)],
+  /** The highest bit of each byte, as an i32. */
+  mask: unary(vector(0x64)),
+}
+
+export const get = (local: number): Code => [0x20, ...unsigned(local)]
+export const set = (local: number, value: Code): Code => [...value, 0x21, ...unsigned(local)]
+export const getGlobal = (index: number): Code => [0x23, ...unsigned(index)]
+export const setGlobal = (index: number, value: Code): Code => [...value, 0x24, ...unsigned(index)]
+export const giveBack = (value: Code): Code => [...value, 0x0f]
+export const when = (condition: Code, then: readonly Code[], otherwise: readonly Code[] = []): Code => [
+  ...condition,
+  ...[0x04, 0x40],
+  ...then.flat(),
+  ...(otherwise.length === 0 ? [] : [0x05, ...otherwise.flat()]),
+  0x0b,
+]
+/** Repeats the body while the condition, an i32, is not 0. */
+export const repeatWhile = (condition: Code, body: readonly Code[]): Code => [
+  ...[0x02, 0x40, 0x03, 0x40],
+  ...condition,
+  // Leaves the block if it is 0, else goes on with the loop.
+  ...[0x45, 0x0d, 1],
+  ...body.flat(),
+  ...[0x0c, 0, 0x0b, 0x0b],
+]
+
+interface KernelSource {
+  /** Pages of 64 KiB. */
+  readonly pages: number
+  readonly globals: number
+  readonly parameters: readonly Type[]
+  readonly locals: readonly Type[]
+  readonly body: readonly Code[]
+}
+
+/** A module with one function, `run`, which returns an i32, its memory, `memory`, and globals of 64 bits. */
+export function moduleOf({ pages, globals, parameters, locals, body }: KernelSource): Uint8Array {
+  const type = [0x60, ...list(parameters.map((each) => [TYPES[each]])), 1, I32]
+  const code = [...list(locals.map((each) => [1, TYPES[each]])), ...body.flat(), 0x0b]
+  return Uint8Array.from([
+    ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+    ...section(1, list([type])),
+    ...section(3, list([[0]])),
+    ...section(5, list([[1, ...unsigned(pages), ...unsigned(pages)]])),
+    ...section(6, list(new Array<Code>(globals).fill([I64, 1, ...i64.const(0n), 0x0b]))),
+    ...section(
+      7,
+      list([
+        [...name('memory'), 2, 0],
+        [...name('run'), 0, 0],
+      ]),
+    ),
+    ...section(10, list([[...unsigned(code.length), ...code]])),
+  ])
+}
+
+const list = (items: readonly Code[]): Code => [...unsigned(items.length), ...items.flat()]
+const section = (id: number, content: Code): Code => [id, ...unsigned(content.length), ...content]
+const name = (text: string): Code => [...unsigned(text.length), ...Buffer.from(text)]

@@ -1,0 +1,83 @@
+/** The law of the structure of JSON: the kernel finds, and rejects, the same as the loop over each byte. */
+
+import { describe, expect, test } from 'bun:test'
+import { CHUNK, PlainFinder, type StructureFinder, structureFinder } from '../../src/wire/json-structure.ts'
+import { property, type Random } from '../support/random.ts'
+
+function structureOf(finder: StructureFinder, bytes: Uint8Array): readonly number[] | 'invalid' {
+  const positions: number[] = []
+  for (let from = 0; from < bytes.length; from += CHUNK) {
+    const found = finder.find(bytes, from)
+    if (found === -1) return 'invalid'
+    for (let index = 0; index < found; index++) positions.push(from + (finder.positions[index] ?? -1))
+  }
+  return positions
+}
+
+const VALID = ['{', '}', '[', ']', ',', ':', ' ', '\n', 'é', '設', '🙂', '0', 'x', '"a"', '"\\\\"', '"\\u00eF"', '"{,"']
+const ANY = [
+  ...VALID,
+  '"',
+  '\\',
+  '\\\\',
+  '\\"',
+  '\\u',
+  '\\u00',
+  'n',
+  'u',
+  'F',
+  'g',
+  '\u0001',
+  '\x1f',
+  '\x7f',
+  '`',
+  ':@/',
+]
+
+function textOf(random: Random): string {
+  const parts = random.chance(0.5) ? VALID : ANY
+  const some = () => Array.from({ length: random.below(200) }, () => parts[random.below(parts.length)]).join('')
+  // What one block, or one chunk, leaves to the next.
+  const filler = random.pick([0, 0, 0, 0, 1]) * (CHUNK - random.below(100))
+  return `${JSON.stringify('x'.repeat(filler + random.below(70)))}${some()}${JSON.stringify(some())}${some()}`
+}
+
+describe('the kernel', () => {
+  test('is what runs here', () => {
+    expect(structureFinder()).not.toBeInstanceOf(PlainFinder)
+  })
+
+  property('finds what the loop finds', 3000, (random) => {
+    // Ends outside an escape, which only one of the two reports.
+    const bytes = Buffer.from(`${textOf(random)}     `)
+    expect(structureOf(structureFinder(), bytes)).toEqual(structureOf(new PlainFinder(), bytes))
+  })
+
+  test('finds nothing of a text before', () => {
+    for (const before of ['"', '"\\', '"\\u00']) {
+      structureFinder().find(Buffer.from(before.padStart(64)), 0)
+      expect(structureOf(structureFinder(), Buffer.from('{"a":0}'))).toEqual([0, 1, 3, 4, 6])
+    }
+  })
+
+  test('accepts every escape there is, and no other', () => {
+    for (let code = 0; code < 256; code++) {
+      const bytes = Buffer.concat([Buffer.from('"\\'), Uint8Array.of(code), Buffer.from('0041"')])
+      const isEscape = '"\\/bfnrtu'.includes(String.fromCharCode(code))
+      const found = structureOf(structureFinder(), bytes)
+      if (isEscape) expect(found).toEqual([0, 7])
+      else expect(found).toBe('invalid')
+    }
+  })
+
+  test('accepts every hexadecimal digit, and no other, in every place of an escape', () => {
+    for (let code = 0; code < 256; code++) {
+      for (let digit = 0; digit < 4; digit++) {
+        const bytes = Buffer.from('"\\u0041"')
+        bytes[3 + digit] = code
+        const isDigit = /[0-9a-f]/i.test(String.fromCharCode(code))
+        expect(structureOf(structureFinder(), bytes)).toEqual(isDigit ? [0, 7] : 'invalid')
+      }
+    }
+  })
+})

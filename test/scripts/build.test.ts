@@ -1,0 +1,42 @@
+/** What `scripts/build` makes has all parts of weir, those that are loaded on demand too. */
+
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { ask, requestBytes } from '../support/caller.ts'
+import { executable } from '../support/executable.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
+import * as does from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+
+// The build takes 2 s, and longer beside other tests.
+setDefaultTimeout(60_000)
+
+const chat = requestBytes('/v1/chat/completions', {
+  key: KEY,
+  body: { model: 'm', messages: [{ role: 'user', content: 'hi' }] },
+})
+
+test('the executable knows its commit', async () => {
+  const { stdout } = Bun.spawnSync([await executable(), 'version'])
+  expect(stdout.toString()).toMatch(/^weir \d+\.\d+\.\d+ \(commit \w+, Bun [\d.]+\)\n$/)
+})
+
+test('the executable serves with the embedded ledger, and reports metrics', async () => {
+  await using upstream = await Upstream.start({ m: does.answersText('Hello') })
+  await using gateway = await Gateway.start({ providers: { up: upstream.url }, executable: await executable() })
+  expect((await ask(gateway.port, chat)).status).toBe(200)
+  expect(await (await fetch(`${gateway.adminUrl}/metrics`)).text()).toContain('weir_')
+})
+
+test('the executable serves with Redis and Bedrock', async () => {
+  await using upstream = await Upstream.start({ m: does.answersText('Hello') })
+  await using redis = await RedisServer.start()
+  const aws = { dialect: 'bedrock', region: 'eu-west-1', access_key_id: 'AKIA', secret_access_key: 'secret' }
+  await using gateway = await Gateway.start({
+    providers: { up: upstream.url, aws },
+    config: { ledger: { redis: redis.url } },
+    executable: await executable(),
+  })
+  expect((await ask(gateway.port, chat)).status).toBe(200)
+  expect((await fetch(`${gateway.adminUrl}/readyz`)).status).toBe(200)
+})
