@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto'
 import type { Candidate } from '../catalog/resolve.ts'
-import type { ChatRequest, UserPart } from '../core/chat-request.ts'
+import type { ChatRequest, Message, UserPart } from '../core/chat-request.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Breaker } from './breaker.ts'
 
@@ -128,7 +128,7 @@ export class Conversation {
    */
   get continues(): boolean {
     const { hints, messages } = this.request
-    return hints.promptCacheKey !== undefined || messages.some(({ role }) => role === 'assistant')
+    return hints.promptCacheKey !== undefined || messages.some(isAnswer)
   }
 
   /** The key of the conversation with one model: each model has a cache of its own. */
@@ -136,6 +136,10 @@ export class Conversation {
     this.prefix ??= prefixOf(this.organization, this.request)
     return `${this.prefix}/${model}`
   }
+}
+
+function isAnswer({ role }: Message): boolean {
+  return role === 'assistant'
 }
 
 /**

@@ -15,6 +15,9 @@ interface Entry {
 /** Compared if the hash is unknown, so that both cases take the same time. No token has this hash. */
 const NO_DIGEST = Buffer.alloc(64)
 
+/** The digits of the token that is looked up: a buffer for each would cost 0.4 µs. */
+const asked = Buffer.alloc(64)
+
 export class KeyRing {
   private readonly byHash = new Map<string, Entry>()
 
@@ -33,7 +36,8 @@ export class KeyRing {
     // A static call: creating a hasher costs four times as much.
     const digest = Bun.CryptoHasher.hash('sha256', token, 'hex')
     const entry = this.byHash.get(digest)
-    const same = timingSafeEqual(Buffer.from(digest), entry?.digits ?? NO_DIGEST)
+    asked.write(digest, 'latin1')
+    const same = timingSafeEqual(asked, entry?.digits ?? NO_DIGEST)
     return entry !== undefined && same && isUsable(entry.key, nowMs) ? entry.key : undefined
   }
 }

@@ -184,10 +184,10 @@ function namesOf(choice: ToolChoice | undefined): readonly string[] {
  */
 export class OutputCount {
   private readonly text = new TextTokens()
-  /** The arguments of each call: pieces of several calls may alternate. */
-  private readonly calls: TextTokens[] = []
+  /** The arguments of each call: pieces of several calls may alternate. Made with the first call, like `names`. */
+  private calls: TextTokens[] | undefined
   private callTokens = 0
-  private readonly names = new TextTokens()
+  private names: TextTokens | undefined
 
   /** A piece of text or of a refusal. */
   addText(text: string): void {
@@ -200,12 +200,14 @@ export class OutputCount {
   }
 
   addName(name: string): void {
+    this.names ??= new TextTokens()
     this.names.begin()
     this.names.add(name)
   }
 
   /** A piece of the arguments of a call. */
   addArguments(call: number, json: string): void {
+    this.calls ??= []
     let count = this.calls[call]
     if (count === undefined) {
       count = new TextTokens()
@@ -218,6 +220,6 @@ export class OutputCount {
 
   /** Whole tokens so far; at least 1 once anything came. */
   get tokens(): number {
-    return Math.ceil(this.text.tokens + this.names.tokens + this.callTokens)
+    return Math.ceil(this.text.tokens + (this.names?.tokens ?? 0) + this.callTokens)
   }
 }

@@ -103,22 +103,29 @@ function limitReplies(client: RedisClient, timeoutMs: number): void {
   const replies = new LoopDeadline(timeoutMs)
   const send: Cluster['sendCommand'] = client.sendCommand.bind(client)
   client.sendCommand = (command: Command, ...rest: [Write?, unknown?]) => {
-    replies.watch(limited(command))
+    replies.watch(new AwaitedReply(command))
     return send(command, ...rest)
   }
 }
 
 type Write = Parameters<Cluster['sendCommand']>[1]
 
-function limited(command: Command): Limited {
-  const { promise } = command
-  return {
-    get isSettled() {
-      // After a redirection, a pipeline in a cluster sends its commands again with a new promise, which has a deadline
-      // of its own.
-      return command.isSettled || command.promise !== promise
-    },
-    expire: () => command.reject(new Error(TIMED_OUT)),
+/** A class: an object with a getter of its own for each command took 1 % of the samples of reserve and settle. */
+class AwaitedReply implements Limited {
+  private readonly promise
+
+  constructor(private readonly command: Command) {
+    this.promise = command.promise
+  }
+
+  get isSettled(): boolean {
+    // After a redirection, a pipeline in a cluster sends its commands again with a new promise, which has a deadline of
+    // its own.
+    return this.command.isSettled || this.command.promise !== this.promise
+  }
+
+  expire(): void {
+    this.command.reject(new Error(TIMED_OUT))
   }
 }
 

@@ -70,7 +70,7 @@ export class ResponseHead {
     let value: string | null = null
     for (let at = this.lowerText.indexOf(mark); at !== -1; at = this.lowerText.indexOf(mark, at + 1)) {
       const end = this.text.indexOf('\r\n', at + mark.length)
-      const one = trimSpaces(this.text.slice(at + mark.length, end === -1 ? undefined : end))
+      const one = trimmed(this.text, at + mark.length, end === -1 ? this.text.length : end)
       value = value === null ? one : `${value}, ${one}`
     }
     return value
@@ -169,7 +169,7 @@ class HeadScan {
   }
 
   private value(nameEnd: number, end: number): string {
-    return trimSpaces(this.untrimmed(nameEnd, end))
+    return trimmed(this.text, nameEnd + 1 - this.from, end - this.from)
   }
 
   private untrimmed(nameEnd: number, end: number): string {
@@ -240,13 +240,13 @@ function joined(values: string | undefined, value: string): string {
   return values === undefined ? value : `${values}, ${value}`
 }
 
-/** Without the spaces and tabs around it; `trim` would take other white space too. */
-function trimSpaces(value: string): string {
-  let start = 0
-  let end = value.length
-  while (start < end && isSpace(value.charCodeAt(start))) start++
-  while (end > start && isSpace(value.charCodeAt(end - 1))) end--
-  return start === 0 && end === value.length ? value : value.slice(start, end)
+/** Part of a text without the spaces and tabs around it; `trim` would take other white space too. */
+function trimmed(text: string, from: number, to: number): string {
+  let start = from
+  let end = to
+  while (start < end && isSpace(text.charCodeAt(start))) start++
+  while (end > start && isSpace(text.charCodeAt(end - 1))) end--
+  return text.slice(start, end)
 }
 
 function isSpace(code: number): boolean {

@@ -166,9 +166,11 @@ function finishReason(word: string): FinishReason {
   }
 }
 
+const NO_DETAILS: JsonObject = {}
+
 function openaiUsage(usage: JsonObject): Usage {
-  const input = isObject(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : {}
-  const output = isObject(usage['completion_tokens_details']) ? usage['completion_tokens_details'] : {}
+  const input = isObject(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : NO_DETAILS
+  const output = isObject(usage['completion_tokens_details']) ? usage['completion_tokens_details'] : NO_DETAILS
   return {
     input: tokenCount(usage['prompt_tokens']),
     cachedInput: tokenCount(input['cached_tokens']) ?? tokenCount(usage['prompt_cache_hit_tokens']),

@@ -8,6 +8,12 @@ import { Command, type Redis } from 'ioredis'
 
 /** A script call whose text is encoded already. */
 class ScriptCall extends Command {
+  /**
+   * ioredis publishes each untraced command on a diagnostics channel, unless `hasSubscribers` of the channel is false.
+   * In Bun that is undefined: each call would copy its context and make two more promises for no subscriber.
+   */
+  override isTraced = true
+
   constructor(private readonly text: string) {
     super('evalsha', [], { replyEncoding: 'utf8' })
   }

@@ -4,7 +4,7 @@
  * share the file, because Redis takes a settlement once, however often it is sent.
  */
 
-import type { Database } from 'bun:sqlite'
+import type { Database, Statement } from 'bun:sqlite'
 import { join } from 'node:path'
 import { turn } from '../../../core/event-loop.ts'
 import { fileIdentity, openDatabase } from '../../../sqlite/database.ts'
@@ -29,6 +29,8 @@ const POSTPONED_MS = 60_000
 /** How long an acknowledged entry is kept, to be resent if the server lost it. */
 const TAKEN_KEPT_MS = 900_000
 const FORGOTTEN_AT_ONCE = 1000
+/** Entries that one statement inserts, if so many wait: 1.3 µs an entry instead of 2.1. */
+const INSERTED_AT_ONCE = 16
 /**
  * Rows are searched from `CLOCKS_APART_MS` before a request's admission, by the clock of Redis, to `LONGEST_REQUEST_MS`
  * after it.
@@ -274,9 +276,7 @@ export class Outbox implements SettlementLog {
     const now = this.now()
     const { statements } = this
     const usage = new UsageSums()
-    const rows = new RowBatch()
-    for (const { settlement, isSent } of this.waiting.values()) this.put(settlement, now, isSent, { usage, rows })
-    this.writer.batch(rows)
+    this.put(now, usage)
     const isIn = this.epochs.look()
     const taken: number[] = []
     for (const [id, mark] of this.marks) {
@@ -297,21 +297,41 @@ export class Outbox implements SettlementLog {
     if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)
   }
 
-  private put(settlement: Settlement, now: number, isSent: boolean, into: { usage: UsageSums; rows: RowBatch }): void {
-    const { id, account, admittedMs, charge, heldMicroUsd } = settlement
-    const { lastInsertRowid } = this.statements.insert.run(
-      now + FIRST_WAY_MS,
-      isSent ? now : null,
-      account.organization,
-      settlementText(settlement),
-    )
-    this.place(id, Number(lastInsertRowid))
-    const { organization, key } = account
-    const ending = { id, organization, key, admittedMs, endedMs: now, kind: 'settled' } as const
-    into.rows.add(settledRow(ending, charge, heldMicroUsd))
-    const usage = usageRowOf(settlement)
-    if (usage !== undefined) into.usage.add(usage, usage)
+  private put(now: number, usage: UsageSums): void {
+    const rows = new RowBatch()
+    let group: Waiting[] = []
+    for (const one of this.waiting.values()) {
+      const { id, account, admittedMs, charge, heldMicroUsd } = one.settlement
+      const { organization, key } = account
+      const ending = { id, organization, key, admittedMs, endedMs: now, kind: 'settled' } as const
+      rows.add(settledRow(ending, charge, heldMicroUsd))
+      const served = usageRowOf(one.settlement)
+      if (served !== undefined) usage.add(served, served)
+      group.push(one)
+      if (group.length < INSERTED_AT_ONCE) continue
+      this.insert(this.statements.insertGroup, group, now)
+      group = []
+    }
+    for (const one of group) this.insert(this.statements.insert, [one], now)
+    this.writer.batch(rows)
   }
+
+  /** `statement` inserts as many entries as there are in `group`. */
+  private insert(statement: Statement, group: readonly Waiting[], now: number): void {
+    const values: (string | number | null)[] = []
+    for (const { settlement, isSent } of group) {
+      const { organization } = settlement.account
+      values.push(now + FIRST_WAY_MS, isSent ? now : null, organization, settlementText(settlement))
+    }
+    // SQLite numbers the rows of one statement in a sequence.
+    let number = Number(statement.run(...values).lastInsertRowid) - group.length
+    for (const { settlement } of group) this.place(settlement.id, ++number)
+  }
+}
+
+function insertSql(count: number): string {
+  const entries = Array.from({ length: count }, () => '(0, ?, ?, ?, ?)')
+  return `INSERT INTO outbox (state, due_ms, sent_ms, organization, entry) VALUES ${entries.join(', ')}`
 }
 
 function prepare(database: Database) {
@@ -319,7 +339,8 @@ function prepare(database: Database) {
     // The state is a literal, as in the index: with a parameter SQLite would read the whole table, 15 minutes of
     // requests.
     count: database.query<{ n: number }, []>('SELECT count(*) AS n FROM outbox WHERE state = 0'),
-    insert: database.query('INSERT INTO outbox (state, due_ms, sent_ms, organization, entry) VALUES (0, ?, ?, ?, ?)'),
+    insert: database.query(insertSql(1)),
+    insertGroup: database.query(insertSql(INSERTED_AT_ONCE)),
     sent: database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE number = ?'),
     taken: database.query(
       'UPDATE outbox SET state = 1, taken_ms = ? WHERE state = 0 AND number IN (SELECT value FROM json_each(?))',

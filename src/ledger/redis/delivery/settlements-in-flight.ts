@@ -7,9 +7,10 @@ import { ConcurrencyLimit } from '../client/concurrency-limit.ts'
 
 /**
  * Settlements of one organisation in flight at once. A commit releases many, and Redis runs one script after
- * another, 50 µs each: without this limit reservations would wait for all of them.
+ * another, 50 µs each: without this limit reservations would wait for all of them, with it for 0.8 ms. Those in flight
+ * share a write: with 4 a settlement took 65 µs of CPU, with 16 it takes 45, and with 64 no less.
  */
-const IN_FLIGHT_MIN = 4
+const IN_FLIGHT_MIN = 16
 
 interface OfOrganization {
   readonly settlements: Set<Promise<unknown>>

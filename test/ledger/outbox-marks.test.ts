@@ -1,0 +1,34 @@
+/** A mark reaches the entry of its own settlement, whether the entry was inserted in a group or alone. */
+
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { accountOf, chargeOf } from './conformance.ts'
+
+test('after commits of different sizes only marked settlements are not due', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  let now = Date.now()
+  const outbox = new Outbox(directory, () => now)
+  const account = accountOf()
+  const ids: string[] = []
+  // Below a group, a whole group, several groups, and groups with a rest.
+  for (const size of [3, 16, 32, 41]) {
+    for (let i = 0; i < size; i++) {
+      const id = `r-${ids.length}`
+      ids.push(id)
+      void outbox.add({ id, account, admittedMs: now, charge: chargeOf(5), heldMicroUsd: 5 }, true)
+    }
+    expect(outbox.commit()).toBe(true)
+  }
+  const marked = new Set(ids.filter((_, i) => i % 3 === 0))
+  for (const id of marked) outbox.postponed(id)
+  expect(outbox.commit()).toBe(true)
+  now += 10_000
+  const due = outbox.pending(1000).map(({ settlement }) => settlement.id)
+  expect(due.toSorted()).toEqual(ids.filter((id) => !marked.has(id)).toSorted())
+  expect(outbox.pendingCount()).toBe(ids.length)
+  outbox.close()
+  rmSync(directory, { recursive: true })
+})
