@@ -22,10 +22,7 @@ export function readBody(request: Request, take: (bytes: number) => void): Promi
     const length = Number(declared)
     if (length > BODY_BYTES_MAX) throw tooLarge()
     take(length)
-    const bytes = request.bytes()
-    // A body that arrived with the head is there at once: it must stay fulfilled, so that the caller needs no deadline
-    // for it.
-    return Bun.peek.status(bytes) === 'fulfilled' ? bytes : bytes.catch(brokenOff)
+    return request.bytes().catch(brokenOff)
   }
   return request.body === null ? Promise.resolve(new Uint8Array(0)) : readCounted(request.body, take)
 }

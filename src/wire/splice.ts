@@ -31,6 +31,8 @@ const DECODED_MAX = 16
 
 /** A look-up of the shape takes as long as decoding four frames: an answer of a few texts is decoded. */
 const TEXTS_BEFORE_LEARNING = 3
+/** Unless so many frames of the same length have come already: then the look-up pays at once. */
+const FRAMES_TO_LEARN_AT_ONCE = 32
 
 /** A longer frame is not learned: each open stream holds one. */
 const LEARNED_CHARS_MAX = 16 * 1024
@@ -43,6 +45,8 @@ export class Splice implements Shortcut {
   /** The frame that was offered last and not taken, as byte text; '' if there is none. */
   private offered = ''
   private offeredEvent = ''
+  /** The characters that have come from the beginning of that frame on. */
+  private received = 0
   private hasGivenUp = false
   private misses = 0
   private decoded = 0
@@ -56,16 +60,15 @@ export class Splice implements Shortcut {
 
   run(text: string, from: number, isPlain: boolean): number {
     const { template } = this
+    this.received = text.length - from
     if (template === undefined || from === text.length) return from
-    let end = template.frameEnd(text, from, isPlain)
-    if (end === -1) return from
     const insides: string[] = []
-    let at = from
-    for (; end !== -1; end = template.frameEnd(text, at, isPlain)) {
+    let at = isPlain ? template.textsIn(text, from, insides) : from
+    for (let end = template.frameEnd(text, at, isPlain); end !== -1; end = template.frameEnd(text, at, isPlain)) {
       insides.push(template.inside)
       at = end
     }
-    this.copy(template, text, insides, isPlain)
+    if (insides.length > 0) this.copy(template, text, insides, isPlain)
     return at
   }
 
@@ -89,7 +92,7 @@ export class Splice implements Shortcut {
     if (this.hasGivenUp) return
     const { offered } = this
     this.offered = ''
-    if (this.unlearned > 0) {
+    if (this.unlearned > 0 && this.received < FRAMES_TO_LEARN_AT_ONCE * offered.length) {
       if (events.some(isText)) this.unlearned--
       return
     }

@@ -393,7 +393,11 @@ test('an answer that comes before the provider has read the form counts; the nex
     `HTTP/1.1 200 OK\r\ncontent-length: ${MADE.length}\r\n\r\n${MADE}`,
   ]
   const server = net.createServer((socket) => {
-    socket.once('data', () => socket.write(answers.shift() ?? ''))
+    socket.once('data', () => {
+      // If the form were read after all, the connection could carry the next request, too.
+      socket.pause()
+      socket.write(answers.shift() ?? '')
+    })
     socket.on('error', () => {})
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -70,6 +70,16 @@ describe('the kernel', () => {
     }
   })
 
+  test('accepts every byte but control characters in a string, and finds the structural ones outside', () => {
+    for (let byte = 0; byte < 256; byte++) {
+      if (byte === 0x22 || byte === 0x5c) continue
+      const inside = structureOf(structureFinder(), Uint8Array.of(0x22, byte, 0x22))
+      expect(inside).toEqual(byte < 0x20 ? 'invalid' : [0, 2])
+      const isStructural = '{}[],:'.includes(String.fromCharCode(byte))
+      expect(structureOf(structureFinder(), Uint8Array.of(0x20, byte))).toEqual(isStructural ? [1] : [])
+    }
+  })
+
   test('accepts every hexadecimal digit, and no other, in every place of an escape', () => {
     for (let code = 0; code < 256; code++) {
       for (let digit = 0; digit < 4; digit++) {

@@ -3,7 +3,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { StreamEvent } from '../../src/core/event.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import { byteText, encodedText } from '../../src/wire/byte-text.ts'
+import { byteText, encodedText, isPlain } from '../../src/wire/byte-text.ts'
+import { FRAME_CHARS_MAX } from '../../src/wire/frames.ts'
 import { Shapes } from '../../src/wire/shapes.ts'
 import { Splice } from '../../src/wire/splice.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
@@ -47,9 +48,9 @@ class Subject {
   }
 
   /** The rest of the text, which must be decoded. */
-  run(stream: string, from = 0): string {
+  run(stream: string, from = 0, plain = isPlain(bytesOf(stream))): string {
     const bytes = byteText(bytesOf(stream))
-    const at = this.splice.run(bytes, from, false)
+    const at = this.splice.run(bytes, from, plain)
     return Buffer.from(bytes.slice(at), 'latin1').toString()
   }
 }
@@ -149,31 +150,65 @@ describe('several frames', () => {
   })
 })
 
-describe('run', () => {
+describe.each([true, false])('run, the text known as ASCII: %p', (plain) => {
   test('copies frames up to the first that differs', () => {
     const subject = taught(frame('hello'))
     const rest = line('c', ',"stop":1') + line('d')
-    expect([subject.run(line('a') + line('b') + rest), subject.insides]).toEqual([rest, ['a', 'b']])
+    expect([subject.run(line('a') + line('b') + rest, 0, plain), subject.insides]).toEqual([rest, ['a', 'b']])
   })
 
   test('leaves an incomplete frame', () => {
     const subject = taught(frame('hello'))
-    expect(subject.run(`${line('a')}data: {"id":1,"t":"b`)).toBe('data: {"id":1,"t":"b')
+    expect(subject.run(`${line('a')}data: {"id":1,"t":"b`, 0, plain)).toBe('data: {"id":1,"t":"b')
   })
 
   test('starts in the middle of a text', () => {
     const subject = taught(frame('hello'))
-    expect([subject.run(`xx${line('a')}`, 2), subject.insides]).toEqual(['', ['a']])
+    expect([subject.run(`xx${line('a')}`, 2, plain), subject.insides]).toEqual(['', ['a']])
   })
 
   test('leaves everything before a frame was learned', () => {
-    expect(new Subject().run(line('a'))).toBe(line('a'))
+    expect(new Subject().run(line('a'), 0, plain)).toBe(line('a'))
   })
 
   test('frames with line ends CRLF', () => {
     const subject = taught(frame('hello'))
-    expect(subject.run((line('a') + line('b')).replaceAll('\n', '\r\n'))).toBe('')
+    expect(subject.run((line('a') + line('b')).replaceAll('\n', '\r\n'), 0, plain)).toBe('')
   })
+
+  test('escapes are copied, and a text that needs decoding is left', () => {
+    const subject = taught(frame('hello'))
+    const rest = line('A').replace('A', '\\u0041') + line('e')
+    expect(subject.run(line('a') + line('\n"') + line('\\') + line('d') + rest, 0, plain)).toBe(rest)
+    expect(subject.insides).toEqual(['a', '\\n\\"', '\\\\', 'd'])
+  })
+
+  test('an empty text is left', () => {
+    const subject = taught(frame('hello'))
+    const rest = line('') + line('c')
+    expect([subject.run(line('a') + line('b') + rest, 0, plain), subject.insides]).toEqual([rest, ['a', 'b']])
+  })
+
+  test('a text longer than a frame may be is left', () => {
+    const subject = taught(frame('hello'))
+    const rest = line('x'.repeat(FRAME_CHARS_MAX)) + line('c')
+    expect([subject.run(line('a') + rest, 0, plain) === rest, subject.insides]).toEqual([true, ['a']])
+  })
+})
+
+test.each([
+  [20, [false, false, false, false, true]],
+  [40, [false, true, true, true, true]],
+])('a stream of %d frames in one piece is learned at once if it is long', (count, taken) => {
+  const splice = new Splice(new Shapes(read), { texts() {}, usage() {} })
+  const stream = line('a').repeat(count)
+  const offers = taken.map((_, at) => {
+    splice.run(stream, at * line('a').length, true)
+    const isTaken = splice.take('', frame('a'), true)
+    if (!isTaken) splice.learn('', read('', JSON.parse(frame('a'))))
+    return isTaken
+  })
+  expect(offers).toEqual(taken)
 })
 
 const WORDS = [
