@@ -16,19 +16,16 @@ export class ConcurrencyLimit {
 
   /** Runs a call as soon as the limit allows, in the order of arrival. */
   async run<T>(call: () => Promise<T>): Promise<T> {
-    if (this.waiting.length === 0 && this.inFlight < this.min) this.inFlight += 1
-    else await new Promise<void>((resolve) => this.wait(resolve))
+    await new Promise<void>((resolve) => {
+      this.waiting.push(resolve)
+      this.admit()
+    })
     try {
       return await call()
     } finally {
       this.inFlight -= 1
       this.admit()
     }
-  }
-
-  private wait(resolve: () => void): void {
-    this.waiting.push(resolve)
-    this.admit()
   }
 
   private get limit(): number {
