@@ -9,6 +9,8 @@ import { didYouMean, quoted } from './config/problems.ts'
 const runs: Readonly<Record<string, Run>> = {
   serve: async (args) => (await import('./cli/serve-command.ts')).serve(args),
   check: async (args) => (await import('./cli/check-command.ts')).check(args),
+  reload: async (args) => (await import('./cli/running-commands.ts')).reload(args),
+  health: async (args) => (await import('./cli/running-commands.ts')).health(args),
   keys: async (args) => (await import('./cli/keys-command.ts')).keys(args),
   usage: async (args) => (await import('./cli/usage-command.ts')).usage(args),
   audit: async (args) => (await import('./cli/audit-command.ts')).audit(args),

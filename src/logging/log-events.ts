@@ -39,7 +39,9 @@ export const LOG_EVENTS = {
   'config.reloaded': {
     level: 'info',
     message: 'configuration reloaded',
-    meaning: 'All workers use the new configuration from the next request on.',
+    meaning:
+      'All workers use the new configuration from the next request on. `changes` lists what differs, as `weir ' +
+      'reload` prints it.',
   },
   'config.rejected': {
     level: 'error',
@@ -50,8 +52,8 @@ export const LOG_EVENTS = {
     level: 'warn',
     message: 'no control socket',
     meaning:
-      'The control socket in `data_dir` could not be opened (`problem`). weir serves requests; `weir explain` ' +
-      'cannot ask it for the state of targets.',
+      'The control socket in `data_dir` could not be opened (`problem`). weir serves requests; `weir reload` ' +
+      'and other commands cannot ask it.',
   },
   'worker.died': {
     level: 'error',

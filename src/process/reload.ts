@@ -1,4 +1,7 @@
-/** A reload: the new configuration is checked as a whole, then all workers switch to it or none does. */
+/**
+ * A reload: the new configuration is checked as a whole, then all workers switch to it or none does. Reloads run one
+ * at a time.
+ */
 
 import type { Config } from '../config/config.ts'
 import type { WorkerProcess } from './worker-process.ts'
@@ -45,4 +48,39 @@ export async function swap(workers: readonly WorkerProcess[], config: Config): P
   // A worker that was starting meanwhile got the old configuration.
   for (const worker of workers) if (!ready.includes(worker) && worker.state !== 'down') worker.replace()
   return []
+}
+
+/** What a reload did. Lines for the operator. */
+export interface ReloadResult {
+  /** Why nothing was applied; empty if the configuration is in force. */
+  readonly problems: readonly string[]
+  /** What differs from the configuration before, as `changesOf` words it. */
+  readonly changes: readonly string[]
+}
+
+/** Runs reloads one at a time. All that are requested during one share the next, which reads the file again. */
+export class ReloadQueue {
+  private running: Promise<ReloadResult> | undefined
+  private next: Promise<ReloadResult> | undefined
+
+  constructor(private readonly reload: () => Promise<ReloadResult>) {}
+
+  /** Resolves to the result of a reload that began after this call. */
+  request(): Promise<ReloadResult> {
+    const { running } = this
+    if (running === undefined) return this.begin()
+    this.next ??= running.then(() => {
+      this.next = undefined
+      return this.begin()
+    })
+    return this.next
+  }
+
+  private begin(): Promise<ReloadResult> {
+    const running = this.reload().finally(() => {
+      if (this.running === running) this.running = undefined
+    })
+    this.running = running
+    return running
+  }
 }

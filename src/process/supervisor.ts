@@ -7,6 +7,7 @@ import type { Admin } from '../admin/admin-app.ts'
 import type { Figures } from '../admin/metrics.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import { remaining, targetsOf } from '../assembly/targets.ts'
+import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import type { LoadResult } from '../config/parse.ts'
 import { Breaker } from '../gateway/breaker.ts'
@@ -16,7 +17,7 @@ import { type Control, openControl } from './control-socket.ts'
 import type { Address } from './ipc.ts'
 import { AddressProblem, authority, explain, probe } from './listen-address.ts'
 import { ProbeLeases } from './probe-lease.ts'
-import { needsRestart, swap } from './reload.ts'
+import { needsRestart, ReloadQueue, type ReloadResult, swap } from './reload.ts'
 import { WorkerProcess } from './worker-process.ts'
 
 /** After this many deaths in a row before it was ready, a worker will not start the next time either. */
@@ -59,6 +60,14 @@ export async function supervise(options: SupervisorOptions): Promise<{ code: num
   }
 }
 
+/** The event of a reload lists at most this many changes; `weir reload` prints all. */
+const LOGGED_CHANGES_MAX = 100
+
+function logged(changes: readonly string[]): readonly string[] {
+  const more = changes.length - LOGGED_CHANGES_MAX
+  return more > 0 ? [...changes.slice(0, LOGGED_CHANGES_MAX), `${more} more`] : changes
+}
+
 class Supervisor {
   private readonly workers: WorkerProcess[] = []
   private config: Config | undefined
@@ -78,8 +87,9 @@ class Supervisor {
   private checking: Promise<readonly string[]> | undefined
   private accepting = false
   private ending = false
-  private reloading = false
+  /** SIGHUP arrived before the workers were ready. */
   private reloadWanted = false
+  private readonly reloads = new ReloadQueue(() => this.reloadOnce())
   private readonly ended = Promise.withResolvers<void>()
   /** Resolves when every worker is ready; rejects with the `StartProblem` of one that cannot start. */
   private readonly started = Promise.withResolvers<void>()
@@ -101,7 +111,7 @@ class Supervisor {
     const config = await this.load()
     if (!this.ending) {
       await this.start(config)
-      if (this.reloadWanted) void this.reload()
+      if (this.reloadWanted) this.reload()
     }
     await this.ended.promise
   }
@@ -166,11 +176,14 @@ class Supervisor {
   }
 
   /**
-   * If the socket cannot be opened, weir serves requests all the same; only `weir explain` cannot ask for the state
-   * of targets.
+   * If the socket cannot be opened, weir serves requests all the same; only the commands that ask a running weir fail.
    */
   private async openControl(dataDir: string): Promise<void> {
-    const opened = await openControl(dataDir, { rests: () => ({ rests: this.health.rests() }) })
+    const opened = await openControl(dataDir, {
+      rests: () => ({ rests: this.health.rests() }),
+      reload: () => this.reloadByCommand(),
+      health: async () => ({ reasons: await this.reasons() }),
+    })
     if ('problem' in opened) this.logEvent('control.unavailable', { problem: opened.problem })
     else this.control = opened
   }
@@ -222,7 +235,7 @@ class Supervisor {
   private onSignals(): void {
     process.on('SIGTERM', () => this.end('SIGTERM'))
     process.on('SIGINT', () => this.end('SIGINT'))
-    process.on('SIGHUP', () => void this.reload())
+    process.on('SIGHUP', () => this.reload())
   }
 
   /** The first signal drains, the second cuts. */
@@ -252,33 +265,37 @@ class Supervisor {
     this.ended.resolve()
   }
 
-  /** Reloads one at a time; all requests that arrive during a reload become one more. */
-  private async reload(): Promise<void> {
-    this.reloadWanted = true
-    if (this.reloading || !this.accepting) return
-    this.reloading = true
-    while (this.reloadWanted && !this.ending) {
-      this.reloadWanted = false
-      const problems = await this.reloadOnce()
-      if (problems.length > 0) this.logEvent('config.rejected', { problems })
-      else this.logEvent('config.reloaded')
-    }
-    this.reloading = false
+  /** For SIGHUP. One that arrives while weir starts is done after the start. */
+  private reload(): void {
+    if (this.accepting) void this.reloads.request()
+    else this.reloadWanted = true
   }
 
-  private async reloadOnce(): Promise<readonly string[]> {
+  /** For `weir reload`. */
+  private async reloadByCommand(): Promise<ReloadResult> {
+    if (!this.accepting || this.ending) return { problems: [this.ending ? 'draining' : 'starting'], changes: [] }
+    return await this.reloads.request()
+  }
+
+  private async reloadOnce(): Promise<ReloadResult> {
+    if (this.ending) return { problems: ['draining'], changes: [] }
+    const result = await this.replaceConfig()
+    if (result.problems.length > 0) this.logEvent('config.rejected', { problems: result.problems })
+    else this.logEvent('config.reloaded', { changes: logged(result.changes) })
+    return result
+  }
+
+  private async replaceConfig(): Promise<ReloadResult> {
     const current = this.config
     const loaded = await this.options.load()
-    if (!loaded.ok) return loaded.problems
-    if (current !== undefined) {
-      const problems = needsRestart(current, loaded.config)
-      if (problems.length > 0) return problems
-    }
-    const problems = await swap(this.workers, loaded.config)
-    if (problems.length > 0) return problems
-    if (current !== undefined) this.health.keep(remaining(current, loaded.config))
+    if (!loaded.ok) return { problems: loaded.problems, changes: [] }
+    if (current === undefined) return { problems: ['starting'], changes: [] }
+    const restart = needsRestart(current, loaded.config)
+    const problems = restart.length > 0 ? restart : await swap(this.workers, loaded.config)
+    if (problems.length > 0) return { problems, changes: [] }
+    this.health.keep(remaining(current, loaded.config))
     this.config = loaded.config
-    return []
+    return { problems: [], changes: changesOf(current, loaded.config) }
   }
 
   private logEvent(event: LogEventName, fields?: Readonly<Record<string, unknown>>): void {
