@@ -10,6 +10,7 @@ import type { KeyStore } from '../keys/key-store.ts'
 import { openSqliteKeyStore, SqliteKeyBackend } from '../keys/sqlite-key-store.ts'
 import type { AuditLog } from '../ledger/audit-log.ts'
 import { EmbeddedLedger } from '../ledger/embedded/embedded-ledger.ts'
+import { SharedLedger } from '../ledger/embedded/shared/shared-ledger.ts'
 import { EmbeddedAccountUsageReader, EmbeddedAuditLog, EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { UpkeepOptions } from '../ledger/redis/maintenance/upkeep.ts'
@@ -19,7 +20,8 @@ import type { WindowReset } from '../ledger/window-reset.ts'
 import { LedgerFileError, LedgerInUseError } from '../sqlite/database.ts'
 
 /** The part of the configuration that the ledger depends on. */
-export type LedgerPlace = Pick<Config, 'ledger' | 'ledgerUnreachable' | 'dataDir'> & Partial<Pick<Config, 'audit'>>
+export type LedgerPlace = Pick<Config, 'ledger' | 'ledgerUnreachable' | 'dataDir'> &
+  Partial<Pick<Config, 'audit' | 'workers'>>
 
 const DAY_MS = 86_400_000
 
@@ -28,8 +30,9 @@ const DAY_MS = 86_400_000
  * share. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator.
  */
 export async function openLedger(place: LedgerPlace, isKeeper = true): Promise<Ledger> {
-  const { ledger, ledgerUnreachable, dataDir, audit } = place
+  const { ledger, ledgerUnreachable, dataDir, audit, workers = 1 } = place
   const keepMs = audit && audit.keepDays * DAY_MS
+  if (ledger.kind === 'embedded' && workers > 1) return await SharedLedger.open(dataDir)
   if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir, undefined, keepMs))
   const { RedisLedger } = await import('../ledger/redis/redis-ledger.ts')
   return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable, { keepMs, isKeeper })

@@ -5,12 +5,12 @@
 
 import type { Redis } from 'ioredis'
 import { chargedMicroUsd } from '../../src/ledger/embedded/reservation-moves.ts'
+import { SharedStore } from '../../src/ledger/embedded/shared/shared-store.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { ReservationStore } from '../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { dayOf } from '../../src/ledger/window.ts'
-import { FullStore } from './full-store.ts'
 import { REDIS, VALKEY } from './programs.ts'
 import { RedisServer } from './redis-server.ts'
 
@@ -58,7 +58,7 @@ export function memorySubject(): Subject {
       audit: new Map<string, Audited[]>(),
       known: new Map<string, Set<string>>(),
     }
-    const book = new FullStore(
+    const book = new SharedStore(
       { now: () => clock.now },
       {
         scope: () => undefined,

@@ -8,6 +8,7 @@ import type { Database } from 'bun:sqlite'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { type AuditRow, type Charge, type Ending, type EndKind, noCharge, settledRow } from '../audit-columns.ts'
+import { readRecentIds } from '../request-table.ts'
 import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../request-writer.ts'
 import { figureValues, type UsageFigures } from '../usage-figures.ts'
 import { dayOf } from '../window.ts'
@@ -37,12 +38,16 @@ const FILL_ROWS = 4000
 const ROTATE_BYTES = 4 * 1024 * 1024
 /** How long SQLite may block the process if another one has the file locked. */
 const BUSY_MS = 20
+/** Callers hear within milliseconds what is in the file. */
+const RECENT_MS = 10_000
 /** How long the state of the journal at the start is reported. */
 const NOTICE_MS = 10_000
 
 interface JournalOptions {
   /** How long single requests are kept. */
   readonly keepMs?: number | undefined
+  /** Called whenever changes have been appended to the file. */
+  readonly appended?: (() => void) | undefined
   /** The size at which a new file begins, and the disk; for tests. */
   readonly rotateBytes?: number
   readonly disk?: Disk
@@ -68,6 +73,7 @@ export class Journal implements Changes {
   private number: number
   private timer: ReturnType<typeof setTimeout> | undefined
   private fillTimer: ReturnType<typeof setTimeout> | undefined
+  private readonly onAppended: (() => void) | undefined
   private readonly rotateBytes: number
   private readonly disk: Disk
   private isClosed = false
@@ -80,7 +86,7 @@ export class Journal implements Changes {
   constructor(
     directory: string,
     private readonly now: () => number,
-    { keepMs = ROWS_KEPT_MS, rotateBytes = ROTATE_BYTES, disk = realDisk }: JournalOptions = {},
+    { keepMs = ROWS_KEPT_MS, appended, rotateBytes = ROTATE_BYTES, disk = realDisk }: JournalOptions = {},
   ) {
     const { database, notice } = openLedgerDatabase(directory)
     this.database = database
@@ -88,6 +94,7 @@ export class Journal implements Changes {
     // What another process has locked can wait, for the journal has it. Streams cannot.
     database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
     this.number = readApplied(database)
+    this.onAppended = appended
     this.rotateBytes = rotateBytes
     this.disk = disk
     this.log = new LogWriter(database, keepMs)
@@ -143,6 +150,11 @@ export class Journal implements Changes {
     const live = readLive(this.database)
     for (const reservation of live) this.stored.add(reservation)
     return { scopes: readScopes(this.database), live }
+  }
+
+  /** The ids of the requests that ended in the last seconds before the last one that did. */
+  recentlyEnded(): ReadonlySet<string> {
+    return new Set(readRecentIds(this.database, RECENT_MS))
   }
 
   /** Appends the changes to the file; if that fails, they are kept and it is retried. */
@@ -214,6 +226,7 @@ export class Journal implements Changes {
     this.failure = undefined
     this.number += 1
     this.appended()
+    this.onAppended?.()
     return true
   }
 

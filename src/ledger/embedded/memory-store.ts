@@ -121,7 +121,7 @@ export class MemoryStore {
   constructor(
     protected readonly clock: Clock,
     protected readonly changes: Changes,
-    private readonly terms: Terms = TERMS,
+    protected readonly terms: Terms = TERMS,
   ) {}
 
   /**
@@ -146,8 +146,7 @@ export class MemoryStore {
     const reservation = newReservation(account, hold, demand, scopes, now, now + this.terms.leaseMs, limits)
     begin(reservation, scopes, limits)
     this.keep(scopes)
-    this.organization(account.organization).live.put(reservation)
-    this.changes.reservation(reservation)
+    this.start(reservation)
     return { outcome: 'granted', admittedMs: now, rates: rateStatuses(scopes, limits, now) }
   }
 
@@ -219,6 +218,19 @@ export class MemoryStore {
     for (const reservation of reservations) this.orderOf(reservation).put(reservation)
   }
 
+  /**
+   * Gives every live reservation a whole lease from now on: while the store was away, nobody could extend them. For the
+   * start.
+   */
+  renewAll(): void {
+    const dueMs = this.clock.now() + this.terms.leaseMs
+    for (const { live } of this.organizations.values())
+      for (const reservation of [...live.values()]) {
+        reservation.dueMs = Math.max(reservation.dueMs, dueMs)
+        live.put(reservation)
+      }
+  }
+
   /** Ends every live reservation as lost, whatever its lease: its process has died. For the start. */
   loseAll(): void {
     const now = this.clock.now()
@@ -251,6 +263,12 @@ export class MemoryStore {
     }
     this.organizations.set(id, organization)
     return organization
+  }
+
+  /** Stores a reservation that is live from now on. */
+  protected start(reservation: ReservationState): void {
+    this.organization(reservation.organization).live.put(reservation)
+    this.changes.reservation(reservation)
   }
 
   private orderOf({ organization, state }: ReservationState): DueOrder {

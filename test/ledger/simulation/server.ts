@@ -6,6 +6,7 @@
 import { expect } from 'bun:test'
 import type { EndKind } from '../../../src/ledger/audit-columns.ts'
 import { chargedMicroUsd } from '../../../src/ledger/embedded/reservation-moves.ts'
+import { SharedStore } from '../../../src/ledger/embedded/shared/shared-store.ts'
 import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/store-state.ts'
 import { type Account, type Admission, type Charge, type Hold, noCharge } from '../../../src/ledger/ledger.ts'
 import type { NodeFigures } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
@@ -21,7 +22,6 @@ import type { SettleOptions, SettleReply } from '../../../src/ledger/reservation
 import { addUsage, noUsage, type UsageFigures, usageOf } from '../../../src/ledger/usage-figures.ts'
 import { placeName, type UsagePlace, type UsageRow } from '../../../src/ledger/usage-log.ts'
 import { dayOf } from '../../../src/ledger/window.ts'
-import { FullStore } from '../full-store.ts'
 import type { World } from './world.ts'
 
 export interface Charged {
@@ -36,7 +36,7 @@ export const LOST_MOST_MS = 20_000
 export class Server {
   isUp = true
   readonly charges: Charged[] = []
-  private book: FullStore
+  private book: SharedStore
   private readonly epoch = new Map<string, number>()
   private readonly nodes = new Map<string, Omit<Entered, 'isLegacy'>>()
   private readonly figures = new Map<string, UsageFigures>()
@@ -49,12 +49,12 @@ export class Server {
   }
 
   /** Runs a verb if the server is up. */
-  ask<T>(verb: (book: FullStore) => T): T {
+  ask<T>(verb: (book: SharedStore) => T): T {
     return verb(this.book)
   }
 
   /** Invariant: no grant leaves a limit exceeded. */
-  reserve(account: Account, hold: Hold): ReturnType<FullStore['reserve']> {
+  reserve(account: Account, hold: Hold): ReturnType<SharedStore['reserve']> {
     const isNew = !this.reservations.has(hold.id)
     const reply = this.book.reserve(account, hold)
     if (reply.outcome !== 'granted' || !isNew) return reply
@@ -157,8 +157,8 @@ export class Server {
     return this.reservations.size
   }
 
-  private newBook(): FullStore {
-    return new FullStore(
+  private newBook(): SharedStore {
+    return new SharedStore(
       { now: () => Math.floor(this.world.nowMs) },
       {
         scope: (scope) => this.set(this.scopes, `${scope.organization} ${scope.key}`, copyOf(scope)),
