@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test'
 import type { Subprocess } from 'bun'
 import { openAccountUsageReader, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
+import { OwnerLink } from '../../src/ledger/embedded/shared/owner-link.ts'
 import { SharedLedger } from '../../src/ledger/embedded/shared/shared-ledger.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { groupUsage } from '../../src/ledger/usage-log.ts'
@@ -25,6 +26,10 @@ class Owner {
     const words = [process.execPath, `${import.meta.dir}/owner-child.ts`, this.place, takeover ? 'takeover' : 'first']
     this.child = Bun.spawn(words, { stdio: ['ignore', 'pipe', 'inherit'] })
     await this.child.stdout.getReader().read()
+  }
+
+  signal(name: 'SIGSTOP' | 'SIGCONT'): void {
+    this.child?.kill(name)
   }
 
   async kill(): Promise<void> {
@@ -134,3 +139,52 @@ test('owners that are killed under load: each charge counts once, and nothing st
   expect(await standing(owner, account)).toMatchObject({ live: 0, total: { spent, held: 0 } })
   expect(requests).toBeGreaterThan(100)
 }, 60_000)
+
+test('an owner that stands still: what it grants later is given back', async () => {
+  const { owner, worker } = await started()
+  const ledger = await worker()
+  const account = accountOf(spend({ total: 100 }))
+  owner.signal('SIGSTOP')
+  const refused = await ledger.reserve(account, holdOf(60)).catch((error: unknown) => error)
+  expect(refused).toMatchObject({ kind: 'ledger_unavailable' })
+  owner.signal('SIGCONT')
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(100))
+  await ledger.close()
+  expect(await standing(owner, account)).toMatchObject({ live: 0, total: { spent: 100, held: 0 } })
+})
+
+test('a settlement that is sent again, because its reply was lost, counts once: to its owner and to the next', async () => {
+  const { owner } = await started()
+  const account = accountOf(spend({ total: 1000 }))
+  const hold = holdOf(100)
+  const settle = { type: 'settle', seq: 2, account: 0, id: hold.id, charge: chargeOf(70), isDirect: true } as const
+  /** Sends the settlement over a connection of its own. Resolves to the reply, once it is in the journal. */
+  const settleOnce = async (isFirst: boolean) => {
+    const replied = Promise.withResolvers<unknown>()
+    const written = Promise.withResolvers<void>()
+    let admittedMs = 0
+    const link = await OwnerLink.connect(`${owner.place}/ledger.sock`, 'one worker', {
+      closed: () => {},
+      message: (message) => {
+        if (message.type === 'reserved' && message.reply.outcome === 'granted') {
+          admittedMs = message.reply.admittedMs
+          link.send({ ...settle, admittedMs }, 0, account)
+        }
+        if (message.type === 'ended') replied.resolve(message.reply)
+        if (message.type === 'written') written.resolve()
+      },
+    })
+    if (isFirst) link.send({ type: 'reserve', seq: 1, account: 0, hold }, 0, account)
+    else link.send({ ...settle, admittedMs: Date.now() }, 0, account)
+    const reply = await replied.promise
+    if (isFirst) await written.promise
+    link.close()
+    return reply
+  }
+  expect(await settleOnce(true)).toBe('settled')
+  expect(await settleOnce(false)).toBe('already_settled')
+  await owner.kill()
+  await owner.start(true)
+  expect(await settleOnce(false)).toBe('already_settled')
+  expect((await standing(owner, account)).total).toEqual({ window: 0, spent: 70, held: 0 })
+})
