@@ -84,6 +84,13 @@ export const LOG_EVENTS = {
     message: 'workers not replaced',
     meaning: 'SIGUSR2: a new worker could not take over (`worker`, `reason`). The old one and those after it stay.',
   },
+  'service_manager.unreachable': {
+    level: 'warn',
+    message: 'service manager not notified',
+    meaning:
+      'The socket of `NOTIFY_SOCKET` does not take the state of the service (`problem`). Logged once. systemd may ' +
+      'consider the service as not started.',
+  },
   'supervisor.gone': {
     level: 'error',
     message: 'the supervisor is gone',

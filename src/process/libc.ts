@@ -10,6 +10,7 @@ const AF_UNIX = 1
 const AF_INET = 2
 const AF_INET6 = 10
 const SOCK_STREAM = 1
+const SOCK_DGRAM = 2
 const SOCK_CLOEXEC = O_CLOEXEC
 const SOL_SOCKET = 1
 const SO_ACCEPTCONN = 30
@@ -17,6 +18,9 @@ const SCM_RIGHTS = 1
 const MSG_DONTWAIT = 0x40
 const MSG_NOSIGNAL = 0x4000
 const MSG_CMSG_CLOEXEC = 0x40000000
+const CLOCK_MONOTONIC = 1
+/** The longest path in `struct sockaddr_un`. */
+const SOCKET_PATH_BYTES_MAX = 108
 const EPOLL_CTL_ADD = 1
 const EPOLL_CTL_DEL = 2
 
@@ -28,6 +32,7 @@ const CONTROL_LENGTH = 20
 
 const signatures = {
   __errno_location: { args: [], returns: 'ptr' },
+  clock_gettime: { args: ['int', 'ptr'], returns: 'int' },
   close: { args: ['int'], returns: 'int' },
   dup3: { args: ['int', 'int', 'int'], returns: 'int' },
   epoll_ctl: { args: ['int', 'int', 'int', 'ptr'], returns: 'int' },
@@ -35,6 +40,8 @@ const signatures = {
   getsockopt: { args: ['int', 'int', 'int', 'ptr', 'ptr'], returns: 'int' },
   recvmsg: { args: ['int', 'ptr', 'int'], returns: 'i64' },
   sendmsg: { args: ['int', 'ptr', 'int'], returns: 'i64' },
+  sendto: { args: ['int', 'ptr', 'u64', 'int', 'ptr', 'u32'], returns: 'i64' },
+  socket: { args: ['int', 'int', 'int'], returns: 'int' },
   socketpair: { args: ['int', 'int', 'int', 'ptr'], returns: 'int' },
 } as const
 
@@ -158,4 +165,36 @@ export function isListening(descriptor: number): boolean {
   const length = new Uint32Array([4])
   const result = libc().getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, ptr(value), ptr(length))
   return result === 0 && value[0] === 1
+}
+
+/**
+ * Sends a datagram to a Unix socket: to its path, or with a leading `@` to its abstract name. Throws `SystemCallError`
+ * if nobody receives there.
+ */
+export function sendDatagram(to: string, text: string): void {
+  const path = Buffer.from(to)
+  if (path.length >= SOCKET_PATH_BYTES_MAX) throw new SystemCallError('the path of the socket is too long')
+  const isAbstract = to.startsWith('@')
+  if (isAbstract) path[0] = 0
+  const address = Buffer.alloc(2 + SOCKET_PATH_BYTES_MAX)
+  address.writeUInt16LE(AF_UNIX)
+  path.copy(address, 2)
+  // A path ends with a zero byte; an abstract name has exactly its length.
+  const length = 2 + path.length + (isAbstract ? 0 : 1)
+  const bytes = Buffer.from(text)
+  const socket = checked('socket', libc().socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0))
+  try {
+    const flags = MSG_NOSIGNAL | MSG_DONTWAIT
+    checked('sendto', libc().sendto(socket, ptr(bytes), bytes.length, flags, ptr(address), length))
+  } finally {
+    closeDescriptor(socket)
+  }
+}
+
+/** The clock that systemd compares with. Bun's own begin with the process. */
+export function monotonicMicroseconds(): bigint {
+  const time = new BigInt64Array(2)
+  checked('clock_gettime', libc().clock_gettime(CLOCK_MONOTONIC, ptr(time)))
+  const [seconds = 0n, nanoseconds = 0n] = time
+  return seconds * 1_000_000n + nanoseconds / 1000n
 }

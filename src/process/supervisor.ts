@@ -20,6 +20,7 @@ import { AddressProblem, authority, explain, probe } from './listen-address.ts'
 import { ProbeLeases } from './probe-lease.ts'
 import { follow, needsRestart, type ReloadResult, swap } from './reload.ts'
 import { replaceWorker } from './replacement.ts'
+import { ServiceManager } from './service-manager.ts'
 import { WorkerProcess } from './worker-process.ts'
 
 /** After this many deaths in a row before it was ready, a worker will not start the next time either. */
@@ -62,6 +63,9 @@ export async function supervise(options: SupervisorOptions): Promise<{ code: num
   }
 }
 
+/** What `systemctl status` shows. */
+const SERVING = 'Serving requests'
+
 /** The event of a reload lists at most this many changes; `weir reload` prints all. */
 const LOGGED_CHANGES_MAX = 100
 
@@ -100,6 +104,7 @@ class Supervisor {
   private readonly replacements = new CoalescingQueue(() => this.exclusively(() => this.replaceOnce()))
   /** The reload or the replacement of workers that runs: the next one waits for it. */
   private changing: Promise<unknown> = Promise.resolve()
+  private readonly serviceManager: ServiceManager
   /** Resolves when the end begins. */
   private readonly endings = Promise.withResolvers<void>()
   private readonly ended = Promise.withResolvers<void>()
@@ -112,6 +117,9 @@ class Supervisor {
     private readonly options: SupervisorOptions,
     private readonly log: Log,
   ) {
+    this.serviceManager = new ServiceManager(options.env, (problem) =>
+      this.logEvent('service_manager.unreachable', { problem }),
+    )
     // It may reject before `run` awaits it, which would end the process as an unhandled rejection.
     this.started.promise.catch(() => {})
   }
@@ -149,6 +157,7 @@ class Supervisor {
     await Promise.race([this.started.promise, this.ended.promise])
     if (this.ending) return
     this.accepting = true
+    this.serviceManager.ready(SERVING)
     this.logEvent('server.ready', {
       address: `http://${authority(address)}`,
       admin: `http://${authority(admin.address)}`,
@@ -276,6 +285,7 @@ class Supervisor {
 
   private async drain(signal: string): Promise<void> {
     const drainSeconds = this.config?.drainSeconds ?? 0
+    this.serviceManager.stopping()
     this.logEvent('server.draining', { signal, drain_seconds: drainSeconds })
     const limit = setTimeout(
       () => {
@@ -287,6 +297,7 @@ class Supervisor {
     await Promise.all(this.all().map((worker) => worker.drain()))
     clearTimeout(limit)
     await Promise.all([this.control?.close(), this.admin?.stop()])
+    this.serviceManager.close()
     this.logEvent('server.stopped')
     this.ended.resolve()
   }
@@ -305,7 +316,9 @@ class Supervisor {
 
   private async reloadOnce(): Promise<ReloadResult> {
     if (this.ending) return { problems: ['draining'], changes: [] }
+    this.serviceManager.reloading()
     const result = await this.replaceConfig()
+    if (!this.ending) this.serviceManager.ready(SERVING)
     if (result.problems.length > 0) this.logEvent('config.rejected', { problems: result.problems })
     else this.logEvent('config.reloaded', { changes: logged(result.changes) })
     return result

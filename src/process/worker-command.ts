@@ -1,5 +1,7 @@
 /** How weir starts itself as a worker: the command and its environment. */
 
+import { SERVICE_VARIABLES } from './service-manager.ts'
+
 /** Settings that Bun reads from the environment only when a process starts. */
 const RUNTIME = {
   /**
@@ -30,7 +32,8 @@ const RESOLVER = { RES_OPTIONS: 'timeout:1 attempts:3' } as const
 export function workerEnvironment(
   env: Readonly<Record<string, string | undefined>>,
 ): Record<string, string | undefined> {
-  return { ...RESOLVER, ...env, ...RUNTIME }
+  const own = Object.fromEntries(SERVICE_VARIABLES.map((name) => [name, undefined]))
+  return { ...RESOLVER, ...env, ...own, ...RUNTIME }
 }
 
 /**

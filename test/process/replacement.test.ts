@@ -105,7 +105,7 @@ test('the new workers run the program file as it is now, under the same PID of t
   using upstream = pacedProvider(1)
   await using copy = await Copy.make()
   const config = priced(upstream.baseUrl, `{ redis: "${redis.url}" }`)
-  await using weir = await Weir.ready(config, [], copy.program)
+  await using weir = await Weir.ready(config, [], { program: copy.program })
   await copy.change('http/app.ts', 'There is nothing at this path', 'The new program has nothing at this path')
   // A kept connection would be answered by the old worker once more.
   const message = async () => await (await fetch(`${weir.address}/nothing`, { keepalive: false })).text()
@@ -152,7 +152,7 @@ test.each([
   using upstream = pacedProvider(1)
   await using copy = await Copy.make()
   const config = priced(upstream.baseUrl, `{ redis: "${redis.url}" }`)
-  await using weir = await Weir.ready(config, ['--workers', '2'], copy.program)
+  await using weir = await Weir.ready(config, ['--workers', '2'], { program: copy.program })
   const before = await weir.workers()
   await copy.change(file, from, to)
   weir.signal('SIGUSR2')
