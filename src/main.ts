@@ -9,6 +9,8 @@ import { didYouMean, quoted } from './config/problems.ts'
 const runs: Readonly<Record<string, Run>> = {
   serve: async (args) => (await import('./cli/serve-command.ts')).serve(args),
   check: async (args) => (await import('./cli/check-command.ts')).check(args),
+  reload: async (args) => (await import('./cli/running-commands.ts')).reload(args),
+  health: async (args) => (await import('./cli/running-commands.ts')).health(args),
   keys: async (args) => (await import('./cli/keys-command.ts')).keys(args),
   usage: async (args) => (await import('./cli/usage-command.ts')).usage(args),
   audit: async (args) => (await import('./cli/audit-command.ts')).audit(args),
@@ -67,8 +69,8 @@ async function work(): Promise<number> {
 
 /**
  * Keeps signals without a meaning here from ending the process: SIGQUIT comes with Ctrl-\ to a whole terminal,
- * SIGUSR1 and SIGUSR2 from habits with other servers. Called in the supervisor and in each worker before anything
- * else is loaded, because handlers are not inherited.
+ * SIGUSR1 from habits with other servers, SIGUSR2 in a worker that was not meant. Called in the supervisor and in each
+ * worker before anything else is loaded, because handlers are not inherited.
  */
 function ignoreSignals(): void {
   for (const signal of ['SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => {})

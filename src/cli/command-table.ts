@@ -69,7 +69,8 @@ const serving: readonly CommandEntry[] = [
     ],
     notes: [
       'Signals: SIGTERM and SIGINT shut down after running requests have finished, within drain_seconds; a second ' +
-        'signal cuts them. SIGHUP checks the configuration and applies it. SIGQUIT, SIGUSR1 and SIGUSR2 are ignored.',
+        'signal cuts them. SIGHUP checks the configuration and applies it. SIGUSR2 replaces the workers by workers ' +
+        'started from the program file as it now is. SIGQUIT and SIGUSR1 are ignored.',
     ],
     examples: [
       { run: 'weir serve', about: 'with ./weir.yaml or /etc/weir/weir.yaml' },
@@ -90,6 +91,39 @@ const serving: readonly CommandEntry[] = [
       { run: 'weir check --config new.yaml && mv new.yaml weir.yaml', about: 'replaces the file only if it is valid' },
     ],
     failure: 'the configuration is not valid',
+  },
+]
+
+const running: readonly CommandEntry[] = [
+  {
+    name: 'reload',
+    about: 'makes the running gateway read its configuration again',
+    description: [
+      'Asks the gateway that runs with this data_dir to check its configuration and to apply it. Prints what ' +
+        'changed, one line each: + model gpt-5, ~ price of claude-sonnet, - key ci. If the configuration has ' +
+        'problems, prints all of them, and the one before stays in force. References to the environment are those ' +
+        'of the gateway.',
+    ],
+    flags: [CONFIG],
+    examples: [
+      { run: 'weir reload', about: 'as kill -HUP does, with an answer' },
+      { run: 'weir check && weir reload', about: 'shows warnings first' },
+    ],
+    failure: 'the configuration was rejected, or no gateway runs with this data_dir',
+  },
+  {
+    name: 'health',
+    about: 'exits 0 if the running gateway is ready',
+    description: [
+      'Asks the gateway that runs with this data_dir whether every worker accepts requests and the ledger answers, ' +
+        'as GET /readyz does. For containers without curl.',
+    ],
+    flags: [CONFIG],
+    examples: [
+      { run: 'weir health', about: 'prints ready, or why not' },
+      { run: 'weir health --config /etc/weir/weir.yaml', about: 'as a health check of a container' },
+    ],
+    failure: 'the gateway is not ready (the reason is on standard error)',
   },
 ]
 
@@ -360,7 +394,7 @@ const reports: readonly CommandEntry[] = [
 ]
 
 /** In the order of the help. An entry of a group follows its group. */
-export const COMMANDS: readonly CommandEntry[] = [...serving, ...keys, ...reports, ...asking]
+export const COMMANDS: readonly CommandEntry[] = [...serving, ...running, ...keys, ...reports, ...asking]
 
 /** The entry of a command that the code names. Throws on a name that the table does not have. */
 export function commandEntry(name: string): CommandEntry {

@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export const MAIN = join(import.meta.dir, '../../src/main.ts')
+/** The program from this checkout, as words of a command. */
+const SOURCE: readonly string[] = [process.execPath, MAIN]
 export const KEY = 'test-key-0123456789'
 
 export type Line = Readonly<Record<string, unknown>>
@@ -53,18 +55,18 @@ export class Weir {
   }
 
   /** Starts `weir serve` in a folder of its own that holds `config` as its `weir.yaml`. */
-  static async start(config: string, flags: readonly string[] = []): Promise<Weir> {
+  static async start(config: string, flags: readonly string[] = [], program = SOURCE): Promise<Weir> {
     const folder = await fs.mkdtemp(join(tmpdir(), 'weir-test-'))
     await fs.writeFile(join(folder, 'weir.yaml'), config)
-    const process_ = Bun.spawn([process.execPath, MAIN, 'serve', ...flags], {
+    const process_ = Bun.spawn([...program, 'serve', ...flags], {
       cwd: folder,
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     return new Weir(folder, process_)
   }
 
-  static async ready(config: string, flags: readonly string[] = []): Promise<Weir> {
-    const weir = await Weir.start(config, flags)
+  static async ready(config: string, flags: readonly string[] = [], program = SOURCE): Promise<Weir> {
+    const weir = await Weir.start(config, flags, program)
     await weir.line('ready')
     return weir
   }
