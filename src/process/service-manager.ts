@@ -1,6 +1,6 @@
 /**
- * Reports the state of the service to systemd, by the protocol of sd_notify(3): datagrams to the socket of `NOTIFY_SOCKET`.
- * Without a service manager it does nothing.
+ * Reports the state of the service to systemd, by the protocol of sd_notify(3): datagrams to the socket of
+ * `NOTIFY_SOCKET`. Without a service manager it does nothing.
  */
 
 import { monotonicMicroseconds, sendDatagram } from './libc.ts'
