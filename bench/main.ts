@@ -109,7 +109,8 @@ async function measure(name: string, { plan, itself }: Flags): Promise<readonly 
 function row({ figures, ratioMax, ratioMin, valueMax, unit, name }: Measurement): string {
   const weir = figures.at(-1)?.value ?? Number.NaN
   const baseline = figures.length > 1 ? figures[0]?.value : undefined
-  const ratio = baseline === undefined ? Number.NaN : weir / baseline
+  // A figure of 0 or less is noise, and has no ratio.
+  const ratio = baseline === undefined || baseline <= 0 || weir <= 0 ? Number.NaN : weir / baseline
   const missed = ratio > (ratioMax ?? Infinity) || ratio < (ratioMin ?? 0) || weir > (valueMax ?? Infinity)
   const goal = [
     ratioMax === undefined ? '' : `≤ ${ratioMax} ×`,
@@ -119,7 +120,7 @@ function row({ figures, ratioMax, ratioMin, valueMax, unit, name }: Measurement)
   const cells = [
     baseline === undefined ? '' : `${baseline.toFixed(2)} ${unit}`,
     `${weir.toFixed(2)} ${unit}`,
-    baseline === undefined ? '' : `${ratio.toFixed(2)} ×`,
+    Number.isNaN(ratio) ? '' : `${ratio.toFixed(2)} ×`,
     goal,
     missed ? 'missed' : '',
   ]

@@ -37,6 +37,10 @@ async function end(child: Subprocess): Promise<void> {
   await child.exited
 }
 
+/** A process that a signal has ended has no exit code. */
+const hasEnded = (child: Subprocess): boolean => child.exitCode !== null || child.signalCode !== null
+const endOf = (child: Subprocess): string => String(child.exitCode ?? child.signalCode)
+
 /** Starts a script that reports its port over IPC. */
 async function startScript(name: string, args: readonly string[], onMessage: (message: unknown) => void = () => {}) {
   const ready = Promise.withResolvers<number>()
@@ -47,7 +51,7 @@ async function startScript(name: string, args: readonly string[], onMessage: (me
       if (typeof message === 'object' && message !== null && 'port' in message) ready.resolve(Number(message.port))
       else onMessage(message)
     },
-    onExit: (_child, code) => ready.reject(new Error(`${name} ended with ${code}`)),
+    onExit: (ended) => ready.reject(new Error(`${name} ended with ${endOf(ended)}`)),
   })
   return { child, port: await ready.promise }
 }
@@ -120,7 +124,7 @@ export async function startWeir(provider: Server, options: WeirOptions = {}): Pr
         [Symbol.asyncDispose]: dispose,
       }
     }
-    if (child.exitCode !== null) throw new Error(`weir ended with ${child.exitCode}: ${await Bun.file(errors).text()}`)
+    if (hasEnded(child)) throw new Error(`weir ended with ${endOf(child)}: ${await Bun.file(errors).text()}`)
     await Bun.sleep(10)
   }
 }
@@ -153,7 +157,7 @@ export async function timeStart(weir: readonly string[], provider: Server): Prom
     for (;;) {
       const answer = await fetch(`http://127.0.0.1:${admin.port}/readyz`).catch(() => undefined)
       if (answer?.status === 200) return performance.now() - startedMs
-      if (child.exitCode !== null) throw new Error(`weir ended with ${child.exitCode}`)
+      if (hasEnded(child)) throw new Error(`weir ended with ${endOf(child)}`)
       await Bun.sleep(2)
     }
   } finally {

@@ -2,7 +2,7 @@
 
 import type { Counts } from './load.ts'
 import { cpuMs, residentBytes } from './machine.ts'
-import type { Loader, ProviderProcess, Server } from './processes.ts'
+import { Loader, type ProviderProcess, type Server } from './processes.ts'
 import { median } from './statistics.ts'
 import { SIZE_BYTES, type Traffic } from './traffic.ts'
 
@@ -36,7 +36,7 @@ export const QUICK: Plan = {
   warmStreams: 2000,
   warmMegabytes: 100,
   pacedStreams: 500,
-  openStreams: 1000,
+  openStreams: 4000,
   idleSeconds: 10,
 }
 
@@ -146,10 +146,8 @@ export async function closedLoop(
   return { ...round, total: counts.answers }
 }
 
-/** Streams that are all open at once: measured while all of them send events, then completed. */
-export async function held(setup: Setup, target: Server, traffic: Traffic, streams: number, seconds: number) {
-  const { loader, provider } = setup
-  const before = residentBytes(target.pid)
+/** Opens streams and waits until each of them has sent an event. */
+async function start(loader: Loader, target: Server, traffic: Traffic, streams: number): Promise<void> {
   loader.open(target, traffic, streams, false)
   const deadline = performance.now() + STARTED_MS_MAX
   for (let counts = await loader.read(); counts.started < streams; counts = await loader.read()) {
@@ -159,15 +157,42 @@ export async function held(setup: Setup, target: Server, traffic: Traffic, strea
     await Bun.sleep(50)
   }
   await Bun.sleep(SETTLING_MS)
-  const round = await measured(setup, target, seconds)
-  const grownBytes = residentBytes(target.pid) - before
-  provider.finish()
+}
+
+/** Completes the streams that `start` opened. */
+async function finish(loader: Loader, target: Server, streams: number): Promise<void> {
   await loader.stop()
   const counts = await loader.read()
   checkAnswers(counts, target)
   if (counts.answers !== streams)
     throw new Error(`${target.name}: ${counts.answers} of ${streams} streams were complete`)
-  return { ...round, grownBytes }
+}
+
+/** Streams that are all open at once: measured while all of them send events, then completed. */
+export async function held(setup: Setup, target: Server, traffic: Traffic, streams: number): Promise<Round> {
+  await start(setup.loader, target, traffic, streams)
+  const round = await measured(setup, target, setup.plan.seconds)
+  setup.provider.finish()
+  await finish(setup.loader, target, streams)
+  return round
+}
+
+/**
+ * Opens streams in two halves. Returns by how many bytes a stream the second half made the gateway grow: the first half
+ * fills the memory that the warm-up has left free in the gateway's heap.
+ */
+export async function bytesAStream(setup: Setup, target: Server, traffic: Traffic, streams: number): Promise<number> {
+  const half = Math.floor(streams / 2)
+  await using second = await Loader.start()
+  await start(setup.loader, target, traffic, half)
+  const before = residentBytes(target.pid)
+  await start(second, target, traffic, half)
+  await Bun.sleep(3000)
+  const grown = residentBytes(target.pid) - before
+  setup.provider.finish()
+  await finish(setup.loader, target, half)
+  await finish(second, target, half)
+  return grown / half
 }
 
 async function measured({ loader, provider }: Setup, target: Server, seconds: number): Promise<Round> {

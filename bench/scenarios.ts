@@ -2,6 +2,7 @@
 
 import type { Server } from './processes.ts'
 import {
+  bytesAStream,
   closedLoop,
   closedRounds,
   figures,
@@ -131,9 +132,9 @@ async function bulk(setup: Setup): Promise<readonly Measurement[]> {
 }
 
 async function paced(setup: Setup, caller: Caller): Promise<readonly Measurement[]> {
-  const { pacedStreams: streams, seconds } = setup.plan
+  const { pacedStreams: streams } = setup.plan
   const traffic = { caller, provider: 'openai', size: 'small' } as const
-  const run = (target: Server) => held(setup, target, { ...traffic, kind: 'paced' }, streams, seconds)
+  const run = (target: Server) => held(setup, target, { ...traffic, kind: 'paced' }, streams)
   const rounds = await interleaved(
     setup,
     setup.gateways,
@@ -162,21 +163,19 @@ async function paced(setup: Setup, caller: Caller): Promise<readonly Measurement
 
 /** Runs once for each gateway: in a second round, memory that the allocator kept would count as free. */
 async function open(setup: Setup): Promise<readonly Measurement[]> {
-  const { openStreams: streams, seconds } = setup.plan
-  const rounds = new Map<Server, Awaited<ReturnType<typeof held>>[]>()
+  const { openStreams: streams } = setup.plan
+  const sizes = new Map<Server, readonly number[]>()
   for (const gateway of setup.gateways) {
     await warmUp(setup, gateway, SMALL_JSON, 32)
-    rounds.set(gateway, [await held(setup, gateway, { ...SMALL_JSON, kind: 'slow' }, streams, Math.max(seconds, 3))])
+    sizes.set(gateway, [await bytesAStream(setup, gateway, { ...SMALL_JSON, kind: 'slow' }, streams)])
   }
-  const name = `${streams} open streams of an event a second`
   return [
     {
-      name: `${name}: memory a stream`,
+      name: `${streams} open streams of an event a second: memory a stream`,
       unit: 'KiB',
       valueMax: 18,
-      figures: figures(setup.gateways, rounds, (round) => round.grownBytes / streams / 1024),
+      figures: figures(setup.gateways, sizes, (bytes) => bytes / 1024),
     },
-    { name: `${name}: CPU an event`, unit: 'µs', figures: figures(setup.gateways, rounds, perEvent) },
   ]
 }
 

@@ -1,63 +1,59 @@
 #!/usr/bin/env -S bun --no-env-file --config=/dev/null --tsconfig-override=/dev/null --no-install
-/** The command line: a table of the commands. The code of a command is loaded only if it is called. */
+/** The command line: runs the command that it names. The code of a command is loaded only if it is called. */
 
-import { exit, printToStderr } from './cli/command.ts'
+import { exit, misused, parseFlags, printToStderr, type Run } from './cli/command.ts'
+import { COMMANDS } from './cli/command-table.ts'
+import { helpOf, overview } from './cli/help-text.ts'
+import { didYouMean, quoted } from './config/problems.ts'
 
-interface Command {
-  readonly about: string
-  readonly run: (args: readonly string[]) => Promise<number>
+const runs: Readonly<Record<string, Run>> = {
+  serve: async (args) => (await import('./cli/serve-command.ts')).serve(args),
+  check: async (args) => (await import('./cli/check-command.ts')).check(args),
+  reload: async (args) => (await import('./cli/running-commands.ts')).reload(args),
+  health: async (args) => (await import('./cli/running-commands.ts')).health(args),
+  keys: async (args) => (await import('./cli/keys-command.ts')).keys(args),
+  usage: async (args) => (await import('./cli/usage-command.ts')).usage(args),
+  audit: async (args) => (await import('./cli/audit-command.ts')).audit(args),
+  ledger: async (args) => (await import('./cli/reset-window-command.ts')).ledger(args),
+  explain: async (args) => (await import('./cli/explain-command.ts')).explain(args),
+  version: async (args) => (await import('./cli/version-command.ts')).version(args),
+  help: async (args) => help(args),
 }
 
-const commands: Readonly<Record<string, Command>> = {
-  serve: { about: 'runs the gateway', run: async (args) => (await import('./cli/serve-command.ts')).serve(args) },
-  check: {
-    about: 'checks the configuration',
-    run: async (args) => (await import('./cli/check-command.ts')).check(args),
-  },
-  keys: {
-    about: 'creates, lists and revokes API keys',
-    run: async (args) => (await import('./cli/keys-command.ts')).keys(args),
-  },
-  usage: {
-    about: 'shows requests, tokens and spend',
-    run: async (args) => (await import('./cli/usage-command.ts')).usage(args),
-  },
-  audit: {
-    about: 'shows the audit trail, one line a request',
-    run: async (args) => (await import('./cli/audit-command.ts')).audit(args),
-  },
-  ledger: {
-    about: 'resets budgets that a wrong clock renewed too early',
-    run: async (args) => (await import('./cli/reset-window-command.ts')).ledger(args),
-  },
-  explain: {
-    about: 'shows what would happen to a request',
-    run: async (args) => (await import('./cli/explain-command.ts')).explain(args),
-  },
-  version: {
-    about: 'prints the version of weir and of Bun',
-    run: async (args) => (await import('./cli/version-command.ts')).version(args),
-  },
+/** Flags that stand for a command, because other programs have them. */
+const ALIASES: Readonly<Record<string, string>> = { '--help': 'help', '-h': 'help', '--version': 'version' }
+
+/** `weir help`, `weir help usage`, `weir help keys create`. */
+function help(args: readonly string[]): number {
+  const name = args.filter((word) => !word.startsWith('-')).join(' ')
+  const entry = COMMANDS.find((each) => each.name === name)
+  if (name !== '' && entry === undefined) return unknown(name)
+  const isFlagged = args.some((word) => word.startsWith('-'))
+  if (isFlagged) {
+    const parsed = parseFlags(args, 'help')
+    if ('code' in parsed) return parsed.code
+  }
+  process.stdout.write(entry === undefined ? overview() : helpOf(entry))
+  return exit.done
 }
 
-function help(): string {
-  const lines = Object.entries(commands).map(([name, { about }]) => `  ${name.padEnd(9)}${about}`)
-  return `Usage: weir COMMAND [FLAGS]\n\n${lines.join('\n')}\n\nweir COMMAND --help shows the flags of a command.\n`
+function unknown(name: string): number {
+  const known = COMMANDS.map((each) => each.name)
+  return misused(`unknown command ${quoted(name)}${didYouMean(name, known)}`)
 }
 
-async function main([name, ...args]: readonly string[]): Promise<number> {
+async function main([word, ...args]: readonly string[]): Promise<number> {
   // SQLite creates files of its own; they must be private, too.
   process.umask(0o077)
-  if (name === 'worker') return work()
-  if (name === 'help' || name === '--help' || name === '-h') {
-    process.stdout.write(help())
+  if (word === 'worker') return work()
+  if (word === undefined) {
+    process.stdout.write(overview())
     return exit.done
   }
-  const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
+  const name = ALIASES[word] ?? word
+  const run = Object.hasOwn(runs, name) ? runs[name] : undefined
   if (name === 'serve') ignoreSignals()
-  if (command !== undefined) return command.run(args)
-  printToStderr(name === undefined ? 'no command (see weir --help)' : `unknown command "${name}" (see weir --help)`)
-  return exit.usage
+  return run === undefined ? unknown(word) : run(args)
 }
 
 /** The command by which `weir serve` starts its workers. It is not in the help. */
@@ -73,8 +69,8 @@ async function work(): Promise<number> {
 
 /**
  * Keeps signals without a meaning here from ending the process: SIGQUIT comes with Ctrl-\ to a whole terminal,
- * SIGUSR1 and SIGUSR2 from habits with other servers. Called in the supervisor and in each worker before anything
- * else is loaded, because handlers are not inherited.
+ * SIGUSR1 from habits with other servers, SIGUSR2 in a worker that was not meant. Called in the supervisor and in each
+ * worker before anything else is loaded, because handlers are not inherited.
  */
 function ignoreSignals(): void {
   for (const signal of ['SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => {})

@@ -9,37 +9,10 @@ import { instant } from '../config/timestamps.ts'
 import { type AuditColumn, type AuditRow, auditColumns } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
 import { dollars } from '../ledger/refusal.ts'
-import { exit, parseFlags, printToStderr } from './command.ts'
+import { exit, type Flags, misused, parseFlags } from './command.ts'
 import { csvLine } from './csv.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 import { table } from './text-table.ts'
-
-const HELP = `Usage: weir audit [--org ID] [--key ID] [--request ID] [--since TIME] [--until TIME] [--json|--csv]
-                  [--config FILE]
-
-Prints the audit trail: one line per request that was admitted and has ended, with its time, organisation, key, model,
-tokens, cost and outcome. Requests that a limit rejected are not included. The lines of one organisation are in the
-order in which the requests ended.
-
-  --org ID       only this organisation
-  --key ID       only this key (its id, not the key itself)
-  --request ID   only this request, by the x-request-id of its answer; searches all times unless --since is given
-  --since TIME   requests that ended at this time or later: a date (2026-11-01, from 00:00 UTC on) or an RFC 3339 time
-                 (default: today)
-  --until TIME   requests that ended before this time (default: now)
-  --json         print one JSON object per line; cost is in micro-dollars, a missing value is null
-  --csv          print CSV with the columns of the JSON
-  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
-  --help         show this help
-
-The column ended shows how the ledger learned of the end: settled; late (settled after the lease had expired); direct
-(settled although the ledger had lost the reservation, or could not be reached to make one); lost (not settled: the
-gateway died); cancelled (the request was never sent); withdrawn (the same, after it had been lost). Lines are kept for
-audit.keep_days (90 by default). Redis keeps at most the last 100,000 requests of an organisation, and 1 GiB for all
-organisations together.
-
-Exit codes: 0 done, 1 the configuration or the ledger cannot be read, 2 wrong usage.
-`
 
 const DAY_MS = 86_400_000
 
@@ -47,22 +20,10 @@ type Form = 'table' | 'json' | 'csv'
 
 /** Returns the exit code. */
 export async function audit(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, HELP, {
-    org: { type: 'string' },
-    key: { type: 'string' },
-    request: { type: 'string' },
-    since: { type: 'string' },
-    until: { type: 'string' },
-    json: { type: 'boolean' },
-    csv: { type: 'boolean' },
-    config: { type: 'string' },
-  })
+  const parsed = parseFlags(args, 'audit')
   if ('code' in parsed) return parsed.code
   const query = queryOf(parsed.flags, Date.now())
-  if (typeof query === 'string') {
-    printToStderr(`${query} (see --help)`)
-    return exit.usage
-  }
+  if (typeof query === 'string') return misused(query)
   const read = await configured(parsed.flags['config'])
   if ('code' in read) return read.code
   const { json, csv } = parsed.flags
@@ -87,7 +48,7 @@ async function print(log: AuditLog, query: AuditQuery, form: Form): Promise<void
 }
 
 /** The query, or what is wrong with the flags. */
-function queryOf(flags: Readonly<Record<string, string | boolean | undefined>>, nowMs: number): AuditQuery | string {
+function queryOf(flags: Flags, nowMs: number): AuditQuery | string {
   const { org, key, request, since, until, json, csv } = flags
   if (json === true && csv === true) return '--json and --csv exclude each other'
   const today = nowMs - (nowMs % DAY_MS)

@@ -4,20 +4,9 @@ import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
 import { exit, parseFlags } from './command.ts'
 
-const HELP = `Usage: weir check [--config FILE]
-
-Reads the configuration as \`weir serve\` does and prints every problem on standard error, one per line: its place in
-the file, what is wrong and what to do. Opens no port.
-
-  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
-  --help         show this help
-
-Exit codes: 0 the configuration is valid, 1 it is not, 2 wrong usage.
-`
-
 /** Returns the exit code. */
 export async function check(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, HELP, { config: { type: 'string' } })
+  const parsed = parseFlags(args, 'check')
   if ('code' in parsed) return parsed.code
   const { config: flag } = parsed.flags
   const file = await configFile(typeof flag === 'string' ? flag : undefined)

@@ -1,6 +1,9 @@
 /** Flags and exit codes, for all commands. */
 
-import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
+import { parseArgs } from 'node:util'
+import { didYouMean, quoted } from '../config/problems.ts'
+import { actionsOf, type CommandEntry, commandEntry } from './command-table.ts'
+import { flagForm, helpOf } from './help-text.ts'
 
 /** 0: done. 1: the configuration, the ledger or the request is wrong. 2: wrong usage. */
 export const exit = { done: 0, wrong: 1, usage: 2 } as const
@@ -10,47 +13,112 @@ export function printToStderr(line: string): void {
   process.stderr.write(`weir: ${line}\n`)
 }
 
+export type Flags = Readonly<Record<string, string | boolean | undefined>>
+
 type Parsed =
-  | { readonly flags: Readonly<Record<string, string | boolean | undefined>> }
+  | { readonly flags: Flags /** Empty if the command takes none. */; readonly argument: string }
   /** The command ends with this exit code: its help was printed, or its usage is wrong. */
   | { readonly code: number }
 
+/** Wrong usage: one line that refers to the help. */
+class UsageProblem extends Error {
+  override readonly name = 'UsageProblem'
+}
+
 /**
- * Reads a command's flags. `--help` prints `help` on standard output; wrong usage prints one line that refers to it.
+ * Reads the flags of a command of the table. `--help` prints its help on standard output; wrong usage prints one line
+ * that names the nearest known flag and refers to the help.
  */
-export function parseFlags(args: readonly string[], help: string, options: ParseArgsOptionsConfig): Parsed {
+export function parseFlags(args: readonly string[], command: string): Parsed {
+  const entry = commandEntry(command)
+  // Before anything is checked: help is wanted most when the rest of the line is wrong.
+  const beforeTerminator = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
+  if (beforeTerminator.some((word) => word === '--help' || word === '-h')) {
+    process.stdout.write(helpOf(entry))
+    return { code: exit.done }
+  }
   try {
-    const { values } = parseArgs({
-      args: [...args],
-      options: { ...options, help: { type: 'boolean', short: 'h' } },
-      allowPositionals: false,
-      strict: true,
-    })
-    if (values['help'] === true) {
-      process.stdout.write(help)
-      return { code: exit.done }
+    const { flags, words } = read(args, entry)
+    for (const flag of entry.flags) {
+      if (flag.isRequired === true && flags[flag.name] === undefined)
+        throw new UsageProblem(`missing ${flagForm(flag)}`)
     }
-    // A script passed an unset variable.
-    const empty = Object.entries<unknown>(values).find(([, value]) => value === '')
-    if (empty !== undefined) throw new Error(missing(`--${empty[0]}`))
-    const flags: Record<string, string | boolean | undefined> = {}
-    for (const [name, value] of Object.entries(values)) if (!Array.isArray(value)) flags[name] = value
-    return { flags }
+    return { flags, argument: argumentOf(words, entry) }
   } catch (error) {
-    printToStderr(`${firstSentence(error)} (see --help)`)
-    return { code: exit.usage }
+    if (!(error instanceof UsageProblem)) throw error
+    return { code: misused(error.message) }
   }
 }
 
-/** Node's messages continue with hints for programmers; the first sentence names the error. */
-function firstSentence(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error)
-  // "Option '--by' argument is ambiguous": the flag is followed by another flag instead of its value.
-  const flag = /^Option '(?:-\w, )?(--[\w-]+)[^']*' argument (?:is ambiguous|missing)/.exec(message)?.[1]
-  if (flag !== undefined) return missing(flag)
-  return (message.split(/\.\s|\n/)[0] ?? message).replace(/\.$/, '')
+/** Prints a line about wrong usage, with a reference to the help. Returns the exit code. */
+export function misused(line: string): number {
+  printToStderr(`${line} (see --help)`)
+  return exit.usage
 }
 
-function missing(flag: string): string {
-  return `${flag} needs a value`
+export type Run = (args: readonly string[]) => Promise<number>
+
+/** Runs a command of a group, such as `keys create`: the first of `args` names it. Returns the exit code. */
+export async function runAction(
+  group: string,
+  runs: Readonly<Record<string, Run>>,
+  [action, ...args]: readonly string[],
+): Promise<number> {
+  const known = actionsOf(group)
+  if (action !== undefined && Object.hasOwn(runs, action)) return (await runs[action]?.(args)) ?? exit.usage
+  if (action?.startsWith('-') === true && action !== '--') {
+    const parsed = parseFlags([action, ...args], group)
+    if ('code' in parsed) return parsed.code
+  }
+  if (action === undefined || action.startsWith('-')) return misused(`missing command: ${listed(known)}`)
+  return misused(`unknown command ${quoted(`${group} ${action}`)}${didYouMean(action, known)}`)
+}
+
+/** `create, list or revoke` */
+function listed(words: readonly string[]): string {
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+}
+
+/** The flags and the other words. Node's own checks are off, because its messages are for programmers. */
+function read(args: readonly string[], entry: CommandEntry): { flags: Flags; words: readonly string[] } {
+  const options = Object.fromEntries(
+    entry.flags.map(({ name, value }) => [name, { type: value === undefined ? 'boolean' : 'string' }] as const),
+  )
+  const { tokens } = parseArgs({ args: [...args], options, strict: false, allowPositionals: true, tokens: true })
+  const flags: Record<string, string | boolean> = {}
+  const words: string[] = []
+  for (const token of tokens) {
+    if (token.kind === 'positional') words.push(token.value)
+    if (token.kind !== 'option') continue
+    const { name, rawName, value, inlineValue } = token
+    const flag = entry.flags.find((each) => each.name === name)
+    if (flag === undefined) throw new UsageProblem(unknownFlag(rawName, entry))
+    if (flag.value === undefined) {
+      if (value !== undefined) throw new UsageProblem(`--${name} takes no value`)
+      flags[name] = true
+      continue
+    }
+    // `--by --json`: a flag in the place of the value. `--config=`: a script passed an unset variable.
+    if (value === undefined || value === '' || (inlineValue === false && value.startsWith('-') && value !== '-'))
+      throw new UsageProblem(`--${name} needs a value`)
+    flags[name] = value
+  }
+  return { flags, words }
+}
+
+function unknownFlag(rawName: string, { name, flags }: CommandEntry): string {
+  const known = [...flags.map((flag) => `--${flag.name}`), '--help']
+  return `weir ${name} has no flag ${quoted(rawName)}${didYouMean(rawName, known)}`
+}
+
+function argumentOf(words: readonly string[], { name, argument }: CommandEntry): string {
+  if (argument === undefined) {
+    if (words[0] === undefined) return ''
+    throw new UsageProblem(`weir ${name} takes no argument, and ${quoted(words[0])} is one`)
+  }
+  if (words[0] === undefined && argument.isOptional !== true)
+    throw new UsageProblem(`missing ${argument.name}: ${argument.about}`)
+  if (words[1] !== undefined)
+    throw new UsageProblem(`weir ${name} takes one ${argument.name}, and ${quoted(words[1])} is another`)
+  return words[0] ?? ''
 }

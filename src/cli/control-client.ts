@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { CONTROL_SOCKET } from '../process/control-socket.ts'
 
+/** Most questions are answered from memory. */
 const REPLY_MS_MAX = 5000
 
 /** The gateway reported an error, or its reply is not valid. */
@@ -14,11 +15,15 @@ export class ControlProblem extends Error {
 
 /**
  * Sends one request and resolves to its reply; undefined if no gateway listens for this data directory. Throws
- * `ControlProblem`.
+ * `ControlProblem`, also if there is no reply within `withinMs`.
  */
-export async function askControl(dataDir: string, request: JsonObject): Promise<JsonObject | undefined> {
+export async function askControl(
+  dataDir: string,
+  request: JsonObject,
+  withinMs = REPLY_MS_MAX,
+): Promise<JsonObject | undefined> {
   const path = join(dataDir, CONTROL_SOCKET)
-  const line = await exchange(path, `${JSON.stringify(request)}\n`)
+  const line = await exchange(path, `${JSON.stringify(request)}\n`, withinMs)
   if (line === undefined) return undefined
   const answer = parsed(line)
   if (answer === undefined) throw new ControlProblem(`${path}: the reply of the gateway is not JSON`)
@@ -26,13 +31,13 @@ export async function askControl(dataDir: string, request: JsonObject): Promise<
   return answer
 }
 
-function exchange(path: string, line: string): Promise<string | undefined> {
+function exchange(path: string, line: string, withinMs: number): Promise<string | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<string | undefined>()
   const socket = connect(path)
   let received = ''
   let connected = false
   socket.setEncoding('utf8')
-  socket.setTimeout(REPLY_MS_MAX, () => socket.destroy(new ControlProblem(`${path}: the gateway does not reply`)))
+  socket.setTimeout(withinMs, () => socket.destroy(new ControlProblem(`${path}: the gateway does not reply`)))
   socket.once('connect', () => {
     connected = true
     socket.write(line)

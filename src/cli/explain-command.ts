@@ -17,25 +17,9 @@ import { isUsable } from '../keys/key-ring.ts'
 import { dollars } from '../ledger/refusal.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
-import { exit, parseFlags, printToStderr } from './command.ts'
+import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { askControl, ControlProblem } from './control-client.ts'
 import { configured, LedgerProblem, untilProblem, withLedger } from './ledger-access.ts'
-
-const HELP = `Usage: weir explain --key ID --model NAME [--images] [--tools] [--tokens N] [--ttl 5m|1h] [--config FILE]
-
-Shows what would happen to a request of this key for this model: which rule allows or denies it, the candidates in the
-order in which they would be tried, why others are excluded, which targets rest, prices, and what is left of each limit.
-An error that the caller would get is shown, too; the exit code is 0 then.
-
-  --key ID       id of the key (not the key itself): a key of the configuration, or one that weir keys create made
-  --model NAME   model as the caller would name it: a public name, an alias or auto
-  --images       the request has images
-  --tools        the request has tools
-  --tokens N     the request needs N tokens of the context window, input and output together
-  --ttl 5m|1h    the request asks for prompt caching of that duration
-  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
-  --help         show this help
-`
 
 /** A target that rests in the running gateway. */
 interface Resting {
@@ -46,26 +30,12 @@ interface Resting {
 
 /** Returns the exit code: 0 also if the request would be rejected. */
 export async function explain(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, HELP, {
-    key: { type: 'string' },
-    model: { type: 'string' },
-    images: { type: 'boolean' },
-    tools: { type: 'boolean' },
-    tokens: { type: 'string' },
-    ttl: { type: 'string' },
-    config: { type: 'string' },
-  })
+  const parsed = parseFlags(args, 'explain')
   if ('code' in parsed) return parsed.code
   const { key: id, model: name, config: flag } = parsed.flags
   const needs = needsOf(parsed.flags)
-  if (typeof needs === 'string') {
-    printToStderr(`${needs} (see --help)`)
-    return exit.usage
-  }
-  if (typeof id !== 'string' || typeof name !== 'string') {
-    printToStderr('missing --key ID or --model NAME (see --help)')
-    return exit.usage
-  }
+  if (typeof needs === 'string') return misused(needs)
+  if (typeof id !== 'string' || typeof name !== 'string') return misused('missing --key ID or --model NAME')
   const read = await configured(flag)
   if ('code' in read) return read.code
   const { config } = read
@@ -140,7 +110,7 @@ function hasLimits({ limits, organization }: Key): boolean {
 }
 
 /** What the request needs, or what is wrong with the flags. */
-function needsOf(flags: Readonly<Record<string, string | boolean | undefined>>): Needs | string {
+function needsOf(flags: Flags): Needs | string {
   const { images, tools, tokens, ttl } = flags
   if (tokens !== undefined && !/^\d{1,9}$/.test(String(tokens)))
     return `--tokens must be a whole number, not "${tokens}"`

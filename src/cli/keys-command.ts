@@ -12,76 +12,13 @@ import type { KeyConfig } from '../core/organization-config.ts'
 import { newToken } from '../keys/key-format.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
 import { KEYS_KNOWN_MS } from '../keys/key-store.ts'
-import { exit, parseFlags, printToStderr } from './command.ts'
+import { exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 import { table } from './text-table.ts'
 
-const HELP = `Usage: weir keys create|list|revoke [FLAGS] [--config FILE]
-
-Manages API keys beside those of the configuration. They are stored with the ledger; running gateways know a change
-within a second.
-
-  weir keys create --org ID --id ID [--models GLOB,…] [--expires 90d]
-  weir keys list [--org ID] [--json]
-  weir keys revoke --id ID
-
-weir keys create --help, list --help and revoke --help describe the flags.
-`
-
-const COMMON = `  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
-  --help         show this help
-`
-
-const CREATE_HELP = `Usage: weir keys create --org ID --id ID [--models GLOB,…] [--expires 90d] [--config FILE]
-
-Creates a key and prints it on standard output. The key cannot be shown again: only its hash is stored. Running gateways
-accept it from that moment on.
-
-  --org ID       organisation of the key; it must be in the configuration
-  --id ID        name of the key in logs and reports; unique, also among keys that ended in the last 30 days
-  --models GLOB,…
-                 models that the key may use, with * and ?, among those of its organisation (default: all of them)
-  --expires WHEN when the key expires: after 90d, 12h or 30m, or at a date (2027-01-31, its first moment in UTC) or an
-                 RFC 3339 time (default: never)
-${COMMON}`
-
-const LIST_HELP = `Usage: weir keys list [--org ID] [--json] [--config FILE]
-
-Lists the keys of the store and of the configuration, by id. The state is active, expired, revoked, disabled, or
-orphaned: the organisation of an orphaned key is no longer in the configuration, and the key is rejected. A key that was
-revoked or has expired is listed for another 30 days; its spend is kept.
-
-  --org ID       only keys of this organisation
-  --json         print {"keys": [{"id", "organization", "source", "shown", "models", "created_at", "expires_at",
-                 "revoked_at", "state"}]}; source is store or configuration; a missing value is null
-${COMMON}`
-
-const REVOKE_HELP = `Usage: weir keys revoke --id ID [--config FILE]
-
-Revokes a key that weir keys create made. Every worker and gateway rejects it within a second. Its id cannot be used
-again for 30 days.
-
-  --id ID        id of the key (not the key itself)
-${COMMON}`
-
-const verbs: Readonly<Record<string, (args: readonly string[]) => Promise<number>>> = { create, list, revoke }
-
 /** Returns the exit code. */
-export async function keys([verb, ...args]: readonly string[]): Promise<number> {
-  if (verb?.startsWith('-')) {
-    const parsed = parseFlags([verb, ...args], HELP, {})
-    if ('code' in parsed) return parsed.code
-  }
-  if (verb === undefined || verb === '--') return misused('missing command: create, list or revoke')
-  const run = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined
-  return run === undefined
-    ? misused(`unknown command "keys ${verb}"${didYouMean(verb, Object.keys(verbs))}`)
-    : untilProblem(() => run(args))
-}
-
-function misused(line: string): number {
-  printToStderr(`${line} (see --help)`)
-  return exit.usage
+export function keys(args: readonly string[]): Promise<number> {
+  return untilProblem(() => runAction('keys', { create, list, revoke }, args))
 }
 
 function failed(line: string): number {
@@ -90,13 +27,7 @@ function failed(line: string): number {
 }
 
 async function create(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, CREATE_HELP, {
-    org: { type: 'string' },
-    id: { type: 'string' },
-    models: { type: 'string' },
-    expires: { type: 'string' },
-    config: { type: 'string' },
-  })
+  const parsed = parseFlags(args, 'keys create')
   if ('code' in parsed) return parsed.code
   const wanted = wantedKey(parsed.flags, Date.now())
   if (typeof wanted === 'string') return misused(wanted)
@@ -122,7 +53,7 @@ async function create(args: readonly string[]): Promise<number> {
 type Wanted = Omit<KeyRecord, 'sha256' | 'shown' | 'revokedMs'>
 
 /** The requested key, or what is wrong with the flags. */
-function wantedKey(flags: Readonly<Record<string, string | boolean | undefined>>, nowMs: number): Wanted | string {
+function wantedKey(flags: Flags, nowMs: number): Wanted | string {
   const { org, id, models, expires } = flags
   if (typeof org !== 'string' || typeof id !== 'string') return 'missing --org ID or --id ID'
   if (!new RegExp(IDENTIFIER).test(id)) return `--id ${IDENTIFIER_WORDS}`
@@ -137,11 +68,11 @@ function wantedKey(flags: Readonly<Record<string, string | boolean | undefined>>
   return { id, organization: org, models: globs, createdMs: nowMs, expiresAtMs }
 }
 
-const UNITS_MS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 }
+const UNITS_MS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 }
 
 /** Unix milliseconds of a duration (`90d`) from now, or of a date. */
 function moment(text: string, nowMs: number): number | undefined {
-  const [, count, unit = ''] = /^(\d{1,5})([dhm])$/.exec(text) ?? []
+  const [, count, unit = ''] = /^(\d{1,5})([dhms])$/.exec(text) ?? []
   if (count === undefined) return instant(text)
   return nowMs + Number(count) * (UNITS_MS[unit] ?? 0)
 }
@@ -186,11 +117,7 @@ interface Listed {
 }
 
 async function list(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, LIST_HELP, {
-    org: { type: 'string' },
-    json: { type: 'boolean' },
-    config: { type: 'string' },
-  })
+  const parsed = parseFlags(args, 'keys list')
   if ('code' in parsed) return parsed.code
   const { org, json } = parsed.flags
   const read = await configured(parsed.flags['config'])
@@ -272,7 +199,7 @@ function timeText(ms: number): string {
 }
 
 async function revoke(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, REVOKE_HELP, { id: { type: 'string' }, config: { type: 'string' } })
+  const parsed = parseFlags(args, 'keys revoke')
   if ('code' in parsed) return parsed.code
   const { id } = parsed.flags
   if (typeof id !== 'string') return misused('missing --id ID')

@@ -8,31 +8,10 @@ import { dollars } from '../ledger/refusal.ts'
 import { addUsage, noUsage, type UsageFigures, usageColumns } from '../ledger/usage-figures.ts'
 import { groupUsage, type UsageBy } from '../ledger/usage-log.ts'
 import { dayOf, dayText, firstKeptDay, foldedDay } from '../ledger/window.ts'
-import { exit, parseFlags, printToStderr } from './command.ts'
+import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 import { table } from './text-table.ts'
-
-const HELP = `Usage: weir usage [--org ID] [--key ID] [--since DATE] [--until DATE]
-                  [--by model|key|org|day] [--json|--csv] [--config FILE]
-
-Prints requests, tokens and spend from the ledger. Requests that were rejected or reached no provider are not included.
-Input tokens include cached ones. A request counts on the UTC day on which it was admitted. After 400 days usage is kept
-by month only and counts on the first day of its month: a range that begins or ends within such a month includes all of
-the month or nothing of it.
-
-  --org ID       only this organisation
-  --key ID       only this key (its id, not the key itself)
-  --since DATE   from this UTC day on, as 2026-11-01 (default: the first day of this month)
-  --until DATE   before this UTC day (default: tomorrow, or the day after --since)
-  --by COLUMN    one row per model, key, org or day (default: model)
-  --json         print JSON; cost is in micro-dollars
-  --csv          print CSV with the columns of the JSON, without the total
-  --config FILE  configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)
-  --help         show this help
-
-Exit codes: 0 done, 1 the configuration or the ledger cannot be read, 2 wrong usage.
-`
 
 type By = 'model' | 'key' | 'org' | 'day'
 
@@ -57,22 +36,10 @@ interface Row {
 
 /** Returns the exit code. */
 export async function usage(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, HELP, {
-    org: { type: 'string' },
-    key: { type: 'string' },
-    since: { type: 'string' },
-    until: { type: 'string' },
-    by: { type: 'string' },
-    json: { type: 'boolean' },
-    csv: { type: 'boolean' },
-    config: { type: 'string' },
-  })
+  const parsed = parseFlags(args, 'usage')
   if ('code' in parsed) return parsed.code
   const question = questionOf(parsed.flags, Date.now())
-  if (typeof question === 'string') {
-    printToStderr(`${question} (see --help)`)
-    return exit.usage
-  }
+  if (typeof question === 'string') return misused(question)
   const read = await configured(parsed.flags['config'])
   if ('code' in read) return read.code
   return untilProblem(async () => {
@@ -89,7 +56,7 @@ export async function usage(args: readonly string[]): Promise<number> {
 }
 
 /** The query, or what is wrong with the flags. */
-function questionOf(flags: Readonly<Record<string, string | boolean | undefined>>, nowMs: number): Question | string {
+function questionOf(flags: Flags, nowMs: number): Question | string {
   const { org, key, since, until, json, csv } = flags
   const by = flags['by'] ?? 'model'
   if (!isBy(by)) return `--by must be model, key, org or day, not ${quoted(String(by))}`

@@ -3,16 +3,11 @@
 import manifest from '../../package.json' with { type: 'json' }
 import { exit, parseFlags } from './command.ts'
 
-const HELP = `Usage: weir version
-
-Prints the version, the commit that it was built from, and the version of Bun.
-`
-
 /** Defined when the program is compiled. In a checkout, git reports the commit. */
 declare const WEIR_COMMIT: string | undefined
 
 export function version(args: readonly string[]): number {
-  const parsed = parseFlags(args, HELP, {})
+  const parsed = parseFlags(args, 'version')
   if ('code' in parsed) return parsed.code
   process.stdout.write(`weir ${manifest.version} (commit ${commit()}, Bun ${Bun.version})\n`)
   return exit.done

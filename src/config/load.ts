@@ -30,6 +30,17 @@ export async function loadConfig(file: string, env: Readonly<Record<string, stri
   return parseConfig(read.text, { env, readFile, cores: availableParallelism() })
 }
 
+/** The `data_dir` of a file that may have problems elsewhere, or the problem that hides it. */
+export async function loadDataDir(
+  file: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<{ readonly dataDir: string } | { readonly problem: string }> {
+  const read = readText(file, FILE_BYTES_MAX)
+  if ('error' in read) return { problem: `${file}: ${read.error}` }
+  const { dataDirOf } = await import('./parse.ts')
+  return dataDirOf(read.text, { env, readFile: (path) => referenced(resolve(dirname(file), path)) })
+}
+
 /**
  * The file that a command reads: the value of `--config`, else `weir.yaml` in the working directory, else the one of
  * the system. The file need not exist.

@@ -1,6 +1,7 @@
 /** The text of a configuration → `Config`, or all problems at once. No problem shows the value of a reference. */
 
 import { Value } from '@sinclair/typebox/value'
+import { isObject } from '../core/json.ts'
 import { build } from './build.ts'
 import type { Check } from './check-context.ts'
 import { checkModels } from './check-models.ts'
@@ -43,6 +44,20 @@ export function parseConfig(text: string, options: ParseOptions): LoadResult {
   checkOrganizations(check)
   if (!problems.isEmpty || !Value.Check(schema, data)) return { ok: false, problems: problems.lines }
   return { ok: true, config: build(complete(data), options) }
+}
+
+/**
+ * The `data_dir` of a file that may have problems elsewhere: commands that ask the running gateway need nothing else,
+ * and may run without the secrets that the gateway has in its environment.
+ */
+export function dataDirOf(text: string, sources: Sources): { readonly dataDir: string } | { readonly problem: string } {
+  const problems = new Problems()
+  const read = readDocument(text, sources, problems)
+  if (read === undefined) return { problem: problems.lines[0] ?? '' }
+  const dataDir = isObject(read.value) ? read.value['data_dir'] : undefined
+  const own = problems.lines.find((line) => line.startsWith('data_dir:'))
+  if (own !== undefined) return { problem: own }
+  return { dataDir: typeof dataDir === 'string' && dataDir !== '' ? dataDir : schema.properties.data_dir.default }
 }
 
 /** Fills in the defaults. TypeBox does not type what it fills in; `CompletedFile` is derived from the same schema. */

@@ -1,7 +1,9 @@
 /** One timer for all deadlines of the process, so that thousands of streams need no timer each. */
 
+import { type Member, MemberList } from './member-list.ts'
+
 /** Something that watches a deadline. */
-export interface Ticking {
+export interface Ticking extends Member {
   /** `nowMs` is monotonic (`performance.now()`), not wall time. */
   tick(nowMs: number): void
 }
@@ -14,7 +16,7 @@ const PERIOD_MS = 50
  * added.
  */
 class Ticker {
-  private readonly watched = new Set<Ticking>()
+  private readonly watched = new MemberList<Ticking>()
   private timer: ReturnType<typeof setInterval> | undefined
 
   add(ticking: Ticking): void {
@@ -23,7 +25,7 @@ class Ticker {
   }
 
   remove(ticking: Ticking): void {
-    this.watched.delete(ticking)
+    this.watched.remove(ticking)
   }
 
   private tick(): void {
@@ -33,7 +35,7 @@ class Ticker {
       return
     }
     const nowMs = performance.now()
-    for (const ticking of this.watched) ticking.tick(nowMs)
+    for (const ticking of this.watched.snapshot()) if (ticking.place !== -1) ticking.tick(nowMs)
   }
 }
 

@@ -1,5 +1,6 @@
 /** The requests that a worker is running, and how one is interrupted: because its caller left, or the process ends. */
 
+import { type Member, MemberList } from '../core/member-list.ts'
 import type { BodyShare } from './body-memory.ts'
 import type { RequestReservation } from './reservation.ts'
 
@@ -13,7 +14,8 @@ export interface Interruptible {
 
 const NO_HEADERS: Readonly<Record<string, string>> = {}
 
-export class RunningRequest {
+export class RunningRequest implements Member {
+  place = -1
   /** Set once the ledger has admitted the request. */
   reservation: RequestReservation | undefined
   private why: Interruption | undefined
@@ -75,7 +77,7 @@ export class RunningRequest {
 }
 
 export class InFlight {
-  private readonly requests = new Set<RunningRequest>()
+  private readonly requests = new MemberList<RunningRequest>()
   private waiting: (() => void)[] = []
 
   get size(): number {
@@ -95,11 +97,11 @@ export class InFlight {
 
   /** Interrupts every running request. */
   cut(why: 'drained'): void {
-    for (const request of this.requests) request.interrupt(why)
+    for (const request of this.requests.snapshot()) request.interrupt(why)
   }
 
   remove(request: RunningRequest): void {
-    this.requests.delete(request)
+    this.requests.remove(request)
     if (this.requests.size > 0) return
     const { waiting } = this
     this.waiting = []

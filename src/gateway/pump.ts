@@ -85,6 +85,7 @@ type State = 'reading' | 'working' | 'attaching' | 'writing' | 'waiting' | 'done
  * only what the transport had read already still comes, at most 512 KiB.
  */
 export class Pump implements BodyReader, Interruptible, Ticking {
+  place = -1
   private readonly decoder: DecodeStream
   private readonly check: EventCheck
   private readonly encoded: EncodeStream

@@ -90,6 +90,7 @@ export function accountOf(key: Key): Account {
  * a stream.
  */
 export class RequestReservation implements Ticking {
+  place = -1
   /** `x-ratelimit-*`, for an answer and for an error. */
   readonly limitHeaders: Readonly<Record<string, string>>
   private settled = false

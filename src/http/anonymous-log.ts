@@ -29,6 +29,7 @@ interface Count {
 }
 
 export class AnonymousLog implements Ticking {
+  place = -1
   private readonly counts = new Map<string, Count>()
   private sinceMs = 0
 

@@ -62,6 +62,7 @@ export interface Endpoint {
 
 /** One request at the edge: it has one response, and one end. */
 export class RequestContext implements FlowListener, Ticking {
+  place = -1
   readonly log: RequestLog
   readonly running: RunningRequest
   readonly parts: EdgeParts

@@ -39,7 +39,9 @@ export const LOG_EVENTS = {
   'config.reloaded': {
     level: 'info',
     message: 'configuration reloaded',
-    meaning: 'All workers use the new configuration from the next request on.',
+    meaning:
+      'All workers use the new configuration from the next request on. `changes` lists what differs, as `weir ' +
+      'reload` prints it.',
   },
   'config.rejected': {
     level: 'error',
@@ -50,8 +52,8 @@ export const LOG_EVENTS = {
     level: 'warn',
     message: 'no control socket',
     meaning:
-      'The control socket in `data_dir` could not be opened (`problem`). weir serves requests; `weir explain` ' +
-      'cannot ask it for the state of targets.',
+      'The control socket in `data_dir` could not be opened (`problem`). weir serves requests; `weir reload` ' +
+      'and other commands cannot ask it.',
   },
   'worker.died': {
     level: 'error',
@@ -69,6 +71,25 @@ export const LOG_EVENTS = {
     level: 'error',
     message: 'worker does not answer',
     meaning: 'The event loop of a worker stood still for `silent_ms` milliseconds. weir kills and replaces the worker.',
+  },
+  'workers.replaced': {
+    level: 'info',
+    message: 'workers replaced',
+    meaning:
+      'SIGUSR2: every worker was replaced by one started from the program file as it is now. `workers` is their ' +
+      'number, `ms` how long it took. The old ones finish what they run.',
+  },
+  'workers.replace_failed': {
+    level: 'error',
+    message: 'workers not replaced',
+    meaning: 'SIGUSR2: a new worker could not take over (`worker`, `reason`). The old one and those after it stay.',
+  },
+  'service_manager.unreachable': {
+    level: 'warn',
+    message: 'service manager not notified',
+    meaning:
+      'The socket of `NOTIFY_SOCKET` does not take the state of the service (`problem`). Logged once. systemd may ' +
+      'consider the service as not started.',
   },
   'supervisor.gone': {
     level: 'error',

@@ -14,7 +14,7 @@ const LINE_CHARS_MAX = 64 * 1024
 export const CONTROL_SOCKET = 'control.sock'
 
 /** The commands, by their name in `ask`. The message of an error that a handler throws becomes the answer. */
-type ControlHandlers = Readonly<Record<string, (request: JsonObject) => object>>
+type ControlHandlers = Readonly<Record<string, (request: JsonObject) => object | Promise<object>>>
 
 export interface Control {
   /** Closes all connections and deletes the socket. */
@@ -68,25 +68,29 @@ async function listen(path: string, handlers: ControlHandlers): Promise<Control>
 
 function serve(socket: Socket, handlers: ControlHandlers): void {
   let received = ''
+  // Answers are in the order of the requests.
+  let answered: Promise<unknown> = Promise.resolve()
   socket.setEncoding('utf8')
   // A client that disconnects early does not need its answer.
   socket.on('error', () => socket.destroy())
   socket.on('data', (text: string) => {
     const lines = (received + text).split('\n')
     received = lines.pop() ?? ''
-    for (const line of lines) socket.write(`${answer(line, handlers)}\n`)
+    for (const line of lines) {
+      answered = answered.then(async () => socket.write(`${await answer(line, handlers)}\n`))
+    }
     if (received.length > LINE_CHARS_MAX) socket.destroy()
   })
 }
 
 /** `{"ok":true,…}`, or `{"ok":false,"error"}`. */
-function answer(line: string, handlers: ControlHandlers): string {
+async function answer(line: string, handlers: ControlHandlers): Promise<string> {
   try {
     const request: unknown = JSON.parse(line)
     const ask = isObject(request) ? request['ask'] : undefined
     if (!isObject(request) || typeof ask !== 'string' || !Object.hasOwn(handlers, ask))
       return JSON.stringify({ ok: false, error: 'unknown command' })
-    return JSON.stringify({ ok: true, ...handlers[ask]?.(request) })
+    return JSON.stringify({ ok: true, ...(await handlers[ask]?.(request)) })
   } catch (error) {
     return JSON.stringify({ ok: false, error: error instanceof Error ? error.message : String(error) })
   }

@@ -1,4 +1,7 @@
-/** A reload: the new configuration is checked as a whole, then all workers switch to it or none does. */
+/**
+ * A reload: the new configuration is checked as a whole, then all workers switch to it or none does. Reloads run one
+ * at a time.
+ */
 
 import type { Config } from '../config/config.ts'
 import type { WorkerProcess } from './worker-process.ts'
@@ -27,6 +30,12 @@ export function needsRestart(current: Config, next: Config): readonly string[] {
     .map(([name]) => `${name}: changed, which needs a restart; nothing of the file was applied`)
 }
 
+/** Lets a worker that was replaced follow a reload: the keys that it withdraws end streams there, too. */
+export async function follow(retired: WorkerProcess, config: Config): Promise<void> {
+  if ((await retired.prepare(config)) === undefined) retired.commit()
+  else retired.abort()
+}
+
 /**
  * Two phases: every worker builds all that follows from the configuration, and only if all succeed do they switch to
  * it. Resolves to the problems, in which case nothing has changed anywhere.
@@ -45,4 +54,12 @@ export async function swap(workers: readonly WorkerProcess[], config: Config): P
   // A worker that was starting meanwhile got the old configuration.
   for (const worker of workers) if (!ready.includes(worker) && worker.state !== 'down') worker.replace()
   return []
+}
+
+/** What a reload did. Lines for the operator. */
+export interface ReloadResult {
+  /** Why nothing was applied; empty if the configuration is in force. */
+  readonly problems: readonly string[]
+  /** What differs from the configuration before, as `changesOf` words it. */
+  readonly changes: readonly string[]
 }

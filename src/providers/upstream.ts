@@ -48,6 +48,7 @@ export interface TextReader {
  * byte, silence between bytes, and the whole call.
  */
 export class UpstreamCall implements Ticking, ResponseHandler {
+  place = -1
   status = 0
   /** Empty before the head. */
   headers: ResponseHeaders = NO_HEADERS

@@ -53,7 +53,7 @@ export class Pool {
     this.makeConnections()
   }
 
-  /** Connections that are being made for nobody are abandoned, the oldest first: it may lead nowhere. */
+  /** Closes connection attempts that no request waits for, the oldest first: it is the likeliest to fail. */
   withdraw(exchange: Exchange): void {
     this.waiting.delete(exchange)
     for (const connector of this.connectors) {

@@ -155,7 +155,7 @@ export class ResponseParser {
     const head = new ResponseHead(this.gathered, this.gatheredFrom, this.gatheredTo)
     this.gathered = NONE
     if (head.status < 200) {
-      // 101 would end HTTP on this connection; nobody asked for that.
+      // 101 would switch this connection to another protocol; no request asks for that.
       if (head.status === 101 || ++this.interim > INTERIM_MAX)
         throw new ResponseSyntaxError('too many interim responses')
       return next

@@ -1,5 +1,6 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { tmpdir } from 'node:os'
+import { actionsOf, COMMANDS } from '../../src/cli/command-table.ts'
 import { MAIN } from '../process/weir.ts'
 
 // Each test starts several processes, on machines that may be busy.
@@ -15,33 +16,73 @@ async function weir(...args: string[]): Promise<{ code: number; stdout: string; 
   return { code, stdout, stderr }
 }
 
-const commands = ['serve', 'check', 'keys', 'usage', 'explain', 'version']
+const commands = COMMANDS.flatMap(({ name }) => (name.includes(' ') ? [] : [name]))
 
 test('--help lists every command', async () => {
-  for (const ask of ['--help', '-h', 'help']) {
-    const { code, stdout, stderr } = await weir(ask)
+  for (const ask of [['--help'], ['-h'], ['help'], []]) {
+    const { code, stdout, stderr } = await weir(...ask)
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     for (const command of commands) expect(stdout).toContain(`  ${command} `)
   }
 })
 
-for (const command of commands) {
-  test(`${command} --help describes its flags`, async () => {
-    const { code, stdout, stderr } = await weir(command, '--help')
+describe.each(COMMANDS.map((entry) => [entry.name, entry] as const))('weir %s', (name, { flags, examples }) => {
+  const words = name.split(' ')
+
+  test('--help and weir help describe its flags, in 80 columns, with two examples or more', async () => {
+    const { code, stdout, stderr } = await weir(...words, '--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(stdout).toStartWith(`Usage: weir ${command}`)
-    if (command !== 'version') expect(stdout).toContain('--config FILE')
+    expect(stdout).toStartWith(`Usage: weir ${name}`)
+    expect(stdout).toEndWith('\n')
+    for (const flag of flags) expect(stdout).toContain(`  --${flag.name}`)
+    expect(flags.some((flag) => flag.name === 'config')).toBe(!['version', 'help'].includes(name))
+    expect(stdout.match(/^ {2}\$ weir .+\n {6}\S/gm)).toHaveLength(examples.length)
+    expect(stdout.split('\n').filter((line) => line.length > 80 && !line.startsWith('  $ '))).toEqual([])
+    expect(await weir('help', ...words)).toEqual({ code: 0, stdout, stderr: '' })
   })
 
-  test(`${command} with an unknown flag is wrong usage`, async () => {
-    const { code, stdout, stderr } = await weir(command, '--nonsense')
+  test('an unknown flag is wrong usage', async () => {
+    const { code, stdout, stderr } = await weir(...words, '--nonsense')
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toMatch(/^weir: [^\n]*--nonsense[^\n]*\n$/)
   })
-}
+
+  test('its examples have flags that exist', () => {
+    for (const { run } of examples) {
+      const [command, ...rest] =
+        run
+          .split(/ (?:&&|\|) /)[0]
+          ?.replace(/^weir /, '')
+          .split(/ (?=--)/) ?? []
+      const entry = COMMANDS.findLast((each) => command === each.name || command?.startsWith(`${each.name} `))
+      const known = [...(entry?.flags ?? []).map((flag) => `--${flag.name}`), '--help']
+      expect([run, rest.filter((part) => !known.includes(part.split(' ')[0] ?? ''))]).toEqual([run, []])
+    }
+  })
+})
+
+test.each([
+  [['usag'], 'unknown command "usag" (did you mean "usage"?)'],
+  [['keys', 'creat'], 'unknown command "keys creat" (did you mean "create"?)'],
+  [['help', 'kyes'], 'unknown command "kyes" (did you mean "keys"?)'],
+  [['usage', '--sinc', '2026-11-01'], 'weir usage has no flag "--sinc" (did you mean "--since"?)'],
+  [['check', '--cofnig=x'], 'weir check has no flag "--cofnig" (did you mean "--config"?)'],
+  [['check', 'other.yaml'], 'weir check takes no argument, and "other.yaml" is one'],
+  [['usage', '--json=yes'], '--json takes no value'],
+  [['keys', 'revoke'], 'missing --id ID'],
+  [['keys'], 'missing command: create, list or revoke'],
+])('%p names what is known', async (args, line) => {
+  expect(await weir(...args)).toEqual({ code: 2, stdout: '', stderr: `weir: ${line} (see --help)\n` })
+})
+
+test('every action of a group is in its help', async () => {
+  const { stdout } = await weir('keys')
+  expect(stdout).toBe('')
+  expect(actionsOf('keys')).toEqual(['create', 'list', 'revoke'])
+  expect((await weir('keys', '--help')).stdout).toContain('  revoke  makes every gateway reject a key\n')
+})
 
 for (const [name, args] of [
-  ['no command', []],
   ['an unknown command', ['sevre']],
   ['the name of an object property', ['constructor']],
   ['a port that is none', ['serve', '--port', '65536']],
@@ -69,6 +110,7 @@ test.each([
 
 test('version is one line', async () => {
   const { code, stdout, stderr } = await weir('version')
+  expect(await weir('--version')).toEqual({ code, stdout, stderr })
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   expect(stdout).toMatch(/^weir \d+\.\d+\.\d+ \(commit (unknown|[0-9a-f]+), Bun \d+\.\d+\.\d+\)\n$/)
 })

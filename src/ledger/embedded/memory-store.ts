@@ -48,7 +48,7 @@ export interface Changes {
    * ones.
    */
   used(reservation: ReservationState, model: string, figures: UsageFigures): void
-  /** `charge` is undefined if nobody reported one; `now` is the store's time. */
+  /** `charge` is undefined if the reservation expired without a settlement; `now` is the store's time. */
   ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined, now: number): void
 }
 

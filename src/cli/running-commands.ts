@@ -1,0 +1,68 @@
+/** `weir reload` and `weir health`: ask the gateway that runs with this `data_dir`, over its control socket. */
+
+import { resolve } from 'node:path'
+import { configFile, environment, loadDataDir } from '../config/load.ts'
+import { isArray, type JsonObject } from '../core/json.ts'
+import { exit, parseFlags, printToStderr } from './command.ts'
+import { askControl, ControlProblem } from './control-client.ts'
+
+/** The workers may take 10 s to prepare the new configuration, and the reload may wait for another. */
+const RELOAD_MS_MAX = 60_000
+
+/** Returns the exit code. */
+export async function reload(args: readonly string[]): Promise<number> {
+  const answer = await answerOf(args, 'reload', RELOAD_MS_MAX)
+  if (typeof answer === 'number') return answer
+  const problems = lines(answer['problems'])
+  if (problems.length > 0) {
+    process.stderr.write(`${problems.join('\n')}\n`)
+    printToStderr('the configuration was rejected; the one before stays in force')
+    return exit.wrong
+  }
+  const changes = lines(answer['changes'])
+  process.stdout.write(changes.length === 0 ? 'nothing changed\n' : `${changes.join('\n')}\n`)
+  return exit.done
+}
+
+/** Returns the exit code. */
+export async function health(args: readonly string[]): Promise<number> {
+  const answer = await answerOf(args, 'health')
+  if (typeof answer === 'number') return answer
+  const reasons = lines(answer['reasons'])
+  if (reasons.length > 0) {
+    printToStderr(`not ready: ${reasons.join('; ')}`)
+    return exit.wrong
+  }
+  process.stdout.write('ready\n')
+  return exit.done
+}
+
+/** The reply of the running gateway, or the exit code after a problem was printed. */
+async function answerOf(
+  args: readonly string[],
+  command: 'reload' | 'health',
+  withinMs?: number,
+): Promise<JsonObject | number> {
+  const parsed = parseFlags(args, command)
+  if ('code' in parsed) return parsed.code
+  const { config } = parsed.flags
+  const file = await configFile(typeof config === 'string' ? config : undefined)
+  const read = await loadDataDir(file, environment())
+  if ('problem' in read) {
+    printToStderr(read.problem)
+    return exit.wrong
+  }
+  try {
+    const answer = await askControl(read.dataDir, { ask: command }, withinMs)
+    if (answer !== undefined) return answer
+    printToStderr(`no gateway runs with data_dir ${resolve(read.dataDir)} (from ${file})`)
+  } catch (error) {
+    if (!(error instanceof ControlProblem)) throw error
+    printToStderr(error.message)
+  }
+  return exit.wrong
+}
+
+function lines(value: unknown): readonly string[] {
+  return isArray(value) ? value.map(String) : []
+}

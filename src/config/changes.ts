@@ -1,0 +1,94 @@
+/**
+ * What differs between two configurations, one line each, for `weir reload` and the log: `+ model gpt-5`,
+ * `~ price of claude-sonnet`, `- key ci`. It names things and never shows a value: values may be secrets.
+ */
+
+import type { Config } from './config.ts'
+
+interface Named {
+  readonly id: string
+  readonly fields: Readonly<Record<string, unknown>>
+}
+
+/** A kind of thing that has names. */
+interface Kind {
+  readonly noun: string
+  /** What stands before the name in `~ price of claude-sonnet`; empty for models, of which most lines are. */
+  readonly prefix: string
+  readonly of: (config: Config) => readonly Named[]
+}
+
+const kinds: readonly Kind[] = [
+  {
+    noun: 'provider',
+    prefix: 'provider ',
+    of: ({ providers }) => providers.map(({ name, ...fields }) => ({ id: name, fields })),
+  },
+  { noun: 'model', prefix: '', of: ({ models }) => models.map(({ name, ...fields }) => ({ id: name, fields })) },
+  {
+    noun: 'organization',
+    prefix: 'organization ',
+    of: ({ organizations }) => organizations.map(({ id, keys: _, ...fields }) => ({ id, fields })),
+  },
+  { noun: 'key', prefix: 'key ', of: keysOf },
+]
+
+/** The sections of the configuration that `kinds` cover. */
+const NAMED: readonly (keyof Config)[] = ['providers', 'models', 'organizations']
+
+/** Fields whose key in the file is not their name in another case. */
+const FILE_KEYS: Readonly<Record<string, string>> = {
+  deadlines: 'timeouts',
+  aws: 'credentials',
+  viaFetch: 'upstream',
+  sha256: 'secret',
+  expiresAtMs: 'expires_at',
+}
+
+/** Empty if and only if the two are equal. */
+export function changesOf(current: Config, next: Config): readonly string[] {
+  const sections = changedFields(without(current, NAMED), without(next, NAMED)).map((field) => `~ ${field}`)
+  return [...kinds.flatMap((kind) => changesOfKind(kind, kind.of(current), kind.of(next))), ...sections]
+}
+
+function changesOfKind({ noun, prefix }: Kind, current: readonly Named[], next: readonly Named[]): readonly string[] {
+  const before = new Map(current.map(({ id, fields }) => [id, fields]))
+  const after = new Map(next.map(({ id, fields }) => [id, fields]))
+  const kept = (list: readonly Named[]) => list.flatMap(({ id }) => (before.has(id) && after.has(id) ? [id] : []))
+  return [
+    ...next.flatMap(({ id }) => (before.has(id) ? [] : [`+ ${noun} ${id}`])),
+    ...kept(next).flatMap((id) =>
+      changedFields(before.get(id) ?? {}, after.get(id) ?? {}).map((field) => `~ ${field} of ${prefix}${id}`),
+    ),
+    ...current.flatMap(({ id }) => (after.has(id) ? [] : [`- ${noun} ${id}`])),
+    ...(Bun.deepEquals(kept(current), kept(next)) ? [] : [`~ order of ${noun}s`]),
+  ]
+}
+
+/** The names of the fields that differ, as the file has them, each once. */
+function changedFields(
+  current: Readonly<Record<string, unknown>>,
+  next: Readonly<Record<string, unknown>>,
+): readonly string[] {
+  const fields = new Set([...Object.keys(current), ...Object.keys(next)])
+  const changed = [...fields].filter((field) => !Bun.deepEquals(current[field], next[field]))
+  return [...new Set(changed.map(fileKey))]
+}
+
+function fileKey(field: string): string {
+  return FILE_KEYS[field] ?? field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+/** A key that follows the `auto` of its organisation does not change with it in a line of its own. */
+function keysOf({ organizations }: Config): readonly Named[] {
+  return organizations.flatMap(({ id: organization, auto, keys }) =>
+    keys.map(({ id, ...key }) => ({
+      id,
+      fields: { ...key, organization, auto: key.auto === auto ? undefined : key.auto },
+    })),
+  )
+}
+
+function without(config: Config, names: readonly (keyof Config)[]): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(config).filter(([name]) => !names.some((other) => other === name)))
+}

@@ -1,0 +1,50 @@
+import { describe, expect, test } from 'bun:test'
+import { type Member, MemberList } from '../../src/core/member-list.ts'
+
+class Named implements Member {
+  place = -1
+
+  constructor(readonly name: string) {}
+}
+
+const names = (list: MemberList<Named>) => list.snapshot().map(({ name }) => name)
+
+describe('a list of members', () => {
+  test('has the members of a set after the same moves', () => {
+    const seed = 20_261_122
+    let state = seed
+    const below = (limit: number) => {
+      state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
+      return (state >>> 8) % limit
+    }
+    const list = new MemberList<Named>()
+    const expected = new Set<string>()
+    const all = [...'abcdefghij'].map((name) => new Named(name))
+    for (let move = 0; move < 5000; move++) {
+      const member = all[below(all.length)]
+      if (member === undefined) throw new Error('no member')
+      if (below(2) === 0) {
+        list.add(member)
+        expected.add(member.name)
+      } else {
+        list.remove(member)
+        expected.delete(member.name)
+      }
+      const where = `seed ${seed}, move ${move}`
+      expect(list.size, where).toBe(expected.size)
+      expect(names(list).sort(), where).toEqual([...expected].sort())
+      expect(member.place !== -1, where).toBe(expected.has(member.name))
+    }
+  })
+
+  test('a snapshot keeps those who leave, and their place shows that they have left', () => {
+    const list = new MemberList<Named>()
+    const [a, b] = [new Named('a'), new Named('b')]
+    list.add(a)
+    list.add(b)
+    const before = list.snapshot()
+    list.remove(a)
+    expect(before).toEqual([a, b])
+    expect([a.place, b.place]).toEqual([-1, 0])
+  })
+})
