@@ -77,7 +77,7 @@ export class SharedStore extends MemoryStore {
     begin(reservation, scopes, limits)
     grow(reservation, scopes, limits, soFar, hold.estimate)
     this.keep(scopes)
-    this.start(reservation)
+    this.start(this.organization(account.organization), reservation)
   }
 
   private advanced({ organization, key, ...limits }: Account, now: number) {
