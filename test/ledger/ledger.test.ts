@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { LedgerServer } from '../../src/ledger/embedded/shared/ledger-server.ts'
+import { LedgerServer } from '../../src/ledger/embedded/socket/ledger-server.ts'
 import { conformance, type Installation } from './conformance.ts'
 import { REDIS, VALKEY } from './programs.ts'
 import { RedisServer } from './redis-server.ts'

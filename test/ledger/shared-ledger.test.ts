@@ -4,8 +4,8 @@ import { expect, test } from 'bun:test'
 import type { Subprocess } from 'bun'
 import { openAccountUsageReader, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
-import { OwnerLink } from '../../src/ledger/embedded/shared/owner-link.ts'
-import { SharedLedger } from '../../src/ledger/embedded/shared/shared-ledger.ts'
+import { OwnerLink } from '../../src/ledger/embedded/socket/owner-link.ts'
+import { SharedLedger } from '../../src/ledger/embedded/socket/shared-ledger.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { groupUsage } from '../../src/ledger/usage-log.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
@@ -83,7 +83,7 @@ test('a reservation outlives its owner, and so does a settlement that no owner h
   expect((await standing(owner, account)).total).toEqual({ window: 0, spent: 200, held: 0 })
 })
 
-test('while the owner is away a reservation waits for it; after 2 s it is refused, and then holds nothing', async () => {
+test('while the owner is away a reservation waits; after 2 s it is refused, and then holds nothing', async () => {
   const { owner, worker } = await started()
   const ledger = await worker()
   const account = accountOf(spend({ total: 100 }))
@@ -153,7 +153,7 @@ test('an owner that stands still: what it grants later is given back', async () 
   expect(await standing(owner, account)).toMatchObject({ live: 0, total: { spent: 100, held: 0 } })
 })
 
-test('a settlement that is sent again, because its reply was lost, counts once: to its owner and to the next', async () => {
+test('a settlement that is sent again because its reply was lost counts once, for this owner and the next', async () => {
   const { owner } = await started()
   const account = accountOf(spend({ total: 1000 }))
   const hold = holdOf(100)

@@ -5,7 +5,7 @@
 
 import type { Redis } from 'ioredis'
 import { chargedMicroUsd } from '../../src/ledger/embedded/reservation-moves.ts'
-import { SharedStore } from '../../src/ledger/embedded/shared/shared-store.ts'
+import { FullStore } from '../../src/ledger/embedded/socket/full-store.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { ReservationStore } from '../../src/ledger/reservation-store.ts'
@@ -58,7 +58,7 @@ export function memorySubject(): Subject {
       audit: new Map<string, Audited[]>(),
       known: new Map<string, Set<string>>(),
     }
-    const book = new SharedStore(
+    const book = new FullStore(
       { now: () => clock.now },
       {
         scope: () => undefined,

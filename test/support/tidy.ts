@@ -51,6 +51,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'ledger/redis/': ['ioredis'],
       'ledger/redis/delivery/outbox.ts': ['bun:sqlite', 'node:path'],
       'ledger/redis/epochs/epoch-rows.ts': ['bun:sqlite'],
+      'ledger/embedded/socket/': ['bun', 'node:fs', 'node:path'],
       'ledger/embedded/': ['bun:sqlite', 'node:fs', 'node:path'],
       'ledger/request-table.ts': ['bun:sqlite'],
       'ledger/request-writer.ts': ['bun:sqlite'],

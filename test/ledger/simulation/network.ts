@@ -3,7 +3,7 @@
  * with a timeout do.
  */
 
-import type { SharedStore } from '../../../src/ledger/embedded/shared/shared-store.ts'
+import type { FullStore } from '../../../src/ledger/embedded/socket/full-store.ts'
 import type { Link } from '../../../src/ledger/redis/client/redis-link.ts'
 import { DataLossError, Epochs, type RecoverableStore } from '../../../src/ledger/redis/epochs/epochs.ts'
 import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
@@ -122,7 +122,7 @@ export class SimulatedLink implements Link {
     })
   }
 
-  private call<T>(verb: (store: SharedStore) => T): Promise<T> {
+  private call<T>(verb: (store: FullStore) => T): Promise<T> {
     if (!this.isConnected)
       return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"))
     const { random } = this.world
@@ -150,7 +150,7 @@ export class SimulatedLink implements Link {
   }
 
   private arrive<T>(
-    verb: (store: SharedStore) => T,
+    verb: (store: FullStore) => T,
     end: (how: () => void) => void,
     resolve: (value: T) => void,
     reject: (error: Error) => void,
@@ -168,7 +168,7 @@ export class SimulatedLink implements Link {
   }
 
   private answerOf<T>(
-    verb: (store: SharedStore) => T,
+    verb: (store: FullStore) => T,
     resolve: (value: T) => void,
     reject: (error: Error) => void,
   ): () => void {

@@ -6,7 +6,7 @@
 import { expect } from 'bun:test'
 import type { EndKind } from '../../../src/ledger/audit-columns.ts'
 import { chargedMicroUsd } from '../../../src/ledger/embedded/reservation-moves.ts'
-import { SharedStore } from '../../../src/ledger/embedded/shared/shared-store.ts'
+import { FullStore } from '../../../src/ledger/embedded/socket/full-store.ts'
 import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/store-state.ts'
 import { type Account, type Admission, type Charge, type Hold, noCharge } from '../../../src/ledger/ledger.ts'
 import type { NodeFigures } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
@@ -36,7 +36,7 @@ export const LOST_MOST_MS = 20_000
 export class Server {
   isUp = true
   readonly charges: Charged[] = []
-  private book: SharedStore
+  private book: FullStore
   private readonly epoch = new Map<string, number>()
   private readonly nodes = new Map<string, Omit<Entered, 'isLegacy'>>()
   private readonly figures = new Map<string, UsageFigures>()
@@ -49,12 +49,12 @@ export class Server {
   }
 
   /** Runs a verb if the server is up. */
-  ask<T>(verb: (book: SharedStore) => T): T {
+  ask<T>(verb: (book: FullStore) => T): T {
     return verb(this.book)
   }
 
   /** Invariant: no grant leaves a limit exceeded. */
-  reserve(account: Account, hold: Hold): ReturnType<SharedStore['reserve']> {
+  reserve(account: Account, hold: Hold): ReturnType<FullStore['reserve']> {
     const isNew = !this.reservations.has(hold.id)
     const reply = this.book.reserve(account, hold)
     if (reply.outcome !== 'granted' || !isNew) return reply
@@ -157,8 +157,8 @@ export class Server {
     return this.reservations.size
   }
 
-  private newBook(): SharedStore {
-    return new SharedStore(
+  private newBook(): FullStore {
+    return new FullStore(
       { now: () => Math.floor(this.world.nowMs) },
       {
         scope: (scope) => this.set(this.scopes, `${scope.organization} ${scope.key}`, copyOf(scope)),

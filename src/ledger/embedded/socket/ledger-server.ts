@@ -9,9 +9,9 @@ import type { Socket } from 'bun'
 import type { Account, LedgerHealth } from '../../ledger.ts'
 import type { Clock } from '../memory-store.ts'
 import { OwnedStore } from '../owned-store.ts'
-import { FrameReader, FrameWriter } from './frames.ts'
-import { type FromOwner, PROTOCOL, type ToOwner } from './messages.ts'
-import { SharedStore } from './shared-store.ts'
+import { FullStore } from './full-store.ts'
+import { FrameReader, FrameWriter } from './message-frames.ts'
+import { type FromOwner, PROTOCOL, type ToOwner } from './owner-messages.ts'
 
 export const LEDGER_SOCKET = 'ledger.sock'
 
@@ -29,7 +29,7 @@ interface LedgerServerOptions {
 }
 
 export class LedgerServer {
-  private readonly owned: OwnedStore<SharedStore>
+  private readonly owned: OwnedStore<FullStore>
   private readonly connections = new Set<Connection>()
   /** The last call of each worker that ended a reservation: a later connection may send it again. */
   private readonly ended = new Map<string, number>()
@@ -37,7 +37,7 @@ export class LedgerServer {
 
   /** Opens the ledger of a directory and accepts workers. Throws `LedgerFileError`, or `Error` for the socket. */
   constructor(directory: string, { keepMs, isTakeover, clock }: LedgerServerOptions = {}) {
-    this.owned = OwnedStore.open(directory, (...parts) => new SharedStore(...parts), {
+    this.owned = OwnedStore.open(directory, (...parts) => new FullStore(...parts), {
       clock,
       keepMs,
       isTakeover,
@@ -109,7 +109,7 @@ class Connection {
 
   constructor(
     private readonly socket: Socket<Connection>,
-    private readonly owned: OwnedStore<SharedStore>,
+    private readonly owned: OwnedStore<FullStore>,
     private readonly ended: Map<string, number>,
   ) {
     this.writer = new FrameWriter(socket)

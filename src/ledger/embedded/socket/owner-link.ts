@@ -2,8 +2,8 @@
 
 import type { Socket } from 'bun'
 import type { Account } from '../../ledger.ts'
-import { FrameReader, FrameWriter } from './frames.ts'
-import { type FromOwner, PROTOCOL, type ToOwner } from './messages.ts'
+import { FrameReader, FrameWriter } from './message-frames.ts'
+import { type FromOwner, PROTOCOL, type ToOwner } from './owner-messages.ts'
 
 interface LinkEvents {
   readonly message: (message: FromOwner) => void
@@ -13,8 +13,8 @@ interface LinkEvents {
 export class OwnerLink {
   private readonly reader = new FrameReader<FromOwner>()
   private readonly writer: FrameWriter<ToOwner>
-  /** By their indexes: the accounts that the owner has been told. */
-  private readonly told: (Account | undefined)[] = []
+  /** By their indexes: the accounts that the owner knows. */
+  private readonly known: (Account | undefined)[] = []
 
   private constructor(
     private readonly socket: Socket<undefined>,
@@ -49,8 +49,8 @@ export class OwnerLink {
 
   /** `account` is what the index in the message stands for. */
   send(message: ToOwner, index: number, account: Account | undefined): void {
-    if (account !== undefined && this.told[index] !== account) {
-      this.told[index] = account
+    if (account !== undefined && this.known[index] !== account) {
+      this.known[index] = account
       this.writer.add({ type: 'account', index, account })
     }
     this.writer.add(message)

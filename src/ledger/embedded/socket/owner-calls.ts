@@ -3,7 +3,7 @@
 import { CallerError } from '../../../core/caller-error.ts'
 import type { Account, Estimate, Hold, LedgerHealth, Reservation } from '../../ledger.ts'
 import { fullError, isHeld, reservationOf } from '../../refusal.ts'
-import type { FromOwner, ToOwner } from './messages.ts'
+import type { FromOwner, ToOwner } from './owner-messages.ts'
 
 /** How long a call waits for an owner that is away, or for its answer. */
 export const WAIT_MS = 2000

@@ -8,10 +8,19 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../ledger.ts'
 import { type ExtendReply, TERMS } from '../../reservation-store.ts'
-import { type Answer, type Call, EndCall, ExtendCall, HealthCall, ReserveCall, unreachable, WAIT_MS } from './calls.ts'
 import { LEDGER_SOCKET } from './ledger-server.ts'
-import { type FromOwner, PROTOCOL } from './messages.ts'
+import {
+  type Answer,
+  type Call,
+  EndCall,
+  ExtendCall,
+  HealthCall,
+  ReserveCall,
+  unreachable,
+  WAIT_MS,
+} from './owner-calls.ts'
 import { OwnerLink } from './owner-link.ts'
+import { type FromOwner, PROTOCOL } from './owner-messages.ts'
 
 const RECONNECT_MS = 20
 /** How often calls that have waited too long are looked for. */
@@ -109,7 +118,7 @@ export class SharedLedger implements Ledger {
     return this.health()
   }
 
-  /** Waits until the owner has written the last calls. Throws if it does not: then the leases of their requests expire. */
+  /** Waits until the owner has written the last calls. Throws if it does not: then the leases of those requests end. */
   async close(): Promise<void> {
     this.isClosing = true
     if (this.endings.size > 0) await Promise.race([this.written.promise, Bun.sleep(CLOSE_MS)])
@@ -195,7 +204,7 @@ export class SharedLedger implements Ledger {
     void this.connect()
   }
 
-  /** Tells a new owner what it may not know: reservations first, then all calls that the last one may not have kept. */
+  /** Sends a new owner what it may not know: reservations first, then all calls that the last one may not have kept. */
   private repeat(): void {
     for (const { account, hold, admittedMs, soFar } of this.live.values()) {
       const index = this.indexOf(account)

@@ -15,7 +15,7 @@ import { newScope, type ReservationState, type ScopeState } from '../store-state
 
 const NOTHING = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
-export class SharedStore extends MemoryStore {
+export class FullStore extends MemoryStore {
   override settle(admission: Admission, charge: Charge, { isDirect = false }: SettleOptions = {}): SettleReply {
     const known = this.find(admission.account.organization, admission.id)
     if (known?.state === 'cancelled') return 'cancelled'

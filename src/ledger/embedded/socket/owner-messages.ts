@@ -1,6 +1,6 @@
 /**
  * The messages between the owner of an embedded ledger and the workers that share it. A frame is a line with a JSON
- * array of messages. Both ends are this program, over a socket that only its user can open, so they are not checked.
+ * array of messages. Both ends are weir, over a socket that only its user can open, so they are not checked.
  */
 
 import type { Account, Charge, Estimate, Hold, LedgerHealth } from '../../ledger.ts'
