@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LedgerServer } from '../../src/ledger/embedded/socket/ledger-server.ts'
+import { SharedLedger } from '../../src/ledger/embedded/socket/shared-ledger.ts'
 import { conformance, type Installation } from './conformance.ts'
 import { REDIS, VALKEY } from './programs.ts'
 import { RedisServer } from './redis-server.ts'
@@ -23,7 +24,8 @@ function shared(): Installation {
   let server: LedgerServer | undefined
   return {
     name: 'shared embedded',
-    place: { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir, workers: 2 },
+    place: { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir },
+    ledger: () => SharedLedger.open(dataDir),
     open: async () => {
       server = new LedgerServer(dataDir)
     },

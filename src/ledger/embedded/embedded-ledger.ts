@@ -1,4 +1,4 @@
-/** The ledger of a single process, over a store in its memory. Turns the store's replies into results and errors. */
+/** The ledger of the process that owns it. Turns the replies of the store into results and errors. */
 
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
 import { fullError, isHeld, reservationOf } from '../refusal.ts'
@@ -6,7 +6,7 @@ import { type Clock, MemoryStore } from './memory-store.ts'
 import { OwnedStore } from './owned-store.ts'
 
 export class EmbeddedLedger implements Ledger {
-  private constructor(private readonly owned: OwnedStore<MemoryStore>) {}
+  constructor(private readonly owned: OwnedStore<MemoryStore>) {}
 
   /**
    * Opens the ledger of a directory. Reservations that the last process still held are lost: each is charged the

@@ -6,7 +6,8 @@
 import { unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Socket } from 'bun'
-import type { Account, LedgerHealth } from '../../ledger.ts'
+import type { Account, Ledger } from '../../ledger.ts'
+import { EmbeddedLedger } from '../embedded-ledger.ts'
 import type { Clock } from '../memory-store.ts'
 import { OwnedStore } from '../owned-store.ts'
 import { FullStore } from './full-store.ts'
@@ -35,6 +36,9 @@ export class LedgerServer {
   private readonly ended = new Map<string, number>()
   private readonly listener
 
+  /** For calls of this process, which need no socket. Closed with the server. */
+  readonly ledger: Ledger
+
   /** Opens the ledger of a directory and accepts workers. Throws `LedgerFileError`, or `Error` for the socket. */
   constructor(directory: string, { keepMs, isTakeover, clock }: LedgerServerOptions = {}) {
     this.owned = OwnedStore.open(directory, (...parts) => new FullStore(...parts), {
@@ -43,16 +47,13 @@ export class LedgerServer {
       isTakeover,
       appended: () => this.written(),
     })
+    this.ledger = new EmbeddedLedger(this.owned)
     try {
       this.listener = this.listen(join(directory, LEDGER_SOCKET))
     } catch (error) {
       this.owned.close()
       throw error
     }
-  }
-
-  health(): LedgerHealth {
-    return this.owned.health()
   }
 
   /** Closes all connections and the ledger. Throws if changes are lost. */

@@ -102,6 +102,11 @@ export class SharedLedger implements Ledger {
     return call.result
   }
 
+  /** Whether this ledger was granted the reservation, and has not ended it. */
+  holds(id: string): boolean {
+    return this.live.has(id)
+  }
+
   /** An owner that is restarted is away for a moment, and calls wait for it: only a longer absence counts. */
   health(): LedgerHealth {
     const pending = this.endings.size
