@@ -69,8 +69,8 @@ async function work(): Promise<number> {
 
 /**
  * Keeps signals without a meaning here from ending the process: SIGQUIT comes with Ctrl-\ to a whole terminal,
- * SIGUSR1 and SIGUSR2 from habits with other servers. Called in the supervisor and in each worker before anything
- * else is loaded, because handlers are not inherited.
+ * SIGUSR1 from habits with other servers, SIGUSR2 in a worker that was not meant. Called in the supervisor and in each
+ * worker before anything else is loaded, because handlers are not inherited.
  */
 function ignoreSignals(): void {
   for (const signal of ['SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => {})

@@ -1,7 +1,7 @@
 /** What a request needs, what a model lacks for it, and the request fitted to a model. */
 
 import { CallerError } from '../core/caller-error.ts'
-import type { CacheMark, ChatRequest, Hints, Message, UserPart } from '../core/chat-request.ts'
+import type { CacheMark, ChatRequest, Hints, Message } from '../core/chat-request.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { kindOf, type Model } from './catalog.ts'
 
@@ -39,9 +39,9 @@ export const noNeeds: Needs = {
 
 /** Reads the whole history, once a request. `inputTokens` is the estimate that the ledger reserves, too. */
 export function needsOf(request: ChatRequest, inputTokens: number): Needs {
-  const marks = marksOf(request)
+  const marks = hasMark(request) ? marksOf(request) : UNMARKED
   return {
-    images: request.messages.some(hasImage),
+    images: hasImage(request),
     tools: request.tools.length > 0,
     inputTokens,
     maxOutputTokens: request.maxOutputTokens,
@@ -52,12 +52,11 @@ export function needsOf(request: ChatRequest, inputTokens: number): Needs {
   }
 }
 
-function hasImage({ role, parts }: Message): boolean {
-  return role === 'user' && parts.some(isImage)
-}
-
-function isImage({ type }: UserPart): boolean {
-  return type === 'image'
+function hasImage({ messages }: ChatRequest): boolean {
+  for (const { role, parts } of messages) {
+    if (role === 'user') for (const { type } of parts) if (type === 'image') return true
+  }
+  return false
 }
 
 /** Why a chat model cannot serve a request, in words that follow its name (`takes no images`); undefined if it can. */
@@ -128,8 +127,9 @@ export function fit(request: ChatRequest, model: Model, marks: Marks): ChatReque
 }
 
 function withoutCacheKey(hints: Hints): Hints {
-  const { promptCacheKey: key, promptCacheRetention: retention, promptCacheOptions: options, ...rest } = hints
-  return key === undefined && retention === undefined && options === undefined ? hints : rest
+  const { promptCacheKey: key, promptCacheRetention: retention, promptCacheOptions: options } = hints
+  if (key === undefined && retention === undefined && options === undefined) return hints
+  return { ...hints, promptCacheKey: undefined, promptCacheRetention: undefined, promptCacheOptions: undefined }
 }
 
 /** What replaces a cache mark; undefined removes it. */
@@ -164,18 +164,27 @@ function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): 
 const UNMARKED: Marks = { isMarked: false, ttls: [] }
 
 function marksOf(request: ChatRequest): Marks {
-  let isMarked = false
   let [is5m, is1h] = [false, false]
   forEachMark(request, ({ ttl }) => {
-    isMarked = true
     is5m ||= ttl === '5m'
     is1h ||= ttl === '1h'
   })
-  if (!isMarked) return UNMARKED
   const ttls: Ttl[] = []
   if (is5m) ttls.push('5m')
   if (is1h) ttls.push('1h')
-  return { isMarked, ttls }
+  return { isMarked: true, ttls }
+}
+
+/** Whether any mark would be visited. A loop without a visitor: nearly all requests have none. */
+function hasMark({ cache, tools, messages }: ChatRequest): boolean {
+  if (cache !== undefined) return true
+  for (const tool of tools) if (tool.cache !== undefined) return true
+  for (const message of messages) {
+    if (message.role === 'tool' && message.cache !== undefined) return true
+    if (message.role === 'assistant') for (const call of message.toolCalls) if (call.cache !== undefined) return true
+    for (const part of message.parts) if (part.type !== 'native' && part.cache !== undefined) return true
+  }
+  return false
 }
 
 /** Calls `visit` for each cache mark of the request. */

@@ -71,7 +71,8 @@ const serving: readonly CommandEntry[] = [
     ],
     notes: [
       'Signals: SIGTERM and SIGINT shut down after running requests have finished, within drain_seconds; a second ' +
-        'signal cuts them. SIGHUP checks the configuration and applies it. SIGQUIT, SIGUSR1 and SIGUSR2 are ignored.',
+        'signal cuts them. SIGHUP checks the configuration and applies it. SIGUSR2 replaces the workers by workers ' +
+        'started from the program file as it now is. SIGQUIT and SIGUSR1 are ignored.',
     ],
     examples: [
       { run: 'weir serve', about: 'with ./weir.yaml or /etc/weir/weir.yaml' },

@@ -90,15 +90,29 @@ export const IGNORED_FIELDS: Readonly<Record<DialectName, Readonly<Record<string
  * The paths of the fields of a body that have no effect. Defaults and nulls are left out, because they ask for nothing.
  */
 export function ignoredFields(dialect: DialectName, body: JsonObject): readonly string[] {
+  const { list, names } = LISTS[dialect]
+  if (!hasAny(body, names)) return NONE
   const found: string[] = []
-  for (const [path, matters] of LISTS[dialect]) {
+  for (const [path, matters] of list) {
     const value = valueAt(body, path)
     if (value !== undefined && value !== null && matters(value)) found.push(path.join('.'))
   }
   return found
 }
 
-type List = readonly (readonly [path: readonly [string, string?], matters: Matters])[]
+const NONE: readonly string[] = []
+
+/** Most bodies have none of these fields, and fewer fields than the list. */
+function hasAny(body: JsonObject, names: ReadonlySet<string>): boolean {
+  for (const name in body) if (names.has(name)) return true
+  return false
+}
+
+interface List {
+  readonly list: readonly (readonly [path: readonly [string, string?], matters: Matters])[]
+  /** The fields of the body that the paths begin with. */
+  readonly names: ReadonlySet<string>
+}
 
 const LISTS: Readonly<Record<DialectName, List>> = {
   chat: listOf(IGNORED_FIELDS.chat),
@@ -107,10 +121,11 @@ const LISTS: Readonly<Record<DialectName, List>> = {
 }
 
 function listOf(fields: Readonly<Record<string, Matters>>): List {
-  return Object.entries(fields).map(([path, matters]) => {
+  const list = Object.entries(fields).map(([path, matters]): List['list'][number] => {
     const [field = '', member] = path.split('.')
     return [member === undefined ? [field] : [field, member], matters]
   })
+  return { list, names: new Set(list.map(([[field]]) => field)) }
 }
 
 function valueAt(body: JsonObject, [field, member]: readonly [string, string?]): JsonValue | undefined {

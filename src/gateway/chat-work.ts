@@ -21,6 +21,7 @@ import { DecodeStream } from './decode-stream.ts'
 import { EventCheck, type EventSink } from './event-check.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import { plainAnswer } from './plain-answer.ts'
+import { plainRequest } from './plain-request.ts'
 import { ProviderCall, parseJson } from './provider-call.ts'
 import { Pump, type PumpOpener } from './pump.ts'
 import type { Bill, Quote } from './reservation.ts'
@@ -81,7 +82,9 @@ export class ChatWork implements Work {
 
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ChatCall {
     const { request, quote } = this.prepare(candidate.model)
-    const sent = upstream.provider.request(request, { endpoint: upstream.endpoint, model: candidate.target.model })
+    const { provider, endpoint } = upstream
+    const target = { endpoint, model: candidate.target.model }
+    const sent = plainRequest(request, provider, target) ?? provider.request(request, target)
     return new ChatCall(
       this,
       candidate,

@@ -93,9 +93,9 @@ export class LineSink {
     this.heldBytesMax = options.heldBytesMax ?? HELD_BYTES_MAX
   }
 
-  /** Declares that no other process regularly writes to the same pipe, so that larger writes are safe. */
-  writeAlone(): void {
-    this.writeBytesMax = WRITE_BYTES_MAX_ALONE
+  /** Declares whether no other process regularly writes to the same pipe, so that larger writes are safe. */
+  writeAlone(isAlone: boolean): void {
+    this.writeBytesMax = isAlone ? WRITE_BYTES_MAX_ALONE : WRITE_BYTES_MAX
   }
 
   /** Takes one line with its line end. */

@@ -72,6 +72,25 @@ export const LOG_EVENTS = {
     message: 'worker does not answer',
     meaning: 'The event loop of a worker stood still for `silent_ms` milliseconds. weir kills and replaces the worker.',
   },
+  'workers.replaced': {
+    level: 'info',
+    message: 'workers replaced',
+    meaning:
+      'SIGUSR2: every worker was replaced by one started from the program file as it is now. `workers` is their ' +
+      'number, `ms` how long it took. The old ones finish what they run.',
+  },
+  'workers.replace_failed': {
+    level: 'error',
+    message: 'workers not replaced',
+    meaning: 'SIGUSR2: a new worker could not take over (`worker`, `reason`). The old one and those after it stay.',
+  },
+  'service_manager.unreachable': {
+    level: 'warn',
+    message: 'service manager not notified',
+    meaning:
+      'The socket of `NOTIFY_SOCKET` does not take the state of the service (`problem`). Logged once. systemd may ' +
+      'consider the service as not started.',
+  },
   'supervisor.gone': {
     level: 'error',
     message: 'the supervisor is gone',

@@ -19,8 +19,8 @@ export interface Log {
    * worker; one `JSON.stringify` takes 4 µs, and there is one such line for every request.
    */
   request(fields: object): void
-  /** Declares that this process is the only worker, so that larger writes are safe. */
-  alone(): void
+  /** Declares whether this process is the only worker, so that larger writes are safe. */
+  alone(isAlone: boolean): void
   /** Resolves when the lines so far have reached standard output, or after a second. */
   flush(): Promise<void>
 }
@@ -49,7 +49,7 @@ export function openLog(fd = 1): Log {
     const time = new Date().toISOString()
     sink.write(`{"level":"info","time":"${time}",${JSON.stringify(fields).slice(1, -1)},"msg":"request"}\n`)
   }
-  return { logger, request, alone: () => sink.writeAlone(), flush: () => sink.flush(FLUSH_MS) }
+  return { logger, request, alone: (isAlone) => sink.writeAlone(isAlone), flush: () => sink.flush(FLUSH_MS) }
 }
 
 /**

@@ -1,12 +1,18 @@
 /**
- * The messages between the supervisor and its workers, as JSON. The names on the wire do not change: after an upgrade
- * of the program file the supervisor is still the old program, and a worker that it restarts is the new one. An
- * unknown message is ignored.
+ * The messages between the supervisor and its workers, as JSON. After an upgrade of the program file the supervisor is
+ * still the old program, and workers that it starts are the new one: names on the wire do not change, and an unknown
+ * message is ignored.
  */
 
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
+
+/**
+ * The version of this protocol, and of the configuration in it. Raise it with a change that a supervisor or worker of
+ * the version before does not understand: weir then has to be restarted for an upgrade.
+ */
+export const PROTOCOL = 1
 
 /**
  * Where the workers listen. The supervisor decides, because all of them share one port. Port 0: the first worker
@@ -18,7 +24,22 @@ export interface Address {
 }
 
 export type ToWorker =
-  | { readonly type: 'start'; readonly worker: number; readonly address: Address; readonly config: Config }
+  | {
+      readonly type: 'start'
+      readonly worker: number
+      readonly address: Address
+      readonly config: Config
+      /** It replaces a worker: it reports `built`, and takes over the socket of that worker at `adopt`. */
+      readonly replaces?: boolean
+    }
+  /** Send the listening socket through the descriptor channel. Answered by `lent`. */
+  | { readonly type: 'lend' }
+  /** Accept from the socket in the descriptor channel. Answered by `ready` or `failed`. */
+  | { readonly type: 'adopt' }
+  /** Another worker accepts from the socket now: finish what runs, close each connection after its answer, and end. */
+  | { readonly type: 'retire' }
+  /** No other worker runs any more. */
+  | { readonly type: 'alone' }
   /** First half of a reload: build everything that follows from this configuration. Answered by `prepared`. */
   | { readonly type: 'prepare'; readonly config: Config }
   /** Second half: serve what was prepared, from the next request on. */
@@ -38,6 +59,11 @@ export type ToWorker =
   | { readonly type: 'cut' }
 
 export type ToSupervisor =
+  /** The first message of a worker. */
+  | { readonly type: 'hello'; readonly protocol: number }
+  /** Everything but the listening socket is there. */
+  | { readonly type: 'built' }
+  | { readonly type: 'lent'; readonly problem?: string | undefined }
   | { readonly type: 'ready'; readonly port: number }
   /** The worker cannot start, and a restart would not help. */
   | { readonly type: 'failed'; readonly reason: string }
@@ -56,6 +82,10 @@ export type ToSupervisor =
 
 const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   start: true,
+  lend: true,
+  adopt: true,
+  retire: true,
+  alone: true,
   prepare: true,
   commit: true,
   abort: true,
@@ -68,6 +98,9 @@ const toWorker: Readonly<Record<ToWorker['type'], true>> = {
 }
 
 const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
+  hello: true,
+  built: true,
+  lent: true,
   ready: true,
   failed: true,
   prepared: true,

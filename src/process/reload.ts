@@ -30,6 +30,12 @@ export function needsRestart(current: Config, next: Config): readonly string[] {
     .map(([name]) => `${name}: changed, which needs a restart; nothing of the file was applied`)
 }
 
+/** Lets a worker that was replaced follow a reload: the keys that it withdraws end streams there, too. */
+export async function follow(retired: WorkerProcess, config: Config): Promise<void> {
+  if ((await retired.prepare(config)) === undefined) retired.commit()
+  else retired.abort()
+}
+
 /**
  * Two phases: every worker builds all that follows from the configuration, and only if all succeed do they switch to
  * it. Resolves to the problems, in which case nothing has changed anywhere.
@@ -56,31 +62,4 @@ export interface ReloadResult {
   readonly problems: readonly string[]
   /** What differs from the configuration before, as `changesOf` words it. */
   readonly changes: readonly string[]
-}
-
-/** Runs reloads one at a time. All that are requested during one share the next, which reads the file again. */
-export class ReloadQueue {
-  private running: Promise<ReloadResult> | undefined
-  private next: Promise<ReloadResult> | undefined
-
-  constructor(private readonly reload: () => Promise<ReloadResult>) {}
-
-  /** Resolves to the result of a reload that began after this call. */
-  request(): Promise<ReloadResult> {
-    const { running } = this
-    if (running === undefined) return this.begin()
-    this.next ??= running.then(() => {
-      this.next = undefined
-      return this.begin()
-    })
-    return this.next
-  }
-
-  private begin(): Promise<ReloadResult> {
-    const running = this.reload().finally(() => {
-      if (this.running === running) this.running = undefined
-    })
-    this.running = running
-    return running
-  }
 }

@@ -13,11 +13,14 @@ import type { LoadResult } from '../config/load.ts'
 import { Breaker } from '../gateway/breaker.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
+import { CoalescingQueue } from './coalescing-queue.ts'
 import { type Control, openControl } from './control-socket.ts'
 import type { Address } from './ipc.ts'
 import { AddressProblem, authority, explain, probe } from './listen-address.ts'
 import { ProbeLeases } from './probe-lease.ts'
-import { needsRestart, ReloadQueue, type ReloadResult, swap } from './reload.ts'
+import { follow, needsRestart, type ReloadResult, swap } from './reload.ts'
+import { replaceWorker } from './replacement.ts'
+import { ServiceManager } from './service-manager.ts'
 import { WorkerProcess } from './worker-process.ts'
 
 /** After this many deaths in a row before it was ready, a worker will not start the next time either. */
@@ -60,6 +63,9 @@ export async function supervise(options: SupervisorOptions): Promise<{ code: num
   }
 }
 
+/** What `systemctl status` shows. */
+const SERVING = 'Serving requests'
+
 /** The event of a reload lists at most this many changes; `weir reload` prints all. */
 const LOGGED_CHANGES_MAX = 100
 
@@ -70,6 +76,9 @@ function logged(changes: readonly string[]): readonly string[] {
 
 class Supervisor {
   private readonly workers: WorkerProcess[] = []
+  /** Workers that were replaced and finish what runs, and one that is about to replace another. */
+  private readonly others = new Set<WorkerProcess>()
+  private spawned = 0
   private config: Config | undefined
   private admin: Admin | undefined
   private control: Control | undefined
@@ -89,7 +98,15 @@ class Supervisor {
   private ending = false
   /** SIGHUP arrived before the workers were ready. */
   private reloadWanted = false
-  private readonly reloads = new ReloadQueue(() => this.reloadOnce())
+  /** SIGUSR2 arrived before the workers were ready. */
+  private replaceWanted = false
+  private readonly reloads = new CoalescingQueue(() => this.exclusively(() => this.reloadOnce()))
+  private readonly replacements = new CoalescingQueue(() => this.exclusively(() => this.replaceOnce()))
+  /** The reload or the replacement of workers that runs: the next one waits for it. */
+  private changing: Promise<unknown> = Promise.resolve()
+  private readonly serviceManager: ServiceManager
+  /** Resolves when the end begins. */
+  private readonly endings = Promise.withResolvers<void>()
   private readonly ended = Promise.withResolvers<void>()
   /** Resolves when every worker is ready; rejects with the `StartProblem` of one that cannot start. */
   private readonly started = Promise.withResolvers<void>()
@@ -100,6 +117,9 @@ class Supervisor {
     private readonly options: SupervisorOptions,
     private readonly log: Log,
   ) {
+    this.serviceManager = new ServiceManager(options.env, (problem) =>
+      this.logEvent('service_manager.unreachable', { problem }),
+    )
     // It may reject before `run` awaits it, which would end the process as an unhandled rejection.
     this.started.promise.catch(() => {})
   }
@@ -112,12 +132,13 @@ class Supervisor {
     if (!this.ending) {
       await this.start(config)
       if (this.reloadWanted) this.reload()
+      if (this.replaceWanted) this.replaceWorkers()
     }
     await this.ended.promise
   }
 
   async killAll(): Promise<void> {
-    await Promise.all([this.control?.close(), this.admin?.stop(), ...this.workers.map((worker) => worker.kill())])
+    await Promise.all([this.control?.close(), this.admin?.stop(), ...this.all().map((worker) => worker.kill())])
   }
 
   private async load(): Promise<Config> {
@@ -136,6 +157,7 @@ class Supervisor {
     await Promise.race([this.started.promise, this.ended.promise])
     if (this.ending) return
     this.accepting = true
+    this.serviceManager.ready(SERVING)
     this.logEvent('server.ready', {
       address: `http://${authority(address)}`,
       admin: `http://${authority(admin.address)}`,
@@ -188,8 +210,20 @@ class Supervisor {
     else this.control = opened
   }
 
+  /** All processes, also those that were replaced. */
+  private all(): readonly WorkerProcess[] {
+    return [...this.workers, ...this.others]
+  }
+
   private spawn(): void {
-    const worker: WorkerProcess = new WorkerProcess(this.workers.length, this.options.env, this.log.logger, {
+    const worker = this.newWorker(this.workers.length)
+    this.workers.push(worker)
+    worker.spawn()
+  }
+
+  private newWorker(index: number): WorkerProcess {
+    const holder = this.spawned++
+    const worker: WorkerProcess = new WorkerProcess(index, this.options.env, this.log.logger, {
       onReady: (port) => {
         this.chosenPort.resolve(port)
         for (const rest of this.health.rests()) worker.forward({ about: 'rest', rest })
@@ -217,50 +251,53 @@ class Supervisor {
         else this.withoutLedger.add(worker)
       },
       onPeerUpdate: (update) => this.broadcast(worker, update),
-      onProbeClaim: (target) => this.probes.grant(worker.index, target),
+      onProbeClaim: (target) => this.probes.grant(holder, target),
       onGone: () => {
-        this.probes.gone(worker.index)
+        this.probes.gone(holder)
         this.withoutLedger.delete(worker)
       },
     })
-    this.workers.push(worker)
-    worker.spawn()
+    return worker
   }
 
   private broadcast(from: WorkerProcess, update: PeerUpdate): void {
     if (update.about === 'rest') this.probes.hear(update.rest)
-    for (const worker of this.workers) if (worker !== from) worker.forward(update)
+    for (const worker of this.all()) if (worker !== from) worker.forward(update)
   }
 
   private onSignals(): void {
     process.on('SIGTERM', () => this.end('SIGTERM'))
     process.on('SIGINT', () => this.end('SIGINT'))
     process.on('SIGHUP', () => this.reload())
+    process.on('SIGUSR2', () => this.replaceWorkers())
   }
 
   /** The first signal drains, the second cuts. */
   private end(signal: string): void {
     if (this.ending) {
-      for (const worker of this.workers) worker.cut()
+      for (const worker of this.all()) worker.cut()
       return
     }
     this.ending = true
+    this.endings.resolve()
     void this.drain(signal)
   }
 
   private async drain(signal: string): Promise<void> {
     const drainSeconds = this.config?.drainSeconds ?? 0
+    this.serviceManager.stopping()
     this.logEvent('server.draining', { signal, drain_seconds: drainSeconds })
     const limit = setTimeout(
       () => {
         this.logEvent('server.killing_workers')
-        for (const worker of this.workers) void worker.kill()
+        for (const worker of this.all()) void worker.kill()
       },
       Math.min(drainSeconds * 1000 + DRAIN_GRACE_MS, TIMER_MS_MAX),
     )
-    await Promise.all(this.workers.map((worker) => worker.drain()))
+    await Promise.all(this.all().map((worker) => worker.drain()))
     clearTimeout(limit)
     await Promise.all([this.control?.close(), this.admin?.stop()])
+    this.serviceManager.close()
     this.logEvent('server.stopped')
     this.ended.resolve()
   }
@@ -279,7 +316,9 @@ class Supervisor {
 
   private async reloadOnce(): Promise<ReloadResult> {
     if (this.ending) return { problems: ['draining'], changes: [] }
+    this.serviceManager.reloading()
     const result = await this.replaceConfig()
+    if (!this.ending) this.serviceManager.ready(SERVING)
     if (result.problems.length > 0) this.logEvent('config.rejected', { problems: result.problems })
     else this.logEvent('config.reloaded', { changes: logged(result.changes) })
     return result
@@ -293,9 +332,58 @@ class Supervisor {
     const restart = needsRestart(current, loaded.config)
     const problems = restart.length > 0 ? restart : await swap(this.workers, loaded.config)
     if (problems.length > 0) return { problems, changes: [] }
+    for (const retired of this.others) void follow(retired, loaded.config)
     this.health.keep(remaining(current, loaded.config))
     this.config = loaded.config
     return { problems: [], changes: changesOf(current, loaded.config) }
+  }
+
+  private exclusively<T>(change: () => Promise<T>): Promise<T> {
+    const done = this.changing.then(change, change)
+    this.changing = done
+    return done
+  }
+
+  /** For SIGUSR2. One that arrives while weir starts is done after the start. */
+  private replaceWorkers(): void {
+    if (this.accepting) void this.replacements.request()
+    else this.replaceWanted = true
+  }
+
+  /** One by one. If a new worker cannot take over, the others stay, too: they would fail in the same way. */
+  private async replaceOnce(): Promise<void> {
+    const startMs = performance.now()
+    if (this.config?.ledger.kind === 'embedded') {
+      const reason = 'the embedded ledger has one owner, which cannot be replaced while it runs; restart weir'
+      this.logEvent('workers.replace_failed', { worker: 0, reason })
+      return
+    }
+    for (const old of [...this.workers]) {
+      if (this.ending) return
+      const next = this.newWorker(old.index)
+      this.others.add(next)
+      const onTakenOver = () => this.takenOver(old, next)
+      const reason = await replaceWorker({ old, next, onTakenOver, ended: this.endings.promise })
+      if (reason === undefined) continue
+      this.others.delete(next)
+      if (!this.ending) this.logEvent('workers.replace_failed', { worker: old.index, reason })
+      return
+    }
+    const ms = Math.round(performance.now() - startMs)
+    this.logEvent('workers.replaced', { workers: this.workers.length, ms })
+  }
+
+  private takenOver(old: WorkerProcess, next: WorkerProcess): void {
+    this.others.delete(next)
+    this.others.add(old)
+    this.workers[old.index] = next
+    const drainMs = (this.config?.drainSeconds ?? 0) * 1000 + DRAIN_GRACE_MS
+    const limit = setTimeout(() => void old.kill(), Math.min(drainMs, TIMER_MS_MAX))
+    void old.whenGone.then(() => {
+      clearTimeout(limit)
+      this.others.delete(old)
+      if (this.all().length === 1) next.writesAlone()
+    })
   }
 
   private logEvent(event: LogEventName, fields?: Readonly<Record<string, unknown>>): void {

@@ -6,8 +6,10 @@ import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import { DescriptorChannel } from './descriptor-channel.ts'
 import { Heartbeat } from './heartbeat.ts'
-import { type Address, isToSupervisor, type ToSupervisor, type ToWorker } from './ipc.ts'
+import { type Address, isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
+import { workerCommand, workerEnvironment } from './worker-command.ts'
 
 const BACKOFF_MS_MIN = 100
 const BACKOFF_MS_MAX = 5000
@@ -18,32 +20,8 @@ const START_MS_MAX = 30_000
 /** How long a readiness check waits for a worker's answer. */
 const STATUS_MS_MAX = 1000
 const PREPARE_MS_MAX = 10_000
-
-/** Settings that Bun reads from the environment only when a process starts. */
-const RUNTIME = {
-  /**
-   * For `upstream: fetch` and proxies: by default 256 requests of `fetch` run at once, and all others wait without any
-   * sign.
-   */
-  BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
-  /**
-   * Threads resolve host names, by default one for each core, so two names that no DNS server answers delayed every
-   * other look-up by 10 s. Requests for the same name share a look-up, and threads start on demand, so this is how
-   * many names may be unresponsive at once.
-   */
-  UV_THREADPOOL_SIZE: '256',
-  /**
-   * By default addresses are cached for 30 s, even if they refuse connections, so a provider that moved was not found
-   * for that long.
-   */
-  BUN_CONFIG_DNS_TIME_TO_LIVE_SECONDS: '5',
-} as const
-
-/**
- * The C library waits 5 s for a DNS server before it tries the next. That is longer than a connection may take, so
- * one dead DNS server would fail every request. The operator's own setting wins.
- */
-const RESOLVER = { RES_OPTIONS: 'timeout:1 attempts:3' } as const
+/** How long a worker may take to send its listening socket. */
+const LEND_MS_MAX = 1000
 
 /** What a worker is started with. */
 interface StartSettings {
@@ -54,7 +32,7 @@ interface StartSettings {
 interface WorkerProcessEvents {
   /** It accepts requests on this port. */
   readonly onReady: (port: number) => void
-  /** It cannot start, for this reason. */
+  /** It cannot start, for this reason. Not called for a replacement. */
   readonly onFailed: (reason: string) => void
   /** It died before it was ready, for the `deaths`th time in a row. `how` is the exit code or signal. */
   readonly onEarlyDeath: (how: string, deaths: number) => void
@@ -70,12 +48,23 @@ interface WorkerProcessEvents {
   readonly onGone: () => void
 }
 
+/** The start of a worker that is to replace another, by its steps. Its process is not restarted if it ends. */
+interface Replacement {
+  readonly greeted: PromiseWithResolvers<void>
+  readonly built: PromiseWithResolvers<void>
+  readonly ready: PromiseWithResolvers<void>
+  /** Resolves to the reason why it cannot replace the other. */
+  readonly failed: PromiseWithResolvers<string>
+}
+
 type State = 'down' | 'starting' | 'ready' | 'ending'
 type Process = Subprocess<'ignore', 'inherit', 'inherit'>
 
 export class WorkerProcess {
   state: State = 'down'
   private process: Process | undefined
+  private channel: DescriptorChannel | undefined
+  private replacement: Replacement | undefined
   private settings: StartSettings | undefined
   private ending = false
   private startedAt = 0
@@ -86,6 +75,7 @@ export class WorkerProcess {
   private nextStatus = 0
   private readonly statuses = new Map<number, (reasons: readonly string[]) => void>()
   private prepared: ((problem: string | undefined) => void) | undefined
+  private lent: ((problem: string | undefined) => void) | undefined
   private readonly gone = Promise.withResolvers<void>()
   private readonly heartbeat = new Heartbeat({
     ask: () => this.send({ type: 'ping' }),
@@ -106,14 +96,17 @@ export class WorkerProcess {
   spawn(): void {
     this.state = 'starting'
     this.startedAt = performance.now()
+    const channel = DescriptorChannel.open()
+    this.channel = channel
     this.process = Bun.spawn(workerCommand(), {
-      env: { ...RESOLVER, ...this.env, ...RUNTIME },
-      stdio: ['ignore', 'inherit', 'inherit'],
+      env: workerEnvironment(this.env),
+      stdio: ['ignore', 'inherit', 'inherit', channel?.theirs ?? 'ignore'],
       ipc: (message) => {
         if (isToSupervisor(message)) this.receive(message)
       },
       onExit: (_process, code, signal) => this.exited(code, signal),
     })
+    channel?.spawned()
     this.startLimit = setTimeout(() => this.process?.kill('SIGKILL'), START_MS_MAX)
     if (this.settings !== undefined) this.send({ type: 'start', worker: this.index, ...this.settings })
   }
@@ -122,6 +115,51 @@ export class WorkerProcess {
   start(settings: StartSettings): void {
     this.settings = settings
     this.send({ type: 'start', worker: this.index, ...settings })
+  }
+
+  /** Starts the process as the replacement of `other`, with its settings. `takeOver` completes it. */
+  spawnFor(other: WorkerProcess): Replacement {
+    const replacement: Replacement = {
+      greeted: Promise.withResolvers(),
+      built: Promise.withResolvers(),
+      ready: Promise.withResolvers(),
+      failed: Promise.withResolvers(),
+    }
+    this.replacement = replacement
+    this.spawn()
+    // A worker of another protocol must not begin anything.
+    void replacement.greeted.promise.then(() => {
+      this.settings = other.settings
+      if (this.settings !== undefined)
+        this.send({ type: 'start', worker: this.index, replaces: true, ...this.settings })
+    })
+    return replacement
+  }
+
+  /** Lets this worker accept from the listening socket of `other`. Resolves to the problem, if there is one. */
+  async takeOver(other: WorkerProcess): Promise<string | undefined> {
+    const problem = await other.lend()
+    if (problem !== undefined) return problem
+    try {
+      const socket = other.channel?.receive()
+      if (socket === undefined || this.channel === undefined) return 'this system cannot pass sockets between processes'
+      this.channel.give(socket)
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error)
+    }
+    this.send({ type: 'adopt' })
+    return undefined
+  }
+
+  /**
+   * Ends this worker after another has taken over its socket: what runs finishes, each connection is closed after an
+   * answer. Its process is not restarted.
+   */
+  retire(): void {
+    const wasReady = this.state === 'ready'
+    this.end()
+    if (wasReady) this.send({ type: 'retire' })
+    else this.process?.kill('SIGKILL')
   }
 
   /** The configuration of processes that start from now on. */
@@ -163,6 +201,11 @@ export class WorkerProcess {
   status(): Promise<readonly string[]> {
     if (this.state !== 'ready')
       return Promise.resolve([this.named(this.state === 'down' ? 'is down' : `is ${this.state}`)])
+    return this.askStatus()
+  }
+
+  /** As `status`, also before it accepts requests. */
+  askStatus(): Promise<readonly string[]> {
     const id = this.nextStatus++
     const { promise, resolve } = Promise.withResolvers<readonly string[]>()
     const limit = setTimeout(() => this.answer(id, ['does not answer']), STATUS_MS_MAX)
@@ -185,10 +228,33 @@ export class WorkerProcess {
     this.send({ type: 'cut' })
   }
 
+  /** Resolves when a worker that drains, retires or is killed is gone. */
+  get whenGone(): Promise<void> {
+    return this.gone.promise
+  }
+
+  /** No other worker writes to the log. */
+  writesAlone(): void {
+    this.send({ type: 'alone' })
+  }
+
   kill(): Promise<void> {
     this.end()
     this.process?.kill('SIGKILL')
     return this.gone.promise
+  }
+
+  /** Resolves to the problem, if it cannot send its listening socket. */
+  private lend(): Promise<string | undefined> {
+    if (this.state !== 'ready') return Promise.resolve(this.named(`is ${this.state}`))
+    const { promise, resolve } = Promise.withResolvers<string | undefined>()
+    const limit = setTimeout(() => resolve(this.named('does not answer')), LEND_MS_MAX)
+    this.lent = (problem) => {
+      clearTimeout(limit)
+      resolve(problem)
+    }
+    this.send({ type: 'lend' })
+    return promise
   }
 
   private end(): void {
@@ -221,11 +287,20 @@ export class WorkerProcess {
   private receive(message: ToSupervisor): void {
     this.heartbeat.heard()
     switch (message.type) {
+      case 'hello':
+        this.greet(message.protocol)
+        return
+      case 'built':
+        this.replacement?.built.resolve()
+        return
+      case 'lent':
+        this.lent?.(message.problem)
+        return
       case 'ready':
         this.ready(message.port)
         return
       case 'failed':
-        this.events.onFailed(message.reason)
+        this.failed(message.reason)
         return
       case 'prepared':
         this.prepared?.(message.problem)
@@ -250,6 +325,23 @@ export class WorkerProcess {
     }
   }
 
+  private greet(protocol: number): void {
+    if (protocol === PROTOCOL) {
+      this.replacement?.greeted.resolve()
+      return
+    }
+    this.failed(
+      `the program file speaks version ${protocol} of the protocol between supervisor and workers, and the running ` +
+        `program version ${PROTOCOL}; restart weir`,
+    )
+    this.process?.kill('SIGKILL')
+  }
+
+  private failed(reason: string): void {
+    if (this.replacement === undefined) this.events.onFailed(reason)
+    else this.replacement.failed.resolve(reason)
+  }
+
   private ready(port: number): void {
     clearTimeout(this.startLimit)
     this.deaths = 0
@@ -259,6 +351,8 @@ export class WorkerProcess {
     // A replacement must listen on the same port, even if any port was good enough for this process.
     this.listensOn(port)
     this.events.onReady(port)
+    this.replacement?.ready.resolve()
+    this.replacement = undefined
   }
 
   /** Its event loop stands still: it takes no message, and no signal but SIGKILL. */
@@ -275,14 +369,21 @@ export class WorkerProcess {
     this.state = 'down'
     clearTimeout(this.startLimit)
     this.heartbeat.stop()
+    this.channel?.close()
+    this.channel = undefined
     this.events.onGone()
     this.prepared?.(this.named('died'))
+    this.lent?.(this.named('died'))
     for (const id of [...this.statuses.keys()]) this.answer(id, ['is down'])
     if (this.ending) {
       this.gone.resolve()
       return
     }
     const how = signal === null ? `exit code ${code}` : `signal ${signal}`
+    if (this.replacement !== undefined) {
+      this.replacement.failed.resolve(`it ended before it was ready (${how})`)
+      return
+    }
     if (!wasReady) this.events.onEarlyDeath(how, ++this.deaths)
     if (!this.ending) this.restartLater(pid, how)
   }
@@ -294,18 +395,4 @@ export class WorkerProcess {
     logEvent(this.logger, 'worker.died', { worker: this.index, pid, how, restart_in_ms: restartInMs })
     this.restart = setTimeout(() => this.spawn(), restartInMs)
   }
-}
-
-/**
- * Keeps Bun from loading files of the working directory: `.env`, the `preload` of bunfig.toml, the `paths` of
- * tsconfig.json. They could set credentials or run code. A compiled binary loads none of them.
- */
-const ISOLATION = ['--no-env-file', '--config=/dev/null', '--tsconfig-override=/dev/null', '--no-install'] as const
-
-/**
- * How weir starts itself as a worker: with the path of the script from a checkout, without one as a compiled binary.
- */
-function workerCommand(): string[] {
-  const compiled = import.meta.path.startsWith('/$bunfs/')
-  return compiled ? [process.execPath, 'worker'] : [process.execPath, ...ISOLATION, Bun.main, 'worker']
 }

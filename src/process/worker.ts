@@ -8,14 +8,16 @@ import { UnusableConfiguration } from '../assembly/edge-parts.ts'
 import { InferenceService } from '../assembly/inference-service.ts'
 import { beginUpkeep, isLedgerProblem, keyFollower, openLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
+import type { App } from '../http/app.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { drain } from './drain.ts'
 import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
-import { isToWorker, type ToSupervisor, type ToWorker } from './ipc.ts'
+import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
 import { LedgerWatch } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
+import { adoptListener, connectionsOn, leaveListener, lendListener } from './listener.ts'
 import { ProbeClaims } from './probe-lease.ts'
 
 /** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
@@ -25,10 +27,21 @@ const MANY_FIELDS =
   'revoke unused keys (weir keys list, weir keys revoke); weir deletes the data of a key from Redis a day after ' +
   'its last request'
 
+/** How often a worker that was replaced looks whether its last connection is closed. */
+const QUIET_CHECK_MS = 250
+
 type Start = Extract<ToWorker, { type: 'start' }>
+
+/** Everything but the listening socket. */
+interface Built {
+  readonly start: Start
+  readonly service: InferenceService
+}
 
 interface Running {
   readonly worker: number
+  /** Of the socket that it accepts from. */
+  readonly port: number
   readonly server: Server<undefined>
   readonly service: InferenceService
   /** True for the embedded ledger, which no other process can open while this one runs. */
@@ -47,8 +60,11 @@ export function work(): number {
 }
 
 class Worker {
+  private built: Built | undefined
   private running: Running | undefined
   private draining = false
+  /** When requests that still run are cut (`performance.now()`), if another worker accepts in place of this one. */
+  private drainByMs = Number.POSITIVE_INFINITY
   /** The supervisor is gone. */
   private isOrphan = false
   /** SIGTERM has arrived. */
@@ -76,6 +92,7 @@ class Worker {
     })
     process.on('SIGINT', () => {})
     process.on('SIGHUP', () => {})
+    send({ type: 'hello', protocol: PROTOCOL })
   }
 
   /**
@@ -87,6 +104,15 @@ class Worker {
       case 'start':
         void this.start(message)
         return
+      case 'lend':
+        return send({ type: 'lent', problem: this.lend() })
+      case 'adopt':
+        if (this.built !== undefined) this.serve(this.built)
+        return
+      case 'retire':
+        return this.retire()
+      case 'alone':
+        return this.log.alone(true)
       case 'prepare':
         void this.prepare(message.config)
         return
@@ -111,8 +137,9 @@ class Worker {
     }
   }
 
-  private async start({ worker, address, config }: Start): Promise<void> {
-    if (config.workers === 1) this.log.alone()
+  private async start(start: Start): Promise<void> {
+    const { worker, config, replaces = false } = start
+    this.log.alone(config.workers === 1 && !replaces)
     let service: InferenceService
     try {
       const ledger = await openLedger(config, worker === 0)
@@ -133,28 +160,67 @@ class Worker {
       send({ type: 'failed', reason: problemOf(error) })
       return
     }
+    this.built = { start, service }
+    if (replaces) send({ type: 'built' })
+    else this.serve(this.built)
+  }
+
+  /** Accepts requests from now on: from a socket of its own, or from that of the worker that it replaces. */
+  private serve({ start, service }: Built): void {
+    const { worker, address, config, replaces } = start
     try {
       const server = Bun.serve({
         hostname: address.host,
-        port: address.port,
+        port: replaces ? 0 : address.port,
         reusePort: true,
         // Otherwise Bun prints each stream that is cut to standard error, with the source code around it.
         development: false,
         maxRequestBodySize: BUN_BODY_BYTES_MAX,
         ...service.app,
       })
-      this.running = { worker, server, service, ownsLedger: config.ledger.kind === 'embedded' }
+      if (replaces) adoptListener(server)
+      const port = replaces ? address.port : (server.port ?? address.port)
+      this.running = { worker, port, server, service, ownsLedger: config.ledger.kind === 'embedded' }
     } catch (error) {
-      send({ type: 'failed', reason: explain(address, error) })
+      const reason = replaces ? `cannot take over the listening socket: ${String(error)}` : explain(address, error)
+      send({ type: 'failed', reason })
       return
     }
-    this.watch.start()
+    this.watch?.start()
     watchDescriptors(descriptorLimit(), (crowded) => {
       service.state.crowded = crowded
       // Connections that wait for a caller's next request are closed first.
       if (crowded) this.running?.server.closeIdleConnections()
     })
-    send({ type: 'ready', port: this.running.server.port ?? address.port })
+    send({ type: 'ready', port: this.running.port })
+  }
+
+  /** Sends the listening socket to the supervisor. Returns the problem, if there is one. */
+  private lend(): string | undefined {
+    if (this.running === undefined || this.draining) return 'the old worker does not accept requests'
+    // Another process writes to the log soon.
+    this.log.alone(false)
+    try {
+      lendListener(this.running.port)
+      return undefined
+    } catch (error) {
+      return `the old worker cannot pass on its listening socket: ${String(error)}`
+    }
+  }
+
+  /** Another worker accepts from the socket. Ends when the last connection is closed, or after `drain_seconds`. */
+  private retire(): void {
+    if (this.running === undefined || this.draining) return
+    const { port, server, service } = this.running
+    leaveListener(port)
+    server.reload(closingEach(service.app))
+    this.drainByMs = performance.now() + service.drainSeconds * 1000
+    const look = () => {
+      const isQuiet = service.state.inFlight.size === 0 && connectionsOn(port) === 0
+      if (isQuiet || performance.now() >= this.drainByMs) this.drain()
+      else if (!this.draining) setTimeout(look, QUIET_CHECK_MS)
+    }
+    look()
   }
 
   /** Follows the keys that commands create. Resolves to a function that ends it. */
@@ -204,9 +270,9 @@ class Worker {
   }
 
   private async reasons(): Promise<readonly string[]> {
-    if (this.running === undefined) return ['is starting']
+    if (this.built === undefined) return ['is starting']
     if (this.draining) return ['is draining']
-    return await this.running.service.reasons()
+    return await this.built.service.reasons()
   }
 
   /**
@@ -236,7 +302,7 @@ class Worker {
       const end = await drain({
         server,
         inFlight: service.state.inFlight,
-        drainSeconds: service.drainSeconds,
+        drainSeconds: Math.max(0, Math.min(service.drainSeconds, (this.drainByMs - performance.now()) / 1000)),
         cut: this.cutNow.promise,
       })
       if (end === 'cut') logEvent(this.log.logger, 'requests.cut', { worker })
@@ -248,6 +314,29 @@ class Worker {
     await this.log.flush()
     process.exit(0)
   }
+}
+
+/**
+ * The handlers of an app, with `connection: close` in every response: Bun then closes the connection after it. A kept
+ * connection that is closed at any other time may have a request under way, which its caller would see fail.
+ */
+function closingEach({ fetch, routes }: App): App {
+  const closing =
+    (handler: App['fetch']): App['fetch'] =>
+    (request, server) => {
+      const response = handler(request, server)
+      return response instanceof Promise ? response.then(closed) : closed(response)
+    }
+  const paths = Object.entries(routes).map(([path, methods]) => {
+    const handlers = Object.entries(methods).map(([method, handler]) => [method, closing(handler)] as const)
+    return [path, Object.fromEntries(handlers)] as const
+  })
+  return { fetch: closing(fetch), routes: Object.fromEntries(paths) }
+}
+
+function closed(response: Response): Response {
+  response.headers.set('connection', 'close')
+  return response
 }
 
 /**

@@ -100,9 +100,20 @@ export class JsonShape {
 }
 
 export function shapeProblem(text: string, valuesMax: number = VALUES_MAX): ShapeProblem | undefined {
+  // So short a text has fewer values, and so few brackets cannot nest deeper. Native searches for them take a third of
+  // the time of the scan, for the bodies of nearly all small requests and answers.
+  if (text.length <= valuesMax && hasFewBrackets(text)) return undefined
   const shape = new JsonShape(valuesMax)
   shape.add(text)
   return shape.problem
+}
+
+/** True if the text has at most `DEPTH_MAX` opening brackets, within strings or not. */
+function hasFewBrackets(text: string): boolean {
+  let brackets = 0
+  for (let at = text.indexOf('{'); at !== -1; at = text.indexOf('{', at + 1)) if (++brackets > DEPTH_MAX) return false
+  for (let at = text.indexOf('['); at !== -1; at = text.indexOf('[', at + 1)) if (++brackets > DEPTH_MAX) return false
+  return true
 }
 
 /** The number of backslashes right before `end`. */

@@ -5,6 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export const MAIN = join(import.meta.dir, '../../src/main.ts')
+interface Start {
+  /** The words of the command before `serve`; by default the program from this checkout. */
+  readonly program?: readonly string[]
+  /** Added to the environment of the test. */
+  readonly env?: Readonly<Record<string, string>>
+}
 export const KEY = 'test-key-0123456789'
 
 export type Line = Readonly<Record<string, unknown>>
@@ -53,18 +59,20 @@ export class Weir {
   }
 
   /** Starts `weir serve` in a folder of its own that holds `config` as its `weir.yaml`. */
-  static async start(config: string, flags: readonly string[] = []): Promise<Weir> {
+  static async start(config: string, flags: readonly string[] = [], start: Start = {}): Promise<Weir> {
+    const { program = [process.execPath, MAIN], env = {} } = start
     const folder = await fs.mkdtemp(join(tmpdir(), 'weir-test-'))
     await fs.writeFile(join(folder, 'weir.yaml'), config)
-    const process_ = Bun.spawn([process.execPath, MAIN, 'serve', ...flags], {
+    const process_ = Bun.spawn([...program, 'serve', ...flags], {
       cwd: folder,
+      env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     return new Weir(folder, process_)
   }
 
-  static async ready(config: string, flags: readonly string[] = []): Promise<Weir> {
-    const weir = await Weir.start(config, flags)
+  static async ready(config: string, flags: readonly string[] = [], start: Start = {}): Promise<Weir> {
+    const weir = await Weir.start(config, flags, start)
     await weir.line('ready')
     return weir
   }

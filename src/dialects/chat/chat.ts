@@ -1,7 +1,9 @@
 /** The Chat Completions dialect. */
 
-import type { Completion } from '../../core/completion.ts'
-import type { Dialect, Served } from '../dialect.ts'
+import type { ChatRequest } from '../../core/chat-request.ts'
+import type { Completion, PlainAnswer } from '../../core/completion.ts'
+import type { Usage } from '../../core/token-usage.ts'
+import type { Dialect, Exchange, Served } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { chatAnswer, chatPlain } from './answer.ts'
@@ -15,18 +17,29 @@ export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect 
     textPlaces: TEXT_PLACES,
     accept(body, _caller, longTexts) {
       const { request, includeUsage } = acceptChat(body, imageUrls, longTexts)
-      return {
-        request,
-        isCompaction: false,
-        ignored: ignoredFields('chat', body),
-        answer,
-        plain: chatPlain,
-        encoder: (served) => new ChatEncoder(served, includeUsage),
-      }
+      return new ChatExchange(request, includeUsage, ignoredFields('chat', body))
     },
   }
 }
 
-function answer(completion: Completion, served: Served): string {
-  return JSON.stringify(chatAnswer(completion, served))
+class ChatExchange implements Exchange {
+  readonly isCompaction = false
+
+  constructor(
+    readonly request: ChatRequest,
+    private readonly includeUsage: boolean,
+    readonly ignored: readonly string[],
+  ) {}
+
+  answer(completion: Completion, served: Served): string {
+    return JSON.stringify(chatAnswer(completion, served))
+  }
+
+  plain(answer: PlainAnswer & { readonly usage: Usage }, served: Served): string {
+    return chatPlain(answer, served)
+  }
+
+  encoder(served: Served): ChatEncoder {
+    return new ChatEncoder(served, this.includeUsage)
+  }
 }

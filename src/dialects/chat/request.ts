@@ -60,8 +60,29 @@ export function acceptChat(body: JsonObject, imageUrls: ImageUrls, longTexts?: L
 
 function acceptMessages(messages: readonly unknown[], reading: Reading): Message[] {
   const accepted: Message[] = []
-  for (let i = 0; i < messages.length; i++) accepted.push(acceptMessage(messages[i], `messages[${i}]`, reading))
+  for (let i = 0; i < messages.length; i++) {
+    accepted.push(acceptPlain(messages[i]) ?? acceptMessage(messages[i], `messages[${i}]`, reading))
+  }
   return accepted
+}
+
+/**
+ * A message of one text and no mark, as most are; undefined for any other. It needs no path: making one for each
+ * message took a fifth of the time to convert a small body.
+ */
+function acceptPlain(message: unknown): Message | undefined {
+  if (!isObject(message)) return undefined
+  const { role, content, cache_control: mark } = message
+  if (typeof content !== 'string' || content === '' || (mark !== undefined && mark !== null)) return undefined
+  switch (role) {
+    case 'system':
+    case 'developer':
+      return { role: 'system', parts: [{ type: 'text', text: content, cache: undefined }] }
+    case 'user':
+      return { role, parts: [{ type: 'text', text: content, cache: undefined }] }
+    default:
+      return undefined
+  }
 }
 
 function acceptSampling(chat: ChatBody, body: JsonObject): ChatRequest['sampling'] {

@@ -6,10 +6,11 @@ import { SseFramer } from '../../wire/frames.ts'
 import type { Provider } from '../provider.ts'
 import { anthropicResponseError } from './error.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
-import { anthropicCountRequest, anthropicRequest } from './request.ts'
+import { anthropicCountRequest, anthropicPlainRequest, anthropicRequest } from './request.ts'
 
 export const anthropic: Provider = {
   request: anthropicRequest,
+  plainRequest: anthropicPlainRequest,
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new AnthropicDecoder(),

@@ -6,6 +6,8 @@ import type { LongTexts } from '../../core/long-texts.ts'
 import { CacheMarks } from '../cache-marks.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { mediaType } from '../media-type.ts'
+import { PerTarget } from '../per-target.ts'
+import { isSolid, member, onlyText } from '../plain-text.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { callInput } from '../tool-calls.ts'
@@ -22,6 +24,7 @@ import {
   withoutTrailingSpace,
 } from '../turns.ts'
 
+const PATH = '/v1/messages'
 /** Sent as `anthropic-version`. */
 const API_VERSION = '2023-06-01'
 /** `max_tokens` is required; this is sent if the caller set no limit and the dialect has no default. */
@@ -37,7 +40,37 @@ const USER_CHARS_MAX = 256
 export function anthropicRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const names = new ToolNames(request, NAMES_OF_128)
   const body = anthropicBody(request, target.model, names)
-  return { ...upstreamRequest('/v1/messages', requestBody(body, request.longTexts), target), toolNames: names.restore }
+  return { ...upstreamRequest(PATH, requestBody(body, request.longTexts), target), toolNames: names.restore }
+}
+
+/** The JSON of `anthropicBody`. A history whose turns must be merged, completed or trimmed is not plain. */
+export function anthropicPlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
+  const { opening, url } = forms.of(target)
+  let system = ''
+  let turns = ''
+  let isUsersTurn = true
+  for (const message of request.messages) {
+    const text = onlyText(message)
+    if (text === undefined || !isSolid(text)) return undefined
+    const block = `{"type":"text","text":${JSON.stringify(text)}}`
+    if (message.role === 'system') {
+      system += system === '' ? block : `,${block}`
+    } else {
+      if ((message.role === 'user') !== isUsersTurn) return undefined
+      turns += `${turns === '' ? '' : ','}{"role":"${message.role}","content":[${block}]}`
+      isUsersTurn = !isUsersTurn
+    }
+  }
+  // Without a turn of the user at the end.
+  if (isUsersTurn) return undefined
+  const { temperature, top_p } = sampling(request)
+  const user = userOf(request)
+  const json =
+    `${opening}${request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT}${system === '' ? '' : `,"system":[${system}]`}` +
+    `,"messages":[${turns}]${member('temperature', temperature)}${member('top_p', top_p)}` +
+    `${user === undefined ? '' : `,"metadata":{"user_id":${JSON.stringify(user)}}`}` +
+    `${member('service_tier', serviceTier(request.hints.serviceTier))}${request.stream ? ',"stream":true}' : '}'}`
+  return { url, headers: headers.of(target.endpoint), body: json }
 }
 
 /** The same request for the API's token counter, with the fields that count as input. */
@@ -48,8 +81,14 @@ export function anthropicCountRequest(request: ChatRequest, target: Target): Ups
     new ToolNames(request, NAMES_OF_128),
   )
   const body = requestBody({ model, tools, tool_choice, system, messages }, request.longTexts)
-  return upstreamRequest('/v1/messages/count_tokens', body, target)
+  return upstreamRequest(`${PATH}/count_tokens`, body, target)
 }
+
+/** What every plain request to a target has in common. */
+const forms = new PerTarget(({ endpoint, model }) => ({
+  url: endpoint.baseUrl + PATH,
+  opening: `{"model":${JSON.stringify(model)},"max_tokens":`,
+}))
 
 const headers = new EndpointHeaders(({ apiKey }) => ({
   'anthropic-version': API_VERSION,
@@ -200,7 +239,10 @@ function toolChoice(request: ChatRequest, names: ToolNames): JsonObject | undefi
  * The API's range is 0 to 1, and newer models reject both together: the temperature is kept, because more callers mean
  * it.
  */
-function sampling({ sampling: { temperature, topP } }: ChatRequest): JsonObject {
+function sampling({ sampling: { temperature, topP } }: ChatRequest): {
+  temperature?: number
+  top_p?: number | undefined
+} {
   if (temperature !== undefined) return { temperature: Math.min(1, Math.max(0, temperature)) }
   return { top_p: topP }
 }
@@ -217,9 +259,14 @@ function outputConfig({ sampling: { responseFormat } }: ChatRequest): JsonObject
   return isObject(schema) ? { format: { type: 'json_schema', schema } } : undefined
 }
 
-function metadata({ hints }: ChatRequest): JsonObject | undefined {
+function metadata(request: ChatRequest): JsonObject | undefined {
+  const user = userOf(request)
+  return user === undefined ? undefined : { user_id: user }
+}
+
+function userOf({ hints }: ChatRequest): string | undefined {
   const user = hints.safetyIdentifier ?? hints.user
-  return user === undefined || user === '' || user.length > USER_CHARS_MAX ? undefined : { user_id: user }
+  return user === undefined || user === '' || user.length > USER_CHARS_MAX ? undefined : user
 }
 
 /** Of the callers' values only `auto` has the same meaning. */

@@ -6,13 +6,14 @@ import { SseFramer } from '../../wire/frames.ts'
 import type { Provider } from '../provider.ts'
 import { geminiResponseError } from './error.ts'
 import { GeminiDecoder, geminiEvents, geminiPlain } from './events.ts'
-import { geminiCountRequest, geminiRequest } from './request.ts'
+import { geminiCountRequest, geminiPlainRequest, geminiRequest } from './request.ts'
 import { Signatures } from './signatures.ts'
 
 const signatures = new Signatures()
 
 export const gemini: Provider = {
   request: (request, target) => geminiRequest(request, target, signatures),
+  plainRequest: geminiPlainRequest,
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new GeminiDecoder(signatures),

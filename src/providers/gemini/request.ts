@@ -5,6 +5,8 @@ import { isObject, type JsonObject } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { mediaType } from '../media-type.ts'
+import { PerTarget } from '../per-target.ts'
+import { isSolid, member, onlyText } from '../plain-text.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { callInput } from '../tool-calls.ts'
@@ -22,9 +24,43 @@ const NO_SIGNATURE = 'skip_thought_signature_validator'
 
 export function geminiRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
   const names = new ToolNames(request, NAMES)
-  const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const body = geminiBody(request, target.model, names, signatures)
-  return { ...upstreamRequest(method, requestBody(body, request.longTexts), target), toolNames: names.restore }
+  const { whole, streamed } = urls.of(target)
+  return {
+    url: request.stream ? streamed : whole,
+    headers: headers.of(target.endpoint),
+    body: requestBody(body, request.longTexts),
+    toolNames: names.restore,
+  }
+}
+
+/** The JSON of `geminiBody`. A history whose turns must be merged or completed is not plain. */
+export function geminiPlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
+  let system = ''
+  let turns = ''
+  let isUsersTurn = true
+  for (const message of request.messages) {
+    const text = onlyText(message)
+    if (text === undefined || !isSolid(text)) return undefined
+    const part = `{"text":${JSON.stringify(text)}}`
+    if (message.role === 'system') {
+      system += system === '' ? part : `,${part}`
+    } else {
+      if ((message.role === 'user') !== isUsersTurn) return undefined
+      turns += `${turns === '' ? '' : ','}{"role":"${isUsersTurn ? 'user' : 'model'}","parts":[${part}]}`
+      isUsersTurn = !isUsersTurn
+    }
+  }
+  if (turns === '') return undefined
+  const { sampling, maxOutputTokens, stream } = request
+  const config =
+    `${member('maxOutputTokens', maxOutputTokens)}${member('temperature', sampling.temperature)}` +
+    `${member('topP', sampling.topP)}${member('seed', sampling.seed)}`
+  const json =
+    `{${system === '' ? '' : `"systemInstruction":{"parts":[${system}]},`}"contents":[${turns}]` +
+    `${config === '' ? '' : `,"generationConfig":{${config.slice(1)}}`}}`
+  const { whole, streamed } = urls.of(target)
+  return { url: stream ? streamed : whole, headers: headers.of(target.endpoint), body: json }
 }
 
 /** The same request for the API's token counter, which requires the model in the body too. */
@@ -32,19 +68,24 @@ export function geminiCountRequest(request: ChatRequest, target: Target, signatu
   const { model } = target
   const body = geminiBody(request, model, new ToolNames(request, NAMES), signatures)
   const generateContentRequest = { model: model.includes('/') ? model : `models/${model}`, ...body }
-  return upstreamRequest('countTokens', requestBody({ generateContentRequest }, request.longTexts), target)
+  return {
+    url: urlOf(target, 'countTokens'),
+    headers: headers.of(target.endpoint),
+    body: requestBody({ generateContentRequest }, request.longTexts),
+  }
 }
 
 const headers = new EndpointHeaders(({ apiKey }): UpstreamRequest['headers'] =>
   apiKey === undefined ? {} : { 'x-goog-api-key': apiKey },
 )
 
-function upstreamRequest(method: string, body: UpstreamRequest['body'], { endpoint, model }: Target): UpstreamRequest {
-  return {
-    url: `${endpoint.baseUrl}/v1beta/${resource(model)}:${method}`,
-    headers: headers.of(endpoint),
-    body,
-  }
+const urls = new PerTarget((target) => ({
+  whole: urlOf(target, 'generateContent'),
+  streamed: urlOf(target, 'streamGenerateContent?alt=sse'),
+}))
+
+function urlOf({ endpoint, model }: Target, method: string): string {
+  return `${endpoint.baseUrl}/v1beta/${resource(model)}:${method}`
 }
 
 /** `gemini-…` is short for `models/gemini-…`; tuned models have a collection of their own. */

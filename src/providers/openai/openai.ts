@@ -5,10 +5,11 @@ import { responseError } from '../error-response.ts'
 import type { Provider } from '../provider.ts'
 import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
-import { azureRequest, openaiRequest } from './request.ts'
+import { azurePlainRequest, azureRequest, openaiPlainRequest, openaiRequest } from './request.ts'
 
 export const openai: Provider = {
   request: openaiRequest,
+  plainRequest: openaiPlainRequest,
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new OpenaiDecoder(),
@@ -18,4 +19,9 @@ export const openai: Provider = {
   images: openaiImages,
 }
 
-export const azure: Provider = { ...openai, request: azureRequest, images: azureImages }
+export const azure: Provider = {
+  ...openai,
+  request: azureRequest,
+  plainRequest: azurePlainRequest,
+  images: azureImages,
+}

@@ -13,6 +13,8 @@ import type {
 import type { ToolCall } from '../../core/completion.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import { withMarksInOrder } from '../mark-order.ts'
+import { PerTarget } from '../per-target.ts'
+import { member, onlyText } from '../plain-text.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
@@ -25,39 +27,111 @@ const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
 /** OpenAI's own API. */
 const OPENAI = /^https:\/\/(?:[a-z0-9-]+\.)?api\.openai\.com[:/]/
 
+const CHAT_PATH = '/chat/completions'
+
+/** What every request to a target has in common. */
+interface ServerForm extends ProviderAddress {
+  readonly isOpenai: boolean
+  readonly isMistral: boolean
+  readonly limitName: 'max_completion_tokens' | 'max_tokens'
+  /** The JSON of a plain request up to its messages. */
+  readonly opening: string
+}
+
+const openaiForms = new PerTarget((target) => formOf(target, openaiAddress(target, CHAT_PATH)))
+const azureForms = new PerTarget((target) => formOf(target, azureAddress(target, CHAT_PATH)))
+
+function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerForm {
+  const isOpenai = OPENAI.test(address.url)
+  return {
+    ...address,
+    isOpenai,
+    isMistral: isMistral(endpoint.baseUrl),
+    limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
+    opening: `{"model":${JSON.stringify(model)},"messages":[`,
+  }
+}
+
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  const adapt = isMistral(target.endpoint.baseUrl) ? mistralBody : undefined
-  return chatRequest(request, target.model, openaiAddress(target, '/chat/completions'), adapt)
+  return chatRequest(request, target.model, openaiForms.of(target))
 }
 
 export function azureRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  return chatRequest(request, target.model, azureAddress(target, '/chat/completions'))
+  return chatRequest(request, target.model, azureForms.of(target))
 }
 
-function chatRequest(
-  request: ChatRequest,
-  model: string,
-  address: ProviderAddress,
-  adapt: (body: JsonObject) => JsonObject = unchanged,
-): UpstreamRequest {
+export function openaiPlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
+  return plainChatRequest(request, openaiForms.of(target))
+}
+
+export function azurePlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
+  return plainChatRequest(request, azureForms.of(target))
+}
+
+function chatRequest(request: ChatRequest, model: string, form: ServerForm): UpstreamRequest {
   const names = new ToolNames(request, NAMES_OF_64)
-  const body = openaiBody(withMarksInOrder(request), model, names, OPENAI.test(address.url))
-  const { url, headers } = address
-  return { url, headers, body: requestBody(adapt(body), request.longTexts), toolNames: names.restore }
+  const body = openaiBody(withMarksInOrder(request), model, names, form)
+  const { url, headers } = form
+  const adapted = form.isMistral ? mistralBody(body) : body
+  return { url, headers, body: requestBody(adapted, request.longTexts), toolNames: names.restore }
 }
 
-function unchanged(body: JsonObject): JsonObject {
-  return body
+/** The JSON of a message up to its content, by its role. */
+const MESSAGE_OPENINGS = {
+  system: '{"role":"system","content":',
+  user: '{"role":"user","content":',
+  assistant: '{"role":"assistant","content":',
+  tool: '',
+} as const
+
+/** The JSON of `openaiBody`. */
+function plainChatRequest(request: ChatRequest, form: ServerForm): UpstreamRequest | undefined {
+  if (form.isMistral) return undefined
+  let json = form.opening
+  let separator = ''
+  for (const message of request.messages) {
+    const text = onlyText(message)
+    if (text === undefined) return undefined
+    json += `${separator}${MESSAGE_OPENINGS[message.role]}${JSON.stringify(text)}}`
+    separator = ','
+  }
+  return { url: form.url, headers: form.headers, body: `${json}]${settings(request, form)}}` }
+}
+
+function settings({ sampling, hints, maxOutputTokens, stream }: ChatRequest, form: ServerForm): string {
+  const json =
+    member(form.limitName, maxOutputTokens) +
+    member('temperature', sampling.temperature) +
+    member('top_p', sampling.topP) +
+    member('frequency_penalty', sampling.frequencyPenalty) +
+    member('presence_penalty', sampling.presencePenalty) +
+    member('seed', sampling.seed) +
+    member('logprobs', sampling.logprobs) +
+    member('top_logprobs', sampling.topLogprobs) +
+    member('reasoning_effort', sampling.reasoningEffort) +
+    member('verbosity', sampling.verbosity) +
+    member('user', hints.user) +
+    member('safety_identifier', hints.safetyIdentifier) +
+    member('service_tier', hints.serviceTier) +
+    member('prompt_cache_key', hints.promptCacheKey) +
+    member('prompt_cache_retention', hints.promptCacheRetention)
+  if (!stream) return json
+  const padding = member('include_obfuscation', form.isOpenai ? hints.padStream === true : undefined)
+  return `${json},"stream":true,"stream_options":{"include_usage":true${padding}}`
 }
 
 /**
  * Keys have one order and absent fields are undefined, which JSON leaves out, so that equal beginnings of a
  * conversation are equal bytes. One literal of one shape: conditional members by spreads took a fifth more time.
  */
-function openaiBody(request: ChatRequest, model: string, names: ToolNames, isOpenai: boolean): JsonObject {
+function openaiBody(
+  request: ChatRequest,
+  model: string,
+  names: ToolNames,
+  { isOpenai, limitName }: ServerForm,
+): JsonObject {
   const { sampling, hints, tools, toolChoice, maxOutputTokens } = request
   const stop = request.stop.length > 0 ? request.stop.filter((text) => text !== '') : request.stop
-  const isCompletionLimit = COMPLETION_LIMIT.test(model)
   // The API rejects tool settings without tools.
   const hasTools = tools.length > 0
   return {
@@ -66,8 +140,8 @@ function openaiBody(request: ChatRequest, model: string, names: ToolNames, isOpe
     tools: hasTools ? openaiTools(tools, names) : undefined,
     tool_choice: hasTools && toolChoice !== undefined ? openaiToolChoice(toolChoice, names) : undefined,
     parallel_tool_calls: hasTools ? request.parallelToolCalls : undefined,
-    max_completion_tokens: isCompletionLimit ? maxOutputTokens : undefined,
-    max_tokens: isCompletionLimit ? undefined : maxOutputTokens,
+    max_completion_tokens: limitName === 'max_completion_tokens' ? maxOutputTokens : undefined,
+    max_tokens: limitName === 'max_tokens' ? maxOutputTokens : undefined,
     stop: stop.length > 0 ? stop : undefined,
     temperature: sampling.temperature,
     top_p: sampling.topP,

@@ -1,0 +1,40 @@
+/** Passes descriptors between the supervisor and one worker process, through a pair of sockets. */
+
+import { closeDescriptor, receiveDescriptor, sendDescriptor, socketPair } from './libc.ts'
+
+export class DescriptorChannel {
+  private constructor(
+    private readonly own: number,
+    /** For the worker. `spawned` closes it here. */
+    readonly theirs: number,
+  ) {}
+
+  /** Undefined on systems other than Linux, where workers cannot be replaced. */
+  static open(): DescriptorChannel | undefined {
+    if (process.platform !== 'linux') return undefined
+    return new DescriptorChannel(...socketPair())
+  }
+
+  /** Call when the worker has its end. */
+  spawned(): void {
+    closeDescriptor(this.theirs)
+  }
+
+  /** Throws `SystemCallError` if the worker has sent none. */
+  receive(): number {
+    return receiveDescriptor(this.own)
+  }
+
+  /** Sends a descriptor and closes it here. */
+  give(descriptor: number): void {
+    try {
+      sendDescriptor(this.own, descriptor)
+    } finally {
+      closeDescriptor(descriptor)
+    }
+  }
+
+  close(): void {
+    closeDescriptor(this.own)
+  }
+}

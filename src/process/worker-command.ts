@@ -1,0 +1,52 @@
+/** How weir starts itself as a worker: the command and its environment. */
+
+import { SERVICE_VARIABLES } from './service-manager.ts'
+
+/** Settings that Bun reads from the environment only when a process starts. */
+const RUNTIME = {
+  /**
+   * For `upstream: fetch` and proxies: by default 256 requests of `fetch` run at once, and all others wait without any
+   * sign.
+   */
+  BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
+  /**
+   * Threads resolve host names, by default one for each core, so two names that no DNS server answers delayed every
+   * other look-up by 10 s. Requests for the same name share a look-up, and threads start on demand, so this is how
+   * many names may be unresponsive at once.
+   */
+  UV_THREADPOOL_SIZE: '256',
+  /**
+   * By default addresses are cached for 30 s, even if they refuse connections, so a provider that moved was not found
+   * for that long.
+   */
+  BUN_CONFIG_DNS_TIME_TO_LIVE_SECONDS: '5',
+} as const
+
+/**
+ * The C library waits 5 s for a DNS server before it tries the next. That is longer than a connection may take, so
+ * one dead DNS server would fail every request. The operator's own setting wins.
+ */
+const RESOLVER = { RES_OPTIONS: 'timeout:1 attempts:3' } as const
+
+/** The environment of a worker, from that of the supervisor. */
+export function workerEnvironment(
+  env: Readonly<Record<string, string | undefined>>,
+): Record<string, string | undefined> {
+  const own = Object.fromEntries(SERVICE_VARIABLES.map((name) => [name, undefined]))
+  return { ...RESOLVER, ...env, ...own, ...RUNTIME }
+}
+
+/**
+ * Keeps Bun from loading files of the working directory: `.env`, the `preload` of bunfig.toml, the `paths` of
+ * tsconfig.json. They could set credentials or run code. A compiled binary loads none of them.
+ */
+const ISOLATION = ['--no-env-file', '--config=/dev/null', '--tsconfig-override=/dev/null', '--no-install'] as const
+
+/**
+ * With the path of the script from a checkout, without one as a compiled binary. Both are paths: a worker is the
+ * program that is there now, even if the file was replaced since weir started.
+ */
+export function workerCommand(): string[] {
+  const compiled = import.meta.path.startsWith('/$bunfs/')
+  return compiled ? [process.execPath, 'worker'] : [process.execPath, ...ISOLATION, Bun.main, 'worker']
+}

@@ -1,0 +1,28 @@
+/** What an adapter knows of a target before any request: addresses, headers, which form of its API a model takes. */
+
+import type { Endpoint } from '../core/endpoint.ts'
+import type { Target } from './provider.ts'
+
+/**
+ * Made once for each endpoint and model of the configuration, and dropped with the endpoint. Patterns that
+ * distinguish servers and models, and the address as one string, took a fifth of the time to write a small request.
+ */
+export class PerTarget<T> {
+  private readonly known = new WeakMap<Endpoint, Map<string, T>>()
+
+  constructor(private readonly make: (target: Target) => T) {}
+
+  of(target: Target): T {
+    let models = this.known.get(target.endpoint)
+    if (models === undefined) {
+      models = new Map()
+      this.known.set(target.endpoint, models)
+    }
+    let made = models.get(target.model)
+    if (made === undefined) {
+      made = this.make(target)
+      models.set(target.model, made)
+    }
+    return made
+  }
+}

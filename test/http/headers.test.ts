@@ -1,0 +1,51 @@
+import { describe, expect, test } from 'bun:test'
+import { answerHeaders } from '../../src/http/headers.ts'
+
+type Case = Parameters<typeof answerHeaders>
+
+const answer = { requestedModel: 'fast', servedModel: 'small', fallbacks: 0, route: undefined }
+const requests = (left: string) => ({ 'x-ratelimit-limit-requests': '9', 'x-ratelimit-remaining-requests': left })
+
+const cases: readonly Case[] = [
+  ['req_1', { ...requests('8'), 'x-ratelimit-limit-tokens': '70' }, answer, false],
+  ['req_2', requests('7'), answer, false],
+  ['req_3', {}, answer, false],
+  ['req_4', {}, { ...answer, route: 'a=answered' }, false],
+  ['req_5', requests('6'), { ...answer, route: 'b=answered' }, true],
+  ['req_6', requests('5'), { ...answer, fallbacks: 2 }, true],
+  ['req_7', requests('4'), { ...answer, requestedModel: 'small' }, false],
+  ['req_8', {}, { ...answer, servedModel: 'large' }, false],
+]
+
+function expected([requestId, limits, { requestedModel, servedModel, fallbacks, route }, isStream]: Case) {
+  return {
+    ...limits,
+    ...(route === undefined ? {} : { 'x-gateway-route': route }),
+    ...(isStream
+      ? {
+          'content-type': 'text/event-stream; charset=utf-8',
+          'cache-control': 'no-cache',
+          connection: 'keep-alive',
+          'x-accel-buffering': 'no',
+        }
+      : { 'content-type': 'application/json' }),
+    'x-request-id': requestId,
+    'request-id': requestId,
+    'x-gateway-requested-model': requestedModel,
+    'x-gateway-served-model': servedModel,
+    'x-gateway-fallback-count': String(fallbacks),
+  }
+}
+
+describe('headers of answers', () => {
+  test('are those of their own answer, whatever answer came before', () => {
+    for (const first of cases)
+      for (const second of cases) {
+        answerHeaders(...first)
+        const response = new Response('', { headers: answerHeaders(...second) })
+        // The response has its own copy.
+        answerHeaders(...first)
+        expect(Object.fromEntries(response.headers)).toEqual(expected(second))
+      }
+  })
+})

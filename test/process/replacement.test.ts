@@ -1,0 +1,198 @@
+/** SIGUSR2: workers are replaced under load, and nobody notices. */
+
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import fs from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { RedisServer } from '../support/redis.ts'
+import { provider } from './provider.ts'
+import { COST_MICRO_USD, PRICE, pacedProvider, SteadyLoad } from './steady-load.ts'
+import { configuration, MAIN, until, Weir } from './weir.ts'
+
+setDefaultTimeout(180_000)
+
+/** More replacements and longer streams than in a usual run. */
+const REPLACEMENTS = Number(process.env['WEIR_REPLACEMENTS'] ?? 2)
+const STREAM_SECONDS = Number(process.env['WEIR_REPLACEMENT_STREAM_SECONDS'] ?? 3)
+
+function priced(baseUrl: string, ledger: string): string {
+  return configuration({ baseUrl, ledger }).replace(
+    'model: upstream }] }',
+    `model: upstream }], price: { input: ${PRICE.input}, output: ${PRICE.output} } }`,
+  )
+}
+
+interface Total {
+  readonly requests: number
+  readonly cost_micro_usd: number
+}
+
+async function usage(weir: Weir): Promise<Total> {
+  const child = Bun.spawn([process.execPath, MAIN, 'usage', '--json'], { cwd: weir.folder, stdout: 'pipe' })
+  const { total } = JSON.parse(await new Response(child.stdout).text()) as { total: Total }
+  return { requests: total.requests, cost_micro_usd: total.cost_micro_usd }
+}
+
+test.each([1, 2])(
+  'Redis, %d workers: replaced under load, no request fails and every one is charged',
+  async (workers) => {
+    await using redis = await RedisServer.start()
+    using upstream = pacedProvider(STREAM_SECONDS)
+    await using weir = await Weir.ready(priced(upstream.baseUrl, `{ redis: "${redis.url}" }`), [
+      '--workers',
+      String(workers),
+    ])
+    const load = new SteadyLoad({
+      port: Number(new URL(weir.address).port),
+      streams: 20,
+      connectionsPerSecond: 50,
+      kept: 10,
+    })
+    let current = await weir.workers()
+    for (let count = 1; count <= REPLACEMENTS; count++) {
+      await until(() => load.answered > 50 * count)
+      weir.signal('SIGUSR2')
+      expect(await weir.line('workers replaced', count)).toMatchObject({ event: 'workers.replaced', workers })
+      const before = current
+      current = await weir.workers()
+      expect(current.filter((pid) => !before.includes(pid)).length).toBeGreaterThanOrEqual(workers)
+    }
+    await load.finish()
+    expect(load.failures.slice(0, 5)).toEqual([])
+    // All of them were answered with `connection: close` by the workers that were replaced.
+    expect(load.closed).toBeGreaterThan(0)
+    // The old workers end when their last stream has ended.
+    await until(async () => (await weir.workers()).length === workers)
+    expect(await usage(weir)).toEqual({
+      requests: load.answered,
+      cost_micro_usd: load.answered * COST_MICRO_USD,
+    })
+  },
+)
+
+/** A copy of the program that a test can change while it runs. */
+class Copy implements AsyncDisposable {
+  private constructor(private readonly folder: string) {}
+
+  static async make(): Promise<Copy> {
+    const folder = await fs.mkdtemp(join(tmpdir(), 'weir-copy-'))
+    const root = join(import.meta.dir, '../..')
+    await fs.cp(join(root, 'src'), join(folder, 'src'), { recursive: true })
+    await fs.copyFile(join(root, 'package.json'), join(folder, 'package.json'))
+    await fs.symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+    return new Copy(folder)
+  }
+
+  get program(): readonly string[] {
+    return [process.execPath, join(this.folder, 'src/main.ts')]
+  }
+
+  async change(file: string, from: string | RegExp, to: string): Promise<void> {
+    const path = join(this.folder, 'src', file)
+    const text = await fs.readFile(path, 'utf8')
+    const changed = text.replace(from, to)
+    if (changed === text) throw new Error(`${file} has no ${from}`)
+    await fs.writeFile(path, changed)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await fs.rm(this.folder, { recursive: true, force: true })
+  }
+}
+
+test('the new workers run the program file as it is now, under the same PID of the supervisor', async () => {
+  await using redis = await RedisServer.start()
+  using upstream = pacedProvider(1)
+  await using copy = await Copy.make()
+  const config = priced(upstream.baseUrl, `{ redis: "${redis.url}" }`)
+  await using weir = await Weir.ready(config, [], { program: copy.program })
+  await copy.change('http/app.ts', 'There is nothing at this path', 'The new program has nothing at this path')
+  // A kept connection would be answered by the old worker once more.
+  const message = async () => await (await fetch(`${weir.address}/nothing`, { keepalive: false })).text()
+  expect(await message()).toContain('There is nothing at this path')
+  weir.signal('SIGUSR2')
+  await weir.line('workers replaced')
+  expect(await message()).toContain('The new program has nothing at this path')
+  expect((await weir.readyz()).status).toBe(200)
+})
+
+test.each([
+  {
+    what: 'speaks another protocol',
+    file: 'process/ipc.ts',
+    from: /PROTOCOL = \d+/,
+    to: 'PROTOCOL = 999',
+    reason:
+      'the program file speaks version 999 of the protocol between supervisor and workers, and the running program ' +
+      'version 1; restart weir',
+  },
+  {
+    what: 'does not start',
+    file: 'process/worker.ts',
+    from: 'export function work(): number {',
+    to: 'export function work(): number {\n  process.exit(3)',
+    reason: 'it ended before it was ready (exit code 3)',
+  },
+  {
+    what: 'is not ready in time',
+    file: 'process/worker.ts',
+    from: "if (this.built === undefined) return ['is starting']",
+    to: "return ['waits for the test']",
+    reason: 'it was not ready within 10 s: worker 0 waits for the test',
+  },
+  {
+    what: 'cannot take over the socket',
+    file: 'process/listener.ts',
+    from: 'const received = receiveDescriptor(CHANNEL)',
+    to: "throw new Error('no socket')\n  const received = receiveDescriptor(CHANNEL)",
+    reason: 'cannot take over the listening socket: Error: no socket',
+  },
+])('the old worker stays if the new one $what', async ({ file, from, to, reason }) => {
+  await using redis = await RedisServer.start()
+  using upstream = pacedProvider(1)
+  await using copy = await Copy.make()
+  const config = priced(upstream.baseUrl, `{ redis: "${redis.url}" }`)
+  await using weir = await Weir.ready(config, ['--workers', '2'], { program: copy.program })
+  const before = await weir.workers()
+  await copy.change(file, from, to)
+  weir.signal('SIGUSR2')
+  expect(await weir.line('workers not replaced')).toMatchObject({
+    event: 'workers.replace_failed',
+    level: 'error',
+    worker: 0,
+    reason,
+  })
+  expect(await weir.workers()).toEqual(before)
+  for (const models of await Promise.all(Array.from({ length: 10 }, () => weir.models())))
+    expect(models).toEqual(['small'])
+  expect(weir.all('worker died')).toEqual([])
+})
+
+test('SIGTERM ends a replaced worker, too, after its stream', async () => {
+  await using redis = await RedisServer.start()
+  using upstream = provider()
+  await using weir = await Weir.ready(configuration({ baseUrl: upstream.baseUrl, ledger: `{ redis: "${redis.url}" }` }))
+  const stream = await weir.stream()
+  weir.signal('SIGUSR2')
+  await weir.line('workers replaced')
+  expect(await weir.workers()).toHaveLength(2)
+  weir.signal('SIGTERM')
+  await weir.line('draining')
+  upstream.finish()
+  expect(await stream.rest()).toContain('[DONE]')
+  expect((await weir.ended).code).toBe(0)
+})
+
+test('drain_seconds ends the streams of a replaced worker', async () => {
+  await using redis = await RedisServer.start()
+  using upstream = provider()
+  const ledger = `{ redis: "${redis.url}" }`
+  await using weir = await Weir.ready(configuration({ baseUrl: upstream.baseUrl, ledger, drainSeconds: 1 }))
+  const stream = await weir.stream()
+  weir.signal('SIGUSR2')
+  await weir.line('workers replaced')
+  expect(await stream.rest().catch(() => 'cut')).toBe('cut')
+  await until(async () => (await weir.workers()).length === 1)
+  expect(weir.all('request').map((line) => line['outcome'])).toEqual(['drained'])
+  expect(await weir.models()).toEqual(['small'])
+})

@@ -1,0 +1,129 @@
+/**
+ * A steady load on a gateway, of which no request may fail: long streams, new connections, and kept connections that
+ * are used again. Every answer has the same usage, so its cost is known.
+ */
+
+import { Caller, requestBytes } from '../support/caller.ts'
+import { KEY } from './weir.ts'
+
+const encoder = new TextEncoder()
+const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 }
+/** Dollars per million tokens. */
+export const PRICE = { input: 3, output: 5 }
+export const COST_MICRO_USD = USAGE.prompt_tokens * PRICE.input + USAGE.completion_tokens * PRICE.output
+const PIECES_PER_SECOND = 10
+
+/** A provider whose streams take `seconds`, and whose other answers come at once. */
+export function pacedProvider(seconds: number): Disposable & { readonly baseUrl: string } {
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 0,
+    async fetch(request) {
+      const { stream = false } = (await request.json()) as { stream?: boolean }
+      if (stream) return new Response(streamOf(seconds), { headers: { 'content-type': 'text/event-stream' } })
+      const choices = [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }]
+      return Response.json({ id: '1', object: 'chat.completion', created: 1, model: 'upstream', choices, usage: USAGE })
+    },
+  })
+  return { baseUrl: `http://127.0.0.1:${server.port}/v1`, [Symbol.dispose]: () => void server.stop(true) }
+}
+
+function streamOf(seconds: number): ReadableStream<Uint8Array> {
+  const common = { id: '1', object: 'chat.completion.chunk', created: 1, model: 'upstream' }
+  const frame = (choices: readonly object[], more: object = {}) =>
+    encoder.encode(`data: ${JSON.stringify({ ...common, choices, ...more })}\n\n`)
+  return new ReadableStream({
+    async start(controller) {
+      for (let piece = 0; piece < seconds * PIECES_PER_SECOND; piece++) {
+        controller.enqueue(frame([{ index: 0, delta: { content: `${piece} ` }, finish_reason: null }]))
+        await Bun.sleep(1000 / PIECES_PER_SECOND)
+      }
+      controller.enqueue(frame([{ index: 0, delta: {}, finish_reason: 'stop' }]))
+      controller.enqueue(frame([], { usage: USAGE }))
+      controller.enqueue(encoder.encode('data: [DONE]\n\n'))
+      controller.close()
+    },
+  })
+}
+
+interface LoadOptions {
+  readonly port: number
+  readonly streams: number
+  /** New connections per second, with one request each. */
+  readonly connectionsPerSecond: number
+  /** Connections that send one request after another, and are opened again when the gateway closes them. */
+  readonly kept: number
+}
+
+export class SteadyLoad {
+  /** Answers that were complete. */
+  answered = 0
+  /** Kept connections that the gateway closed after an answer with `connection: close`. */
+  closed = 0
+  readonly failures: string[] = []
+  private isOver = false
+  private readonly running = new Set<Promise<void>>()
+
+  constructor(private readonly options: LoadOptions) {
+    for (let index = 0; index < options.streams; index++) this.run(() => this.stream())
+    for (let index = 0; index < options.kept; index++) this.run(() => this.keep())
+    this.run(() => this.connect())
+  }
+
+  /** Sends no more, and resolves when everything is answered. */
+  async finish(): Promise<void> {
+    this.isOver = true
+    while (this.running.size > 0) await Promise.all(this.running)
+  }
+
+  private run(work: () => Promise<void>): void {
+    const running = work()
+      .catch((error: unknown) => void this.failures.push(String(error)))
+      .finally(() => this.running.delete(running))
+    this.running.add(running)
+  }
+
+  private async connect(): Promise<void> {
+    while (!this.isOver) {
+      this.run(() => this.once(false))
+      await Bun.sleep(1000 / this.options.connectionsPerSecond)
+    }
+  }
+
+  private async stream(): Promise<void> {
+    while (!this.isOver) await this.once(true)
+  }
+
+  private async once(isStream: boolean): Promise<void> {
+    await using caller = await Caller.connect(this.options.port)
+    caller.send(request(isStream))
+    const answer = await caller.answer()
+    const isWhole = answer.end === 'whole' && (!isStream || answer.text.endsWith('data: [DONE]\n\n'))
+    this.count(answer.status, isWhole, answer.text)
+  }
+
+  private async keep(): Promise<void> {
+    while (!this.isOver) {
+      await using caller = await Caller.connect(this.options.port)
+      for (let isOpen = true; isOpen && !this.isOver; ) {
+        caller.send(request(false))
+        const answer = await caller.answer()
+        this.count(answer.status, answer.end === 'whole', answer.text)
+        isOpen = answer.header('connection')?.toLowerCase() !== 'close'
+        if (isOpen) await Bun.sleep(Math.random() * 20)
+        else this.closed++
+      }
+    }
+  }
+
+  private count(status: number, isWhole: boolean, text: string): void {
+    if (status === 200 && isWhole) this.answered++
+    else this.failures.push(`${status}, ${isWhole ? 'whole' : 'cut'}: ${text.slice(-300)}`)
+  }
+}
+
+function request(stream: boolean): Uint8Array {
+  const body = { model: 'small', stream, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 1000 }
+  return requestBytes('/v1/chat/completions', { key: KEY, body })
+}
