@@ -64,8 +64,8 @@ reference, and a secret that is written in the file is not shown.
 
 Run \`weir reload\`, or send SIGHUP to \`weir serve\`. weir checks the whole file first; then all workers switch to
 it, from the next request on. Running requests finish under the configuration that they began with. If the file has a
-problem, nothing changes, and the log line \`config.rejected\` lists the problems. Streams of an API key that was removed or disabled
-are cut within 10 s.
+problem, nothing changes, and the log line \`config.rejected\` lists the problems. Streams of an API key that was
+removed or disabled are cut within 10 s.
 
 RESTART
 
