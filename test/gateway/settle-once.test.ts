@@ -124,7 +124,7 @@ beforeAll(async () => {
   service = new InferenceService({
     config: parsed.config,
     adapters: await loadAdapters(parsed.config),
-    log: { logger, request: (fields) => logger.info(fields, 'request') },
+    log: { logger, request: (fields) => logger.info(JSON.parse(`{${fields}}`), 'request') },
     ledger,
   })
   server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...service.app })

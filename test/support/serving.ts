@@ -83,7 +83,7 @@ export class Serving implements AsyncDisposable {
       { base: null, formatters: { level: (label) => ({ level: label }) } },
       { write: (line: string) => void this.lines.push(JSON.parse(line)) },
     )
-    const request = (fields: object) => logger.info(fields, 'request')
+    const request = (fields: string) => logger.info(JSON.parse(`{${fields}}`), 'request')
     this.service = new InferenceService({
       config: this.config,
       adapters,
