@@ -72,6 +72,29 @@ export const LOG_EVENTS = {
     message: 'worker does not answer',
     meaning: 'The event loop of a worker stood still for `silent_ms` milliseconds. weir kills and replaces the worker.',
   },
+  'ledger_owner.died': {
+    level: 'error',
+    message: 'process of the ledger died',
+    meaning:
+      'The process that owns the embedded ledger for several workers ended unexpectedly (`how`: its exit code or ' +
+      'signal). weir starts another in `restart_in_ms` milliseconds; requests wait for it, at most 2 s.',
+  },
+  'ledger_owner.failed': {
+    level: 'error',
+    message: 'process cannot own the ledger',
+    meaning: 'A process that is to own the embedded ledger cannot open it (`reason`). weir retries.',
+  },
+  'ledger_owner.replace_failed': {
+    level: 'error',
+    message: 'process of the ledger not replaced',
+    meaning: 'SIGUSR2: the process that owns the embedded ledger stays as it is (`reason`).',
+  },
+  'ledger_owner.stuck': {
+    level: 'error',
+    message: 'process of the ledger does not answer',
+    meaning:
+      'The event loop of the process that owns the embedded ledger stood still for `silent_ms` milliseconds. weir kills and replaces it.',
+  },
   'workers.replaced': {
     level: 'info',
     message: 'workers replaced',

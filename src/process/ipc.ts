@@ -5,6 +5,7 @@
  */
 
 import type { PeerUpdate } from '../assembly/inference-service.ts'
+import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 
@@ -29,9 +30,13 @@ export type ToWorker =
       readonly worker: number
       readonly address: Address
       readonly config: Config
+      /** What it does with an embedded ledger. */
+      readonly ledger: LedgerRole
       /** It replaces a worker: it reports `built`, and takes over the socket of that worker at `adopt`. */
       readonly replaces?: boolean
     }
+  /** The worker that owned the embedded ledger is gone: own it. */
+  | { readonly type: 'own' }
   /** Send the listening socket through the descriptor channel. Answered by `lent`. */
   | { readonly type: 'lend' }
   /** Accept from the socket in the descriptor channel. Answered by `ready` or `failed`. */
@@ -82,6 +87,7 @@ export type ToSupervisor =
 
 const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   start: true,
+  own: true,
   lend: true,
   adopt: true,
   retire: true,
@@ -120,7 +126,8 @@ export function isToSupervisor(message: unknown): message is ToSupervisor {
   return hasType(message, toSupervisor)
 }
 
-function hasType(message: unknown, types: Readonly<Record<string, true>>): boolean {
+/** Whether a message is an object with one of these types. */
+export function hasType(message: unknown, types: Readonly<Record<string, true>>): boolean {
   if (typeof message !== 'object' || message === null || !('type' in message)) return false
   return typeof message.type === 'string' && Object.hasOwn(types, message.type)
 }

@@ -6,6 +6,7 @@
 import type { Admin } from '../admin/admin-app.ts'
 import type { Figures } from '../admin/metrics.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
+import type { LedgerPlace, LedgerRole } from '../assembly/open-ledger.ts'
 import { remaining, targetsOf } from '../assembly/targets.ts'
 import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
@@ -16,6 +17,7 @@ import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import { CoalescingQueue } from './coalescing-queue.ts'
 import { type Control, openControl } from './control-socket.ts'
 import type { Address } from './ipc.ts'
+import { LedgerOwnerProblem, LedgerProcess } from './ledger-process.ts'
 import { AddressProblem, authority, explain, probe } from './listen-address.ts'
 import { ProbeLeases } from './probe-lease.ts'
 import { follow, needsRestart, type ReloadResult, swap } from './reload.ts'
@@ -94,6 +96,10 @@ class Supervisor {
   private readonly withoutLedger = new Set<WorkerProcess>()
   /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
   private checking: Promise<readonly string[]> | undefined
+  /** Owns the embedded ledger, if several workers share it. */
+  private ledger: LedgerProcess | undefined
+  /** The worker that owns the embedded ledger, if there is no process of its own for it. */
+  private ledgerOwner: WorkerProcess | undefined
   private accepting = false
   private ending = false
   /** SIGHUP arrived before the workers were ready. */
@@ -139,6 +145,7 @@ class Supervisor {
 
   async killAll(): Promise<void> {
     await Promise.all([this.control?.close(), this.admin?.stop(), ...this.all().map((worker) => worker.kill())])
+    await this.ledger?.kill()
   }
 
   private async load(): Promise<Config> {
@@ -149,6 +156,7 @@ class Supervisor {
   }
 
   private async start(config: Config): Promise<void> {
+    if (config.workers > 1 && config.ledger.kind === 'embedded') this.startLedger(config)
     while (this.workers.length < config.workers) this.spawn()
     const address = await this.startWorkers(config)
     if (address === undefined) return
@@ -163,6 +171,14 @@ class Supervisor {
       admin: `http://${authority(admin.address)}`,
       workers: config.workers,
       ms: Math.round(performance.now()),
+    })
+  }
+
+  /** Workers connect to it as soon as it owns the ledger. */
+  private startLedger(place: LedgerPlace): void {
+    this.ledger = new LedgerProcess({ env: this.options.env, logger: this.log.logger, place })
+    this.ledger.start().catch((error: unknown) => {
+      this.started.reject(error instanceof LedgerOwnerProblem ? new StartProblem([error.message]) : error)
     })
   }
 
@@ -252,12 +268,30 @@ class Supervisor {
       },
       onPeerUpdate: (update) => this.broadcast(worker, update),
       onProbeClaim: (target) => this.probes.grant(holder, target),
+      ledgerRole: () => this.ledgerRole(worker),
       onGone: () => {
         this.probes.gone(holder)
         this.withoutLedger.delete(worker)
+        if (this.ledgerOwner === worker) this.passLedgerOn()
       },
     })
     return worker
+  }
+
+  /**
+   * A single worker owns the embedded ledger itself. While it is replaced there are two, and the new one calls the old
+   * one until that is gone: the ledger has one owner, and the old worker may run for as long as its streams.
+   */
+  private ledgerRole(worker: WorkerProcess): LedgerRole {
+    if (this.ledger !== undefined) return 'caller'
+    if (this.ledgerOwner !== undefined && this.ledgerOwner !== worker) return 'caller'
+    this.ledgerOwner = worker
+    return this.all().some((other) => other !== worker && other.isAlive) ? 'successor' : 'owner'
+  }
+
+  private passLedgerOn(): void {
+    this.ledgerOwner = [...this.workers, ...this.others].find(({ isAlive }) => isAlive)
+    this.ledgerOwner?.ownLedger()
   }
 
   private broadcast(from: WorkerProcess, update: PeerUpdate): void {
@@ -296,6 +330,7 @@ class Supervisor {
     )
     await Promise.all(this.all().map((worker) => worker.drain()))
     clearTimeout(limit)
+    await this.ledger?.stop()
     await Promise.all([this.control?.close(), this.admin?.stop()])
     this.serviceManager.close()
     this.logEvent('server.stopped')
@@ -353,11 +388,6 @@ class Supervisor {
   /** One by one. If a new worker cannot take over, the others stay, too: they would fail in the same way. */
   private async replaceOnce(): Promise<void> {
     const startMs = performance.now()
-    if (this.config?.ledger.kind === 'embedded') {
-      const reason = 'the embedded ledger has one owner, which cannot be replaced while it runs; restart weir'
-      this.logEvent('workers.replace_failed', { worker: 0, reason })
-      return
-    }
     for (const old of [...this.workers]) {
       if (this.ending) return
       const next = this.newWorker(old.index)
@@ -369,6 +399,8 @@ class Supervisor {
       if (!this.ending) this.logEvent('workers.replace_failed', { worker: old.index, reason })
       return
     }
+    const problem = this.ending ? undefined : await this.ledger?.replace()
+    if (problem !== undefined) this.logEvent('ledger_owner.replace_failed', { reason: problem })
     const ms = Math.round(performance.now() - startMs)
     this.logEvent('workers.replaced', { workers: this.workers.length, ms })
   }

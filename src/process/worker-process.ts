@@ -2,6 +2,7 @@
 
 import type { Subprocess } from 'bun'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
+import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Logger } from '../logging/log.ts'
@@ -44,6 +45,8 @@ interface WorkerProcessEvents {
   readonly onPeerUpdate: (update: PeerUpdate) => void
   /** It claims the lease to probe a target. Returns whether it gets it. */
   readonly onProbeClaim: (target: TargetRef) => boolean
+  /** What the process that starts now is to do with an embedded ledger. */
+  readonly ledgerRole: () => LedgerRole
   /** Its process is gone, for whatever reason. */
   readonly onGone: () => void
 }
@@ -108,13 +111,13 @@ export class WorkerProcess {
     })
     channel?.spawned()
     this.startLimit = setTimeout(() => this.process?.kill('SIGKILL'), START_MS_MAX)
-    if (this.settings !== undefined) this.send({ type: 'start', worker: this.index, ...this.settings })
+    if (this.settings !== undefined) this.sendStart(this.settings, false)
   }
 
   /** Sends the settings to the process, and to every process that replaces it. */
   start(settings: StartSettings): void {
     this.settings = settings
-    this.send({ type: 'start', worker: this.index, ...settings })
+    this.sendStart(settings, false)
   }
 
   /** Starts the process as the replacement of `other`, with its settings. `takeOver` completes it. */
@@ -130,8 +133,7 @@ export class WorkerProcess {
     // A worker of another protocol must not begin anything.
     void replacement.greeted.promise.then(() => {
       this.settings = other.settings
-      if (this.settings !== undefined)
-        this.send({ type: 'start', worker: this.index, replaces: true, ...this.settings })
+      if (this.settings !== undefined) this.sendStart(this.settings, true)
     })
     return replacement
   }
@@ -160,6 +162,11 @@ export class WorkerProcess {
     this.end()
     if (wasReady) this.send({ type: 'retire' })
     else this.process?.kill('SIGKILL')
+  }
+
+  /** The worker that owned the embedded ledger is gone, and this one is its successor. */
+  ownLedger(): void {
+    this.send({ type: 'own' })
   }
 
   /** The configuration of processes that start from now on. */
@@ -224,6 +231,11 @@ export class WorkerProcess {
     return this.gone.promise
   }
 
+  /** Whether its process runs. */
+  get isAlive(): boolean {
+    return this.process !== undefined
+  }
+
   cut(): void {
     this.send({ type: 'cut' })
   }
@@ -262,6 +274,10 @@ export class WorkerProcess {
     clearTimeout(this.restart)
     if (this.process === undefined) this.gone.resolve()
     else this.state = 'ending'
+  }
+
+  private sendStart(settings: StartSettings, replaces: boolean): void {
+    this.send({ type: 'start', worker: this.index, replaces, ledger: this.events.ledgerRole(), ...settings })
   }
 
   private listensOn(port: number): void {

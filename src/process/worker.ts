@@ -6,7 +6,7 @@
 import type { Server } from 'bun'
 import { UnusableConfiguration } from '../assembly/edge-parts.ts'
 import { InferenceService } from '../assembly/inference-service.ts'
-import { beginUpkeep, isLedgerProblem, keyFollower, openLedger } from '../assembly/open-ledger.ts'
+import { beginUpkeep, isLedgerProblem, keyFollower, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
 import type { App } from '../http/app.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
@@ -75,6 +75,8 @@ class Worker {
   private stopKeys: () => Promise<void> = () => Promise.resolve()
   private watch: LedgerWatch | undefined
   private stopUpkeep: () => void = () => {}
+  private mustOwnLedger = false
+  private takeOverLedger: () => Promise<void> = () => Promise.resolve()
   private readonly cutNow = Promise.withResolvers<void>()
 
   constructor(private readonly log: Log) {}
@@ -103,6 +105,9 @@ class Worker {
     switch (message.type) {
       case 'start':
         void this.start(message)
+        return
+      case 'own':
+        void this.ownLedger()
         return
       case 'lend':
         return send({ type: 'lent', problem: this.lend() })
@@ -138,11 +143,14 @@ class Worker {
   }
 
   private async start(start: Start): Promise<void> {
-    const { worker, config, replaces = false } = start
+    const { worker, config, ledger: role, replaces = false } = start
     this.log.alone(config.workers === 1 && !replaces)
     let service: InferenceService
     try {
-      const ledger = await openLedger(config, worker === 0)
+      const { ledger, takeOver } = await openWorkerLedger(config, role, worker === 0)
+      this.takeOverLedger = takeOver
+      // The owner has ended since this process was started.
+      if (this.mustOwnLedger) await takeOver()
       const adapters = await loadAdapters(config)
       service = new InferenceService({
         config,
@@ -163,6 +171,18 @@ class Worker {
     this.built = { start, service }
     if (replaces) send({ type: 'built' })
     else this.serve(this.built)
+  }
+
+  /** If it cannot, this process ends, and the next one opens the ledger or reports why not. */
+  private async ownLedger(): Promise<void> {
+    this.mustOwnLedger = true
+    try {
+      await this.takeOverLedger()
+    } catch (error) {
+      logEvent(this.log.logger, 'ledger_owner.failed', { pid: process.pid, reason: problemOf(error) })
+      await this.log.flush()
+      process.exit(1)
+    }
   }
 
   /** Accepts requests from now on: from a socket of its own, or from that of the worker that it replaces. */

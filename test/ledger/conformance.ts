@@ -72,18 +72,18 @@ async function refused(ledger: Ledger, account: Account, hold: Hold): Promise<Ca
 export function conformance(installation: Installation): void {
   describe(`the ${installation.name} ledger`, () => {
     let ledger: Ledger
-    const made = () => installation.ledger?.() ?? openLedger(installation.place)
+    const openNext = () => installation.ledger?.() ?? openLedger(installation.place)
 
     beforeAll(() => installation.open())
     beforeEach(async () => {
-      ledger = await made()
+      ledger = await openNext()
     })
     afterEach(() => ledger.close())
     afterAll(() => installation.close())
 
     const reopen = async () => {
       await ledger.close()
-      ledger = await made()
+      ledger = await openNext()
     }
     const standings = async (account: Account) => {
       const reading = await openAccountUsageReader(installation.place)

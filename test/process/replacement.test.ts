@@ -33,15 +33,18 @@ async function usage(weir: Weir): Promise<Total> {
   return { requests: total.requests, cost_micro_usd: total.cost_micro_usd }
 }
 
-test.each([1, 2])(
-  'Redis, %d workers: replaced under load, no request fails and every one is charged',
-  async (workers) => {
+test.each([
+  ['Redis', 1],
+  ['Redis', 2],
+  ['embedded', 1],
+  ['embedded', 2],
+] as const)(
+  'ledger %s, workers %d: replaced under load, no request fails and every one is charged',
+  async (kind, workers) => {
     await using redis = await RedisServer.start()
     using upstream = pacedProvider(STREAM_SECONDS)
-    await using weir = await Weir.ready(priced(upstream.baseUrl, `{ redis: "${redis.url}" }`), [
-      '--workers',
-      String(workers),
-    ])
+    const ledger = kind === 'Redis' ? `{ redis: "${redis.url}" }` : 'embedded'
+    await using weir = await Weir.ready(priced(upstream.baseUrl, ledger), ['--workers', String(workers)])
     const load = new SteadyLoad({
       port: Number(new URL(weir.address).port),
       streams: 20,

@@ -116,9 +116,23 @@ export class Weir {
     this.process.kill(signal)
   }
 
-  async workers(): Promise<readonly number[]> {
+  workers(): Promise<readonly number[]> {
+    return this.children('worker')
+  }
+
+  /** The process that owns the embedded ledger, if several workers share it. */
+  async ledgerOwner(): Promise<number | undefined> {
+    return (await this.children('ledger-owner'))[0]
+  }
+
+  /** The processes that weir started for a role. */
+  private async children(role: 'worker' | 'ledger-owner'): Promise<readonly number[]> {
     const children = await fs.readFile(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8')
-    return children.trim().split(' ').filter(Boolean).map(Number)
+    const pids = children.trim().split(' ').filter(Boolean).map(Number)
+    // A process that ends meanwhile has no command line.
+    const words = (pid: number) => fs.readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')
+    const commands = await Promise.all(pids.map(words))
+    return pids.filter((_, i) => commands[i]?.endsWith(`${role}\0`) === true)
   }
 
   async configure(config: string): Promise<void> {

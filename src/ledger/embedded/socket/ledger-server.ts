@@ -56,6 +56,11 @@ export class LedgerServer {
     }
   }
 
+  /** The number of connected workers. */
+  get connected(): number {
+    return this.connections.size
+  }
+
   /** Closes all connections and the ledger. Throws if changes are lost. */
   close(): void {
     this.listener.stop()
