@@ -156,8 +156,10 @@ class Supervisor {
   }
 
   private async start(config: Config): Promise<void> {
-    if (config.workers > 1 && config.ledger.kind === 'embedded') this.startLedger(config)
+    const ledger = config.workers > 1 && config.ledger.kind === 'embedded' ? this.startLedger(config) : undefined
     while (this.workers.length < config.workers) this.spawn()
+    await ledger
+    if (this.ending) return
     const address = await this.startWorkers(config)
     if (address === undefined) return
     const admin = await this.openAdmin(config.admin)
@@ -174,12 +176,19 @@ class Supervisor {
     })
   }
 
-  /** Workers connect to it as soon as it owns the ledger. */
-  private startLedger(place: LedgerPlace): void {
+  /**
+   * Resolves when it owns the ledger. The workers load their code meanwhile, and get their settings afterwards: they
+   * must not call the owner of another weir that uses the directory. Throws `StartProblem`.
+   */
+  private async startLedger(place: LedgerPlace): Promise<void> {
     this.ledger = new LedgerProcess({ env: this.options.env, logger: this.log.logger, place })
-    this.ledger.start().catch((error: unknown) => {
-      this.started.reject(error instanceof LedgerOwnerProblem ? new StartProblem([error.message]) : error)
-    })
+    try {
+      await this.ledger.start()
+    } catch (error) {
+      if (this.ending) return
+      if (error instanceof LedgerOwnerProblem) throw new StartProblem([error.message])
+      throw error
+    }
   }
 
   /**

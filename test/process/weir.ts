@@ -13,6 +13,8 @@ interface Start {
   readonly program?: readonly string[]
   /** Added to the environment of the test. */
   readonly env?: Readonly<Record<string, string>>
+  /** By default a new one. */
+  readonly folder?: string
 }
 export const KEY = 'test-key-0123456789'
 
@@ -63,8 +65,7 @@ export class Weir {
 
   /** Starts `weir serve` in a folder of its own that holds `config` as its `weir.yaml`. */
   static async start(config: string, flags: readonly string[] = [], start: Start = {}): Promise<Weir> {
-    const { program = PROGRAM, env = {} } = start
-    const folder = await fs.mkdtemp(join(tmpdir(), 'weir-test-'))
+    const { program = PROGRAM, env = {}, folder = await fs.mkdtemp(join(tmpdir(), 'weir-test-')) } = start
     await fs.writeFile(join(folder, 'weir.yaml'), config)
     const process_ = Bun.spawn([...program, 'serve', ...flags], {
       cwd: folder,
