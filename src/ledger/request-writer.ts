@@ -70,11 +70,6 @@ export class UsageSums {
   get size(): number {
     return this.sums.size
   }
-
-  clear(): void {
-    this.sums.clear()
-    this.last = undefined
-  }
 }
 
 interface UsageSum {

@@ -212,23 +212,29 @@ class History {
     )
   }
 
-  private async settle(account: Account): Promise<void> {
-    const charge: Charge = {
-      ...noCharge('completed'),
-      ...this.amounts(this.room(account)),
-      cachedInputTokens: this.random.below(5),
-      images: this.random.below(2),
-      estimated: this.random.oneIn(2),
-      model: this.random.pick(['a', 'b', '']),
-    }
-    const back = this.random.pick([0, 10_000, 26 * HOUR_MS])
-    const admission = { id: this.someId(account), account, admittedMs: this.subject.clock.now - back }
+  /** Settles one request, or several in one turn of the event loop, which the store in Redis sends together. */
+  private async settle(first: Account): Promise<void> {
     const options = { isDirect: this.random.oneIn(8) }
-    this.same(
-      'settle',
-      await this.subject.book.settle(admission, charge, options),
-      this.model.settle(admission, charge, options.isDirect),
+    const count = this.random.oneIn(3) ? 2 + this.random.below(5) : 1
+    const settlements = Array.from({ length: count }, (_, i) => {
+      const account = i === 0 ? first : this.random.pick(this.accounts)
+      const charge: Charge = {
+        ...noCharge('completed'),
+        ...this.amounts(Math.floor(this.room(account) / count)),
+        cachedInputTokens: this.random.below(5),
+        images: this.random.below(2),
+        estimated: this.random.oneIn(2),
+        model: this.random.pick(['a', 'b', '']),
+      }
+      const back = this.random.pick([0, 10_000, 26 * HOUR_MS])
+      return { admission: { id: this.someId(account), account, admittedMs: this.subject.clock.now - back }, charge }
+    })
+    const { book } = this.subject
+    const replies = await Promise.all(
+      settlements.map(({ admission, charge }) => book.settle(admission, charge, options)),
     )
+    for (const [i, { admission, charge }] of settlements.entries())
+      this.same('settle', replies[i], this.model.settle(admission, charge, options.isDirect))
   }
 
   private moveClock(): void {

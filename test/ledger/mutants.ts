@@ -86,12 +86,19 @@ export const luaMutants: readonly Mutant[] = [
   [EXTEND, 'save_reservation(id, reservation)', ''],
   [SETTLE, "if reservation and reservation[STATE] == IS_SETTLED then return { 'already_settled' } end", ''],
   [SETTLE, "if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end", ''],
-  [SETTLE, 'count(day_of(admitted), key, reservation[MODEL], -1, lost_figures(reservation))', ''],
+  [
+    SETTLE,
+    'note(usage, USAGE, usage_field(day_of(admitted), key, reservation[MODEL]), -1, lost_figures(reservation))',
+    '',
+  ],
   [SETTLE, 'correct(reservation, scopes, limits, used)', ''],
   [SETTLE, 'min(scopes[s][WINDOW[b]], windows[PERIOD[b]])', 'windows[PERIOD[b]]'],
   [SETTLE, 'min(scopes[s][WINDOW[b]], windows[PERIOD[b]])', 'scopes[s][WINDOW[b]]'],
   [SETTLE, "if charge.model ~= '' then\n", 'if true then\n'],
-  [SETTLE, 'bury(id, IS_SETTLED)', ''],
+  [SETTLE, 'bury_all(settled, IS_SETTLED)', ''],
+  [SETTLE, 'for i = 1, #requests do\n  outcomes', 'for i = 1, 1 do\n  outcomes'],
+  [SETTLE, 'a > 1 and accounts[1].scopes[1] or scopes[1]', 'scopes[1]'],
+  [SETTLE, 'reservations[id], changed[key] = ended(IS_SETTLED), scopes', 'changed[key] = scopes'],
   [SETTLE, 'admitted, held = reservation[ADMITTED], reservation[RESERVED]', 'held = reservation[RESERVED]'],
   [CANCEL, 'bury(id, IS_CANCELLED)\n  return', 'return'],
   [CANCEL, 'free(reservation, scopes, used)', 'free(reservation, scopes, { 0, 0, 0 })'],
@@ -100,6 +107,7 @@ export const luaMutants: readonly Mutant[] = [
 ]
 
 const MEMORY = 'embedded/memory-store.ts'
+const ORDER = 'embedded/reservation-index.ts'
 const LIMITS = 'embedded/limit-check.ts'
 const BUCKET = 'embedded/rate-bucket.ts'
 const SCOPE = 'embedded/scope-moves.ts'
@@ -128,7 +136,7 @@ export const memoryMutants: readonly Mutant[] = [
   [LIMITS, 'levelAt(bucket, perMinute, now), perMinute', 'bucket.used, perMinute'],
   [BUCKET, 'if (perMinute !== NO_LIMIT) bucket.used += amount', 'bucket.used += amount'],
   [MEMORY, "if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }", ''],
-  [MEMORY, 'this.reapUntil(account.organization, now)\n    const known', 'const known'],
+  [MEMORY, 'this.reapUntil(organization, now)\n    const known', 'const known'],
   [MEMORY, 'const refused = firstRefusal(', 'advanceBoth(scopes, limits, now)\n    const refused = firstRefusal('],
   [RESERVATION, 'posted(reservation, unit), unposted(reservation, unit))', 'posted(reservation, unit), 0)'],
   [MEMORY, 'Math.max(reservation.dueMs, now + this.terms.leaseMs)', 'now + this.terms.leaseMs'],
@@ -137,7 +145,7 @@ export const memoryMutants: readonly Mutant[] = [
   [RESERVATION, 'Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd)', 'reservation.floorMicroUsd'],
   [RESERVATION, "reservation.state === 'lost' ? lostAmount(reservation, unit) :", ''],
   [MEMORY, "state === 'lost' ? lostMs : endedMs", 'endedMs'],
-  [MEMORY, 'reservation.dueMs <= now', 'reservation.dueMs < now'],
+  [ORDER, 'first.dueMs <= now', 'first.dueMs < now'],
   [LIMITS, 'if (wait <= this.longest) return', 'if (wait < this.longest) return'],
   [LIMITS, 'this.allHeld &&= held', 'this.allHeld = held'],
   [RESERVATION, ' || scope.windows[j] !== windows[j]', ''],
@@ -148,8 +156,7 @@ export const memoryMutants: readonly Mutant[] = [
   [RESERVATION, 'Math.max(0, grown - progress) - unpostedBefore', 'Math.max(0, grown - progress)'],
   [RESERVATION, "outcome === 'fits' ? grown : taken", "outcome === 'fits' ? grown : held"],
   [RESERVATION, 'scope.windows[j] !== windows[i]?.[j] ||', ''],
-  [MEMORY, 'if (reservation.dueMs < this.lastMs) this.sort()', ''],
-  [MEMORY, 'this.nextMs = Math.min(this.nextMs, reservation.dueMs)', ''],
+  [ORDER, 'while (before !== undefined && before.dueMs > reservation.dueMs) before = before.before', ''],
 ]
 
 const NODE = 'redis/redis-ledger.ts'
@@ -188,7 +195,7 @@ export const restoreMutants: readonly Mutant[] = [
   [RESERVE, EMPTIED, ''],
   [SETTLE, "if this_epoch(epoch) ~= epoch or not record then return { 'emptied' } end", ''],
   [SETTLE, ' or record[NODE_GIVEN] ~= ALL_GIVEN', ''],
-  [SETTLE, 'count_of_node(node, record, day_of(admitted), key, charge.model, figures)', ''],
+  [SETTLE, 'note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, charge.model), 1, figures)', ''],
   [RESTORE, 'number ~= record[NODE_GIVEN] + 1', 'number < 1'],
   [RESTORE, 'if scope[WINDOW[b]] <= windows[PERIOD[b]] then', 'if true then'],
   [RESTORE, 'count(day, key, model, 1, figures)', ''],
@@ -230,9 +237,9 @@ const READERS = 'embedded/sqlite-readers.ts'
 export const journalMutants: readonly Mutant[] = [
   [JOURNAL, 'state.applied(this.number)', ''],
   [JOURNAL, '    if (!this.append()) return false\n    try {', '    try {'],
-  [JOURNAL, ' || this.stored.has(one)) unfilled', ') unfilled'],
-  [JOURNAL, "if (one.state === 'live') this.stored.add(one)", "if (one.state === 'live') continue"],
-  [JOURNAL, 'this.unfilled.clear()', ''],
+  [JOURNAL, ' || one.isStored) unfilled', ') unfilled'],
+  [JOURNAL, "one.isStored = one.state === 'live'", 'one.isStored = false'],
+  [JOURNAL, '    unfilled.clear()\n', ''],
   [JOURNAL, "if (one.state === 'live') live.push(liveValues(one))", ''],
   [JOURNAL, 'this.number += 1', ''],
   [JOURNAL, 'this.disk.flushNow(this.wal)', ''],

@@ -4,7 +4,9 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Account } from '../../src/ledger/ledger.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
@@ -45,6 +47,42 @@ test('the calls of one turn are one write, and other commands in between keep th
   client.disconnect()
 })
 
+test('settlements of one turn are one call for each 16 of an organisation, each with its own reply', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = new RedisStore(client, client)
+  const accounts = [accountOf(), accountOf()]
+  const settle = async (account: Account, id: string) =>
+    await store.settle({ id, account, admittedMs: Date.now() }, chargeOf(7))
+  const holds = accounts.flatMap((account) => Array.from({ length: 20 }, () => ({ account, hold: holdOf(9) })))
+  for (const { account, hold } of holds) await store.reserve(account, hold)
+  await settle(accountOf(), 'unknown')
+  await client.config('RESETSTAT')
+  const replies = await Promise.all(
+    holds.flatMap(({ account, hold }) => [settle(account, hold.id), settle(account, 'x')]),
+  )
+  expect(replies).toEqual(holds.flatMap(() => ['settled', 'unknown']))
+  // 40 settlements of each organisation: 16, 16 and 8.
+  expect(await client.info('commandstats')).toContain('cmdstat_evalsha:calls=6,')
+  for (const account of accounts) expect(await totals(server, account)).toEqual({ spent: 140, held: 0, live: 0 })
+  client.disconnect()
+})
+
+test('a reservation of an unknown version does not hold up the settlements beside it', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = new RedisStore(client, client)
+  const account = accountOf()
+  const holds = [holdOf(9), holdOf(9), holdOf(9)]
+  for (const hold of holds) await store.reserve(account, hold)
+  // A list of one number, 99, in msgpack.
+  await client.hset(redisKey(account.organization, 'reservations'), holds[1]?.id ?? '', Buffer.from([0x91, 99]))
+  const settled = holds.map(({ id }) => store.settle({ id, account, admittedMs: Date.now() }, chargeOf(7)))
+  const replies = await Promise.all(settled.map((reply) => reply.catch((error: Error) => error.message)))
+  expect(replies).toEqual(['settled', expect.stringContaining('VERSION'), 'settled'])
+  client.disconnect()
+})
+
 test('names with letters of several bytes arrive whole', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
@@ -54,6 +92,8 @@ test('names with letters of several bytes arrive whole', async () => {
   const replies = await Promise.all(holds.map((hold) => store.reserve(account, hold)))
   expect(replies.map(({ outcome }) => outcome)).toEqual(['granted', 'granted'])
   expect((await store.figures(account)).key.live).toBe(2)
+  const settled = holds.map(({ id }) => store.settle({ id, account, admittedMs: Date.now() }, chargeOf(1, 'модель')))
+  expect(await Promise.all(settled)).toEqual(['settled', 'settled'])
   client.disconnect()
 })
 

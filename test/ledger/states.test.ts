@@ -210,6 +210,15 @@ for (const subject of subjects()) {
       expect(spent).toMatchObject({ refusal: { scope: 'key', limit: 'day' } })
     })
 
+    test('a wait helps only if each limit that rejects does so for what is reserved', async () => {
+      const limited = { ...account, organizationLimits: { requestsPerMinute: 10 }, keyLimits: spend({ day: 100 }) }
+      for (let i = 0; i < 9; i++) await subject.book.reserve(limited, hold(`free-${i}`, 0))
+      await subject.book.reserve(limited, hold('r'))
+      // The budget, for ten seconds, because of a reservation; the requests, for six, are used.
+      const reply = await subject.book.reserve(limited, hold('b'))
+      expect(reply).toMatchObject({ refusal: { scope: 'key', limit: 'day', held: true }, held: false })
+    })
+
     test.each([
       ['day', 15 * 3_600_000],
       ['month', (9 * 24 + 15) * 3_600_000],

@@ -7,6 +7,7 @@
 import type { Database } from 'bun:sqlite'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
+import { MemberList } from '../../core/member-list.ts'
 import { type AuditRow, type Charge, type Ending, type EndKind, noCharge, settledRow } from '../audit-columns.ts'
 import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../request-writer.ts'
 import { figureValues, type UsageFigures } from '../usage-figures.ts'
@@ -55,15 +56,13 @@ export class Journal implements Changes {
   private readonly file: JournalFile
   /** SQLite's write-ahead log, to flush it. */
   private readonly wal: number
-  /** Changes that are not in the file yet. */
-  private readonly scopes = new Set<ScopeState>()
-  private readonly reservations = new Set<ReservationState>()
-  private readonly usage = new UsageSums()
+  /** Changes that are not in the file yet; states with the mark `isChanged`. */
+  private scopes: ScopeState[] = []
+  private reservations: ReservationState[] = []
+  private usage = new UsageSums()
   private rows = new RowBatch()
   /** Changes that are in the file and not in SQLite. */
   private readonly unfilled = new Unfilled()
-  /** Reservations that are live in SQLite. One that begins and ends between two writes is never there. */
-  private readonly stored = new Set<ReservationState>()
   /** Of the last group. */
   private number: number
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -113,12 +112,16 @@ export class Journal implements Changes {
   }
 
   scope(scope: ScopeState): void {
-    this.scopes.add(scope)
+    if (scope.isChanged) return
+    scope.isChanged = true
+    this.scopes.push(scope)
     this.soon(COMMIT_MS)
   }
 
   reservation(reservation: ReservationState): void {
-    this.reservations.add(reservation)
+    if (reservation.isChanged) return
+    reservation.isChanged = true
+    this.reservations.push(reservation)
     this.soon(COMMIT_MS)
   }
 
@@ -140,9 +143,7 @@ export class Journal implements Changes {
 
   /** The state that the last process left. */
   load(): { readonly scopes: readonly ScopeState[]; readonly live: readonly ReservationState[] } {
-    const live = readLive(this.database)
-    for (const reservation of live) this.stored.add(reservation)
-    return { scopes: readScopes(this.database), live }
+    return { scopes: readScopes(this.database), live: readLive(this.database) }
   }
 
   /** Appends the changes to the file; if that fails, they are kept and it is retried. */
@@ -203,7 +204,7 @@ export class Journal implements Changes {
   private append(): boolean {
     clearTimeout(this.timer)
     this.timer = undefined
-    if (this.scopes.size === 0 && this.reservations.size === 0 && this.rows.size === 0) return true
+    if (this.scopes.length === 0 && this.reservations.length === 0 && this.rows.size === 0) return true
     try {
       this.file.append(this.group(), this.number + 1)
     } catch (error) {
@@ -220,7 +221,7 @@ export class Journal implements Changes {
   /** A group as the JSON text of its line. */
   private group(): string {
     const { rows, endedMs } = this.rows.read()
-    const scopes = Array.from(this.scopes, scopeValues)
+    const scopes = this.scopes.map(scopeValues)
     const live: (readonly (string | number)[])[] = []
     for (const one of this.reservations) if (one.state === 'live') live.push(liveValues(one))
     const usage: (readonly (string | number)[])[] = []
@@ -235,10 +236,14 @@ export class Journal implements Changes {
 
   private appended(): void {
     const { unfilled } = this
-    for (const scope of this.scopes) unfilled.scopes.add(scope)
+    for (const scope of this.scopes) {
+      scope.isChanged = false
+      unfilled.scopes.add(scope)
+    }
     for (const one of this.reservations) {
-      if (one.state === 'live' || this.stored.has(one)) unfilled.reservations.add(one)
-      else unfilled.reservations.delete(one)
+      one.isChanged = false
+      if (one.state === 'live' || one.isStored) unfilled.reservations.add(one)
+      else unfilled.reservations.remove(one)
     }
     this.usage.each((place, figures) => unfilled.usage.add(place, figures))
     if (this.rows.size > 0) {
@@ -246,15 +251,15 @@ export class Journal implements Changes {
       unfilled.rowCount += this.rows.size
       this.rows = new RowBatch()
     }
-    this.scopes.clear()
-    this.reservations.clear()
-    this.usage.clear()
+    this.scopes = []
+    this.reservations = []
+    this.usage = new UsageSums()
   }
 
   private write(): void {
     const { unfilled, state, log } = this
     for (const scope of unfilled.scopes) state.scope(scope)
-    for (const one of unfilled.reservations) {
+    for (const one of unfilled.reservations.snapshot()) {
       if (one.state === 'live') state.keep(one)
       else state.drop(one.id)
     }
@@ -266,19 +271,20 @@ export class Journal implements Changes {
   }
 
   private filled(): void {
-    for (const one of this.unfilled.reservations) {
-      if (one.state === 'live') this.stored.add(one)
-      else this.stored.delete(one)
+    const { unfilled } = this
+    for (const one of unfilled.reservations.snapshot()) {
+      one.isStored = one.state === 'live'
+      unfilled.reservations.remove(one)
     }
-    this.unfilled.clear()
+    unfilled.clear()
   }
 }
 
 /** What SQLite gets next. */
 class Unfilled {
   readonly scopes = new Set<ScopeState>()
-  readonly reservations = new Set<ReservationState>()
-  readonly usage = new UsageSums()
+  readonly reservations = new MemberList<ReservationState>()
+  usage = new UsageSums()
   readonly batches: RowBatch[] = []
   rowCount = 0
 
@@ -286,10 +292,10 @@ class Unfilled {
     return this.scopes.size + this.reservations.size + this.usage.size
   }
 
+  /** All but the reservations, which know whether they are in the list. */
   clear(): void {
     this.scopes.clear()
-    this.reservations.clear()
-    this.usage.clear()
+    this.usage = new UsageSums()
     this.batches.length = 0
     this.rowCount = 0
   }

@@ -17,6 +17,7 @@ import {
 } from '../reservation-store.ts'
 import { minusUsage, type UsageFigures, usageOf } from '../usage-figures.ts'
 import { firstRefusal, rateStatuses } from './limit-check.ts'
+import { DueOrder, ReservationIndex, UNLINKED } from './reservation-index.ts'
 import {
   type BothAmounts,
   begin,
@@ -52,58 +53,6 @@ export interface Changes {
   ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined, now: number): void
 }
 
-/**
- * Reservations with the same lifetime, ordered by due time: a new one is due last, unless the clock stepped back.
- */
-class DueOrder {
-  private readonly order = new Map<string, ReservationState>()
-  /**
-   * No reservation is due before this time. Without it each check would iterate over all entries that were deleted at
-   * the front of the map.
-   */
-  private nextMs = Number.POSITIVE_INFINITY
-  private lastMs = Number.NEGATIVE_INFINITY
-
-  get(id: string): ReservationState | undefined {
-    return this.order.size === 0 ? undefined : this.order.get(id)
-  }
-
-  values(): Iterable<ReservationState> {
-    return this.order.values()
-  }
-
-  /** Adds a reservation, or moves one after its due time has changed. */
-  put(reservation: ReservationState): void {
-    this.order.delete(reservation.id)
-    this.order.set(reservation.id, reservation)
-    this.nextMs = Math.min(this.nextMs, reservation.dueMs)
-    if (reservation.dueMs < this.lastMs) this.sort()
-    this.lastMs = Math.max(this.lastMs, reservation.dueMs)
-  }
-
-  delete(id: string): void {
-    this.order.delete(id)
-  }
-
-  /** The reservation that is due first, if its time has come. */
-  next(now: number): ReservationState | undefined {
-    if (now < this.nextMs) return undefined
-    for (const reservation of this.order.values()) {
-      this.nextMs = reservation.dueMs
-      return reservation.dueMs <= now ? reservation : undefined
-    }
-    this.nextMs = Number.POSITIVE_INFINITY
-    return undefined
-  }
-
-  private sort(): void {
-    const sorted = [...this.order.values()].sort((a, b) => a.dueMs - b.dueMs)
-    this.order.clear()
-    for (const reservation of sorted) this.order.set(reservation.id, reservation)
-    this.lastMs = sorted.at(-1)?.dueMs ?? this.lastMs
-  }
-}
-
 interface Organization {
   /** Its own scope by '', those of its keys by `k` and the key's id. */
   readonly scopes: Map<string, ScopeState>
@@ -115,8 +64,21 @@ interface Organization {
   readonly ended: DueOrder
 }
 
+/** Where the requests of an account count, and the amounts of its limits. */
+interface Standing {
+  readonly organization: Organization
+  readonly scopes: Pair<ScopeState>
+  readonly limits: BothAmounts
+  /** Its scopes are stored, so a call that has changed them need not look. */
+  readonly isStored: boolean
+}
+
 export class MemoryStore {
   private readonly organizations = new Map<string, Organization>()
+  /** All reservations of the orders of all organisations. */
+  private readonly reservations = new ReservationIndex()
+  /** Of accounts whose scopes are stored: it takes seven look-ups to find one. */
+  private readonly standings = new WeakMap<Account, Standing>()
 
   constructor(
     protected readonly clock: Clock,
@@ -131,11 +93,11 @@ export class MemoryStore {
   reserve(account: Account, hold: Hold): ReserveReply {
     checkEstimate(hold.estimate)
     const now = this.clock.now()
-    this.reapUntil(account.organization, now)
+    const standing = this.standing(account, now)
+    const { organization, scopes, limits } = standing
+    this.reapUntil(organization, now)
     const known = this.find(account.organization, hold.id)
     if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }
-    const limits = bothAmounts(account)
-    const scopes = this.both(account.organization, account.key, now)
     if (known !== undefined)
       return { outcome: 'granted', admittedMs: known.admittedMs, rates: rateStatuses(scopes, limits, now) }
     const demand = demandOf(hold)
@@ -145,8 +107,9 @@ export class MemoryStore {
     advanceBoth(scopes, limits, now)
     const reservation = newReservation(account, hold, demand, scopes, now, now + this.terms.leaseMs, limits)
     begin(reservation, scopes, limits)
-    this.keep(scopes)
-    this.organization(account.organization).live.put(reservation)
+    this.changed(standing)
+    organization.live.put(reservation)
+    this.reservations.add(reservation)
     this.changes.reservation(reservation)
     return { outcome: 'granted', admittedMs: now, rates: rateStatuses(scopes, limits, now) }
   }
@@ -162,12 +125,13 @@ export class MemoryStore {
     if (reservation === undefined) return 'unknown'
     if (reservation.state !== 'live') return 'ended'
     const now = this.clock.now()
-    const limits = bothAmounts(account)
-    const scopes = advanceBoth(this.both(account.organization, account.key, now), limits, now)
+    const standing = this.standing(account, now)
+    const { organization, scopes, limits } = standing
+    advanceBoth(scopes, limits, now)
     const fits = grow(reservation, scopes, limits, soFar, wanted)
     reservation.dueMs = Math.max(reservation.dueMs, now + this.terms.leaseMs)
-    this.keep(scopes)
-    this.organization(account.organization).live.put(reservation)
+    this.changed(standing)
+    organization.live.put(reservation)
     this.changes.reservation(reservation)
     return fits ? 'extended' : 'exhausted'
   }
@@ -183,13 +147,14 @@ export class MemoryStore {
     if (known === undefined) return 'unknown'
     if (known.state === 'settled') return 'already_settled'
     const used = usedOf(charge, 1)
-    const limits = bothAmounts(account)
-    const scopes = advanceBoth(this.both(account.organization, account.key, now), limits, now)
+    const standing = this.standing(account, now)
+    const { scopes, limits } = standing
+    advanceBoth(scopes, limits, now)
     const isLate = known.state === 'lost'
     if (isLate) this.changes.used(known, known.model, minusUsage(lostUsage(known)))
     free(known, scopes, used)
     correctRates(known, scopes, limits, used, now)
-    this.keep(scopes)
+    this.changed(standing)
     this.end(known, 'settled', now)
     this.count(known, charge)
     this.changes.ended(known, isLate ? 'late' : 'settled', charge, now)
@@ -201,13 +166,13 @@ export class MemoryStore {
    * many it ended or dropped.
    */
   reap(organization: string): number {
-    return this.reapUntil(organization, this.clock.now())
+    return this.reapUntil(this.organization(organization), this.clock.now())
   }
 
   /** What is used, held and spent. Ends overdue reservations first. */
   figures(account: Account): AccountUsage {
     const now = this.clock.now()
-    this.reapUntil(account.organization, now)
+    this.reapUntil(this.organization(account.organization), now)
     const [organization, key] = this.both(account.organization, account.key, now)
     const scopes = advanceBoth([copyOf(organization), copyOf(key)], bothAmounts(account), now)
     return { organization: figuresOf(scopes[0]), key: figuresOf(scopes[1]) }
@@ -216,14 +181,18 @@ export class MemoryStore {
   /** Restores the state that another process left. Must come before any other call. */
   restore(scopes: readonly ScopeState[], reservations: readonly ReservationState[]): void {
     for (const scope of scopes) this.organization(scope.organization).scopes.set(scope.key, scope)
-    for (const reservation of reservations) this.orderOf(reservation).put(reservation)
+    for (const reservation of reservations) {
+      const own = { ...reservation, ...UNLINKED }
+      this.orderOf(own).put(own)
+      this.reservations.add(own)
+    }
   }
 
   /** Ends every live reservation as lost, whatever its lease: its process has died. For the start. */
   loseAll(): void {
     const now = this.clock.now()
     for (const { live } of this.organizations.values())
-      for (const reservation of [...live.values()]) this.lose(reservation, now)
+      for (const reservation of live.values()) this.lose(reservation, now)
   }
 
   /**
@@ -235,8 +204,18 @@ export class MemoryStore {
   }
 
   protected find(organization: string, id: string): ReservationState | undefined {
-    const { live, lost, ended } = this.organization(organization)
-    return live.get(id) ?? lost.get(id) ?? ended.get(id)
+    return this.reservations.get(organization, id)
+  }
+
+  private standing(account: Account, now: number): Standing {
+    const known = this.standings.get(account)
+    if (known !== undefined) return known
+    const organization = this.organization(account.organization)
+    const scopes = this.both(account.organization, account.key, now)
+    const isStored = organization.pairs.has(account.key)
+    const standing = { organization, scopes, limits: bothAmounts(account), isStored }
+    if (isStored) this.standings.set(account, standing)
+    return standing
   }
 
   private organization(id: string): Organization {
@@ -271,6 +250,12 @@ export class MemoryStore {
     return pair
   }
 
+  private changed({ scopes, isStored }: Standing): void {
+    if (!isStored) return this.keep(scopes)
+    this.changes.scope(scopes[0])
+    this.changes.scope(scopes[1])
+  }
+
   /** Stores the scopes of a call that has changed them. */
   protected keep(pair: Pair<ScopeState>): void {
     const [organization, key] = pair
@@ -283,8 +268,7 @@ export class MemoryStore {
     this.changes.scope(key)
   }
 
-  private reapUntil(id: string, now: number): number {
-    const { live, lost, ended } = this.organization(id)
+  private reapUntil({ live, lost, ended }: Organization, now: number): number {
     let reaped = 0
     for (let due = live.next(now); due !== undefined; due = live.next(now)) {
       this.lose(due, now)
@@ -296,7 +280,8 @@ export class MemoryStore {
   private forgetUntil(order: DueOrder, now: number): number {
     let forgotten = 0
     for (let due = order.next(now); due !== undefined; due = order.next(now)) {
-      order.delete(due.id)
+      order.delete(due)
+      this.reservations.delete(due)
       this.changes.forgotten(due.id)
       forgotten += 1
     }
@@ -321,12 +306,17 @@ export class MemoryStore {
   protected end(reservation: ReservationState, state: Exclude<ReservationState['state'], 'live'>, now: number): void {
     const { endedMs, lostMs } = this.terms
     const keptMs = state === 'lost' ? lostMs : endedMs
-    this.orderOf(reservation).delete(reservation.id)
+    this.orderOf(reservation).delete(reservation)
     reservation.state = state
     reservation.dueMs = now + keptMs
     this.changes.reservation(reservation)
-    if (keptMs > 0) this.orderOf(reservation).put(reservation)
-    else this.changes.forgotten(reservation.id)
+    if (keptMs > 0) {
+      this.orderOf(reservation).put(reservation)
+      this.reservations.add(reservation)
+    } else {
+      this.reservations.delete(reservation)
+      this.changes.forgotten(reservation.id)
+    }
   }
 }
 

@@ -41,6 +41,12 @@ export function newReservation(
     floorMicroUsd: hold.floorMicroUsd,
     windows: [scopes[0].windows, scopes[1].windows],
     idled: idledOf(scopes[0], scopes[1], amounts),
+    isChanged: false,
+    isStored: false,
+    place: -1,
+    sameSlot: undefined,
+    before: undefined,
+    after: undefined,
   }
 }
 

@@ -9,6 +9,7 @@ import type { Schema } from '../../sqlite/database.ts'
 import { LOG_SQL, LOG_VIEWS } from '../request-table.ts'
 import { scopeNames } from '../reservation-store.ts'
 import { FIGURE_DEFINITIONS } from '../usage-figures.ts'
+import { UNLINKED } from './reservation-index.ts'
 import { NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
 
 export const LEDGER_FILE = 'ledger.sqlite'
@@ -204,6 +205,7 @@ export function scopeOf(row: Row): ScopeState {
       spent: numberIn(row, `${name}_spent`),
       held: numberIn(row, `${name}_held`),
     })),
+    isChanged: false,
   }
 }
 
@@ -226,5 +228,9 @@ export function liveOf(row: Row): ReservationState {
     floorMicroUsd: numberIn(row, 'floor'),
     windows: [windowsOf('organization'), windowsOf('key')],
     idled: scopeNames.flatMap(() => rateLimits.map(() => NOT_CHARGED)),
+    isChanged: false,
+    isStored: true,
+    place: -1,
+    ...UNLINKED,
   }
 }

@@ -1,6 +1,7 @@
 /** The data of the store in memory: the state of scopes (organisations and keys) and of reservations. */
 
 import { budgetLimits, byName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
+import type { Member } from '../../core/member-list.ts'
 import type { Budget, ScopeUsage } from '../reservation-store.ts'
 import { budgetWindows } from '../window.ts'
 
@@ -39,12 +40,14 @@ export interface ScopeState {
   windows: readonly number[]
   /** In the order of `budgetLimits`. */
   readonly budgets: readonly BudgetState[]
+  /** Mark of the journal: it has changed since the last group. */
+  isChanged: boolean
 }
 
 type ReservationPhase = 'live' | 'settled' | 'lost' | 'cancelled'
 
-/** A reservation. */
-export interface ReservationState {
+/** A reservation. Its `place` is that in the journal's list of what SQLite gets next. */
+export interface ReservationState extends Member {
   readonly id: string
   readonly organization: string
   state: ReservationPhase
@@ -67,6 +70,13 @@ export interface ReservationState {
    * key; `NOT_CHARGED` if there was no limit.
    */
   readonly idled: readonly number[]
+  /** Marks of the journal: it has changed since the last group; SQLite has it as live. */
+  isChanged: boolean
+  isStored: boolean
+  /** Links of `ReservationIndex` and `DueOrder`. */
+  sameSlot: ReservationState | undefined
+  before: ReservationState | undefined
+  after: ReservationState | undefined
 }
 
 /** Stands in `idled` for a bucket that had no limit, so that nothing was charged. */
@@ -81,6 +91,7 @@ export function newScope(organization: string, key: string, now: number): ScopeS
     live: 0,
     windows: budgetWindows(now),
     budgets: budgetLimits.map(() => ({ spent: 0, held: 0 })),
+    isChanged: false,
   }
 }
 
@@ -108,5 +119,6 @@ export function copyOf(scope: ScopeState): ScopeState {
     live,
     windows,
     budgets: budgets.map(({ spent, held }) => ({ spent, held })),
+    isChanged: false,
   }
 }

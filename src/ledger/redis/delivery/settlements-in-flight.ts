@@ -4,12 +4,13 @@
  */
 
 import { ConcurrencyLimit } from '../client/concurrency-limit.ts'
+import { SETTLED_AT_ONCE } from '../store/settle-batches.ts'
 
 /**
- * Settlements of one organisation in flight at once. A commit releases many, and Redis runs one script after
- * another, 50 µs each: without this limit reservations would wait for all of them.
+ * Settlements of one organisation in flight at once. A commit releases many; without this limit reservations would wait
+ * for all of them. Those that begin together are one call of a script.
  */
-const IN_FLIGHT_MIN = 4
+const IN_FLIGHT_MIN = SETTLED_AT_ONCE
 
 interface OfOrganization {
   readonly settlements: Set<Promise<unknown>>

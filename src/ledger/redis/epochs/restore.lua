@@ -2,7 +2,7 @@
 -- numbers. The last row ends it; number 0 of 0 means that nothing is missing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: epoch witness node number last key day model
+-- arguments: witness epoch node number last key day model
 -- `figures` are those of the row; `charge` has them as columns.
 --
 -- outcomes:
@@ -19,7 +19,7 @@ if last > 0 then
   local scopes = load_scopes(key)
   for s = 1, 2 do
     local scope = scopes[s]
-    if math.abs(now - witness) <= CLOCK_SKEW_MS then roll(scope) end
+    if is_trusted() then roll(scope) end
     for b = 1, BUDGETS do
       -- No later than the scope's own window, as in settle.lua.
       if scope[WINDOW[b]] <= windows[PERIOD[b]] then scope[SPENT[b]] = sum(scope[SPENT[b]], used[BUDGET_UNIT[b]]) end

@@ -7,7 +7,7 @@
 --   reset count
 --   disagree   (this clock and the caller's are more than a minute apart)
 
-if math.abs(now - witness) > CLOCK_SKEW_MS then return { 'disagree' } end
+if not is_trusted() then return { 'disagree' } end
 local scopes = load_scopes(key)
 local spent = { organization_spent, key_spent }
 local count = 0

@@ -1,32 +1,35 @@
 /**
- * Generates Lua from the columns of the audit trail and the figures of usage: how a script reads a charge, counts it
- * and writes its audit entry.
+ * Generates Lua from the columns of the audit trail and the figures of usage: how a script reads charges and figures,
+ * counts them and writes an audit entry.
  */
 
 import { type AuditColumn, auditColumns, type Charge, chargeColumns } from '../../audit-columns.ts'
 import { type UsageFigures, usageColumns } from '../../usage-figures.ts'
 
-/** What a script receives beside its own arguments: the columns of a charge, or figures of usage. */
-export type Reported = 'charge' | 'figures'
-
 const CHARGE_NAMES = chargeColumns.map(({ redis }) => redis)
-const FIGURE_NAMES = usageColumns.map(({ lua }) => lua)
+/** The arguments of a script that receives figures of usage. */
+export const FIGURE_ARGUMENTS: readonly string[] = usageColumns.map(({ lua }) => lua)
 
-export const reportedArguments: Readonly<Record<Reported, readonly string[]>> = {
-  charge: CHARGE_NAMES,
-  figures: FIGURE_NAMES,
+interface Values {
+  readonly of: (charge: Charge) => readonly (string | number)[]
 }
 
-/** Arguments that are text; all others are amounts. */
-export const textArguments: readonly string[] = chargeColumns.filter(isText).map(({ redis }) => redis)
+const CHARGE_VALUES = chargeColumns.map(({ field, type }) => `${type === 'flag' ? '+' : ''}charge.${field}`)
+/** Generated code: every settlement runs it. */
+const values: Values = new Function(`return { of: (charge) => [${CHARGE_VALUES.join(', ')}] }`)()
 
-export function chargeArguments(charge: Charge): Readonly<Record<string, string | number>> {
-  const values: Record<string, string | number> = {}
-  for (const { field, redis } of chargeColumns) {
-    const value = charge[field]
-    values[redis] = typeof value === 'boolean' ? Number(value) : value
-  }
-  return values
+/** The values of a charge in the order of its columns. */
+export function chargeValues(charge: Charge): readonly (string | number)[] {
+  return values.of(charge)
+}
+
+/** The Lua table of a charge whose values are in `values`, from the place `first` on. */
+export function chargeLua(first: number): string {
+  const columns = chargeColumns.map((column, i) => {
+    const value = `values[${first + i}]`
+    return `${column.redis} = ${isText(column) ? value : `amount(${value})`}`
+  })
+  return `{ ${columns.join(', ')} }`
 }
 
 export function figureArguments(figures: UsageFigures): Readonly<Record<string, number>> {
@@ -35,11 +38,10 @@ export function figureArguments(figures: UsageFigures): Readonly<Record<string, 
   return values
 }
 
-/** Declares the locals that hold the reported arguments: `charge`, and `figures` if the script receives figures. */
-export function reportedLua(reported: Reported): string {
-  if (reported === 'charge') return `local charge = ${tableOf(CHARGE_NAMES)}\n`
-  const counted = FIGURE_NAMES.filter((name) => CHARGE_NAMES.includes(name))
-  return `local figures, charge = { ${FIGURE_NAMES.join(', ')} }, ${tableOf(['model', ...counted])}\n`
+/** Declares the locals that hold the figures a script receives: `figures`, and `charge` with the same as columns. */
+export function figuresLua(): string {
+  const counted = FIGURE_ARGUMENTS.filter((name) => CHARGE_NAMES.includes(name))
+  return `local figures, charge = { ${FIGURE_ARGUMENTS.join(', ')} }, ${tableOf(['model', ...counted])}\n`
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 
 import type { Cluster, Redis } from 'ioredis'
-import { amountsOf, type Limits, type UnitAmounts } from '../../../core/limits.ts'
+import type { UnitAmounts } from '../../../core/limits.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../../ledger.ts'
 import {
   type AccountUsage,
@@ -27,18 +27,21 @@ import {
   UNKNOWN_EPOCH,
 } from '../epochs/epochs.ts'
 import type { FoundReservation } from '../epochs/reconcile.ts'
-import { chargeArguments, figureArguments } from './audit-lua.ts'
+import { figureArguments } from './audit-lua.ts'
+import { limitsArgument } from './limits-argument.ts'
 import { furtherUnits } from './record-layout.ts'
 import { figuresOfNode, storedReservations } from './recovery-reads.ts'
 import { numberAt, ratesOf, refusalOf, scopeUsageOf } from './reply-readers.ts'
 import { ScriptCaller } from './script-caller.ts'
 import type { Arguments } from './scripts.ts'
+import { SettleBatches } from './settle-batches.ts'
 
 /** As in `store.lua`: the node has given back all of its rows. */
 const ALL_GIVEN = -1
 
 export class RedisStore implements RecoverableStore {
   private readonly scripts: ScriptCaller
+  private readonly settlements: SettleBatches
 
   /**
    * `admission` carries reservations, `other` all other calls, so that neither delays the other. `witness` is this
@@ -52,7 +55,8 @@ export class RedisStore implements RecoverableStore {
     clockLua?: string,
     private readonly epochs?: Epochs,
   ) {
-    this.scripts = new ScriptCaller(other, clockLua)
+    this.scripts = new ScriptCaller(clockLua)
+    this.settlements = new SettleBatches(this.scripts, other, witness)
   }
 
   async reserve(account: Account, hold: Hold): Promise<ReserveReply> {
@@ -98,23 +102,9 @@ export class RedisStore implements RecoverableStore {
     return reply.outcome
   }
 
-  async settle(
-    { account, id, admittedMs }: Admission,
-    charge: Charge,
-    { isDirect, from }: SettleOptions = {},
-  ): Promise<SettleReply> {
-    checkEstimate(charge)
-    const { outcome } = await this.scripts.call(this.other, 'settle', account.organization, {
-      ...this.accountArguments(account, id),
-      ...chargeArguments(charge),
-      admitted: admittedMs,
-      direct: isDirect === true ? 1 : 0,
-      epoch: from?.epoch ?? UNKNOWN_EPOCH,
-      node: from?.node ?? '',
-      ...furtherAmounts(usedOf(charge, 1)),
-    })
-    if (outcome === 'emptied') throw new DataLossError(account.organization)
-    return outcome
+  /** Those that are called in the same turn of the event loop are sent together. */
+  settle(admission: Admission, charge: Charge, options: SettleOptions = {}): Promise<SettleReply> {
+    return this.settlements.settle(admission, charge, options)
   }
 
   async cancel(account: Account, id: string): Promise<CancelReply> {
@@ -236,17 +226,6 @@ export class RedisStore implements RecoverableStore {
       keyLimits: limitsArgument(account.keyLimits),
     }
   }
-}
-
-/** The amounts as JSON, cached per limits object (one for each configuration), because every call sends them. */
-const limitsArguments = new WeakMap<Limits, string>()
-
-function limitsArgument(limits: Limits): string {
-  const known = limitsArguments.get(limits)
-  if (known !== undefined) return known
-  const argument = JSON.stringify(amountsOf(limits))
-  limitsArguments.set(limits, argument)
-  return argument
 }
 
 /** The arguments for units that were added after the first version. */

@@ -5,7 +5,6 @@
 
 import { Cluster, type Redis } from 'ioredis'
 import { isTimeout, isTransient } from '../../../redis/redis-errors.ts'
-import { ScriptPipeline } from '../client/pipeline.ts'
 import { respCommand, respWord } from '../client/resp.ts'
 import { ScriptBatch } from '../client/script-batch.ts'
 import { redisKey } from './redis-keys.ts'
@@ -56,30 +55,48 @@ class ScriptReplyError extends Error {
 
 export class ScriptCaller {
   private readonly programs: Readonly<Record<ScriptName, Program>>
-  private readonly settlements: ScriptPipeline
   private readonly batches = new Map<Redis, ScriptBatch>()
   private readonly heads = new Map<string, Heads>()
 
-  /** `other` carries settlements, several in one write. `clockLua` replaces Redis' own clock in tests. */
-  constructor(other: Redis | Cluster, clockLua?: string) {
+  /** `clockLua` replaces Redis' own clock in tests. */
+  constructor(clockLua?: string) {
     this.programs = programs(clockLua)
-    this.settlements = new ScriptPipeline(other)
   }
 
-  /** Sends a script by its hash, or its text if Redis does not know the hash (a new server, SCRIPT FLUSH). */
+  /** Calls a script about one thing: its reply is one outcome. */
   async call<Name extends ScriptName>(
     redis: Redis | Cluster,
     name: Name,
     organization: string,
     values: Arguments<Name>,
   ): Promise<Reply<Name>> {
+    return readReply(name, await this.ask(redis, name, organization, values))
+  }
+
+  /** Calls a script about many things: its reply is a list of their outcomes. */
+  async callForMany<Name extends ScriptName>(
+    redis: Redis | Cluster,
+    name: Name,
+    organization: string,
+    values: Arguments<Name>,
+  ): Promise<readonly OutcomeOf<Name>[]> {
+    return readOutcomes(name, await this.ask(redis, name, organization, values))
+  }
+
+  /** Sends a script by its hash, or its text if Redis does not know the hash (a new server, SCRIPT FLUSH). */
+  private async ask<Name extends ScriptName>(
+    redis: Redis | Cluster,
+    name: Name,
+    organization: string,
+    values: Arguments<Name>,
+  ): Promise<unknown> {
     for (let tries = 0; ; tries++) {
       try {
-        return readReply(name, await this.send(redis, name, organization, values))
+        return await this.send(redis, name, organization, values)
       } catch (error) {
         if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
           const { lua } = this.programs[name]
-          return readReply(name, await redis.eval(lua, scriptKeys.length, ...this.words(name, organization, values)))
+          return await redis.eval(lua, scriptKeys.length, ...this.words(name, organization, values))
         }
         if (isTimeout(error) && REPEATED.has(name) && tries === 0) continue
         if (!isTransient(error) || tries >= TRANSIENT_RETRIES) throw error
@@ -97,11 +114,7 @@ export class ScriptCaller {
     if (!(redis instanceof Cluster)) return this.batchOf(redis).send(this.encoded(name, organization, values))
     // The client of a cluster chooses a node for each command and sends it again after a redirection.
     const { sha1 } = this.programs[name]
-    const words = this.words(name, organization, values)
-    // A commit of the outbox releases many settlements at once; other calls come one by one.
-    return name === 'settle'
-      ? this.settlements.evalsha(organization, sha1, scriptKeys.length, words)
-      : redis.evalsha(sha1, scriptKeys.length, ...words)
+    return redis.evalsha(sha1, scriptKeys.length, ...this.words(name, organization, values))
   }
 
   private batchOf(redis: Redis): ScriptBatch {
@@ -148,17 +161,28 @@ export class ScriptCaller {
 
 const NO_WORDS: readonly string[] = []
 
-/**
- * Checks a reply against the table of scripts. A list of one text holds all words, with spaces between them. Throws
- * `ScriptReplyError`.
- */
-function readReply<Name extends ScriptName>(name: Name, list: unknown): Reply<Name> {
+/** The words of a reply. A list of one text holds all words, with spaces between them. Throws `ScriptReplyError`. */
+function wordsOf(name: ScriptName, list: unknown): readonly unknown[] {
   if (!Array.isArray(list)) throw new ScriptReplyError(name, list)
   const [first]: unknown[] = list
-  const reply: readonly unknown[] = list.length === 1 && typeof first === 'string' ? first.split(' ') : list
+  return list.length === 1 && typeof first === 'string' ? first.split(' ') : list
+}
+
+function outcomeOf<Name extends ScriptName>(name: Name, word: unknown): OutcomeOf<Name> {
   const outcomes: readonly OutcomeOf<Name>[] = scripts[name].outcomes
-  const outcome = outcomes.find((known) => known === reply[0])
-  if (outcome === undefined) throw new ScriptReplyError(name, reply)
+  const outcome = outcomes.find((known) => known === word)
+  if (outcome === undefined) throw new ScriptReplyError(name, word)
+  return outcome
+}
+
+function readOutcomes<Name extends ScriptName>(name: Name, list: unknown): readonly OutcomeOf<Name>[] {
+  return wordsOf(name, list).map((word) => outcomeOf(name, word))
+}
+
+/** Checks a reply against the table of scripts. Throws `ScriptReplyError`. */
+function readReply<Name extends ScriptName>(name: Name, list: unknown): Reply<Name> {
+  const reply = wordsOf(name, list)
+  const outcome = outcomeOf(name, reply[0])
   const end = 1 + (WORD_COUNTS[outcome] ?? 0)
   const words = end === 1 ? NO_WORDS : reply.slice(1, end).map(String)
   const numbers: number[] = []

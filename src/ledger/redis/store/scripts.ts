@@ -7,6 +7,7 @@
 import { createHash } from 'node:crypto'
 import { limitUnits } from '../../../core/limits.ts'
 import clock from '../../../redis/clock.lua' with { type: 'text' }
+import { chargeColumns } from '../../audit-columns.ts'
 import { CLOCK_SKEW_MS, TERMS } from '../../reservation-store.ts'
 import { DAYS_KEPT } from '../../window.ts'
 import enter from '../epochs/enter.lua' with { type: 'text' }
@@ -17,7 +18,7 @@ import foldNode from '../maintenance/fold-node.lua' with { type: 'text' }
 import reset from '../maintenance/reset.lua' with { type: 'text' }
 import windows from '../maintenance/windows.lua' with { type: 'text' }
 import account from './account.lua' with { type: 'text' }
-import { auditLua, type Reported, reportedArguments, reportedLua, textArguments } from './audit-lua.ts'
+import { auditLua, chargeLua, FIGURE_ARGUMENTS, figuresLua } from './audit-lua.ts'
 import cancel from './cancel.lua' with { type: 'text' }
 import extend from './extend.lua' with { type: 'text' }
 import figures from './figures.lua' with { type: 'text' }
@@ -30,7 +31,7 @@ import store from './store.lua' with { type: 'text' }
 /** Every script gets the same six keys; those of one organisation are in one slot of a cluster. */
 export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes'] as const
 
-/** The first arguments of every script about an account. */
+/** The first arguments of every script about one account. */
 const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits'] as const
 
 /** The Lua function that reads an argument ('': as text); all others are amounts. */
@@ -44,7 +45,8 @@ const READERS: Readonly<Record<string, string>> = {
   keyLimits: 'cjson.decode',
   organizationSpent: 'cjson.decode',
   keySpent: 'cjson.decode',
-  ...Object.fromEntries(textArguments.map((name) => [name, ''])),
+  accounts: 'cjson.decode',
+  requests: 'cjson.decode',
 }
 
 interface Script<Argument extends string, Outcome extends string> {
@@ -53,8 +55,8 @@ interface Script<Argument extends string, Outcome extends string> {
   readonly outcomes: readonly Outcome[]
   /** The name of the script's table of amounts by unit, made from its arguments, if it needs one. */
   readonly amounts?: 'demand' | 'used' | undefined
-  /** What it receives beside its own arguments. */
-  readonly reported?: Reported | undefined
+  /** Whether it receives figures of usage after its own arguments. */
+  readonly hasFigures?: boolean | undefined
 }
 
 export const scripts = {
@@ -71,10 +73,8 @@ export const scripts = {
   ),
   settle: script(
     settle,
-    [...ACCOUNT, 'admitted', 'direct', 'epoch', 'node'],
+    ['witness', 'direct', 'epoch', 'node', 'accounts', 'requests'],
     ['settled', 'already_settled', 'cancelled', 'emptied', 'unknown'],
-    'used',
-    'charge',
   ),
   cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),
   reap: script(reap, [], ['reaped']),
@@ -87,10 +87,10 @@ export const scripts = {
   enter: script(enter, ['known', 'node', 'ended', 'legacy'], ['entered']),
   restore: script(
     restore,
-    ['epoch', 'witness', 'node', 'number', 'last', 'key', 'day', 'model'],
+    ['witness', 'epoch', 'node', 'number', 'last', 'key', 'day', 'model'],
     ['restored', 'emptied'],
     'used',
-    'figures',
+    true,
   ),
 } as const
 
@@ -105,17 +105,15 @@ function script<const Argument extends string, const Outcome extends string>(
   names: readonly Argument[],
   outcomes: readonly Outcome[],
   amounts?: 'demand' | 'used',
-  reported?: Reported,
+  hasFigures?: boolean,
 ): Script<Argument, Outcome> {
-  return { lua, arguments: names, outcomes, amounts, reported }
+  return { lua, arguments: names, outcomes, amounts, hasFigures }
 }
 
-/**
- * All arguments of a script in their order: its own, the reported ones, and the further units whose amounts it needs.
- */
+/** All arguments of a script in their order: its own, figures, and the further units whose amounts it needs. */
 export function argumentsOf(name: ScriptName): readonly string[] {
   const script: Script<string, string> = scripts[name]
-  const own = [...script.arguments, ...(script.reported === undefined ? [] : reportedArguments[script.reported])]
+  const own = [...script.arguments, ...(script.hasFigures === true ? FIGURE_ARGUMENTS : [])]
   const further = script.amounts === undefined ? [] : furtherUnits.filter((unit) => !own.includes(unit))
   return [...own, ...further]
 }
@@ -136,12 +134,34 @@ export function luaName(argument: string): string {
 /** Amounts by unit, from the arguments of a script. */
 function amountsLua(amounts: string | undefined, names: readonly string[]): string {
   if (amounts === undefined) return ''
-  const values: Readonly<Record<string, string>> = {
-    requests: names.includes('requests') ? 'requests' : '1',
-    tokens: 'sum(input, output)',
-    micro_usd: 'cost',
-  }
-  return `local ${amounts} = { ${limitUnits.map((unit) => values[unit] ?? unit).join(', ')} }\n`
+  const requests = names.includes('requests') ? 'requests' : '1'
+  const table = amountsTable({ requests, tokens: 'sum(input, output)', micro_usd: 'cost' })
+  return `local ${amounts} = ${table}\n`
+}
+
+/** The Lua table of amounts by unit; units that `values` lacks are locals of their names. */
+function amountsTable(values: Readonly<Record<string, string>>): string {
+  return `{ ${limitUnits.map((unit) => values[unit] ?? unit).join(', ')} }`
+}
+
+/** What stands before the charge in the list of a request that `settle` receives: id, account, time of admission. */
+const BEFORE_CHARGE = 3
+
+/** Reads the lists of accounts and requests that `settle` receives. */
+function requestsLua(): string {
+  const afterCharge = BEFORE_CHARGE + chargeColumns.length + 1
+  const further = furtherUnits.map((unit, i) => [unit, `amount(values[${afterCharge + i}])`])
+  const tokens = 'sum(charge.input, charge.output)'
+  const used = amountsTable({ requests: '1', tokens, micro_usd: 'charge.cost', ...Object.fromEntries(further) })
+  return `local function read_account(values)
+  return { key = values[1], limits = { values[2], values[3] } }
+end
+local function read_request(values, accounts)
+  local charge = ${chargeLua(BEFORE_CHARGE + 1)}
+  local used = ${used}
+  return { id = values[1], account = accounts[values[2]], admitted = amount(values[3]), charge = charge, used = used }
+end
+`
 }
 
 /** The version in every stored record; a script rejects a record with another version. */
@@ -210,12 +230,14 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     const begin = name === 'reserve' ? '#!lua\n' : '#!lua flags=allow-oom\n'
     const names = argumentsOf(name)
     const needsAccount = names[0] === ACCOUNT[0]
-    const first = needsAccount ? argumentsLua(names.slice(0, ACCOUNT.length), 0) + account : ''
-    const { amounts, reported }: Script<string, string> = scripts[name]
+    const early = needsAccount ? ACCOUNT.length : names[0] === 'witness' ? 1 : 0
+    const first = argumentsLua(names.slice(0, early), 0) + (needsAccount ? account : '')
+    const { amounts, hasFigures }: Script<string, string> = scripts[name]
     const own =
-      argumentsLua(names, needsAccount ? ACCOUNT.length : 0) +
+      argumentsLua(names, early) +
       amountsLua(amounts, names) +
-      (reported === undefined ? '' : reportedLua(reported))
+      (hasFigures === true ? figuresLua() : '') +
+      (name === 'settle' ? requestsLua() : '')
     const parts = [CONSTANTS, layout, clockLua, first, store, own, scripts[name].lua]
     const lua = begin + withoutUnused(withoutConstants(parts.join('\n')))
     return { lua, sha1: createHash('sha1').update(lua).digest('hex'), arguments: names }

@@ -1,16 +1,20 @@
--- Releases what is held and sets `spent` to the actual cost. Never rejects for lack of room: the tokens are used. The
--- charge of a lost reservation is corrected.
+-- Settles requests of one organisation, in their order, each as a call of its own would: releases what is held and sets
+-- `spent` to the actual cost. Never rejects for lack of room: the tokens are used. The charge of a lost reservation is
+-- corrected. Many in one call: creating the functions below takes as long as settling one or two requests, and scopes
+-- and usage are read and written once.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: id witness key organizationLimits keyLimits admitted direct epoch node
--- `charge` has the columns of the charge, which are sent as further arguments.
+-- arguments: witness direct epoch node accounts requests
+-- `accounts` and `requests` are JSON. An account: key, limits of the organisation, limits of the key. A request: id,
+-- number of its account, time of its admission, the columns of its charge, amounts of further units.
 --
+-- The reply is one text with spaces between its words: an outcome for each request, or `emptied` for all.
 -- outcomes:
 --   settled
 --   already_settled
 --   cancelled   (it was cancelled before; nothing is charged)
---   emptied   (this is not the epoch that the caller knows, or its node has not given back all rows to it; nothing is
---     changed)
+--   emptied   (this is not the epoch that the caller knows, or its node has not given back all rows to it;
+--     nothing is changed)
 --   unknown   (only if direct is 0; if it is 1, an unknown reservation is charged to the windows of its admission)
 
 local record
@@ -20,43 +24,83 @@ if node ~= '' then
   if record[NODE_EPOCH] ~= epoch or record[NODE_GIVEN] ~= ALL_GIVEN then return { 'emptied' } end
 end
 
-local reservation = load_reservation(id)
-if not reservation and direct == 0 then return { 'unknown' } end
-if reservation and reservation[STATE] == IS_SETTLED then return { 'already_settled' } end
-if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end
+-- Everything that can have an unknown version is read before the first write: then nothing is changed.
+local scopes_by_key, changed, ids = {}, {}, {}
+for a = 1, #accounts do
+  local account = read_account(accounts[a])
+  accounts[a] = account
+  local scopes = scopes_by_key[account.key] or load_scopes(account.key)
+  -- The organisation's scope is the same for all keys.
+  scopes[1] = a > 1 and accounts[1].scopes[1] or scopes[1]
+  scopes_by_key[account.key], account.scopes = scopes, scopes
+  advance(scopes, account.limits)
+end
+for i = 1, #requests do
+  requests[i] = read_request(requests[i], accounts)
+  ids[i] = requests[i].id
+end
+local reservations = load_reservations(ids)
 
-local scopes = load_scopes(key)
-advance(scopes, limits)
-
-local kind, held = 'settled', 0
-if reservation then
-  admitted, held = reservation[ADMITTED], reservation[RESERVED]
-  if reservation[STATE] == IS_LOST then
-    kind = 'late'
-    count(day_of(admitted), key, reservation[MODEL], -1, lost_figures(reservation))
-  end
-  free(reservation, scopes, used)
-  correct(reservation, scopes, limits, used)
-else
-  kind = 'direct'
-  -- No later than the scope's own window, which does not roll while the clocks disagree.
-  local windows, bound = windows_at(admitted), {}
-  for s = 1, 2 do
-    for b = 1, BUDGETS do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
-  end
-  for i = 1, #BUDGET_UNITS do move(bound, scopes, BUDGET_UNITS[i], used[BUDGET_UNITS[i]], 0) end
+-- Lists of figures that this call changes, by field, and what it adds to the audit trail.
+local usage, usage_of_node, entries = {}, {}, {}
+local function note(lists, hash, field, sign, figures)
+  local totals = lists[field] or load_figures(redis.call('HGET', hash, field))
+  lists[field] = totals
+  add_to(totals, sign, figures)
 end
 
-save_scopes(key, scopes)
-bury(id, IS_SETTLED)
--- A request that reached no provider has no model, and is not counted as usage.
-if charge.model ~= '' then
-  local figures = figures_of(charge)
-  count(day_of(admitted), key, charge.model, 1, figures)
-  if node ~= '' then
-    count_of_node(node, record, day_of(admitted), key, charge.model, figures)
-    save_node(node, record)
+local function settle(request)
+  local id, admitted, charge, used = request.id, request.admitted, request.charge, request.used
+  local key, limits, scopes = request.account.key, request.account.limits, request.account.scopes
+  local reservation = reservations[id]
+  if not reservation and direct == 0 then return { 'unknown' } end
+  if reservation and reservation[STATE] == IS_SETTLED then return { 'already_settled' } end
+  if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end
+
+  local kind, held = 'settled', 0
+  if reservation then
+    admitted, held = reservation[ADMITTED], reservation[RESERVED]
+    if reservation[STATE] == IS_LOST then
+      kind = 'late'
+      note(usage, USAGE, usage_field(day_of(admitted), key, reservation[MODEL]), -1, lost_figures(reservation))
+    end
+    free(reservation, scopes, used)
+    correct(reservation, scopes, limits, used)
+  else
+    kind = 'direct'
+    -- No later than the scope's own window, which does not roll while the clocks disagree.
+    local windows, bound = windows_at(admitted), {}
+    for s = 1, 2 do
+      for b = 1, BUDGETS do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
+    end
+    for i = 1, #BUDGET_UNITS do move(bound, scopes, BUDGET_UNITS[i], used[BUDGET_UNITS[i]], 0) end
   end
+  reservations[id], changed[key] = ended(IS_SETTLED), scopes
+
+  -- A request that reached no provider has no model, and is not counted as usage.
+  if charge.model ~= '' then
+    local figures = figures_of(charge)
+    note(usage, USAGE, usage_field(day_of(admitted), key, charge.model), 1, figures)
+    if node ~= '' then
+      note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, charge.model), 1, figures)
+      record[NODE_REQUESTS] = sum(record[NODE_REQUESTS], figures[1])
+    end
+  end
+  entries[#entries + 1] = { id, kind, key, admitted, charge, held }
+  return { 'settled' }
 end
-audit(id, kind, key, admitted, charge, held)
-return { 'settled' }
+
+local outcomes, settled = {}, {}
+for i = 1, #requests do
+  outcomes[i] = settle(requests[i])[1]
+  if outcomes[i] == 'settled' then settled[#settled + 1] = ids[i] end
+end
+if #settled > 0 then
+  for key, scopes in pairs(changed) do save_scopes(key, scopes) end
+  bury_all(settled, IS_SETTLED)
+  for field, totals in pairs(usage) do save_figures(USAGE, field, totals) end
+  for field, totals in pairs(usage_of_node) do save_figures(NODES, field, totals) end
+  if record then save_node(node, record) end
+  for i = 1, #entries do audit(unpack(entries[i])) end
+end
+return { table.concat(outcomes, ' ') }

@@ -101,6 +101,11 @@ local function save_node(node, record)
   redis.call('HSET', NODES, node, cmsgpack.pack(record))
 end
 
+-- Windows roll only if both clocks agree: one wrong clock must not give a budget away.
+local function is_trusted()
+  return math.abs(now - witness) <= CLOCK_SKEW_MS
+end
+
 -- The budgets' windows at a time, by period.
 local function windows_at(ms)
   return { day_of(ms), month_of(ms), 0 }
@@ -135,12 +140,22 @@ local function save_scopes(key, scopes)
   redis.call('HSET', SCOPES, '', cmsgpack.pack(scopes[1]), scope_field(key), cmsgpack.pack(scopes[2]))
 end
 
-local function load_reservation(id)
-  local packed = redis.call('HGET', RESERVATIONS, id)
+local function unpack_reservation(packed)
   if not packed then return nil end
   local reservation = cmsgpack.unpack(packed)
   if reservation[1] ~= VERSION then error({ err = 'VERSION of a reservation is not known' }) end
   return reservation
+end
+
+local function load_reservation(id)
+  return unpack_reservation(redis.call('HGET', RESERVATIONS, id))
+end
+
+-- Reservations by id.
+local function load_reservations(ids)
+  local packed, reservations = redis.call('HMGET', RESERVATIONS, unpack(ids)), {}
+  for i = 1, #ids do reservations[ids[i]] = unpack_reservation(packed[i]) end
+  return reservations
 end
 
 local function save_reservation(id, reservation)
@@ -148,8 +163,25 @@ local function save_reservation(id, reservation)
   redis.call('ZADD', DEADLINES, reservation[DUE], id)
 end
 
+-- The record of a reservation that was settled or cancelled.
+local function ended(state)
+  return { VERSION, state, now + ENDED_MS }
+end
+
 local function bury(id, state)
-  save_reservation(id, { VERSION, state, now + ENDED_MS })
+  save_reservation(id, ended(state))
+end
+
+-- Buries many with two commands.
+local function bury_all(ids, state)
+  local reservation = ended(state)
+  local packed, records, deadlines = cmsgpack.pack(reservation), {}, {}
+  for i = 1, #ids do
+    records[2 * i - 1], records[2 * i] = ids[i], packed
+    deadlines[2 * i - 1], deadlines[2 * i] = reservation[DUE], ids[i]
+  end
+  redis.call('HSET', RESERVATIONS, unpack(records))
+  redis.call('ZADD', DEADLINES, unpack(deadlines))
 end
 
 -- Drains a rate's bucket for the time since the last call. Without a limit the bucket and its clock do not change: a
@@ -171,6 +203,7 @@ local function roll(scope)
 end
 
 local function advance(scopes, limits)
+  local trusted = is_trusted()
   for s = 1, 2 do
     local scope, own = scopes[s], limits[s]
     for r = 1, RATES do drain(scope, r, own[RATE[r]]) end
@@ -299,17 +332,29 @@ local function load_figures(stored)
   return figures
 end
 
+local function add_to(totals, sign, figures)
+  for i = 1, #figures do totals[i] = sum(totals[i] or 0, sign * figures[i]) end
+end
+
+local function save_figures(hash, field, totals)
+  redis.call('HSET', hash, field, string.format(string.sub(string.rep(',%.0f', #totals), 2), unpack(totals)))
+end
+
 local function add_figures(hash, field, sign, figures)
   local totals = load_figures(redis.call('HGET', hash, field))
-  for i = 1, #figures do totals[i] = sum(totals[i] or 0, sign * figures[i]) end
-  redis.call('HSET', hash, field, string.format(string.sub(string.rep(',%.0f', #totals), 2), unpack(totals)))
+  add_to(totals, sign, figures)
+  save_figures(hash, field, totals)
 end
 
 -- In the hash of usage by day, key and model: how many fields were folded into months.
 local FOLDS = 'folds'
 
+local function usage_field(day, key, model)
+  return exact(day) .. '\0' .. key .. '\0' .. model
+end
+
 local function count(day, key, model, sign, figures)
-  add_figures(USAGE, string.format('%.0f', day) .. '\0' .. key .. '\0' .. model, sign, figures)
+  add_figures(USAGE, usage_field(day, key, model), sign, figures)
 end
 
 local function field_of_node(node, day, key, model)
