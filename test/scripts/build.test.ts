@@ -22,16 +22,13 @@ test('the executable knows its commit', async () => {
   expect(stdout.toString()).toMatch(/^weir \d+\.\d+\.\d+ \(commit \w+, Bun [\d.]+\)\n$/)
 })
 
-test.each([['--target'], ['--target', 'windows-x64'], ['--strip']])(
-  'scripts/build %s %s is wrong usage',
-  (...flags) => {
-    const build = Bun.spawnSync([join(import.meta.dir, '../../scripts/build'), ...flags])
-    expect([build.exitCode, build.stderr.toString()]).toEqual([
-      2,
-      'Usage: scripts/build [--target linux-x64|linux-arm64] [FILE]\n',
-    ])
-  },
-)
+test.each(['--target', '--target windows-x64', '--strip'])('scripts/build %s is wrong usage', (flags) => {
+  const build = Bun.spawnSync([join(import.meta.dir, '../../scripts/build'), ...flags.split(' ')])
+  expect([build.exitCode, build.stderr.toString()]).toEqual([
+    2,
+    'Usage: scripts/build [--target linux-x64|linux-arm64] [FILE]\n',
+  ])
+})
 
 test('the executable serves with the embedded ledger, and reports metrics', async () => {
   await using upstream = await Upstream.start({ m: does.answersText('Hello') })
