@@ -48,6 +48,8 @@ const CONFIG: Flag = {
 
 const JSON_FLAG = (about: string): Flag => ({ name: 'json', about })
 
+const WIDE: Flag = { name: 'wide', about: 'show all columns, also those that do not fit the terminal' }
+
 const ORG: Flag = { name: 'org', value: 'ID', about: 'only this organisation' }
 const KEY: Flag = { name: 'key', value: 'ID', about: 'only this key (its id, not the key itself)' }
 
@@ -83,14 +85,25 @@ const serving: readonly CommandEntry[] = [
     about: 'checks the configuration',
     description: [
       'Reads the configuration as weir serve does and prints every problem on standard error, one per line: the line ' +
-        'of the file, the path of the value, what is wrong and what to do. Opens no port.',
+        'of the file, the path of the value, what is wrong and what to do. Values that are valid and probably not ' +
+        'meant, such as a price per token, are warnings. Opens no port.',
     ],
-    flags: [CONFIG],
+    flags: [
+      CONFIG,
+      { name: 'strict', about: 'exit with 1 also if there are only warnings' },
+      {
+        name: 'providers',
+        about:
+          'also send one smallest request to each target, and print whether the provider is reachable, accepts the ' +
+          'credential and knows the model; an image model generates one image, which costs money',
+      },
+    ],
     examples: [
       { run: 'weir check', about: 'checks the file that weir serve would read' },
+      { run: 'weir check --strict --providers', about: 'before a new file goes live' },
       { run: 'weir check --config new.yaml && mv new.yaml weir.yaml', about: 'replaces the file only if it is valid' },
     ],
-    failure: 'the configuration is not valid',
+    failure: 'the configuration is not valid, or a target fails',
   },
 ]
 
@@ -261,6 +274,7 @@ const keys: readonly CommandEntry[] = [
         'print {"keys": [{"id", "organization", "source", "shown", "models", "created_at", "expires_at", ' +
           '"revoked_at", "state"}]}; source is store or configuration; a missing value is null',
       ),
+      WIDE,
       CONFIG,
     ],
     examples: [
@@ -312,6 +326,7 @@ const reports: readonly CommandEntry[] = [
       },
       JSON_FLAG('print JSON; cost is in micro-dollars'),
       { name: 'csv', about: 'print CSV with the columns of the JSON, without the total' },
+      WIDE,
       CONFIG,
     ],
     examples: [
@@ -346,6 +361,7 @@ const reports: readonly CommandEntry[] = [
       { name: 'until', value: 'TIME', about: 'requests that ended before this time (default: now)' },
       JSON_FLAG('print one JSON object per line; cost is in micro-dollars, a missing value is null'),
       { name: 'csv', about: 'print CSV with the columns of the JSON' },
+      WIDE,
       CONFIG,
     ],
     notes: [
