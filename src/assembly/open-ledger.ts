@@ -44,7 +44,7 @@ export async function openLedger(place: LedgerPlace, isKeeper = true): Promise<L
 export type LedgerRole = 'owner' | 'successor' | 'caller'
 
 /** The ledger of a worker. */
-export interface OpenedLedger {
+interface OpenedLedger {
   readonly ledger: Ledger
   /** The owner of the embedded ledger is gone: this worker owns it from now on. Rejects like `openLedger`. */
   takeOver(): Promise<void>

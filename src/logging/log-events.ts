@@ -93,7 +93,8 @@ export const LOG_EVENTS = {
     level: 'error',
     message: 'process of the ledger does not answer',
     meaning:
-      'The event loop of the process that owns the embedded ledger stood still for `silent_ms` milliseconds. weir kills and replaces it.',
+      'The event loop of the process that owns the embedded ledger stood still for `silent_ms` milliseconds. weir ' +
+      'kills and replaces it.',
   },
   'workers.replaced': {
     level: 'info',

@@ -1,6 +1,6 @@
 /**
  * The process that owns the embedded ledger if several workers share it: workers may be replaced or killed under load,
- * and the ledger's owner is neither. It serves nothing but their calls, and ends when the supervisor says so, or after
+ * and the ledger's owner is neither. It serves nothing but their calls, and ends on the supervisor's message, or after
  * all workers if the supervisor is gone.
  */
 

@@ -12,6 +12,8 @@ import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import type { LoadResult } from '../config/load.ts'
 import { Breaker } from '../gateway/breaker.ts'
+import type { LocalItemStore } from '../items/local-item-store.ts'
+import { itemStorePlace, openMachineItems } from '../items/open-item-store.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import { CoalescingQueue } from './coalescing-queue.ts'
@@ -100,6 +102,8 @@ class Supervisor {
   private ledger: LedgerProcess | undefined
   /** The worker that owns the embedded ledger, if there is no process of its own for it. */
   private ledgerOwner: WorkerProcess | undefined
+  /** What the workers' callers may refer to, if it is not in Redis. Workers are replaced, and this process is not. */
+  private items: LocalItemStore | undefined
   private accepting = false
   private ending = false
   /** SIGHUP arrived before the workers were ready. */
@@ -152,6 +156,7 @@ class Supervisor {
     const loaded = await this.options.load()
     if (!loaded.ok) throw new StartProblem(loaded.problems)
     this.config = loaded.config
+    this.items = openMachineItems(loaded.config)
     return loaded.config
   }
 
@@ -277,6 +282,10 @@ class Supervisor {
       },
       onPeerUpdate: (update) => this.broadcast(worker, update),
       onProbeClaim: (target) => this.probes.grant(holder, target),
+      onItems: (organization, items) => {
+        for (const item of items) this.items?.putText(organization, item)
+      },
+      onRecall: (organization, id) => this.items?.getText(organization, id),
       ledgerRole: () => this.ledgerRole(worker),
       onGone: () => {
         this.probes.gone(holder)
@@ -378,6 +387,7 @@ class Supervisor {
     if (problems.length > 0) return { problems, changes: [] }
     for (const retired of this.others) void follow(retired, loaded.config)
     this.health.keep(remaining(current, loaded.config))
+    if (itemStorePlace(current) !== itemStorePlace(loaded.config)) this.items = openMachineItems(loaded.config)
     this.config = loaded.config
     return { problems: [], changes: changesOf(current, loaded.config) }
   }

@@ -5,11 +5,13 @@ import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
+import type { ItemText } from '../items/peer-item-store.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { DescriptorChannel } from './descriptor-channel.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type Address, isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
+import { sizeOf } from './supervisor-items.ts'
 import { workerCommand, workerEnvironment } from './worker-command.ts'
 
 const BACKOFF_MS_MIN = 100
@@ -45,6 +47,10 @@ interface WorkerProcessEvents {
   readonly onPeerUpdate: (update: PeerUpdate) => void
   /** It claims the lease to probe a target. Returns whether it gets it. */
   readonly onProbeClaim: (target: TargetRef) => boolean
+  /** It sent items of an answer. */
+  readonly onItems: (organization: string, items: readonly ItemText[]) => void
+  /** It asks for an item. Returns its JSON text. */
+  readonly onRecall: (organization: string, id: string) => string | undefined
   /** What the process that starts now is to do with an embedded ledger. */
   readonly ledgerRole: () => LedgerRole
   /** Its process is gone, for whatever reason. */
@@ -334,6 +340,13 @@ export class WorkerProcess {
         return
       case 'news':
         this.events.onPeerUpdate(message.news)
+        return
+      case 'remember':
+        this.events.onItems(message.organization, message.items)
+        this.send({ type: 'remembered', size: sizeOf(message.items) })
+        return
+      case 'recall':
+        this.send({ type: 'recalled', id: message.id, json: this.events.onRecall(message.organization, message.item) })
         return
       case 'claim':
         this.send({ type: 'granted', id: message.id, granted: this.events.onProbeClaim(message.target) })

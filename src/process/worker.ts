@@ -19,6 +19,7 @@ import { LedgerWatch } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
 import { adoptListener, connectionsOn, leaveListener, lendListener } from './listener.ts'
 import { ProbeClaims } from './probe-lease.ts'
+import { SupervisorItems } from './supervisor-items.ts'
 
 /** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
@@ -72,6 +73,7 @@ class Worker {
   /** The number of preparations begun or aborted. Only the latest preparation counts. */
   private preparations = 0
   private readonly claims = new ProbeClaims((id, target) => send({ type: 'claim', id, target }))
+  private readonly items = new SupervisorItems(send)
   private stopKeys: () => Promise<void> = () => Promise.resolve()
   private watch: LedgerWatch | undefined
   private stopUpkeep: () => void = () => {}
@@ -135,6 +137,10 @@ class Worker {
         return this.running?.service.apply(message.news)
       case 'granted':
         return this.claims.answer(message.id, message.granted)
+      case 'remembered':
+        return this.items.taken(message.size)
+      case 'recalled':
+        return this.items.answer(message.id, message.json)
       case 'drain':
         return this.drain()
       case 'cut':
@@ -157,6 +163,7 @@ class Worker {
         adapters,
         log: this.log,
         ledger,
+        items: this.items,
         publish: (update) => send({ type: 'news', news: update }),
         claimProbe: config.workers === 1 ? undefined : this.claims.ask,
       })

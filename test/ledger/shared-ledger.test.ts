@@ -153,7 +153,7 @@ test('an owner that stands still: what it grants later is given back', async () 
   expect(await standing(owner, account)).toMatchObject({ live: 0, total: { spent: 100, held: 0 } })
 })
 
-test('a settlement that is sent again because its reply was lost counts once, for this owner and the next', async () => {
+test('a settlement that is sent again counts once: its owner knows the call, and the next one its end', async () => {
   const { owner } = await started()
   const account = accountOf(spend({ total: 1000 }))
   const hold = holdOf(100)

@@ -55,7 +55,7 @@ export function pricedConfiguration(baseUrl: string, ledger: string): string {
   )
 }
 
-/** What `weir usage` says of all requests. */
+/** The total of `weir usage`. */
 export async function usageOf(weir: Weir): Promise<{ readonly requests: number; readonly cost_micro_usd: number }> {
   const child = Bun.spawn([...PROGRAM, 'usage', '--json'], { cwd: weir.folder, stdout: 'pipe' })
   const { total } = JSON.parse(await new Response(child.stdout).text())
