@@ -119,7 +119,7 @@ beforeAll(async () => {
     readFile: () => ({ error: 'none' }),
     cores: 1,
   } as never)
-  if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
+  if (!parsed.ok) throw new Error(parsed.problems.map(({ path, message }) => `${path}: ${message}`).join('\n'))
   const logger = pino({}, { write: (line) => lines.push(JSON.parse(line)) })
   service = new InferenceService({
     config: parsed.config,

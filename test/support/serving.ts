@@ -76,7 +76,7 @@ export class Serving implements AsyncDisposable {
       readFile: () => ({ error: 'there are no files here' }),
       cores: 1,
     })
-    if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
+    if (!parsed.ok) throw new Error(parsed.problems.map(({ path, message }) => `${path}: ${message}`).join('\n'))
     // A configured key, so that none is written to disk.
     this.config = { ...parsed.config, compaction: { keys: [Buffer.alloc(32, 7).toString('base64')] } }
     const logger = pino(
