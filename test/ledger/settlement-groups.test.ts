@@ -158,7 +158,7 @@ test('acknowledgements reach the entries of a group that another process has spl
   expect(other.pending(100, true).map((left) => left.settlement)).toEqual(settlements.slice(0, 3))
 })
 
-test('a settlement of a group still stands until it is acknowledged, whoever has split the group', () => {
+test('a settlement of a group stands until it is acknowledged, also if another process has split it', () => {
   const at = directory()
   const [one, other] = [opened(at), opened(at)]
   const [first = settlement(), second = settlement()] = add(one, 2)

@@ -1,7 +1,7 @@
 /**
- * The settlements of one commit as one entry of the outbox. Most are acknowledged within milliseconds: then the group is
- * deleted, and none of them ever has an entry of its own, which took 18 µs to write and to mark. A group is split into
- * such entries if some of its settlements are not acknowledged in time, and before anything reads single entries.
+ * The settlements of one commit as one entry of the outbox. Most are acknowledged within milliseconds: then the group
+ * is deleted, and none of them ever has an entry of its own, which took 18 µs to write and to mark. A group is split
+ * into such entries if some of its settlements are not acknowledged in time, and before anything reads single entries.
  */
 
 import type { Database } from 'bun:sqlite'
