@@ -36,14 +36,16 @@ is a longer example with comments, and \`src/config/weir.schema.json\` is the JS
 
 ## Check a file
 
-\`weir check\` reads the file exactly as \`weir serve\` does and reports all problems at once, each with its path:
+\`weir check\` reads the file exactly as \`weir serve\` does and reports all problems at once, each with its line and
+path:
 
 \`\`\`text
-models[2].targets[0].provider: no provider is named "opnai" (did you mean "openai"?)
+weir.yaml:12: models[2].targets[0].provider: no provider is named "opnai" (did you mean "openai"?)
 \`\`\`
 
-It exits with 0 if the file is valid, else with 1. An unknown setting is an error, so that a typing mistake never
-goes unnoticed.
+It exits with 0 if the file is valid, else with 1. Values that are probably not meant, such as a price per token, are
+warnings, which do not change that, except with \`--strict\`. \`--providers\` also asks every provider. An unknown
+setting is an error, so that a typing mistake never goes unnoticed.
 
 ## Secrets and variables
 
@@ -56,14 +58,14 @@ References work inside any string, also more than once. A missing variable or fi
 inside \`{ }\` and \`[ ]\`: \`{ api_key: "\${OPENAI_API_KEY}" }\`. A reference that is a whole unquoted value can
 stand for a number or for \`true\` and \`false\`: \`drain_seconds: \${DRAIN}\`. \`$NAME\` without braces is an
 error, because it would be taken as the secret itself. weir never prints the value of a reference: problems show the
-reference.
+reference, and a secret that is written in the file is not shown.
 
 ## Change the configuration of a running gateway
 
-Send SIGHUP to \`weir serve\`. weir checks the whole file first; then all workers switch to it, from the next
-request on. Running requests finish under the configuration that they began with. If the file has a problem, nothing
-changes, and the log line \`config.rejected\` lists the problems. Streams of an API key that was removed or disabled
-are cut within 10 s.
+Run \`weir reload\`, or send SIGHUP to \`weir serve\`. weir checks the whole file first; then all workers switch to
+it, from the next request on. Running requests finish under the configuration that they began with. If the file has a
+problem, nothing changes, and the log line \`config.rejected\` lists the problems. Streams of an API key that was
+removed or disabled are cut within 10 s.
 
 RESTART
 

@@ -52,8 +52,8 @@ const errors: string[] = []
 // here.
 const take = (line: string) => void (line.includes('"msg":"internal error"') && errors.push(line))
 const logger = pino({ base: null, level: 'error' }, { write: take })
-const request = (line: object) => {
-  const outcome = 'outcome' in line ? String(line.outcome) : 'none'
+const request = (fields: string) => {
+  const outcome = String(JSON.parse(`{${fields}}`).outcome ?? 'none')
   outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
 }
 const service = new InferenceService({

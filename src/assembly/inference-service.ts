@@ -6,6 +6,7 @@ import { Affinity, type Place } from '../gateway/affinity.ts'
 import { BodyMemory } from '../gateway/body-memory.ts'
 import { Breaker, type Rest } from '../gateway/breaker.ts'
 import { InFlight } from '../gateway/in-flight.ts'
+import { fieldsOfLine } from '../gateway/request-line.ts'
 import { AnonymousLog } from '../http/anonymous-log.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
@@ -77,9 +78,9 @@ export class InferenceService {
       current: buildEdgeParts(config, adapters, this.lasting(this.itemStore)),
       inFlight: new InFlight(),
       bodies: new BodyMemory(config.listen.bodyBytes),
-      log: (line) => log.request(line),
+      log: (line) => log.request(fieldsOfLine(line)),
       anonymous: new AnonymousLog(
-        (line) => log.request(line),
+        (line) => log.request(fieldsOfLine(line)),
         (omitted) => logEvent(logger, 'requests.omitted', { ...omitted }),
       ),
       // `createApp` puts the function in that asks the server.

@@ -1,7 +1,6 @@
 /** The configuration of `weir serve`: the file, overridden by the flags of the command line. */
 
-import { configFile, environment, loadConfig } from '../config/load.ts'
-import type { LoadResult } from '../config/parse.ts'
+import { configFile, environment, type LoadResult, loadConfig } from '../config/load.ts'
 
 interface Overrides {
   readonly port: number | undefined
@@ -26,8 +25,9 @@ export function configLoader(flag: string | undefined, overrides: Overrides): ()
       return {
         ok: false,
         problems: [`--workers ${config.workers}: more than one worker needs Redis (ledger: { redis: … })`],
+        warnings: [],
       }
     }
-    return { ok: true, config }
+    return { ...loaded, config }
   }
 }

@@ -8,11 +8,12 @@ import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
 import { type AuditColumn, type AuditRow, auditColumns } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
-import { dollars } from '../ledger/refusal.ts'
+import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags } from './command.ts'
 import { csvLine } from './csv.ts'
+import { displayOf } from './display.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
-import { table } from './text-table.ts'
+import { type Column, TextTable } from './text-table.ts'
 
 const DAY_MS = 86_400_000
 
@@ -29,22 +30,23 @@ export async function audit(args: readonly string[]): Promise<number> {
   const { json, csv } = parsed.flags
   const form = json === true ? 'json' : csv === true ? 'csv' : 'table'
   return untilProblem(async () => {
-    await withLedger(openAuditLog, read.config, (log) => print(log, query, form))
+    await withLedger(openAuditLog, read.config, (log) => print(log, query, form, parsed.flags['wide'] === true))
     return exit.done
   })
 }
 
-async function print(log: AuditLog, query: AuditQuery, form: Form): Promise<void> {
+async function print(log: AuditLog, query: AuditQuery, form: Form, isWide: boolean): Promise<void> {
   // A failed write is reported to its callback. Without a listener the event would also end the process.
   process.stdout.on('error', () => undefined)
   if (form === 'csv' && !(await write(csvLine(auditColumns.map(({ name }) => name))))) return
   // Each page has its own column widths; the heading comes once, above the first page, even if there are no rows.
-  let head: readonly (readonly string[])[] = [HEAD]
+  const table = new TextTable(COLUMNS, displayOf(isWide))
+  let isEmpty = true
   for await (const rows of log.read(query)) {
-    if (!(await write(printed(form, rows, head)))) return
-    head = []
+    isEmpty = false
+    if (!(await write(printed(form, rows, table)))) return
   }
-  if (form === 'table' && head.length > 0) await write(table(head, NUMBERS_FROM))
+  if (form === 'table' && isEmpty) await write(table.print([]))
 }
 
 /** The query, or what is wrong with the flags. */
@@ -79,7 +81,7 @@ function write(text: string): Promise<boolean> {
   })
 }
 
-function printed(form: Form, rows: readonly AuditRow[], head: readonly (readonly string[])[]): string {
+function printed(form: Form, rows: readonly AuditRow[], table: TextTable): string {
   switch (form) {
     case 'json':
       return rows
@@ -91,7 +93,7 @@ function printed(form: Form, rows: readonly AuditRow[], head: readonly (readonly
     case 'csv':
       return rows.map((row) => csvLine(auditColumns.map((column) => jsonOf(column, row) ?? ''))).join('')
     case 'table':
-      return table([...head, ...rows.map((row) => shownColumns.map((column) => cellOf(column, row)))], NUMBERS_FROM)
+      return table.print(rows.map((row) => shownColumns.map((column) => cellOf(column, row))))
   }
 }
 
@@ -109,7 +111,7 @@ function cellOf({ type, field }: AuditColumn, row: AuditRow): string {
     case 'time':
       return `${new Date(Number(value)).toISOString().slice(0, 19)}Z`
     case 'money':
-      return dollars(Number(value))
+      return fixedDollars(Number(value))
     case 'flag':
       return value === true ? 'yes' : 'no'
     default:
@@ -122,5 +124,22 @@ const shownColumns = auditColumns
   .filter(({ shown }) => shown !== undefined)
   .sort((one, other) => (one.shown?.[0] ?? 0) - (other.shown?.[0] ?? 0))
 
-const HEAD = shownColumns.map(({ shown }) => shown?.[1] ?? '')
-const NUMBERS_FROM = shownColumns.findIndex(({ type }) => type === 'count' || type === 'money')
+/** The first that a narrow terminal drops comes first. The time, the model and the cost always stay. */
+const DROPPED: readonly AuditColumn['field'][] = [
+  'overageMicroUsd',
+  'kind',
+  'estimated',
+  'organization',
+  'id',
+  'provider',
+  'inputTokens',
+  'outputTokens',
+  'key',
+  'outcome',
+]
+
+const COLUMNS: readonly Column[] = shownColumns.map(({ field, type, shown }) => ({
+  heading: shown?.[1] ?? '',
+  isNumber: type === 'count' || type === 'money' || type === 'flag',
+  ...(DROPPED.includes(field) ? { priority: DROPPED.indexOf(field) } : {}),
+}))

@@ -1,22 +1,48 @@
-/** `weir check`: reads the configuration as `weir serve` does, and opens nothing. */
+/** `weir check`: reads the configuration as `weir serve` does, and opens no port. */
 
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
 import { exit, parseFlags } from './command.ts'
+import { displayOf } from './display.ts'
+import { type Column, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export async function check(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'check')
   if ('code' in parsed) return parsed.code
-  const { config: flag } = parsed.flags
+  const { config: flag, strict, providers } = parsed.flags
   const file = await configFile(typeof flag === 'string' ? flag : undefined)
   const loaded = await loadConfig(file, environment())
-  if (!loaded.ok) {
-    process.stderr.write(`${loaded.problems.join('\n')}\n`)
-    return exit.wrong
+  const lines = loaded.ok ? loaded.warnings : [...loaded.problems, ...loaded.warnings]
+  if (lines.length > 0) process.stderr.write(`${lines.join('\n')}\n`)
+  if (!loaded.ok) return exit.wrong
+  const isStrict = strict === true && loaded.warnings.length > 0
+  if (!isStrict) process.stdout.write(`${file}: ok (${summary(loaded.config)})\n`)
+  const areSound = providers !== true || (await checkProviders(loaded.config))
+  return isStrict || !areSound ? exit.wrong : exit.done
+}
+
+const COLUMNS: readonly Column[] = [
+  { heading: 'provider' },
+  { heading: 'model' },
+  { heading: 'reachable' },
+  { heading: 'credential' },
+  { heading: 'model is' },
+  { heading: 'ms', isNumber: true, priority: 1 },
+]
+
+/** Prints a row for each target, and the reasons of those that failed. Resolves to whether all are sound. */
+async function checkProviders(config: Config): Promise<boolean> {
+  const { isSound, probeTargets } = await import('./provider-probe.ts')
+  const findings = await probeTargets(config)
+  const rows = findings.map(({ target, reachable, credential, model, ms }) => [
+    ...[target.provider, target.model, reachable, credential, model, String(ms)],
+  ])
+  process.stdout.write(new TextTable(COLUMNS, displayOf(false)).print(rows))
+  for (const { target, remark } of findings) {
+    if (remark !== '') process.stderr.write(`${target.provider} ${target.model}: ${remark}\n`)
   }
-  process.stdout.write(`${file}: ok (${summary(loaded.config)})\n`)
-  return exit.done
+  return findings.every(isSound)
 }
 
 function summary(config: Config): string {

@@ -48,6 +48,8 @@ const CONFIG: Flag = {
 
 const JSON_FLAG = (about: string): Flag => ({ name: 'json', about })
 
+const WIDE: Flag = { name: 'wide', about: 'show all columns, also those that do not fit the terminal' }
+
 const ORG: Flag = { name: 'org', value: 'ID', about: 'only this organisation' }
 const KEY: Flag = { name: 'key', value: 'ID', about: 'only this key (its id, not the key itself)' }
 
@@ -83,14 +85,25 @@ const serving: readonly CommandEntry[] = [
     about: 'checks the configuration',
     description: [
       'Reads the configuration as weir serve does and prints every problem on standard error, one per line: the line ' +
-        'of the file, the path of the value, what is wrong and what to do. Opens no port.',
+        'of the file, the path of the value, what is wrong and what to do. Values that are valid and probably not ' +
+        'meant, such as a price per token, are warnings. Opens no port.',
     ],
-    flags: [CONFIG],
+    flags: [
+      CONFIG,
+      { name: 'strict', about: 'exit with 1 also if there are only warnings' },
+      {
+        name: 'providers',
+        about:
+          'also send one smallest request to each target, and print whether the provider is reachable, accepts the ' +
+          'credential and knows the model; an image model generates one image, which costs money',
+      },
+    ],
     examples: [
       { run: 'weir check', about: 'checks the file that weir serve would read' },
+      { run: 'weir check --strict --providers', about: 'before a new file goes live' },
       { run: 'weir check --config new.yaml && mv new.yaml weir.yaml', about: 'replaces the file only if it is valid' },
     ],
-    failure: 'the configuration is not valid',
+    failure: 'the configuration is not valid, or a target fails',
   },
 ]
 
@@ -124,6 +137,34 @@ const running: readonly CommandEntry[] = [
       { run: 'weir health --config /etc/weir/weir.yaml', about: 'as a health check of a container' },
     ],
     failure: 'the gateway is not ready (the reason is on standard error)',
+  },
+]
+
+const files: readonly CommandEntry[] = [
+  {
+    name: 'backup',
+    about: 'copies what data_dir must not lose, while weir serves',
+    argument: { name: 'DIR', about: 'a directory that is empty or does not exist; can be used as data_dir' },
+    description: [
+      'Makes a consistent copy of data_dir in DIR: the ledger with its journal, created keys, the outbox, and the ' +
+        'compaction key. The gateway may run. To restore, stop the gateway and put the copy in place of data_dir.',
+    ],
+    flags: [CONFIG],
+    examples: [
+      { run: 'weir backup /var/backups/weir-$(date +%F)', about: 'one copy a day' },
+      { run: 'weir backup /mnt/weir --config /etc/weir/weir.yaml', about: 'with the file of the system' },
+    ],
+    failure: 'no backup was made',
+  },
+  {
+    name: 'schema',
+    about: 'prints the JSON Schema of the configuration',
+    description: ['Prints the JSON Schema of the configuration file, for editors and other programs.'],
+    flags: [CONFIG],
+    examples: [
+      { run: 'weir schema > weir.schema.json', about: 'for an editor' },
+      { run: "weir schema | jq '.properties | keys'", about: 'the sections of the file' },
+    ],
   },
 ]
 
@@ -261,6 +302,7 @@ const keys: readonly CommandEntry[] = [
         'print {"keys": [{"id", "organization", "source", "shown", "models", "created_at", "expires_at", ' +
           '"revoked_at", "state"}]}; source is store or configuration; a missing value is null',
       ),
+      WIDE,
       CONFIG,
     ],
     examples: [
@@ -312,6 +354,7 @@ const reports: readonly CommandEntry[] = [
       },
       JSON_FLAG('print JSON; cost is in micro-dollars'),
       { name: 'csv', about: 'print CSV with the columns of the JSON, without the total' },
+      WIDE,
       CONFIG,
     ],
     examples: [
@@ -346,6 +389,7 @@ const reports: readonly CommandEntry[] = [
       { name: 'until', value: 'TIME', about: 'requests that ended before this time (default: now)' },
       JSON_FLAG('print one JSON object per line; cost is in micro-dollars, a missing value is null'),
       { name: 'csv', about: 'print CSV with the columns of the JSON' },
+      WIDE,
       CONFIG,
     ],
     notes: [
@@ -394,7 +438,7 @@ const reports: readonly CommandEntry[] = [
 ]
 
 /** In the order of the help. An entry of a group follows its group. */
-export const COMMANDS: readonly CommandEntry[] = [...serving, ...running, ...keys, ...reports, ...asking]
+export const COMMANDS: readonly CommandEntry[] = [...serving, ...running, ...keys, ...reports, ...files, ...asking]
 
 /** The entry of a command that the code names. Throws on a name that the table does not have. */
 export function commandEntry(name: string): CommandEntry {

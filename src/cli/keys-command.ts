@@ -13,8 +13,9 @@ import { newToken } from '../keys/key-format.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
 import { KEYS_KNOWN_MS } from '../keys/key-store.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
+import { displayOf } from './display.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
-import { table } from './text-table.ts'
+import { type Column, type Display, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export function keys(args: readonly string[]): Promise<number> {
@@ -119,7 +120,7 @@ interface Listed {
 async function list(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'keys list')
   if ('code' in parsed) return parsed.code
-  const { org, json } = parsed.flags
+  const { org, json, wide } = parsed.flags
   const read = await configured(parsed.flags['config'])
   if ('code' in read) return read.code
   const { config } = read
@@ -134,7 +135,7 @@ async function list(args: readonly string[]): Promise<number> {
     ...records.map((record) => ofStore(record, ids, nowMs)),
     ...ofConfiguration(config, organization, nowMs),
   ].sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0))
-  process.stdout.write(json === true ? jsonText(listed) : tableText(listed))
+  process.stdout.write(json === true ? jsonText(listed) : tableText(listed, displayOf(wide === true)))
   return exit.done
 }
 
@@ -183,14 +184,24 @@ function jsonText(listed: readonly Listed[]): string {
   return `${JSON.stringify({ keys })}\n`
 }
 
-function tableText(listed: readonly Listed[]): string {
-  const head = ['id', 'organization', 'source', 'key', 'models', 'created', 'expires', 'state']
+const COLUMNS: readonly Column[] = [
+  { heading: 'id' },
+  { heading: 'organization', priority: 5 },
+  { heading: 'source', priority: 2 },
+  { heading: 'key', priority: 1 },
+  { heading: 'models', priority: 3 },
+  { heading: 'created', priority: 0 },
+  { heading: 'expires', priority: 4 },
+  { heading: 'state' },
+]
+
+function tableText(listed: readonly Listed[], display: Display): string {
   const time = (ms: number | undefined) => (ms === undefined ? '-' : timeText(ms))
   const rows = listed.map((key) => [
     ...[key.id, key.organization, key.source, key.shown === undefined ? '-' : `${key.shown}_…`],
     ...[key.models?.join(',') ?? 'all', time(key.createdMs), time(key.expiresAtMs), key.state],
   ])
-  return table([head, ...rows], head.length)
+  return new TextTable(COLUMNS, display).print(rows)
 }
 
 /** `2026-11-21T12:00Z` */

@@ -1,19 +1,68 @@
-/** Formats rows of short ASCII words as aligned columns. */
+/**
+ * Tables of short words for a terminal: aligned columns that fit its width. In a pipe, all columns and no colour.
+ */
 
-/** Columns from `numbersFrom` on are aligned to the right. Ends with a newline. */
-export function table(rows: readonly (readonly string[])[], numbersFrom: number): string {
-  const widths: number[] = []
-  for (const row of rows) {
-    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length)
+export interface Column {
+  readonly heading: string
+  /** Numbers are aligned to the right. */
+  readonly isNumber?: boolean
+  /** Columns with the lowest priority are dropped first if the table is too wide; one without is never dropped. */
+  readonly priority?: number
+}
+
+export interface Display {
+  /** The most characters of a line. Infinity: all columns are shown. */
+  readonly width: number
+  /** Whether the headings may be emphasised. */
+  readonly isColoured: boolean
+}
+
+const GAP = '  '
+
+/** A table that is printed in one piece or several. The first one has the headings, and decides which columns fit. */
+export class TextTable {
+  private kept: readonly number[] | undefined
+
+  constructor(
+    private readonly columns: readonly Column[],
+    private readonly display: Display,
+  ) {}
+
+  /** The lines of these rows, each with its newline. Widths are those of the piece. */
+  print(rows: readonly (readonly string[])[]): string {
+    const isFirst = this.kept === undefined
+    const headings = this.columns.map(({ heading }) => heading)
+    const measured = isFirst ? [headings, ...rows] : rows
+    const widths = this.columns.map((_, at) => Math.max(0, ...measured.map((row) => row[at]?.length ?? 0)))
+    this.kept ??= fitting(this.columns, widths, this.display.width)
+    const lines = rows.map((row) => this.line(row, widths))
+    if (isFirst) lines.unshift(this.emphasised(this.line(headings, widths)))
+    return lines.map((line) => `${line}\n`).join('')
   }
-  const lines = rows.map((row) =>
-    row
-      .map((cell, column) => {
-        const width = widths[column] ?? 0
-        return column < numbersFrom ? cell.padEnd(width) : cell.padStart(width)
-      })
-      .join('  ')
-      .trimEnd(),
-  )
-  return `${lines.join('\n')}\n`
+
+  private line(cells: readonly string[], widths: readonly number[]): string {
+    const shown = (this.kept ?? []).map((at) => {
+      const [cell, width] = [cells[at] ?? '', widths[at] ?? 0]
+      return this.columns[at]?.isNumber === true ? cell.padStart(width) : cell.padEnd(width)
+    })
+    return shown.join(GAP).trimEnd()
+  }
+
+  private emphasised(line: string): string {
+    return this.display.isColoured ? `\u001b[1m${line}\u001b[0m` : line
+  }
+}
+
+/** The indexes of the columns that fit. */
+function fitting(columns: readonly Column[], widths: readonly number[], width: number): readonly number[] {
+  let kept = columns.map((_, at) => at)
+  const total = () => kept.reduce((sum, at) => sum + (widths[at] ?? 0) + GAP.length, -GAP.length)
+  const droppable = kept
+    .filter((at) => columns[at]?.priority !== undefined)
+    .sort((one, other) => (columns[one]?.priority ?? 0) - (columns[other]?.priority ?? 0))
+  for (const at of droppable) {
+    if (total() <= width) break
+    kept = kept.filter((other) => other !== at)
+  }
+  return kept
 }

@@ -4,14 +4,15 @@ import { openUsageLog } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
-import { dollars } from '../ledger/refusal.ts'
 import { addUsage, noUsage, type UsageFigures, usageColumns } from '../ledger/usage-figures.ts'
 import { groupUsage, type UsageBy } from '../ledger/usage-log.ts'
 import { dayOf, dayText, firstKeptDay, foldedDay } from '../ledger/window.ts'
+import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
+import { displayOf } from './display.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
-import { table } from './text-table.ts'
+import { type Column, type Display, TextTable } from './text-table.ts'
 
 type By = 'model' | 'key' | 'org' | 'day'
 
@@ -50,7 +51,7 @@ export async function usage(args: readonly string[]): Promise<number> {
       name: typeof name === 'number' ? dayText(name) : name,
       figures,
     }))
-    process.stdout.write(printed(question, groups))
+    process.stdout.write(printed(question, groups, displayOf(parsed.flags['wide'] === true)))
     return exit.done
   })
 }
@@ -119,7 +120,7 @@ function unknown(what: string, id: string | undefined, known: readonly string[])
   return [`the configuration has no ${what} ${quoted(id)}${didYouMean(id, known)}`]
 }
 
-function printed(question: Question, rows: readonly Row[]): string {
+function printed(question: Question, rows: readonly Row[], display: Display): string {
   const column = columns[question.by]
   const total = rows.reduce((sum, { figures }) => addUsage(sum, figures), noUsage)
   switch (question.form) {
@@ -133,12 +134,20 @@ function printed(question: Question, rows: readonly Row[]): string {
       return [[column, ...Object.keys(shown(total))], ...lines].map(csvLine).join('')
     }
     case 'table': {
-      const head = [column, ...usageColumns.map(({ heading }) => heading)]
       const lines = rows.map(({ name, figures }) => [name === '' ? '(unknown)' : name, ...cells(figures)])
-      return table([head, ...lines, ['total', ...cells(total)]], 1)
+      return new TextTable([{ heading: column }, ...FIGURES], display).print([...lines, ['total', ...cells(total)]])
     }
   }
 }
+
+/** The first that a narrow terminal drops comes first. */
+const DROPPED: readonly (keyof UsageFigures)[] = ['images', 'estimatedRequests', 'cachedInputTokens']
+
+const FIGURES: readonly Column[] = usageColumns.map(({ heading, field }) => ({
+  heading,
+  isNumber: true,
+  ...(DROPPED.includes(field) ? { priority: DROPPED.indexOf(field) } : {}),
+}))
 
 /** The figures by their names in JSON and CSV, in order. */
 function shown(figures: UsageFigures): Readonly<Record<string, number>> {
@@ -146,5 +155,5 @@ function shown(figures: UsageFigures): Readonly<Record<string, number>> {
 }
 
 function cells(figures: UsageFigures): readonly string[] {
-  return usageColumns.map(({ field, isMoney }) => (isMoney ? dollars(figures[field]) : String(figures[field])))
+  return usageColumns.map(({ field, isMoney }) => (isMoney ? fixedDollars(figures[field]) : String(figures[field])))
 }

@@ -19,6 +19,8 @@ export interface Read {
   readonly written: ReadonlyMap<string, string>
   /** Path texts of values that are one unquoted reference and nothing else. These may become numbers and booleans. */
   readonly bare: ReadonlySet<string>
+  /** By path text: the line of the key, or of the entry of a list. */
+  readonly lines: ReadonlyMap<string, number>
 }
 
 /** Deeper than any configuration, and far below the depth at which recursion overflows the stack. */
@@ -36,10 +38,10 @@ export function readDocument(text: string, sources: Sources, problems: Problems)
   const error = document.errors[0] ?? document.warnings[0]
   if (error !== undefined) {
     const { line, col } = lines.linePos(error.pos[0])
-    problems.add(`line ${line}, column ${col}`, `${withoutSource(error.message)}${hint(text, line)}`)
+    problems.addAt(line, `line ${line}, column ${col}`, `${withoutSource(error.message)}${hint(text, line)}`)
     return undefined
   }
-  return new Reader(document, sources, problems).read()
+  return new Reader(document, sources, problems, lines).read()
 }
 
 /**
@@ -63,17 +65,26 @@ function hint(text: string, line: number): string {
 class Reader {
   private readonly written = new Map<string, string>()
   private readonly bare = new Set<string>()
+  private readonly lines = new Map<string, number>()
   private nodes = 0
 
   constructor(
     private readonly document: Document.Parsed,
     private readonly sources: Sources,
     private readonly problems: Problems,
+    private readonly counter: LineCounter,
   ) {}
 
   read(): Read {
     const value = this.value(this.document.contents, [])
-    return { value, written: this.written, bare: this.bare }
+    return { value, written: this.written, bare: this.bare, lines: this.lines }
+  }
+
+  /** The first line wins: a key that occurs twice is found at its first place. */
+  private mark(node: Node | null, path: Path): void {
+    const line = node === null ? undefined : this.lineOf(node)
+    const text = pathText(path)
+    if (line !== undefined && !this.lines.has(text)) this.lines.set(text, line)
   }
 
   private value(node: unknown, path: Path): JsonValue {
@@ -83,9 +94,14 @@ class Reader {
       return null
     }
     if (isAlias(node)) return this.anchored(node.resolve(this.document), path)
-    if (isSeq<Node>(node)) return node.items.map((item, index) => this.value(item, [...path, index]))
+    if (isSeq<Node>(node)) return node.items.map((item, index) => this.entry(item, [...path, index]))
     if (isMap<Node, Node>(node)) return this.object(node.items, path)
     return isScalar(node) ? this.scalar(node.value, node.type, path) : null
+  }
+
+  private entry(node: Node, path: Path): JsonValue {
+    this.mark(node, path)
+    return this.value(node, path)
   }
 
   private anchored(node: Node | undefined, path: Path): JsonValue {
@@ -103,10 +119,18 @@ class Reader {
       }
       const name = String(key.value)
       const inside = [...path, name]
-      if (entries.has(name)) this.problems.add(inside, 'duplicate key; keep one')
+      if (entries.has(name)) {
+        const first = this.lines.get(pathText(inside))
+        this.problems.addAt(this.lineOf(key), inside, `duplicate key, also on line ${first}; keep one`)
+      }
+      this.mark(key, inside)
       entries.set(name, this.value(value, inside))
     }
     return Object.fromEntries(entries)
+  }
+
+  private lineOf(node: Node): number | undefined {
+    return node.range ? this.counter.linePos(node.range[0]).line : undefined
   }
 
   private scalar(value: unknown, type: string | undefined, path: Path): JsonValue {

@@ -75,9 +75,13 @@ export const text = (description: string) =>
     description,
   })
 
+/** Marks a value that problems never show. Editors know the word from JSON Schema. */
+export const secret = <T extends TSchema>(schema: T): T => Object.assign(schema, { writeOnly: true })
+
 /** A secret that is sent in a header. */
 export const credential = (description: string) =>
   Type.String({
+    writeOnly: true,
     minLength: 1,
     maxLength: 4096,
     pattern: '^[\\x21-\\x7e]*$',
@@ -128,11 +132,14 @@ export const perMillion = (description: string) => Type.Number({ minimum: 0, max
 export const dollars = (description: string) =>
   Type.Number({ minimum: 0, maximum: 1_000_000_000, description: `US dollars: ${description}` })
 
+/** It may carry a password. */
 export const redisUrl = (description: string) =>
-  pattern(
-    '^rediss?://[^\\s\\x00-\\x1f\\x7f]+$',
-    'must be an address that begins with redis:// or rediss://',
-    description,
+  secret(
+    pattern(
+      '^rediss?://[^\\s\\x00-\\x1f\\x7f]+$',
+      'must be an address that begins with redis:// or rediss://',
+      description,
+    ),
   )
 
 /** A certificate chain is a few KB; the CA bundle of a whole system is a few hundred. */
@@ -140,6 +147,7 @@ const PEM_CHARS_MAX = 1024 * 1024
 
 export const pem = (description: string) =>
   Type.String({
+    writeOnly: true,
     pattern: '-----BEGIN [A-Z ]+-----',
     patternErrorMessage: 'must be PEM (-----BEGIN …), best from a file',
     maxLength: PEM_CHARS_MAX,

@@ -7,8 +7,14 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, resolve } from 'node:path'
+import type { Config } from './config.ts'
 import type { Sources } from './document.ts'
-import type { LoadResult } from './parse.ts'
+import type { Problem } from './problems.ts'
+
+/** Problems and warnings are one line each: `weir.yaml:12: models[2].name: what is wrong; what to do`. */
+export type LoadResult =
+  | { readonly ok: true; readonly config: Config; readonly warnings: readonly string[] }
+  | { readonly ok: false; readonly problems: readonly string[]; readonly warnings: readonly string[] }
 
 /** Room for thousands of models and keys; a larger file was named by mistake. */
 const FILE_BYTES_MAX = 8 * 1024 * 1024
@@ -23,11 +29,20 @@ export async function loadConfig(file: string, env: Readonly<Record<string, stri
   const read = readText(file, FILE_BYTES_MAX)
   if ('error' in read) {
     const advice = read.missing ? '; write one as weir.example.yaml shows, or name another with --config FILE' : ''
-    return { ok: false, problems: [`${file}: ${read.error}${advice}`] }
+    return { ok: false, problems: [`${file}: ${read.error}${advice}`], warnings: [] }
   }
   const readFile = (path: string) => referenced(resolve(dirname(file), path))
   const { parseConfig } = await import('./parse.ts')
-  return parseConfig(read.text, { env, readFile, cores: availableParallelism() })
+  const { problemText } = await import('./problems.ts')
+  const parsed = parseConfig(read.text, { env, readFile, cores: availableParallelism() })
+  const lines = (problems: readonly Problem[], label = '') =>
+    problems
+      .toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0))
+      .map(
+        (problem) => `${file}${problem.line === undefined ? '' : `:${problem.line}`}: ${label}${problemText(problem)}`,
+      )
+  const warnings = lines(parsed.warnings, 'warning: ')
+  return parsed.ok ? { ...parsed, warnings } : { ok: false, problems: lines(parsed.problems), warnings }
 }
 
 /** The `data_dir` of a file that may have problems elsewhere, or the problem that hides it. */
@@ -38,7 +53,8 @@ export async function loadDataDir(
   const read = readText(file, FILE_BYTES_MAX)
   if ('error' in read) return { problem: `${file}: ${read.error}` }
   const { dataDirOf } = await import('./parse.ts')
-  return dataDirOf(read.text, { env, readFile: (path) => referenced(resolve(dirname(file), path)) })
+  const found = dataDirOf(read.text, { env, readFile: (path) => referenced(resolve(dirname(file), path)) })
+  return 'problem' in found ? { problem: `${file}: ${found.problem}` } : found
 }
 
 /**

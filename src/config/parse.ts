@@ -1,34 +1,47 @@
-/** The text of a configuration → `Config`, or all problems at once. No problem shows the value of a reference. */
+/** The text of a configuration → `Config`, or all problems at once. No problem shows a secret. */
 
 import { Value } from '@sinclair/typebox/value'
 import { isObject } from '../core/json.ts'
 import { build } from './build.ts'
 import type { Check } from './check-context.ts'
+import { checkDoubtful } from './check-doubtful.ts'
 import { checkModels } from './check-models.ts'
 import { checkOrganizations } from './check-organizations.ts'
 import { checkProcess } from './check-process.ts'
 import { checkProviders } from './check-providers.ts'
 import type { Config } from './config.ts'
 import { readDocument, type Sources } from './document.ts'
-import { Problems, pathText, quoted } from './problems.ts'
+import { locatorOf } from './found-values.ts'
+import { otherGateway } from './other-gateways.ts'
+import { type Locator, type Problem, Problems, pathText, problemText, quoted } from './problems.ts'
 import { checkShape, withDefaults } from './schema-errors.ts'
 import { type CompletedFile, type File, schema } from './schema-file.ts'
 
-/** Each problem is one line: `path: what is wrong; what to do`. */
-export type LoadResult =
-  | { readonly ok: true; readonly config: Config }
-  | { readonly ok: false; readonly problems: readonly string[] }
+export type ParseResult =
+  | { readonly ok: true; readonly config: Config; readonly warnings: readonly Problem[] }
+  | { readonly ok: false; readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] }
 
 export interface ParseOptions extends Sources {
   /** The number that `workers: auto` means. */
   readonly cores: number
+  /** For warnings about keys that have expired; the clock if absent. */
+  readonly nowMs?: number
 }
 
+/** Of a text that is not YAML. */
+const NOWHERE: Locator = { lineOf: () => undefined, found: () => undefined }
+
 /** Never throws because of the text. */
-export function parseConfig(text: string, options: ParseOptions): LoadResult {
+export function parseConfig(text: string, options: ParseOptions): ParseResult {
   const problems = new Problems()
   const read = readDocument(text, options, problems)
-  if (read === undefined) return { ok: false, problems: problems.lines }
+  if (read === undefined) return { ok: false, problems: problems.list(NOWHERE), warnings: [] }
+  const locator = locatorOf(read)
+  const foreign = otherGateway(read.value)
+  if (foreign !== undefined) {
+    problems.add([foreign.key], foreign.message)
+    return { ok: false, problems: problems.list(locator), warnings: [] }
+  }
   const { file, completed, data } = checkShape(read, problems)
   const check: Check = {
     file,
@@ -42,8 +55,10 @@ export function parseConfig(text: string, options: ParseOptions): LoadResult {
   checkProviders(check)
   checkModels(check)
   checkOrganizations(check)
-  if (!problems.isEmpty || !Value.Check(schema, data)) return { ok: false, problems: problems.lines }
-  return { ok: true, config: build(complete(data), options) }
+  checkDoubtful(check, options.nowMs ?? Date.now())
+  const warnings = problems.warningList(locator)
+  if (!problems.isEmpty || !Value.Check(schema, data)) return { ok: false, problems: problems.list(locator), warnings }
+  return { ok: true, config: build(complete(data), options), warnings }
 }
 
 /**
@@ -53,10 +68,11 @@ export function parseConfig(text: string, options: ParseOptions): LoadResult {
 export function dataDirOf(text: string, sources: Sources): { readonly dataDir: string } | { readonly problem: string } {
   const problems = new Problems()
   const read = readDocument(text, sources, problems)
-  if (read === undefined) return { problem: problems.lines[0] ?? '' }
+  const found = problems.list(read === undefined ? NOWHERE : locatorOf(read))
+  if (read === undefined) return { problem: found.map(problemText).join('; ') }
   const dataDir = isObject(read.value) ? read.value['data_dir'] : undefined
-  const own = problems.lines.find((line) => line.startsWith('data_dir:'))
-  if (own !== undefined) return { problem: own }
+  const own = found.find(({ path }) => path === 'data_dir')
+  if (own !== undefined) return { problem: problemText(own) }
   return { dataDir: typeof dataDir === 'string' && dataDir !== '' ? dataDir : schema.properties.data_dir.default }
 }
 

@@ -1,31 +1,103 @@
-/** Collects the problems of a configuration, one line each: `path: what is wrong; what to do`. */
+/** Collects the problems and warnings of a configuration: where, what is wrong, what to do. */
 
 export type Path = readonly (string | number)[]
 
 /** More problems than this are only counted: the file is probably not a configuration at all. */
 const PROBLEMS_MAX = 200
 
+export interface Problem {
+  /** From 1; absent if the problem is of the file as a whole. */
+  readonly line: number | undefined
+  /** The place as text: `models[2].name`, or `(file)`. */
+  readonly path: string
+  /** What is wrong, and what to do. One line. */
+  readonly message: string
+  /** The value in the file, if the message does not have it and it is no secret. One line. */
+  readonly found: string | undefined
+}
+
+/** What is known of the values of the file. */
+export interface Locator {
+  lineOf(path: Path): number | undefined
+  /** The value as text; undefined if it is missing or may be a secret. */
+  found(path: Path): string | undefined
+}
+
+interface Entry {
+  readonly path: Path | string
+  readonly message: string
+  readonly line: number | undefined
+}
+
 export class Problems {
-  private readonly byPath = new Map<string, string>()
+  private readonly byPath = new Map<string, Entry>()
+  private readonly warnings = new Map<string, Entry>()
 
   /**
    * Keeps only the first problem of each path: a later one usually follows from it (a missing name is also an unknown
    * name).
    */
   add(path: Path | string, message: string): void {
+    this.addAt(undefined, path, message)
+  }
+
+  /** As `add`, if the line is not that of the path. */
+  addAt(line: number | undefined, path: Path | string, message: string): void {
     const text = typeof path === 'string' ? path : pathText(path)
-    if (!this.byPath.has(text)) this.byPath.set(text, message)
+    if (!this.byPath.has(text)) this.byPath.set(text, { path, message, line })
+  }
+
+  /** Something that is valid, and probably not meant. Dropped if its path has a problem. */
+  warn(path: Path, message: string): void {
+    const text = pathText(path)
+    if (!this.warnings.has(text)) this.warnings.set(text, { path, message, line: undefined })
   }
 
   get isEmpty(): boolean {
     return this.byPath.size === 0
   }
 
-  get lines(): readonly string[] {
-    const lines = Array.from(this.byPath, ([path, message]) => `${path}: ${message}`)
-    if (lines.length <= PROBLEMS_MAX) return lines
-    return [...lines.slice(0, PROBLEMS_MAX), `(file): ${lines.length - PROBLEMS_MAX} more problems`]
+  list(locator: Locator): readonly Problem[] {
+    const all = located(this.byPath, locator)
+    if (all.length <= PROBLEMS_MAX) return all
+    const message = `${all.length - PROBLEMS_MAX} more problems`
+    return [...all.slice(0, PROBLEMS_MAX), { line: undefined, path: '(file)', message, found: undefined }]
   }
+
+  warningList(locator: Locator): readonly Problem[] {
+    const own = new Map([...this.warnings].filter(([path]) => !this.byPath.has(path)))
+    return located(own, locator).slice(0, PROBLEMS_MAX)
+  }
+}
+
+function located(entries: ReadonlyMap<string, Entry>, locator: Locator): readonly Problem[] {
+  return Array.from(entries, ([text, { path, message, line }]) => {
+    const known = typeof path === 'string' ? undefined : path
+    const found = known === undefined ? undefined : locator.found(known)
+    // Its kind is of interest only if another one should be there.
+    const isShown = found !== undefined && (message.startsWith('must') || !isKind(found))
+    return {
+      line: line ?? (known === undefined ? undefined : locator.lineOf(known)),
+      path: text,
+      message,
+      found: isShown && !repeats(message, found) ? found : undefined,
+    }
+  })
+}
+
+function repeats(message: string, found: string): boolean {
+  const word = found.replaceAll('"', '')
+  return word !== '' && message.includes(word)
+}
+
+/** Not the value itself, but of which kind it is. */
+function isKind(found: string): boolean {
+  return /^(?:a |\[|\{)|, not shown$/.test(found)
+}
+
+/** `models[2].name: what is wrong; what to do (found "x")` */
+export function problemText({ path, message, found }: Problem): string {
+  return `${path}: ${message}${found === undefined ? '' : ` (found ${found})`}`
 }
 
 /**

@@ -117,7 +117,11 @@ function variantsOf(union: TSchema): readonly TSchema[] {
  * the value.
  */
 function wordsFor(error: ValueError, path: Path, written: string | undefined): string {
-  if (error.value === null) return 'has no value; add one or remove the key'
+  if (error.value === null) {
+    return path.length === 0
+      ? 'is empty; write a configuration as weir.example.yaml shows'
+      : 'has no value; add one or remove the key'
+  }
   switch (error.type) {
     case ValueErrorType.ObjectRequiredProperty:
       return `is missing${about(error.schema)}`

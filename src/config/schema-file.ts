@@ -22,6 +22,7 @@ import {
   period,
   port,
   redisUrl,
+  secret,
   text,
   withDefault,
 } from './field-types.ts'
@@ -188,7 +189,7 @@ const compatibility = object(
 
 const compaction = object(
   {
-    keys: Type.Array(text('32 bytes in base64, best from the environment: `openssl rand -base64 32`'), {
+    keys: Type.Array(secret(text('32 bytes in base64, best from the environment: `openssl rand -base64 32`')), {
       minItems: 1,
       uniqueItems: true,
       description:

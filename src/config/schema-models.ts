@@ -29,6 +29,7 @@ const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
 const headers = Type.Record(
   Type.String({ pattern: HEADER_NAME }),
   Type.String({
+    writeOnly: true,
     pattern: '^[\\t\\x20-\\x7e]*$',
     patternErrorMessage: 'must be printable ASCII',
     maxLength: 8192,

@@ -12,6 +12,7 @@ import {
   oneOf,
   optional,
   pattern,
+  secret,
   text,
   withDefault,
 } from './field-types.ts'
@@ -80,17 +81,22 @@ const key = object(
   {
     id: identifier('The name of the key in logs and reports. It is unique in the whole file'),
     sha256: optional(
-      pattern(
-        '^[0-9A-Fa-f]{64}$',
-        'must be 64 hexadecimal digits',
-        'The SHA-256 of the key, as `printf %s "$KEY" | sha256sum` prints it',
+      // The key itself may stand here by mistake.
+      secret(
+        pattern(
+          '^[0-9A-Fa-f]{64}$',
+          'must be 64 hexadecimal digits',
+          'The SHA-256 of the key, as `printf %s "$KEY" | sha256sum` prints it',
+        ),
       ),
     ),
     key: optional(
-      pattern(
-        '^[\\x21-\\x2b\\x2d-\\x7e]{16,512}$',
-        'must be 16 to 512 printable ASCII characters without spaces or commas',
-        'The key itself, instead of `sha256`, best from the environment. weir keeps only its hash',
+      secret(
+        pattern(
+          '^[\\x21-\\x2b\\x2d-\\x7e]{16,512}$',
+          'must be 16 to 512 printable ASCII characters without spaces or commas',
+          'The key itself, instead of `sha256`, best from the environment. weir keeps only its hash',
+        ),
       ),
     ),
     models: optional(globs('the key')),

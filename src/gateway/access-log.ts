@@ -6,43 +6,7 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
-
-/** One call to one candidate. */
-interface AttemptLine {
-  readonly provider: string
-  /** The provider's own name of the model. */
-  readonly model: string
-  readonly status?: number | undefined
-  /** The kind of provider error, or why the call was interrupted; absent if the candidate answered. */
-  readonly error?: string | undefined
-  readonly ms: number
-}
-
-/** The fields of the log line of a request. The logger adds `time` and `level`. */
-export interface RequestLine {
-  readonly request_id: string
-  readonly organization?: string | undefined
-  readonly key?: string | undefined
-  readonly dialect?: string | undefined
-  readonly requested_model?: string | undefined
-  readonly served_model?: string | undefined
-  readonly provider?: string | undefined
-  readonly fallbacks?: number | undefined
-  readonly attempts?: readonly AttemptLine[] | undefined
-  readonly status: number
-  readonly streamed: boolean
-  readonly first_byte_ms?: number | undefined
-  readonly total_ms: number
-  readonly input_tokens?: number | undefined
-  readonly cached_input_tokens?: number | undefined
-  readonly output_tokens?: number | undefined
-  readonly usage?: 'provider' | 'estimated' | undefined
-  readonly cost_micro_usd?: number | undefined
-  /** Fields that were accepted and have no effect; absent if there are none. */
-  readonly ignored?: readonly string[] | undefined
-  readonly outcome: Outcome
-  readonly error?: string | undefined
-}
+import type { AttemptLine, RequestLine } from './request-line.ts'
 
 /** How a request ended. */
 export interface RequestEnd {

@@ -5,7 +5,7 @@
  */
 
 import { type Ticking, ticker } from '../core/ticker.ts'
-import type { RequestLine } from '../gateway/access-log.ts'
+import type { RequestLine } from '../gateway/request-line.ts'
 
 /** Lines a second for one address. */
 const LINES_MAX = 20

@@ -9,16 +9,18 @@ import { LOG_EVENTS, logEvent } from './log-events.ts'
 
 export type { Logger } from 'pino'
 
+/** `000` to `999`. */
+const MILLISECONDS: readonly string[] = Array.from({ length: 1000 }, (_, ms) => String(ms).padStart(3, '0'))
 /** How long a process that exits waits for the reader of its log. */
 const FLUSH_MS = 1000
 
 export interface Log {
   readonly logger: Logger
   /**
-   * Writes the line of one request, exactly as pino would. Serialising its twenty fields costs pino 12 µs in a busy
-   * worker; one `JSON.stringify` takes 4 µs, and there is one such line for every request.
+   * Writes the line of one request, exactly as pino would, from its fields as JSON without the braces around them.
+   * Serialising them costs pino 12 µs in a busy worker, and there is one such line for every request.
    */
-  request(fields: object): void
+  request(fields: string): void
   /** Declares whether this process is the only worker, so that larger writes are safe. */
   alone(isAlone: boolean): void
   /** Resolves when the lines so far have reached standard output, or after a second. */
@@ -45,11 +47,25 @@ export function openLog(fd = 1): Log {
     },
     sink,
   )
-  const request = (fields: object) => {
-    const time = new Date().toISOString()
-    sink.write(`{"level":"info","time":"${time}",${JSON.stringify(fields).slice(1, -1)},"msg":"request"}\n`)
-  }
+  const time = new Timestamp()
+  const request = (fields: string) => sink.write(`{"level":"info","time":"${time.now()}",${fields},"msg":"request"}\n`)
   return { logger, request, alone: (isAlone) => sink.writeAlone(isAlone), flush: () => sink.flush(FLUSH_MS) }
+}
+
+/** The time as `Date.toISOString` writes it, which takes 0.2 µs: all but the milliseconds is the same for a second. */
+class Timestamp {
+  private second = Number.NaN
+  private text = ''
+
+  now(): string {
+    const nowMs = Date.now()
+    const second = Math.floor(nowMs / 1000)
+    if (second !== this.second) {
+      this.second = second
+      this.text = new Date(nowMs).toISOString().slice(0, -'000Z'.length)
+    }
+    return `${this.text}${MILLISECONDS[nowMs - second * 1000]}Z`
+  }
 }
 
 /**

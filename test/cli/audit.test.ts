@@ -90,7 +90,9 @@ for (const kind of ['embedded', 'redis'] as const) {
       expect(head).toMatch(
         /^ended at +request +organization +key +model +provider +ended +outcome +input +output +cost/,
       )
-      expect(line).toMatch(/^20\S+Z +\S+ +acme +ci +small +up +settled +completed +100 +10 +\$0\.000125 +\$0\.00 +no$/)
+      expect(line).toMatch(
+        /^20\S+Z +\S+ +acme +ci +small +up +settled +completed +100 +10 +\$0\.000125 +\$0\.000000 +no$/,
+      )
       expect(others).toEqual([''])
       const csv = (await answer('--csv', '--key', 'made')).split('\n')
       expect(csv[0]).toBe(

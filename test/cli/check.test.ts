@@ -1,6 +1,6 @@
 /** `weir check` and `weir explain` as operators use them: as processes, with their output and exit codes. */
 
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -37,8 +37,8 @@ describe('weir check', () => {
   test('an invalid file: every problem on a line of standard error, exit code 1', async () =>
     expect(await weir('check', '--config', 'bad.yaml')).toEqual({
       stdout: '',
-      stderr: `organizations[0].id: must be 1 to 64 letters, digits or ._@- and begin with a letter or digit
-models[0].targets[0].provider: no provider is named "opnai" (did you mean "openai"?)
+      stderr: `bad.yaml:8: models[0].targets[0].provider: no provider is named "opnai" (did you mean "openai"?)
+bad.yaml:20: organizations[0].id: must be 1 to 64 letters, digits or ._@- and begin with a letter or digit (found "")
 `,
       code: 1,
     }))
@@ -57,6 +57,138 @@ models[0].targets[0].provider: no provider is named "opnai" (did you mean "opena
     const help = await weir('check', '--help')
     expect([help.code, help.stderr]).toEqual([0, ''])
     expect(help.stdout).toStartWith('Usage: weir check')
+  })
+})
+
+describe('warnings', () => {
+  const text = edited('input: 0.25', 'input: 0.00000025')
+  const warning =
+    'doubtful.yaml:10: warning: models[0].price.input: 0.00000025 dollars per million tokens is far below any price; ' +
+    'prices are per million (0.25 if this one is per token)\n'
+
+  test('do not change the exit code; with --strict they do', async () => {
+    await writeFile(join(directory, 'doubtful.yaml'), text)
+    const ok = 'doubtful.yaml: ok (2 providers, 3 models, 1 organisation, 2 keys)\n'
+    expect(await weir('check', '--config', 'doubtful.yaml')).toEqual({ stdout: ok, stderr: warning, code: 0 })
+    expect(await weir('check', '--config', 'doubtful.yaml', '--strict')).toEqual({
+      stdout: '',
+      stderr: warning,
+      code: 1,
+    })
+    expect((await weir('check', '--strict')).code).toBe(0)
+  })
+
+  test('follow the errors', async () => {
+    await writeFile(join(directory, 'both.yaml'), edited('id: acme', 'id: ""', text))
+    const { stderr, code } = await weir('check', '--config', 'both.yaml')
+    expect(stderr.split('\n').map((line) => line.split(': ', 2).join(': '))).toEqual([
+      'both.yaml:20: organizations[0].id',
+      'both.yaml:10: warning',
+      '',
+    ])
+    expect(code).toBe(1)
+  })
+})
+
+describe('check --providers', () => {
+  const bodies: Record<string, unknown>[] = []
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      const body = (await request.json()) as Record<string, unknown>
+      bodies.push({ ...body, path: new URL(request.url).pathname })
+      if (request.headers.get('authorization') !== 'Bearer good')
+        return Response.json({ error: { message: 'Incorrect API key provided: sk-canary' } }, { status: 401 })
+      if (request.url.endsWith('/images/generations')) return Response.json({ created: 1, data: [{ b64_json: '' }] })
+      if (body['model'] === 'known')
+        return Response.json({ choices: [{ message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }] })
+      if (body['model'] === 'picky')
+        return Response.json({ error: { message: 'max_tokens must be at least 100' } }, { status: 400 })
+      if (body['model'] === 'broken') return new Response('<html>', { status: 502 })
+      return Response.json({ error: { message: 'The model does not exist', code: 'model_not_found' } }, { status: 404 })
+    },
+  })
+  afterAll(() => server.stop(true))
+
+  const entry = ([provider, model]: readonly [string, string], at: number) => {
+    const supports = model === 'painter' ? '[image_generation]' : '[]'
+    return `  - { name: m${at}, targets: [{ provider: ${provider}, model: ${model} }], supports: ${supports} }`
+  }
+  const file = (models: readonly (readonly [provider: string, model: string])[]) => `
+providers:
+  good: { dialect: openai, base_url: "${server.url}v1", api_key: good }
+  bad: { dialect: openai, base_url: "${server.url}v1", api_key: bad }
+  gone: { dialect: openai, base_url: "http://127.0.0.1:9/v1", api_key: good }
+models:
+${models.map(entry).join('\n')}
+organizations: [{ id: acme }]
+`
+
+  test('all are well: exit code 0, and the smallest request', async () => {
+    await writeFile(
+      join(directory, 'probed.yaml'),
+      file([
+        ['good', 'known'],
+        ['good', 'painter'],
+      ]),
+    )
+    const { code, stdout } = await weir('check', '--config', 'probed.yaml', '--providers')
+    expect(stdout.split('\n').map((line) => line.replace(/ +(?:\d+|ms)$/, ''))).toEqual([
+      'probed.yaml: ok (3 providers, 2 models, 1 organisation, 0 keys)',
+      'provider  model    reachable  credential  model is',
+      'good      known    yes        accepted    known',
+      'good      painter  yes        accepted    known',
+      '',
+    ])
+    expect(code).toBe(0)
+    expect(bodies).toContainEqual(expect.objectContaining({ model: 'known', path: '/v1/chat/completions' }))
+    expect(bodies).toContainEqual(expect.objectContaining({ model: 'painter', n: 1, path: '/v1/images/generations' }))
+  })
+
+  test('each way to fail has its row and its reason: exit code 1', async () => {
+    const targets = [
+      ['good', 'known'],
+      ['good', 'none'],
+      ['good', 'picky'],
+      ['good', 'broken'],
+      ['bad', 'known'],
+      ['gone', 'known'],
+    ] as const
+    await writeFile(join(directory, 'failing.yaml'), file(targets))
+    const { code, stdout, stderr } = await weir('check', '--config', 'failing.yaml', '--providers')
+    expect(
+      stdout
+        .split('\n')
+        .slice(2)
+        .map((line) => line.replace(/ +\d+$/, '').replaceAll(/ +/g, ' ')),
+    ).toEqual([
+      'good known yes accepted known',
+      'good none yes accepted unknown',
+      'good picky yes accepted known',
+      'good broken yes unknown unknown',
+      'bad known yes rejected unknown',
+      'gone known no unknown unknown',
+      '',
+    ])
+    expect(stderr).toContain('good none: 404: The model does not exist\n')
+    expect(stderr).toContain('good picky: 400: max_tokens must be at least 100\n')
+    expect(stderr).not.toContain('canary')
+    expect(stderr.trimEnd().split('\n')).toHaveLength(5)
+    expect(code).toBe(1)
+  })
+
+  test('a configuration with problems asks no provider', async () => {
+    const count = bodies.length
+    await writeFile(
+      join(directory, 'unsent.yaml'),
+      file([
+        ['good', 'known'],
+        ['godo', 'known'],
+      ]),
+    )
+    expect((await weir('check', '--config', 'unsent.yaml', '--providers')).code).toBe(1)
+    expect(bodies.length).toBe(count)
   })
 })
 

@@ -105,7 +105,7 @@ for (const kind of ['embedded', 'redis'] as const) {
     test('a table and CSV', async () => {
       expect(await answer()).toBe(
         `model  requests  estimated  input  cached  output  images       cost
-large         2          0    200       0      20       3      $2.50
+large         2          0    200       0      20       3  $2.500000
 small         2          1    200      40      20       0  $1.000125
 total         4          1    400      40      40       3  $3.500125
 `,
@@ -133,8 +133,8 @@ other,1,0,100,0,10,0,500000
 test('nothing was used yet: an empty table; of an organisation that does not exist with a remark', async () => {
   await using world = await World.make()
   const empty =
-    'model  requests  estimated  input  cached  output  images   cost\n' +
-    'total         0          0      0       0       0       0  $0.00\n'
+    'model  requests  estimated  input  cached  output  images       cost\n' +
+    'total         0          0      0       0       0       0  $0.000000\n'
   expect(await world.weir('usage')).toEqual({ code: 0, stderr: '', stdout: empty })
   const { code, stderr } = await world.weir('usage', '--org', 'acne')
   expect([code, stderr]).toEqual([0, 'weir: the configuration has no organisation "acne" (did you mean "acme"?)\n'])

@@ -4,7 +4,8 @@
 
 import { expect } from 'bun:test'
 import type { Config } from '../../src/config/config.ts'
-import { type LoadResult, type ParseOptions, parseConfig } from '../../src/config/parse.ts'
+import { type ParseOptions, type ParseResult, parseConfig } from '../../src/config/parse.ts'
+import type { Problem } from '../../src/config/problems.ts'
 
 export const BASE = `
 providers:
@@ -39,7 +40,7 @@ export const options: ParseOptions = {
   readFile: (path) => (path === 'there' ? { text: 'from a file' } : { error: 'there is no such file' }),
 }
 
-export function parse(text: string, changes: Partial<ParseOptions> = {}): LoadResult {
+export function parse(text: string, changes: Partial<ParseOptions> = {}): ParseResult {
   return parseConfig(text, { ...options, ...changes })
 }
 
@@ -51,11 +52,16 @@ export function edited(from: string, to: string, text: string = BASE): string {
 
 export function good(text: string, changes: Partial<ParseOptions> = {}): Config {
   const result = parse(text, changes)
-  if (!result.ok) throw new Error(result.problems.join('\n'))
+  if (!result.ok) throw new Error(linesOf(result.problems).join('\n'))
   return result.config
 }
 
 export function problems(text: string, changes: Partial<ParseOptions> = {}): readonly string[] {
   const result = parse(text, changes)
-  return result.ok ? [] : result.problems
+  return result.ok ? [] : linesOf(result.problems)
+}
+
+/** Without their lines in the file and the values found. */
+export function linesOf(list: readonly Problem[]): readonly string[] {
+  return list.map(({ path, message }) => `${path}: ${message}`)
 }

@@ -225,7 +225,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     'duplicate provider',
     ANTHROPIC,
     `${ANTHROPIC}\n  anthropic: { dialect: anthropic }`,
-    'providers.anthropic: duplicate key; keep one',
+    'providers.anthropic: duplicate key, also on line 4; keep one',
   ],
   ['complex key', '', '{ [a]: 1 }: 2\n', '(file): has a key that is not a plain word'],
   // The process.

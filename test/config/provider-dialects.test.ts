@@ -20,7 +20,7 @@ import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
-import { options } from './fixture.ts'
+import { linesOf, options } from './fixture.ts'
 
 setDefaultTimeout(30_000)
 
@@ -45,7 +45,7 @@ function load(dialect: ProviderDialect, entry: JsonObject) {
 /** The problems of an entry. */
 function problemsOf(dialect: ProviderDialect, entry: JsonObject): readonly string[] {
   const loaded = load(dialect, entry)
-  return loaded.ok ? [] : loaded.problems.map((problem) => String(problem))
+  return loaded.ok ? [] : linesOf(loaded.problems)
 }
 
 const cases = PROVIDER_DIALECTS.flatMap((dialect) =>

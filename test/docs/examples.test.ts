@@ -88,7 +88,9 @@ async function check(text: string): Promise<{ readonly code: number; readonly pr
     env: { PATH: process.env['PATH'], ...environmentOf(text) },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
-  return { code: await child.exited, problems: await child.stderr.text() }
+  // What an example does not show, such as an unused provider, is a warning.
+  const lines = (await child.stderr.text()).split('\n').filter((line) => !line.includes(': warning: '))
+  return { code: await child.exited, problems: lines.join('\n') }
 }
 
 /** The example as it stands if it is a whole configuration, else its sections with others beside them. */

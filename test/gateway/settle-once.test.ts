@@ -119,12 +119,12 @@ beforeAll(async () => {
     readFile: () => ({ error: 'none' }),
     cores: 1,
   } as never)
-  if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
+  if (!parsed.ok) throw new Error(parsed.problems.map(({ path, message }) => `${path}: ${message}`).join('\n'))
   const logger = pino({}, { write: (line) => lines.push(JSON.parse(line)) })
   service = new InferenceService({
     config: parsed.config,
     adapters: await loadAdapters(parsed.config),
-    log: { logger, request: (fields) => logger.info(fields, 'request') },
+    log: { logger, request: (fields) => logger.info(JSON.parse(`{${fields}}`), 'request') },
     ledger,
   })
   server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...service.app })

@@ -4,7 +4,7 @@
  */
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { RequestLine } from '../../src/gateway/access-log.ts'
+import type { RequestLine } from '../../src/gateway/request-line.ts'
 import { AnonymousLog, type Omitted } from '../../src/http/anonymous-log.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'

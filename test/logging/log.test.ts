@@ -64,7 +64,7 @@ test('the line of a request equals what the logger writes', async () => {
     const more = { text: 'a"b', attempts: [{ ms: 1.5 }], streamed: false }
     const fields = { request_id: 'r', key: undefined, status: 200, ...more }
     log.logger.info(fields, 'request')
-    log.request(fields)
+    log.request(JSON.stringify(fields).slice(1, -1))
     await log.flush()
   `)
   const [one, other] = lines.map((line) => JSON.stringify({ ...line, time: '' }))

@@ -4,7 +4,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { RedisServer } from '../support/redis.ts'
 import { type Provider, provider } from './provider.ts'
-import { configuration, lives, MAIN, until, Weir } from './weir.ts'
+import { configuration, lives, PROGRAM, until, Weir } from './weir.ts'
 
 setDefaultTimeout(60_000)
 
@@ -34,7 +34,7 @@ async function restOf(stream: { rest(): Promise<string> }): Promise<string> {
 }
 
 async function usage(folder: string): Promise<{ readonly requests: number }> {
-  const child = Bun.spawn([process.execPath, MAIN, 'usage', '--json'], {
+  const child = Bun.spawn([...PROGRAM, 'usage', '--json'], {
     cwd: folder,
     stdout: 'pipe',
     stderr: 'inherit',
@@ -61,7 +61,7 @@ test('embedded: running requests are cut and charged; a new weir gets ledger and
   expect(first.all('request').map((line) => line['outcome'])).toEqual(['drained', 'drained'])
   expect(await usage(second.folder)).toEqual({ requests: 2 })
   // Nothing of them was left to be found dead: both had been settled.
-  const audit = Bun.spawn([process.execPath, MAIN, 'audit', '--json'], { cwd: second.folder, stdout: 'pipe' })
+  const audit = Bun.spawn([...PROGRAM, 'audit', '--json'], { cwd: second.folder, stdout: 'pipe' })
   const ends = (await new Response(audit.stdout).text()).trim().split('\n')
   expect(ends.map((line) => JSON.parse(line).ended)).toEqual(['settled', 'settled'])
 })

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
 import { COST_MICRO_USD, PRICE, pacedProvider, SteadyLoad } from './steady-load.ts'
-import { configuration, MAIN, until, Weir } from './weir.ts'
+import { configuration, PROGRAM, until, Weir } from './weir.ts'
 
 setDefaultTimeout(180_000)
 
@@ -28,7 +28,7 @@ interface Total {
 }
 
 async function usage(weir: Weir): Promise<Total> {
-  const child = Bun.spawn([process.execPath, MAIN, 'usage', '--json'], { cwd: weir.folder, stdout: 'pipe' })
+  const child = Bun.spawn([...PROGRAM, 'usage', '--json'], { cwd: weir.folder, stdout: 'pipe' })
   const { total } = JSON.parse(await new Response(child.stdout).text()) as { total: Total }
   return { requests: total.requests, cost_micro_usd: total.cost_micro_usd }
 }

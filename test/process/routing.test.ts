@@ -12,7 +12,7 @@ import { Caller, requestBytes } from '../support/caller.ts'
 import { RedisServer } from '../support/redis.ts'
 import * as does from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-import { KEY, MAIN, until, Weir } from './weir.ts'
+import { KEY, PROGRAM, until, Weir } from './weir.ts'
 
 // Several processes are started by each test, on machines that may be busy.
 setDefaultTimeout(30_000)
@@ -45,7 +45,7 @@ const request = requestBytes('/v1/chat/completions', {
 })
 
 async function explained(weir: Weir): Promise<string> {
-  const program = Bun.spawn([process.execPath, MAIN, 'explain', '--key', 'ci', '--model', 'm'], {
+  const program = Bun.spawn([...PROGRAM, 'explain', '--key', 'ci', '--model', 'm'], {
     cwd: weir.folder,
     stdout: 'pipe',
   })

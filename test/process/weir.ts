@@ -5,8 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export const MAIN = join(import.meta.dir, '../../src/main.ts')
+const { WEIR_EXECUTABLE } = process.env
+/** The words that run weir: the executable of `WEIR_EXECUTABLE`, or else the source. */
+export const PROGRAM: readonly string[] = WEIR_EXECUTABLE === undefined ? [process.execPath, MAIN] : [WEIR_EXECUTABLE]
 interface Start {
-  /** The words of the command before `serve`; by default the program from this checkout. */
+  /** The words of the command before `serve`; by default `PROGRAM`. */
   readonly program?: readonly string[]
   /** Added to the environment of the test. */
   readonly env?: Readonly<Record<string, string>>
@@ -60,7 +63,7 @@ export class Weir {
 
   /** Starts `weir serve` in a folder of its own that holds `config` as its `weir.yaml`. */
   static async start(config: string, flags: readonly string[] = [], start: Start = {}): Promise<Weir> {
-    const { program = [process.execPath, MAIN], env = {} } = start
+    const { program = PROGRAM, env = {} } = start
     const folder = await fs.mkdtemp(join(tmpdir(), 'weir-test-'))
     await fs.writeFile(join(folder, 'weir.yaml'), config)
     const process_ = Bun.spawn([...program, 'serve', ...flags], {

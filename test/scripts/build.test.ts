@@ -1,6 +1,7 @@
 /** What `scripts/build` makes has all parts of weir, those that are loaded on demand too. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import { join } from 'node:path'
 import { ask, requestBytes } from '../support/caller.ts'
 import { executable } from '../support/executable.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
@@ -19,6 +20,14 @@ const chat = requestBytes('/v1/chat/completions', {
 test('the executable knows its commit', async () => {
   const { stdout } = Bun.spawnSync([await executable(), 'version'])
   expect(stdout.toString()).toMatch(/^weir \d+\.\d+\.\d+ \(commit \w+, Bun [\d.]+\)\n$/)
+})
+
+test.each(['--target', '--target windows-x64', '--strip'])('scripts/build %s is wrong usage', (flags) => {
+  const build = Bun.spawnSync([join(import.meta.dir, '../../scripts/build'), ...flags.split(' ')])
+  expect([build.exitCode, build.stderr.toString()]).toEqual([
+    2,
+    'Usage: scripts/build [--target linux-x64|linux-arm64] [FILE]\n',
+  ])
 })
 
 test('the executable serves with the embedded ledger, and reports metrics', async () => {

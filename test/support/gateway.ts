@@ -30,7 +30,7 @@ export interface GatewaySetup {
   readonly flags?: readonly string[]
   /** The limit on file descriptors of each process; by default that of this process. */
   readonly descriptors?: number
-  /** The path of an executable; by default the source is run. */
+  /** The path of an executable; by default that of `WEIR_EXECUTABLE`, or else the source is run. */
   readonly executable?: string
 }
 
@@ -87,7 +87,8 @@ export class Gateway implements AsyncDisposable {
     // JSON is YAML.
     await writeFile(file, JSON.stringify(config, null, 2))
     const { PATH = '', HOME = folder } = process.env
-    const weir = setup.executable === undefined ? [process.execPath, MAIN] : [setup.executable]
+    const executable = setup.executable ?? process.env['WEIR_EXECUTABLE']
+    const weir = executable === undefined ? [process.execPath, MAIN] : [executable]
     const program = [...weir, 'serve', '--config', file, ...(setup.flags ?? [])]
     const [command = '', ...args] =
       setup.descriptors === undefined

@@ -76,14 +76,14 @@ export class Serving implements AsyncDisposable {
       readFile: () => ({ error: 'there are no files here' }),
       cores: 1,
     })
-    if (!parsed.ok) throw new Error(parsed.problems.join('\n'))
+    if (!parsed.ok) throw new Error(parsed.problems.map(({ path, message }) => `${path}: ${message}`).join('\n'))
     // A configured key, so that none is written to disk.
     this.config = { ...parsed.config, compaction: { keys: [Buffer.alloc(32, 7).toString('base64')] } }
     const logger = pino(
       { base: null, formatters: { level: (label) => ({ level: label }) } },
       { write: (line: string) => void this.lines.push(JSON.parse(line)) },
     )
-    const request = (fields: object) => logger.info(fields, 'request')
+    const request = (fields: string) => logger.info(JSON.parse(`{${fields}}`), 'request')
     this.service = new InferenceService({
       config: this.config,
       adapters,

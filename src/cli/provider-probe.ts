@@ -1,0 +1,165 @@
+/**
+ * `weir check --providers`: sends one smallest request to each target, and reports whether the provider can be reached,
+ * accepts the credential and knows the model.
+ */
+
+import { loadAdapters } from '../assembly/provider-adapters.ts'
+import { targetsOf } from '../assembly/targets.ts'
+import type { Config } from '../config/config.ts'
+import type { ChatRequest } from '../core/chat-request.ts'
+import type { Endpoint } from '../core/endpoint.ts'
+import type { ImageRequest } from '../core/image-request.ts'
+import { type TargetRef, targetKey } from '../core/model-config.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { sendForText } from '../gateway/provider-call.ts'
+import { openTransport } from '../providers/open-transport.ts'
+import type { Dispatch, Provider } from '../providers/provider.ts'
+import { SocketTransport } from '../providers/socket-transport.ts'
+import { UpstreamCall } from '../providers/upstream.ts'
+import { HttpClient } from '../transport/client.ts'
+
+/** A model may have to be loaded first, but an operator waits. */
+const CHAT_MS_MAX = 60_000
+const IMAGE_MS_MAX = 180_000
+/** Requests at a time. */
+const CONCURRENCY = 8
+/** The least that all providers accept. */
+const OUTPUT_TOKENS = 16
+
+/** What one request proved: `unknown` is what an earlier failure left open. */
+interface Finding {
+  readonly target: TargetRef
+  readonly reachable: 'yes' | 'no'
+  readonly credential: 'accepted' | 'rejected' | 'unknown'
+  readonly model: 'known' | 'unknown'
+  /** Why not all is well; empty if it is. */
+  readonly remark: string
+  readonly ms: number
+}
+
+export function isSound({ reachable, credential, model }: Finding): boolean {
+  return reachable === 'yes' && credential === 'accepted' && model === 'known'
+}
+
+/** One finding for each target, in the order of the file. Never throws because of a provider. */
+export async function probeTargets(config: Config): Promise<readonly Finding[]> {
+  const adapters = await loadAdapters(config)
+  const images = new Set(
+    config.models.filter(({ supports }) => supports.includes('image_generation')).flatMap((model) => keysOf(model)),
+  )
+  const client = new HttpClient()
+  const targets = targetsOf(config)
+  const findings: Finding[] = []
+  const next = targets.entries()
+  const work = async () => {
+    for (const [index, target] of next) {
+      const provider = config.providers.find(({ name }) => name === target.provider)
+      const adapter = provider && adapters.get(provider.dialect)
+      if (provider === undefined || adapter === undefined) continue
+      const makesImages = images.has(targetKey(target))
+      findings[index] = await probe(target, provider, adapter, { makesImages, client })
+    }
+  }
+  await Promise.all(Array.from({ length: CONCURRENCY }, work))
+  client.close()
+  return findings
+}
+
+function keysOf({ targets }: Config['models'][number]): readonly string[] {
+  return targets.map(targetKey)
+}
+
+interface Manner {
+  readonly makesImages: boolean
+  readonly client: HttpClient
+}
+
+async function probe(
+  target: TargetRef,
+  endpoint: Endpoint,
+  adapter: Provider,
+  { makesImages, client }: Manner,
+): Promise<Finding> {
+  const begun = performance.now()
+  const due = begun + (makesImages ? IMAGE_MS_MAX : CHAT_MS_MAX)
+  const found = (rest: Pick<Finding, 'reachable' | 'credential' | 'model' | 'remark'>) => ({
+    target,
+    ...rest,
+    ms: Math.round(performance.now() - begun),
+  })
+  try {
+    const request = requestOf(target.model, endpoint, adapter, makesImages)
+    const transport = endpoint.viaFetch === true ? openTransport(endpoint) : new SocketTransport(client)
+    await sendForText(new UpstreamCall(request, endpoint, false, due, transport), adapter, () => {})
+    return found({ reachable: 'yes', credential: 'accepted', model: 'known', remark: '' })
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error
+    return found(judged(error))
+  }
+}
+
+function requestOf(model: string, endpoint: Endpoint, adapter: Provider, makesImages: boolean): Dispatch {
+  if (!makesImages) return adapter.request(chat(model), { endpoint, model })
+  if (adapter.images === undefined) throw new ProviderError('rejected', 'the dialect has no image API')
+  return adapter.images.request(image(model), { endpoint, model })
+}
+
+function judged(error: ProviderError): Pick<Finding, 'reachable' | 'credential' | 'model' | 'remark'> {
+  const remark = oneLine(error)
+  const { status } = error.detail
+  if (status === undefined) return { reachable: 'no', credential: 'unknown', model: 'unknown', remark }
+  if (error.kind === 'credential') return { reachable: 'yes', credential: 'rejected', model: 'unknown', remark }
+  // A gateway or proxy in between answers these, too, so they prove nothing about the credential.
+  if (status >= 500 || error.kind === 'broken')
+    return { reachable: 'yes', credential: 'unknown', model: 'unknown', remark }
+  if (status === 404 || status === 429 || isOfModel(error.message))
+    return { reachable: 'yes', credential: 'accepted', model: 'unknown', remark }
+  // The model has rejected so small a request.
+  return { reachable: 'yes', credential: 'accepted', model: 'known', remark }
+}
+
+const OF_MODEL = [
+  /\b(?:model|deployment)\b.*(?:not (?:found|exist|supported|available)|invalid|unknown)/i,
+  /(?:unknown|invalid|no such) model/i,
+]
+
+/** Azure and Bedrock answer 400 for a model that does not exist. */
+function isOfModel(message: string): boolean {
+  return OF_MODEL.some((pattern) => pattern.test(message))
+}
+
+function oneLine({ message, detail }: ProviderError): string {
+  const text = message.replaceAll(/\s+/g, ' ').trim().slice(0, 200)
+  const { status } = detail
+  return status === undefined || text.includes(String(status)) ? text : `${status}: ${text}`
+}
+
+function chat(model: string): ChatRequest {
+  return {
+    model,
+    stream: false,
+    messages: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }],
+    tools: [],
+    maxOutputTokens: OUTPUT_TOKENS,
+    limitsOutput: false,
+    stop: [],
+    sampling: {},
+    hints: {},
+    cacheStrict: false,
+  }
+}
+
+function image(model: string): ImageRequest {
+  const body = (name: string) => JSON.stringify({ model: name, prompt: 'A dot.', n: 1 })
+  return {
+    kind: 'generations',
+    model,
+    prompt: 'A dot.',
+    images: 1,
+    inputs: 0,
+    size: undefined,
+    quality: undefined,
+    stream: false,
+    body: (name) => ({ contentType: 'application/json', content: [Buffer.from(body(name))] }),
+  }
+}

@@ -1,0 +1,185 @@
+/**
+ * Warnings: what is valid, and probably not what the operator means. A warning states the value, why it is doubtful and
+ * what to do. It never prevents a start.
+ */
+
+import { matches } from '../core/permission.ts'
+import type { Check } from './check-context.ts'
+import { decimal } from './found-values.ts'
+import { didYouMean, type Path } from './problems.ts'
+import { defaultBaseUrl, providerDialects } from './provider-dialects.ts'
+import type { Loose } from './schema-errors.ts'
+import type { File } from './schema-file.ts'
+import { instant } from './timestamps.ts'
+
+type Model = Loose<File['models'][number]>
+type Provider = Loose<File['providers'][string]>
+
+export function checkDoubtful(check: Check, nowMs: number): void {
+  checkListen(check)
+  for (const [name, provider] of Object.entries(check.file.providers ?? {})) {
+    if (provider === undefined) continue
+    const path = ['providers', name]
+    checkIsUsed(check, name, path)
+    checkCredential(check, provider, path)
+    checkBaseUrl(check, provider, [...path, 'base_url'])
+  }
+  check.file.models?.forEach((model, index) => {
+    if (model === undefined) return
+    checkPrices(check, model, ['models', index, 'price'])
+    checkLimits(check, model, ['models', index])
+  })
+  checkOwners(check, nowMs)
+}
+
+const ANY_ADDRESS: readonly string[] = ['0.0.0.0', '::', '[::]']
+
+function checkListen({ file, problems }: Check): void {
+  const host = file.listen?.host
+  if (host === undefined || !ANY_ADDRESS.includes(host)) return
+  problems.warn(
+    ['listen', 'host'],
+    `${host} accepts connections from every network, and weir does not encrypt them; put a proxy that ends TLS in ` +
+      'front, or listen on 127.0.0.1',
+  )
+}
+
+function checkIsUsed({ file, problems }: Check, name: string, path: Path): void {
+  const targets = file.models?.map((model) => model?.targets)
+  // A target that is missing or has a mistake may be of this provider.
+  const isClear = targets?.every(
+    (list) =>
+      list?.some(Boolean) && list.every((target) => Object.hasOwn(file.providers ?? {}, target?.provider ?? '')),
+  )
+  const isUsed = targets?.some((list) => list?.some((target) => target?.provider === name))
+  if (isClear === true && isUsed === false)
+    problems.warn(path, `no model uses provider "${name}"; add a target, or remove the provider`)
+}
+
+/** Headers that carry a credential. */
+const CREDENTIAL_HEADERS: readonly string[] = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key']
+
+function checkCredential({ problems }: Check, provider: Provider, path: Path): void {
+  const { dialect, headers } = provider
+  if (dialect === undefined || providerDialects[dialect].credentials !== undefined) return
+  const address = provider.base_url ?? defaultBaseUrl(dialect, '')
+  const isGiven = Object.keys(headers ?? {}).some((name) => CREDENTIAL_HEADERS.includes(name.toLowerCase()))
+  if (Object.hasOwn(provider, 'api_key') || isGiven || !isHosted(address)) return
+  problems.warn(
+    [...path, 'api_key'],
+    `is missing, and ${new URL(address).hostname} is a hosted provider, which rejects requests without one; ` +
+      `set api_key: "\${NAME}"`,
+  )
+}
+
+/** Whether an address is of a public host over HTTPS: servers of one's own often need no key. */
+function isHosted(address: string): boolean {
+  if (!URL.canParse(address)) return false
+  const { protocol, hostname } = new URL(address)
+  if (protocol !== 'https:' || /^[\d.]+$/.test(hostname) || hostname.startsWith('[')) return false
+  return /\.(?!localhost|local|internal|intranet|lan|home|corp|test|invalid|example)[a-z-]+$/.test(hostname)
+}
+
+/** The paths that weir appends to `base_url`, and the first part of them, which belongs there only once. */
+const OWN_PATHS: Readonly<Record<string, RegExp>> = {
+  anthropic: /\/v1$/,
+  gemini: /\/v1(?:beta|alpha)?$/,
+  azure: /\/openai$|\/openai\/deployments(?:\/.*)?$/,
+}
+
+const ENDPOINTS = /\/(?:chat\/completions|completions|responses|messages|images\/generations|models)$/
+
+function checkBaseUrl({ problems, shown }: Check, { dialect, base_url }: Provider, path: Path): void {
+  if (dialect === undefined || base_url === undefined || !URL.canParse(base_url)) return
+  const { pathname, hostname } = new URL(base_url)
+  const way = pathname.replace(/\/+$/, '')
+  const value = shown(path, base_url)
+  const twice = OWN_PATHS[dialect]
+  if (ENDPOINTS.test(way)) {
+    problems.warn(path, `${value} ends with the path of an endpoint, which weir appends; remove it`)
+  } else if (/(\/v\d\w*)\1$/.test(way)) {
+    problems.warn(path, `${value} has ${/(\/v\d\w*)\1$/.exec(way)?.[1]} twice; keep one`)
+  } else if (twice?.test(way) === true) {
+    problems.warn(path, `${value} ends with ${twice.exec(way)?.[0]}, which weir appends itself; remove it`)
+  } else if (dialect === 'openai' && (way === '' || (hostname === 'api.openai.com' && way !== '/v1'))) {
+    problems.warn(path, `${value} has no /v1, which the API of OpenAI and compatible servers begins with; append it`)
+  }
+}
+
+/** In dollars per million tokens. The cheapest models cost 0.01, the dearest 600. */
+const PRICE_MIN = 0.001
+const PRICE_MAX = 1000
+/** In dollars per image. */
+const IMAGE_PRICE_MAX = 50
+
+function checkPrices({ problems }: Check, { price }: Model, path: Path): void {
+  for (const [part, value] of Object.entries(price ?? {})) {
+    if (typeof value !== 'number' || value === 0) continue
+    const at = [...path, part]
+    const text = decimal(value)
+    if (part === 'image') {
+      if (value > IMAGE_PRICE_MAX) problems.warn(at, `${text} dollars per image is far above any price; check it`)
+    } else if (value < PRICE_MIN) {
+      const million = decimal(Number((value * 1_000_000).toPrecision(12)))
+      problems.warn(
+        at,
+        `${text} dollars per million tokens is far below any price; prices are per million (${million} if this one ` +
+          'is per token)',
+      )
+    } else if (value > PRICE_MAX) {
+      problems.warn(at, `${text} dollars per million tokens is far above any price; prices are dollars per million`)
+    }
+  }
+  const { input, cached_input: cached } = price ?? {}
+  if (input !== undefined && input >= PRICE_MIN && cached !== undefined && cached > input) {
+    problems.warn([...path, 'cached_input'], `${decimal(cached)} is more than input (${decimal(input)}); swap them?`)
+  }
+}
+
+function checkLimits({ problems }: Check, { context_window: all, max_output_tokens: output }: Model, path: Path): void {
+  if (all === undefined || output === undefined || output <= all) return
+  problems.warn(
+    [...path, 'max_output_tokens'],
+    `${output} is more than context_window (${all}), which input and output share; lower it, or raise context_window`,
+  )
+}
+
+/** Globs that match no model, and keys that have expired. */
+function checkOwners(check: Check, nowMs: number): void {
+  const names = check.file.models?.flatMap((model) => model?.name ?? []) ?? []
+  // Thousands of keys share a few globs.
+  const known = new Map<string, boolean>()
+  const matchesNone = (glob: string) => {
+    const isNone = known.get(glob) ?? !names.some((name) => matches(glob, name))
+    known.set(glob, isNone)
+    return isNone
+  }
+  const checkGlobs = (globs: readonly (string | undefined)[] | undefined, path: Path) => {
+    globs?.forEach((glob, index) => {
+      if (glob === undefined || !matchesNone(glob)) return
+      const at = [...path, index]
+      const advice = didYouMean(glob, names) || '; correct it, or remove it'
+      check.problems.warn(at, `${check.shown(at, glob)} matches no model${advice}`)
+    })
+  }
+  check.file.organizations?.forEach((organization, index) => {
+    if (organization === undefined) return
+    const path = ['organizations', index]
+    checkGlobs(organization.models, [...path, 'models'])
+    organization.rules?.forEach((rule, at) => {
+      checkGlobs(rule?.allow, [...path, 'rules', at, 'allow'])
+      checkGlobs(rule?.deny, [...path, 'rules', at, 'deny'])
+    })
+    organization.keys?.forEach((key, at) => {
+      if (key === undefined) return
+      checkGlobs(key.models, [...path, 'keys', at, 'models'])
+      checkExpiry(check, key.expires_at, [...path, 'keys', at, 'expires_at'], nowMs)
+    })
+  })
+}
+
+function checkExpiry({ problems }: Check, text: string | undefined, path: Path, nowMs: number): void {
+  const expiresAtMs = text === undefined ? undefined : instant(text)
+  if (expiresAtMs === undefined || expiresAtMs > nowMs) return
+  problems.warn(path, `the key expired at ${text}, and every request with it is rejected; extend it, or remove the key`)
+}
