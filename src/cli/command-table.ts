@@ -140,6 +140,34 @@ const running: readonly CommandEntry[] = [
   },
 ]
 
+const files: readonly CommandEntry[] = [
+  {
+    name: 'backup',
+    about: 'copies what data_dir must not lose, while weir serves',
+    argument: { name: 'DIR', about: 'a directory that is empty or does not exist; can be used as data_dir' },
+    description: [
+      'Makes a consistent copy of data_dir in DIR: the ledger with its journal, created keys, the outbox, and the ' +
+        'compaction key. The gateway may run. To restore, stop the gateway and put the copy in place of data_dir.',
+    ],
+    flags: [CONFIG],
+    examples: [
+      { run: 'weir backup /var/backups/weir-$(date +%F)', about: 'one copy a day' },
+      { run: 'weir backup /mnt/weir --config /etc/weir/weir.yaml', about: 'with the file of the system' },
+    ],
+    failure: 'no backup was made',
+  },
+  {
+    name: 'schema',
+    about: 'prints the JSON Schema of the configuration',
+    description: ['Prints the JSON Schema of the configuration file, for editors and other programs.'],
+    flags: [CONFIG],
+    examples: [
+      { run: 'weir schema > weir.schema.json', about: 'for an editor' },
+      { run: "weir schema | jq '.properties | keys'", about: 'the sections of the file' },
+    ],
+  },
+]
+
 const asking: readonly CommandEntry[] = [
   {
     name: 'explain',
@@ -410,7 +438,7 @@ const reports: readonly CommandEntry[] = [
 ]
 
 /** In the order of the help. An entry of a group follows its group. */
-export const COMMANDS: readonly CommandEntry[] = [...serving, ...running, ...keys, ...reports, ...asking]
+export const COMMANDS: readonly CommandEntry[] = [...serving, ...running, ...keys, ...reports, ...files, ...asking]
 
 /** The entry of a command that the code names. Throws on a name that the table does not have. */
 export function commandEntry(name: string): CommandEntry {
