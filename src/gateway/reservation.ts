@@ -18,7 +18,7 @@ import {
   type Outcome,
   type Reservation,
 } from '../ledger/ledger.ts'
-import { costMicroUsd } from '../ledger/price.ts'
+import { costMicroUsd, plainCostMicroUsd } from '../ledger/price.ts'
 import { rateLimitHeaders } from '../ledger/rate-limit-headers.ts'
 import type { RequestLog } from './access-log.ts'
 import type { Counted } from './usage-meter.ts'
@@ -139,7 +139,7 @@ export class RequestReservation implements Ticking {
     const reservation = ledger.reserve(account, {
       id: log.requestId,
       estimate: slice(quote, 0),
-      floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
+      floorMicroUsd: plainCost(quote.inputTokens, 0, quote),
       model: quote.model,
     })
     if (!(reservation instanceof Promise)) return RequestReservation.opened(ledger, reservation, quote, log)
@@ -340,8 +340,12 @@ function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: number, a
   return Math.min(limit, atOnce === true ? limit : writtenTokens + aheadTokens)
 }
 
-function amounts(inputTokens: number, outputTokens: number, { price, images }: Quote): Estimate {
-  return { inputTokens, outputTokens, costMicroUsd: cost({ input: inputTokens, output: outputTokens }, price, images) }
+function amounts(inputTokens: number, outputTokens: number, quote: Quote): Estimate {
+  return { inputTokens, outputTokens, costMicroUsd: plainCost(inputTokens, outputTokens, quote) }
+}
+
+function plainCost(inputTokens: number, outputTokens: number, { price, images }: Quote): number {
+  return price === undefined ? 0 : plainCostMicroUsd(inputTokens, outputTokens, price, images)
 }
 
 function chargeOf({ model, provider, counted, price, images = 0 }: Bill, outcome: Outcome): Charge {
