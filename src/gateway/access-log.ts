@@ -33,6 +33,11 @@ export interface Sender {
   readonly remote: string
 }
 
+/** Takes the line of a request. */
+export interface LineWriter {
+  write(line: RequestLine): void
+}
+
 export class RequestLog {
   organization: string | undefined
   key: string | undefined
@@ -54,7 +59,7 @@ export class RequestLog {
 
   constructor(
     readonly requestId: string,
-    private readonly write: (line: RequestLine) => void,
+    private readonly writer: LineWriter,
   ) {}
 
   set requestedModel(name: string) {
@@ -117,7 +122,7 @@ export class RequestLog {
       outcome,
       error: isErrorUnsent ? undefined : (this.errorCode ?? cutFor),
     }
-    this.write(outcome === 'refused' && this.refusal !== undefined ? { ...line, ...this.refusal } : line)
+    this.writer.write(outcome === 'refused' && this.refusal !== undefined ? { ...line, ...this.refusal } : line)
   }
 
   /** Milliseconds since the request arrived, to a tenth. */
