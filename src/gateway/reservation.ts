@@ -70,6 +70,11 @@ interface GuardedStream {
   interrupt(why: 'refused'): void
 }
 
+/** Takes errors of settlements that nobody waits for. */
+export interface ErrorReporter {
+  report(error: unknown): void
+}
+
 const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
 const accounts = new WeakMap<Key, Account>()
@@ -284,15 +289,20 @@ export class RequestReservation implements Ticking {
 
   /**
    * Settles while the answer goes out: with Redis a settlement is a commit and a round trip, and no answer waits for
-   * them. `report` takes its error.
+   * them.
    */
-  settleInBackground(outcome: Outcome, bill: Bill | undefined, report: (error: unknown) => void): void {
+  settleInBackground(outcome: Outcome, bill: Bill | undefined, reporter: ErrorReporter): void {
     try {
-      this.settle(outcome, bill)?.catch(report)
+      const settling = this.settle(outcome, bill)
+      if (settling !== undefined) reportFailure(settling, reporter)
     } catch (error) {
-      report(error)
+      reporter.report(error)
     }
   }
+}
+
+function reportFailure(settling: Promise<unknown>, reporter: ErrorReporter): void {
+  settling.catch((error) => reporter.report(error))
 }
 
 /** False for a refusal; throws any other error, which is a bug. */
