@@ -157,6 +157,32 @@ const files: readonly CommandEntry[] = [
     failure: 'no backup was made',
   },
   {
+    name: 'import',
+    about: 'makes a weir.yaml from the configuration of another gateway',
+    description: ['Prints a configuration of weir made from that of another gateway.'],
+    flags: [CONFIG],
+    examples: [
+      { run: 'weir import litellm config.yaml > weir.yaml', about: 'from a LiteLLM proxy' },
+      { run: 'weir import litellm --help', about: 'what is carried over' },
+    ],
+  },
+  {
+    name: 'import litellm',
+    about: 'makes a weir.yaml from the configuration of a LiteLLM proxy',
+    argument: { name: 'FILE', about: 'the config.yaml of the LiteLLM proxy' },
+    description: [
+      'Prints a weir.yaml with the models, providers, credentials, fallbacks, aliases, prices and the master key of ' +
+        `a LiteLLM proxy. os.environ/NAME becomes \${NAME}. What cannot be carried over, and what is assumed, is one ` +
+        'line each on standard error, and so are the variables that must be set. The result passes weir check then.',
+    ],
+    flags: [CONFIG],
+    examples: [
+      { run: 'weir import litellm config.yaml > weir.yaml', about: 'notes appear on the terminal' },
+      { run: 'weir import litellm config.yaml 2> notes.txt > weir.yaml', about: 'keeps the notes' },
+    ],
+    failure: 'the file is no configuration of LiteLLM, or has nothing that weir can serve',
+  },
+  {
     name: 'schema',
     about: 'prints the JSON Schema of the configuration',
     description: ['Prints the JSON Schema of the configuration file, for editors and other programs.'],

@@ -48,7 +48,7 @@ class Incarnation {
     this.heartbeat = new Heartbeat({
       ask: () => this.send({ type: 'ping' }),
       lost: (silentMs) => {
-        logEvent(logger, 'ledger_owner.stuck', { pid: this.pid, silent_ms: silentMs })
+        logEvent(logger, 'ledger.owner_stuck', { pid: this.pid, silent_ms: silentMs })
         this.kill()
       },
     })
@@ -150,7 +150,7 @@ export class LedgerProcess {
   private watch(incarnation: Incarnation): void {
     void incarnation.owned.promise.catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error)
-      if (!this.isEnding) logEvent(this.options.logger, 'ledger_owner.failed', { pid: incarnation.pid, reason })
+      if (!this.isEnding) logEvent(this.options.logger, 'ledger.owner_failed', { pid: incarnation.pid, reason })
       incarnation.kill()
     })
     void incarnation.exited.promise.then(async (how) => {
@@ -158,7 +158,7 @@ export class LedgerProcess {
       if (performance.now() - incarnation.startedMs >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
       const restartInMs = this.backoffMs
       this.backoffMs = Math.min(2 * this.backoffMs, BACKOFF_MS_MAX)
-      logEvent(this.options.logger, 'ledger_owner.died', { pid: incarnation.pid, how, restart_in_ms: restartInMs })
+      logEvent(this.options.logger, 'ledger.owner_died', { pid: incarnation.pid, how, restart_in_ms: restartInMs })
       await Bun.sleep(restartInMs)
       if (this.isEnding) return
       this.current = new Incarnation(this.options)

@@ -128,7 +128,7 @@ class Supervisor {
     private readonly log: Log,
   ) {
     this.serviceManager = new ServiceManager(options.env, (problem) =>
-      this.logEvent('service_manager.unreachable', { problem }),
+      this.logEvent('systemd.unreachable', { problem }),
     )
     // It may reject before `run` awaits it, which would end the process as an unhandled rejection.
     this.started.promise.catch(() => {})
@@ -419,7 +419,7 @@ class Supervisor {
       return
     }
     const problem = this.ending ? undefined : await this.ledger?.replace()
-    if (problem !== undefined) this.logEvent('ledger_owner.replace_failed', { reason: problem })
+    if (problem !== undefined) this.logEvent('ledger.owner_kept', { reason: problem })
     const ms = Math.round(performance.now() - startMs)
     this.logEvent('workers.replaced', { workers: this.workers.length, ms })
   }

@@ -186,7 +186,7 @@ class Worker {
     try {
       await this.takeOverLedger()
     } catch (error) {
-      logEvent(this.log.logger, 'ledger_owner.failed', { pid: process.pid, reason: problemOf(error) })
+      logEvent(this.log.logger, 'ledger.owner_failed', { pid: process.pid, reason: problemOf(error) })
       await this.log.flush()
       process.exit(1)
     }

@@ -22,7 +22,7 @@ test('the owner is killed under load: no request fails, and every one is charged
     const owner = await weir.ledgerOwner()
     if (owner !== undefined) process.kill(owner, 'SIGKILL')
     expect(await weir.line('process of the ledger died', deaths)).toMatchObject({
-      event: 'ledger_owner.died',
+      event: 'ledger.owner_died',
       pid: owner,
       how: 'signal SIGKILL',
     })

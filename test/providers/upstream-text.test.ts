@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
-import { ProviderError } from '../../src/core/provider-error.ts'
+import type { ProviderError } from '../../src/core/provider-error.ts'
 import type { ResponseHandler, Transport } from '../../src/providers/transport.ts'
 import { UpstreamCall } from '../../src/providers/upstream.ts'
 
@@ -38,7 +38,13 @@ function transportOf(pieces: readonly Uint8Array[]): Transport & { aborted: bool
 /** What the reader of a body of at most 10 bytes gets, once. */
 function readBy(pieces: readonly string[]): readonly string[] {
   const transport = transportOf(pieces.map((piece) => Buffer.from(piece)))
-  const call = new UpstreamCall({ url: '', headers: {}, body: '' }, endpoint, false, Number.POSITIVE_INFINITY, transport)
+  const call = new UpstreamCall(
+    { url: '', headers: {}, body: '' },
+    endpoint,
+    false,
+    Number.POSITIVE_INFINITY,
+    transport,
+  )
   const got: string[] = []
   const reader = {
     text: (text: string) => got.push(text),
