@@ -16,6 +16,9 @@ const runs: Readonly<Record<string, Run>> = {
   audit: async (args) => (await import('./cli/audit-command.ts')).audit(args),
   ledger: async (args) => (await import('./cli/reset-window-command.ts')).ledger(args),
   explain: async (args) => (await import('./cli/explain-command.ts')).explain(args),
+  backup: async (args) => (await import('./cli/backup-command.ts')).backup(args),
+  import: async (args) => (await import('./cli/import-command.ts')).importConfig(args),
+  schema: async (args) => (await import('./cli/schema-command.ts')).schema(args),
   version: async (args) => (await import('./cli/version-command.ts')).version(args),
   help: async (args) => help(args),
 }

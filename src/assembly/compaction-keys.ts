@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
 import { keepPrivate, makePrivateFolder } from '../sqlite/private-files.ts'
 
-const FILE = 'compaction.key'
+export const COMPACTION_KEY_FILE = 'compaction.key'
 const KEY_BYTES = 32
 
 /** Base64, 32 bytes each; the first encrypts, all decrypt. Throws if the file can be neither read nor created. */
@@ -17,7 +17,7 @@ export function compactionKeys(config: Pick<Config, 'compaction' | 'dataDir'>): 
 }
 
 function ownKey(dataDir: string): string {
-  const file = join(dataDir, FILE)
+  const file = join(dataDir, COMPACTION_KEY_FILE)
   makePrivateFolder(dataDir)
   keepPrivate(file)
   return readKey(file) ?? makeKey(file)

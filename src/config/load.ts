@@ -45,6 +45,11 @@ export async function loadConfig(file: string, env: Readonly<Record<string, stri
   return parsed.ok ? { ...parsed, warnings } : { ok: false, problems: lines(parsed.problems), warnings }
 }
 
+/** The text of a configuration of whatever program, or why it cannot be read. */
+export function readConfigText(file: string): { readonly text: string } | { readonly error: string } {
+  return readText(file, FILE_BYTES_MAX)
+}
+
 /** The `data_dir` of a file that may have problems elsewhere, or the problem that hides it. */
 export async function loadDataDir(
   file: string,

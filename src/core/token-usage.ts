@@ -41,6 +41,11 @@ export function tokenCount(value: unknown): number | undefined {
 /** More than a provider's hidden instructions and reasoning take. */
 const UNSEEN_TOKENS_MAX = 1_000_000
 
+/** False if the reported count is plausible whatever our own count is, so that nothing has to be counted. */
+export function needsCount(reported: number | undefined): boolean {
+  return reported === undefined || reported === 0 || reported > UNSEEN_TOKENS_MAX
+}
+
 /** True if the reported count is implausible beside our own count. Charging it would use up a budget at once. */
 export function isAbsurd(reported: number | undefined, counted: number): boolean {
   return reported !== undefined && reported > 10 * counted + UNSEEN_TOKENS_MAX

@@ -23,6 +23,11 @@ const STATUS_LEFT = 499
 /** A model's name comes from the caller, and may be as long as the body. */
 const NAME_CHARS_MAX = 256
 
+/** Takes the line of a request. */
+export interface LineWriter {
+  write(line: RequestLine): void
+}
+
 export class RequestLog {
   organization: string | undefined
   key: string | undefined
@@ -43,7 +48,7 @@ export class RequestLog {
 
   constructor(
     readonly requestId: string,
-    private readonly write: (line: RequestLine) => void,
+    private readonly writer: LineWriter,
   ) {}
 
   set requestedModel(name: string) {
@@ -77,7 +82,7 @@ export class RequestLog {
     this.written = true
     const { charged } = this
     const isErrorUnsent = outcome === 'caller_left' && this.errorCode !== undefined
-    this.write({
+    this.writer.write({
       request_id: this.requestId,
       organization: this.organization,
       key: this.key,

@@ -6,7 +6,7 @@ import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
-import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
+import { Pace } from '../core/event-loop.ts'
 import type { JsonValue } from '../core/json.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
@@ -267,9 +267,9 @@ class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     const pace = new Pace()
     while (!decoder.ended) {
       const chunk = await chunks.read()
+      if (chunk !== undefined && !pace.admits(chunk.length)) await pace.turn(chunk.length)
       if (chunk === undefined) decoder.close()
-      else if (pace.admits(chunk.length)) decoder.push(chunk)
-      else await pushInSlices(decoder, chunk, pace)
+      else decoder.push(chunk)
       await this.reservation?.written(this.meter.written)
     }
     this.connection.release()
@@ -311,13 +311,5 @@ class WholeAnswer implements EventSink {
 
   texts(): void {
     throw new Error('nothing is copied if every frame is decoded')
-  }
-}
-
-async function pushInSlices(decoder: DecodeStream, chunk: Uint8Array, pace: Pace): Promise<void> {
-  for (let at = 0; at < chunk.length && !decoder.ended; at += SLICE_BYTES) {
-    const slice = chunk.subarray(at, at + SLICE_BYTES)
-    await pace.turn(slice.length)
-    decoder.push(slice)
   }
 }

@@ -43,13 +43,13 @@ export async function countTokens(gateway: Gateway, { key, request, running, log
   const quote = { model: candidates[0]?.model.name ?? '', inputTokens: 0, maxOutputTokens: 0, price: undefined }
   const reservation = await RequestReservation.open(gateway.ledger, accountOf(key), quote, log)
   running.reservation = reservation
-  const report = (error: unknown) => gateway.report(error, log.requestId)
+  const reporter = { report: (error: unknown) => gateway.report(error, log.requestId) }
   try {
     const tokens = await count()
-    reservation.settleInBackground(running.interrupted ?? 'completed', undefined, report)
+    reservation.settleInBackground(running.interrupted ?? 'completed', undefined, reporter)
     return tokens
   } catch (error) {
-    reservation.settleInBackground('refused', undefined, report)
+    reservation.settleInBackground('refused', undefined, reporter)
     throw error
   }
 }

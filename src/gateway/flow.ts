@@ -15,7 +15,7 @@ import { type Gateway, upstreamOf } from './gateway.ts'
 import type { Interruption, RunningRequest } from './in-flight.ts'
 import type { CallListener, ProviderCall } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
-import { accountOf, RequestReservation } from './reservation.ts'
+import { accountOf, type ErrorReporter, RequestReservation } from './reservation.ts'
 import { RouteHeader } from './route-header.ts'
 import type { Work } from './work.ts'
 
@@ -50,7 +50,7 @@ export interface FlowListener {
  * One a request; `run` is called once. Each step calls the next one, and only a step that must wait is asynchronous:
  * most requests wait for nothing but the provider, and a promise a step would cost them a third of their garbage.
  */
-export class Flow implements CallListener, PumpListener {
+export class Flow implements CallListener, ErrorReporter, PumpListener {
   /** A call that has not begun to answer ends now, and no further candidate is called. */
   private readonly dueMs: number
   private readonly route: RouteHeader | undefined
@@ -161,7 +161,7 @@ export class Flow implements CallListener, PumpListener {
   private fail(error: unknown): void {
     const { interruptedByNow: interrupted } = this.running
     // In the audit trail, `refused` also stands for a request that no candidate answered.
-    this.reservation?.settleInBackground(interrupted ?? 'refused', undefined, this.report)
+    this.reservation?.settleInBackground(interrupted ?? 'refused', undefined, this)
     this.listener.failed(interrupted === undefined ? error : interruptedError(interrupted))
   }
 
@@ -254,7 +254,7 @@ export class Flow implements CallListener, PumpListener {
       this.note(attempt)
       const answer = this.answerOf(attempt.candidate, content)
       if (content instanceof Pump) return this.relay(answer, content, call)
-      this.reservationOf().settleInBackground('completed', call.bill(true), this.report)
+      this.reservationOf().settleInBackground('completed', call.bill(true), this)
       this.listener.answered(answer)
     } catch (error) {
       return this.failed(error)
@@ -304,7 +304,16 @@ export class Flow implements CallListener, PumpListener {
     }
     const end = { outcome, cutFor: outcome === 'refused' ? reservation.cutFor : undefined }
     if (settling === undefined) this.listener.ended(end)
-    else void settling.catch(this.report).then(() => this.listener.ended(end))
+    else void this.endSettled(settling, end)
+  }
+
+  private async endSettled(settling: Promise<unknown>, end: RequestEnd): Promise<void> {
+    try {
+      await settling
+    } catch (error) {
+      this.report(error)
+    }
+    this.listener.ended(end)
   }
 
   /** The call failed: the next candidate is called, or the request ends. */
@@ -340,7 +349,7 @@ export class Flow implements CallListener, PumpListener {
     try {
       if (call !== undefined && interrupted !== undefined) {
         this.log.servedBy(call.candidate, undefined)
-        if (await call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(false), this.report)
+        if (await call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(false), this)
       }
     } catch (bug) {
       return this.fail(bug)
@@ -386,7 +395,9 @@ export class Flow implements CallListener, PumpListener {
     return this.reservation
   }
 
-  private readonly report = (error: unknown): void => this.gateway.report(error, this.log.requestId)
+  report(error: unknown): void {
+    this.gateway.report(error, this.log.requestId)
+  }
 }
 
 /** The call of one candidate. */

@@ -4,17 +4,18 @@
  */
 
 import type { StreamEvent } from '../core/event.ts'
-import { Pace, SLICE_BYTES } from '../core/event-loop.ts'
+import { Pace } from '../core/event-loop.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import type { Provider, UpstreamRequest } from '../providers/provider.ts'
 import type { BodyReader, UpstreamCall } from '../providers/upstream.ts'
-import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
+import { type ByteSink, type CallerConnection, CallerStream } from './caller-stream.ts'
 import { DecodeStream } from './decode-stream.ts'
 import { EncodeStream } from './encode-stream.ts'
 import { EventCheck } from './event-check.ts'
+import { HeldBytes } from './held-bytes.ts'
 import type { Interruptible, Interruption } from './in-flight.ts'
 import type { RequestReservation } from './reservation.ts'
 import type { UsageMeter } from './usage-meter.ts'
@@ -25,29 +26,6 @@ const HOLD_MS = 5000
 const KEEP_ALIVE_MS = 15_000
 /** A caller that reads nothing for this long is cut. */
 const STALL_MS = 120_000
-
-/**
- * Between the last write and a cut. Bun resets the connection, which loses what Bun gathered in this turn (even after
- * its flush has resolved) and what the caller's host has not passed on yet: without this delay the last whole events,
- * and a head that was just written, are lost.
- */
-const LAST_BYTES_MS = 100
-
-/**
- * What Bun's direct streams give to `pull`. `write` returns a promise if the socket is full, which resolves once it has
- * taken the bytes; else a number, so that nothing is allocated for a write to a caller that reads.
- */
-interface ByteSink {
-  write(bytes: string | Uint8Array): unknown
-  flush(): unknown
-  end(): unknown
-}
-
-/** The connection that a stream is written to. */
-interface CallerConnection {
-  /** Called just before a complete stream ends, while Bun still accepts a timeout for its connection. */
-  limitSilence(): void
-}
 
 /** How a stream ended. */
 export interface StreamEnd {
@@ -81,8 +59,7 @@ type State = 'reading' | 'working' | 'attaching' | 'writing' | 'waiting' | 'done
 
 /**
  * Each piece of the answer is decoded, encoded and written in the turn in which it arrives, without a promise. While
- * something else must happen first, the pieces that come are held, and above `SLICE_BYTES` the provider must wait: then
- * only what the transport had read already still comes, at most 512 KiB.
+ * something else must happen first, the pieces that come are held.
  */
 export class Pump implements BodyReader, Interruptible, Ticking {
   place = -1
@@ -93,27 +70,20 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   private opener: PumpOpener | undefined
   private listener: PumpListener | undefined
   private reservation: Pick<RequestReservation, 'written'> | undefined
-  private sink: ByteSink | undefined
-  private connection: CallerConnection | undefined
+  /** Absent until Bun accepts bytes. */
+  private caller: CallerStream | undefined
   private state: State = 'reading'
-  private held: Uint8Array[] = NOTHING_HELD
-  private heldBytes = 0
-  private isPaused = false
+  private readonly held: HeldBytes
   /** The provider's bytes have ended cleanly, after those that are held. */
   private hasInputEnded = false
   /** The stream breaks off with this, after what is held or encoded. */
   private failure: { readonly thrown: unknown } | undefined
   /** The headers may go out. */
   private isOpen = false
-  /** Something was written to the caller. */
-  private isHeadOut = false
   /** Everything is encoded. */
   private isComplete = false
-  private progressMs = performance.now()
   private interruption: Reason | undefined
   private result: StreamEnd | undefined
-  /** The promise that `attach` returned. */
-  private pulled: PromiseWithResolvers<void> | undefined
 
   constructor(
     private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
@@ -125,6 +95,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     this.encoded = new EncodeStream(encoder, meter)
     this.check = new EventCheck(this.encoded, toolNames)
     this.decoder = new DecodeStream(provider, this.check)
+    this.held = new HeldBytes(call)
   }
 
   /** Starts to read. */
@@ -156,13 +127,12 @@ export class Pump implements BodyReader, Interruptible, Ticking {
 
   /** The source of the caller's stream; Bun calls `pull` once. It rejects to cut the stream. */
   attach(sink: ByteSink, connection?: CallerConnection): Promise<void> {
-    this.sink = sink
-    this.connection = connection
-    this.pulled = Promise.withResolvers()
-    if (this.result !== undefined) this.endPull(this.result, this.pulled)
-    else if (this.state === 'reading') this.flushIdle()
+    const caller = new CallerStream(sink, connection)
+    this.caller = caller
+    if (this.result !== undefined) caller.close(this.result.outcome)
+    else if (this.state === 'reading') this.writeIdle()
     else if (this.state === 'attaching') this.proceed()
-    return this.pulled.promise
+    return caller.ended
   }
 
   /**
@@ -189,9 +159,10 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   tick(nowMs: number): void {
     const { firstEventMs } = this.encoded
     if (!this.isOpen && firstEventMs !== undefined && nowMs - firstEventMs >= HOLD_MS) this.release()
-    const idleMs = nowMs - this.progressMs
+    if (this.caller === undefined) return
+    const idleMs = nowMs - this.caller.progressMs
     if (this.state === 'writing' && idleMs >= STALL_MS) this.interrupt('stalled')
-    if (this.state === 'reading' && this.isOpen && idleMs >= KEEP_ALIVE_MS) this.flushIdle()
+    if (this.state === 'reading' && this.isOpen && idleMs >= KEEP_ALIVE_MS) this.writeIdle()
   }
 
   data(bytes: Uint8Array): void {
@@ -201,7 +172,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
       this.take(bytes)
       return this.proceed()
     }
-    this.hold(bytes)
+    this.held.add(bytes)
     if (this.state === 'reading') this.proceed()
   }
 
@@ -223,13 +194,6 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     this.call.abort()
   }
 
-  private hold(bytes: Uint8Array): void {
-    if (this.held === NOTHING_HELD) this.held = []
-    this.held.push(bytes)
-    this.heldBytes += bytes.length
-    if (this.heldBytes > SLICE_BYTES) this.pause()
-  }
-
   /** Goes on until something has to wait, or all that came is written. */
   private proceed(): void {
     if (this.state === 'done') return
@@ -237,9 +201,8 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     try {
       while (this.isPassedOn()) {
         if (this.isComplete) return this.finish()
-        const [next] = this.held
-        if (next !== undefined) {
-          const slice = this.shift(next)
+        const slice = this.held.next()
+        if (slice !== undefined) {
           if (!this.pace.admits(slice.length)) return this.takeInTurn(slice)
           this.take(slice)
         } else if (this.failure !== undefined) return this.breakOff(this.failure.thrown)
@@ -253,27 +216,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
 
   private readOn(): void {
     this.state = 'reading'
-    if (!this.isPaused) return
-    this.isPaused = false
-    this.call.resume()
-  }
-
-  private pause(): void {
-    if (this.isPaused) return
-    this.isPaused = true
-    this.call.pause()
-  }
-
-  /**
-   * The next bytes that are held, at most a slice. A caller slower than the provider makes reads of up to 512 KiB.
-   * Decoding, encoding and writing a slice at a time keeps a stalled stream from holding all of it three times.
-   */
-  private shift(next: Uint8Array): Uint8Array {
-    const slice = next.subarray(0, SLICE_BYTES)
-    if (slice.length === next.length) this.held.shift()
-    else this.held[0] = next.subarray(SLICE_BYTES)
-    this.heldBytes -= slice.length
-    return slice
+    this.held.resume()
   }
 
   private takeInTurn(slice: Uint8Array): void {
@@ -292,7 +235,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
       if (bytes === undefined) this.decoder.close()
       else this.decoder.push(bytes)
     } catch (thrown) {
-      this.held = NOTHING_HELD
+      this.held.clear()
       this.hasFailed(thrown)
     }
     this.isComplete = this.decoder.ended && this.failure === undefined
@@ -323,45 +266,34 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   }
 
   private write(): void {
-    if (this.sink === undefined) {
+    const { caller } = this
+    if (caller === undefined) {
       this.state = 'attaching'
       return
     }
-    const full = this.flush(this.sink, this.encoded.take())
+    const full = caller.write(this.encoded.take())
     if (full === undefined) return
     // The caller is slower than the provider: nothing is read until its socket takes more.
     this.state = 'writing'
-    this.pause()
+    this.held.pause()
     const drained = () => {
-      this.progressMs = performance.now()
+      caller.progressMs = performance.now()
       if (this.state === 'writing') this.proceed()
     }
     full.then(drained, drained)
   }
 
   /** The provider is silent: sends what is encoded, or a keep-alive. */
-  private flushIdle(): void {
-    if (this.sink === undefined) return
-    this.flush(this.sink, this.encoded.isEmpty ? this.encoder.keepAlive : this.encoded.take())?.catch(ignored)
-  }
-
-  /** A promise if the caller's socket is full, which ends once it is not. */
-  private flush(sink: ByteSink, bytes: string | Uint8Array): Promise<unknown> | undefined {
-    const written = sink.write(bytes)
-    sink.flush()
-    this.isHeadOut = true
-    this.progressMs = performance.now()
-    return written instanceof Promise ? written : undefined
+  private writeIdle(): void {
+    this.caller?.writeIdle(this.encoded.isEmpty ? this.encoder.keepAlive : this.encoded.take())
   }
 
   private finish(): void {
-    if (this.sink === undefined) {
+    if (this.caller === undefined) {
       this.state = 'attaching'
       return
     }
-    this.sink.write(this.encoded.take())
-    this.connection?.limitSilence()
-    this.sink.end()
+    this.caller.finish(this.encoded.take())
     this.complete()
   }
 
@@ -387,33 +319,12 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   private finishWith(end: StreamEnd): void {
     this.state = 'done'
     this.result = end
-    this.held = NOTHING_HELD
+    this.held.clear()
     ticker.remove(this)
-    if (this.pulled !== undefined) this.endPull(end, this.pulled)
+    this.caller?.close(end.outcome)
     this.listener?.streamEnded(end)
   }
-
-  private endPull({ outcome }: StreamEnd, pulled: PromiseWithResolvers<void>): void {
-    if (outcome === 'completed') return pulled.resolve()
-    if (outcome === 'caller_left') return pulled.reject(new Error('cut'))
-    if (!this.isHeadOut && this.sink !== undefined) this.flushHead(this.sink)
-    setTimeout(() => pulled.reject(new Error('cut')), LAST_BYTES_MS)
-  }
-
-  /**
-   * Bun sends the head with the first bytes of the body: a connection cut before them looks like a failed one, and is
-   * retried.
-   */
-  private flushHead(sink: ByteSink): void {
-    this.flush(sink, KEEP_ALIVE_COMMENT)?.catch(ignored)
-  }
 }
-
-/** Shared by all streams that hold nothing, which are nearly all. */
-const NOTHING_HELD: Uint8Array[] = []
-
-/** A write to a caller that has left. */
-function ignored(): void {}
 
 function outcomeOf(interruption: Reason | undefined, error: ProviderError | undefined): Outcome {
   switch (interruption) {

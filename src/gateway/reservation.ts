@@ -18,7 +18,7 @@ import {
   type Outcome,
   type Reservation,
 } from '../ledger/ledger.ts'
-import { costMicroUsd } from '../ledger/price.ts'
+import { costMicroUsd, plainCostMicroUsd } from '../ledger/price.ts'
 import { rateLimitHeaders } from '../ledger/rate-limit-headers.ts'
 import type { RequestLog } from './access-log.ts'
 import type { Counted } from './usage-meter.ts'
@@ -68,6 +68,11 @@ export interface Metered {
 /** A stream that the reservation may end. */
 interface GuardedStream {
   interrupt(why: 'refused'): void
+}
+
+/** Takes errors of settlements that nobody waits for. */
+export interface ErrorReporter {
+  report(error: unknown): void
 }
 
 const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
@@ -134,7 +139,7 @@ export class RequestReservation implements Ticking {
     const reservation = ledger.reserve(account, {
       id: log.requestId,
       estimate: slice(quote, 0),
-      floorMicroUsd: cost({ input: quote.inputTokens }, quote.price, quote.images),
+      floorMicroUsd: plainCost(quote.inputTokens, 0, quote),
       model: quote.model,
     })
     if (!(reservation instanceof Promise)) return RequestReservation.opened(ledger, reservation, quote, log)
@@ -284,15 +289,20 @@ export class RequestReservation implements Ticking {
 
   /**
    * Settles while the answer goes out: with Redis a settlement is a commit and a round trip, and no answer waits for
-   * them. `report` takes its error.
+   * them.
    */
-  settleInBackground(outcome: Outcome, bill: Bill | undefined, report: (error: unknown) => void): void {
+  settleInBackground(outcome: Outcome, bill: Bill | undefined, reporter: ErrorReporter): void {
     try {
-      this.settle(outcome, bill)?.catch(report)
+      const settling = this.settle(outcome, bill)
+      if (settling !== undefined) reportFailure(settling, reporter)
     } catch (error) {
-      report(error)
+      reporter.report(error)
     }
   }
+}
+
+function reportFailure(settling: Promise<unknown>, reporter: ErrorReporter): void {
+  settling.catch((error) => reporter.report(error))
 }
 
 /** False for a refusal; throws any other error, which is a bug. */
@@ -330,8 +340,12 @@ function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: number, a
   return Math.min(limit, atOnce === true ? limit : writtenTokens + aheadTokens)
 }
 
-function amounts(inputTokens: number, outputTokens: number, { price, images }: Quote): Estimate {
-  return { inputTokens, outputTokens, costMicroUsd: cost({ input: inputTokens, output: outputTokens }, price, images) }
+function amounts(inputTokens: number, outputTokens: number, quote: Quote): Estimate {
+  return { inputTokens, outputTokens, costMicroUsd: plainCost(inputTokens, outputTokens, quote) }
+}
+
+function plainCost(inputTokens: number, outputTokens: number, { price, images }: Quote): number {
+  return price === undefined ? 0 : plainCostMicroUsd(inputTokens, outputTokens, price, images)
 }
 
 function chargeOf({ model, provider, counted, price, images = 0 }: Bill, outcome: Outcome): Charge {

@@ -3,7 +3,7 @@
 import type { PlainAnswer } from '../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { isAbsurd, mergeUsage, type Usage } from '../core/token-usage.ts'
+import { isAbsurd, mergeUsage, needsCount, type Usage } from '../core/token-usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
 
 /** Usage without gaps. */
@@ -26,12 +26,17 @@ const UNREPORTED: Usage = {}
 
 export class UsageMeter {
   private reported = UNREPORTED
-  private readonly output = new OutputCount()
+  /** Made when something is counted, which most whole answers never need. */
+  private output: OutputCount | undefined
+  /** The text of a whole answer, until it is counted. */
+  private uncounted = ''
   /**
    * What the model thought, from its first thought on: a second counter is 6 objects, which most answers never need. It
    * is counted apart because some servers do not hold thoughts to the output limit, which `checkEnd` compares with.
    */
   private thought: OutputCount | undefined
+  /** The usage if the answer is complete, which the caller and the ledger get one after the other. */
+  private whole: Counted | undefined
   /** Events with content. */
   private events = 0
   private readonly eventsMax: number
@@ -51,20 +56,21 @@ export class UsageMeter {
 
   /** Throws `ProviderError` for an answer without end: see `checkEnd`. */
   add(event: StreamEvent): void {
+    this.whole = undefined
     switch (event.type) {
       case 'text':
       case 'refusal':
-        this.output.addText(event.text)
+        this.counter.addText(event.text)
         return this.checkEnd(1)
       case 'reasoning':
         this.thought ??= new OutputCount()
         this.thought.addText(event.text)
         return
       case 'tool-start':
-        this.output.addName(event.name)
+        this.counter.addName(event.name)
         return this.checkEnd(1)
       case 'tool-delta':
-        this.output.addArguments(event.index, event.json)
+        this.counter.addArguments(event.index, event.json)
         return this.checkEnd(1)
       case 'usage':
         this.reported = this.reported === UNREPORTED ? event.usage : mergeUsage(this.reported, event.usage)
@@ -77,18 +83,21 @@ export class UsageMeter {
     }
   }
 
-  /** A whole answer, as the events that it stands for. Throws as `add` does. */
+  /**
+   * A whole answer, as the events that it stands for. One event is never beyond a limit, so its text is counted only
+   * if the provider's figure is missing or doubtful.
+   */
   addPlain({ text, reason, usage }: PlainAnswer): void {
     if (usage !== undefined) this.reported = usage
     this.reason = reason
-    if (text === '') return
-    this.output.addText(text)
-    this.checkEnd(1)
+    this.whole = undefined
+    this.uncounted = text
   }
 
   /** The texts of as many events, copied as the insides of JSON strings and joined. Throws as `add` does. */
   addInsides(events: number, joined: string): void {
-    this.output.addInside(joined)
+    this.whole = undefined
+    this.counter.addInside(joined)
     this.checkEnd(events)
   }
 
@@ -98,13 +107,22 @@ export class UsageMeter {
    */
   private checkEnd(events: number): void {
     this.events += events
-    if (this.events > this.eventsMax && this.output.tokens > this.tokensMax)
+    if (this.events > this.eventsMax && this.counter.tokens > this.tokensMax)
       throw new ProviderError('broken', 'the answer goes on far beyond its output limit')
   }
 
   /** Output tokens so far, by our own count: text, tool calls and thoughts. */
   get written(): number {
-    return this.output.tokens + (this.thought?.tokens ?? 0)
+    if (this.uncounted !== '') {
+      this.counter.addText(this.uncounted)
+      this.uncounted = ''
+    }
+    return (this.output?.tokens ?? 0) + (this.thought?.tokens ?? 0)
+  }
+
+  private get counter(): OutputCount {
+    this.output ??= new OutputCount()
+    return this.output
   }
 
   /**
@@ -112,7 +130,13 @@ export class UsageMeter {
    * the provider had written when it last reported, and we may have received more since.
    */
   count(isComplete: boolean): Counted {
-    const counted = this.written
+    if (!isComplete) return this.counted(false)
+    this.whole ??= this.counted(true)
+    return this.whole
+  }
+
+  private counted(isComplete: boolean): Counted {
+    const counted = isComplete && !needsCount(this.reported.output) ? 0 : this.written
     const input = believed(this.reported.input, this.inputTokens)
     const output = believed(this.reported.output, counted)
     const written = output === undefined ? counted : isComplete ? output : Math.max(output, counted)
@@ -139,7 +163,7 @@ export class UsageMeter {
   /** True if the provider reported implausible usage: a mistake that its operator should know of. */
   get disbelieved(): boolean {
     const { input, output } = this.reported
-    return isAbsurd(input, this.inputTokens) || isAbsurd(output, this.written)
+    return isAbsurd(input, this.inputTokens) || (needsCount(output) && isAbsurd(output, this.written))
   }
 }
 

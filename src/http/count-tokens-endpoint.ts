@@ -1,17 +1,26 @@
 /** `POST /v1/messages/count_tokens` on both Messages prefixes: agents call it instead of sending a real request. */
 
+import type { Key } from '../catalog/catalog.ts'
 import { countTokens } from '../gateway/count-tokens.ts'
+import type { TextPlace } from '../wire/long-text-body.ts'
 import type { RequestContext } from './edge.ts'
 import { jsonHeaders } from './headers.ts'
-import { accepted, receiveJson } from './receive.ts'
+import { accepted, readJson, receive } from './receive.ts'
 
-export function handleCountTokens(context: RequestContext): void | Promise<void> {
+export function handleCountTokens(context: RequestContext): void {
+  receive(context, context.parts.dialects.messages.textPlaces, count)
+}
+
+async function count(
+  context: RequestContext,
+  key: Key,
+  bytes: Uint8Array,
+  places: readonly TextPlace[],
+): Promise<void> {
   const { parts, log, running } = context
-  return receiveJson(context, parts.dialects.messages.textPlaces, async (key, body) => {
-    const request = await accepted(body, parts.acceptCount)
-    const tokens = await countTokens(parts.gateway, { key, request, running, log })
-    log.status = 200
-    const headers = jsonHeaders(log.requestId, running.limitHeaders)
-    context.complete(new Response(JSON.stringify({ input_tokens: tokens }), { headers }))
-  })
+  const request = await accepted(readJson(context, bytes, places), parts.acceptCount)
+  const tokens = await countTokens(parts.gateway, { key, request, running, log })
+  log.status = 200
+  const headers = jsonHeaders(log.requestId, running.limitHeaders)
+  context.complete(new Response(JSON.stringify({ input_tokens: tokens }), { headers }))
 }

@@ -15,7 +15,7 @@ import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/error-body.ts'
 import type { ImageUrls } from '../dialects/image-url.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
-import { COMPLETED, type RequestEnd, RequestLog } from '../gateway/access-log.ts'
+import { COMPLETED, type LineWriter, type RequestEnd, RequestLog } from '../gateway/access-log.ts'
 import type { BodyMemory } from '../gateway/body-memory.ts'
 import type { Answer, FlowListener } from '../gateway/flow.ts'
 import type { Gateway } from '../gateway/gateway.ts'
@@ -62,7 +62,7 @@ export interface Endpoint {
 }
 
 /** One request at the edge: it has one response, and one end. */
-export class RequestContext implements FlowListener, Ticking {
+export class RequestContext implements FlowListener, LineWriter, Ticking {
   place = -1
   readonly log: RequestLog
   readonly running: RunningRequest
@@ -80,12 +80,12 @@ export class RequestContext implements FlowListener, Ticking {
   private resolve: ((response: Response) => void) | undefined
 
   constructor(
-    state: EdgeState,
+    private readonly state: EdgeState,
     readonly request: Request,
     private readonly server: Pick<Server<undefined>, 'timeout'>,
     { family, dialect }: Endpoint,
   ) {
-    this.log = logOf(state, request)
+    this.log = new RequestLog(newRequestId(), this)
     this.log.dialect = dialect
     this.running = state.inFlight.add()
     this.parts = state.current
@@ -156,9 +156,9 @@ export class RequestContext implements FlowListener, Ticking {
   /** What Bun gets: the response, or a promise of it. */
   answer(): Response | Promise<Response> {
     if (this.response !== undefined) return this.response
-    return new Promise((resolve) => {
-      this.resolve = resolve
-    })
+    const answering = new Promise(takeResolve)
+    this.resolve = resolveTaken
+    return answering
   }
 
   answered(answer: Answer): void {
@@ -175,6 +175,10 @@ export class RequestContext implements FlowListener, Ticking {
     this.limitSilence()
     this.respond(response)
     this.ended(COMPLETED)
+  }
+
+  write(line: RequestLine): void {
+    writeLine(this.state, this.request, line)
   }
 
   /** Writes the log line and removes the request from those in flight: the only place that does either. */
@@ -212,6 +216,13 @@ export class RequestContext implements FlowListener, Ticking {
   }
 }
 
+/** Takes the `resolve` of a new promise: a function of its own for each would be garbage of each request. */
+function takeResolve(resolve: (response: Response) => void): void {
+  resolveTaken = resolve
+}
+
+let resolveTaken: ((response: Response) => void) | undefined
+
 const ONCE = { once: true } as const
 
 /**
@@ -220,7 +231,7 @@ const ONCE = { once: true } as const
 const SILENCE_SECONDS = 120
 
 /** Serves one request: answers through the context, at once or later. What it throws becomes an error. */
-export type Handler = (context: RequestContext) => void | Promise<void>
+export type Handler = (context: RequestContext) => void
 
 /**
  * Runs the handler of an endpoint. Whatever it throws becomes an error in the shape of the path: nothing that a caller
@@ -236,8 +247,7 @@ export function serve(
   const context = new RequestContext(state, request, server, endpoint)
   try {
     rejectUnlessServing(state)
-    const handling = handle(context)
-    if (handling instanceof Promise) handling.catch((error: unknown) => context.failed(error))
+    handle(context)
   } catch (error) {
     context.failed(error)
   }
@@ -246,7 +256,7 @@ export function serve(
 
 /** `HEAD` succeeds at once, without authentication and even while the process drains: agents probe with it. */
 export function answerProbe(state: EdgeState, request: Request, dialect: string | undefined): Response {
-  const log = logOf(state, request)
+  const log = new RequestLog(newRequestId(), { write: (line) => writeLine(state, request, line) })
   log.dialect = dialect
   log.status = 200
   log.end(COMPLETED)
@@ -254,11 +264,9 @@ export function answerProbe(state: EdgeState, request: Request, dialect: string 
 }
 
 /** Until the caller has a valid key, the line goes to the log of anonymous requests, which limits its lines. */
-function logOf(state: EdgeState, request: Request): RequestLog {
-  return new RequestLog(newRequestId(), (line) => {
-    if (line.organization === undefined) state.anonymous.write(state.remoteOf(request), line)
-    else state.log(line)
-  })
+function writeLine(state: EdgeState, request: Request, line: RequestLine): void {
+  if (line.organization === undefined) state.anonymous.write(state.remoteOf(request), line)
+  else state.log(line)
 }
 
 const CLOSE = { connection: 'close' } as const

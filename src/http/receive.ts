@@ -7,7 +7,8 @@ import { CallerError } from '../core/caller-error.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { LongTexts } from '../core/long-texts.ts'
 import { refuseForbidden } from '../dialects/forbidden-fields.ts'
-import { parseBody, readBody } from '../wire/body.ts'
+import type { BodyShare } from '../gateway/body-memory.ts'
+import { type BodyReceiver, parseBody, readBody } from '../wire/body.ts'
 import { type ReadBody, readWithLongTexts, type TextPlace } from '../wire/long-text-body.ts'
 import { isForm } from '../wire/multipart.ts'
 import type { RequestContext } from './edge.ts'
@@ -16,58 +17,87 @@ import type { RequestContext } from './edge.ts'
 const BODY_MS_MAX = 60_000
 const BODY_MS_MIN = 15_000
 
-/** Takes what was received. What it throws, or its promise, fails the request. */
-type Take<T> = (key: Key, received: T) => void | Promise<void>
-
-interface ReceivedBody extends ReadBody {
-  readonly bytes: Uint8Array
-}
+/**
+ * What an endpoint does with the bytes of a body; `given` is the endpoint's own. What it throws, or its promise, fails
+ * the request.
+ */
+type Take<Given> = (context: RequestContext, key: Key, bytes: Uint8Array, given: Given) => void | Promise<void>
 
 /**
  * Gives the key and the bytes of the body to `take`, once they have arrived. From then on a caller that leaves
  * interrupts the request. Throws `CallerError`.
  */
-export function receiveBytes(context: RequestContext, take: Take<Uint8Array>): void | Promise<void> {
+export function receive<Given>(context: RequestContext, given: Given, take: Take<Given>): void {
   const { request, running, bodies } = context
   const key = context.authenticate()
   rejectEncoded(request.headers)
   context.liftSilence()
   const share = bodies.share(key.organization.id)
   running.holds(share)
-  const reading = readBody(request, (bytes) => share.take(bytes))
-  // Bun resolves it after this has returned, even if the body came in one packet with the head.
+  // Bun gives the body after this has returned, even if it came in one packet with the head.
+  readBody(request, new Reception(context, key, share, take, given))
   context.awaitBody(bodyMs(request))
-  return reading.then((bytes) => (context.hasBody() ? take(key, bytes) : undefined))
 }
 
-/**
- * As `receiveBytes`, with a JSON body without forbidden fields. Long texts in `places` may be marks in it. Throws
- * `CallerError`.
- */
-export function receiveJson(
-  context: RequestContext,
-  places: readonly TextPlace[],
-  take: Take<ReceivedBody>,
-): void | Promise<void> {
-  return receiveBytes(context, (key, bytes) => {
-    if (isForm(context.request.headers.get('content-type'))) throw formRejected()
-    const { json, longTexts } = readWithLongTexts(bytes, places) ?? { json: parseBody(bytes) }
-    refuseForbidden(json, context.family === 'messages' ? 'accepted' : 'forbidden')
-    if (typeof json['model'] === 'string') context.log.requestedModel = json['model']
-    return take(key, { bytes, json, longTexts })
-  })
+/** One object a request instead of a closure for each step. */
+class Reception<Given> implements BodyReceiver {
+  constructor(
+    private readonly context: RequestContext,
+    private readonly key: Key,
+    private readonly share: BodyShare,
+    private readonly endpoint: Take<Given>,
+    private readonly given: Given,
+  ) {}
+
+  take(bytes: number): void {
+    this.share.take(bytes)
+  }
+
+  body(bytes: Uint8Array): void {
+    const { context, key, endpoint, given } = this
+    try {
+      if (!context.hasBody()) return
+      const taking = endpoint(context, key, bytes, given)
+      if (taking instanceof Promise) this.failWith(taking)
+    } catch (error) {
+      context.failed(error)
+    }
+  }
+
+  failed(error: unknown): void {
+    this.context.failed(error)
+  }
+
+  private failWith(taking: Promise<void>): void {
+    taking.catch((error: unknown) => this.context.failed(error))
+  }
+}
+
+export interface ReceivedBody extends ReadBody {
+  readonly bytes: Uint8Array
+}
+
+/** A JSON body without forbidden fields. Long texts in `places` may be marks in it. Throws `CallerError`. */
+export function readJson(context: RequestContext, bytes: Uint8Array, places: readonly TextPlace[]): ReceivedBody {
+  if (isForm(context.request.headers.get('content-type'))) throw formRejected()
+  const { json, longTexts } = readWithLongTexts(bytes, places) ?? { json: parseBody(bytes), longTexts: undefined }
+  refuseForbidden(json, context.family === 'messages' ? 'accepted' : 'forbidden')
+  if (typeof json['model'] === 'string') context.log.requestedModel = json['model']
+  return { bytes, json, longTexts }
 }
 
 /**
  * What a dialect makes of a body. One with marks that it rejects is read again the usual way, so that the error is the
  * one about the texts themselves.
  */
-export function accepted<T>(
-  received: ReceivedBody,
-  accept: (json: JsonObject, longTexts?: LongTexts) => T | Promise<T>,
-): T | Promise<T> {
+export function accepted<T>(received: ReceivedBody, accept: Accept<T>): T | Promise<T> {
+  return received.longTexts === undefined ? accept(received.json) : acceptedWithMarks(received, accept)
+}
+
+type Accept<T> = (json: JsonObject, longTexts?: LongTexts) => T | Promise<T>
+
+function acceptedWithMarks<T>(received: ReceivedBody, accept: Accept<T>): T | Promise<T> {
   const { bytes, json, longTexts } = received
-  if (longTexts === undefined) return accept(json)
   const again = (error: unknown) => {
     if (error instanceof CallerError) return accept(parseBody(bytes))
     throw error

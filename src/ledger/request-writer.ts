@@ -14,9 +14,20 @@ const DROP_EVERY_MS = 500
 const DROPPED_AT_ONCE = 100
 const HOUR_MS = 3_600_000
 
-/** Rows that wait for their commit, as the text that will be written: text takes less memory than objects. */
+/** Bytes of a new batch. */
+const BATCH_BYTES = 4096
+/** A larger buffer is not kept for the next batch. */
+const KEPT_BYTES = 1024 * 1024
+const CHARACTER_BYTES_MAX = 3
+const [BRACKET, COMMA] = Buffer.from('[,')
+
+/**
+ * Rows that wait for their commit, as the bytes of the text that will be written. As objects, or as strings made of
+ * strings, they would outlive collections of young objects, and each of these would have to copy them.
+ */
 export class RowBatch {
-  private text = ''
+  private buffer = Buffer.allocUnsafe(BATCH_BYTES)
+  private used = 0
   private count = 0
   private endedMs = 0
 
@@ -25,20 +36,36 @@ export class RowBatch {
   }
 
   add(row: AuditRow): void {
-    this.text += `${this.count === 0 ? '[' : ','}${JSON.stringify(storedValues(row))}`
+    this.addValues(storedValues(row), row.endedMs)
+  }
+
+  /** Adds a row as its stored values. */
+  addValues(values: readonly (string | number)[], endedMs: number): void {
+    const text = JSON.stringify(values)
+    this.reserve(CHARACTER_BYTES_MAX * text.length + 1)
+    this.buffer[this.used] = (this.count === 0 ? BRACKET : COMMA) ?? 0
+    this.used += 1 + this.buffer.write(text, this.used + 1)
     this.count += 1
-    this.endedMs = Math.max(this.endedMs, row.endedMs)
+    this.endedMs = Math.max(this.endedMs, endedMs)
   }
 
   /** The JSON text of all rows, and when the last of them ended. */
   read(): { readonly rows: string; readonly endedMs: number } {
-    return { rows: this.count === 0 ? '[]' : `${this.text}]`, endedMs: this.endedMs }
+    return { rows: this.count === 0 ? '[]' : `${this.buffer.toString('utf8', 0, this.used)}]`, endedMs: this.endedMs }
   }
 
   clear(): void {
-    this.text = ''
+    if (this.buffer.length > KEPT_BYTES) this.buffer = Buffer.allocUnsafe(BATCH_BYTES)
+    this.used = 0
     this.count = 0
     this.endedMs = 0
+  }
+
+  private reserve(bytes: number): void {
+    if (this.used + bytes <= this.buffer.length) return
+    const larger = Buffer.allocUnsafe(2 ** Math.ceil(Math.log2(this.used + bytes)))
+    larger.set(this.buffer.subarray(0, this.used))
+    this.buffer = larger
   }
 }
 

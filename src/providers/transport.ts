@@ -14,6 +14,10 @@ export interface ResponseHandler {
   head(status: number, headers: ResponseHeaders): void
   /** Never empty. The transport does not touch the bytes again. */
   data(bytes: Uint8Array): void
+  /** Whether a body that comes whole may go to `text`. Asked after `head`. */
+  readonly takesText?: boolean
+  /** All of a body in UTF-8, and its size, instead of `data`. A transport need not make use of it. */
+  text?(text: string, bytes: number): void
   /** The clean end of the body. The connection can already serve another request. */
   end(): void
   /**

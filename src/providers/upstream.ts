@@ -115,7 +115,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   head(status: number, headers: ResponseHeaders): void {
     this.status = status
     this.headers = headers
-    this.enter('first byte')
+    this.phase = 'first byte'
     const { opener } = this
     this.opener = undefined
     opener?.head()
@@ -125,6 +125,14 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     // What was read before a pause may still come.
     if (this.phase !== 'paused' && this.phase !== 'release') this.enter('idle')
     this.reader?.data(bytes)
+  }
+
+  get takesText(): boolean {
+    return this.reader instanceof BodyText
+  }
+
+  text(text: string, bytes: number): void {
+    if (this.reader instanceof BodyText) this.reader.whole(text, bytes)
   }
 
   end(): void {
@@ -263,6 +271,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
 
 /** Gathers a body. Nearly always it comes in one piece, which is not copied. */
 class BodyText implements BodyReader {
+  private text: string | undefined
   private first: Uint8Array | undefined
   private chunks: Uint8Array[] | undefined
   private size = 0
@@ -273,17 +282,30 @@ class BodyText implements BodyReader {
     private readonly bytesMax: number,
   ) {}
 
+  /** Instead of `data`: all of the body. */
+  whole(text: string, bytes: number): void {
+    if (this.holds(bytes)) this.text = text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text
+  }
+
   data(bytes: Uint8Array): void {
-    this.size += bytes.byteLength
-    if (this.size > this.bytesMax) return this.reader.fail(this.call.tooLarge(this.bytesMax))
+    if (!this.holds(bytes.byteLength)) return
     if (this.first === undefined) this.first = bytes
     else if (this.chunks === undefined) this.chunks = [this.first, bytes]
     else this.chunks.push(bytes)
   }
 
   end(): void {
+    if (this.text !== undefined) return this.reader.text(this.text)
     const bytes = this.chunks === undefined ? this.first : Buffer.concat(this.chunks, this.size)
     this.reader.text(utf8.decode(bytes))
+  }
+
+  /** False, and the call fails, if the body is too large with so many bytes more. */
+  private holds(bytes: number): boolean {
+    this.size += bytes
+    if (this.size <= this.bytesMax) return true
+    this.reader.fail(this.call.tooLarge(this.bytesMax))
+    return false
   }
 
   fail(error: ProviderError): void {
@@ -291,7 +313,9 @@ class BodyText implements BodyReader {
   }
 }
 
+/** Omits a byte order mark, as `whole` does. */
 const utf8 = new TextDecoder()
+const BYTE_ORDER_MARK = 0xfeff
 
 const NO_HEADERS: ResponseHeaders = new Headers()
 

@@ -16,6 +16,10 @@ interface ExchangeHandler {
   head(status: number, headers: ResponseHead): void
   /** Not empty. */
   data(bytes: Uint8Array): void
+  /** Whether a body that comes whole goes to `text`. Asked after `head`. */
+  readonly takesText?: boolean
+  /** All of a body in UTF-8, and its size, instead of `data`. */
+  text?(text: string, bytes: number): void
   /** The connection can already serve another exchange. */
   end(): void
   /** `unreachable` or `broken` before the head, `cut` after it; the cause is a `TransportError`. */
@@ -207,6 +211,14 @@ export class Exchange implements ResponseSink {
   data(bytes: Uint8Array): void {
     if (this.decompressor === undefined) this.handler?.data(bytes)
     else if (!this.isOver && !this.decompressor.push(bytes)) this.carrier?.pause()
+  }
+
+  get takesText(): boolean {
+    return this.decompressor === undefined && this.handler?.takesText === true
+  }
+
+  text(text: string, bytes: number): void {
+    this.handler?.text?.(text, bytes)
   }
 
   /** The response is whole, and the connection is another's. */

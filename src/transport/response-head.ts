@@ -45,6 +45,9 @@ export class ResponseHead {
   readonly keepAliveMs: number
   /** The content coding in lower case, such as `gzip`; '' if there is none. */
   readonly coding: string
+  /** What every answer is asked for is not searched for. */
+  private readonly contentType: string | undefined
+  private readonly contentLength: string | undefined
   private readonly text: string
   private lowerText: string | undefined
 
@@ -61,10 +64,14 @@ export class ResponseHead {
     this.keepsAlive = scan.keepsAlive(this.framing)
     this.keepAliveMs = scan.keepAliveMs()
     this.coding = scan.coding.toLowerCase()
+    this.contentType = scan.contentType
+    this.contentLength = scan.contentLength
   }
 
   /** The values of all fields of this name (lower case) joined by `, `, or null if there is none: as `Headers.get`. */
   get(name: string): string | null {
+    if (name === 'content-type') return this.contentType ?? null
+    if (name === 'content-length') return this.contentLength ?? null
     this.lowerText ??= this.text.toLowerCase()
     const mark = `\r\n${name}:`
     let value: string | null = null
@@ -91,9 +98,10 @@ export function checkFields(bytes: Buffer, from: number, to: number): void {
 class HeadScan {
   status = 0
   coding = ''
+  contentType: string | undefined
   private isOld = false
   private count = 0
-  private contentLength: string | undefined
+  contentLength: string | undefined
   private transferEncoding: string | undefined
   private connection = ''
   private keepAlive = ''
@@ -143,6 +151,9 @@ class HeadScan {
       case 10:
         if (this.isNamed(start, 'connection')) this.connection += `,${this.value(nameEnd, end)}`
         else if (this.isNamed(start, 'keep-alive')) this.keepAlive += `,${this.value(nameEnd, end)}`
+        return
+      case 12:
+        if (this.isNamed(start, 'content-type')) this.contentType = joined(this.contentType, this.value(nameEnd, end))
         return
       case 14:
         if (this.isNamed(start, 'content-length'))

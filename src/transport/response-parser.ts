@@ -11,6 +11,10 @@ export interface ResponseSink {
   head(head: ResponseHead): void
   /** A view of the bytes that were pushed; not empty. */
   data(bytes: Uint8Array): void
+  /** Whether a body that is whole in one push goes to `text`. Asked after `head`. */
+  readonly takesText: boolean
+  /** All of the body, in UTF-8, instead of `data`: a view of the bytes and a decoder cost 1.5 µs more. */
+  text(text: string, bytes: number): void
 }
 
 /** Bytes of a head, or of all trailers. */
@@ -59,6 +63,8 @@ export class ResponseParser {
   private left = 0
   private interim = 0
   private keepsAlive = false
+  /** Some of the body went to the sink. */
+  private hasPassed = false
   /** How long the server keeps an idle connection, if it reports that; else infinite. */
   keepAliveMs = Number.POSITIVE_INFINITY
   /** The part of the pushed bytes that holds body bytes. */
@@ -81,6 +87,7 @@ export class ResponseParser {
     this.sink = sink
     this.interim = 0
     this.keepsAlive = false
+    this.hasPassed = false
   }
 
   /** Whether the last response is whole. */
@@ -104,9 +111,17 @@ export class ResponseParser {
     let at = 0
     while (at < bytes.length && this.state !== DONE) at = this.step(bytes, at)
     const size = this.bodyTo - this.bodyFrom
-    // `subarray` of a Buffer costs three times as much: 300 ns.
-    if (size > 0) this.sink?.data(new Uint8Array(bytes.buffer, bytes.byteOffset + this.bodyFrom, size))
+    if (size > 0) this.pass(bytes, size)
     return at
+  }
+
+  private pass(bytes: Buffer, size: number): void {
+    const { sink, bodyFrom } = this
+    if (this.state === DONE && !this.hasPassed && sink?.takesText === true)
+      return sink.text(bytes.toString('utf8', bodyFrom, bodyFrom + size), size)
+    this.hasPassed = true
+    // `subarray` of a Buffer costs three times as much: 300 ns.
+    sink?.data(new Uint8Array(bytes.buffer, bytes.byteOffset + bodyFrom, size))
   }
 
   /** The connection has ended: whether the response is whole. */

@@ -10,34 +10,60 @@ import { DEPTH_MAX, shapeProblem, VALUES_MAX } from './json-shape.ts'
 /** 10 MiB of UTF-8. */
 const BODY_BYTES_MAX = 10 * 1024 * 1024
 
+/** Gets a body: one call of `body` or `failed`, neither of which may throw. */
+export interface BodyReceiver {
+  /** Reserves memory; throws if there is none. */
+  take(bytes: number): void
+  body(bytes: Uint8Array): void
+  /** What `take` has thrown, or `CallerError` `too_large`, or `malformed_body` if the caller left half-way. */
+  failed(error: unknown): void
+}
+
 /**
  * Reads the body, at most `BODY_BYTES_MAX` bytes. A declared length over that is rejected before a byte is read, an
- * undeclared one as soon as the count exceeds it. `take` reserves memory, and throws if there is none: before the first
- * byte for a declared length, chunk by chunk for an undeclared one. Throws `CallerError` `too_large`, or
- * `malformed_body` if the caller left half-way.
+ * undeclared one as soon as the count exceeds it. Memory is taken before the first byte for a declared length, chunk by
+ * chunk for an undeclared one. What fails before the first byte is thrown: what `take` throws, and `CallerError`
+ * `too_large`.
  */
-export function readBody(request: Request, take: (bytes: number) => void): Promise<Uint8Array> {
+export function readBody(request: Request, receiver: BodyReceiver): void {
   const declared = request.headers.get('content-length')
   if (declared !== null) {
     const length = Number(declared)
     if (length > BODY_BYTES_MAX) throw tooLarge()
-    take(length)
-    return request.bytes().catch(brokenOff)
+    receiver.take(length)
+    readDeclared(request, receiver)
+  } else if (request.body !== null) {
+    readUndeclared(request.body, receiver)
+  } else {
+    queueMicrotask(() => receiver.body(new Uint8Array(0)))
   }
-  return request.body === null ? Promise.resolve(new Uint8Array(0)) : readCounted(request.body, take)
 }
 
-async function readCounted(body: ReadableStream<Uint8Array>, take: (bytes: number) => void): Promise<Uint8Array> {
+function readDeclared(request: Request, receiver: BodyReceiver): void {
+  request.bytes().then(
+    (bytes) => receiver.body(bytes),
+    (cause: unknown) => receiver.failed(brokenOff(cause)),
+  )
+}
+
+function readUndeclared(body: ReadableStream<Uint8Array>, receiver: BodyReceiver): void {
+  readCounted(body, receiver).then(
+    (bytes) => receiver.body(bytes),
+    (error: unknown) => receiver.failed(error),
+  )
+}
+
+async function readCounted(body: ReadableStream<Uint8Array>, receiver: BodyReceiver): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let size = 0
   const reader = body.getReader()
   for (;;) {
-    const { value, done } = await reader.read().catch(brokenOff)
+    const { value, done } = await reader.read().catch(throwBrokenOff)
     if (done) break
     size += value.byteLength
     try {
       if (size > BODY_BYTES_MAX) throw tooLarge()
-      take(value.byteLength)
+      receiver.take(value.byteLength)
     } catch (error) {
       // The rest stays unread, and the connection is closed after the answer.
       reader.cancel().catch(() => undefined)
@@ -93,8 +119,12 @@ function checkShape(text: string): void {
   if (problem === 'full') throw malformed(`The request body holds more than ${VALUES_MAX} values.`)
 }
 
-function brokenOff(cause: unknown): never {
-  throw new CallerError('malformed_body', 'The request body ended before its declared length.', { cause })
+function throwBrokenOff(cause: unknown): never {
+  throw brokenOff(cause)
+}
+
+function brokenOff(cause: unknown): CallerError {
+  return new CallerError('malformed_body', 'The request body ended before its declared length.', { cause })
 }
 
 function malformed(message: string): CallerError {

@@ -135,7 +135,7 @@ function run(does: (target: string) => Promise<string>, random = 0, totalTimeout
   }
   const work = new MadeWork(does)
   const running = new InFlight().add()
-  const answer = answerOf(gateway, keyOf(config), work, running, new RequestLog('req_1', () => {}))
+  const answer = answerOf(gateway, keyOf(config), work, running, new RequestLog('req_1', { write() {} }))
   return { answer, ledger, work, running }
 }
 

@@ -104,8 +104,10 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
         bytesOf(JSON.stringify({ model: 'painter', prompt: 'a weir', ...body })),
         'public',
       )
-      const log = new RequestLog('req_1', (written) => {
-        line = written
+      const log = new RequestLog('req_1', {
+        write(written) {
+          line = written
+        },
       })
       const running = new InFlight().add()
       before?.((why) => running.interrupt(why))

@@ -68,7 +68,7 @@ async function open(
   of: Account = account,
 ): Promise<RequestReservation> {
   const quote = { model: 'm', inputTokens: 100, maxOutputTokens, price }
-  const reservation = await RequestReservation.open(ledger, of, quote, new RequestLog('req_1', () => {}))
+  const reservation = await RequestReservation.open(ledger, of, quote, new RequestLog('req_1', { write() {} }))
   opened.push(reservation)
   if (used !== undefined) reservation.follow({ used })
   return reservation
@@ -313,20 +313,21 @@ describe('it is settled', () => {
   test('in the background once, and an error of the ledger is reported', async () => {
     const ledger = new Recorder()
     const errors: unknown[] = []
+    const reporter = { report: (error: unknown) => errors.push(error) }
     const reservation = await open(ledger)
-    reservation.settleInBackground('refused', undefined, (error) => errors.push(error))
-    reservation.settleInBackground('completed', bill, (error) => errors.push(error))
+    reservation.settleInBackground('refused', undefined, reporter)
+    reservation.settleInBackground('completed', bill, reporter)
     expect(ledger.settlements).toMatchObject([{ ...amounts(0, 0), outcome: 'refused' }])
     const broken = await open(ledger)
     ledger.settle = () => Promise.reject(new RangeError('a bug'))
-    broken.settleInBackground('completed', bill, (error) => errors.push(error))
+    broken.settleInBackground('completed', bill, reporter)
     await Bun.sleep(0)
     expect(errors).toEqual([expect.any(RangeError)])
   })
 
   test('and its log line shows the same', async () => {
     const charges: Charge[] = []
-    const log = new RequestLog('req_1', () => {})
+    const log = new RequestLog('req_1', { write() {} })
     log.charge = (charged) => charges.push(charged)
     const reservation = await RequestReservation.open(
       new Recorder(),

@@ -72,7 +72,7 @@ test('an id contains its creation time', () => {
   const ids = Array.from({ length: 1000 }, newRequestId)
   expect(new Set(ids).size).toBe(1000)
   for (const id of ids) {
-    expect(id).toMatch(/^req_[0-9a-f]{32}$/)
+    expect(id).toMatch(/^req_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/)
     expect(requestTimeMs(id)).toBeWithin(before, Date.now() + 1)
   }
   expect(requestTimeMs(idAt(START_MS))).toBe(START_MS)

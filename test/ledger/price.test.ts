@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Price } from '../../src/core/money.ts'
 import type { Usage } from '../../src/core/token-usage.ts'
-import { costMicroUsd, MICRO_USD_MAX } from '../../src/ledger/price.ts'
+import { costMicroUsd, MICRO_USD_MAX, plainCostMicroUsd } from '../../src/ledger/price.ts'
 import { Random, randomSeed } from './random.ts'
 
 const SONNET: Price = { input: 3e6, cachedInput: 3e5, cacheWrite: 3.75e6, cacheWrite1h: 6e6, output: 15e6 }
@@ -45,6 +45,8 @@ describe('costMicroUsd', () => {
       const price = randomPrice(random)
       const images = random.below(3)
       expect(costMicroUsd(usage, price, images)).toBe(naive(usage, price, images))
+      const { input = 0, output = 0 } = usage
+      expect(plainCostMicroUsd(input, output, price, images)).toBe(naive({ input, output }, price, images))
     }
   })
 })

@@ -115,6 +115,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       [ANYWHERE]: ['@sinclair/typebox', 'node:fs', 'node:os', 'node:path', 'node:crypto'],
       'config/check-process.ts': ['node:tls'],
       'config/document.ts': ['yaml'],
+      'config/litellm.ts': ['yaml'],
     },
   },
   'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'pino'] } },

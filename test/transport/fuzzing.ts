@@ -119,6 +119,8 @@ function readByUs(pieces: readonly string[], closes: boolean): { reading: Readin
     data: (bytes) => {
       body += Buffer.from(bytes).toString('latin1')
     },
+    takesText: false,
+    text: () => undefined,
   })
   try {
     for (const piece of pieces) {

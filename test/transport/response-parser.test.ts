@@ -14,7 +14,7 @@ interface Read {
   reusable: boolean
 }
 
-const NAMES = ['content-length', 'transfer-encoding', 'x', 'link', 'connection', 'ength']
+const NAMES = ['content-length', 'content-type', 'transfer-encoding', 'x', 'link', 'connection', 'ength']
 
 /** A response read in pieces of these sizes, the last of which repeats; `closes`: then the connection ends. */
 function read(text: string, sizes: readonly number[], closes = false): Read {
@@ -30,6 +30,8 @@ function read(text: string, sizes: readonly number[], closes = false): Read {
       expect(bytes.length).toBeGreaterThan(0)
       result.body += Buffer.from(bytes).toString('latin1')
     },
+    takesText: false,
+    text: () => undefined,
   })
   const bytes = Buffer.from(text, 'latin1')
   try {
@@ -164,4 +166,56 @@ describe('what is not HTTP in one way only is refused', () => {
   test('and 200 fields are allowed', () => {
     expect(read(`${ok}${many(199)}content-length: 0\r\n\r\n`, [999])).toMatchObject({ ended: true })
   })
+})
+
+/** The body by `text`, or by `data` and a decoder; and how often `text` was called. */
+function textOf(bytes: Buffer, sizes: readonly number[], takesText: boolean) {
+  const parser = new ResponseParser()
+  const pieces: Buffer[] = []
+  let calls = 0
+  parser.begin({
+    head() {},
+    data: (piece) => pieces.push(Buffer.from(piece)),
+    takesText,
+    text(text, size) {
+      calls += 1
+      pieces.push(Buffer.from(text))
+      expect(size).toBe(bytes.length - bytes.indexOf('\r\n\r\n') - 4)
+    },
+  })
+  let at = 0
+  for (const size of sizes) {
+    parser.push(Buffer.from(bytes.subarray(at, at + size)))
+    at += size
+  }
+  expect(parser.isDone).toBe(true)
+  return { text: new TextDecoder('utf-8', { ignoreBOM: true }).decode(Buffer.concat(pieces)), calls }
+}
+
+test('a body that is whole in one push is the same text without a view of its bytes', () => {
+  const seed = 826_411
+  let state = seed
+  const below = (limit: number) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
+    return (state >>> 8) % limit
+  }
+  const parts = ['plain ', 'é', '€', '😀', '\ufeff', '\0'].map((text) => Buffer.from(text))
+  const broken = [[0xff], [0xc3], [0xe2, 0x82], [0xf0, 0x9f], [0xed, 0xa0, 0x80], [0xc0, 0x80]].map(Buffer.from)
+  for (let run = 0; run < 2000; run++) {
+    const body = Buffer.concat(
+      Array.from({ length: 1 + below(8) }, () => {
+        const from = below(3) === 0 ? broken : parts
+        return from[below(from.length)] ?? Buffer.alloc(0)
+      }),
+    )
+    const head = Buffer.from(`${ok}content-length: ${body.length}\r\n\r\n`)
+    const bytes = Buffer.concat([head, body])
+    const expected = textOf(bytes, [bytes.length], false)
+    expect(expected.calls, `seed ${seed}, run ${run}`).toBe(0)
+    expect(textOf(bytes, [bytes.length], true), `seed ${seed}, run ${run}`).toEqual({ ...expected, calls: 1 })
+    // The head alone, then the body.
+    expect(textOf(bytes, [head.length, body.length], true)).toEqual({ ...expected, calls: 1 })
+    const cut = head.length + 1
+    expect(textOf(bytes, [cut, bytes.length - cut], true)).toEqual({ ...expected, calls: body.length > 1 ? 0 : 1 })
+  }
 })

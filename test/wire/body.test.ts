@@ -34,8 +34,12 @@ function declared(length: number, body = ''): Request {
 
 async function read(request: Request): Promise<{ readonly bytes: Uint8Array; readonly taken: readonly number[] }> {
   const taken: number[] = []
-  const bytes = await readBody(request, (count) => taken.push(count))
+  const bytes = await receive(request, (count) => taken.push(count))
   return { bytes, taken }
+}
+
+function receive(request: Request, take: (bytes: number) => void): Promise<Uint8Array> {
+  return new Promise((body, failed) => readBody(request, { take, body, failed }))
 }
 
 describe('readBody', () => {
@@ -58,7 +62,8 @@ describe('readBody', () => {
     const take = () => {
       throw new Error('nothing may be reserved')
     }
-    expect(() => readBody(declared(LIMIT + 1), take)).toThrow(CallerError)
+    const never = { take, body: take, failed: take }
+    expect(() => readBody(declared(LIMIT + 1), never)).toThrow(CallerError)
   })
 
   test('a body in chunks is rejected at the chunk that exceeds the limit, and is not read further', async () => {
@@ -85,7 +90,7 @@ describe('readBody', () => {
   test('a reservation that fails ends the reading', async () => {
     const { request, state } = chunked([bytesOf('a'), bytesOf('b')])
     const error = await thrownBy(
-      readBody(request, () => {
+      receive(request, () => {
         throw new RangeError('no memory')
       }),
     )

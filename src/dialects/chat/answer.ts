@@ -38,11 +38,37 @@ export function chatAnswer(completion: Completion, served: Served): JsonObject {
 /** The JSON text of `chatAnswer` for an answer of nothing but text. */
 export function chatPlain({ text, reason, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string {
   return (
-    `{"id":"${mintId('chatcmpl')}","object":"chat.completion","created":${served.createdAt},` +
-    `"model":${JSON.stringify(served.model)},"choices":[{"index":0,"message":{"role":"assistant",` +
-    `"content":${JSON.stringify(text)},"refusal":null,"annotations":[]},"logprobs":null,` +
-    `"finish_reason":"${chatFinish(reason)}"}],"usage":${chatUsageJson(usage)},"service_tier":"default"}`
+    `{"id":"${mintId('chatcmpl')}${openingOf(served)}${JSON.stringify(text)}${PLAIN_CLOSINGS[reason]}` +
+    `${chatUsageJson(usage)},"service_tier":"default"}`
   )
+}
+
+/** From the end of the id to the text; the last one, because it is the same for a second of one model's answers. */
+let opening = ''
+let openingModel = ''
+let openingSecond = 0
+
+function openingOf({ model, createdAt }: Served): string {
+  if (openingModel !== model || openingSecond !== createdAt) {
+    openingModel = model
+    openingSecond = createdAt
+    opening =
+      `","object":"chat.completion","created":${createdAt},"model":${JSON.stringify(model)},"choices":[{"index":0,` +
+      '"message":{"role":"assistant","content":'
+  }
+  return opening
+}
+
+/** From the end of the text to the usage. */
+const PLAIN_CLOSINGS: Readonly<Record<FinishReason, string>> = {
+  stop: plainClosing('stop'),
+  length: plainClosing('length'),
+  'tool-call': plainClosing('tool-call'),
+  'content-filter': plainClosing('content-filter'),
+}
+
+function plainClosing(reason: FinishReason): string {
+  return `,"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}],"usage":`
 }
 
 /** The `finish_reason` of Chat Completions. */

@@ -32,7 +32,7 @@ interface Result {
 
 /** The text of `system` or of a result. Empty texts are left out, because Anthropic rejects them. */
 export function acceptTexts(content: Content, path: string): TextPart[] {
-  if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content }]
+  if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content, cache: undefined }]
   return content.flatMap((block, index) => {
     const at = `${path}[${index}]`
     if (!isObject(block)) throw invalid(at, 'must be an object')
@@ -45,8 +45,7 @@ export function acceptTexts(content: Content, path: string): TextPart[] {
  * A user's message as canonical messages: first the results of tools, because other APIs require them right after the
  * calls, then the user's own text and images. A message without any content becomes one with an empty text.
  */
-export function acceptUser(content: Content, path: string, options: UserOptions): Message[] {
-  if (typeof content === 'string') return [{ role: 'user', parts: [{ type: 'text', text: content }] }]
+export function acceptUser(content: readonly unknown[], path: string, options: UserOptions): Message[] {
   const results: ToolMessage[] = []
   const images: ImagePart[] = []
   const own: UserPart[] = []
@@ -76,8 +75,7 @@ export function acceptUser(content: Content, path: string, options: UserOptions)
 }
 
 /** An assistant's message. Text after a call moves before it, because other APIs have no order between the two. */
-export function acceptAssistant(content: Content, path: string, limits: RequestLimits): AssistantMessage {
-  if (typeof content === 'string') return { role: 'assistant', parts: acceptTexts(content, path), toolCalls: [] }
+export function acceptAssistant(content: readonly unknown[], path: string, limits: RequestLimits): AssistantMessage {
   const parts: TextPart[] = []
   const toolCalls: AcceptedCall[] = []
   for (const [index, block] of content.entries()) {

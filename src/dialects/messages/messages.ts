@@ -1,6 +1,9 @@
 /** The Messages dialect. */
 
-import type { Dialect } from '../dialect.ts'
+import type { ChatRequest } from '../../core/chat-request.ts'
+import type { Completion, PlainAnswer } from '../../core/completion.ts'
+import type { Usage } from '../../core/token-usage.ts'
+import type { Dialect, Exchange, Served, StreamMeter } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import { messagesAnswer, messagesPlain } from './answer.ts'
 import { acceptMessages, type MessagesOptions, TEXT_PLACES } from './request.ts'
@@ -11,13 +14,28 @@ export function messages(options: MessagesOptions): Dialect {
   return {
     name: 'messages',
     textPlaces: TEXT_PLACES,
-    accept: (body, _caller, longTexts) => ({
-      request: acceptMessages(body, options, longTexts),
-      isCompaction: false,
-      ignored: ignoredFields('messages', body),
-      answer: (completion, served) => JSON.stringify(messagesAnswer(completion, served)),
-      plain: messagesPlain,
-      encoder: (served, meter) => new MessagesEncoder(served, meter),
-    }),
+    accept: (body, _caller, longTexts) =>
+      new MessagesExchange(acceptMessages(body, options, longTexts), ignoredFields('messages', body)),
+  }
+}
+
+class MessagesExchange implements Exchange {
+  readonly isCompaction = false
+
+  constructor(
+    readonly request: ChatRequest,
+    readonly ignored: readonly string[],
+  ) {}
+
+  answer(completion: Completion, served: Served): string {
+    return JSON.stringify(messagesAnswer(completion, served))
+  }
+
+  plain(answer: PlainAnswer & { readonly usage: Usage }, served: Served): string {
+    return messagesPlain(answer, served)
+  }
+
+  encoder(served: Served, meter: StreamMeter): MessagesEncoder {
+    return new MessagesEncoder(served, meter)
   }
 }

@@ -36,13 +36,13 @@ export function acceptMessages(body: JsonObject, options: MessagesOptions, longT
   const request: ChatRequest = {
     model: checked.model,
     stream: checked.stream === true,
-    messages: [...acceptSystem(checked), ...acceptHistory(checked, options, limits)],
+    messages: acceptConversation(checked, options, limits),
     tools,
     toolChoice: choice?.toolChoice,
     parallelToolCalls: choice?.parallelToolCalls,
     maxOutputTokens: outputLimit(checked),
     limitsOutput: true,
-    stop: (checked.stop_sequences ?? []).filter((sequence) => sequence !== ''),
+    stop: acceptStop(checked.stop_sequences),
     sampling: { temperature: checked.temperature ?? undefined, topP: checked.top_p ?? undefined },
     hints: {
       serviceTier: checked.service_tier ?? undefined,
@@ -69,18 +69,32 @@ function outputLimit(body: MessagesBody): number | undefined {
   return limit === undefined ? undefined : Math.max(1, limit)
 }
 
-function acceptSystem(body: MessagesBody): Message[] {
-  const parts = acceptTexts(body.system ?? '', 'system')
-  return parts.length === 0 ? [] : [{ role: 'system', parts }]
+const NO_STOP: readonly string[] = []
+
+function acceptStop(sequences: MessagesBody['stop_sequences']): readonly string[] {
+  return sequences === undefined || sequences === null ? NO_STOP : sequences.filter((sequence) => sequence !== '')
 }
 
-function acceptHistory(body: MessagesBody, { toolResultImages }: MessagesOptions, limits: RequestLimits): Message[] {
-  return body.messages.flatMap(({ role, content }, index) => {
-    const path = `messages[${index}].content`
-    return role === 'assistant'
-      ? acceptAssistant(content, path, limits)
-      : acceptUser(content, path, { toolResultImages, limits })
-  })
+function acceptConversation(
+  { system, messages }: MessagesBody,
+  { toolResultImages }: MessagesOptions,
+  limits: RequestLimits,
+): Message[] {
+  const accepted: Message[] = []
+  const parts = acceptTexts(system ?? '', 'system')
+  if (parts.length > 0) accepted.push({ role: 'system', parts })
+  for (const [index, { role, content }] of messages.entries()) {
+    if (typeof content === 'string') accepted.push(acceptText(role, content))
+    else if (role === 'assistant') accepted.push(acceptAssistant(content, `messages[${index}].content`, limits))
+    else accepted.push(...acceptUser(content, `messages[${index}].content`, { toolResultImages, limits }))
+  }
+  return accepted
+}
+
+/** A message whose content is one text. An assistant's empty text is left out, because Anthropic rejects it. */
+function acceptText(role: string, text: string): Message {
+  if (role !== 'assistant') return { role: 'user', parts: [{ type: 'text', text, cache: undefined }] }
+  return { role, parts: text === '' ? [] : [{ type: 'text', text, cache: undefined }], toolCalls: [] }
 }
 
 /**
@@ -89,7 +103,8 @@ function acceptHistory(body: MessagesBody, { toolResultImages }: MessagesOptions
  */
 function acceptTools(body: MessagesBody, limits: RequestLimits): Tool[] {
   limits.checkTools(body.tools?.length ?? 0, 'tools')
-  return (body.tools ?? []).flatMap((tool, index) => {
+  if (body.tools === undefined || body.tools === null) return []
+  return body.tools.flatMap((tool, index) => {
     const path = `tools[${index}]`
     if (!isObject(tool)) throw invalid(path, 'must be an object')
     const type = tool['type'] ?? 'custom'

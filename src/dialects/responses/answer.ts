@@ -25,7 +25,12 @@ type ItemStatus = 'in_progress' | 'completed'
  * A part of a message as JSON text. `inside` is the text as the inside of a JSON string (`wire/sse.ts`, `jsonInside`).
  */
 export function textPartJson(inside: string): string {
-  return `{"type":"output_text","annotations":[],"logprobs":[],"text":"${inside}"}`
+  return quotedTextPartJson(`"${inside}"`)
+}
+
+/** The same from the text as a JSON string. */
+export function quotedTextPartJson(text: string): string {
+  return `{"type":"output_text","annotations":[],"logprobs":[],"text":${text}}`
 }
 
 /** A message as JSON text. `content` is the JSON of its part, or '' before the part was added. */

@@ -23,7 +23,7 @@ export class Conversation {
   private readonly entries: Entry[] = []
   private readonly summaries: string[] = []
   /** The turn of each call id. Some models repeat ids from turn to turn; then the latest turn. */
-  private readonly callers = new Map<string, Turn>()
+  private callers: Map<string, Turn> | undefined
   /** A message without text was left out. */
   private emptied = false
 
@@ -31,7 +31,7 @@ export class Conversation {
    * A message without text is left out, because several providers reject it, unless the conversation would be empty.
    */
   message(role: 'system' | 'user' | 'assistant', parts: readonly TextPart[]): void {
-    const filled = parts.filter((part) => part.text !== '')
+    const filled = parts.every(hasText) ? parts : parts.filter(hasText)
     if (filled.length === 0) this.emptied = true
     else if (role === 'assistant') this.answer(filled)
     else this.entries.push({ role, parts: filled })
@@ -44,12 +44,13 @@ export class Conversation {
   call(call: ToolCall): void {
     const turn = this.openTurn() ?? this.addTurn()
     turn.calls.push(call)
+    this.callers ??= new Map()
     this.callers.set(call.callId, turn)
   }
 
   /** An output moves right after the turn of its call. An output without a call keeps its place. */
   output(output: ToolMessage): void {
-    const turn = this.callers.get(output.callId)
+    const turn = this.callers?.get(output.callId)
     if (turn === undefined) this.entries.push(output)
     else turn.outputs.push(output)
   }
@@ -69,13 +70,13 @@ export class Conversation {
    * system messages because many chat templates accept system messages only at the start.
    */
   messages(instructions: string): Message[] {
-    const leading = this.entries.findIndex((entry) => entry.role !== 'system')
-    const start = leading === -1 ? this.entries.length : leading
+    const { entries } = this
     const messages: Message[] = instructions === '' ? [] : [{ role: 'system', parts: [textPart(instructions)] }]
-    messages.push(...this.entries.slice(0, start).flatMap(messagesOf))
-    messages.push(...this.summaries.map((text): Message => ({ role: 'user', parts: [textPart(text)] })))
-    messages.push(...this.entries.slice(start).flatMap(messagesOf))
-    const spoken = messages.some((message) => message.role !== 'system')
+    let at = 0
+    for (; entries[at]?.role === 'system'; at++) addMessages(messages, entries[at])
+    for (const text of this.summaries) messages.push({ role: 'user', parts: [textPart(text)] })
+    for (; at < entries.length; at++) addMessages(messages, entries[at])
+    const spoken = messages.some(isSpoken)
     if (!spoken && this.emptied) messages.push({ role: 'user', parts: [textPart('')] })
     return messages
   }
@@ -102,11 +103,20 @@ export class Conversation {
   }
 }
 
-function messagesOf(entry: Entry): Message[] {
-  if (entry.role !== 'turn') return [entry]
-  return [{ role: 'assistant', parts: entry.parts, toolCalls: entry.calls }, ...entry.outputs]
+function hasText({ text }: TextPart): boolean {
+  return text !== ''
+}
+
+function isSpoken({ role }: Message): boolean {
+  return role !== 'system'
+}
+
+function addMessages(messages: Message[], entry: Entry | undefined): void {
+  if (entry === undefined) return
+  if (entry.role !== 'turn') messages.push(entry)
+  else messages.push({ role: 'assistant', parts: entry.parts, toolCalls: entry.calls }, ...entry.outputs)
 }
 
 function textPart(text: string): TextPart {
-  return { type: 'text', text }
+  return { type: 'text', text, cache: undefined }
 }

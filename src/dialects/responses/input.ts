@@ -61,10 +61,10 @@ export function resolveReferences(
   caller: Caller,
   itemStore: ItemStore | undefined,
 ): readonly Item[] | Promise<readonly Item[]> {
+  if (!items.some(isReference)) return items
   const ids = [
     ...new Set(items.flatMap((item) => (item.type === REFERENCE ? required(item.json, 'id', item.path) : []))),
   ]
-  if (ids.length === 0) return items
   if (ids.length > REFERENCES_MAX) throw invalid('input', `must not refer to more than ${REFERENCES_MAX} items`)
   const recalled = ids.map((id) => itemStore?.get(caller.organization, id))
   const fill = (found: readonly (JsonObject | undefined)[]) => {
@@ -72,6 +72,10 @@ export function resolveReferences(
   }
   const atHand = recalled.flatMap((item) => (item instanceof Promise ? [] : [item]))
   return atHand.length === recalled.length ? fill(atHand) : Promise.all(recalled).then(fill)
+}
+
+function isReference({ type }: Item): boolean {
+  return type === REFERENCE
 }
 
 /** A short reference may stand for a long item: together they must not exceed the limit of a body. */
@@ -99,11 +103,13 @@ function recalledItem(path: string, id: string, json: JsonObject | undefined): I
   throw new CallerError('invalid_field', message, { param: `${path}.id` })
 }
 
-/** The lists of tools within the input. */
-export function toolListsOf(items: readonly Item[]): ToolList[] {
-  return items.flatMap(({ type, json, path }) =>
-    type === 'additional_tools' ? { tools: json['tools'], path: `${path}.tools` } : [],
-  )
+/** The body's list of tools, and those within the input. */
+export function toolListsOf(tools: unknown, items: readonly Item[]): readonly ToolList[] {
+  const lists: ToolList[] = []
+  if (tools !== undefined && tools !== null) lists.push({ tools, path: 'tools' })
+  for (const { type, json, path } of items)
+    if (type === 'additional_tools') lists.push({ tools: json['tools'], path: `${path}.tools` })
+  return lists
 }
 
 /** What converting items needs. */
@@ -205,7 +211,7 @@ function argumentsOf(value: JsonValue | undefined): string {
  */
 function textParts(content: JsonValue | undefined, path: string): TextPart[] {
   if (content === undefined || content === null) return []
-  if (typeof content === 'string') return [{ type: 'text', text: content }]
+  if (typeof content === 'string') return [{ type: 'text', text: content, cache: undefined }]
   if (!isArray(content)) throw invalid(path, 'must be a string or an array of parts')
   const parts: TextPart[] = []
   let first: CacheMark | undefined

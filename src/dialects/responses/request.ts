@@ -13,7 +13,7 @@ import { SUMMARY_INSTRUCTION } from './compaction.ts'
 import { conversationOf, type Item, itemsOf, resolveReferences, toolListsOf } from './input.ts'
 import { type Echo, echoOf } from './resource.ts'
 import { checkResponsesBody, type ResponsesBody } from './schema.ts'
-import { Toolbox } from './tools.ts'
+import { NO_TOOLS, Toolbox } from './tools.ts'
 
 /**
  * Texts that are passed on, or read with `LongTexts` alone. `instructions` and tools are none, because the answer
@@ -34,11 +34,6 @@ export interface Surroundings {
   readonly itemStore?: ItemStore | undefined
 }
 
-/** The same for one request. */
-interface Received extends Surroundings {
-  readonly longTexts: LongTexts | undefined
-}
-
 export interface AcceptedResponses {
   readonly request: ChatRequest
   readonly echo: Echo
@@ -47,46 +42,31 @@ export interface AcceptedResponses {
   readonly compaction: boolean
 }
 
-/**
- * Throws or rejects with `CallerError` with the path of the invalid field. `compact`: the body asks for a compaction
- * without a trigger in its input, and the answer is never streamed.
- */
-export function acceptResponses(
-  json: JsonObject,
-  caller: Caller,
-  received: Received,
-  compact: boolean,
-): AcceptedResponses | Promise<AcceptedResponses> {
-  const body = checkResponsesBody(json)
-  const resolved = resolveReferences(itemsOf(body.input), caller, received.itemStore)
-  const convert = (items: readonly Item[]) => {
-    const compaction = compact || items.some((item) => item.type === 'compaction_trigger')
-    return accepted(body, items, {
-      sealer: received.sealer,
-      longTexts: received.longTexts,
-      caller,
-      compaction,
-      stream: body.stream === true && !compact,
-    })
-  }
-  return resolved instanceof Promise ? resolved.then(convert) : convert(resolved)
+/** One request beside its body. */
+interface Case extends Surroundings {
+  readonly caller: Caller
+  /** The body asks for a compaction without a trigger in its input, and the answer is never streamed. */
+  readonly compact: boolean
+  readonly longTexts: LongTexts | undefined
 }
 
-interface Case {
-  readonly sealer: Sealer
-  readonly longTexts: LongTexts | undefined
-  readonly caller: Caller
-  readonly compaction: boolean
-  readonly stream: boolean
+/** Throws or rejects with `CallerError` with the path of the invalid field. */
+export function acceptResponses(json: JsonObject, one: Case): AcceptedResponses | Promise<AcceptedResponses> {
+  const body = checkResponsesBody(json)
+  const resolved = resolveReferences(itemsOf(body.input), one.caller, one.itemStore)
+  if (resolved instanceof Promise) return resolved.then((items) => accepted(body, items, one))
+  return accepted(body, resolved, one)
 }
 
 function accepted(
   body: ResponsesBody,
   items: readonly Item[],
-  { sealer, longTexts, caller, compaction, stream }: Case,
+  { sealer, longTexts, caller, compact }: Case,
 ): AcceptedResponses {
+  const compaction = compact || items.some(isTrigger)
   const limits = new RequestLimits(longTexts?.argumentValues)
-  const toolbox = new Toolbox([{ tools: body.tools, path: 'tools' }, ...toolListsOf(items)], limits)
+  const lists = toolListsOf(body.tools, items)
+  const toolbox = lists.length === 0 ? NO_TOOLS : new Toolbox(lists, limits)
   const conversation = conversationOf(items, { toolbox, sealer, caller, limits })
   if (conversation.isEmpty && !compaction) throw invalid('input', 'holds no item that a model could answer')
   const messages: Message[] = conversation.messages(body.instructions ?? '')
@@ -94,13 +74,13 @@ function accepted(
   const tools = compaction ? [] : toolbox.tools
   const request: ChatRequest = {
     model: body.model,
-    stream,
+    stream: body.stream === true && !compact,
     messages,
     tools,
     toolChoice: tools.length > 0 ? toolChoiceOf(body.tool_choice) : undefined,
     maxOutputTokens: body.max_output_tokens ?? undefined,
     limitsOutput: true,
-    stop: [],
+    stop: NO_STOP,
     sampling: { temperature: body.temperature ?? undefined, topP: body.top_p ?? undefined },
     hints: {
       serviceTier: body.service_tier ?? undefined,
@@ -111,6 +91,12 @@ function accepted(
     longTexts,
   }
   return { request, echo: echoOf(body, compaction ? [] : toolbox.unlifted), toolbox, compaction }
+}
+
+const NO_STOP: readonly string[] = []
+
+function isTrigger({ type }: Item): boolean {
+  return type === 'compaction_trigger'
 }
 
 /** Only these two are passed on: `auto` is the default, and forced tools have no effect. */

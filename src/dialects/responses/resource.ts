@@ -103,12 +103,14 @@ export class Resource {
     const before =
       `"background":false,"error":null,"incomplete_details":null,"instructions":${quote(instructions)},` +
       `"max_output_tokens":${maxOutputTokens},"max_tool_calls":null,"model":${quote(this.served.model)}`
+    const { truncation, tools } = this.echo
     const after =
       '"parallel_tool_calls":true,"previous_response_id":null,"presence_penalty":0,"frequency_penalty":0,' +
       `"prompt_cache_key":${quote(promptCacheKey)},"reasoning":{"effort":null,"summary":null},` +
       `"safety_identifier":null,"service_tier":${quote(serviceTier)},"store":false,"temperature":${temperature},` +
-      `"text":{"format":{"type":"text"}},"tool_choice":"${toolChoice}","tools":${quote(this.echo.tools)},` +
-      `"top_logprobs":0,"top_p":${topP},"truncation":"${this.echo.truncation}"`
+      `"text":{"format":{"type":"text"}},"tool_choice":"${toolChoice}",` +
+      `"tools":${tools.length === 0 ? '[]' : quote(tools)},` +
+      `"top_logprobs":0,"top_p":${topP},"truncation":"${truncation}"`
     return [before, after]
   }
 }

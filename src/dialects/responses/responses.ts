@@ -1,12 +1,15 @@
 /** The Responses dialect, and the compaction endpoint that comes with it. */
 
-import { spokenText } from '../../core/completion.ts'
+import type { ChatRequest } from '../../core/chat-request.ts'
+import { type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
+import type { Usage } from '../../core/token-usage.ts'
+import type { ItemStore } from '../../items/item-store.ts'
 import { mintId } from '../answer-ids.ts'
-import type { Caller, Dialect, Exchange } from '../dialect.ts'
+import type { Caller, Dialect, Exchange, Served } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
-import { messageItem, outputItems } from './answer.ts'
+import { messageItem, messageItemJson, outputItems, quotedTextPartJson } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
 import { type AcceptedResponses, acceptResponses, type Surroundings, TEXT_PLACES } from './request.ts'
@@ -25,15 +28,15 @@ export interface ResponsesDialect extends Dialect {
  * The Responses dialect. `sealer` encrypts compaction items; `itemStore` stores the items that callers may refer to.
  */
 export function responses(surroundings: Surroundings): ResponsesDialect {
+  const { sealer, itemStore } = surroundings
   const accept = (body: JsonObject, caller: Caller, compact: boolean, longTexts: LongTexts | undefined) => {
-    const accepted = acceptResponses(body, caller, { ...surroundings, longTexts }, compact)
-    const object = compact ? 'response.compaction' : 'response'
+    const accepted = acceptResponses(body, { sealer, itemStore, caller, compact, longTexts })
     const ignored = ignoredFields('responses', body)
-    const exchange = (one: AcceptedResponses) => ({
-      ...exchangeOf(one, caller, surroundings, object),
-      isCompaction: one.compaction,
-      ignored,
-    })
+    const object = compact ? 'response.compaction' : 'response'
+    const exchange = (one: AcceptedResponses) =>
+      one.compaction
+        ? new CompactionExchange(one, ignored, caller, surroundings, object)
+        : new ResponsesExchange(one, ignored, caller, itemStore)
     return accepted instanceof Promise ? accepted.then(exchange) : exchange(accepted)
   }
   return {
@@ -44,41 +47,73 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
   }
 }
 
-function exchangeOf(
-  accepted: AcceptedResponses,
-  { organization }: Caller,
-  { sealer, itemStore }: Surroundings,
-  object: ResourceObject,
-): Pick<Exchange, 'request' | 'answer' | 'plain' | 'encoder'> {
-  const { request, echo, toolbox, compaction } = accepted
-  const store = itemStore && ((items: readonly JsonObject[]) => itemStore.put(organization, items))
-  const seal = (summary: string) => {
-    const item = compactionItem(sealer, organization, summary)
-    store?.([item])
+class ResponsesExchange implements Exchange {
+  readonly isCompaction = false
+  readonly request: ChatRequest
+
+  constructor(
+    private readonly accepted: AcceptedResponses,
+    readonly ignored: readonly string[],
+    private readonly caller: Caller,
+    private readonly itemStore: ItemStore | undefined,
+  ) {
+    this.request = accepted.request
+  }
+
+  answer(completion: Completion, served: Served): string {
+    const items = outputItems(completion, this.accepted.toolbox)
+    this.store(items)
+    const output = items.map((item) => JSON.stringify(item)).join()
+    return new Resource(served, this.accepted.echo).completed(output, completion.usage)
+  }
+
+  plain({ text, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string {
+    const id = mintId('msg')
+    if (this.itemStore !== undefined) this.store([messageItem(id, text)])
+    const item = messageItemJson(id, 'completed', quotedTextPartJson(JSON.stringify(text)))
+    return new Resource(served, this.accepted.echo).completed(item, usage)
+  }
+
+  encoder(served: Served): ResponsesEncoder {
+    const { echo, toolbox } = this.accepted
+    const store = this.itemStore && ((items: readonly JsonObject[]) => this.store(items))
+    return new ResponsesEncoder(new Resource(served, echo), toolbox, store)
+  }
+
+  private store(items: readonly JsonObject[]): void {
+    this.itemStore?.put(this.caller.organization, items)
+  }
+}
+
+/** The answer is one compaction item, so it is never plain. */
+class CompactionExchange implements Exchange {
+  readonly isCompaction = true
+  readonly request: ChatRequest
+
+  constructor(
+    private readonly accepted: AcceptedResponses,
+    readonly ignored: readonly string[],
+    private readonly caller: Caller,
+    private readonly surroundings: Surroundings,
+    private readonly object: ResourceObject,
+  ) {
+    this.request = accepted.request
+  }
+
+  answer(completion: Completion, served: Served): string {
+    const item = this.seal(spokenText(completion))
+    const resource = new Resource(served, this.accepted.echo, this.object)
+    return resource.completed(JSON.stringify(item), completion.usage)
+  }
+
+  encoder(served: Served): CompactionEncoder {
+    return new CompactionEncoder(new Resource(served, this.accepted.echo), (summary) => this.seal(summary))
+  }
+
+  private seal(summary: string): JsonObject {
+    const { sealer, itemStore } = this.surroundings
+    const item = compactionItem(sealer, this.caller.organization, summary)
+    itemStore?.put(this.caller.organization, [item])
     return item
-  }
-  if (compaction) {
-    return {
-      request,
-      answer: (completion, served) => {
-        const item = seal(spokenText(completion))
-        return new Resource(served, echo, object).completed(JSON.stringify(item), completion.usage)
-      },
-      encoder: (served) => new CompactionEncoder(new Resource(served, echo), seal),
-    }
-  }
-  return {
-    request,
-    answer: (completion, served) => {
-      const items = outputItems(completion, toolbox)
-      store?.(items)
-      return new Resource(served, echo).completed(items.map((item) => JSON.stringify(item)).join(), completion.usage)
-    },
-    plain: ({ text, usage }, served) => {
-      const item = messageItem(mintId('msg'), text)
-      store?.([item])
-      return new Resource(served, echo).completed(JSON.stringify(item), usage)
-    },
-    encoder: (served) => new ResponsesEncoder(new Resource(served, echo), toolbox, store),
   }
 }

@@ -8,7 +8,7 @@ import type { Database } from 'bun:sqlite'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { MemberList } from '../../core/member-list.ts'
-import { type AuditRow, type Charge, type Ending, type EndKind, noCharge, settledRow } from '../audit-columns.ts'
+import { type AuditRow, type Charge, type EndKind, noCharge, settledRow, settledValues } from '../audit-columns.ts'
 import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../request-writer.ts'
 import { figureValues, type UsageFigures } from '../usage-figures.ts'
 import { dayOf } from '../window.ts'
@@ -60,7 +60,7 @@ export class Journal implements Changes {
   private scopes: ScopeState[] = []
   private reservations: ReservationState[] = []
   private usage = new UsageSums()
-  private rows = new RowBatch()
+  private readonly rows = new RowBatch()
   /** Changes that are in the file and not in SQLite. */
   private readonly unfilled = new Unfilled()
   /** Of the last group. */
@@ -134,10 +134,8 @@ export class Journal implements Changes {
   }
 
   ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined, now: number): void {
-    const { id, organization, key, admittedMs, held } = reservation
-    const ending = { id, organization, key, admittedMs, endedMs: now, kind }
-    const row = charge === undefined ? lostRow(reservation, ending) : settledRow(ending, charge, held.micro_usd)
-    this.rows.add(row)
+    if (charge === undefined) this.rows.add(lostRow(reservation, kind, now))
+    else this.rows.addValues(settledValues(reservation, kind, now, charge, reservation.held.micro_usd), now)
     this.soon(COMMIT_MS)
   }
 
@@ -205,8 +203,9 @@ export class Journal implements Changes {
     clearTimeout(this.timer)
     this.timer = undefined
     if (this.scopes.length === 0 && this.reservations.length === 0 && this.rows.size === 0) return true
+    const rows = this.rows.read()
     try {
-      this.file.append(this.group(), this.number + 1)
+      this.file.append(this.group(rows), this.number + 1)
     } catch (error) {
       this.failure = problemOf(error)
       this.soon(RETRY_MS)
@@ -214,13 +213,12 @@ export class Journal implements Changes {
     }
     this.failure = undefined
     this.number += 1
-    this.appended()
+    this.appended(rows)
     return true
   }
 
   /** A group as the JSON text of its line. */
-  private group(): string {
-    const { rows, endedMs } = this.rows.read()
+  private group({ rows, endedMs }: Rows): string {
     const scopes = this.scopes.map(scopeValues)
     const live: (readonly (string | number)[])[] = []
     for (const one of this.reservations) if (one.state === 'live') live.push(liveValues(one))
@@ -234,7 +232,7 @@ export class Journal implements Changes {
     )
   }
 
-  private appended(): void {
+  private appended(rows: Rows): void {
     const { unfilled } = this
     for (const scope of this.scopes) {
       scope.isChanged = false
@@ -247,9 +245,9 @@ export class Journal implements Changes {
     }
     this.usage.each((place, figures) => unfilled.usage.add(place, figures))
     if (this.rows.size > 0) {
-      unfilled.batches.push(this.rows)
+      unfilled.batches.push(rows)
       unfilled.rowCount += this.rows.size
-      this.rows = new RowBatch()
+      this.rows.clear()
     }
     this.scopes = []
     this.reservations = []
@@ -263,7 +261,7 @@ export class Journal implements Changes {
       if (one.state === 'live') state.keep(one)
       else state.drop(one.id)
     }
-    for (const batch of unfilled.batches) log.batch(batch)
+    for (const { rows, endedMs } of unfilled.batches) log.rows(rows, endedMs)
     unfilled.usage.each((place, figures) => log.usage(place, figures))
     state.applied(this.number)
     log.dropOld(this.now())
@@ -280,12 +278,15 @@ export class Journal implements Changes {
   }
 }
 
+/** The rows of a group as JSON. */
+type Rows = ReturnType<RowBatch['read']>
+
 /** What SQLite gets next. */
 class Unfilled {
   readonly scopes = new Set<ScopeState>()
   readonly reservations = new MemberList<ReservationState>()
   usage = new UsageSums()
-  readonly batches: RowBatch[] = []
+  readonly batches: Rows[] = []
   rowCount = 0
 
   get stateCount(): number {
@@ -308,15 +309,16 @@ function problemOf(error: unknown): string {
 }
 
 /** The row of a reservation that was lost or cancelled: it shows the progress that was recorded. */
-function lostRow(reservation: ReservationState, ending: Ending): AuditRow {
-  const { model, postedInput, postedOutput, held } = reservation
+function lostRow(reservation: ReservationState, kind: EndKind, endedMs: number): AuditRow {
+  const { id, organization, key, admittedMs, model, postedInput, postedOutput, held } = reservation
   const charge: Charge = {
     ...noCharge('provider_cut'),
     model,
-    inputTokens: ending.kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput,
+    inputTokens: kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput,
     outputTokens: postedOutput,
     costMicroUsd: chargedMicroUsd(reservation),
     estimated: true,
   }
+  const ending = { id, organization, key, admittedMs, endedMs, kind }
   return { ...settledRow(ending, charge, held.micro_usd), outcome: '' }
 }

@@ -1,0 +1,35 @@
+/** `weir backup`: copies what `data_dir` must not lose, while weir serves. */
+
+import { BackupProblem, backUp } from '../assembly/backup.ts'
+import { configFile, environment, loadDataDir } from '../config/load.ts'
+import { LedgerFileError } from '../sqlite/database.ts'
+import { exit, parseFlags, printToStderr } from './command.ts'
+
+/** Returns the exit code. */
+export async function backup(args: readonly string[]): Promise<number> {
+  const parsed = parseFlags(args, 'backup')
+  if ('code' in parsed) return parsed.code
+  const { config } = parsed.flags
+  const read = await loadDataDir(await configFile(typeof config === 'string' ? config : undefined), environment())
+  if ('problem' in read) return failed(read.problem)
+  try {
+    const files = await backUp(read.dataDir, parsed.argument)
+    const listed = files.map(({ name, bytes }) => `${name} (${bytes} bytes)`)
+    process.stdout.write(`${read.dataDir} is backed up in ${parsed.argument}: ${listed.join(', ')}\n`)
+    return exit.done
+  } catch (error) {
+    return failed(lineOf(error))
+  }
+}
+
+function lineOf(error: unknown): string {
+  if (error instanceof BackupProblem || error instanceof LedgerFileError) return error.message
+  // Of the file system: a missing folder, a full disk, missing rights.
+  if (error instanceof Error && 'code' in error) return `no backup was made: ${error.message}`
+  throw error
+}
+
+function failed(line: string): number {
+  printToStderr(line)
+  return exit.wrong
+}

@@ -1,0 +1,12 @@
+/** `weir schema`: prints the JSON Schema of the configuration. */
+
+import { jsonSchema } from '../config/schema-file.ts'
+import { exit, parseFlags } from './command.ts'
+
+/** Returns the exit code. */
+export function schema(args: readonly string[]): number {
+  const parsed = parseFlags(args, 'schema')
+  if ('code' in parsed) return parsed.code
+  process.stdout.write(jsonSchema())
+  return exit.done
+}

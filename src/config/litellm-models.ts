@@ -1,0 +1,372 @@
+/** The models of a LiteLLM file → providers and models of weir. */
+
+import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
+import { MODEL_NAME } from './field-types.ts'
+import { LITELLM_PROVIDERS, type LitellmProvider, splitModel } from './litellm-providers.ts'
+
+/** Takes a line for everything that is not carried over, or was assumed. */
+export interface Notes {
+  add(place: string, line: string): void
+}
+
+interface Entry {
+  readonly place: string
+  readonly name: string
+  readonly params: JsonObject
+  readonly info: JsonObject
+}
+
+interface Target {
+  readonly provider: string
+  readonly model: string
+}
+
+interface Model {
+  readonly targets: Target[]
+  readonly isImage: boolean
+  /** The entries that share this name. */
+  readonly entries: Entry[]
+  readonly fallbacks: string[]
+  readonly aliases: string[]
+}
+
+export function litellmModels(
+  file: JsonObject,
+  notes: Notes,
+): { readonly providers: JsonObject; readonly models: readonly JsonObject[] } {
+  const providers = new Providers()
+  const models = new Map<string, Model>()
+  for (const entry of entriesOf(file, notes)) {
+    const target = targetOf(entry, providers, notes)
+    if (target === undefined) continue
+    const isImage = modeOf(entry) === 'image'
+    const known = models.get(entry.name)
+    if (known === undefined) {
+      models.set(entry.name, { targets: [target], isImage, entries: [entry], fallbacks: [], aliases: [] })
+    } else if (known.isImage !== isImage) {
+      notes.add(entry.place, `is not carried over: ${entry.name} is for chat and for images; give one another name`)
+    } else {
+      known.entries.push(entry)
+      if (!known.targets.some((other) => other.provider === target.provider && other.model === target.model))
+        known.targets.push(target)
+    }
+    noteParameters(entry, notes)
+  }
+  addFallbacks(file, models, notes)
+  addAliases(file, models, notes)
+  const named = Array.from(models, ([name, model]) => modelOf(name, model, notes))
+  return { providers: providers.all, models: named }
+}
+
+/** The entries with a name that weir can have, and with the credentials that they refer to. */
+function entriesOf(file: JsonObject, notes: Notes): readonly Entry[] {
+  const list = isArray(file['model_list']) ? file['model_list'] : []
+  return list.flatMap((one, index) => {
+    const place = `model_list[${index}]`
+    const written = isObject(one) ? stringOf(one['model_name']) : undefined
+    if (!isObject(one) || written === undefined || !isObject(one['litellm_params'])) {
+      notes.add(place, 'is not carried over: it has no model_name or no litellm_params')
+      return []
+    }
+    if (/[*]/.test(written)) {
+      notes.add(place, `${written} is not carried over: weir names every model`)
+      return []
+    }
+    const name = publicName(written)
+    if (name !== written) notes.add(place, `${written} became ${name}: weir cannot have that name`)
+    const info = isObject(one['model_info']) ? one['model_info'] : {}
+    return [{ place, name, params: withCredential(file, one['litellm_params'], place, notes), info }]
+  })
+}
+
+function publicName(written: string): string {
+  const name = written.replaceAll(/[^\x21-\x2b\x2d-\x7e]+/g, '-').slice(0, 128)
+  const isFit = new RegExp(MODEL_NAME).test(name) && name !== 'auto'
+  return isFit ? name : `${name || 'model'}-1`
+}
+
+function withCredential(file: JsonObject, params: JsonObject, place: string, notes: Notes): JsonObject {
+  const name = stringOf(params['litellm_credential_name'])
+  if (name === undefined) return params
+  const list = isArray(file['credential_list']) ? file['credential_list'].filter(isObject) : []
+  const values = list.find((each) => each['credential_name'] === name)?.['credential_values']
+  if (isObject(values)) return { ...values, ...params }
+  notes.add(place, `the credential ${name} is not in credential_list; set api_key of its provider`)
+  return params
+}
+
+const IMAGE = /^(?:dall-e|gpt-image|chatgpt-image)/i
+/** What weir has no endpoint for. */
+const OTHER = /embed|whisper|tts|rerank|moderation|transcri|speech|realtime|sora|veo|imagen/i
+
+function modeOf({ params, info }: Entry): string {
+  const mode = stringOf(info['mode'])
+  if (mode !== undefined) return mode === 'image_generation' ? 'image' : mode === 'responses' ? 'chat' : mode
+  const { model } = splitModel(stringOf(params['model']) ?? '', undefined)
+  const name = model.split('/').at(-1) ?? ''
+  return IMAGE.test(name) ? 'image' : OTHER.test(name) ? 'of another endpoint' : 'chat'
+}
+
+function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | undefined {
+  const { place, name, params } = entry
+  const lost = (why: string) => {
+    notes.add(place, `${name} is not carried over: ${why}`)
+    return undefined
+  }
+  const mode = modeOf(entry)
+  if (mode !== 'chat' && mode !== 'image') return lost(`mode ${mode}; weir serves chat and image generation`)
+  const { provider, model } = splitModel(
+    stringOf(params['model']) ?? '',
+    stringOf(params['custom_llm_provider']) ?? undefined,
+  )
+  const known = Object.hasOwn(LITELLM_PROVIDERS, provider) ? LITELLM_PROVIDERS[provider] : undefined
+  if (known === undefined) return lost(`weir has no adapter for provider ${provider}`)
+  if (mode === 'image' && known.dialect !== 'openai' && known.dialect !== 'azure')
+    return lost(`weir generates images with openai and azure only, not ${provider}`)
+  const inner = known.dialect === 'bedrock' ? model.replace(/^(?:converse|invoke|converse_like)\//, '') : model
+  if (inner === '' || /[*]/.test(inner)) return lost('litellm_params.model names no single model')
+  const settings = providerOf(known, entry, notes)
+  return settings === undefined ? undefined : { provider: providers.nameOf(provider, settings), model: inner }
+}
+
+/** The entry of `providers`; undefined if it lacks an address, after a note. */
+function providerOf(known: LitellmProvider, { place, name, params }: Entry, notes: Notes): JsonObject | undefined {
+  if (known.dialect === 'bedrock') return bedrockOf(params, place, notes)
+  const base = reference(params['api_base'] ?? params['base_url'])
+  const key = reference(params['api_key'])
+  const settings: Record<string, JsonValue> = { dialect: known.dialect }
+  const address = base === undefined ? known.baseUrl : withoutEndpoint(base, known)
+  if (known.dialect === 'azure') settings['base_url'] = address ?? variable('AZURE_API_BASE')
+  else if (address !== undefined) settings['base_url'] = address
+  else if (known.keyVariable === undefined) {
+    notes.add(place, `${name} is not carried over: it has no api_base`)
+    return undefined
+  }
+  if (key !== undefined) settings['api_key'] = key
+  else if (known.keyVariable !== undefined) settings['api_key'] = variable(known.keyVariable)
+  if (known.dialect === 'azure') settings['api_version'] = versionOf(params, place, notes)
+  const headers = headersOf(params)
+  if (headers !== undefined) settings['headers'] = headers
+  const timeout = params['timeout']
+  if (typeof timeout === 'number' && timeout > 0)
+    settings['total_timeout_ms'] = Math.min(86_400_000, Math.max(1, Math.round(timeout * 1000)))
+  return settings
+}
+
+const AZURE_VERSION = '2025-04-01-preview'
+
+function versionOf(params: JsonObject, place: string, notes: Notes): string {
+  const written = reference(params['api_version'])
+  if (written !== undefined) return written
+  notes.add(place, `has no api_version; weir uses ${AZURE_VERSION}`)
+  return AZURE_VERSION
+}
+
+/** An address as weir has it: without the path that the adapter appends. */
+function withoutEndpoint(base: string, { dialect }: LitellmProvider): string {
+  const address = base.replace(/\/+$/, '')
+  const endpoint = /\/(?:chat\/completions|completions|responses|messages|v1\/messages)$/
+  const bare = address.replace(endpoint, '')
+  if (dialect === 'anthropic') return bare.replace(/\/v1$/, '')
+  if (dialect === 'gemini') return bare.replace(/\/v1(?:beta)?$/, '')
+  // LiteLLM passes the address of OpenAI's client on, which appends no /v1; Ollama's own API is elsewhere.
+  return dialect === 'openai' && /:11434$/.test(bare) ? `${bare}/v1` : bare
+}
+
+const NEEDS_REGION = 'us-east-1'
+
+function bedrockOf(params: JsonObject, place: string, notes: Notes): JsonObject {
+  const region = reference(params['aws_region_name'] ?? params['aws_region'])
+  if (region === undefined) notes.add(place, `has no aws_region_name; weir uses ${NEEDS_REGION}`)
+  const settings: JsonObject = { dialect: 'bedrock', region: region ?? NEEDS_REGION }
+  const key = reference(params['api_key'])
+  if (key !== undefined) return { ...settings, api_key: key }
+  for (const name of ['aws_role_name', 'aws_profile_name', 'aws_web_identity_token'])
+    if (params[name] !== undefined) notes.add(place, `${name} is not carried over; weir takes keys of AWS`)
+  const token = reference(params['aws_session_token'])
+  return {
+    ...settings,
+    access_key_id: reference(params['aws_access_key_id']) ?? variable('AWS_ACCESS_KEY_ID'),
+    secret_access_key: reference(params['aws_secret_access_key']) ?? variable('AWS_SECRET_ACCESS_KEY'),
+    ...(token === undefined ? {} : { session_token: token }),
+  }
+}
+
+function headersOf(params: JsonObject): JsonObject | undefined {
+  const headers = params['extra_headers'] ?? params['headers']
+  if (!isObject(headers)) return undefined
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, reference(value) ?? '']))
+}
+
+/** `os.environ/NAME` → a reference; undefined if there is no value. */
+function reference(value: JsonValue | undefined): string | undefined {
+  if (value === undefined || value === null || value === '') return undefined
+  const text = String(value)
+  const name = /^os\.environ\/([A-Za-z_]\w*)$/.exec(text)?.[1]
+  return name === undefined ? text : variable(name)
+}
+
+/** A reference of weir's configuration. */
+function variable(name: string): string {
+  return `\${${name}}`
+}
+
+/** Providers by name. Entries that are equal share one. */
+class Providers {
+  readonly all: Record<string, JsonValue> = {}
+
+  nameOf(provider: string, settings: JsonObject): string {
+    const base = provider.replaceAll('_', '-')
+    for (let number = 1; ; number++) {
+      const name = number === 1 ? base : `${base}-${number}`
+      const known = this.all[name]
+      if (known === undefined) this.all[name] = settings
+      if (known === undefined || Bun.deepEquals(known, settings)) return name
+    }
+  }
+}
+
+/** Of `litellm_params`, what the target and the model are made of. */
+const CARRIED: ReadonlySet<string> = new Set([
+  ...['model', 'api_key', 'api_base', 'base_url', 'api_version', 'custom_llm_provider', 'extra_headers', 'headers'],
+  ...['aws_region_name', 'aws_region', 'aws_access_key_id', 'aws_secret_access_key', 'aws_session_token', 'timeout'],
+  ...['aws_role_name', 'aws_profile_name', 'aws_web_identity_token', 'litellm_credential_name'],
+  ...['input_cost_per_token', 'output_cost_per_token', 'drop_params', 'region_name'],
+  ...[
+    'output_cost_per_image',
+    'input_cost_per_image',
+    'cache_read_input_token_cost',
+    'cache_creation_input_token_cost',
+  ],
+])
+
+function noteParameters({ place, params }: Entry, notes: Notes): void {
+  for (const name of Object.keys(params)) {
+    if (CARRIED.has(name) || params[name] === null) continue
+    const isRate = name === 'rpm' || name === 'tpm'
+    const advice = isRate ? '; weir limits organisations and keys (requests_per_minute, tokens_per_minute)' : ''
+    notes.add(`${place}.litellm_params.${name}`, `is not carried over${advice}`)
+  }
+}
+
+function modelOf(name: string, model: Model, notes: Notes): JsonObject {
+  const { targets, isImage, entries, fallbacks, aliases } = model
+  const price = priceOf(entries, isImage)
+  if (price === undefined)
+    notes.add(name, 'has no price in the file; without one it cannot be used under a spend limit, and costs nothing')
+  if (targets.length > 1) notes.add(name, 'weir tries its targets in order, and does not spread requests over them')
+  const window = numberIn(entries, 'max_input_tokens')
+  const output = numberIn(entries, 'max_output_tokens')
+  const isFit = output !== undefined && (window === undefined || output <= window)
+  return {
+    name,
+    ...(aliases.length > 0 ? { aliases } : {}),
+    targets: targets.map((target) => ({ ...target })),
+    ...(fallbacks.length > 0 ? { fallbacks } : {}),
+    ...(price === undefined ? {} : { price }),
+    ...(window === undefined || isImage ? {} : { context_window: window }),
+    ...(isFit && !isImage ? { max_output_tokens: output } : {}),
+    supports: isImage ? ['image_generation'] : supportsOf(name, entries, notes),
+  }
+}
+
+function supportsOf(name: string, entries: readonly Entry[], notes: Notes): string[] {
+  const words = [
+    ['supports_function_calling', 'tools'],
+    ['supports_vision', 'images'],
+  ] as const
+  const isKnown = entries.some(({ info }) => words.some(([field]) => typeof info[field] === 'boolean'))
+  if (!isKnown) notes.add(name, 'supports: [tools, images] is assumed; correct it')
+  return words.flatMap(([field, word]) => (!isKnown || entries.some(({ info }) => info[field] === true) ? [word] : []))
+}
+
+/** A whole number of `model_info` of one of the entries. */
+function numberIn(entries: readonly Entry[], field: string): number | undefined {
+  return entries
+    .map(({ info }) => info[field])
+    .find((value): value is number => typeof value === 'number' && Number.isInteger(value) && value > 0)
+}
+
+/** Dollars per million tokens from dollars per token, of `litellm_params` or `model_info`. */
+function priceOf(entries: readonly Entry[], isImage: boolean): JsonObject | undefined {
+  const cost = (field: string) =>
+    entries
+      .map(({ params, info }) => Number(params[field] ?? info[field] ?? Number.NaN))
+      .find((value) => Number.isFinite(value) && value >= 0)
+  const million = (value: number) => Number((value * 1_000_000).toPrecision(12))
+  const image = cost('output_cost_per_image') ?? cost('input_cost_per_image')
+  if (isImage && image !== undefined) return { image }
+  const [input, output] = [cost('input_cost_per_token'), cost('output_cost_per_token')]
+  if (input === undefined || output === undefined || million(Math.max(input, output)) > 10_000) return undefined
+  const [cached, write] = [cost('cache_read_input_token_cost'), cost('cache_creation_input_token_cost')]
+  return {
+    input: million(input),
+    ...(cached === undefined ? {} : { cached_input: million(cached) }),
+    ...(write === undefined ? {} : { cache_write: million(write) }),
+    output: million(output),
+  }
+}
+
+/** `fallbacks: [{ "gpt-4": ["claude"] }]`, and `default_fallbacks` for all models. */
+function addFallbacks(file: JsonObject, models: ReadonlyMap<string, Model>, notes: Notes): void {
+  for (const section of ['router_settings', 'litellm_settings']) {
+    const settings = isObject(file[section]) ? file[section] : {}
+    const list = isArray(settings['fallbacks']) ? settings['fallbacks'].filter(isObject) : []
+    for (const [name, others] of list.flatMap((each) => Object.entries(each))) {
+      for (const other of isArray(others) ? others : []) addFallback(models, name, other, `${section}.fallbacks`, notes)
+    }
+    const defaults = isArray(settings['default_fallbacks']) ? settings['default_fallbacks'] : []
+    for (const other of defaults)
+      for (const name of models.keys())
+        if (name !== other) addFallback(models, name, other, `${section}.default_fallbacks`, notes)
+  }
+}
+
+function addFallback(
+  models: ReadonlyMap<string, Model>,
+  from: string,
+  to: JsonValue,
+  place: string,
+  notes: Notes,
+): void {
+  const other = typeof to === 'string' ? to : ''
+  const [model, next] = [models.get(from), models.get(other)]
+  const lost = (why: string) => notes.add(place, `${from} to ${other || 'no name'} is not carried over: ${why}`)
+  if (model === undefined || next === undefined) return lost('one of them is not in the new file')
+  if (model.fallbacks.includes(other)) return undefined
+  if (model.isImage !== next.isImage) return lost('one generates images and the other does not')
+  if (reaches(models, other, from)) return lost('it would close a circle of fallbacks')
+  model.fallbacks.push(other)
+  return undefined
+}
+
+/** Whether the fallbacks of one model lead to another. */
+function reaches(models: ReadonlyMap<string, Model>, from: string, to: string): boolean {
+  const seen = new Set<string>()
+  const ahead = [from]
+  for (let name = ahead.pop(); name !== undefined; name = ahead.pop()) {
+    if (name === to) return true
+    if (seen.has(name)) continue
+    seen.add(name)
+    ahead.push(...(models.get(name)?.fallbacks ?? []))
+  }
+  return false
+}
+
+/** `model_group_alias: { "gpt-4": "gpt-4o" }` */
+function addAliases(file: JsonObject, models: ReadonlyMap<string, Model>, notes: Notes): void {
+  const settings = isObject(file['router_settings']) ? file['router_settings'] : {}
+  const aliases = isObject(settings['model_group_alias']) ? settings['model_group_alias'] : {}
+  for (const [alias, value] of Object.entries(aliases)) {
+    const name = isObject(value) ? stringOf(value['model']) : stringOf(value)
+    const model = models.get(name ?? '')
+    const isFit = new RegExp(MODEL_NAME).test(alias) && alias !== 'auto' && !models.has(alias)
+    const isTaken = Array.from(models.values()).some((each) => each.aliases.includes(alias))
+    if (model !== undefined && isFit && !isTaken) model.aliases.push(alias)
+    else notes.add('router_settings.model_group_alias', `${alias} is not carried over: ${aliasProblem(name, model)}`)
+  }
+}
+
+function aliasProblem(name: string | undefined, model: Model | undefined): string {
+  return model === undefined ? `${name ?? 'its model'} is not in the new file` : 'the name is taken or not possible'
+}

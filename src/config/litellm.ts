@@ -1,0 +1,177 @@
+/**
+ * The configuration of a LiteLLM proxy → a configuration of weir, and a line for everything that cannot be carried over
+ * or had to be assumed. The result passes `weir check` once the variables that it names are set.
+ */
+
+import { parseDocument, stringify } from 'yaml'
+import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
+import { hashOf } from './key-hash.ts'
+import { litellmModels, type Notes } from './litellm-models.ts'
+import { isHashOfWellKnown } from './well-known-secrets.ts'
+
+interface Imported {
+  /** The text of a `weir.yaml`. */
+  readonly text: string
+  /** One line each. */
+  readonly notes: readonly string[]
+}
+
+/** Of the top-level keys, those that `weir` has something for. */
+const READ: ReadonlySet<string> = new Set([
+  'model_list',
+  'litellm_settings',
+  'router_settings',
+  'general_settings',
+  'environment_variables',
+  'credential_list',
+])
+
+/** Settings of LiteLLM that weir needs no setting for: it does the same, or has nothing of the kind to turn off. */
+const NEEDLESS: ReadonlySet<string> = new Set(['drop_params', 'set_verbose', 'telemetry', 'enable_pre_call_checks'])
+
+/** The text of a LiteLLM file; a problem if it is not one. */
+export function fromLitellm(text: string): Imported | { readonly problem: string } {
+  const document = parseDocument(text, { uniqueKeys: false, prettyErrors: false })
+  const error = document.errors[0]
+  if (error !== undefined) return { problem: `is not YAML: ${error.message.split('\n')[0]}` }
+  const file: JsonValue = document.toJS({ maxAliasCount: 1000 })
+  if (!isObject(file) || !isArray(file['model_list']))
+    return { problem: 'has no model_list, which the configuration of a LiteLLM proxy has' }
+  const notes = new LineNotes()
+  const { providers, models } = litellmModels(file, notes)
+  if (models.length === 0) return { problem: 'has no model that weir can serve', ...lines(notes) }
+  const weir = {
+    ...routing(file, notes),
+    providers,
+    models,
+    organizations: [organization(file, models, notes)],
+  }
+  ignored(file, notes)
+  const head = '# Made by weir import litellm. Check it with: weir check --strict\n'
+  return { text: head + stringify(weir, { lineWidth: 0 }), notes: notes.lines }
+}
+
+function lines({ lines }: LineNotes): { readonly notes: readonly string[] } {
+  return { notes: lines }
+}
+
+class LineNotes implements Notes {
+  private readonly all = new Set<string>()
+
+  add(place: string, line: string): void {
+    this.all.add(`${place}: ${line}`.replaceAll(/\s+/g, ' '))
+  }
+
+  get lines(): readonly string[] {
+    return [...this.all]
+  }
+}
+
+function sectionOf(file: JsonObject, name: string): JsonObject {
+  const section = file[name]
+  return isObject(section) ? section : {}
+}
+
+/** `num_retries` and the timeouts of all requests. */
+function routing(file: JsonObject, notes: Notes): JsonObject {
+  const retries = numeric(file, 'num_retries')
+  const seconds = numeric(file, 'request_timeout') ?? numeric(file, 'timeout')
+  const found: Record<string, JsonValue> = {}
+  if (retries !== undefined) {
+    found['max_attempts'] = Math.min(100, Math.max(1, Math.floor(retries) + 1))
+    notes.add('num_retries', `became routing.max_attempts ${found['max_attempts']}; weir retries on other targets only`)
+  }
+  if (seconds !== undefined) found['total_timeout_ms'] = Math.min(86_400_000, Math.max(1, Math.round(seconds * 1000)))
+  return Object.keys(found).length === 0 ? {} : { routing: found }
+}
+
+/** A number of `router_settings`, else of `litellm_settings`. */
+function numeric(file: JsonObject, name: string): number | undefined {
+  const found = sectionOf(file, 'router_settings')[name] ?? sectionOf(file, 'litellm_settings')[name]
+  return typeof found === 'number' && Number.isFinite(found) && found >= 0 ? found : undefined
+}
+
+function organization(file: JsonObject, models: readonly JsonObject[], notes: Notes): JsonObject {
+  const limits = spendLimit(file, models, notes)
+  return { id: 'default', ...(limits === undefined ? {} : { limits }), keys: [masterKey(file, notes)] }
+}
+
+const OWN_KEY = `\${WEIR_KEY}`
+
+/** The master key becomes a key of callers: LiteLLM's administrators use it for both. */
+function masterKey(file: JsonObject, notes: Notes): JsonObject {
+  const written = stringOf(sectionOf(file, 'general_settings')['master_key'])
+  const place = 'general_settings.master_key'
+  const variable = written === undefined ? undefined : variableOf(written)
+  if (variable !== undefined) return { id: 'default', key: `\${${variable}}` }
+  if (written === undefined) {
+    notes.add('general_settings', 'has no master_key; set WEIR_KEY in the environment: openssl rand -hex 24')
+  } else if (!/^[\x21-\x2b\x2d-\x7e]{16,512}$/.test(written) || isHashOfWellKnown(hashOf(written))) {
+    notes.add(place, 'is too short or easy to guess; set WEIR_KEY in the environment instead: openssl rand -hex 24')
+  } else {
+    notes.add(place, 'stands in the file; keep it in the environment instead')
+    return { id: 'default', key: written }
+  }
+  return { id: 'default', key: OWN_KEY }
+}
+
+/** `os.environ/NAME` → NAME. */
+function variableOf(written: string): string | undefined {
+  return /^os\.environ\/([A-Za-z_]\w*)$/.exec(written)?.[1]
+}
+
+/** `max_budget` in dollars for `budget_duration`, which weir has for days and months. */
+function spendLimit(file: JsonObject, models: readonly JsonObject[], notes: Notes): JsonObject | undefined {
+  const settings = sectionOf(file, 'litellm_settings')
+  const { max_budget: most, budget_duration: duration } = settings
+  if (typeof most !== 'number' || most <= 0) return undefined
+  const windows: Readonly<Record<string, string>> = { '1d': 'day', '24h': 'day', '30d': 'month', '1mo': 'month' }
+  const window = duration === undefined ? 'total' : windows[String(duration)]
+  const unpriced = models.filter((model) => !Object.hasOwn(model, 'price')).map((model) => String(model['name']))
+  if (window === undefined) {
+    notes.add('litellm_settings.budget_duration', `${String(duration)} is not carried over; weir has day, month, total`)
+  } else if (unpriced.length > 0) {
+    const advice = `give them a price, then set limits: { spend: { ${window}: ${most} } }`
+    notes.add('litellm_settings.max_budget', `is not carried over, because ${unpriced.join(', ')} have none; ${advice}`)
+  } else {
+    return { spend: { [window]: most } }
+  }
+  return undefined
+}
+
+/** What the sections above have read. */
+const HANDLED: Readonly<Record<string, ReadonlySet<string>>> = {
+  litellm_settings: new Set([
+    ...['num_retries', 'request_timeout', 'timeout', 'max_budget', 'budget_duration'],
+    ...['fallbacks', 'default_fallbacks'],
+  ]),
+  router_settings: new Set([
+    ...['num_retries', 'timeout', 'request_timeout', 'fallbacks', 'default_fallbacks', 'model_group_alias'],
+  ]),
+  general_settings: new Set(['master_key']),
+}
+
+/** Where weir has the thing under another name. */
+const ADVICE: Readonly<Record<string, string>> = {
+  routing_strategy: 'weir tries the targets of a model in order',
+  redis_host: 'ledger: { redis: … } shares limits between nodes',
+  redis_url: 'ledger: { redis: … } shares limits between nodes',
+  database_url: 'weir needs no database; keys and spend in it stay there',
+  success_callback: 'weir writes one log line per request',
+  callbacks: 'weir writes one log line per request',
+  cache: 'weir does not cache answers',
+  context_window_fallbacks: 'weir falls back when a request does not fit context_window, if fallbacks name the model',
+}
+
+function ignored(file: JsonObject, notes: Notes): void {
+  for (const [name, handled] of Object.entries(HANDLED)) {
+    for (const key of Object.keys(sectionOf(file, name))) {
+      if (handled.has(key) || NEEDLESS.has(key)) continue
+      const advice = ADVICE[key]
+      notes.add(`${name}.${key}`, `is not carried over${advice === undefined ? '' : `; ${advice}`}`)
+    }
+  }
+  for (const name of Object.keys(sectionOf(file, 'environment_variables')))
+    notes.add(`environment_variables.${name}`, 'set it in the environment of weir')
+  for (const key of Object.keys(file)) if (!READ.has(key)) notes.add(key, 'is not carried over')
+}

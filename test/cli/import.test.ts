@@ -1,0 +1,211 @@
+/** `weir import litellm`: the file that it prints passes `weir check`, and nothing is lost without a line. */
+
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parse } from 'yaml'
+import { fromLitellm } from '../../src/config/litellm.ts'
+import { MAIN } from '../process/weir.ts'
+
+setDefaultTimeout(30_000)
+
+const folder = await mkdtemp(join(tmpdir(), 'weir-import-'))
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+/** As of a proxy that uses most of what LiteLLM has. */
+const LITELLM = `
+model_list:
+  - model_name: gpt-4o
+    litellm_params: { model: openai/gpt-4o, api_key: os.environ/OPENAI_API_KEY, rpm: 480 }
+    model_info:
+      input_cost_per_token: 0.0000025
+      output_cost_per_token: 1e-5
+      cache_read_input_token_cost: 0.00000125
+      max_input_tokens: 128000
+      max_output_tokens: 16384
+      supports_function_calling: true
+      supports_vision: false
+  - model_name: gpt-4o
+    litellm_params:
+      model: azure/gpt-4o-eu
+      api_base: https://example.openai.azure.com/
+      api_key: os.environ/AZURE_API_KEY
+      api_version: "2025-01-01-preview"
+      timeout: 30
+  - model_name: claude
+    litellm_params: { model: claude-sonnet-4-5, litellm_credential_name: claude-key }
+    model_info: { input_cost_per_token: 0.000003, output_cost_per_token: 0.000015 }
+  - model_name: nova lite
+    litellm_params: { model: bedrock/converse/amazon.nova-lite-v1:0, aws_region_name: eu-west-1 }
+    model_info: { input_cost_per_token: 6e-8, output_cost_per_token: 2.4e-7 }
+  - model_name: painter
+    litellm_params: { model: gpt-image-1, api_key: os.environ/OPENAI_API_KEY, output_cost_per_image: 0.04 }
+  - model_name: llama
+    litellm_params: { model: ollama_chat/llama3, api_base: "http://127.0.0.1:11434" }
+    model_info: { input_cost_per_token: 0, output_cost_per_token: 0 }
+  - { model_name: own, litellm_params: { model: hosted_vllm/own, api_base: os.environ/VLLM_URL } }
+  - { model_name: homeless, litellm_params: { model: hosted_vllm/own } }
+  - { model_name: "groq/*", litellm_params: { model: "groq/*" } }
+  - { model_name: vertex, litellm_params: { model: vertex_ai/gemini-pro, vertex_project: p } }
+  - { model_name: ada, litellm_params: { model: text-embedding-ada-002 } }
+  - { model_name: broken }
+credential_list:
+  - { credential_name: claude-key, credential_values: { api_key: os.environ/CLAUDE_KEY } }
+router_settings:
+  routing_strategy: least-busy
+  num_retries: 2
+  fallbacks: [{ gpt-4o: [claude, painter] }, { claude: [gpt-4o] }]
+  model_group_alias: { gpt-4: gpt-4o, sonnet: { model: claude, hidden: true }, lost: nothing }
+litellm_settings: { request_timeout: 120, drop_params: true, callbacks: [langfuse] }
+general_settings: { master_key: os.environ/LITELLM_MASTER_KEY, alerting: [slack] }
+environment_variables: { REDIS_HOST: localhost }
+include: [other.yaml]
+`
+
+const ENV = {
+  OPENAI_API_KEY: 'a',
+  AZURE_API_KEY: 'b',
+  CLAUDE_KEY: 'c',
+  AWS_ACCESS_KEY_ID: 'd',
+  AWS_SECRET_ACCESS_KEY: 'e',
+  VLLM_URL: 'http://127.0.0.1:8000/v1',
+  LITELLM_MASTER_KEY: 'canary-0123456789abcdef',
+  WEIR_KEY: 'canary-0123456789abcdef',
+}
+
+async function weir(env: Readonly<Record<string, string>>, ...args: readonly string[]) {
+  const child = Bun.spawn([process.execPath, MAIN, ...args], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
+  return { code, stdout, stderr }
+}
+
+test('a whole proxy: the result passes weir check, with a line for each thing that is lost', async () => {
+  await writeFile(join(folder, 'config.yaml'), LITELLM)
+  const { code, stdout, stderr } = await weir({}, 'import', 'litellm', 'config.yaml')
+  expect(code).toBe(0)
+  await writeFile(join(folder, 'weir.yaml'), stdout)
+  const checked = await weir(ENV, 'check')
+  expect([checked.code, checked.stdout]).toEqual([0, 'weir.yaml: ok (6 providers, 6 models, 1 organisation, 1 key)\n'])
+  expect(stderr.trimEnd().split('\n')).toEqual([
+    'model_list[3]: nova lite became nova-lite: weir cannot have that name',
+    'model_list[8]: groq/* is not carried over: weir names every model',
+    'model_list[11]: is not carried over: it has no model_name or no litellm_params',
+    'model_list[0].litellm_params.rpm: is not carried over; weir limits organisations and keys ' +
+      '(requests_per_minute, tokens_per_minute)',
+    'model_list[7]: homeless is not carried over: it has no api_base',
+    'model_list[9]: vertex is not carried over: weir has no adapter for provider vertex_ai',
+    'model_list[10]: ada is not carried over: mode of another endpoint; weir serves chat and image generation',
+    'router_settings.fallbacks: gpt-4o to painter is not carried over: one generates images and the other does not',
+    'router_settings.fallbacks: claude to gpt-4o is not carried over: it would close a circle of fallbacks',
+    'router_settings.model_group_alias: lost is not carried over: nothing is not in the new file',
+    'gpt-4o: weir tries its targets in order, and does not spread requests over them',
+    ...['claude', 'nova-lite', 'llama'].map((name) => `${name}: supports: [tools, images] is assumed; correct it`),
+    'own: has no price in the file; without one it cannot be used under a spend limit, and costs nothing',
+    'own: supports: [tools, images] is assumed; correct it',
+    'num_retries: became routing.max_attempts 3; weir retries on other targets only',
+    'litellm_settings.callbacks: is not carried over; weir writes one log line per request',
+    'router_settings.routing_strategy: is not carried over; weir tries the targets of a model in order',
+    'general_settings.alerting: is not carried over',
+    'environment_variables.REDIS_HOST: set it in the environment of weir',
+    'include: is not carried over',
+    'set in the environment of weir: OPENAI_API_KEY, AZURE_API_KEY, CLAUDE_KEY, AWS_ACCESS_KEY_ID, ' +
+      'AWS_SECRET_ACCESS_KEY, VLLM_URL, LITELLM_MASTER_KEY',
+  ])
+  const file = parse(stdout)
+  expect(file.models[0]).toEqual({
+    name: 'gpt-4o',
+    aliases: ['gpt-4'],
+    targets: [
+      { provider: 'openai', model: 'gpt-4o' },
+      { provider: 'azure', model: 'gpt-4o-eu' },
+    ],
+    fallbacks: ['claude'],
+    price: { input: 2.5, cached_input: 1.25, output: 10 },
+    context_window: 128000,
+    max_output_tokens: 16384,
+    supports: ['tools'],
+  })
+  expect(file.providers.azure).toEqual({
+    dialect: 'azure',
+    base_url: 'https://example.openai.azure.com',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the configuration
+    api_key: '${AZURE_API_KEY}',
+    api_version: '2025-01-01-preview',
+    total_timeout_ms: 30_000,
+  })
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the configuration
+  expect(file.providers.anthropic).toEqual({ dialect: 'anthropic', api_key: '${CLAUDE_KEY}' })
+  expect(file.models.find((model: { name: string }) => model.name === 'painter')).toMatchObject({
+    price: { image: 0.04 },
+    supports: ['image_generation'],
+  })
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the configuration
+  expect(file.organizations).toEqual([{ id: 'default', keys: [{ id: 'default', key: '${LITELLM_MASTER_KEY}' }] }])
+})
+
+describe('the master key and the budget', () => {
+  const model =
+    'model_list: [{ model_name: m, litellm_params: { model: gpt-4o, input_cost_per_token: 1e-6, ' +
+    'output_cost_per_token: 2e-6 } }]\n'
+  const organizationOf = (rest: string) => {
+    const imported = fromLitellm(model + rest)
+    if ('problem' in imported) throw new Error(imported.problem)
+    return { organization: parse(imported.text).organizations[0], notes: imported.notes.join('\n') }
+  }
+  const own = [{ id: 'default', key: `\${WEIR_KEY}` }]
+
+  test.each([
+    ['none', '', own, 'has no master_key; set WEIR_KEY'],
+    ['a well-known one', 'general_settings: { master_key: sk-1234 }', own, 'easy to guess; set WEIR_KEY'],
+    [
+      'one in the file',
+      'general_settings: { master_key: canary-0123456789abcdef }',
+      [{ id: 'default', key: 'canary-0123456789abcdef' }],
+      'general_settings.master_key: stands in the file',
+    ],
+  ])('%s', (_, rest, keys, note) => {
+    const { organization, notes } = organizationOf(rest)
+    expect(organization.keys).toEqual(keys)
+    expect(notes).toContain(note)
+    expect(notes).not.toContain('canary')
+  })
+
+  test('a budget is one of the organisation', () => {
+    const budget = (text: string) => organizationOf(`litellm_settings: { ${text} }`).organization.limits
+    expect(budget('max_budget: 100, budget_duration: 30d')).toEqual({ spend: { month: 100 } })
+    expect(budget('max_budget: 5, budget_duration: 1d')).toEqual({ spend: { day: 5 } })
+    expect(budget('max_budget: 5')).toEqual({ spend: { total: 5 } })
+    expect(budget('max_budget: 5, budget_duration: 7d')).toBeUndefined()
+  })
+})
+
+test.each([
+  ['model_list: [', 'is not YAML: '],
+  ['providers: {}\n', 'has no model_list, '],
+  ['- a\n', 'has no model_list, '],
+  ['model_list: []\n', 'has no model that weir can serve'],
+])('%p is refused in one line', async (text, problem) => {
+  await writeFile(join(folder, 'odd.yaml'), text)
+  const { code, stdout, stderr } = await weir({}, 'import', 'litellm', 'odd.yaml')
+  expect([code, stdout]).toEqual([1, ''])
+  expect(stderr).toStartWith(`weir: odd.yaml: ${problem}`)
+  expect(stderr.trimEnd()).not.toContain('\n')
+})
+
+test('a file that does not exist, and wrong usage', async () => {
+  expect((await weir({}, 'import', 'litellm', 'none.yaml')).stderr).toBe('weir: none.yaml: there is no such file\n')
+  expect((await weir({}, 'import', 'litellm')).code).toBe(2)
+  expect((await weir({}, 'import', 'portkey', 'x')).code).toBe(2)
+})
+
+test('weir check names the command for such a file', async () => {
+  const { code, stderr } = await weir({}, 'check', '--config', 'config.yaml')
+  expect(code).toBe(1)
+  expect(stderr).toStartWith('config.yaml:2: model_list: this is a configuration of the LiteLLM proxy')
+  expect(stderr).toContain('weir import litellm')
+})
