@@ -31,7 +31,10 @@ export function commandManual(): string {
     ...COMMANDS.flatMap(commandSection),
     '.SH EXIT STATUS',
     ...item('0', 'done'),
-    ...item('1', 'the configuration, the ledger or the request is wrong; one line on standard error names what and why'),
+    ...item(
+      '1',
+      'the configuration, the ledger or the request is wrong; one line on standard error names what and why',
+    ),
     ...item('2', 'wrong usage'),
     '.SH FILES',
     ...item('./weir.yaml, /etc/weir/weir.yaml', 'the configuration, unless --config names another file'),

@@ -3,6 +3,8 @@
  * systemd does not run there: the test does what the unit describes.
  */
 
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
+
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
