@@ -62,7 +62,10 @@ export function pendingIn(path: string, schema: Schema): number {
   const database = openReadOnly(path, schema)
   if (database === undefined) return 0
   try {
-    const query = database.query<{ n: number }, []>('SELECT count(*) AS n FROM outbox WHERE state = 0')
+    const query = database.query<{ n: number }, []>(
+      `SELECT (SELECT count(*) FROM outbox WHERE state = 0)
+         + (SELECT count(*) FROM outbox_group JOIN request ON request.batch = outbox_group.batch) AS n`,
+    )
     return query.get()?.n ?? 0
   } finally {
     database.close()

@@ -281,7 +281,9 @@ class ChatCall extends ProviderCall implements TextReader, PumpOpener {
    */
   private isStream(): boolean {
     const { connection } = this
-    const type = (connection.headers.get('content-type') ?? '').toLowerCase()
+    const sent = connection.headers.get('content-type') ?? ''
+    if (sent === 'application/json') return false
+    const type = sent.toLowerCase()
     if (type.startsWith(this.provider.streamType)) return true
     if (type.includes('json')) return false
     connection.abort()

@@ -141,15 +141,16 @@ export class LogWriter {
     )
   }
 
-  batch(batch: RowBatch): void {
-    if (batch.size === 0) return
+  /** Returns the number of the batch in the table; 0 if it has no rows. */
+  batch(batch: RowBatch): number {
+    if (batch.size === 0) return 0
     const { rows, endedMs } = batch.read()
-    this.rows(rows, endedMs)
+    return this.rows(rows, endedMs)
   }
 
-  /** Writes rows that are a JSON text already. */
-  rows(json: string, endedMs: number): void {
-    this.putBatch.run(endedMs, json)
+  /** Writes rows that are a JSON text already. Returns the number of the batch. */
+  rows(json: string, endedMs: number): number {
+    return Number(this.putBatch.run(endedMs, json).lastInsertRowid)
   }
 
   usage(place: UsagePlace, figures: UsageFigures): void {

@@ -102,11 +102,12 @@ class Fleet {
     await until(() => this.ledgers.every((ledger) => ledger.health().pending === 0))
   }
 
-  /** Ages all acknowledged settlements by an hour, so that none is sent again for being recent. */
+  /** Ages all acknowledged settlements, so that none is sent again for being recent. */
   growOld(): void {
     for (const home of this.homes) {
       const file = new Database(join(home, 'outbox.sqlite'))
       file.run('UPDATE outbox SET taken_ms = taken_ms - 3600000, sent_ms = sent_ms - 3600000')
+      file.run('UPDATE request_batch SET ended_ms = ended_ms - 60000 WHERE ended_ms > ?', [this.now() - 60_000])
       file.close()
     }
   }

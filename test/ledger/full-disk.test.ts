@@ -86,7 +86,7 @@ test('a full disk: timers and charges go on, health reports it, all is written o
   const past = new Outbox(directory, () => Date.now() - 3_600_000)
   for (let i = 0; i < 20; i++) {
     const id = `old-${i}`
-    await past.add({ id, account: elsewhere, admittedMs: 1, charge: chargeOf(1), heldMicroUsd: 1 }, true)
+    await past.add({ id, account: elsewhere, admittedMs: 1, charge: chargeOf(1), heldMicroUsd: 1 }, false)
     past.taken(id, elsewhere.organization, 0)
   }
   past.commit()
@@ -115,8 +115,12 @@ test('a full disk: timers and charges go on, health reports it, all is written o
   expect(log.pendingCount()).toBe(0)
   log.close()
   const file = new Database(join(directory, 'outbox.sqlite'))
-  const ids = file.query<{ id: string }, []>("SELECT entry ->> '$.closing.id' AS id FROM outbox").all()
-  expect([ids.length, new Set(ids).size, ids.filter(({ id }) => id.startsWith('old-'))]).toEqual([30, 30, []])
+  const served = file.query<{ id: string }, [string]>('SELECT id FROM request WHERE organization = ?')
+  const ids = served.all(account.organization).map(({ id }) => id)
+  expect([ids.length, new Set(ids).size]).toEqual([30, 30])
+  const entries = file.query<{ id: string }, []>("SELECT entry ->> '$.closing.id' AS id FROM outbox").all()
+  expect(entries.filter(({ id }) => id.startsWith('old-'))).toEqual([])
+  expect(file.query('SELECT batch FROM outbox_group').all()).toEqual([])
   file.close()
   rmSync(directory, { recursive: true, force: true })
 })

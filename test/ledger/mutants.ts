@@ -205,7 +205,7 @@ export const restoreMutants: readonly Mutant[] = [
   [ENTER, 'record[NODE_EPOCH], record[NODE_GIVEN] = epoch, 0', 'record[NODE_EPOCH] = epoch'],
   [EPOCH_ROWS, 'if (one?.number !== undefined) again.run(one.number)', 'if (one?.number !== undefined) continue'],
   [EPOCH_ROWS, 'for (const id of absorb) gone', 'for (const id of []) gone'],
-  ['redis/delivery/outbox.ts', 'else if (isIn(mark.organization, mark.epoch))', 'else'],
+  ['redis/delivery/outbox.ts', ' && isIn(mark.organization, mark.epoch)', ''],
   [RECONCILE, 'if (state?.isOpen === true) {', 'if (false) {'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [NODE, 'this.restoration.doubt(lostMs)', ''],

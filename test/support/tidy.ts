@@ -50,6 +50,8 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       [ANYWHERE]: ['node:crypto'],
       'ledger/redis/': ['ioredis'],
       'ledger/redis/delivery/outbox.ts': ['bun:sqlite', 'node:path'],
+      'ledger/redis/delivery/outbox-entries.ts': ['bun:sqlite'],
+      'ledger/redis/delivery/settlement-groups.ts': ['bun:sqlite'],
       'ledger/redis/epochs/epoch-rows.ts': ['bun:sqlite'],
       'ledger/embedded/': ['bun:sqlite', 'node:fs', 'node:path'],
       'ledger/request-table.ts': ['bun:sqlite'],

@@ -3,7 +3,18 @@
  * never reach a provider.
  */
 
-import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/chat-request.ts'
+import {
+  type ChatRequest,
+  type ImagePart,
+  type Message,
+  NO_HINTS,
+  NO_TEXTS,
+  NO_TOOLS,
+  type TextPart,
+  type Tool,
+  type ToolChoice,
+  type UserPart,
+} from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
@@ -38,18 +49,17 @@ interface Reading {
 export function acceptChat(body: JsonObject, imageUrls: ImageUrls, longTexts?: LongTexts): AcceptedChat {
   const chat = checkChatBody(body)
   const limits = new RequestLimits(longTexts?.argumentValues)
-  const reading = { limits, imageUrls }
   const tools = acceptTools(chat, limits)
   const request: ChatRequest = {
     model: chat.model,
     stream: chat.stream === true,
-    messages: acceptMessages(chat.messages, reading),
+    messages: acceptMessages(chat.messages, limits, imageUrls),
     tools,
     toolChoice: tools.length > 0 ? acceptToolChoice(body['tool_choice'], limits) : undefined,
     parallelToolCalls: tools.length > 0 ? (chat.parallel_tool_calls ?? undefined) : undefined,
     maxOutputTokens: chat.max_completion_tokens ?? chat.max_tokens ?? undefined,
     limitsOutput: false,
-    stop: typeof chat.stop === 'string' ? [chat.stop] : (chat.stop ?? []),
+    stop: typeof chat.stop === 'string' ? [chat.stop] : (chat.stop ?? NO_TEXTS),
     sampling: acceptSampling(chat, body),
     hints: acceptHints(chat, body),
     cacheStrict: false,
@@ -58,10 +68,11 @@ export function acceptChat(body: JsonObject, imageUrls: ImageUrls, longTexts?: L
   return { request, includeUsage: chat.stream_options?.include_usage === true }
 }
 
-function acceptMessages(messages: readonly unknown[], reading: Reading): Message[] {
+function acceptMessages(messages: readonly unknown[], limits: RequestLimits, imageUrls: ImageUrls): Message[] {
   const accepted: Message[] = []
   for (let i = 0; i < messages.length; i++) {
-    accepted.push(acceptPlain(messages[i]) ?? acceptMessage(messages[i], `messages[${i}]`, reading))
+    const message = messages[i]
+    accepted.push(acceptPlain(message) ?? acceptMessage(message, `messages[${i}]`, { limits, imageUrls }))
   }
   return accepted
 }
@@ -102,6 +113,16 @@ function acceptSampling(chat: ChatBody, body: JsonObject): ChatRequest['sampling
 }
 
 function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
+  const {
+    user,
+    safety_identifier: identifier,
+    service_tier: tier,
+    prompt_cache_key: key,
+    stream_options: options,
+  } = chat
+  const { prompt_cache_retention: retention } = chat
+  const any = user ?? identifier ?? tier ?? key ?? options ?? retention ?? body['prompt_cache_options'] ?? undefined
+  if (any === undefined) return NO_HINTS
   return {
     user: chat.user ?? undefined,
     safetyIdentifier: chat.safety_identifier ?? undefined,
@@ -114,10 +135,10 @@ function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
 }
 
 /** Tools of other types than `function` are left out, because most providers have no counterpart. */
-function acceptTools(chat: ChatBody, limits: RequestLimits): Tool[] {
-  limits.checkTools(chat.tools?.length ?? 0, 'tools')
+function acceptTools(chat: ChatBody, limits: RequestLimits): readonly Tool[] {
+  if (chat.tools === undefined || chat.tools === null) return NO_TOOLS
+  limits.checkTools(chat.tools.length, 'tools')
   const tools: Tool[] = []
-  if (chat.tools === undefined || chat.tools === null) return tools
   for (const [index, tool] of chat.tools.entries()) {
     if (tool.type !== 'function') continue
     const path = `tools[${index}]`

@@ -1,14 +1,15 @@
 /** The canonical request → the body of Chat Completions, for OpenAI, compatible servers and Azure. */
 
-import type {
-  CacheMark,
-  ChatRequest,
-  ImagePart,
-  Message,
-  TextPart,
-  Tool,
-  ToolChoice,
-  UserPart,
+import {
+  type CacheMark,
+  type ChatRequest,
+  type ImagePart,
+  type Message,
+  NO_HINTS,
+  type TextPart,
+  type Tool,
+  type ToolChoice,
+  type UserPart,
 } from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
@@ -99,7 +100,7 @@ function plainChatRequest(request: ChatRequest, form: ServerForm): UpstreamReque
 }
 
 function settings({ sampling, hints, maxOutputTokens, stream }: ChatRequest, form: ServerForm): string {
-  const json =
+  let json =
     member(form.limitName, maxOutputTokens) +
     member('temperature', sampling.temperature) +
     member('top_p', sampling.topP) +
@@ -109,12 +110,15 @@ function settings({ sampling, hints, maxOutputTokens, stream }: ChatRequest, for
     member('logprobs', sampling.logprobs) +
     member('top_logprobs', sampling.topLogprobs) +
     member('reasoning_effort', sampling.reasoningEffort) +
-    member('verbosity', sampling.verbosity) +
-    member('user', hints.user) +
-    member('safety_identifier', hints.safetyIdentifier) +
-    member('service_tier', hints.serviceTier) +
-    member('prompt_cache_key', hints.promptCacheKey) +
-    member('prompt_cache_retention', hints.promptCacheRetention)
+    member('verbosity', sampling.verbosity)
+  if (hints !== NO_HINTS) {
+    json +=
+      member('user', hints.user) +
+      member('safety_identifier', hints.safetyIdentifier) +
+      member('service_tier', hints.serviceTier) +
+      member('prompt_cache_key', hints.promptCacheKey) +
+      member('prompt_cache_retention', hints.promptCacheRetention)
+  }
   if (!stream) return json
   const padding = member('include_obfuscation', form.isOpenai ? hints.padStream === true : undefined)
   return `${json},"stream":true,"stream_options":{"include_usage":true${padding}}`

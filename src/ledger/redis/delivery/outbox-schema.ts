@@ -37,9 +37,16 @@ const EPOCH_TABLES = `
     ${FIGURES}, PRIMARY KEY (organization, day, key, model)
   ) WITHOUT ROWID;`
 
-/** Days of `usage` before `before` may have been added up under the first day of their month. */
-const FOLDED_TABLE = `
-  CREATE TABLE IF NOT EXISTS folded (one INTEGER PRIMARY KEY CHECK (one = 1), before INTEGER NOT NULL);`
+/**
+ * `folded`: days of `usage` before `before` may have been added up under the first day of their month. `outbox_group`:
+ * settlements that were sent after the commit that wrote them, as their rows in `request_batch` and the JSON of their
+ * accounts.
+ */
+const LATER_TABLES = `
+  CREATE TABLE IF NOT EXISTS folded (one INTEGER PRIMARY KEY CHECK (one = 1), before INTEGER NOT NULL);
+  CREATE TABLE IF NOT EXISTS outbox_group (
+    batch INTEGER PRIMARY KEY, due_ms INTEGER NOT NULL, size INTEGER NOT NULL, accounts TEXT NOT NULL
+  );`
 
 /** A pending settlement may not have reached Redis, so it is sent; what was given up counts as not sent any more. */
 const FROM_4 = `
@@ -79,9 +86,10 @@ const FROM_4 = `
   ${INDEXES}`
 
 /**
- * Entries are appended, and only young ones change, so a commit touches a few pages; a key by request ids, which are
- * random, would touch one page for each request. The state of an entry: 0 to be sent; 1 taken; 3 not sent any more,
- * because it is in the sums that are given back to a Redis that lost data.
+ * Entries, of settlements that Redis did not acknowledge at once, are appended, and only young ones change, so a commit
+ * touches a few pages; a key by request ids, which are random, would touch one page for each request. The state of an
+ * entry: 0 to be sent; 1 taken; 3 not sent any more, because it is in the sums that are given back to a Redis that lost
+ * data.
  */
 export const OUTBOX_SCHEMA: Schema = {
   version: 5,
@@ -97,7 +105,7 @@ export const OUTBOX_SCHEMA: Schema = {
     ${INDEXES}
     ${EPOCH_TABLES}`,
   migrations: { 4: FROM_4 },
-  additions: FOLDED_TABLE,
+  additions: LATER_TABLES,
   columns: { usage: FIGURE_DEFINITIONS, given_back: FIGURE_DEFINITIONS, unrecorded: FIGURE_DEFINITIONS },
   views: LOG_VIEWS,
 }

@@ -4,20 +4,22 @@
  * share the file, because Redis takes a settlement once, however often it is sent.
  */
 
-import type { Database, Statement } from 'bun:sqlite'
+import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { turn } from '../../../core/event-loop.ts'
 import { fileIdentity, openDatabase } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
-import { type AuditRow, chargeOfRow, settledRow } from '../../audit-columns.ts'
+import { settledRow } from '../../audit-columns.ts'
 import { findRows } from '../../request-table.ts'
 import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../../request-writer.ts'
 import { type UsagePlace, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
 import { EpochRows, type Expected, type FoundOfNode, type KnownEpoch } from '../epochs/epoch-rows.ts'
 import { RESEND_MAX } from '../epochs/reconcile.ts'
+import { OutboxEntries } from './outbox-entries.ts'
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from './outbox-schema.ts'
-import { type Settlement, settlementOf, settlementText } from './settlement.ts'
+import { type Settlement, settlementOfRow } from './settlement.ts'
+import { type Group, SettlementGroups } from './settlement-groups.ts'
 import type { Pending, SettlementLog } from './settlement-log.ts'
 
 /** Settlements that may wait for their commit; beyond it the ledger takes no new requests. About 10 MB. */
@@ -28,9 +30,6 @@ const FIRST_WAY_MS = 2000
 const POSTPONED_MS = 60_000
 /** How long an acknowledged entry is kept, to be resent if the server lost it. */
 const TAKEN_KEPT_MS = 900_000
-const FORGOTTEN_AT_ONCE = 1000
-/** Entries that one statement inserts, if so many wait: 1.3 µs an entry instead of 2.1. */
-const INSERTED_AT_ONCE = 16
 /**
  * Rows are searched from `CLOCKS_APART_MS` before a request's admission, by the clock of Redis, to `LONGEST_REQUEST_MS`
  * after it.
@@ -39,19 +38,6 @@ const LONGEST_REQUEST_MS = 3_600_000
 const CLOCKS_APART_MS = 60_000
 /** Entries whose row numbers are kept in memory: more than can be in flight. */
 const PLACES_MAX = 4 * PENDING_MAX
-/** No entry has this number: for a mark of an entry that never reached the file. */
-const NOWHERE = -1
-
-const PENDING_SQL = `SELECT number, entry, sent_ms,
-    (SELECT life FROM life WHERE life.organization = outbox.organization) AS epoch
-  FROM outbox`
-
-interface Stored {
-  readonly number: number
-  readonly entry: string
-  readonly sent_ms: number | null
-  readonly epoch: number | null
-}
 
 type Mark = Taken | 'sent' | 'postponed'
 
@@ -73,12 +59,11 @@ export class Outbox implements SettlementLog {
   private readonly database: Database
   private readonly writer: LogWriter
   private readonly epochs: EpochRows
-  private readonly statements: ReturnType<typeof prepare>
+  private readonly groups: SettlementGroups
+  private readonly entries: OutboxEntries
   private readonly group: GroupCommit
   private readonly waiting = new Map<string, Waiting>()
   private readonly marks = new Map<string, Mark>()
-  /** Row numbers of the entries that this process sends, from their commit until they are marked. */
-  private readonly numbers = new Map<string, number>()
   /** The next commit deletes entries that were acknowledged long ago. */
   private forgets = false
 
@@ -93,11 +78,15 @@ export class Outbox implements SettlementLog {
     this.home = fileIdentity(path)
     this.writer = new LogWriter(this.database, keepMs)
     this.epochs = new EpochRows(this.database)
-    this.statements = prepare(this.database)
+    this.entries = new OutboxEntries(this.database, PLACES_MAX)
+    this.groups = new SettlementGroups(this.database, (...entry) => this.entries.insert(...entry))
     const gathered = {
       write: () => this.write(),
       written: () => this.written(),
-      failed: () => this.release(),
+      failed: () => {
+        this.groups.rolledBack()
+        this.release()
+      },
     }
     // `at_once`: a settlement is sent after its commit, and until then its reservation may cause refusals.
     this.group = new GroupCommit(this.database, path, gathered)
@@ -112,7 +101,7 @@ export class Outbox implements SettlementLog {
   }
 
   pendingCount(): number {
-    return this.statements.count.get()?.n ?? 0
+    return this.entries.count + this.groups.pendingCount()
   }
 
   add(settlement: Settlement, isSent: boolean): Promise<void> {
@@ -135,33 +124,31 @@ export class Outbox implements SettlementLog {
   }
 
   pending(most: number, early = false): readonly Pending[] {
-    const query = this.database.query<Stored, [number, number]>(
-      `${PENDING_SQL} WHERE state = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?`,
-    )
-    return query.all(early ? Number.MAX_SAFE_INTEGER : this.now(), most).map((stored) => this.pendingOf(stored))
+    if (early) this.transaction(() => this.groups.splitAll())
+    else if (this.groups.isAnyDue(this.now())) this.transaction(() => this.groups.splitDue(this.now()))
+    return this.entries.due(early ? Number.MAX_SAFE_INTEGER : this.now(), most)
   }
 
   resent(organization: string): readonly Pending[] {
-    const query = this.database.query<Stored, [string]>(
-      `${PENDING_SQL} WHERE organization = ? AND state = 0 AND due_ms = 0`,
-    )
-    return query.all(organization).map((stored) => this.pendingOf(stored))
+    return this.entries.resent(organization)
   }
 
   standing(settlement: Settlement): Pending | undefined {
     const { id } = settlement
     // An entry that is not in the file is in no sums either.
     if (this.waiting.has(id)) return { settlement, epoch: 0, wasSent: false }
-    const query = this.database.query<Stored, [number]>(`${PENDING_SQL} WHERE number = ? AND state = 0`)
-    const stored = query.get(this.numbers.get(id) ?? NOWHERE)
-    const pending = stored === null ? undefined : this.pendingOf(stored)
-    // SQLite reuses the numbers of deleted entries.
-    return pending?.settlement.id === id ? pending : undefined
+    const group = this.groups.of(id)
+    if (group !== undefined) {
+      const { organization } = settlement.account
+      if (this.groups.isStored(group)) return { settlement, epoch: this.epochOf(organization).epoch, wasSent: true }
+      this.transaction(() => this.groups.adopt(group))
+    }
+    return this.entries.standing(id)
   }
 
   forget(): void {
     // A commit writes and flushes; without this an idle machine would do so 4 times a second.
-    if (this.statements.isAnyOld.get(this.now() - TAKEN_KEPT_MS) === null) return
+    if (!this.entries.isAnyTakenBefore(this.now() - TAKEN_KEPT_MS)) return
     this.forgets = true
     this.group.soon()
   }
@@ -200,16 +187,16 @@ export class Outbox implements SettlementLog {
     for (const ms of admittedMs.values()) [first, last] = [Math.min(first, ms), Math.max(last, ms)]
     const span = [first - CLOCKS_APART_MS, last + LONGEST_REQUEST_MS] as const
     const rows = await findRows(this.database, organization, new Set(admittedMs.keys()), span)
-    return rows.map(loggedSettlement)
+    return rows.map((row) => settlementOfRow(row))
   }
 
   async prepare(organization: string, epoch: number, found: FoundOfNode): Promise<void> {
     // What an earlier version had sent is decided entry by entry when the first epoch is entered.
     if (found.isLegacy && this.epochOf(organization).epoch === 0) return
+    this.transaction(() => this.groups.splitAll())
     let left = this.epochs.pendingCount(organization) - RESEND_MAX
     for (let after = 0; left > 0; await turn()) {
-      const work = () => this.epochs.absorb(organization, epoch, found, after)
-      const absorbed = this.database.transaction(work).immediate()
+      const absorbed = this.transaction(() => this.epochs.absorb(organization, epoch, found, after))
       if (absorbed === undefined) return
       after = absorbed.last
       left -= absorbed.count
@@ -224,7 +211,10 @@ export class Outbox implements SettlementLog {
       if (known.epoch === 0 && known.legacyEpoch === 0 && this.places(organization).length === 0) return []
       throw new Error(`The outbox cannot be written: ${this.complaint}.`)
     }
-    return this.database.transaction(() => this.epochs.enter(organization, epoch, found, resent)).immediate()
+    return this.transaction(() => {
+      this.groups.splitAll()
+      return this.epochs.enter(organization, epoch, found, resent)
+    })
   }
 
   entered(organization: string, epoch: number): void {
@@ -239,28 +229,29 @@ export class Outbox implements SettlementLog {
     this.group.close()
   }
 
+  /** Runs what may split groups. */
+  private transaction<T>(work: () => T): T {
+    try {
+      const result = this.database.transaction(work).immediate()
+      this.placeWritten()
+      return result
+    } catch (error) {
+      this.groups.rolledBack()
+      throw error
+    }
+  }
+
   private release(): void {
     for (const { committed } of this.waiting.values()) committed()
   }
 
-  private pendingOf({ number, entry, sent_ms, epoch }: Stored): Pending {
-    const settlement = settlementOf(entry)
-    this.place(settlement.id, number)
-    return { settlement, epoch: epoch ?? 0, wasSent: sent_ms !== null }
-  }
-
-  /** An entry whose number was dropped is resent, and marked then. */
-  private place(id: string, number: number): void {
-    this.numbers.set(id, number)
-    if (this.numbers.size <= PLACES_MAX) return
-    for (const oldest of this.numbers.keys()) {
-      this.numbers.delete(oldest)
-      return
-    }
+  private placeWritten(): void {
+    for (const [id, number] of this.groups.committed()) this.entries.place(id, number)
   }
 
   private written(): void {
-    for (const [id, mark] of this.marks) if (mark !== 'sent') this.numbers.delete(id)
+    this.placeWritten()
+    for (const [id, mark] of this.marks) if (mark !== 'sent') this.entries.forgetNumber(id)
     this.release()
     this.waiting.clear()
     this.marks.clear()
@@ -274,19 +265,11 @@ export class Outbox implements SettlementLog {
 
   private write(): void {
     const now = this.now()
-    const { statements } = this
     const usage = new UsageSums()
     this.put(now, usage)
-    const isIn = this.epochs.look()
-    const taken: number[] = []
-    for (const [id, mark] of this.marks) {
-      const number = this.numbers.get(id) ?? NOWHERE
-      if (mark === 'sent') statements.sent.run(now, number)
-      else if (mark === 'postponed') statements.postponed.run(now + POSTPONED_MS, number)
-      else if (isIn(mark.organization, mark.epoch)) taken.push(number)
-    }
-    if (taken.length > 0) statements.taken.run(now, JSON.stringify(taken))
-    if (this.forgets) statements.forget.run(now - TAKEN_KEPT_MS, FORGOTTEN_AT_ONCE)
+    this.writeMarks(now)
+    if (this.groups.isAnyDue(now)) this.groups.splitDue(now)
+    if (this.forgets) this.entries.forgetBefore(now - TAKEN_KEPT_MS)
     usage.each((place, figures) => {
       this.writer.usage(place, figures)
       this.epochs.served(place.organization, figures.requests)
@@ -297,73 +280,51 @@ export class Outbox implements SettlementLog {
     if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)
   }
 
+  private writeMarks(now: number): void {
+    const { entries, groups } = this
+    const isIn = this.epochs.look()
+    const taken: number[] = []
+    const stored = new Map<Group, boolean>()
+    for (const [id, mark] of this.marks) {
+      const isTaken = typeof mark === 'object' && isIn(mark.organization, mark.epoch)
+      const group = groups.of(id)
+      if (group !== undefined) {
+        const isStored = stored.get(group) ?? groups.isStored(group)
+        stored.set(group, isStored)
+        // A group has only settlements that were sent: that need not be marked.
+        if (isStored && (isTaken || mark === 'sent')) {
+          if (isTaken) groups.acknowledge(id, group)
+          continue
+        }
+        if (isStored) groups.split(group)
+        else groups.adopt(group)
+      }
+      const number = groups.numberOf(id) ?? entries.numberOf(id)
+      if (isTaken) taken.push(number)
+      else if (mark === 'sent') entries.sent(number, now)
+      else if (mark === 'postponed') entries.postpone(number, now + POSTPONED_MS)
+    }
+    groups.deleteDone()
+    entries.taken(taken, now)
+  }
+
   private put(now: number, usage: UsageSums): void {
-    const rows = new RowBatch()
-    let group: Waiting[] = []
-    for (const one of this.waiting.values()) {
-      const { id, account, admittedMs, charge, heldMicroUsd } = one.settlement
+    const [grouped, single] = [new RowBatch(), new RowBatch()]
+    const group: Settlement[] = []
+    for (const { settlement, isSent } of this.waiting.values()) {
+      const { id, account, admittedMs, charge, heldMicroUsd } = settlement
       const { organization, key } = account
       const ending = { id, organization, key, admittedMs, endedMs: now, kind: 'settled' } as const
+      // After a commit that failed it may be sent, and marked, already.
+      const isOfGroup = isSent && !this.marks.has(id)
+      const rows = isOfGroup ? grouped : single
       rows.add(settledRow(ending, charge, heldMicroUsd))
-      const served = usageRowOf(one.settlement)
+      const served = usageRowOf(settlement)
       if (served !== undefined) usage.add(served, served)
-      group.push(one)
-      if (group.length < INSERTED_AT_ONCE) continue
-      this.insert(this.statements.insertGroup, group, now)
-      group = []
+      if (isOfGroup) group.push(settlement)
+      else this.entries.place(id, this.entries.insert(settlement, now + FIRST_WAY_MS, isSent ? now : null))
     }
-    for (const one of group) this.insert(this.statements.insert, [one], now)
-    this.writer.batch(rows)
-  }
-
-  /** `statement` inserts as many entries as there are in `group`. */
-  private insert(statement: Statement, group: readonly Waiting[], now: number): void {
-    const values: (string | number | null)[] = []
-    for (const { settlement, isSent } of group) {
-      const { organization } = settlement.account
-      values.push(now + FIRST_WAY_MS, isSent ? now : null, organization, settlementText(settlement))
-    }
-    // SQLite numbers the rows of one statement in a sequence.
-    let number = Number(statement.run(...values).lastInsertRowid) - group.length
-    for (const { settlement } of group) this.place(settlement.id, ++number)
-  }
-}
-
-function insertSql(count: number): string {
-  const entries = Array.from({ length: count }, () => '(0, ?, ?, ?, ?)')
-  return `INSERT INTO outbox (state, due_ms, sent_ms, organization, entry) VALUES ${entries.join(', ')}`
-}
-
-function prepare(database: Database) {
-  return {
-    // The state is a literal, as in the index: with a parameter SQLite would read the whole table, 15 minutes of
-    // requests.
-    count: database.query<{ n: number }, []>('SELECT count(*) AS n FROM outbox WHERE state = 0'),
-    insert: database.query(insertSql(1)),
-    insertGroup: database.query(insertSql(INSERTED_AT_ONCE)),
-    sent: database.query('UPDATE outbox SET sent_ms = coalesce(sent_ms, ?) WHERE number = ?'),
-    taken: database.query(
-      'UPDATE outbox SET state = 1, taken_ms = ? WHERE state = 0 AND number IN (SELECT value FROM json_each(?))',
-    ),
-    postponed: database.query('UPDATE outbox SET due_ms = ? WHERE number = ?'),
-    isAnyOld: database.query<{ number: number }, [number]>(
-      'SELECT number FROM outbox WHERE taken_ms < ? AND state IN (1, 3) LIMIT 1',
-    ),
-    forget: database.query(
-      'DELETE FROM outbox WHERE number IN (SELECT number FROM outbox WHERE taken_ms < ? AND state IN (1, 3) LIMIT ?)',
-    ),
-  }
-}
-
-/** The settlement of a row, to be sent. */
-function loggedSettlement(row: AuditRow): Settlement {
-  const { id, organization, key, admittedMs, costMicroUsd, overageMicroUsd } = row
-  const account = { organization, organizationLimits: {}, key, keyLimits: {} }
-  return {
-    id,
-    account,
-    admittedMs,
-    charge: chargeOfRow(row),
-    heldMicroUsd: Math.max(0, costMicroUsd - overageMicroUsd),
+    if (group.length > 0) this.groups.add(this.writer.batch(grouped), group, now + FIRST_WAY_MS)
+    this.writer.batch(single)
   }
 }

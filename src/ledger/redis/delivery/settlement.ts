@@ -1,5 +1,6 @@
 /** A settlement on its way from a node's log to Redis, and the form in which the log stores it. */
 
+import { type AuditRow, chargeOfRow } from '../../audit-columns.ts'
 import type { Account, Admission, Charge, Estimate } from '../../ledger.ts'
 
 export interface Settlement extends Admission {
@@ -31,6 +32,18 @@ export function settlementText({ account, id, admittedMs, charge, heldMicroUsd }
   const settlement = { amounts, ...rest, model: model || undefined, provider: provider || undefined }
   const stored = { account, closing: { id, settlement, admittedMs, direct: false }, heldMicroUsd } as const
   return JSON.stringify(stored satisfies StoredSettlement)
+}
+
+/** The settlement of a row of the log. Without its account's limits, no rate of it is corrected. */
+export function settlementOfRow(row: AuditRow, account?: Account): Settlement {
+  const { id, organization, key, admittedMs, costMicroUsd, overageMicroUsd } = row
+  return {
+    id,
+    account: account ?? { organization, organizationLimits: {}, key, keyLimits: {} },
+    admittedMs,
+    charge: chargeOfRow(row),
+    heldMicroUsd: Math.max(0, costMicroUsd - overageMicroUsd),
+  }
 }
 
 export function settlementOf(text: string): Settlement {

@@ -4,7 +4,7 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { addUsageSql } from '../../request-table.ts'
+import { addUsageSql, newestRows } from '../../request-table.ts'
 import {
   addUsage,
   FIGURE_NAMES,
@@ -16,7 +16,7 @@ import {
 } from '../../usage-figures.ts'
 import { foldUsageRows, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { bucketOf } from '../../window.ts'
-import { type Settlement, settlementOf, settlementText } from '../delivery/settlement.ts'
+import { type Settlement, settlementOf, settlementOfRow, settlementText } from '../delivery/settlement.ts'
 import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
 
 /** The epoch of an organisation that this node knows. */
@@ -51,6 +51,8 @@ interface StoredEpoch {
 
 /** Settlements in one transaction: about 10 ms. */
 const ABSORBED_AT_ONCE = 1000
+/** The organisations of settlements that have no entries of their own yet, once for each. */
+const GROUPED_SQL = 'SELECT organization FROM outbox_group JOIN request ON request.batch = outbox_group.batch'
 
 export class EpochRows {
   /** The id of this log, under which Redis keeps the figures of this node. */
@@ -107,7 +109,9 @@ export class EpochRows {
   /** The same for every organisation, with one query. */
   allExpected(): ReadonlyMap<string, Expected> {
     const pending = this.database.query<{ organization: string; n: number }, []>(
-      'SELECT organization, count(*) AS n FROM outbox WHERE state = 0 GROUP BY organization',
+      `SELECT organization, count(*) AS n FROM (
+         SELECT organization FROM outbox WHERE state = 0 UNION ALL ${GROUPED_SQL}
+       ) GROUP BY organization`,
     )
     const counts = new Map(pending.all().map(({ organization, n }) => [organization, n]))
     const all = this.database.query<{ organization: string; served: number; isLegacy: number }, []>(
@@ -145,7 +149,8 @@ export class EpochRows {
 
   pendingCount(organization: string): number {
     const query = this.database.query<{ n: number }, [string]>(
-      'SELECT count(*) AS n FROM outbox WHERE state = 0 AND organization = ?',
+      `SELECT (SELECT count(*) FROM outbox WHERE state = 0 AND organization = ?1)
+         + (SELECT count(*) FROM (${GROUPED_SQL}) WHERE organization = ?1) AS n`,
     )
     return query.get(organization)?.n ?? 0
   }
@@ -227,8 +232,9 @@ export class EpochRows {
   }
 
   /**
-   * Pending settlements, and the newest `RESEND_MAX` that were acknowledged since a time: no more are resent one by
-   * one, and reading all of a minute, which may be 60,000, took 0.2 s. What Redis lacks of the others is in the sums.
+   * Pending settlements, and the newest that were acknowledged since a time, at most `RESEND_MAX` with entries and as
+   * many without: no more are resent one by one, and reading all of a minute, which may be 60,000, took 0.2 s. What
+   * Redis lacks of the others is in the sums.
    */
   private logged(organization: string, sinceMs: number, resent: readonly Settlement[]): readonly Kept[] {
     const query = this.database.query<{ number: number; state: number; entry: string }, Since>(
@@ -246,6 +252,9 @@ export class EpochRows {
     for (const settlement of resent) log(settlement, false)
     for (const { number, state, entry } of query.all(organization, sinceMs)) {
       log(settlementOf(entry), state === 0, number)
+    }
+    for (const row of newestRows(this.database, organization, sinceMs, RESEND_MAX)) {
+      if (!logged.has(row.id)) log(settlementOfRow(row), false)
     }
     return [...logged.values()]
   }
