@@ -9,7 +9,7 @@ import { COMMANDS } from '../../src/cli/command-table.ts'
 function completed(...words: readonly string[]): readonly string[] {
   const typed = ['weir', ...words].map((word) => `'${word}'`).join(' ')
   const script = `${bashCompletion()}\nCOMP_WORDS=(${typed}) COMP_CWORD=${words.length}\n_weir\necho "\${COMPREPLY[@]}"`
-  const { stdout } = Bun.spawnSync(['bash', '--norc', '-ec', script])
+  const { stdout } = Bun.spawnSync(['bash', '--norc', '-c', script])
   return stdout.toString().trim().split(' ').filter(Boolean)
 }
 
