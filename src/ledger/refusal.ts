@@ -44,15 +44,21 @@ export function refusalError(
   const owner = isOrganization ? `organisation '${account.organization}'` : `key '${account.key}'`
   const most = amountOf(isOrganization ? account.organizationLimits : account.keyLimits, limit) ?? 0
   const refused = { hold, refusal, most, owner }
-  const headers = rateLimitHeaders({ rates })
+  const detail = {
+    headers: rateLimitHeaders({ rates }),
+    limit: {
+      name: limit.kind === 'budget' && limit.unit === 'micro_usd' ? `spend.${limit.key}` : limit.key,
+      of: isOrganization ? `organization:${account.organization}` : `key:${account.key}`,
+    },
+  }
   if (limit.kind !== 'budget') {
     const words = `${most} ${limit.noun} for ${owner}`
     if (refusal.waitMs === undefined) {
-      return new CallerError('exceeds_limit', tooLarge(limit, words, refused), { type: limit.name, headers })
+      return new CallerError('exceeds_limit', tooLarge(limit, words, refused), { ...detail, type: limit.name })
     }
     const retryAfterSeconds = retrySeconds(refusal.waitMs)
     const message = `Rate limit reached: ${words}. Try again in ${retryAfterSeconds} s.`
-    return new CallerError('rate_limited', message, { type: limit.name, retryAfterSeconds, headers })
+    return new CallerError('rate_limited', message, { ...detail, type: limit.name, retryAfterSeconds })
   }
   if (refusal.held && refusal.waitMs !== undefined) {
     const retryAfterSeconds = retrySeconds(refusal.waitMs)
@@ -61,9 +67,9 @@ export function refusalError(
       `Try again in ${retryAfterSeconds} s.`
     const { unit } = limit
     const type = unit === 'micro_usd' ? 'spend' : unit
-    return new CallerError('rate_limited', message, { type, retryAfterSeconds, headers })
+    return new CallerError('rate_limited', message, { ...detail, type, retryAfterSeconds })
   }
-  return new CallerError('quota_exhausted', exhaustedWords(limit, refused, nowMs), { headers })
+  return new CallerError('quota_exhausted', exhaustedWords(limit, refused, nowMs), detail)
 }
 
 function limitNamed(name: Limit['name']): Limit {
