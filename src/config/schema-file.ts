@@ -145,6 +145,20 @@ const audit = object(
   { description: 'The audit trail, which `weir audit` reads' },
 )
 
+const log = object(
+  {
+    format: withDefault(
+      oneOf(
+        ['json', 'pretty', 'auto'],
+        'The form of log lines: `json`; `pretty`, one line of words each; or `auto`, which is `pretty` on a terminal ' +
+          'and `json` elsewhere',
+      ),
+      'auto',
+    ),
+  },
+  { description: 'The log, on standard output' },
+)
+
 const responses = object(
   {
     remember_items_seconds: withDefault(
@@ -275,6 +289,7 @@ export const schema = object(
       'sockets',
     ),
     audit: withDefault(audit, {}),
+    log: withDefault(log, {}),
     responses: withDefault(responses, {}),
     compatibility: withDefault(compatibility, {}),
     compaction: optional(compaction),

@@ -38,13 +38,15 @@ export interface LineWriter {
   write(line: RequestLine): void
 }
 
+const NOTHING_IGNORED: readonly string[] = []
+
 export class RequestLog {
   organization: string | undefined
   key: string | undefined
   dialect: string | undefined
   status = 0
   streamed = false
-  ignored: readonly string[] = []
+  ignored = NOTHING_IGNORED
   readonly attempts: AttemptLine[] = []
   private servedModel: string | undefined
   private provider: string | undefined

@@ -22,7 +22,7 @@ export function authenticate(headers: Headers, keys: KeyFinder, nowMs: number): 
   if (authorization === null && apiKey === null) {
     throw unauthenticated(`The request carries no API key. ${SEND_KEY}`)
   }
-  if (authorization !== null && isBareKey(authorization)) {
+  if (authorization !== null && !authorization.startsWith(SCHEME) && isBareKey(authorization)) {
     throw unauthenticated("The Authorization header is without 'Bearer': send 'Authorization: Bearer <API_KEY>'.")
   }
   const token = apiKey ?? bearer(authorization ?? '')
@@ -30,6 +30,9 @@ export function authenticate(headers: Headers, keys: KeyFinder, nowMs: number): 
   if (key === undefined) throw unauthenticated(SEND_KEY, token && keys.refused(token.trim(), nowMs))
   return key
 }
+
+/** As nearly all clients write it. */
+const SCHEME = 'Bearer '
 
 const SEND_KEY = "Send a valid key as 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'."
 
@@ -45,5 +48,7 @@ function isBareKey(value: string): boolean {
 }
 
 function bearer(value: string): string | undefined {
+  // The usual form, without the array and the strings of a match.
+  if (value.startsWith(SCHEME) && !value.includes(' ', SCHEME.length)) return value.slice(SCHEME.length)
   return /^bearer +(\S+) *$/i.exec(value)?.[1]
 }

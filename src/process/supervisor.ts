@@ -51,7 +51,7 @@ class StartProblem extends Error {
 
 /** Runs the gateway until a signal ends it. Resolves to the exit code and the problems to print. */
 export async function supervise(options: SupervisorOptions): Promise<{ code: number; problems: readonly string[] }> {
-  const log = openLog()
+  const log = openLog(1, options.env)
   dieOnUncaught(log, { process: 'supervisor' })
   const supervisor = new Supervisor(options, log)
   try {
@@ -156,7 +156,11 @@ class Supervisor {
     const loaded = await this.options.load()
     if (!loaded.ok) throw new StartProblem(loaded.problems)
     this.config = loaded.config
+<<<<<<< HEAD
     this.items = openMachineItems(loaded.config)
+=======
+    this.log.format(loaded.config.log?.format ?? 'auto')
+>>>>>>> trunk
     return loaded.config
   }
 

@@ -8,6 +8,7 @@ import { UnusableConfiguration } from '../assembly/edge-parts.ts'
 import { InferenceService } from '../assembly/inference-service.ts'
 import { beginUpkeep, isLedgerProblem, keyFollower, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
+import { environment } from '../config/load.ts'
 import type { App } from '../http/app.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
@@ -54,7 +55,7 @@ interface Running {
  * code is 0.
  */
 export function work(): number {
-  const log = openLog()
+  const log = openLog(1, environment())
   dieOnUncaught(log, {})
   new Worker(log).listen()
   return 0
@@ -151,6 +152,7 @@ class Worker {
   private async start(start: Start): Promise<void> {
     const { worker, config, ledger: role, replaces = false } = start
     this.log.alone(config.workers === 1 && !replaces)
+    this.log.format(config.log?.format ?? 'auto')
     let service: InferenceService
     try {
       const { ledger, takeOver } = await openWorkerLedger(config, role, worker === 0)

@@ -127,7 +127,9 @@ test('owners that are killed under load: each charge counts once, and nothing st
   const callers = ledgers.flatMap((ledger) => Array.from({ length: 10 }, () => serve(ledger)))
   for (let deaths = 0; deaths < 5; deaths++) {
     // A death at any moment: within a frame, between a change and its group, between a group and its notice.
-    await Bun.sleep(50 + random.below(100))
+    const before = requests
+    while (requests < before + 30) await Bun.sleep(1)
+    await Bun.sleep(random.below(100))
     await owner.kill()
     await owner.start(true)
   }
@@ -137,7 +139,6 @@ test('owners that are killed under load: each charge counts once, and nothing st
   const figures = await usage(owner, account)
   expect([seed, figures?.requests, figures?.costMicroUsd]).toEqual([seed, requests, spent])
   expect(await standing(owner, account)).toMatchObject({ live: 0, total: { spent, held: 0 } })
-  expect(requests).toBeGreaterThan(100)
 }, 60_000)
 
 test('an owner that stands still: what it grants later is given back', async () => {

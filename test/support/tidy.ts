@@ -121,7 +121,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'config/litellm.ts': ['yaml'],
     },
   },
-  'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'pino'] } },
+  'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'node:tty', 'pino'] } },
   'assembly/': { from: BELOW_ASSEMBLY, packages: { [ANYWHERE]: ['node:'] } },
   'cli/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'] } },
   'process/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'], 'process/libc.ts': ['bun:ffi'] } },
