@@ -66,6 +66,17 @@ export function gatewayFaults(gateways: readonly Gateway[]): readonly Fault[] {
   ]
 }
 
+/** For gateways whose workers share the embedded ledger. */
+export function sharedLedgerFaults(gateways: readonly Gateway[]): readonly Fault[] {
+  const each = async (act: (gateway: Gateway) => void) => {
+    for (const gateway of gateways) act(gateway)
+  }
+  return [
+    { name: 'owner of the ledger killed', weight: 3, act: () => each((gateway) => gateway.killLedgerOwner()) },
+    { name: 'workers replaced', weight: 1, act: () => each((gateway) => gateway.replaceWorkers()) },
+  ]
+}
+
 export function redisFaults(server: RedisServer): readonly Fault[] {
   return [
     {

@@ -102,14 +102,20 @@ export class Gateway {
 
   /** SIGKILL for one worker; the supervisor starts another. */
   killWorker(): void {
-    const [worker] = this.workers()
-    if (worker === undefined) return
-    try {
-      process.kill(worker, 'SIGKILL')
-      this.kills.push(performance.now())
-    } catch {
-      // It ended before the signal.
-    }
+    if (this.killChild('worker')) this.kills.push(performance.now())
+  }
+
+  /**
+   * SIGKILL for the process that owns the embedded ledger of several workers. They repeat what it had not written, so
+   * no kill is recorded: no charge may be missing.
+   */
+  killLedgerOwner(): void {
+    this.killChild('ledger-owner')
+  }
+
+  /** SIGUSR2. Nothing may be missing either. */
+  replaceWorkers(): void {
+    this.child?.kill('SIGUSR2')
   }
 
   async freeze(ms: number): Promise<void> {
@@ -142,13 +148,19 @@ export class Gateway {
     return isObject(value) ? value : {}
   }
 
-  private workers(): readonly number[] {
+  /** False if it has no process with this role at the moment. */
+  private killChild(role: 'worker' | 'ledger-owner'): boolean {
     const pid = this.child?.pid
-    if (pid === undefined) return []
+    if (pid === undefined) return false
     try {
-      return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
+      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean)
+      const child = children.find((each) => readFileSync(`/proc/${each}/cmdline`, 'latin1').endsWith(`${role}\0`))
+      if (child === undefined) return false
+      process.kill(Number(child), 'SIGKILL')
+      return true
     } catch {
-      return []
+      // One of them ended at this moment.
+      return false
     }
   }
 

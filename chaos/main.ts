@@ -13,8 +13,8 @@ import { type Run, runCluster, runEmbedded, runRedis, type SetupResult } from '.
 
 const HELP = `usage: scripts/chaos [--seconds N] [--seed N] [--callers N]
 
-Starts three setups in front of a simulated provider that records what it served: one gateway with the embedded
-ledger, two gateways over one Redis, and one gateway over a Redis Cluster. Callers in all dialects send requests and
+Starts four setups in front of a simulated provider that records what it served: a gateway with the embedded ledger and
+one worker, one with two workers, two gateways over one Redis, and one gateway over a Redis Cluster. Callers in all dialects send requests and
 disconnect at random. Meanwhile chaos kills gateways, supervisors, workers and Redis with SIGKILL and restarts them,
 freezes them, restores Redis from a copy that is seconds old or from its last snapshot, flushes its scripts, cuts
 connections, and kills a master of the cluster so that its replica takes over. Then it waits until all leases have
@@ -46,7 +46,7 @@ async function chaos(options: NonNullable<ReturnType<typeof flags>>): Promise<bo
   const folder = await mkdtemp(join(tmpdir(), 'weir-chaos-'))
   await using provider = await Provider.start(options.seed)
   const run: Run = { ...options, provider, folder }
-  const setups = await Promise.all([runEmbedded(run), runRedis(run), runCluster(run)])
+  const setups = await Promise.all([runEmbedded(run, 1), runEmbedded(run, 2), runRedis(run), runCluster(run)])
   await using rest = new AsyncDisposableStack()
   for (const setup of setups) rest.use(setup)
   const report = new Report()

@@ -1,6 +1,6 @@
 /**
- * The setups of the chaos run: one gateway with the embedded ledger; two gateways with three workers over one Redis;
- * one over a cluster.
+ * The setups of the chaos run: a gateway with the embedded ledger and one worker; one with two workers; two gateways
+ * with three workers over one Redis; one over a cluster.
  */
 
 import { existsSync } from 'node:fs'
@@ -24,7 +24,7 @@ import {
   outboxRows,
 } from './checks.ts'
 import { RedisCluster } from './cluster.ts'
-import { clusterFaults, type Fault, gatewayFaults, injectFaults, redisFaults } from './faults.ts'
+import { clusterFaults, type Fault, gatewayFaults, injectFaults, redisFaults, sharedLedgerFaults } from './faults.ts'
 import { Gateway } from './gateway.ts'
 import { figuresOf, finalOf, isIdle, pendingIn, rowsOf, spentOf, sumOf, trailOf } from './ledger-audit.ts'
 import { acme, configOf, many, type Organization } from './organizations.ts'
@@ -79,12 +79,14 @@ async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
   while (performance.now() < untilMs && !(await holds().catch(() => false))) await Bun.sleep(250)
 }
 
-/** One process, its ledger in memory and in SQLite. */
-export async function runEmbedded(run: Run): Promise<SetupResult> {
-  const config = configOf(acme, run.provider.url, run.seconds, { ledger: 'embedded' })
-  const gateway = await Gateway.start(join(run.folder, 'embedded'), config)
-  const load = loadOf('embedded', acme, [gateway])
-  const injected = await runUnderFaults(run, load, gatewayFaults([gateway]))
+/** One gateway, its ledger in the memory of its only worker, or of a process that two workers call. */
+export async function runEmbedded(run: Run, workers: 1 | 2): Promise<SetupResult> {
+  const config = { ...configOf(acme, run.provider.url, run.seconds, { ledger: 'embedded' }), workers }
+  const name = workers === 1 ? 'embedded' : 'shared'
+  const gateway = await Gateway.start(join(run.folder, name), config)
+  const load = loadOf(name, acme, [gateway])
+  const faults = [...gatewayFaults([gateway]), ...(workers === 1 ? [] : sharedLedgerFaults([gateway]))]
+  const injected = await runUnderFaults(run, load, faults)
   const { results } = load
   const readers = new EmbeddedAccountUsageReader(gateway.dataDir)
   const figures = () => figuresOf(acme, (account) => readers.read(account))
@@ -106,7 +108,7 @@ export async function runEmbedded(run: Run): Promise<SetupResult> {
     checkErrors(report, [gateway])
   }
   return {
-    name: 'embedded ledger: one gateway',
+    name: `embedded ledger: one gateway, ${workers === 1 ? 'one worker' : 'two workers'}`,
     faults: injected,
     results,
     check,
