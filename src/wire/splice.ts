@@ -143,4 +143,3 @@ export class Splice implements Shortcut {
     if (template.countsTokens) this.sink.usage(template.usageIn(text))
   }
 }
-
