@@ -156,11 +156,8 @@ class Supervisor {
     const loaded = await this.options.load()
     if (!loaded.ok) throw new StartProblem(loaded.problems)
     this.config = loaded.config
-<<<<<<< HEAD
     this.items = openMachineItems(loaded.config)
-=======
     this.log.format(loaded.config.log?.format ?? 'auto')
->>>>>>> trunk
     return loaded.config
   }
 
