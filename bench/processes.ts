@@ -85,7 +85,7 @@ interface WeirOptions {
   /** Without any limit; by default with every limit there is, none of which is ever reached. */
   readonly free?: boolean
   /** The address of a Redis; absent = the embedded ledger. */
-  readonly redis?: string
+  readonly redis?: string | undefined
   readonly workers?: number
   /** Further environment variables. */
   readonly env?: Readonly<Record<string, string>>
