@@ -107,6 +107,11 @@ export class Journal implements Changes {
     return this.rows.size
   }
 
+  /** Whether all changes are in the file. */
+  get isWritten(): boolean {
+    return this.scopes.length === 0 && this.reservations.length === 0 && this.rows.size === 0
+  }
+
   /** Why the last write or flush failed; undefined if it succeeded. */
   get complaint(): string | undefined {
     const isNew = performance.now() - this.openedMs < NOTICE_MS
@@ -214,7 +219,7 @@ export class Journal implements Changes {
   private append(): boolean {
     clearTimeout(this.timer)
     this.timer = undefined
-    if (this.scopes.length === 0 && this.reservations.length === 0 && this.rows.size === 0) return true
+    if (this.isWritten) return true
     const rows = this.rows.read()
     try {
       this.file.append(this.group(rows), this.number + 1)

@@ -83,6 +83,11 @@ export class OwnedStore<Store extends MemoryStore> {
     return this.journal.isFull && !this.journal.makeRoom()
   }
 
+  /** Whether all changes are in the journal's file. */
+  get isWritten(): boolean {
+    return this.journal.isWritten
+  }
+
   health(): LedgerHealth {
     const { pending } = this.journal
     const complaint = this.journal.complaint ?? this.warning

@@ -123,6 +123,8 @@ class Connection {
 
   receive(bytes: Uint8Array): void {
     for (const message of this.reader.read(bytes)) this.handle(message)
+    // Calls that changed nothing are not followed by a group of the journal.
+    if (this.unwritten > 0 && this.owned.isWritten) this.written()
     // All calls of a frame have been carried out: nothing would be gathered by waiting for the end of the turn.
     this.writer.flush()
   }
@@ -153,7 +155,8 @@ class Connection {
         try {
           this.carryOut(message)
         } catch (error) {
-          if (message.type === 'adopt') throw error
+          // These have no answer, and their amounts were checked before they were sent.
+          if (message.type === 'adopt' || message.type === 'settle' || message.type === 'cancel') throw error
           const why = error instanceof Error ? error.message : String(error)
           this.writer.add({ type: 'failed', seq: message.seq, message: why })
         }
@@ -189,28 +192,25 @@ class Connection {
     }
   }
 
-  /** Ends a reservation, unless this call has done so before: its reply was lost with its connection. */
+  /** Ends a reservation, unless this call has done so before: the worker sends all again that it has not heard of. */
   private end(call: Ending): void {
-    const { seq } = call
-    const { store } = this.owned
-    const account = this.account(call.account)
+    const { seq, id } = call
+    const { store, recentlyEnded } = this.owned
     this.unwritten = seq
-    if (seq <= (this.ended.get(this.worker) ?? 0) || this.owned.recentlyEnded.has(call.id)) {
-      this.writer.add({ type: 'ended', seq, reply: 'already_settled' })
-      return
-    }
+    if (seq <= (this.ended.get(this.worker) ?? 0) || recentlyEnded.has(id)) return
     this.ended.delete(this.worker)
     this.ended.set(this.worker, seq)
     for (const [oldest] of this.ended) {
       if (this.ended.size <= WORKERS_KEPT) break
       this.ended.delete(oldest)
     }
+    const account = this.account(call.account)
     if (call.type === 'cancel') {
-      this.writer.add({ type: 'ended', seq, reply: store.cancel(account, call.id) })
+      store.cancel(account, id)
       return
     }
-    const { id, admittedMs, charge, isDirect } = call
-    this.writer.add({ type: 'ended', seq, reply: store.settle({ account, id, admittedMs }, charge, { isDirect }) })
+    const { admittedMs, charge, isDirect } = call
+    store.settle({ account, id, admittedMs }, charge, { isDirect })
   }
 
   private account(index: number): Account {

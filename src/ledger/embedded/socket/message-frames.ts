@@ -1,6 +1,8 @@
 /** Frames on a socket: gathers the messages of a turn of the event loop into one write, and splits what arrives. */
 
 const NEWLINE = 10
+/** How long a message may wait for others. */
+const LATER_MS = 5
 
 /** The parts of a socket that are needed to write. */
 interface Writable {
@@ -9,6 +11,7 @@ interface Writable {
 
 /** Writes messages as frames. What the socket does not take at once waits for `drain`. */
 export class FrameWriter<Message> {
+  private later: ReturnType<typeof setTimeout> | undefined
   private messages: Message[] = []
   private readonly unsent: Uint8Array[] = []
   private isPlanned = false
@@ -23,9 +26,17 @@ export class FrameWriter<Message> {
     setImmediate(() => this.flush())
   }
 
+  /** Sends a message with the next one, or after some milliseconds: nobody waits for its answer. */
+  addLater(message: Message): void {
+    this.messages.push(message)
+    this.later ??= setTimeout(() => this.flush(), LATER_MS)
+  }
+
   /** Sends what has been added. */
   flush(): void {
     this.isPlanned = false
+    clearTimeout(this.later)
+    this.later = undefined
     if (this.messages.length === 0) return
     this.unsent.push(Buffer.from(`${JSON.stringify(this.messages)}\n`))
     this.messages = []

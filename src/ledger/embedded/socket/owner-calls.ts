@@ -1,7 +1,8 @@
 /** The calls of a worker to the owner of the ledger: what is sent, and what the answer means. */
 
 import { CallerError } from '../../../core/caller-error.ts'
-import type { Account, Estimate, Hold, LedgerHealth, Reservation } from '../../ledger.ts'
+import type { Member } from '../../../core/member-list.ts'
+import type { Account, Estimate, Hold, LedgerHealth, RateStatuses, Reservation } from '../../ledger.ts'
 import { fullError, isHeld, reservationOf } from '../../refusal.ts'
 import type { FromOwner, ToOwner } from './owner-messages.ts'
 
@@ -10,8 +11,34 @@ export const WAIT_MS = 2000
 /** The same for a health check, which a load balancer waits for. */
 const HEALTH_WAIT_MS = 250
 
+const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
+
 export type Answer = Extract<FromOwner, { seq: number }>
 type Message<Type extends ToOwner['type']> = Extract<ToOwner, { type: Type }>
+
+/** A reservation that the owner has granted. */
+export class Granted implements Reservation, Member {
+  /** In the list of those that have not ended. */
+  place = -1
+  soFar: Estimate = NOTHING
+
+  constructor(
+    readonly account: Account,
+    public hold: Hold,
+    readonly admittedMs: number,
+    readonly rates: RateStatuses | undefined,
+    /** When its lease began, by `performance.now()`. */
+    public leasedMs: number,
+  ) {}
+
+  get id(): string {
+    return this.hold.id
+  }
+
+  get held(): Estimate {
+    return this.hold.estimate
+  }
+}
 
 /** A call that waits for its answer. */
 export interface Call {
@@ -20,6 +47,8 @@ export interface Call {
   readonly waitMs: number
   /** It has been written to a connection. */
   isSent: boolean
+  /** It has waited too long; its answer means nothing any more. */
+  isGivenUp: boolean
   answer(answer: Answer): void
   /** The owner is away, or does not answer. */
   giveUp(): void
@@ -27,6 +56,7 @@ export interface Call {
 
 abstract class Asked<Type extends Call['message']['type'], Result> implements Call {
   isSent = false
+  isGivenUp = false
   readonly sinceMs = performance.now()
   readonly waitMs: number = WAIT_MS
   readonly result: Promise<Result>
@@ -51,6 +81,7 @@ abstract class Asked<Type extends Call['message']['type'], Result> implements Ca
   }
 
   giveUp(): void {
+    this.isGivenUp = true
     this.reject(unreachable())
   }
 
@@ -58,7 +89,10 @@ abstract class Asked<Type extends Call['message']['type'], Result> implements Ca
   protected abstract resultOf(answer: Answer): Result
 }
 
-export class ReserveCall extends Asked<'reserve', Reservation> {
+export class ReserveCall extends Asked<'reserve', Granted> {
+  /** Set by an answer that grants it. */
+  granted: Granted | undefined
+
   constructor(
     message: Message<'reserve'>,
     readonly account: Account,
@@ -66,45 +100,36 @@ export class ReserveCall extends Asked<'reserve', Reservation> {
     super(message)
   }
 
-  get hold(): Hold {
-    return this.message.hold
-  }
-
-  protected resultOf(answer: Answer): Reservation {
+  protected resultOf(answer: Answer): Granted {
     if (answer.type !== 'reserved') throw unexpected(answer)
     const { reply } = answer
+    const { account } = this
+    const { hold } = this.message
     if (reply.outcome === 'full') throw fullError()
-    if (reply.outcome === 'ended') return reservationOf(this.account, this.hold, reply, Date.now())
     // JSON has null where a rate has no limit.
-    const rates = reply.rates.map((rate) => rate ?? undefined)
-    return reservationOf(this.account, this.hold, { ...reply, rates }, Date.now())
+    const read = reply.outcome === 'ended' ? reply : { ...reply, rates: reply.rates.map((rate) => rate ?? undefined) }
+    const { admittedMs, rates } = reservationOf(account, hold, read, Date.now())
+    this.granted = new Granted(account, hold, admittedMs, rates, this.sinceMs)
+    return this.granted
   }
 }
 
 export class ExtendCall extends Asked<'extend', boolean> {
-  get soFar(): Estimate {
-    return this.message.soFar
-  }
-
-  get wanted(): Estimate {
-    return this.message.wanted
+  constructor(
+    message: Message<'extend'>,
+    private readonly reservation: Granted,
+  ) {
+    super(message)
   }
 
   protected resultOf(answer: Answer): boolean {
     if (answer.type !== 'extended') throw unexpected(answer)
-    return isHeld(answer.reply)
-  }
-}
-
-/** Resolves although the owner is away: the call is kept for it. */
-export class EndCall extends Asked<'settle' | 'cancel', 'settled' | 'already_settled'> {
-  override giveUp(): void {
-    this.resolve('settled')
-  }
-
-  protected resultOf(answer: Answer): 'settled' | 'already_settled' {
-    if (answer.type !== 'ended') throw unexpected(answer)
-    return answer.reply === 'settled' ? 'settled' : 'already_settled'
+    const held = isHeld(answer.reply)
+    const { reservation, message } = this
+    reservation.leasedMs = this.sinceMs
+    reservation.soFar = message.soFar
+    if (held) reservation.hold = { ...reservation.hold, estimate: message.wanted }
+    return held
   }
 }
 
@@ -112,6 +137,7 @@ export class HealthCall extends Asked<'health', LedgerHealth | undefined> {
   override readonly waitMs = HEALTH_WAIT_MS
 
   override giveUp(): void {
+    this.isGivenUp = true
     this.resolve(undefined)
   }
 

@@ -47,13 +47,17 @@ export class OwnerLink {
     return link
   }
 
-  /** `account` is what the index in the message stands for. */
-  send(message: ToOwner, index: number, account: Account | undefined): void {
+  /**
+   * `account` is what the index in the message stands for. `isUrgent`: a request waits for the answer; others are sent
+   * with the next message that is.
+   */
+  send(message: ToOwner, index: number, account: Account | undefined, isUrgent: boolean): void {
     if (account !== undefined && this.known[index] !== account) {
       this.known[index] = account
       this.writer.add({ type: 'account', index, account })
     }
-    this.writer.add(message)
+    if (isUrgent) this.writer.add(message)
+    else this.writer.addLater(message)
   }
 
   close(): void {

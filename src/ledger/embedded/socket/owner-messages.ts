@@ -4,7 +4,7 @@
  */
 
 import type { Account, Charge, Estimate, Hold, LedgerHealth } from '../../ledger.ts'
-import type { CancelReply, ExtendReply, ReserveReply, SettleReply } from '../../reservation-store.ts'
+import type { ExtendReply, ReserveReply } from '../../reservation-store.ts'
 
 /** Raised with each change that an older program would misread. */
 export const PROTOCOL = 1
@@ -48,12 +48,11 @@ export type ToOwner =
   | { readonly type: 'cancel'; readonly seq: number; readonly account: number; readonly id: string }
   | { readonly type: 'health'; readonly seq: number }
 
-/** All but `welcome` and `written` answer the call with the same `seq`. */
+/** All but `welcome` and `written` answer the call with the same `seq`. A call that ends a reservation has no answer. */
 export type FromOwner =
   | { readonly type: 'welcome'; readonly protocol: number }
   | { readonly type: 'reserved'; readonly seq: number; readonly reply: ReserveReply | { readonly outcome: 'full' } }
   | { readonly type: 'extended'; readonly seq: number; readonly reply: ExtendReply }
-  | { readonly type: 'ended'; readonly seq: number; readonly reply: SettleReply | CancelReply }
   | { readonly type: 'health'; readonly seq: number; readonly health: LedgerHealth }
   /** The call cannot be carried out: a bug of the caller. */
   | { readonly type: 'failed'; readonly seq: number; readonly message: string }

@@ -6,21 +6,23 @@
 
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
+import { MemberList } from '../../../core/member-list.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../ledger.ts'
-import { type ExtendReply, TERMS } from '../../reservation-store.ts'
+import { checkEstimate, TERMS } from '../../reservation-store.ts'
+import { CallQueue } from './call-queue.ts'
 import { LEDGER_SOCKET } from './ledger-server.ts'
 import {
   type Answer,
   type Call,
-  EndCall,
   ExtendCall,
+  Granted,
   HealthCall,
   ReserveCall,
   unreachable,
   WAIT_MS,
 } from './owner-calls.ts'
 import { OwnerLink } from './owner-link.ts'
-import { type FromOwner, PROTOCOL } from './owner-messages.ts'
+import { type FromOwner, PROTOCOL, type ToOwner } from './owner-messages.ts'
 
 const RECONNECT_MS = 20
 /** How often calls that have waited too long are looked for. */
@@ -30,29 +32,22 @@ const CLOSE_MS = 3000
 /** Calls that may wait for the owner; with more, new reservations are refused. */
 const UNFINISHED_MAX = 20_000
 
-const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 const AWAY = 'the process that owns the ledger does not answer'
 const OTHER = 'the process that owns the ledger is of another version of weir'
 
-/** A reservation that the owner has granted and that has not ended. */
-interface Live {
-  readonly account: Account
-  readonly admittedMs: number
-  hold: Hold
-  soFar: Estimate
-  /** When its lease began, by `performance.now()`. */
-  leasedMs: number
-}
+/** A call that ends a reservation. */
+type Ending = Extract<ToOwner, { type: 'settle' | 'cancel' }>
 
 export class SharedLedger implements Ledger {
   private readonly worker = randomUUID()
   private link: OwnerLink | undefined
   private seq = 0
-  /** Calls without an answer, in the order of `seq`. */
-  private readonly waiting = new Map<number, Call>()
-  /** Calls that end reservations and are not in the owner's journal yet, in the order of `seq`. */
-  private readonly endings = new Map<number, EndCall>()
-  private readonly live = new Map<string, Live>()
+  /** Calls without an answer. */
+  private readonly waiting = new CallQueue<Call>()
+  /** Calls that end reservations and are not in the owner's journal yet. */
+  private readonly endings = new CallQueue<Ending>()
+  /** Reservations that have not ended. */
+  private readonly live = new MemberList<Granted>()
   /** The accounts by the indexes that calls have, and the indexes by organisation and key. */
   private readonly accounts: Account[] = []
   private readonly indexes = new Map<string, number>()
@@ -82,29 +77,30 @@ export class SharedLedger implements Ledger {
     return call.result
   }
 
-  extend({ id, account }: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
+    if (!(reservation instanceof Granted)) return Promise.reject(unknown(reservation))
+    const { id, account } = reservation
     const index = this.indexOf(account)
-    const call = new ExtendCall({ type: 'extend', seq: this.next(), account: index, id, soFar, wanted })
+    const call = new ExtendCall({ type: 'extend', seq: this.next(), account: index, id, soFar, wanted }, reservation)
     this.ask(call)
     return call.result
   }
 
-  /** Resolves when the owner has charged it, or after 2 s: then the owner gets it when it is back. */
-  settle({ id, account, admittedMs }: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
-    const live = this.live.get(id)
-    if (live === undefined) return Promise.resolve('already_settled')
-    this.live.delete(id)
-    const isDirect = performance.now() - live.leasedMs < TERMS.leaseMs
-    const index = this.indexOf(account)
-    const call = new EndCall({ type: 'settle', seq: this.next(), account: index, id, admittedMs, charge, isDirect })
-    this.endings.set(call.message.seq, call)
-    this.ask(call)
-    return call.result
+  /** The owner gets it within some milliseconds, or when it is back. */
+  settle(reservation: Reservation, charge: Charge): 'settled' | 'already_settled' {
+    if (!(reservation instanceof Granted)) throw unknown(reservation)
+    checkEstimate(charge)
+    if (reservation.place === -1) return 'already_settled'
+    this.live.remove(reservation)
+    const { id, account, admittedMs, leasedMs } = reservation
+    const isDirect = performance.now() - leasedMs < TERMS.leaseMs
+    this.end({ type: 'settle', seq: this.next(), account: this.indexOf(account), id, admittedMs, charge, isDirect })
+    return 'settled'
   }
 
   /** Whether this ledger was granted the reservation, and has not ended it. */
-  holds(id: string): boolean {
-    return this.live.has(id)
+  holds(reservation: Reservation): boolean {
+    return reservation instanceof Granted && reservation.place !== -1
   }
 
   /** An owner that is restarted is away for a moment, and calls wait for it: only a longer absence counts. */
@@ -152,7 +148,7 @@ export class SharedLedger implements Ledger {
   }
 
   private ask(call: Call): void {
-    this.waiting.set(call.message.seq, call)
+    this.waiting.push(call)
     this.send(call)
     this.limit ??= setTimeout(() => this.check(), CHECK_MS)
   }
@@ -162,28 +158,28 @@ export class SharedLedger implements Ledger {
     const { message } = call
     const index = 'account' in message ? message.account : 0
     call.isSent = true
-    this.link.send(message, index, this.accounts[index])
+    this.link.send(message, index, this.accounts[index], true)
+  }
+
+  private end(call: Ending): void {
+    this.endings.push(call)
+    this.link?.send(call, call.account, this.accounts[call.account], false)
   }
 
   /** Gives up calls that have waited too long. */
   private check(): void {
     this.limit = undefined
     const now = performance.now()
-    for (const [seq, call] of this.waiting) {
-      if (now - call.sinceMs < call.waitMs) continue
-      this.waiting.delete(seq)
+    for (const call of this.waiting.snapshot()) {
+      if (call.isGivenUp || now - call.sinceMs < call.waitMs) continue
       call.giveUp()
       // The owner may have granted the reservation, or be about to.
-      if (call instanceof ReserveCall && call.isSent) this.cancel(call)
+      if (call instanceof ReserveCall && call.isSent) {
+        const { account, hold } = call.message
+        this.end({ type: 'cancel', seq: this.next(), account, id: hold.id })
+      }
     }
     if (this.waiting.size > 0) this.limit ??= setTimeout(() => this.check(), CHECK_MS)
-  }
-
-  private cancel({ message }: ReserveCall): void {
-    const { account, hold } = message
-    const call = new EndCall({ type: 'cancel', seq: this.next(), account, id: hold.id })
-    this.endings.set(call.message.seq, call)
-    this.ask(call)
   }
 
   /** Tries until there is an owner. */
@@ -211,12 +207,23 @@ export class SharedLedger implements Ledger {
 
   /** Sends a new owner what it may not know: reservations first, then all calls that the last one may not have kept. */
   private repeat(): void {
-    for (const { account, hold, admittedMs, soFar } of this.live.values()) {
+    for (const { account, hold, admittedMs, soFar } of this.live.snapshot()) {
       const index = this.indexOf(account)
-      this.link?.send({ type: 'adopt', account: index, hold, admittedMs, soFar }, index, account)
+      this.link?.send({ type: 'adopt', account: index, hold, admittedMs, soFar }, index, account, true)
     }
-    const calls = new Map<number, Call>([...this.endings, ...this.waiting])
-    for (const call of [...calls.values()].sort((a, b) => a.message.seq - b.message.seq)) this.send(call)
+    const asked: Call[] = []
+    for (let call = this.waiting.shift(); call !== undefined; call = this.waiting.shift())
+      if (!call.isGivenUp) asked.push(call)
+    const endings = [...this.endings.snapshot()]
+    for (const call of asked) {
+      for (let ending = endings[0]; ending !== undefined && ending.seq < call.message.seq; ending = endings[0]) {
+        this.link?.send(ending, ending.account, this.accounts[ending.account], true)
+        endings.shift()
+      }
+      this.waiting.push(call)
+      this.send(call)
+    }
+    for (const ending of endings) this.link?.send(ending, ending.account, this.accounts[ending.account], true)
   }
 
   private receive(message: FromOwner): void {
@@ -226,40 +233,24 @@ export class SharedLedger implements Ledger {
       this.lastHealth = { ...this.lastHealth, ready: false, up: false, complaint: OTHER }
   }
 
+  /** Calls are answered in their order. */
   private answer(answer: Answer): void {
-    const call = this.waiting.get(answer.seq)
-    // Given up.
-    if (call === undefined) return
-    this.waiting.delete(answer.seq)
-    if (call instanceof ReserveCall && answer.type === 'reserved' && answer.reply.outcome === 'granted') {
-      const { account, hold } = call
-      const { admittedMs } = answer.reply
-      this.live.set(hold.id, { account, hold, admittedMs, soFar: NOTHING, leasedMs: call.sinceMs })
-    }
-    if (call instanceof ExtendCall && answer.type === 'extended') this.extended(call, answer.reply)
-    // Only a call that changed something will be reported as written.
-    if (answer.type === 'ended' && answer.reply !== 'settled' && answer.reply !== 'cancelled') this.drop(answer.seq)
+    const call = this.waiting.peek()
+    if (call?.message.seq !== answer.seq) throw new Error(`The owner of the ledger answered call ${answer.seq} early.`)
+    this.waiting.shift()
+    if (call.isGivenUp) return
     call.answer(answer)
-  }
-
-  private extended({ message, sinceMs, soFar, wanted }: ExtendCall, reply: ExtendReply): void {
-    const live = this.live.get(message.id)
-    if (live === undefined || reply === 'ended' || reply === 'unknown') return
-    live.leasedMs = sinceMs
-    live.soFar = soFar
-    if (reply === 'extended') live.hold = { ...live.hold, estimate: wanted }
+    if (call instanceof ReserveCall && call.granted !== undefined) this.live.add(call.granted)
   }
 
   /** The calls up to `seq` are in the owner's journal. */
   private forget(seq: number): void {
-    for (const kept of this.endings.keys()) {
-      if (kept > seq) break
-      this.drop(kept)
-    }
-  }
-
-  private drop(seq: number): void {
-    this.endings.delete(seq)
+    for (let call = this.endings.peek(); call !== undefined && call.seq <= seq; call = this.endings.peek())
+      this.endings.shift()
     if (this.isClosing && this.endings.size === 0) this.written.resolve()
   }
+}
+
+function unknown({ id }: Reservation): Error {
+  return new Error(`The reservation '${id}' is not from this ledger.`)
 }

@@ -63,7 +63,7 @@ export class WorkerLedger implements Ledger {
     return this.shared
   }
 
-  private ledgerOf({ id }: Reservation): Ledger {
-    return this.shared?.holds(id) === true ? this.shared : this.current
+  private ledgerOf(reservation: Reservation): Ledger {
+    return this.shared?.holds(reservation) === true ? this.shared : this.current
   }
 }
