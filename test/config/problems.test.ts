@@ -237,18 +237,6 @@ const table: readonly [string, string, string, ...string[]][] = [
     'admin.port: is also the port of the inference API (9090); choose another',
   ],
   [
-    'workers without Redis',
-    '',
-    'workers: 2',
-    'workers: more than 1 needs Redis; set ledger: { redis: … } or workers: 1',
-  ],
-  [
-    'auto workers without Redis',
-    '',
-    'workers: auto',
-    'workers: auto means 2 on this machine, and more than 1 needs Redis; set ledger: { redis: … } or workers: 1',
-  ],
-  [
     'compaction key',
     '',
     'compaction: { keys: [c2hvcnQ=] }',

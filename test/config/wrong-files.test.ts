@@ -148,12 +148,6 @@ const WRONG: readonly Row[] = [
     lines: ['3: workers: must be a whole number (found 1.5)'],
   },
   {
-    what: 'more workers than the embedded ledger has',
-    replace: 'workers: 1',
-    by: 'workers: 2',
-    lines: ['3: workers: more than 1 needs Redis; set ledger: { redis: … } or workers: 1 (found 2)'],
-  },
-  {
     what: 'a duration with a unit',
     replace: 'drain_seconds: 600',
     by: 'drain_seconds: 10m',
