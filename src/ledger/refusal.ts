@@ -1,14 +1,39 @@
-/** Turns a refusal of the ledger into the caller's error: which limit, whose limit, and when to retry. */
+/**
+ * Turns the replies of a reservation store into results and the caller's errors: which limit refused, whose limit it
+ * is, and when to retry.
+ */
 
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, type BudgetLimit, type Limit, limitTable } from '../core/limits.ts'
-import { type Account, demandOf, type Hold, type RateStatuses } from './ledger.ts'
+import { type Account, demandOf, type Hold, type RateStatuses, type Reservation } from './ledger.ts'
 import { rateLimitHeaders } from './rate-limit-headers.ts'
-import type { ExtendReply, Refusal } from './reservation-store.ts'
+import type { ExtendReply, Refusal, ReserveReply } from './reservation-store.ts'
 
 const DAY_MS = 86_400_000
 /** The largest `retry-after`, in seconds. */
 const RETRY_AFTER_MAX = 60
+
+/**
+ * The reservation that a reply grants. Throws the caller's error if a limit refuses it, and `Error` if its id was used
+ * before. `nowMs`, in Unix milliseconds, is needed for the time when a budget renews.
+ */
+export function reservationOf(account: Account, hold: Hold, reply: ReserveReply, nowMs: number): Reservation {
+  switch (reply.outcome) {
+    case 'granted':
+      return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, rates: reply.rates }
+    case 'refused':
+      throw refusalError(account, hold, reply.refusal, reply.rates, nowMs)
+    case 'ended':
+      throw new Error(`Reservation '${hold.id}' has already ended. Use a new id for each request.`)
+  }
+}
+
+/** For an embedded ledger whose files cannot be written, so that no more changes may wait. */
+export function fullError(): CallerError {
+  return new CallerError('ledger_unavailable', 'The ledger cannot be written at the moment. Try again in 5 s.', {
+    retryAfterSeconds: 5,
+  })
+}
 
 /**
  * Whether an extension raised what is held. Throws `CallerError` `ledger_unavailable` if the reservation is gone: its

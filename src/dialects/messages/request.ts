@@ -3,6 +3,7 @@
 import { CallerError } from '../../core/caller-error.ts'
 import {
   type ChatRequest,
+  changed,
   type Hints,
   type Message,
   NO_HINTS,
@@ -65,7 +66,7 @@ export function acceptMessages(body: JsonObject, options: MessagesOptions, longT
 /** The body of `count_tokens`. Its fields for output and streaming have no effect. */
 export function acceptCount(body: JsonObject, options: MessagesOptions, longTexts?: LongTexts): ChatRequest {
   const request = acceptMessages(body, options, longTexts)
-  return { ...request, stream: false, maxOutputTokens: undefined, limitsOutput: false }
+  return changed(request, { stream: false, maxOutputTokens: undefined, limitsOutput: false })
 }
 
 /** 0 asks newer Anthropic APIs to fill the cache and write nothing. Other providers need at least one token. */

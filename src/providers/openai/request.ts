@@ -6,6 +6,7 @@ import {
   type ImagePart,
   type Message,
   NO_HINTS,
+  offersTools,
   type TextPart,
   type Tool,
   type ToolChoice,
@@ -54,7 +55,9 @@ function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerFo
 }
 
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  return chatRequest(request, target.model, openaiForms.of(target))
+  const form = openaiForms.of(target)
+  // Mistral may need every message changed.
+  return chatRequest(form.isMistral ? { ...request, unparsed: undefined } : request, target.model, form)
 }
 
 export function azureRequest(request: ChatRequest, target: Target): UpstreamRequest {
@@ -134,14 +137,14 @@ function openaiBody(
   names: ToolNames,
   { isOpenai, limitName }: ServerForm,
 ): JsonObject {
-  const { sampling, hints, tools, toolChoice, maxOutputTokens } = request
+  const { sampling, hints, toolChoice, maxOutputTokens } = request
   const stop = request.stop.length > 0 ? request.stop.filter((text) => text !== '') : request.stop
   // The API rejects tool settings without tools.
-  const hasTools = tools.length > 0
+  const hasTools = offersTools(request)
   return {
     model,
-    messages: openaiMessages(request.messages, names),
-    tools: hasTools ? openaiTools(tools, names) : undefined,
+    messages: openaiMessages(request, names),
+    tools: hasTools ? openaiTools(request, names) : undefined,
     tool_choice: hasTools && toolChoice !== undefined ? openaiToolChoice(toolChoice, names) : undefined,
     parallel_tool_calls: hasTools ? request.parallelToolCalls : undefined,
     max_completion_tokens: limitName === 'max_completion_tokens' ? maxOutputTokens : undefined,
@@ -178,9 +181,14 @@ function streamOptions({ hints }: ChatRequest, isOpenai: boolean): JsonObject {
   return { include_usage: true, include_obfuscation: isOpenai ? hints.padStream === true : undefined }
 }
 
-function openaiMessages(messages: readonly Message[], names: ToolNames): JsonObject[] {
-  const written: JsonObject[] = []
-  for (const message of messages) written.push(openaiMessage(message, names))
+function openaiMessages(request: ChatRequest, names: ToolNames): JsonValue[] {
+  const { longTexts, unparsed } = request
+  if (longTexts !== undefined && unparsed?.messages?.form === 'chat') {
+    const write = (index: number) => request.messages.slice(index, index + 1).map((each) => openaiMessage(each, names))
+    return unparsed.messages.written((from, to) => longTexts.markOfValue(from, to), write)
+  }
+  const written: JsonValue[] = []
+  for (const message of request.messages) written.push(openaiMessage(message, names))
   return written
 }
 
@@ -274,8 +282,11 @@ function openaiMark(mark: CacheMark): JsonObject {
   return { type: 'ephemeral', ttl: mark.ttl }
 }
 
-function openaiTools(tools: readonly Tool[], names: ToolNames): JsonObject[] {
-  return tools.map((tool) => openaiTool(tool, names))
+function openaiTools(request: ChatRequest, names: ToolNames): JsonValue {
+  const { longTexts, unparsed } = request
+  if (longTexts !== undefined && unparsed?.tools?.form === 'chat')
+    return longTexts.markOfValue(unparsed.tools.from, unparsed.tools.to)
+  return request.tools.map((tool) => openaiTool(tool, names))
 }
 
 function openaiTool(tool: Tool, names: ToolNames): JsonObject {
