@@ -92,6 +92,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   ledger_unreachable: 'ledger_unreachable: allow',
   upstream: 'upstream: fetch',
   audit: 'audit: { keep_days: 90 }',
+  log: 'log: { format: auto }',
   responses: 'responses: { remember_items_seconds: 3600 }',
   compatibility: 'compatibility: { tool_result_images: pass, image_urls: public }',
   compaction: `compaction: { keys: ["\${WEIR_COMPACTION_KEY}", "\${WEIR_OLD_COMPACTION_KEY}"] }`,

@@ -48,7 +48,7 @@ function unknown(name: string): number {
 async function main([word, ...args]: readonly string[]): Promise<number> {
   // SQLite creates files of its own; they must be private, too.
   process.umask(0o077)
-  if (word === 'worker') return work()
+  if (word === 'worker' || word === 'ledger-owner') return work(word)
   if (word === undefined) {
     process.stdout.write(overview())
     return exit.done
@@ -60,14 +60,14 @@ async function main([word, ...args]: readonly string[]): Promise<number> {
 }
 
 /** The command by which `weir serve` starts its workers. It is not in the help. */
-async function work(): Promise<number> {
+async function work(role: 'worker' | 'ledger-owner'): Promise<number> {
   if (process.send === undefined) {
-    printToStderr('"weir worker" is internal; run "weir serve"')
+    printToStderr(`"weir ${role}" is internal; run "weir serve"`)
     return exit.usage
   }
   ignoreSignals()
-  const { work } = await import('./process/worker.ts')
-  return work()
+  if (role === 'ledger-owner') return (await import('./process/ledger-owner.ts')).ownLedger()
+  return (await import('./process/worker.ts')).work()
 }
 
 /**

@@ -12,6 +12,7 @@ import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
 import type { ItemStore } from '../items/item-store.ts'
 import { itemStorePlace, openItemStore } from '../items/open-item-store.ts'
+import type { ItemChannel } from '../items/peer-item-store.ts'
 import type { FollowedKeys } from '../keys/key-follower.ts'
 import { KeyTable } from '../keys/key-table.ts'
 import type { Ledger, LedgerHealth } from '../ledger/ledger.ts'
@@ -35,6 +36,8 @@ interface InferenceServiceOptions {
   readonly adapters: Adapters
   readonly log: Pick<Log, 'logger' | 'request'>
   readonly ledger: Ledger
+  /** Leads to the items that the workers of this machine have sent. */
+  readonly items?: ItemChannel
   /** Takes what the other workers should know. */
   readonly publish?: (update: PeerUpdate) => void
   /** Resolves to whether this worker may probe the target. Absent if it is the only worker. */
@@ -55,18 +58,20 @@ export class InferenceService {
   private itemStore: ItemStore | undefined
   private prepared: Prepared | undefined
   private storedKeys: FollowedKeys = { table: new KeyTable(), isRead: false, complaint: undefined }
+  private readonly items: ItemChannel | undefined
   private readonly ledger: Ledger
   private readonly logger: Logger
   private readonly breaker: Breaker
   private readonly affinity: Affinity
 
   /** Throws `UnusableConfiguration`. */
-  constructor({ config, adapters, log, ledger, publish = () => {}, claimProbe }: InferenceServiceOptions) {
+  constructor({ config, adapters, log, ledger, items, publish = () => {}, claimProbe }: InferenceServiceOptions) {
     const { logger } = log
     this.config = config
     this.ledger = ledger
     this.logger = logger
-    this.itemStore = openItemStore(config, sealerOf(config))
+    this.items = items
+    this.itemStore = openItemStore(config, sealerOf(config), items)
     const publishRest = (rest: Rest) => {
       logRest(logger, rest)
       publish({ about: 'rest', rest })
@@ -99,7 +104,7 @@ export class InferenceService {
   prepare(config: Config, adapters: Adapters): void {
     // Stored items outlive a reload, unless it changes where or for how long they are stored.
     const isSame = itemStorePlace(config) === itemStorePlace(this.config)
-    const itemStore = isSame ? this.itemStore : openItemStore(config, sealerOf(config))
+    const itemStore = isSame ? this.itemStore : openItemStore(config, sealerOf(config), this.items)
     this.prepared = { config, itemStore, parts: buildEdgeParts(config, adapters, this.lasting(itemStore)) }
   }
 

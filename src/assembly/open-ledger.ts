@@ -10,6 +10,8 @@ import type { KeyStore } from '../keys/key-store.ts'
 import { openSqliteKeyStore, SqliteKeyBackend } from '../keys/sqlite-key-store.ts'
 import type { AuditLog } from '../ledger/audit-log.ts'
 import { EmbeddedLedger } from '../ledger/embedded/embedded-ledger.ts'
+import { LedgerServer } from '../ledger/embedded/socket/ledger-server.ts'
+import { WorkerLedger } from '../ledger/embedded/socket/worker-ledger.ts'
 import { EmbeddedAccountUsageReader, EmbeddedAuditLog, EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { UpkeepOptions } from '../ledger/redis/maintenance/upkeep.ts'
@@ -28,11 +30,46 @@ const DAY_MS = 86_400_000
  * share. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator.
  */
 export async function openLedger(place: LedgerPlace, isKeeper = true): Promise<Ledger> {
-  const { ledger, ledgerUnreachable, dataDir, audit } = place
-  const keepMs = audit && audit.keepDays * DAY_MS
+  const { ledger, ledgerUnreachable, dataDir } = place
+  const keepMs = keepMsOf(place)
   if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir, undefined, keepMs))
   const { RedisLedger } = await import('../ledger/redis/redis-ledger.ts')
   return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable, { keepMs, isKeeper })
+}
+
+/**
+ * What a worker does with an embedded ledger: `owner`: it owns it. `successor`: the same, and workers that called the
+ * last owner still run. `caller`: another process owns it.
+ */
+export type LedgerRole = 'owner' | 'successor' | 'caller'
+
+/** The ledger of a worker. */
+interface OpenedLedger {
+  readonly ledger: Ledger
+  /** The owner of the embedded ledger is gone: this worker owns it from now on. Rejects like `openLedger`. */
+  takeOver(): Promise<void>
+}
+
+/** Opens the ledger for one of several workers. Throws like `openLedger`. */
+export async function openWorkerLedger(place: LedgerPlace, role: LedgerRole, isKeeper: boolean): Promise<OpenedLedger> {
+  if (place.ledger.kind === 'redis') return { ledger: await openLedger(place, isKeeper), takeOver: async () => {} }
+  const options = { keepMs: keepMsOf(place), isTakeover: role === 'successor' }
+  const { dataDir } = place
+  const ledger =
+    role === 'caller'
+      ? await WorkerLedger.calling(dataDir)
+      : await whenFree(() => WorkerLedger.owning(dataDir, options))
+  return { ledger, takeOver: () => whenFree(() => ledger.takeOver(dataDir, options)) }
+}
+
+/** Opens the embedded ledger in a process that only owns it, for the workers. Throws like `openLedger`. */
+export async function openLedgerServer(place: LedgerPlace, role: LedgerRole): Promise<LedgerServer> {
+  const options = { keepMs: keepMsOf(place), isTakeover: role === 'successor' }
+  return await whenFree(() => new LedgerServer(place.dataDir, options))
+}
+
+function keepMsOf({ audit }: LedgerPlace): number | undefined {
+  return audit && audit.keepDays * DAY_MS
 }
 
 /**

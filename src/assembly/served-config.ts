@@ -21,13 +21,6 @@ export function configLoader(flag: string | undefined, overrides: Overrides): ()
       listen: { ...loaded.config.listen, port: overrides.port ?? loaded.config.listen.port },
       workers: overrides.workers ?? loaded.config.workers,
     }
-    if (config.workers > 1 && config.ledger.kind === 'embedded') {
-      return {
-        ok: false,
-        problems: [`--workers ${config.workers}: more than one worker needs Redis (ledger: { redis: … })`],
-        warnings: [],
-      }
-    }
     return { ...loaded, config }
   }
 }

@@ -1,7 +1,14 @@
 /** What a request needs, what a model lacks for it, and the request fitted to a model. */
 
 import { CallerError } from '../core/caller-error.ts'
-import type { CacheMark, ChatRequest, Hints, Message } from '../core/chat-request.ts'
+import {
+  type CacheMark,
+  type ChatRequest,
+  changed,
+  type Hints,
+  type Message,
+  offersTools,
+} from '../core/chat-request.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { kindOf, type Model } from './catalog.ts'
 
@@ -42,7 +49,7 @@ export function needsOf(request: ChatRequest, inputTokens: number): Needs {
   const marks = hasMark(request) ? marksOf(request) : UNMARKED
   return {
     images: hasImage(request),
-    tools: request.tools.length > 0,
+    tools: offersTools(request),
     inputTokens,
     maxOutputTokens: request.maxOutputTokens,
     limitsOutput: request.limitsOutput,
@@ -52,8 +59,10 @@ export function needsOf(request: ChatRequest, inputTokens: number): Needs {
   }
 }
 
-function hasImage({ messages }: ChatRequest): boolean {
-  for (const { role, parts } of messages) {
+/** What is unparsed has none. */
+function hasImage(request: ChatRequest): boolean {
+  if (request.unparsed?.messages !== undefined) return false
+  for (const { role, parts } of request.messages) {
     if (role === 'user') for (const { type } of parts) if (type === 'image') return true
   }
   return false
@@ -122,7 +131,7 @@ export function fit(request: ChatRequest, model: Model, marks: Marks): ChatReque
   const limited =
     maxOutputTokens === request.maxOutputTokens && hints === request.hints
       ? request
-      : { ...request, maxOutputTokens, hints }
+      : changed(request, { maxOutputTokens, hints })
   return change === undefined ? limited : remark(limited, change)
 }
 
@@ -176,10 +185,12 @@ function marksOf(request: ChatRequest): Marks {
 }
 
 /** Whether any mark would be visited. A loop without a visitor: nearly all requests have none. */
-function hasMark({ cache, tools, messages }: ChatRequest): boolean {
+function hasMark(request: ChatRequest): boolean {
+  const { cache, unparsed } = request
   if (cache !== undefined) return true
-  for (const tool of tools) if (tool.cache !== undefined) return true
-  for (const message of messages) {
+  if (unparsed?.tools === undefined) for (const tool of request.tools) if (tool.cache !== undefined) return true
+  if (unparsed?.messages !== undefined) return false
+  for (const message of request.messages) {
     if (message.role === 'tool' && message.cache !== undefined) return true
     if (message.role === 'assistant') for (const call of message.toolCalls) if (call.cache !== undefined) return true
     for (const part of message.parts) if (part.type !== 'native' && part.cache !== undefined) return true
@@ -187,10 +198,11 @@ function hasMark({ cache, tools, messages }: ChatRequest): boolean {
   return false
 }
 
-/** Calls `visit` for each cache mark of the request. */
+/** Calls `visit` for each cache mark of the request. What is unparsed has none. */
 function forEachMark(request: ChatRequest, visit: (mark: CacheMark) => void): void {
   see(request, visit)
-  for (const tool of request.tools) see(tool, visit)
+  if (request.unparsed?.tools === undefined) for (const tool of request.tools) see(tool, visit)
+  if (request.unparsed?.messages !== undefined) return
   for (const message of request.messages) {
     if (message.role === 'tool') see(message, visit)
     if (message.role === 'assistant') for (const call of message.toolCalls) see(call, visit)
@@ -208,6 +220,7 @@ function remark(request: ChatRequest, change: MarkChange): ChatRequest {
     ...marked(request, change),
     tools: request.tools.map((tool) => marked(tool, change)),
     messages: request.messages.map((message) => remarkMessage(message, change)),
+    unparsed: undefined,
   }
 }
 

@@ -66,7 +66,7 @@ const serving: readonly CommandEntry[] = [
       {
         name: 'workers',
         value: 'N',
-        about: 'run N worker processes instead of the configured number; more than 1 needs Redis',
+        about: 'run N worker processes instead of the configured number',
       },
     ],
     notes: [

@@ -5,7 +5,6 @@ import type { Check } from './check-context.ts'
 
 export function checkProcess(check: Check): void {
   checkPorts(check)
-  checkWorkers(check)
   checkRedis(check)
   check.file.compaction?.keys?.forEach((key, index) => {
     if (key !== undefined && !isKeyOf32Bytes(key)) {
@@ -21,15 +20,6 @@ function checkPorts({ completed: file, problems }: Check): void {
   if (hosts[0] === hosts[1] || hosts.some((host) => host === '0.0.0.0' || host === '::')) {
     problems.add(['admin', 'port'], `is also the port of the inference API (${port}); choose another`)
   }
-}
-
-function checkWorkers({ completed: file, problems, cores }: Check): void {
-  const written = file.workers
-  if (written === undefined || file.ledger !== 'embedded') return
-  const workers = written === 'auto' ? cores : written
-  if (workers <= 1) return
-  const meaning = written === 'auto' ? `auto means ${cores} on this machine, and more` : 'more'
-  problems.add(['workers'], `${meaning} than 1 needs Redis; set ledger: { redis: … } or workers: 1`)
 }
 
 function checkRedis(check: Check): void {

@@ -26,6 +26,8 @@ export interface Config {
   readonly ledger: LedgerConfig
   readonly ledgerUnreachable: 'refuse' | 'allow'
   readonly audit: { readonly keepDays: number }
+  /** Absent if the supervisor is of a version without it: then `auto`. */
+  readonly log?: { readonly format: 'json' | 'pretty' | 'auto' }
   /** 0 = items are not stored. */
   readonly responses: {
     readonly rememberItemsSeconds: number

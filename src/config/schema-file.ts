@@ -121,13 +121,13 @@ const ledger = Type.Union(
           REDIS_TIMEOUT_MS,
         ),
       },
-      { description: 'A ledger in Redis, shared by several workers or nodes' },
+      { description: 'A ledger in Redis, shared by several nodes' },
     ),
   ],
   {
     description:
-      'Where budgets and rate limits are kept: `embedded` (in the process and in `data_dir`; one worker) or ' +
-      '`{ redis: … }` (Redis 7 or Valkey; any number of workers and nodes)',
+      'Where budgets and rate limits are kept: `embedded` (in `data_dir`; one node, any number of workers) or ' +
+      '`{ redis: … }` (Redis 7 or Valkey; any number of nodes)',
   },
 )
 
@@ -143,6 +143,20 @@ const audit = object(
     ),
   },
   { description: 'The audit trail, which `weir audit` reads' },
+)
+
+const log = object(
+  {
+    format: withDefault(
+      oneOf(
+        ['json', 'pretty', 'auto'],
+        'The form of log lines: `json`; `pretty`, one line of words each; or `auto`, which is `pretty` on a terminal ' +
+          'and `json` elsewhere',
+      ),
+      'auto',
+    ),
+  },
+  { description: 'The log, on standard output' },
 )
 
 const responses = object(
@@ -232,8 +246,7 @@ export const schema = object(
     admin: withDefault(admin, {}),
     workers: withDefault(
       Type.Union([integer(1, 1024, 'The number of processes'), Type.Literal('auto')], {
-        description:
-          'Processes that share the port. `auto` starts one for each core. More than one needs the ledger in Redis',
+        description: 'Processes that share the port, with either ledger. `auto` starts one for each core',
       }),
       1,
     ),
@@ -276,6 +289,7 @@ export const schema = object(
       'sockets',
     ),
     audit: withDefault(audit, {}),
+    log: withDefault(log, {}),
     responses: withDefault(responses, {}),
     compatibility: withDefault(compatibility, {}),
     compaction: optional(compaction),

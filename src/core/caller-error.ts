@@ -125,6 +125,10 @@ interface CallerErrorDetail {
   readonly code?: string | undefined
   /** Replaces the row's `type`: the name of the limit that was exceeded. */
   readonly type?: string | undefined
+  /** For the log: the limit by its key in the configuration (`spend.day`), and whose it is (`organization:acme`). */
+  readonly limit?: { readonly name: string; readonly of: string } | undefined
+  /** For the log: the key that was sent, if it is known and not accepted. */
+  readonly refusedKey?: { readonly id: string; readonly state: string } | undefined
   /** Whole seconds; sent as `retry-after`, at least 1 and at most 60. */
   readonly retryAfterSeconds?: number | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined

@@ -6,6 +6,7 @@
 import type { ToolCall } from './completion.ts'
 import type { JsonObject, JsonValue } from './json.ts'
 import type { LongTexts } from './long-texts.ts'
+import type { Unparsed } from './unparsed.ts'
 
 /**
  * A cache breakpoint after the part, tool or system text that carries it. Without `ttl`, the provider's default
@@ -104,6 +105,11 @@ export interface Hints {
   readonly padStream?: boolean | undefined
 }
 
+/** Shared by all requests that have none: an empty list takes 80 bytes, and small requests have three. */
+export const NO_TOOLS: readonly Tool[] = []
+export const NO_TEXTS: readonly string[] = []
+export const NO_HINTS: Hints = {}
+
 export interface ChatRequest {
   /** The name of the model as the caller wrote it. */
   readonly model: string
@@ -132,4 +138,21 @@ export interface ChatRequest {
    * descriptions of tools and the JSON of calls, and nowhere else.
    */
   readonly longTexts?: LongTexts | undefined
+  /** What of the messages and tools was not parsed. Absent from a copy whose messages or tools were changed. */
+  readonly unparsed?: Unparsed | undefined
+}
+
+/** A copy with changes. What was not parsed stays so: a spread would convert it. */
+export function changed(
+  request: ChatRequest,
+  changes: Partial<Omit<ChatRequest, 'messages' | 'tools' | 'unparsed'>>,
+): ChatRequest {
+  if (request.unparsed === undefined) return { ...request, ...changes }
+  const copy: ChatRequest = Object.create(Object.prototype, Object.getOwnPropertyDescriptors(request))
+  return Object.assign(copy, changes)
+}
+
+/** Whether the request offers tools. */
+export function offersTools(request: ChatRequest): boolean {
+  return request.unparsed?.tools !== undefined || request.tools.length > 0
 }

@@ -4,6 +4,11 @@
  * mark is replaced by the bytes. Code that must read such a text calls `resolve`.
  */
 
+import type { JsonValue } from './json.ts'
+import { BACKSLASH } from './json-bytes.ts'
+import { solidEnd, solidStart } from './solid-text.ts'
+import type { Unparsed } from './unparsed.ts'
+
 /** Where a mark is, and what it stands for. */
 interface Mark {
   /** The mark's own place in the text that was searched. */
@@ -11,16 +16,23 @@ interface Mark {
   readonly end: number
   /** How many times the text around it was written as a JSON string: 0 for a value, 1 for JSON, 2 for JSON in JSON. */
   readonly level: number
-  /** The bytes that it stands for, in the request: the inside of a JSON string, with its escapes. */
+  /** True if it stands for a JSON value; false for the inside of a JSON string, with its escapes. */
+  readonly isValue: boolean
+  /** The bytes that it stands for, in the request. */
   readonly from: number
   readonly to: number
 }
 
-const BACKSLASH = 0x5c
 const LINE_END = 0x0a
 const SEMICOLON = 0x3b
+const NUMBER_SIGN = 0x23
 const LETTER_N = 0x6e
 const ZERO = 0x30
+const NINE = 0x39
+/** A shorter text costs less to parse than to replace by a mark, and to insert again. */
+export const MARKED_BYTES_MIN = 192
+/** A value of this size is sent from the request's own bytes; shorter ones are copied, to leave in one write. */
+const VIEW_BYTES_MIN = 16 * 1024
 
 export class LongTexts {
   private readonly buffer: Buffer
@@ -34,20 +46,49 @@ export class LongTexts {
      */
     private readonly secret: string,
     /** The first byte of each text, and the byte after its last, in turn. */
-    private readonly bounds: readonly number[],
+    private readonly bounds: number[],
     /** Commas and colons within long arguments of tool calls, for the limit on all arguments together. */
     readonly argumentValues: number,
+    /** Absent if messages and tools were parsed. */
+    readonly unparsed?: Unparsed | undefined,
   ) {
     this.buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   }
 
   /**
-   * The mark of a text as it is written within a JSON string. Its line end shows how often the text around it was
+   * The mark of a text, written within a JSON string. Its line end shows how often the text around it was
    * written as JSON: each time, the number of backslashes before the `n` doubles. It begins and ends with a solid
    * character, so that no trimming touches the line end.
    */
   static mark(secret: string, index: number): string {
     return `${secret}\\n${index};`
+  }
+
+  private markOf(from: number, to: number): string {
+    return `${this.secret}\n${this.bounds.push(from, to) / 2 - 1};`
+  }
+
+  /** The text whose inside of a JSON string these bytes are, with a mark for it if it is long. */
+  textAt(from: number, to: number): string {
+    if (to - from < MARKED_BYTES_MIN) return this.stringAt(from, to)
+    const start = solidStart(this.bytes, from, to)
+    const end = start === -1 ? -1 : solidEnd(this.bytes, start, to)
+    if (end - start < MARKED_BYTES_MIN) return this.stringAt(from, to)
+    return this.stringAt(from, start) + this.markOf(start, end) + this.stringAt(end, to)
+  }
+
+  /** The same without a mark. */
+  stringAt(from: number, to: number): string {
+    const inside = from === to ? '' : this.buffer.toString('utf8', from, to)
+    return inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside
+  }
+
+  /**
+   * A new mark, for a JSON value: written as a string in JSON, it is replaced together with its quotes. It may be
+   * written once only, and not within a text.
+   */
+  markOfValue(from: number, to: number): string {
+    return `${this.secret}\n${this.bounds.push(from, to) / 2 - 1}#`
   }
 
   /** The first mark in a text at or after `from`. */
@@ -63,11 +104,16 @@ export class LongTexts {
     const level = backslashes === 0 ? 0 : 32 - Math.clz32(backslashes)
     if (text.charCodeAt(at++) !== (level === 0 ? LINE_END : LETTER_N)) throw new Error('the mark of a text was changed')
     let index = 0
-    for (let code = text.charCodeAt(at++); code !== SEMICOLON; code = text.charCodeAt(at++))
-      index = index * 10 + code - ZERO
+    let code = text.charCodeAt(at++)
+    for (; code >= ZERO && code <= NINE; code = text.charCodeAt(at++)) index = index * 10 + code - ZERO
     const [bound, to] = [this.bounds[2 * index], this.bounds[2 * index + 1]]
-    if (bound === undefined || to === undefined) throw new Error('a mark stands for no text')
-    return { start, end: at, level, from: bound, to }
+    const isValue = code === NUMBER_SIGN
+    if (bound === undefined || to === undefined || (code !== SEMICOLON && !isValue))
+      throw new Error('a mark stands for no text')
+    // A value is written without the quotes of the mark.
+    return isValue
+      ? { start: start - 1, end: at + 1, level, isValue, from: bound, to }
+      : { start, end: at, level, isValue, from: bound, to }
   }
 
   /** The text with the real text in place of each mark. Marks within JSON in it stay. */
@@ -76,43 +122,61 @@ export class LongTexts {
     let at = 0
     for (let mark = this.markIn(text, 0); mark !== undefined; mark = this.markIn(text, mark.end)) {
       if (mark.level > 0) continue
-      resolved += text.slice(at, mark.start) + this.textOf(mark)
+      resolved += text.slice(at, mark.start) + this.stringAt(mark.from, mark.to)
       at = mark.end
     }
     return at === 0 ? text : resolved + text.slice(at)
   }
 
-  /** The UTF-8 of JSON with the bytes in place of each mark: one copy of each text, and none of them decoded. */
-  fill(json: string): Uint8Array {
-    const marks: Mark[] = []
-    const nested: (string | undefined)[] = []
-    let size = Buffer.byteLength(json)
+  /** The UTF-8 of JSON with the bytes in place of each mark, in pieces. No text is decoded, and none copied twice. */
+  fill(json: string): Uint8Array[] {
+    const pieces: Uint8Array[] = []
+    /** What is not in `pieces` yet: marks, and the text between them from `read` on. */
+    let marks: Mark[] = []
+    let read = 0
     for (let mark = this.markIn(json, 0); mark !== undefined; mark = this.markIn(json, mark.end)) {
+      if (mark.isValue && mark.to - mark.from >= VIEW_BYTES_MIN) {
+        pieces.push(this.copied(json, read, mark.start, marks), this.bytes.subarray(mark.from, mark.to))
+        marks = []
+        read = mark.end
+      } else marks.push(mark)
+    }
+    pieces.push(this.copied(json, read, json.length, marks))
+    return pieces
+  }
+
+  /** A part of JSON with these marks in it. */
+  private copied(json: string, from: number, to: number, marks: readonly Mark[]): Uint8Array {
+    const part = json.slice(from, to)
+    if (marks.length === 0) return Buffer.from(part)
+    const nested: (string | undefined)[] = []
+    let size = Buffer.byteLength(part)
+    for (const mark of marks) {
       const inner = mark.level > 1 ? this.escaped(mark) : undefined
-      marks.push(mark)
       nested.push(inner)
       size += (inner === undefined ? mark.to - mark.from : Buffer.byteLength(inner)) - (mark.end - mark.start)
     }
     const filled = Buffer.allocUnsafeSlow(size)
-    let [at, read] = [0, 0]
+    let [at, read] = [0, from]
     for (const [index, mark] of marks.entries()) {
       at += filled.write(json.slice(read, mark.start), at)
       const inner = nested[index]
       at += inner === undefined ? this.buffer.copy(filled, at, mark.from, mark.to) : filled.write(inner, at)
       read = mark.end
     }
-    filled.write(json.slice(read), at)
+    filled.write(json.slice(read, to), at)
     return filled
   }
 
   /** A text in JSON within JSON, with the escapes that `JSON.stringify` writes: the inner JSON is a text of its own. */
   private escaped(mark: Mark): string {
-    let inner = this.textOf(mark)
+    let inner = this.stringAt(mark.from, mark.to)
     for (let nesting = 0; nesting < mark.level; nesting++) inner = JSON.stringify(inner).slice(1, -1)
     return inner
   }
 
-  private textOf({ from, to }: Mark): string {
-    return JSON.parse(`"${this.buffer.toString('utf8', from, to)}"`)
+  /** The JSON value that these bytes are. */
+  valueAt(from: number, to: number): JsonValue {
+    return JSON.parse(this.buffer.toString('utf8', from, to))
   }
 }

@@ -9,7 +9,7 @@ import type { ContentEvent, FinishReason } from '../core/event.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { LongTexts } from '../core/long-texts.ts'
 import type { Usage } from '../core/token-usage.ts'
-import type { TextPlace } from '../wire/long-text-body.ts'
+import type { LargeBody } from '../wire/long-text-body.ts'
 
 export type DialectName = 'chat' | 'responses' | 'messages'
 
@@ -28,8 +28,8 @@ export interface Caller {
 
 export interface Dialect {
   readonly name: DialectName
-  /** The texts that reach the provider unread: long ones may be marks in the body. */
-  readonly textPlaces: readonly TextPlace[]
+  /** What of a large body may stay unparsed. */
+  readonly largeBody: LargeBody
   /**
    * Checks and converts a body, in which marks may stand for long texts. Throws `CallerError` with the path of the
    * invalid field. Returns a promise only if stored items must be fetched: awaiting one for every request would cost

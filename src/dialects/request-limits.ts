@@ -6,7 +6,7 @@ import { DEPTH_MAX, JsonShape, VALUES_MAX } from '../wire/json-shape.ts'
 import { invalid } from './invalid-field.ts'
 
 /** Far more than any agent offers. A tool whose name is not legal for a provider costs a hash. */
-const TOOLS_MAX = 2048
+export const TOOLS_MAX = 2048
 /** Providers take 100 or fewer. */
 const IMAGES_MAX = 1024
 /** Each is decrypted. A conversation needs one. */

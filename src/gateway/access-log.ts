@@ -6,7 +6,7 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
-import type { AttemptLine, RequestLine } from './request-line.ts'
+import type { AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
 
 /** How a request ended. */
 export interface RequestEnd {
@@ -23,10 +23,22 @@ const STATUS_LEFT = 499
 /** A model's name comes from the caller, and may be as long as the body. */
 const NAME_CHARS_MAX = 256
 
+/** The longest path of a log line. */
+const PATH_CHARS_MAX = 100
+
+/** What the log line of a refused request shows of it. */
+export interface Sender {
+  readonly method: string
+  readonly url: string
+  readonly remote: string
+}
+
 /** Takes the line of a request. */
 export interface LineWriter {
   write(line: RequestLine): void
 }
+
+const NOTHING_IGNORED: readonly string[] = []
 
 export class RequestLog {
   organization: string | undefined
@@ -34,7 +46,7 @@ export class RequestLog {
   dialect: string | undefined
   status = 0
   streamed = false
-  ignored: readonly string[] = []
+  ignored = NOTHING_IGNORED
   readonly attempts: AttemptLine[] = []
   private servedModel: string | undefined
   private provider: string | undefined
@@ -43,6 +55,7 @@ export class RequestLog {
   private firstByteMs: number | undefined
   private charged: Charge | undefined
   private errorCode: string | undefined
+  private refusal: Omit<RefusedLine, keyof RequestLine> | undefined
   private written = false
   private readonly startedMs = performance.now()
 
@@ -71,9 +84,15 @@ export class RequestLog {
     this.charged = charged
   }
 
-  reject(error: CallerError): void {
+  reject(error: CallerError, { method, url, remote }: Sender): void {
     this.status = error.row.status
     this.errorCode = error.code ?? error.kind
+    const { param, limit, refusedKey } = error.detail
+    this.key ??= refusedKey?.id
+    this.refusal = {
+      ...{ method, path: pathOf(url), remote, param },
+      ...{ limit: limit?.name, limit_of: limit?.of, key_state: refusedKey?.state },
+    }
   }
 
   /** Writes the line. Later calls change nothing. */
@@ -82,7 +101,7 @@ export class RequestLog {
     this.written = true
     const { charged } = this
     const isErrorUnsent = outcome === 'caller_left' && this.errorCode !== undefined
-    this.writer.write({
+    const line: RequestLine = {
       request_id: this.requestId,
       organization: this.organization,
       key: this.key,
@@ -104,11 +123,18 @@ export class RequestLog {
       ignored: this.ignored.length > 0 ? this.ignored : undefined,
       outcome,
       error: isErrorUnsent ? undefined : (this.errorCode ?? cutFor),
-    })
+    }
+    this.writer.write(outcome === 'refused' && this.refusal !== undefined ? { ...line, ...this.refusal } : line)
   }
 
   /** Milliseconds since the request arrived, to a tenth. */
   private elapsedMs(): number {
     return Math.round((performance.now() - this.startedMs) * 10) / 10
   }
+}
+
+/** The path of an address without its query. */
+function pathOf(url: string): string {
+  const path = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '')
+  return (path || '/').slice(0, PATH_CHARS_MAX)
 }

@@ -127,8 +127,8 @@ export class Conversation {
    * True if part of it may be in a provider's cache: the model has answered before, or the caller sends a cache key.
    */
   get continues(): boolean {
-    const { hints, messages } = this.request
-    return hints.promptCacheKey !== undefined || messages.some(isAnswer)
+    const { hints, unparsed } = this.request
+    return hints.promptCacheKey !== undefined || (unparsed?.messages?.hasAnswer ?? this.request.messages.some(isAnswer))
   }
 
   /** The key of the conversation with one model: each model has a cache of its own. */

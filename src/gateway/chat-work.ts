@@ -3,7 +3,7 @@
 import { fit, type Needs, needsOf, noNeeds, outputLimit, strictOutputLimit } from '../catalog/capability.ts'
 import { isStrict, type Key, type Model } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
-import type { ChatRequest } from '../core/chat-request.ts'
+import { type ChatRequest, changed } from '../core/chat-request.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Pace } from '../core/event-loop.ts'
@@ -132,8 +132,9 @@ export class ChatWork implements Work {
    */
   private limited(model: Model, maxOutputTokens: number | undefined): ChatRequest {
     const { request } = this.exchange
-    const lenient = model !== this.requested && request.cacheStrict ? { ...request, cacheStrict: false } : request
-    return this.isStrict ? { ...lenient, maxOutputTokens } : lenient
+    const isLenient = model !== this.requested && request.cacheStrict
+    const lenient = isLenient ? changed(request, { cacheStrict: false }) : request
+    return this.isStrict ? changed(lenient, { maxOutputTokens }) : lenient
   }
 
   private outputLimit(model: Model): number | undefined {
@@ -281,7 +282,9 @@ class ChatCall extends ProviderCall implements TextReader, PumpOpener {
    */
   private isStream(): boolean {
     const { connection } = this
-    const type = (connection.headers.get('content-type') ?? '').toLowerCase()
+    const sent = connection.headers.get('content-type') ?? ''
+    if (sent === 'application/json') return false
+    const type = sent.toLowerCase()
     if (type.startsWith(this.provider.streamType)) return true
     if (type.includes('json')) return false
     connection.abort()

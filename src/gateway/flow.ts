@@ -62,7 +62,8 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   /** Candidates to call although they rest, once none of the others could be called. */
   private resting: Candidate[] | undefined
   private calls = 0
-  private readonly failures = new CandidateFailures()
+  /** Made at the first failure: few requests have one. */
+  private madeFailures: CandidateFailures | undefined
   /** Known once the ledger has admitted the request. */
   private reservation: RequestReservation | undefined
   private attempt: Attempt | undefined
@@ -169,6 +170,15 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     return this.calls >= this.gateway.routing.maxAttempts || (this.calls > 0 && performance.now() >= this.dueMs)
   }
 
+  private get failures(): CandidateFailures {
+    this.madeFailures ??= new CandidateFailures()
+    return this.madeFailures
+  }
+
+  private get hasBrokenDown(): boolean {
+    return this.madeFailures?.hasBrokenDown === true
+  }
+
   private noteResting(candidate: Candidate): void {
     this.route?.add(candidate, 'resting')
     const rest = this.gateway.breaker.restOf(candidate.target)
@@ -199,7 +209,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     this.attempt = attempt
     try {
       const isAllowed = this.reservationOf().requote(this.work.quote(candidate.model))
-      if (isAllowed === true && !this.failures.hasBrokenDown) this.call(attempt)
+      if (isAllowed === true && !this.hasBrokenDown) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
     } catch (error) {
       this.failed(error)
@@ -213,7 +223,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
         attempt.permit.release()
         return this.next()
       }
-      if (this.failures.hasBrokenDown) await this.pause()
+      if (this.hasBrokenDown) await this.pause()
       this.call(attempt)
     } catch (error) {
       this.failed(error)

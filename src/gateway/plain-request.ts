@@ -13,17 +13,17 @@ export function plainRequest(
   provider: Pick<Provider, 'plainRequest'>,
   target: Target,
 ): UpstreamRequest | undefined {
-  return isPlain(request) ? provider.plainRequest?.(request, target) : undefined
+  // Reading the tools of a large request would parse them.
+  return request.longTexts === undefined && isPlain(request) ? provider.plainRequest?.(request, target) : undefined
 }
 
 /** True if everything but the messages is a text or a number. */
-function isPlain({ tools, toolChoice, stop, sampling, hints, cache, longTexts }: ChatRequest): boolean {
+function isPlain({ tools, toolChoice, stop, sampling, hints, cache }: ChatRequest): boolean {
   return (
     tools.length === 0 &&
     stop.length === 0 &&
     toolChoice === undefined &&
     cache === undefined &&
-    longTexts === undefined &&
     sampling.logitBias === undefined &&
     sampling.responseFormat === undefined &&
     hints.promptCacheOptions === undefined

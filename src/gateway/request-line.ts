@@ -42,6 +42,22 @@ export interface RequestLine {
   readonly error?: string | undefined
 }
 
+/** What the line of a refused request has in addition. */
+export interface RefusedLine extends RequestLine {
+  readonly method: string
+  /** Without the query, at most 100 characters. */
+  readonly path: string
+  /** The address of the peer. */
+  readonly remote: string
+  /** The field that is wrong. */
+  readonly param?: string | undefined
+  /** The limit that was reached, and whose it is: `requests_per_minute` of `organization:acme`. */
+  readonly limit?: string | undefined
+  readonly limit_of?: string | undefined
+  /** Why a known key is not accepted. */
+  readonly key_state?: string | undefined
+}
+
 /** The fields of a line that are the same for many requests of one key, in their order, as JSON. */
 interface Repeated {
   readonly organization: string | undefined

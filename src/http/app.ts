@@ -30,8 +30,8 @@ const compact: Route = {
   family: 'chat',
   dialect: 'responses',
   handle(context) {
-    const { acceptCompact, textPlaces } = context.parts.dialects.responses
-    return handleInference(context, { accept: acceptCompact, textPlaces })
+    const { acceptCompact, largeBody } = context.parts.dialects.responses
+    return handleInference(context, { accept: acceptCompact, largeBody })
   },
 }
 

@@ -2,23 +2,18 @@
 
 import type { Key } from '../catalog/catalog.ts'
 import { countTokens } from '../gateway/count-tokens.ts'
-import type { TextPlace } from '../wire/long-text-body.ts'
+import type { LargeBody } from '../wire/long-text-body.ts'
 import type { RequestContext } from './edge.ts'
 import { jsonHeaders } from './headers.ts'
 import { accepted, readJson, receive } from './receive.ts'
 
 export function handleCountTokens(context: RequestContext): void {
-  receive(context, context.parts.dialects.messages.textPlaces, count)
+  receive(context, context.parts.dialects.messages.largeBody, count)
 }
 
-async function count(
-  context: RequestContext,
-  key: Key,
-  bytes: Uint8Array,
-  places: readonly TextPlace[],
-): Promise<void> {
+async function count(context: RequestContext, key: Key, bytes: Uint8Array, largeBody: LargeBody): Promise<void> {
   const { parts, log, running } = context
-  const request = await accepted(readJson(context, bytes, places), parts.acceptCount)
+  const request = await accepted(readJson(context, bytes, largeBody), parts.acceptCount)
   const tokens = await countTokens(parts.gateway, { key, request, running, log })
   log.status = 200
   const headers = jsonHeaders(log.requestId, running.limitHeaders)

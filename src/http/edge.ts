@@ -15,13 +15,13 @@ import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/error-body.ts'
 import type { ImageUrls } from '../dialects/image-url.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
-import { COMPLETED, type LineWriter, type RequestEnd, RequestLog } from '../gateway/access-log.ts'
+import { COMPLETED, type LineWriter, type RequestEnd, RequestLog, type Sender } from '../gateway/access-log.ts'
 import type { BodyMemory } from '../gateway/body-memory.ts'
 import type { Answer, FlowListener } from '../gateway/flow.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { InFlight, RunningRequest } from '../gateway/in-flight.ts'
 import type { RequestLine } from '../gateway/request-line.ts'
-import type { KeyRing } from '../keys/key-ring.ts'
+import type { KeyFinder } from '../keys/key-ring.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { responseOf } from './answer-response.ts'
 import { authenticate } from './credentials.ts'
@@ -33,7 +33,7 @@ import { errorHeaders, idHeaders } from './headers.ts'
 export interface EdgeParts {
   readonly gateway: Gateway
   readonly catalog: Catalog
-  readonly keys: Pick<KeyRing, 'find'>
+  readonly keys: KeyFinder
   readonly dialects: Readonly<Record<DialectName, Dialect>> & { readonly responses: ResponsesDialect }
   /** Which image URLs are passed on to providers. */
   readonly imageUrls: ImageUrls
@@ -196,11 +196,17 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
     this.limitSilence()
     const error = thrown instanceof CallerError ? thrown : this.internalError(thrown)
     const { status } = error.row
-    log.reject(error)
+    log.reject(error, this.sender())
     const left = this.hasLeft ? 'caller_left' : undefined
     this.ended({ outcome: running.interrupted ?? left ?? (status === 504 ? 'timed_out' : 'refused') })
     const body = JSON.stringify(errorBody(error, this.family, log.requestId))
     this.respond(new Response(body, { status, headers: errorHeaders(error, log.requestId, running.limitHeaders) }))
+  }
+
+  /** Only for errors: the address of the peer costs a look-up. */
+  private sender(): Sender {
+    const { method, url } = this.request
+    return { method, url, remote: this.state.remoteOf(this.request) }
   }
 
   private respond(response: Response): void {

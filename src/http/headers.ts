@@ -18,7 +18,17 @@ export function jsonHeaders(requestId: string, limitHeaders: Readonly<HeaderReco
  * Header sets of answers, each with the fields that are the same for all its answers. An answer sets the others anew,
  * and its response copies all: a copy of our own before that took 2 µs a request.
  */
-const answerSets = new Map<string, Headers>()
+interface AnswerSet extends AnswerFields {
+  readonly isStream: boolean
+  readonly headers: Headers
+  /** Of the limits, and the values that `headers` has for them: setting one takes 0.1 µs, and most stay the same. */
+  readonly names: readonly string[]
+  readonly values: string[]
+}
+
+const answerSets = new Map<string, AnswerSet>()
+/** The set of the last answer: the next one is most often of the same, and its key takes 0.3 µs. */
+let lastSet: AnswerSet | undefined
 /** Combinations of models and limits; a caller writes names of models in any of their spellings. */
 const SETS_MAX = 1024
 
@@ -28,9 +38,11 @@ type AnswerFields = Omit<Answer, 'content'>
  * The set for an answer, with values of an earlier one in the fields that answers set: so the names of these fields are
  * part of the key. The models' names are those of the configuration, or matched one of them: they are fit for a header.
  */
-function setOf(answer: AnswerFields, limitHeaders: Readonly<HeaderRecord>, isStream: boolean): Headers {
+function setOf(answer: AnswerFields, limitHeaders: Readonly<HeaderRecord>, isStream: boolean): AnswerSet {
+  if (lastSet !== undefined && isOf(lastSet, answer, limitHeaders, isStream)) return lastSet
   const { requestedModel, servedModel, fallbacks, route } = answer
-  const fields = `${isStream} ${fallbacks} ${route !== undefined} ${Object.keys(limitHeaders).join(' ')}`
+  const names = Object.keys(limitHeaders)
+  const fields = `${isStream} ${fallbacks} ${route !== undefined} ${names.join(' ')}`
   const key = `${fields}\n${servedModel}\n${requestedModel}`
   const known = answerSets.get(key)
   if (known !== undefined) return known
@@ -39,8 +51,23 @@ function setOf(answer: AnswerFields, limitHeaders: Readonly<HeaderRecord>, isStr
   headers.set('X-Gateway-Served-Model', servedModel)
   headers.set('X-Gateway-Fallback-Count', String(fallbacks))
   if (answerSets.size >= SETS_MAX) answerSets.clear()
-  answerSets.set(key, headers)
-  return headers
+  const set = { requestedModel, servedModel, fallbacks, route, isStream, headers, names, values: [] }
+  answerSets.set(key, set)
+  return set
+}
+
+function isOf(
+  set: AnswerSet,
+  { requestedModel, servedModel, fallbacks, route }: AnswerFields,
+  limitHeaders: Readonly<HeaderRecord>,
+  isStream: boolean,
+): boolean {
+  if (set.isStream !== isStream || set.fallbacks !== fallbacks || (set.route === undefined) !== (route === undefined))
+    return false
+  if (set.requestedModel !== requestedModel || set.servedModel !== servedModel) return false
+  let count = 0
+  for (const name in limitHeaders) if (name !== set.names[count++]) return false
+  return count === set.names.length
 }
 
 /** The next answer changes them: a response is to be made of them at once. */
@@ -50,8 +77,16 @@ export function answerHeaders(
   answer: AnswerFields,
   isStream: boolean,
 ): Headers {
-  const headers = setOf(answer, limitHeaders, isStream)
-  for (const name in limitHeaders) headers.set(name, limitHeaders[name] ?? '')
+  const set = setOf(answer, limitHeaders, isStream)
+  const { headers, names, values } = set
+  lastSet = set
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i] ?? ''
+    const value = limitHeaders[name] ?? ''
+    if (value === values[i]) continue
+    values[i] = value
+    headers.set(name, value)
+  }
   headers.set('x-request-id', requestId)
   headers.set('request-id', requestId)
   if (answer.route !== undefined) headers.set('X-Gateway-Route', answer.route)

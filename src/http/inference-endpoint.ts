@@ -8,14 +8,14 @@ import type { RequestContext } from './edge.ts'
 import { accepted, type ReceivedBody, readJson, receive } from './receive.ts'
 
 /** Converts a body: a dialect's `accept`, or that of one of its other endpoints. */
-type Acceptor = Pick<Dialect, 'accept' | 'textPlaces'>
+type Acceptor = Pick<Dialect, 'accept' | 'largeBody'>
 
 export function handleInference(context: RequestContext, acceptor: Acceptor): void {
   receive(context, acceptor, take)
 }
 
 function take(context: RequestContext, key: Key, bytes: Uint8Array, acceptor: Acceptor): void | Promise<void> {
-  const exchange = exchangeOf(readJson(context, bytes, acceptor.textPlaces), key.organization.id, acceptor)
+  const exchange = exchangeOf(readJson(context, bytes, acceptor.largeBody), key.organization.id, acceptor)
   return exchange instanceof Promise ? runLater(context, key, exchange) : run(context, key, exchange)
 }
 

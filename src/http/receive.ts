@@ -9,7 +9,7 @@ import type { LongTexts } from '../core/long-texts.ts'
 import { refuseForbidden } from '../dialects/forbidden-fields.ts'
 import type { BodyShare } from '../gateway/body-memory.ts'
 import { type BodyReceiver, parseBody, readBody } from '../wire/body.ts'
-import { type ReadBody, readWithLongTexts, type TextPlace } from '../wire/long-text-body.ts'
+import { type LargeBody, type ReadBody, readLargeBody } from '../wire/long-text-body.ts'
 import { isForm } from '../wire/multipart.ts'
 import type { RequestContext } from './edge.ts'
 
@@ -77,10 +77,10 @@ export interface ReceivedBody extends ReadBody {
   readonly bytes: Uint8Array
 }
 
-/** A JSON body without forbidden fields. Long texts in `places` may be marks in it. Throws `CallerError`. */
-export function readJson(context: RequestContext, bytes: Uint8Array, places: readonly TextPlace[]): ReceivedBody {
+/** A JSON body without forbidden fields. Long texts in `largeBody` may be marks in it. Throws `CallerError`. */
+export function readJson(context: RequestContext, bytes: Uint8Array, largeBody: LargeBody): ReceivedBody {
   if (isForm(context.request.headers.get('content-type'))) throw formRejected()
-  const { json, longTexts } = readWithLongTexts(bytes, places) ?? { json: parseBody(bytes), longTexts: undefined }
+  const { json, longTexts } = readLargeBody(bytes, largeBody) ?? { json: parseBody(bytes), longTexts: undefined }
   refuseForbidden(json, context.family === 'messages' ? 'accepted' : 'forbidden')
   if (typeof json['model'] === 'string') context.log.requestedModel = json['model']
   return { bytes, json, longTexts }

@@ -5,6 +5,7 @@
 
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { ItemStore } from './item-store.ts'
+import type { ItemText } from './peer-item-store.ts'
 
 /** Where the JSON of an item lies. */
 interface StoredItem {
@@ -83,19 +84,27 @@ export class LocalItemStore implements ItemStore {
   }
 
   get(organization: string, id: string): JsonObject | undefined {
-    const stored = this.organizations.get(organization)?.items.get(id)
-    if (stored === undefined || stored.expiresMs <= this.nowMs()) return undefined
-    const item: JsonValue = JSON.parse(stored.segment.bytes.toString('utf8', stored.start, stored.end))
+    const json = this.getText(organization, id)
+    const item: JsonValue | undefined = json === undefined ? undefined : JSON.parse(json)
     return isObject(item) ? item : undefined
   }
 
+  /** The JSON text of an item. */
+  getText(organization: string, id: string): string | undefined {
+    const stored = this.organizations.get(organization)?.items.get(id)
+    if (stored === undefined || stored.expiresMs <= this.nowMs()) return undefined
+    return stored.segment.bytes.toString('utf8', stored.start, stored.end)
+  }
+
   put(organization: string, items: readonly JsonObject[]): void {
-    if (this.ttlMs === 0) return
-    const now = this.nowMs()
     for (const item of items) {
       const { id } = item
-      if (typeof id === 'string') this.store(organization, id, JSON.stringify(item), now)
+      if (typeof id === 'string') this.putText(organization, { id, json: JSON.stringify(item) })
     }
+  }
+
+  putText(organization: string, { id, json }: ItemText): void {
+    if (this.ttlMs > 0) this.store(organization, id, json, this.nowMs())
   }
 
   private store(organization: string, id: string, json: string, now: number): void {

@@ -1,4 +1,4 @@
-/** Opens the item store of a configuration: in this process, or in Redis for all workers and gateways. */
+/** Opens the item store of a configuration: on this machine, or in Redis for all gateways. */
 
 import { createHash } from 'node:crypto'
 import type { Config } from '../config/config.ts'
@@ -6,6 +6,7 @@ import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
 import type { ItemStore } from './item-store.ts'
 import { LocalItemStore } from './local-item-store.ts'
+import { type ItemChannel, PeerItemStore } from './peer-item-store.ts'
 import type { RedisItems } from './redis-items.ts'
 import type { Sealer } from './sealer.ts'
 
@@ -17,14 +18,24 @@ export function itemStorePlace({ responses, ledger }: Config): string {
   ])
 }
 
-/** Undefined if the configuration stores no items. `sealer` has the keys that all gateways share. */
-export function openItemStore({ responses, ledger }: Config, sealer: Sealer): ItemStore | undefined {
+/**
+ * Undefined if the configuration stores no items. `sealer` has the keys that all gateways share; `peers` leads to the
+ * items of all workers of this machine; without it this process keeps its own.
+ */
+export function openItemStore(config: Config, sealer: Sealer, peers?: ItemChannel): ItemStore | undefined {
+  const { responses, ledger } = config
   const { rememberItemsSeconds: ttlSeconds } = responses
   if (ttlSeconds === 0) return undefined
   const redis = responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
-  return redis === undefined
-    ? new LocalItemStore({ ttlSeconds })
-    : new SealedItemStore(sealer, loadRedisItems(redis, ttlSeconds))
+  if (redis !== undefined) return new SealedItemStore(sealer, loadRedisItems(redis, ttlSeconds))
+  return peers === undefined ? new LocalItemStore({ ttlSeconds }) : new PeerItemStore(peers)
+}
+
+/** Where a machine keeps its workers' items; undefined if the configuration stores none, or stores them in Redis. */
+export function openMachineItems({ responses, ledger }: Config): LocalItemStore | undefined {
+  const { rememberItemsSeconds: ttlSeconds } = responses
+  const isLocal = responses.redis === undefined && ledger.kind === 'embedded'
+  return isLocal && ttlSeconds > 0 ? new LocalItemStore({ ttlSeconds }) : undefined
 }
 
 /** The Redis client is loaded only if a configuration needs it. */

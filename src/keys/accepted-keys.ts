@@ -6,10 +6,10 @@ import { CallerError } from '../core/caller-error.ts'
 import type { FollowedKeys } from './key-follower.ts'
 import { hasForm, isMistyped } from './key-format.ts'
 import type { KeyRecord } from './key-record.ts'
-import { isUsable, KeyRing } from './key-ring.ts'
+import { isUsable, type KeyFinder, KeyRing, type RefusedKey } from './key-ring.ts'
 
 /** One instance for each configuration. */
-export class Keys {
+export class Keys implements KeyFinder {
   private readonly configured: KeyRing
   /** Keys of the store that were used, by record. */
   private readonly made = new WeakMap<KeyRecord, Key>()
@@ -45,6 +45,18 @@ export class Keys {
     }
     const key = record && this.keyOf(record)
     return key !== undefined && isUsable(key, nowMs) ? key : undefined
+  }
+
+  refused(token: string, nowMs: number): RefusedKey | undefined {
+    const configured = this.configured.refused(token, nowMs)
+    if (configured !== undefined || !hasForm(token) || isMistyped(token)) return configured
+    const digest = createHash('sha256').update(token).digest()
+    const { table } = this.stored()
+    const revoked = table.findRevoked(digest)
+    if (revoked !== undefined) return { id: revoked.id, state: 'revoked' }
+    const record = table.find(digest)
+    const isExpired = record?.expiresAtMs !== undefined && record.expiresAtMs <= nowMs
+    return record !== undefined && isExpired ? { id: record.id, state: 'expired' } : undefined
   }
 
   /** True if a key that was accepted is not accepted any more: its running streams end at their next extension. */

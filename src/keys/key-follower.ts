@@ -5,6 +5,7 @@
  */
 
 import { turn } from '../core/event-loop.ts'
+import { slowTicker } from '../core/ticker.ts'
 import { LedgerFileError } from '../sqlite/database.ts'
 import { endOf, KEY_KEPT_MS, parseKey } from './key-record.ts'
 import {
@@ -121,7 +122,9 @@ export class KeyFollower implements FollowedKeys {
     let begun = performance.now()
     while (!this.isEnded) {
       // Commands wait for this interval to be sure that every gateway has polled.
-      await this.pause(Math.max(PAUSE_MS_MIN, this.pauseMs - (performance.now() - begun)))
+      const leftMs = this.pauseMs - (performance.now() - begun)
+      if (this.pauseMs === KEY_POLL_MS && leftMs > KEY_POLL_MS / 2) await this.untilTick()
+      else await this.pause(Math.max(PAUSE_MS_MIN, leftMs))
       begun = performance.now()
       this.pauseMs = this.isRead ? KEY_POLL_MS : Math.min(this.pauseMs * 2, KEY_POLL_MS)
       if (!this.isEnded) await this.update()
@@ -277,6 +280,21 @@ export class KeyFollower implements FollowedKeys {
       // Other machines write as much: the log must keep it until all have read it.
       await this.keepUp(this.written % CAUGHT_UP_AFTER === 0 ? 0 : CATCH_UP_MS)
     }
+  }
+
+  /** Waits for the slow ticker, which has the period of the polls: a timer of its own would wake an idle process. */
+  private untilTick(): Promise<void> {
+    return new Promise((resolve) => {
+      const ticking = {
+        place: -1,
+        tick: () => {
+          slowTicker.remove(ticking)
+          resolve()
+        },
+      }
+      this.wake = ticking.tick
+      slowTicker.add(ticking)
+    })
   }
 
   private pause(ms: number): Promise<void> {

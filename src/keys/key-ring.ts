@@ -18,7 +18,7 @@ const NO_DIGEST = Buffer.alloc(64)
 /** The digits of the token that is looked up: a buffer for each would cost 0.4 µs. */
 const asked = Buffer.alloc(64)
 
-export class KeyRing {
+export class KeyRing implements KeyFinder {
   private readonly byHash = new Map<string, Entry>()
 
   /** If two credentials have the same hash, the later one counts. */
@@ -40,6 +40,27 @@ export class KeyRing {
     const same = timingSafeEqual(asked, entry?.digits ?? NO_DIGEST)
     return entry !== undefined && same && isUsable(entry.key, nowMs) ? entry.key : undefined
   }
+
+  refused(token: string, nowMs: number): RefusedKey | undefined {
+    if (token.length > TOKEN_LENGTH_MAX) return undefined
+    const key = this.byHash.get(Bun.CryptoHasher.hash('sha256', token, 'hex'))?.key
+    if (key === undefined || isUsable(key, nowMs)) return undefined
+    return { id: key.id, state: key.disabled ? 'disabled' : 'expired' }
+  }
+}
+
+/** A key that is known and not accepted. */
+export interface RefusedKey {
+  readonly id: string
+  readonly state: 'expired' | 'disabled' | 'revoked'
+}
+
+/** Looks keys up by their tokens. */
+export interface KeyFinder {
+  /** The key of a token, if it is accepted. */
+  find(token: string, nowMs: number): Key | undefined
+  /** The key of a token that `find` does not return, for the log; undefined if it is unknown. */
+  refused(token: string, nowMs: number): RefusedKey | undefined
 }
 
 /** False for a disabled key, and for an expired one. */

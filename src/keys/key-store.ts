@@ -4,10 +4,11 @@
  * to date.
  */
 
+import { SLOW_PERIOD_MS } from '../core/ticker.ts'
 import { type KeyRecord, parseKey } from './key-record.ts'
 
 /** How often a gateway polls for changes: every gateway enforces a revocation within twice this time. */
-export const KEY_POLL_MS = 400
+export const KEY_POLL_MS = SLOW_PERIOD_MS
 /** Commands that change keys wait this long: then every gateway has polled, and a new key works from its first use. */
 export const KEYS_KNOWN_MS = 500
 

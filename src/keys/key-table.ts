@@ -175,10 +175,19 @@ export class KeyTable {
    * used.
    */
   find(digest: Uint8Array): KeyRecord | undefined {
+    return this.findIf(digest, (record) => record.revokedMs === undefined)
+  }
+
+  /** As `find`, of a key that is revoked. */
+  findRevoked(digest: Uint8Array): KeyRecord | undefined {
+    return this.findIf(digest, (record) => record.revokedMs !== undefined)
+  }
+
+  private findIf(digest: Uint8Array, isWanted: (record: KeyRecord) => boolean): KeyRecord | undefined {
     if (digest.length !== HASH_BYTES) return undefined
     const slot = this.byToken.find(hashOf(digest), (candidate) => {
       if (!timingSafeEqual(this.bytes(candidate).subarray(0, HASH_BYTES), digest)) return false
-      return this.decode(candidate).revokedMs === undefined
+      return isWanted(this.decode(candidate))
     })
     return slot === NONE ? undefined : this.decode(slot)
   }

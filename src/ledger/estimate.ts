@@ -6,6 +6,7 @@
 import type { ChatRequest, ImagePart, Message, Tool, ToolChoice, UserPart } from '../core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { LongTexts } from '../core/long-texts.ts'
+import { CALL_ID, RESULT_ID, TOOL, type UnparsedMessages, type UnparsedTools } from '../core/unparsed.ts'
 import { imageTokens, REMOTE_IMAGE_TOKENS } from './image-size.ts'
 import { sampleOf, TextTokens } from './text-tokens.ts'
 
@@ -34,8 +35,11 @@ const NO_BYTES = new Uint8Array(0)
 /** The input tokens of a request: its messages, images by their size in pixels, and its tools. */
 export function estimateInput(request: ChatRequest): number {
   const estimate = new Estimate(request.longTexts)
-  for (const message of request.messages) estimate.message(message)
-  for (const tool of request.tools) estimate.tool(tool)
+  const { unparsed } = request
+  if (unparsed?.messages !== undefined) estimate.unparsed(unparsed.messages)
+  else for (const message of request.messages) estimate.message(message)
+  if (unparsed?.tools !== undefined) estimate.unparsedTools(unparsed.tools)
+  else for (const tool of request.tools) estimate.tool(tool)
   estimate.json(request.sampling.responseFormat)
   estimate.settings(request)
   return estimate.total
@@ -83,6 +87,31 @@ class Estimate {
     }
     this.texts.add(at === 0 ? text : text.slice(at))
     return length + text.length - at
+  }
+
+  /** As `message`, for each of them. */
+  unparsed(messages: UnparsedMessages): void {
+    messages.each((kind, from, to) => {
+      if (kind <= TOOL) this.tokens += TOKENS_A_MESSAGE
+      else if (kind === RESULT_ID) this.tokens += (to - from) / BYTES_A_TOKEN_MAX
+      else if (kind === CALL_ID) this.tokens += TOKENS_A_TOOL + (to - from) / BYTES_A_TOKEN_MAX
+      else this.bytes(from, to)
+    })
+  }
+
+  /** As `tool`, for each of them; the JSON of their parameters counts as text. */
+  unparsedTools({ from, to, count }: UnparsedTools): void {
+    this.tokens += count * TOKENS_A_TOOL
+    this.bytes(from, to)
+  }
+
+  /** As `text`, for bytes of the request. */
+  private bytes(from: number, to: number): void {
+    const before = this.texts.tokens
+    this.texts.begin()
+    this.texts.addEscaped(this.longTexts?.bytes ?? NO_BYTES, from, to)
+    const counted = this.texts.tokens - before
+    this.tokens += Math.max(0, (to - from) / BYTES_A_TOKEN_MAX - counted)
   }
 
   message(message: Message): void {

@@ -1,14 +1,39 @@
-/** Turns a refusal of the ledger into the caller's error: which limit, whose limit, and when to retry. */
+/**
+ * Turns the replies of a reservation store into results and the caller's errors: which limit refused, whose limit it
+ * is, and when to retry.
+ */
 
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, type BudgetLimit, type Limit, limitTable } from '../core/limits.ts'
-import { type Account, demandOf, type Hold, type RateStatuses } from './ledger.ts'
+import { type Account, demandOf, type Hold, type RateStatuses, type Reservation } from './ledger.ts'
 import { rateLimitHeaders } from './rate-limit-headers.ts'
-import type { ExtendReply, Refusal } from './reservation-store.ts'
+import type { ExtendReply, Refusal, ReserveReply } from './reservation-store.ts'
 
 const DAY_MS = 86_400_000
 /** The largest `retry-after`, in seconds. */
 const RETRY_AFTER_MAX = 60
+
+/**
+ * The reservation that a reply grants. Throws the caller's error if a limit refuses it, and `Error` if its id was used
+ * before. `nowMs`, in Unix milliseconds, is needed for the time when a budget renews.
+ */
+export function reservationOf(account: Account, hold: Hold, reply: ReserveReply, nowMs: number): Reservation {
+  switch (reply.outcome) {
+    case 'granted':
+      return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, rates: reply.rates }
+    case 'refused':
+      throw refusalError(account, hold, reply.refusal, reply.rates, nowMs)
+    case 'ended':
+      throw new Error(`Reservation '${hold.id}' has already ended. Use a new id for each request.`)
+  }
+}
+
+/** For an embedded ledger whose files cannot be written, so that no more changes may wait. */
+export function fullError(): CallerError {
+  return new CallerError('ledger_unavailable', 'The ledger cannot be written at the moment. Try again in 5 s.', {
+    retryAfterSeconds: 5,
+  })
+}
 
 /**
  * Whether an extension raised what is held. Throws `CallerError` `ledger_unavailable` if the reservation is gone: its
@@ -44,15 +69,21 @@ export function refusalError(
   const owner = isOrganization ? `organisation '${account.organization}'` : `key '${account.key}'`
   const most = amountOf(isOrganization ? account.organizationLimits : account.keyLimits, limit) ?? 0
   const refused = { hold, refusal, most, owner }
-  const headers = rateLimitHeaders({ rates })
+  const detail = {
+    headers: rateLimitHeaders({ rates }),
+    limit: {
+      name: limit.kind === 'budget' && limit.unit === 'micro_usd' ? `spend.${limit.key}` : limit.key,
+      of: isOrganization ? `organization:${account.organization}` : `key:${account.key}`,
+    },
+  }
   if (limit.kind !== 'budget') {
     const words = `${most} ${limit.noun} for ${owner}`
     if (refusal.waitMs === undefined) {
-      return new CallerError('exceeds_limit', tooLarge(limit, words, refused), { type: limit.name, headers })
+      return new CallerError('exceeds_limit', tooLarge(limit, words, refused), { ...detail, type: limit.name })
     }
     const retryAfterSeconds = retrySeconds(refusal.waitMs)
     const message = `Rate limit reached: ${words}. Try again in ${retryAfterSeconds} s.`
-    return new CallerError('rate_limited', message, { type: limit.name, retryAfterSeconds, headers })
+    return new CallerError('rate_limited', message, { ...detail, type: limit.name, retryAfterSeconds })
   }
   if (refusal.held && refusal.waitMs !== undefined) {
     const retryAfterSeconds = retrySeconds(refusal.waitMs)
@@ -61,9 +92,9 @@ export function refusalError(
       `Try again in ${retryAfterSeconds} s.`
     const { unit } = limit
     const type = unit === 'micro_usd' ? 'spend' : unit
-    return new CallerError('rate_limited', message, { type, retryAfterSeconds, headers })
+    return new CallerError('rate_limited', message, { ...detail, type, retryAfterSeconds })
   }
-  return new CallerError('quota_exhausted', exhaustedWords(limit, refused, nowMs), { headers })
+  return new CallerError('quota_exhausted', exhaustedWords(limit, refused, nowMs), detail)
 }
 
 function limitNamed(name: Limit['name']): Limit {

@@ -102,6 +102,16 @@ export async function findRows(
   return [...found].flatMap(([id, number]) => query.all(number, id, organization)).map(rowOf)
 }
 
+/** The ids of the requests that ended at most `ms` before the last one that did. */
+export function readRecentIds(database: Database, ms: number): readonly string[] {
+  return database
+    .query<{ readonly rows: string }, [number]>(
+      'SELECT rows FROM request_batch WHERE ended_ms >= (SELECT max(ended_ms) FROM request_batch) - ?',
+    )
+    .all(ms)
+    .flatMap(({ rows }) => idsOf(rows))
+}
+
 /** The newest rows of an organisation that ended since a time, in the order of their ends: at most `most`. */
 export function newestRows(
   database: Database,

@@ -72,6 +72,30 @@ export const LOG_EVENTS = {
     message: 'worker does not answer',
     meaning: 'The event loop of a worker stood still for `silent_ms` milliseconds. weir kills and replaces the worker.',
   },
+  'ledger.owner_died': {
+    level: 'error',
+    message: 'process of the ledger died',
+    meaning:
+      'The process that owns the embedded ledger for several workers ended unexpectedly (`how`: its exit code or ' +
+      'signal). weir starts another in `restart_in_ms` milliseconds; requests wait for it, at most 2 s.',
+  },
+  'ledger.owner_failed': {
+    level: 'error',
+    message: 'process cannot own the ledger',
+    meaning: 'A process that is to own the embedded ledger cannot open it (`reason`). weir retries.',
+  },
+  'ledger.owner_kept': {
+    level: 'error',
+    message: 'process of the ledger not replaced',
+    meaning: 'SIGUSR2: the process that owns the embedded ledger stays as it is (`reason`).',
+  },
+  'ledger.owner_stuck': {
+    level: 'error',
+    message: 'process of the ledger does not answer',
+    meaning:
+      'The event loop of the process that owns the embedded ledger stood still for `silent_ms` milliseconds. weir ' +
+      'kills and replaces it.',
+  },
   'workers.replaced': {
     level: 'info',
     message: 'workers replaced',
@@ -84,7 +108,7 @@ export const LOG_EVENTS = {
     message: 'workers not replaced',
     meaning: 'SIGUSR2: a new worker could not take over (`worker`, `reason`). The old one and those after it stay.',
   },
-  'service_manager.unreachable': {
+  'systemd.unreachable': {
     level: 'warn',
     message: 'service manager not notified',
     meaning:

@@ -3,11 +3,16 @@
  * models wrote.
  */
 
+import { isatty } from 'node:tty'
 import { type Logger, pino, stdTimeFunctions } from 'pino'
 import { descriptor, LineSink } from './line-sink.ts'
 import { LOG_EVENTS, logEvent } from './log-events.ts'
+import { prettyLine } from './pretty-line.ts'
 
 export type { Logger } from 'pino'
+
+/** JSON, or words for people; `auto`: words on a terminal, JSON elsewhere. */
+type LogFormat = 'json' | 'pretty' | 'auto'
 
 /** `000` to `999`. */
 const MILLISECONDS: readonly string[] = Array.from({ length: 1000 }, (_, ms) => String(ms).padStart(3, '0'))
@@ -21,6 +26,8 @@ export interface Log {
    * Serialising them costs pino 12 µs in a busy worker, and there is one such line for every request.
    */
   request(fields: string): void
+  /** The form of the lines from here on; `auto` before the first call. */
+  format(format: LogFormat): void
   /** Declares whether this process is the only worker, so that larger writes are safe. */
   alone(isAlone: boolean): void
   /** Resolves when the lines so far have reached standard output, or after a second. */
@@ -30,8 +37,12 @@ export interface Log {
 /**
  * Opens the log on a file descriptor: `time` in ISO 8601, `level` as a word. It does not use pino's own destination,
  * which writes synchronously when the process exits and would block forever if the reader of the log has stopped.
+ * `env`: `NO_COLOR` and `TERM` decide about colour on a terminal.
  */
-export function openLog(fd = 1): Log {
+export function openLog(fd = 1, env: Readonly<Record<string, string | undefined>> = {}): Log {
+  const isTerminal = isatty(fd)
+  const isColoured = isTerminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'
+  let isPretty = isTerminal
   const sink: LineSink = new LineSink({
     write: descriptor(fd),
     notice: (dropped) => {
@@ -39,17 +50,21 @@ export function openLog(fd = 1): Log {
       return `${JSON.stringify({ level, time: new Date().toISOString(), event: 'log.dropped', dropped, msg })}\n`
     },
   })
+  const write = (text: string) => sink.write(isPretty ? prettyLine(text, isColoured) : text)
   const logger = pino(
     {
       base: null,
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    sink,
+    { write: (text: string) => write(text) },
   )
   const time = new Timestamp()
-  const request = (fields: string) => sink.write(`{"level":"info","time":"${time.now()}",${fields},"msg":"request"}\n`)
-  return { logger, request, alone: (isAlone) => sink.writeAlone(isAlone), flush: () => sink.flush(FLUSH_MS) }
+  const request = (fields: string) => write(`{"level":"info","time":"${time.now()}",${fields},"msg":"request"}\n`)
+  const format = (wanted: LogFormat) => {
+    isPretty = wanted === 'pretty' || (wanted === 'auto' && isTerminal)
+  }
+  return { logger, request, format, alone: (isAlone) => sink.writeAlone(isAlone), flush: () => sink.flush(FLUSH_MS) }
 }
 
 /** The time as `Date.toISOString` writes it, which takes 0.2 µs: all but the milliseconds is the same for a second. */

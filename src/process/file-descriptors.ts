@@ -1,16 +1,18 @@
 /** Watches the file descriptors of the process, so that weir rejects requests properly before there are none left. */
 
 import fs from 'node:fs'
+import { slowTicker, type Ticking } from '../core/ticker.ts'
 
 /**
  * Above this share of the limit, new requests are rejected: each needs another descriptor for its provider, and the
  * ledger a few.
  */
 const CROWDED_SHARE = 0.8
-/** From less than this, the limit is no nearer after a second than from 80 % after 250 ms. */
+/** From less than this, the limit is no nearer after 0.8 s than from 80 % after 250 ms. */
 const CALM_SHARE = 0.25
 const CHECK_MS = 250
-const CALM_CHECK_MS = 1000
+/** Every second time that the slow ticker calls. */
+const CALM_CHECK_MS = 700
 
 /** The limit of open files of this process; undefined on systems other than Linux. */
 export function descriptorLimit(): number | undefined {
@@ -29,17 +31,34 @@ export function isCrowded(limit: number | undefined, open = used()): boolean {
 }
 
 /**
- * Calls `found` now and repeatedly, with whether the process is crowded: every 250 ms, and every second while under a
+ * Calls `found` now and repeatedly, with whether the process is crowded: every 250 ms, and every 0.8 s while under a
  * quarter of the descriptors is in use. Four checks a second cost an idle worker 0.1 % of a core.
  */
 export function watchDescriptors(limit: number | undefined, found: (crowded: boolean) => void): void {
-  if (limit === undefined) return
-  const check = () => {
-    const open = used()
-    found(isCrowded(limit, open))
-    setTimeout(check, open < limit * CALM_SHARE ? CALM_CHECK_MS : CHECK_MS).unref()
+  if (limit !== undefined) new DescriptorWatch(limit, found).check(performance.now())
+}
+
+class DescriptorWatch implements Ticking {
+  place = -1
+  private checkedMs = 0
+
+  constructor(
+    private readonly limit: number,
+    private readonly found: (crowded: boolean) => void,
+  ) {}
+
+  tick(nowMs: number): void {
+    if (nowMs - this.checkedMs >= CALM_CHECK_MS) this.check(nowMs)
   }
-  check()
+
+  check(nowMs: number): void {
+    const open = used()
+    this.checkedMs = nowMs
+    this.found(isCrowded(this.limit, open))
+    if (open < this.limit * CALM_SHARE) return slowTicker.add(this)
+    slowTicker.remove(this)
+    setTimeout(() => this.check(performance.now()), CHECK_MS).unref()
+  }
 }
 
 function used(): number {

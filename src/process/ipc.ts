@@ -5,8 +5,10 @@
  */
 
 import type { PeerUpdate } from '../assembly/inference-service.ts'
+import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
+import type { ItemText } from '../items/peer-item-store.ts'
 
 /**
  * The version of this protocol, and of the configuration in it. Raise it with a change that a supervisor or worker of
@@ -29,9 +31,13 @@ export type ToWorker =
       readonly worker: number
       readonly address: Address
       readonly config: Config
+      /** What it does with an embedded ledger. */
+      readonly ledger: LedgerRole
       /** It replaces a worker: it reports `built`, and takes over the socket of that worker at `adopt`. */
       readonly replaces?: boolean
     }
+  /** The worker that owned the embedded ledger is gone: own it. */
+  | { readonly type: 'own' }
   /** Send the listening socket through the descriptor channel. Answered by `lent`. */
   | { readonly type: 'lend' }
   /** Accept from the socket in the descriptor channel. Answered by `ready` or `failed`. */
@@ -54,6 +60,10 @@ export type ToWorker =
   | { readonly type: 'news'; readonly news: PeerUpdate }
   /** Answers a `claim` with the same id. */
   | { readonly type: 'granted'; readonly id: number; readonly granted: boolean }
+  /** The supervisor has taken items of this size. */
+  | { readonly type: 'remembered'; readonly size: number }
+  /** Answers a `recall` with the same id. */
+  | { readonly type: 'recalled'; readonly id: number; readonly json?: string | undefined }
   | { readonly type: 'drain' }
   /** Ends a drain at once. */
   | { readonly type: 'cut' }
@@ -79,9 +89,14 @@ export type ToSupervisor =
   | { readonly type: 'news'; readonly news: PeerUpdate }
   /** Asks for the lease to probe a target that was skipped. Answered by `granted`. */
   | { readonly type: 'claim'; readonly id: number; readonly target: TargetRef }
+  /** Items of an answer, to be kept for all workers. Answered by `remembered`. */
+  | { readonly type: 'remember'; readonly organization: string; readonly items: readonly ItemText[] }
+  /** Asks for an item. Answered by `recalled`. */
+  | { readonly type: 'recall'; readonly id: number; readonly organization: string; readonly item: string }
 
 const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   start: true,
+  own: true,
   lend: true,
   adopt: true,
   retire: true,
@@ -93,6 +108,8 @@ const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   ping: true,
   news: true,
   granted: true,
+  remembered: true,
+  recalled: true,
   drain: true,
   cut: true,
 }
@@ -110,6 +127,8 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   ledger: true,
   news: true,
   claim: true,
+  remember: true,
+  recall: true,
 }
 
 export function isToWorker(message: unknown): message is ToWorker {
@@ -120,7 +139,8 @@ export function isToSupervisor(message: unknown): message is ToSupervisor {
   return hasType(message, toSupervisor)
 }
 
-function hasType(message: unknown, types: Readonly<Record<string, true>>): boolean {
+/** Whether a message is an object with one of these types. */
+export function hasType(message: unknown, types: Readonly<Record<string, true>>): boolean {
   if (typeof message !== 'object' || message === null || !('type' in message)) return false
   return typeof message.type === 'string' && Object.hasOwn(types, message.type)
 }

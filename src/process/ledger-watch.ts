@@ -3,24 +3,23 @@
  * show it: without this, a full disk, or an outage under `ledger_unreachable: allow`, would go unnoticed.
  */
 
+import { slowTicker, type Ticking } from '../core/ticker.ts'
 import type { LedgerHealth } from '../ledger/ledger.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 
-/** The time between two checks. */
-const LOOK_MS = 500
 /**
  * A problem whose text changes is logged again at most this often: "connecting" and "reconnecting" alternate during
  * an outage.
  */
 const REWORDED_MS = 60_000
 
-export class LedgerWatch {
+export class LedgerWatch implements Ticking {
+  place = -1
   /** The problem that was logged last. */
   private problem: string | undefined
   private problemMs = Number.NEGATIVE_INFINITY
   private wasUp: boolean | undefined
-  private timer: Timer | undefined
 
   constructor(
     private readonly ledger: { health(): LedgerHealth },
@@ -32,12 +31,16 @@ export class LedgerWatch {
 
   start(): void {
     this.look(performance.now())
-    this.timer = setInterval(() => this.look(performance.now()), LOOK_MS).unref()
+    slowTicker.add(this)
   }
 
   /** Call before the ledger is closed. */
   stop(): void {
-    clearInterval(this.timer)
+    slowTicker.remove(this)
+  }
+
+  tick(nowMs: number): void {
+    this.look(nowMs)
   }
 
   look(nowMs: number): void {

@@ -18,6 +18,7 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   ledger: (config) => config.ledger,
   ledger_unreachable: (config) => config.ledgerUnreachable,
   audit: (config) => config.audit,
+  log: (config) => config.log,
 }
 
 /** The keys that only a restart can change. */

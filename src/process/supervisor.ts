@@ -6,16 +6,20 @@
 import type { Admin } from '../admin/admin-app.ts'
 import type { Figures } from '../admin/metrics.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
+import type { LedgerPlace, LedgerRole } from '../assembly/open-ledger.ts'
 import { remaining, targetsOf } from '../assembly/targets.ts'
 import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import type { LoadResult } from '../config/load.ts'
 import { Breaker } from '../gateway/breaker.ts'
+import type { LocalItemStore } from '../items/local-item-store.ts'
+import { itemStorePlace, openMachineItems } from '../items/open-item-store.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import { CoalescingQueue } from './coalescing-queue.ts'
 import { type Control, openControl } from './control-socket.ts'
 import type { Address } from './ipc.ts'
+import { LedgerOwnerProblem, LedgerProcess } from './ledger-process.ts'
 import { AddressProblem, authority, explain, probe } from './listen-address.ts'
 import { ProbeLeases } from './probe-lease.ts'
 import { follow, needsRestart, type ReloadResult, swap } from './reload.ts'
@@ -47,7 +51,7 @@ class StartProblem extends Error {
 
 /** Runs the gateway until a signal ends it. Resolves to the exit code and the problems to print. */
 export async function supervise(options: SupervisorOptions): Promise<{ code: number; problems: readonly string[] }> {
-  const log = openLog()
+  const log = openLog(1, options.env)
   dieOnUncaught(log, { process: 'supervisor' })
   const supervisor = new Supervisor(options, log)
   try {
@@ -94,6 +98,12 @@ class Supervisor {
   private readonly withoutLedger = new Set<WorkerProcess>()
   /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
   private checking: Promise<readonly string[]> | undefined
+  /** Owns the embedded ledger, if several workers share it. */
+  private ledger: LedgerProcess | undefined
+  /** The worker that owns the embedded ledger, if there is no process of its own for it. */
+  private ledgerOwner: WorkerProcess | undefined
+  /** What the workers' callers may refer to, if it is not in Redis. Workers are replaced, and this process is not. */
+  private items: LocalItemStore | undefined
   private accepting = false
   private ending = false
   /** SIGHUP arrived before the workers were ready. */
@@ -118,7 +128,7 @@ class Supervisor {
     private readonly log: Log,
   ) {
     this.serviceManager = new ServiceManager(options.env, (problem) =>
-      this.logEvent('service_manager.unreachable', { problem }),
+      this.logEvent('systemd.unreachable', { problem }),
     )
     // It may reject before `run` awaits it, which would end the process as an unhandled rejection.
     this.started.promise.catch(() => {})
@@ -139,17 +149,23 @@ class Supervisor {
 
   async killAll(): Promise<void> {
     await Promise.all([this.control?.close(), this.admin?.stop(), ...this.all().map((worker) => worker.kill())])
+    await this.ledger?.kill()
   }
 
   private async load(): Promise<Config> {
     const loaded = await this.options.load()
     if (!loaded.ok) throw new StartProblem(loaded.problems)
     this.config = loaded.config
+    this.items = openMachineItems(loaded.config)
+    this.log.format(loaded.config.log?.format ?? 'auto')
     return loaded.config
   }
 
   private async start(config: Config): Promise<void> {
+    const ledger = config.workers > 1 && config.ledger.kind === 'embedded' ? this.startLedger(config) : undefined
     while (this.workers.length < config.workers) this.spawn()
+    await ledger
+    if (this.ending) return
     const address = await this.startWorkers(config)
     if (address === undefined) return
     const admin = await this.openAdmin(config.admin)
@@ -164,6 +180,21 @@ class Supervisor {
       workers: config.workers,
       ms: Math.round(performance.now()),
     })
+  }
+
+  /**
+   * Resolves when it owns the ledger. The workers load their code meanwhile, and get their settings afterwards: they
+   * must not call the owner of another weir that uses the directory. Throws `StartProblem`.
+   */
+  private async startLedger(place: LedgerPlace): Promise<void> {
+    this.ledger = new LedgerProcess({ env: this.options.env, logger: this.log.logger, place })
+    try {
+      await this.ledger.start()
+    } catch (error) {
+      if (this.ending) return
+      if (error instanceof LedgerOwnerProblem) throw new StartProblem([error.message])
+      throw error
+    }
   }
 
   /**
@@ -252,12 +283,34 @@ class Supervisor {
       },
       onPeerUpdate: (update) => this.broadcast(worker, update),
       onProbeClaim: (target) => this.probes.grant(holder, target),
+      onItems: (organization, items) => {
+        for (const item of items) this.items?.putText(organization, item)
+      },
+      onRecall: (organization, id) => this.items?.getText(organization, id),
+      ledgerRole: () => this.ledgerRole(worker),
       onGone: () => {
         this.probes.gone(holder)
         this.withoutLedger.delete(worker)
+        if (this.ledgerOwner === worker) this.passLedgerOn()
       },
     })
     return worker
+  }
+
+  /**
+   * A single worker owns the embedded ledger itself. While it is replaced there are two, and the new one calls the old
+   * one until that is gone: the ledger has one owner, and the old worker may run for as long as its streams.
+   */
+  private ledgerRole(worker: WorkerProcess): LedgerRole {
+    if (this.ledger !== undefined) return 'caller'
+    if (this.ledgerOwner !== undefined && this.ledgerOwner !== worker) return 'caller'
+    this.ledgerOwner = worker
+    return this.all().some((other) => other !== worker && other.isAlive) ? 'successor' : 'owner'
+  }
+
+  private passLedgerOn(): void {
+    this.ledgerOwner = [...this.workers, ...this.others].find(({ isAlive }) => isAlive)
+    this.ledgerOwner?.ownLedger()
   }
 
   private broadcast(from: WorkerProcess, update: PeerUpdate): void {
@@ -296,6 +349,7 @@ class Supervisor {
     )
     await Promise.all(this.all().map((worker) => worker.drain()))
     clearTimeout(limit)
+    await this.ledger?.stop()
     await Promise.all([this.control?.close(), this.admin?.stop()])
     this.serviceManager.close()
     this.logEvent('server.stopped')
@@ -334,6 +388,7 @@ class Supervisor {
     if (problems.length > 0) return { problems, changes: [] }
     for (const retired of this.others) void follow(retired, loaded.config)
     this.health.keep(remaining(current, loaded.config))
+    if (itemStorePlace(current) !== itemStorePlace(loaded.config)) this.items = openMachineItems(loaded.config)
     this.config = loaded.config
     return { problems: [], changes: changesOf(current, loaded.config) }
   }
@@ -353,11 +408,6 @@ class Supervisor {
   /** One by one. If a new worker cannot take over, the others stay, too: they would fail in the same way. */
   private async replaceOnce(): Promise<void> {
     const startMs = performance.now()
-    if (this.config?.ledger.kind === 'embedded') {
-      const reason = 'the embedded ledger has one owner, which cannot be replaced while it runs; restart weir'
-      this.logEvent('workers.replace_failed', { worker: 0, reason })
-      return
-    }
     for (const old of [...this.workers]) {
       if (this.ending) return
       const next = this.newWorker(old.index)
@@ -369,6 +419,8 @@ class Supervisor {
       if (!this.ending) this.logEvent('workers.replace_failed', { worker: old.index, reason })
       return
     }
+    const problem = this.ending ? undefined : await this.ledger?.replace()
+    if (problem !== undefined) this.logEvent('ledger.owner_kept', { reason: problem })
     const ms = Math.round(performance.now() - startMs)
     this.logEvent('workers.replaced', { workers: this.workers.length, ms })
   }

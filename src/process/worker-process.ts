@@ -2,13 +2,16 @@
 
 import type { Subprocess } from 'bun'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
+import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
+import type { ItemText } from '../items/peer-item-store.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { DescriptorChannel } from './descriptor-channel.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type Address, isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
+import { sizeOf } from './supervisor-items.ts'
 import { workerCommand, workerEnvironment } from './worker-command.ts'
 
 const BACKOFF_MS_MIN = 100
@@ -44,6 +47,12 @@ interface WorkerProcessEvents {
   readonly onPeerUpdate: (update: PeerUpdate) => void
   /** It claims the lease to probe a target. Returns whether it gets it. */
   readonly onProbeClaim: (target: TargetRef) => boolean
+  /** It sent items of an answer. */
+  readonly onItems: (organization: string, items: readonly ItemText[]) => void
+  /** It asks for an item. Returns its JSON text. */
+  readonly onRecall: (organization: string, id: string) => string | undefined
+  /** What the process that starts now is to do with an embedded ledger. */
+  readonly ledgerRole: () => LedgerRole
   /** Its process is gone, for whatever reason. */
   readonly onGone: () => void
 }
@@ -108,13 +117,13 @@ export class WorkerProcess {
     })
     channel?.spawned()
     this.startLimit = setTimeout(() => this.process?.kill('SIGKILL'), START_MS_MAX)
-    if (this.settings !== undefined) this.send({ type: 'start', worker: this.index, ...this.settings })
+    if (this.settings !== undefined) this.sendStart(this.settings, false)
   }
 
   /** Sends the settings to the process, and to every process that replaces it. */
   start(settings: StartSettings): void {
     this.settings = settings
-    this.send({ type: 'start', worker: this.index, ...settings })
+    this.sendStart(settings, false)
   }
 
   /** Starts the process as the replacement of `other`, with its settings. `takeOver` completes it. */
@@ -130,8 +139,7 @@ export class WorkerProcess {
     // A worker of another protocol must not begin anything.
     void replacement.greeted.promise.then(() => {
       this.settings = other.settings
-      if (this.settings !== undefined)
-        this.send({ type: 'start', worker: this.index, replaces: true, ...this.settings })
+      if (this.settings !== undefined) this.sendStart(this.settings, true)
     })
     return replacement
   }
@@ -160,6 +168,11 @@ export class WorkerProcess {
     this.end()
     if (wasReady) this.send({ type: 'retire' })
     else this.process?.kill('SIGKILL')
+  }
+
+  /** The worker that owned the embedded ledger is gone, and this one is its successor. */
+  ownLedger(): void {
+    this.send({ type: 'own' })
   }
 
   /** The configuration of processes that start from now on. */
@@ -224,6 +237,11 @@ export class WorkerProcess {
     return this.gone.promise
   }
 
+  /** Whether its process runs. */
+  get isAlive(): boolean {
+    return this.process !== undefined
+  }
+
   cut(): void {
     this.send({ type: 'cut' })
   }
@@ -262,6 +280,10 @@ export class WorkerProcess {
     clearTimeout(this.restart)
     if (this.process === undefined) this.gone.resolve()
     else this.state = 'ending'
+  }
+
+  private sendStart(settings: StartSettings, replaces: boolean): void {
+    this.send({ type: 'start', worker: this.index, replaces, ledger: this.events.ledgerRole(), ...settings })
   }
 
   private listensOn(port: number): void {
@@ -318,6 +340,13 @@ export class WorkerProcess {
         return
       case 'news':
         this.events.onPeerUpdate(message.news)
+        return
+      case 'remember':
+        this.events.onItems(message.organization, message.items)
+        this.send({ type: 'remembered', size: sizeOf(message.items) })
+        return
+      case 'recall':
+        this.send({ type: 'recalled', id: message.id, json: this.events.onRecall(message.organization, message.item) })
         return
       case 'claim':
         this.send({ type: 'granted', id: message.id, granted: this.events.onProbeClaim(message.target) })

@@ -6,8 +6,9 @@
 import type { Server } from 'bun'
 import { UnusableConfiguration } from '../assembly/edge-parts.ts'
 import { InferenceService } from '../assembly/inference-service.ts'
-import { beginUpkeep, isLedgerProblem, keyFollower, openLedger } from '../assembly/open-ledger.ts'
+import { beginUpkeep, isLedgerProblem, keyFollower, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
+import { environment } from '../config/load.ts'
 import type { App } from '../http/app.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
@@ -19,6 +20,7 @@ import { LedgerWatch } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
 import { adoptListener, connectionsOn, leaveListener, lendListener } from './listener.ts'
 import { ProbeClaims } from './probe-lease.ts'
+import { SupervisorItems } from './supervisor-items.ts'
 
 /** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
@@ -53,7 +55,7 @@ interface Running {
  * code is 0.
  */
 export function work(): number {
-  const log = openLog()
+  const log = openLog(1, environment())
   dieOnUncaught(log, {})
   new Worker(log).listen()
   return 0
@@ -72,9 +74,12 @@ class Worker {
   /** The number of preparations begun or aborted. Only the latest preparation counts. */
   private preparations = 0
   private readonly claims = new ProbeClaims((id, target) => send({ type: 'claim', id, target }))
+  private readonly items = new SupervisorItems(send)
   private stopKeys: () => Promise<void> = () => Promise.resolve()
   private watch: LedgerWatch | undefined
   private stopUpkeep: () => void = () => {}
+  private mustOwnLedger = false
+  private takeOverLedger: () => Promise<void> = () => Promise.resolve()
   private readonly cutNow = Promise.withResolvers<void>()
 
   constructor(private readonly log: Log) {}
@@ -104,6 +109,9 @@ class Worker {
       case 'start':
         void this.start(message)
         return
+      case 'own':
+        void this.ownLedger()
+        return
       case 'lend':
         return send({ type: 'lent', problem: this.lend() })
       case 'adopt':
@@ -130,6 +138,10 @@ class Worker {
         return this.running?.service.apply(message.news)
       case 'granted':
         return this.claims.answer(message.id, message.granted)
+      case 'remembered':
+        return this.items.taken(message.size)
+      case 'recalled':
+        return this.items.answer(message.id, message.json)
       case 'drain':
         return this.drain()
       case 'cut':
@@ -138,17 +150,22 @@ class Worker {
   }
 
   private async start(start: Start): Promise<void> {
-    const { worker, config, replaces = false } = start
+    const { worker, config, ledger: role, replaces = false } = start
     this.log.alone(config.workers === 1 && !replaces)
+    this.log.format(config.log?.format ?? 'auto')
     let service: InferenceService
     try {
-      const ledger = await openLedger(config, worker === 0)
+      const { ledger, takeOver } = await openWorkerLedger(config, role, worker === 0)
+      this.takeOverLedger = takeOver
+      // The owner has ended since this process was started.
+      if (this.mustOwnLedger) await takeOver()
       const adapters = await loadAdapters(config)
       service = new InferenceService({
         config,
         adapters,
         log: this.log,
         ledger,
+        items: this.items,
         publish: (update) => send({ type: 'news', news: update }),
         claimProbe: config.workers === 1 ? undefined : this.claims.ask,
       })
@@ -163,6 +180,18 @@ class Worker {
     this.built = { start, service }
     if (replaces) send({ type: 'built' })
     else this.serve(this.built)
+  }
+
+  /** If it cannot, this process ends, and the next one opens the ledger or reports why not. */
+  private async ownLedger(): Promise<void> {
+    this.mustOwnLedger = true
+    try {
+      await this.takeOverLedger()
+    } catch (error) {
+      logEvent(this.log.logger, 'ledger.owner_failed', { pid: process.pid, reason: problemOf(error) })
+      await this.log.flush()
+      process.exit(1)
+    }
   }
 
   /** Accepts requests from now on: from a socket of its own, or from that of the worker that it replaces. */

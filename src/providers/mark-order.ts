@@ -29,7 +29,7 @@ export function withMarksInOrder(request: ChatRequest): ChatRequest {
   const isSystem = ({ role }: Message) => role === 'system'
   const system = new Map(request.messages.filter(isSystem).map((message) => [message, remarked(message, ordered)]))
   const messages = request.messages.map((message) => system.get(message) ?? remarked(message, ordered))
-  return ordered({ ...request, tools, messages })
+  return ordered({ ...request, tools, messages, unparsed: undefined })
 }
 
 interface Marked {
@@ -51,8 +51,11 @@ function remarked(message: Message, ordered: <T extends Marked>(item: T) => T): 
   }
 }
 
+/** What is unparsed has no marks. */
 function hasLongMark(request: ChatRequest): boolean {
-  return isLong(request) || request.tools.some(isLong) || request.messages.some(messageHasLongMark)
+  const { unparsed } = request
+  if (isLong(request) || (unparsed?.tools === undefined && request.tools.some(isLong))) return true
+  return unparsed?.messages === undefined && request.messages.some(messageHasLongMark)
 }
 
 function messageHasLongMark(message: Message): boolean {

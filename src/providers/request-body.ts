@@ -7,5 +7,5 @@ import type { UpstreamRequest } from './provider.ts'
 /** The JSON of a body. If marks stand for long texts, the bytes that the caller sent are inserted. */
 export function requestBody(body: JsonObject, longTexts: LongTexts | undefined): UpstreamRequest['body'] {
   const json = JSON.stringify(body)
-  return longTexts === undefined ? json : [longTexts.fill(json)]
+  return longTexts === undefined ? json : longTexts.fill(json)
 }

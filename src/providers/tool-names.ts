@@ -30,7 +30,7 @@ export class ToolNames {
     request: ChatRequest,
     private readonly rule: NameRule,
   ) {
-    const own = namesIn(request)
+    const own = isUsual(request, rule) ? undefined : namesIn(request)
     this.sentOf = own === undefined ? NONE : new Map()
     this.ownOf = own === undefined ? NONE : new Map()
     if (own === undefined) return
@@ -70,6 +70,12 @@ export function fitted(name: string, rule: NameRule, salted = name): string {
 
 /** For a request without any name, as most small ones are; never written to. */
 const NONE = new Map<string, string>()
+
+/** True if tools and messages are unparsed, whose names every provider accepts, and no other name is chosen. */
+function isUsual({ unparsed, toolChoice }: ChatRequest, rule: NameRule): boolean {
+  if (unparsed?.messages === undefined || unparsed.tools === undefined) return false
+  return toolChoice?.mode !== 'tool' || rule.legal.test(toolChoice.name)
+}
 
 /** Undefined if there is none. */
 function namesIn({ tools, messages, toolChoice }: ChatRequest): ReadonlySet<string> | undefined {

@@ -3,6 +3,7 @@
  * becomes free or a new one.
  */
 
+import { slowTicker, type Ticking } from '../core/ticker.ts'
 import type { Addresses } from './addresses.ts'
 import { Connection } from './connection.ts'
 import { Connector } from './connector.ts'
@@ -19,17 +20,16 @@ const IDLE_MAX = 1024
 const CONNECTING_MAX = 256
 /** A server closes connections that were idle for seconds: a request that cannot be repeated takes only a fresh one. */
 const SURELY_OPEN_MS = 1000
-/** How often idle connections are checked for their age. */
-const CHECK_MS = 1000
 
-export class Pool {
+/** While it has idle connections, they are checked for their age. */
+export class Pool implements Ticking {
+  place = -1
   private readonly all = new Set<Connection>()
   /** The one that became free last is used first, so that the others grow old. */
   private readonly free: Connection[] = []
   private readonly waiting = new Set<Exchange>()
   /** The oldest first. */
   private readonly connectors = new Set<Connector>()
-  private timer: ReturnType<typeof setInterval> | undefined
 
   constructor(
     private readonly origin: Origin,
@@ -75,10 +75,7 @@ export class Pool {
     connection.idleSinceMs = performance.now()
     connection.unref()
     this.free.push(connection)
-    if (this.timer === undefined) {
-      this.timer = setInterval(() => this.closeOld(performance.now()), CHECK_MS)
-      this.timer.unref()
-    }
+    slowTicker.add(this)
   }
 
   closed(connection: Connection): void {
@@ -94,7 +91,7 @@ export class Pool {
 
   /** Exchanges that run on its connections are not called again. */
   close(): void {
-    clearInterval(this.timer)
+    slowTicker.remove(this)
     for (const connector of this.connectors) connector.abandon()
     this.connectors.clear()
     this.waiting.clear()
@@ -146,14 +143,12 @@ export class Pool {
     return undefined
   }
 
-  private closeOld(nowMs: number): void {
+  tick(nowMs: number): void {
     for (;;) {
       const oldest = this.free[0]
       if (oldest === undefined || nowMs - oldest.idleSinceMs < Math.min(IDLE_MS, oldest.keepAliveMs)) break
       oldest.close()
     }
-    if (this.free.length > 0) return
-    clearInterval(this.timer)
-    this.timer = undefined
+    if (this.free.length === 0) slowTicker.remove(this)
   }
 }

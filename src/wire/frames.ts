@@ -68,12 +68,12 @@ export class SseFramer {
   private cut(text: string, sink: FrameSink): void {
     let from = this.afterReturn && text.charCodeAt(0) === 10 ? 1 : 0
     this.afterReturn = false
+    if (this.shortcut !== undefined && this.isBetween) from = this.shortcut.run(text, from, this.isPlain)
+    // An event that comes alone is nearly always taken.
+    if (from === text.length) return
     let feed = text.indexOf('\n', from)
     let carriage = text.indexOf('\r', from)
     for (;;) {
-      if (this.shortcut !== undefined && this.isBetween) {
-        from = this.shortcut.run(text, from, this.isPlain)
-      }
       if (feed !== -1 && feed < from) feed = text.indexOf('\n', from)
       if (carriage !== -1 && carriage < from) carriage = text.indexOf('\r', from)
       const isReturn = carriage !== -1 && (feed === -1 || carriage < feed)
@@ -83,6 +83,7 @@ export class SseFramer {
       this.line(this.pieces.length === 0 ? line : this.takePieces(line), sink)
       from = isReturn && feed === end + 1 ? end + 2 : end + 1
       this.afterReturn = isReturn && from === text.length && feed !== end + 1
+      if (this.shortcut !== undefined && this.isBetween) from = this.shortcut.run(text, from, this.isPlain)
     }
     if (from < text.length) this.keep(from === 0 ? text : text.slice(from))
   }

@@ -1,5 +1,7 @@
 /** The depth and the number of values of JSON text, found without parsing it. Takes whole texts and pieces. */
 
+import { BACKSLASH, QUOTE } from '../core/json-bytes.ts'
+
 /** More levels than any request needs. `JSON.stringify` and recursive functions overflow the stack at some 10,000. */
 export const DEPTH_MAX = 128
 /**
@@ -8,9 +10,6 @@ export const DEPTH_MAX = 128
  * allows takes 35 ms. An agent's longest history has some 100,000.
  */
 export const VALUES_MAX = 250_000
-
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
 
 /** `deep`: nested more than `DEPTH_MAX` levels. `full`: too many values. */
 export type ShapeProblem = 'deep' | 'full'

@@ -1,20 +1,21 @@
 /** Where the structure of JSON text is: its quotes, and the brackets, commas and colons outside strings. */
 
-import { CHUNK, type StructureKernel, structureKernel } from './structure-kernel.ts'
+import { BACKSLASH, LETTER_U, QUOTE } from '../core/json-bytes.ts'
+import { CHUNK, POSITIONS_MAX, type StructureKernel, structureKernel } from './structure-kernel.ts'
 
-/** Finds the structure of one text after the other, chunk by chunk from its first byte. */
+/** Finds the structure of one text after the other. */
 export interface StructureFinder {
-  /** Positions within the chunk, in order: as many as `find` returned. */
+  /** Positions in the text that was searched last, in order: as many as `find` returned. */
   readonly positions: Uint32Array
   /**
-   * Reads the next chunk, from `from` on; 0 begins a text. Returns how many positions it has; -1 if a string has a
-   * control character or an invalid escape, or a backslash is outside strings. What ends within a string or an escape
-   * is not reported.
+   * Returns how many positions the text has. -1 if a string has a control character or an invalid escape, if a
+   * backslash is outside strings, or if there are more than `POSITIONS_MAX` positions. A text that ends within a string
+   * or an escape is not noticed.
    */
-  find(bytes: Uint8Array, from: number): number
+  find(bytes: Uint8Array): number
 }
 
-export { CHUNK }
+export { POSITIONS_MAX }
 
 /** The kernel works on blocks of this size. What is beyond the end of a text is filled with blanks. */
 const BLOCK = 64
@@ -27,20 +28,22 @@ class KernelFinder implements StructureFinder {
     this.positions = kernel.positions
   }
 
-  find(bytes: Uint8Array, from: number): number {
+  find(bytes: Uint8Array): number {
     const { chunk, run } = this.kernel
-    const length = Math.min(bytes.length - from, CHUNK)
-    chunk.set(bytes.subarray(from, from + length))
-    const whole = Math.ceil(length / BLOCK) * BLOCK
-    chunk.fill(BLANK, length, whole)
-    const end = run(whole, from === 0 ? 1 : 0)
-    return end === -1 ? -1 : (end - CHUNK) / 4
+    let end = CHUNK
+    for (let from = 0; from < bytes.length; from += CHUNK) {
+      const length = Math.min(bytes.length - from, CHUNK)
+      chunk.set(length === bytes.length ? bytes : bytes.subarray(from, from + length))
+      const whole = Math.ceil(length / BLOCK) * BLOCK
+      chunk.fill(BLANK, length, whole)
+      end = run(whole, from, end)
+      if (end === -1 || end > POSITIONS_END) return -1
+    }
+    return (end - CHUNK) / 4
   }
 }
 
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const LETTER_U = 0x75
+const POSITIONS_END = CHUNK + 4 * POSITIONS_MAX
 const HEX_DIGITS = 4
 
 const STRUCTURAL = tableOf('{}[],:')
@@ -55,27 +58,25 @@ function tableOf(characters: string): Uint8Array {
 
 /** The same, byte by byte: the reference of the kernel, and its substitute. */
 export class PlainFinder implements StructureFinder {
-  readonly positions = new Uint32Array(CHUNK)
+  positions = new Uint32Array(CHUNK)
   private isInString = false
   private isEscaped = false
   /** Hexadecimal digits that must follow. */
   private digits = 0
 
-  find(bytes: Uint8Array, from: number): number {
-    if (from === 0) {
-      this.isInString = false
-      this.isEscaped = false
-      this.digits = 0
-    }
-    const end = Math.min(bytes.length, from + CHUNK)
-    let found = 0
-    for (let at = from; at < end; at++) {
-      const byte = bytes[at] ?? 0
+  find(bytes: Uint8Array): number {
+    this.isInString = false
+    this.isEscaped = false
+    this.digits = 0
+    const positions: number[] = []
+    for (const [at, byte] of bytes.entries()) {
       const isSpecial = this.isInString ? this.inString(byte) : this.outside(byte)
       if (isSpecial === undefined) return -1
-      if (isSpecial) this.positions[found++] = at - from
+      if (isSpecial) positions.push(at)
+      if (positions.length > POSITIONS_MAX) return -1
     }
-    return found
+    this.positions = Uint32Array.from(positions)
+    return positions.length
   }
 
   private outside(byte: number): boolean | undefined {

@@ -5,12 +5,17 @@
 
 import { isUtf8 } from 'node:buffer'
 import { isObject, type JsonObject } from '../core/json.ts'
-import { LongTexts } from '../core/long-texts.ts'
+import { CLOSE, CLOSE_LIST, COLON, COMMA, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
+import { LongTexts, MARKED_BYTES_MIN } from '../core/long-texts.ts'
+import { solidEnd, solidStart } from '../core/solid-text.ts'
+import type { Unparsed, UnparsedMessages, UnparsedTools } from '../core/unparsed.ts'
+import { END, JsonCursor, Unusual, type Words } from './json-cursor.ts'
 import { DEPTH_MAX, VALUES_MAX } from './json-shape.ts'
-import { CHUNK, structureFinder } from './json-structure.ts'
+import { structureFinder } from './json-structure.ts'
+import { valuesWithin } from './json-text.ts'
 
 /**
- * Strings that nobody reads on their way to a provider. Containers are counted from 1, the body itself: in
+ * Where a body has texts that reach a provider unread. Containers are counted from 1, the body itself: in
  * `{"messages":[{"content":"…"}]}`, the content is in container 3 under `messages`.
  */
 export interface TextPlace {
@@ -32,46 +37,130 @@ export interface ReadBody {
   readonly longTexts?: LongTexts | undefined
 }
 
+/** How to read the large bodies of a dialect. */
+export interface LargeBody {
+  readonly textPlaces: readonly TextPlace[]
+  /** Absent: they are always parsed. */
+  readonly lists?: UnparsedLists | undefined
+}
+
+interface UnparsedLists {
+  /** The names of the two members. */
+  readonly names: Words
+  /** Read the value of a member, which is next in the cursor. Both throw `Unusual` if it must be parsed. */
+  readonly messages: (cursor: JsonCursor) => UnparsedMessages
+  readonly tools: (cursor: JsonCursor) => UnparsedTools
+  /** What is parsed in place of unparsed messages: a list that the dialect accepts. */
+  readonly placeholder: string
+}
+
 /** A shorter body is parsed as fast as it is searched. */
 const BODY_BYTES_MIN = 8 * 1024
-/** A shorter text costs less to parse than to replace by a mark, and to insert again. */
-const TEXT_BYTES_MIN = 192
-/** How far from the ends of a text its first and last solid characters are looked for. */
-const SOLID_WITHIN = 256
-/** The longest escape, `\u0041`. */
-const ESCAPE_BYTES = 6
-
-const QUOTE = 0x22
-const COMMA = 0x2c
-const COLON = 0x3a
-const BACKSLASH = 0x5c
-const OPEN_LIST = 0x5b
-const CLOSE_LIST = 0x5d
-const OPEN = 0x7b
-const CLOSE = 0x7d
-const LETTER_U = 0x75
 
 /**
- * Reads a body with long texts. Undefined if the body must be read the usual way: it is small, has no long text in
- * these places, or is invalid in any way, so that the error is the same.
+ * Reads a large body. Undefined if the body must be read the usual way: it is small, has nothing that may stay
+ * unparsed, or is invalid in any way, so that the error is the same.
  */
-export function readWithLongTexts(bytes: Uint8Array, places: readonly TextPlace[]): ReadBody | undefined {
-  if (bytes.length < BODY_BYTES_MIN || places.length === 0 || !isUtf8(bytes)) return undefined
-  const search = new TextSearch(bytes, places)
-  if (!search.run() || search.bounds.length === 0) return undefined
+export function readLargeBody(bytes: Uint8Array, { textPlaces, lists }: LargeBody): ReadBody | undefined {
+  if (bytes.length < BODY_BYTES_MIN || textPlaces.length === 0 || !isUtf8(bytes)) return undefined
+  const finder = structureFinder()
+  const found = finder.find(bytes)
+  if (found === -1) return undefined
+  const positions = finder.positions.subarray(0, found)
+  // At most all positions are values.
+  const unparsed = lists !== undefined && found <= VALUES_MAX ? unparsedIn(bytes, positions, lists) : NOTHING
+  const search = new TextSearch(bytes, positions, textPlaces)
+  if (!search.run(unparsed.holes)) return undefined
+  if (search.bounds.length === 0 && unparsed.holes.length === 0) return undefined
   const secret = crypto.getRandomValues(Buffer.allocUnsafe(12)).toString('hex')
   let json: unknown
   try {
-    json = JSON.parse(search.withMarks(secret))
+    json = JSON.parse(search.withMarks(secret, unparsed.holes))
   } catch {
-    // Invalid outside long texts: the usual way reports it.
+    // Invalid outside of what was checked: the usual way reports it.
     return undefined
   }
   if (!isObject(json)) return undefined
-  return { json, longTexts: new LongTexts(bytes, secret, search.bounds, search.argumentValues) }
+  const isUnparsed = unparsed.holes.length > 0
+  const longTexts = new LongTexts(
+    bytes,
+    secret,
+    search.bounds,
+    search.argumentValues,
+    isUnparsed ? unparsed : undefined,
+  )
+  return { json, longTexts }
 }
 
-/** One pass over the bytes of a body. */
+/** An unparsed value, and what is parsed in its place. */
+interface Hole {
+  /** Its first byte, and the byte after its last. */
+  readonly from: number
+  readonly to: number
+  /** Its first position, and the position after its last. */
+  readonly firstPosition: number
+  readonly endPosition: number
+  readonly placeholder: string
+}
+
+interface UnparsedMembers extends Unparsed {
+  /** In order. */
+  readonly holes: readonly Hole[]
+}
+
+const NOTHING: UnparsedMembers = { holes: [] }
+const MESSAGES = 0
+
+/** The members of the body that can stay unparsed. */
+function unparsedIn(bytes: Uint8Array, positions: Uint32Array, lists: UnparsedLists): UnparsedMembers {
+  const holes: Hole[] = []
+  let messages: UnparsedMessages | undefined
+  let tools: UnparsedTools | undefined
+  const seen = new Set<number>()
+  const cursor = new JsonCursor(bytes, positions)
+  try {
+    cursor.object()
+    for (let name = cursor.member(lists.names); name !== END; name = cursor.member(lists.names)) {
+      // Of members with the same name a parser takes the last.
+      if (seen.has(name)) return NOTHING
+      if (name < 0) {
+        cursor.value(1)
+        continue
+      }
+      seen.add(name)
+      const [firstPosition, before] = [cursor.position, cursor.offset]
+      const isRead = attempt(() => {
+        if (name === MESSAGES) messages = lists.messages(cursor)
+        else tools = lists.tools(cursor)
+      })
+      if (isRead) {
+        const { position: endPosition, offset: to } = cursor
+        const placeholder = name === MESSAGES ? lists.placeholder : '[]'
+        holes.push({ from: positions[firstPosition] ?? 0, to, firstPosition, endPosition, placeholder })
+      } else {
+        cursor.moveTo(firstPosition, before)
+        cursor.value(1)
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof Unusual)) throw error
+    return NOTHING
+  }
+  return { holes, messages, tools }
+}
+
+/** False if it is unusual. */
+function attempt(read: () => void): boolean {
+  try {
+    read()
+    return true
+  } catch (error) {
+    if (error instanceof Unusual) return false
+    throw error
+  }
+}
+
+/** One pass over the structure of a body. */
 class TextSearch {
   /** The first byte of each long text, and the byte after its last, in turn. */
   readonly bounds: number[] = []
@@ -93,28 +182,27 @@ class TextSearch {
 
   constructor(
     private readonly bytes: Uint8Array,
+    private readonly positions: Uint32Array,
     places: readonly TextPlace[],
   ) {
     this.places = places.map((place) => [place, Buffer.from(place.under), Buffer.from(place.name)])
   }
 
-  /** False if a string is invalid, or the body too deep or too full; the rest of the syntax is left to the parser. */
-  run(): boolean {
-    const { bytes } = this
-    const finder = structureFinder()
-    for (let from = 0; from < bytes.length; from += CHUNK) {
-      const found = finder.find(bytes, from)
-      if (found === -1 || !this.read(finder.positions, found, from)) return false
+  /** False if the body is too deep or too full; the rest of the syntax is left to the parser. Holes are left out. */
+  run(holes: readonly Hole[]): boolean {
+    let from = 0
+    for (const { firstPosition, endPosition } of holes) {
+      if (!this.read(from, firstPosition)) return false
+      from = endPosition
     }
-    return !this.isInString && this.values <= VALUES_MAX
+    return this.read(from, this.positions.length) && !this.isInString && this.values <= VALUES_MAX
   }
 
-  /** The structure of one chunk. */
-  private read(positions: Uint32Array, found: number, from: number): boolean {
-    const { bytes, isObject, nameStarts, nameEnds } = this
+  private read(from: number, to: number): boolean {
+    const { bytes, positions, isObject, nameStarts, nameEnds } = this
     let { isInString, start, end, before, values } = this
-    for (let index = 0; index < found; index++) {
-      const at = from + (positions[index] ?? 0)
+    for (let index = from; index < to; index++) {
+      const at = positions[index] ?? 0
       const byte = bytes[at] ?? 0
       switch (byte) {
         case QUOTE:
@@ -123,7 +211,8 @@ class TextSearch {
             start = at + 1
           } else {
             end = at
-            if (end - start >= TEXT_BYTES_MIN && (before === COLON || isObject[this.depth] === 0)) this.text(start, end)
+            if (end - start >= MARKED_BYTES_MIN && (before === COLON || isObject[this.depth] === 0))
+              this.text(start, end)
           }
           break
         case COLON:
@@ -157,17 +246,26 @@ class TextSearch {
     return true
   }
 
-  /** The body as text, with marks in place of the long texts. */
-  withMarks(secret: string): string {
+  /** The body as text, with marks in place of the long texts and placeholders in the holes. */
+  withMarks(secret: string, holes: readonly Hole[]): string {
     const { bytes, bounds } = this
     const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     let text = ''
     let at = 0
+    let hole = 0
+    const fillBefore = (end: number) => {
+      for (let next = holes[hole]; next !== undefined && next.from < end; next = holes[++hole]) {
+        text += body.toString('utf8', at, next.from) + next.placeholder
+        at = next.to
+      }
+    }
     for (let index = 0; index < bounds.length; index += 2) {
-      text += body.toString('utf8', at, bounds[index]) + LongTexts.mark(secret, index / 2)
+      fillBefore(bounds[index] ?? 0)
+      text += body.toString('utf8', at, bounds[index] ?? 0) + LongTexts.mark(secret, index / 2)
       at = bounds[index + 1] ?? 0
     }
-    return text + body.toString('utf8', at)
+    fillBefore(bytes.length)
+    return text + body.toString('utf8', at, bytes.length)
   }
 
   /** A long value. It is kept as bytes if its place allows it, without the blanks at its ends, which others trim. */
@@ -176,7 +274,7 @@ class TextSearch {
     if (place === undefined) return
     const from = solidStart(this.bytes, start, end)
     const to = from === -1 ? -1 : solidEnd(this.bytes, from, end)
-    if (to - from < TEXT_BYTES_MIN) return
+    if (to - from < MARKED_BYTES_MIN) return
     if (place.holds === 'json') {
       const values = valuesWithin(this.bytes, start, end)
       if (values === -1) return
@@ -200,81 +298,4 @@ class TextSearch {
     for (let at = 0; at < name.length; at++) if (bytes[start + at] !== name[at]) return false
     return true
   }
-}
-
-/** The index of the first character that is certainly not blank; -1 if the text does not begin with one soon. */
-function solidStart(bytes: Uint8Array, start: number, end: number): number {
-  const last = Math.min(end, start + SOLID_WITHIN)
-  for (let at = start; at < last; ) {
-    const byte = bytes[at] ?? 0
-    if (byte === BACKSLASH) at += bytes[at + 1] === LETTER_U ? ESCAPE_BYTES : 2
-    else if (isSolid(byte)) return at
-    else at++
-  }
-  return -1
-}
-
-/** The index after the last character that is certainly neither blank nor part of an escape; -1 if there is none. */
-function solidEnd(bytes: Uint8Array, start: number, end: number): number {
-  const first = Math.max(start + ESCAPE_BYTES, end - SOLID_WITHIN)
-  for (let at = end; at > first; at--) {
-    if (isContinuation(bytes[at] ?? 0)) continue
-    let lead = at - 1
-    while (isContinuation(bytes[lead] ?? 0)) lead--
-    if (isSolid(bytes[lead] ?? 0) && !hasBackslash(bytes, at - ESCAPE_BYTES, at)) return at
-  }
-  return -1
-}
-
-function hasBackslash(bytes: Uint8Array, from: number, to: number): boolean {
-  for (let at = from; at < to; at++) if (bytes[at] === BACKSLASH) return true
-  return false
-}
-
-/**
- * True for the first byte of a character that is not blank: printable ASCII, and sequences of UTF-8 except for those
- * that begin like a blank (U+0085, U+00A0, U+1680, U+2000 to U+205F, U+3000, U+FEFF).
- */
-function isSolid(byte: number): boolean {
-  if (byte < 0x80) return byte > 0x20 && byte !== 0x7f && byte !== BACKSLASH
-  return byte >= 0xc3 && byte !== 0xe1 && byte !== 0xe2 && byte !== 0xe3 && byte !== 0xef
-}
-
-function isContinuation(byte: number): boolean {
-  return byte >= 0x80 && byte < 0xc0
-}
-
-/**
- * The commas and colons of JSON text that is written within a string, where each of its quotes and backslashes is
- * escaped; -1 if it is too deep, or escapes other characters too, so that it must be read to be counted.
- */
-function valuesWithin(bytes: Uint8Array, start: number, end: number): number {
-  let [values, depth, inString] = [0, 0, false]
-  for (let at = start; at < end; at++) {
-    // Within a string only a backslash matters, and most of the bytes, such as those of a file, are within one.
-    if (inString) while (at < end && bytes[at] !== BACKSLASH) at++
-    switch (bytes[at]) {
-      case BACKSLASH: {
-        const escaped = bytes[++at]
-        if (escaped === LETTER_U) return -1
-        if (escaped === QUOTE) inString = !inString
-        // A backslash of the inner text: within a string, it escapes the character that follows.
-        else if (escaped === BACKSLASH && inString && bytes[++at] === BACKSLASH) at++
-        break
-      }
-      case OPEN:
-      case OPEN_LIST:
-        if (!inString && ++depth > DEPTH_MAX) return -1
-        break
-      case CLOSE:
-      case CLOSE_LIST:
-        if (!inString) depth--
-        break
-      case COMMA:
-      case COLON:
-        if (!inString) values++
-        break
-    }
-  }
-  return values
 }

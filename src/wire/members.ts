@@ -4,6 +4,7 @@
  */
 
 import { CallerError } from '../core/caller-error.ts'
+import { BACKSLASH, CLOSE, CLOSE_LIST, COLON, COMMA, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
 
 export interface Member {
   readonly name: string
@@ -13,15 +14,6 @@ export interface Member {
 
 /** Many times the number of fields that any provider has. */
 const MEMBERS_MAX = 1024
-
-const QUOTE = 0x22
-const COMMA = 0x2c
-const COLON = 0x3a
-const BACKSLASH = 0x5c
-const OPEN_LIST = 0x5b
-const CLOSE_LIST = 0x5d
-const OPEN = 0x7b
-const CLOSE = 0x7d
 
 /**
  * The members in order. Of members with the same name only the last counts, as in a parser. `bytes` must be a JSON

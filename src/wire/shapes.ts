@@ -17,6 +17,8 @@ interface Shape {
   readonly template: Template
   /** The holes whose content has differed within a stream. */
   readonly varying: Set<number>
+  /** What the last stream used: the next one uses the same if it differs in nothing, as Anthropic's do. */
+  last: Use | undefined
 }
 
 /** What one stream uses of a shape. */
@@ -45,8 +47,11 @@ export class Shapes {
     const contents = template.contentsOf(frame.data)
     if (before?.shape === shape) {
       for (const [at, content] of contents.entries()) if (content !== before.contents[at]) varying.add(at)
+    } else if (shape.last !== undefined && template.isFilledAlike(contents, shape.last.contents, varying)) {
+      return shape.last
     }
-    return { shape, template: template.filledFrom(frame.data, varying), contents }
+    shape.last = { shape, template: template.filledFrom(frame.data, varying), contents }
+    return shape.last
   }
 
   /** So many frames were copied. */
@@ -69,7 +74,7 @@ export class Shapes {
     this.proofs++
     const template = learnedTemplate(frame, this.prove)
     if (template === undefined || !isOfShape(template, frame)) return undefined
-    const shape = { template, varying: new Set<number>() }
+    const shape = { template, varying: new Set<number>(), last: undefined }
     this.shapes.unshift(shape)
     if (this.shapes.length > SHAPES_MAX) this.shapes.pop()
     return shape

@@ -30,7 +30,9 @@ const MISSES_MAX = 2
 const DECODED_MAX = 16
 
 /** A look-up of the shape takes as long as decoding four frames: an answer of a few texts is decoded. */
-const TEXTS_BEFORE_LEARNING = 3
+const TEXTS_BEFORE_LEARNING = 8
+/** Look-ups of which none led to a copy. The second one may show which holes vary; each further one waits as long. */
+const IDLE_LOOKUPS_MAX = 2
 /** Unless so many frames of the same length have come already: then the look-up pays at once. */
 const FRAMES_TO_LEARN_AT_ONCE = 32
 
@@ -50,6 +52,8 @@ export class Splice implements Shortcut {
   private hasGivenUp = false
   private misses = 0
   private decoded = 0
+  /** Look-ups since the last copy. */
+  private lookups = 0
 
   constructor(
     private readonly shapes: Shapes,
@@ -93,7 +97,7 @@ export class Splice implements Shortcut {
     const { offered } = this
     this.offered = ''
     if (this.unlearned > 0 && this.received < FRAMES_TO_LEARN_AT_ONCE * offered.length) {
-      if (events.some(isText)) this.unlearned--
+      for (const { type } of events) if (type === 'text') this.unlearned--
       return
     }
     // A name that is not ASCII differs from its bytes.
@@ -106,6 +110,7 @@ export class Splice implements Shortcut {
       if (!offered.includes(frame.inside)) return
       const used = this.shapes.use(frame, this.used)
       if (used === undefined) return this.miss()
+      if (++this.lookups >= IDLE_LOOKUPS_MAX) this.unlearned = TEXTS_BEFORE_LEARNING
       this.used = used
       this.misses = 0
     }
@@ -126,6 +131,7 @@ export class Splice implements Shortcut {
   private copy(template: Template, text: string, insides: readonly string[], isPlain: boolean): void {
     this.shapes.count(insides.length)
     this.decoded = 0
+    this.lookups = 0
     const [only] = insides
     if (isPlain) {
       this.sink.texts(insides, only !== undefined && insides.length === 1 ? only : insides.join(''))
@@ -136,8 +142,4 @@ export class Splice implements Shortcut {
     }
     if (template.countsTokens) this.sink.usage(template.usageIn(text))
   }
-}
-
-function isText({ type }: StreamEvent): boolean {
-  return type === 'text'
 }

@@ -21,9 +21,11 @@ import {
 
 /** Bytes of JSON that are read by one call. */
 export const CHUNK = 64 * 1024
+/** A text with more positions than this is given up. */
+export const POSITIONS_MAX = 512 * 1024
 const PAGE = 64 * 1024
-/** Every byte may be a position, of four bytes. They follow the chunk. */
-const PAGES = (CHUNK + 4 * CHUNK) / PAGE
+/** The chunk, and the positions after it, four bytes each. Every byte of the last chunk may be one. */
+const PAGES = (CHUNK + 4 * (POSITIONS_MAX + CHUNK)) / PAGE
 
 /** Bits of 64 bytes, from the lowest; what one block leaves to the next. Zero before the first block of a text. */
 const IS_ESCAPED = 0
@@ -33,12 +35,16 @@ const IS_IN_STRING = 1
 const IS_HEX = 2
 const GLOBALS = 3
 
-/** The parameters of `run`: how many bytes of the chunk to read, a multiple of 64; not 0 if a text begins with them. */
+/**
+ * The parameters of `run`: how many bytes of the chunk to read, a multiple of 64; how many bytes of the text precede
+ * them, 0 if it begins with them; where in memory to store the first position.
+ */
 const LENGTH = 0
-const BEGINS = 1
-/** Locals of 32 bits. */
-const AT = 2
-const OUT = 3
+const BEFORE = 1
+const OUT = 2
+const PARAMETERS = ['i32', 'i32', 'i32'] as const
+/** A local of 32 bits. */
+const AT = 3
 /** Locals of 64 bits: bits for the bytes of the block. */
 const QUOTES = 4
 const BACKSLASHES = 5
@@ -48,7 +54,7 @@ const IN_STRING = 8
 const INVALID = 9
 const HEX = 10
 const FOUND = 11
-const LOCALS = ['i32', 'i32', ...new Array<'i64'>(8).fill('i64')] as const
+const LOCALS = ['i32', ...new Array<'i64'>(8).fill('i64')] as const
 
 const EVEN_BITS = 0x5555_5555_5555_5555n
 const code = (character: string) => character.charCodeAt(0)
@@ -132,12 +138,11 @@ const findStrings: readonly Code[] = [
 ]
 
 const body: readonly Code[] = [
-  when(get(BEGINS), [
+  when(i32.isZero(get(BEFORE)), [
     setGlobal(IS_ESCAPED, i64.const(0n)),
     setGlobal(IS_IN_STRING, i64.const(0n)),
     setGlobal(IS_HEX, i64.const(0n)),
   ]),
-  set(OUT, i32.const(CHUNK)),
   repeatWhile(i32.lessThan(get(AT), get(LENGTH)), [
     set(BACKSLASHES, bitsOf(is('\\'))),
     set(QUOTES, bitsOf(is('"'))),
@@ -154,9 +159,11 @@ const body: readonly Code[] = [
     setBits(INVALID, i64.and(get(IN_STRING), bitsOf(isControl))),
     setBits(INVALID, i64.and(get(FOUND), not(get(IN_STRING)))),
     when(i64.isAny(get(INVALID)), [giveBack(i32.const(-1))]),
-    set(FOUND, i64.or(get(QUOTES), i64.and(bitsOf(isStructural), not(get(IN_STRING))))),
+    set(FOUND, get(QUOTES)),
+    // Most blocks of a conversation are within a string.
+    when(i64.isAny(not(get(IN_STRING))), [setBits(FOUND, i64.and(bitsOf(isStructural), not(get(IN_STRING))))]),
     repeatWhile(i64.isAny(get(FOUND)), [
-      i32.store(get(OUT), i32.add(get(AT), i32.wrap(i64.trailingZeros(get(FOUND))))),
+      i32.store(get(OUT), i32.add(i32.add(get(BEFORE), get(AT)), i32.wrap(i64.trailingZeros(get(FOUND))))),
       set(OUT, i32.add(get(OUT), i32.const(4))),
       set(FOUND, i64.and(get(FOUND), i64.sub(get(FOUND), i64.const(1n)))),
     ]),
@@ -170,13 +177,13 @@ export interface StructureKernel {
   readonly chunk: Uint8Array
   readonly positions: Uint32Array
   /** Returns the end of the positions in memory; -1 if a string is invalid. */
-  readonly run: (length: number, begins: number) => number
+  readonly run: (length: number, before: number, out: number) => number
 }
 
 /** Undefined if this machine, or this process, has no WebAssembly with SIMD: the loop in JavaScript is used then. */
 export function structureKernel(): StructureKernel | undefined {
   if (typeof WebAssembly === 'undefined') return undefined
-  const source = moduleOf({ pages: PAGES, globals: GLOBALS, parameters: ['i32', 'i32'], locals: LOCALS, body })
+  const source = moduleOf({ pages: PAGES, globals: GLOBALS, parameters: PARAMETERS, locals: LOCALS, body })
   if (!WebAssembly.validate(source)) return undefined
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(source))
   const { memory, run } = exports as { memory: WebAssembly.Memory; run: StructureKernel['run'] }

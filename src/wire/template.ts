@@ -99,14 +99,18 @@ export class Template {
     const left: Hole[] = []
     let piece = fixed[0] ?? ''
     for (const [at, hole] of holes.entries()) {
-      const isHole = hole === 'text' || hole === 'counter' || varying.has(at)
-      if (isHole) {
+      if (isLeft(hole, at, varying)) {
         filled.push(piece)
         left.push(hole)
         piece = fixed[at + 1] ?? ''
       } else piece += data.slice(spans[2 * at], spans[2 * at + 1]) + (fixed[at + 1] ?? '')
     }
     return new Template(this.event, [...filled, piece], left, this.figures)
+  }
+
+  /** True if `filledFrom` makes the same of two frames with these contents of the holes. */
+  isFilledAlike(one: readonly string[], other: readonly string[], varying: ReadonlySet<number>): boolean {
+    return this.holes.every((hole, at) => isLeft(hole, at, varying) || one[at] === other[at])
   }
 
   /** What stands in each hole of `data`, which `covers` has just accepted. */
@@ -185,6 +189,11 @@ export class Template {
     this.counters = found
     return at
   }
+}
+
+/** True for a hole that stays one in the template of a stream. */
+function isLeft(hole: Hole, at: number, varying: ReadonlySet<number>): boolean {
+  return hole === 'text' || hole === 'counter' || varying.has(at)
 }
 
 /** Where the string that continues at `from` ends, if `next`, which begins with its quote, follows it; else -1. */

@@ -38,6 +38,7 @@ export const i32 = {
   const: (value: number): Code => [0x41, ...signed(BigInt(value))],
   add: binary([0x6a]),
   lessThan: binary([0x49]),
+  isZero: unary([0x45]),
   /** Stores the value at the address. */
   store: (address: Code, value: Code): Code => [...address, ...value, 0x36, 2, 0],
   wrap: unary([0xa7]),

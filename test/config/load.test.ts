@@ -57,6 +57,7 @@ describe('defaults', () => {
       ledger: { kind: 'embedded' },
       ledgerUnreachable: 'refuse',
       audit: { keepDays: 90 },
+      log: { format: 'auto' },
       responses: { rememberItemsSeconds: 3600 },
       compatibility: { toolResultImages: 'refuse', imageUrls: 'public' },
       compaction: {},

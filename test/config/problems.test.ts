@@ -43,7 +43,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     '"a b\\nc": 1',
     '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, ' +
       'drain_seconds, owned_by, ' +
-      'ledger, ledger_unreachable, upstream, audit, responses, compatibility, ' +
+      'ledger, ledger_unreachable, upstream, audit, log, responses, compatibility, ' +
       'compaction, providers, models, auto, routing, organizations',
   ],
   ['word for number', '', 'drain_seconds: soon', 'drain_seconds: must be a whole number'],
@@ -235,18 +235,6 @@ const table: readonly [string, string, string, ...string[]][] = [
     '',
     'listen: { port: 9090, host: 0.0.0.0 }',
     'admin.port: is also the port of the inference API (9090); choose another',
-  ],
-  [
-    'workers without Redis',
-    '',
-    'workers: 2',
-    'workers: more than 1 needs Redis; set ledger: { redis: … } or workers: 1',
-  ],
-  [
-    'auto workers without Redis',
-    '',
-    'workers: auto',
-    'workers: auto means 2 on this machine, and more than 1 needs Redis; set ledger: { redis: … } or workers: 1',
   ],
   [
     'compaction key',

@@ -116,7 +116,7 @@ const WRONG: readonly Row[] = [
     by: 'master_key: sk-canary-pasted',
     lines: [
       '3: master_key: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, owned_by, ' +
-        'ledger, ledger_unreachable, upstream, audit, responses, compatibility, compaction, providers, ' +
+        'ledger, ledger_unreachable, upstream, audit, log, responses, compatibility, compaction, providers, ' +
         'models, auto, routing, organizations',
     ],
   },
@@ -146,12 +146,6 @@ const WRONG: readonly Row[] = [
     replace: 'workers: 1',
     by: 'workers: 1.5',
     lines: ['3: workers: must be a whole number (found 1.5)'],
-  },
-  {
-    what: 'more workers than the embedded ledger has',
-    replace: 'workers: 1',
-    by: 'workers: 2',
-    lines: ['3: workers: more than 1 needs Redis; set ledger: { redis: … } or workers: 1 (found 2)'],
   },
   {
     what: 'a duration with a unit',

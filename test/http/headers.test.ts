@@ -15,6 +15,9 @@ const cases: readonly Case[] = [
   ['req_6', requests('5'), { ...answer, fallbacks: 2 }, true],
   ['req_7', requests('4'), { ...answer, requestedModel: 'small' }, false],
   ['req_8', {}, { ...answer, servedModel: 'large' }, false],
+  ['req_9', requests('3'), answer, true],
+  ['req_10', requests('3'), { ...answer, fallbacks: 2 }, false],
+  ['req_11', { 'x-ratelimit-limit-tokens': '9', 'x-ratelimit-remaining-tokens': '3' }, answer, false],
 ]
 
 function expected([requestId, limits, { requestedModel, servedModel, fallbacks, route }, isStream]: Case) {

@@ -11,14 +11,14 @@ import { Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(30_000)
 
-test('with Redis every worker finds the items that another worker sent', async () => {
+test.each(['Redis', 'embedded'])('%s: every worker finds the items that another worker sent', async (kind) => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   upstream.on('m', json(200, chatBody('The word is plum.')))
   await using gateway = await Gateway.start({
     providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
     models: { m: ['up/m'] },
-    config: { ledger: { redis: redis.url }, workers: 2 },
+    config: { ledger: kind === 'Redis' ? { redis: redis.url } : kind, workers: 2 },
   })
   const post = async (input: unknown) => {
     const body = JSON.stringify({ model: 'm', input })

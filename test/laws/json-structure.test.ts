@@ -1,17 +1,13 @@
 /** The law of the structure of JSON: the kernel finds, and rejects, the same as the loop over each byte. */
 
 import { describe, expect, test } from 'bun:test'
-import { CHUNK, PlainFinder, type StructureFinder, structureFinder } from '../../src/wire/json-structure.ts'
+import { PlainFinder, POSITIONS_MAX, type StructureFinder, structureFinder } from '../../src/wire/json-structure.ts'
+import { CHUNK } from '../../src/wire/structure-kernel.ts'
 import { property, type Random } from '../support/random.ts'
 
 function structureOf(finder: StructureFinder, bytes: Uint8Array): readonly number[] | 'invalid' {
-  const positions: number[] = []
-  for (let from = 0; from < bytes.length; from += CHUNK) {
-    const found = finder.find(bytes, from)
-    if (found === -1) return 'invalid'
-    for (let index = 0; index < found; index++) positions.push(from + (finder.positions[index] ?? -1))
-  }
-  return positions
+  const found = finder.find(bytes)
+  return found === -1 ? 'invalid' : [...finder.positions.subarray(0, found)]
 }
 
 const VALID = ['{', '}', '[', ']', ',', ':', ' ', '\n', 'é', '設', '🙂', '0', 'x', '"a"', '"\\\\"', '"\\u00eF"', '"{,"']
@@ -55,8 +51,16 @@ describe('the kernel', () => {
 
   test('finds nothing of a text before', () => {
     for (const before of ['"', '"\\', '"\\u00']) {
-      structureFinder().find(Buffer.from(before.padStart(64)), 0)
+      structureFinder().find(Buffer.from(before.padStart(64)))
       expect(structureOf(structureFinder(), Buffer.from('{"a":0}'))).toEqual([0, 1, 3, 4, 6])
+    }
+  })
+
+  test('gives up a text with too many positions', () => {
+    for (const finder of [structureFinder(), new PlainFinder()]) {
+      expect(finder.find(Buffer.from(','.repeat(POSITIONS_MAX)))).toBe(POSITIONS_MAX)
+      expect(finder.find(Buffer.from(','.repeat(POSITIONS_MAX + 1)))).toBe(-1)
+      expect(finder.find(Buffer.from(','.repeat(2 * POSITIONS_MAX)))).toBe(-1)
     }
   })
 

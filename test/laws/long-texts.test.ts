@@ -24,7 +24,7 @@ import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { parseBody } from '../../src/wire/body.ts'
-import { readWithLongTexts } from '../../src/wire/long-text-body.ts'
+import { readLargeBody } from '../../src/wire/long-text-body.ts'
 import { CALLER, SERVED, sealer } from '../dialects/responses/setting.ts'
 import { sentText } from '../providers/conformance.ts'
 import { endpoint } from '../providers/requests.ts'
@@ -87,11 +87,18 @@ function expectSame(outcome: Outcome, usual: Outcome): void {
 function sentBy(request: ChatRequest, provider: Provider, baseUrl: string): string {
   try {
     const sent = provider.request(request, { endpoint: endpoint({ baseUrl, apiKey: 'k' }), model: 'claude-sonnet-4-5' })
-    return JSON.stringify(JSON.parse(sentText(sent.body)))
+    return sortedJson(JSON.parse(sentText(sent.body)))
   } catch (error) {
     if (error instanceof ProviderError) return `${error.kind} ${error.message}`
     throw error
   }
+}
+
+/** The order of members is no part of a value. */
+function sortedJson(value: unknown): string {
+  const sorted = (_: string, inner: unknown) =>
+    isObject(inner) ? Object.fromEntries(Object.entries(inner).sort(([one], [other]) => (one < other ? -1 : 1))) : inner
+  return JSON.stringify(value, sorted)
 }
 
 function synchronous(exchange: Exchange | Promise<Exchange>): Exchange {
@@ -102,7 +109,7 @@ function synchronous(exchange: Exchange | Promise<Exchange>): Exchange {
 /** Compares both ways; returns the long texts, if there were any. */
 function compare(name: DialectName, bytes: Uint8Array): LongTexts | undefined {
   const dialect = DIALECTS[name]
-  const read = readWithLongTexts(bytes, dialect.textPlaces)
+  const read = readLargeBody(bytes, dialect.largeBody)
   const usual = outcomeOf(() => synchronous(dialect.accept(parseBody(bytes), CALLER)))
   if (read === undefined) return undefined
   const accept = (json: JsonObject, longTexts?: LongTexts) => dialect.accept(json, CALLER, longTexts)
@@ -315,6 +322,66 @@ const BODIES: Readonly<Record<DialectName, (random: Random) => JsonObject>> = {
   }),
 }
 
+/** A conversation as agents send it, now and then with something that makes a message unusual. */
+function usualChat(random: Random): string {
+  const odd = <T>(usual: T, ...others: readonly [T, ...T[]]) => (random.chance(0.03) ? random.pick(others) : usual)
+  const rest = () => (random.chance(0.1) ? { name: 'n', unknown: [1.5, { a: [true, null, {}] }] } : {})
+  const call = (id: string) => ({
+    id: odd<JsonValue>(id, 7, long),
+    type: odd<JsonValue>('function', null, 'custom'),
+    function: { name: odd('read_file', '1st', 'a b', ''), arguments: odd<JsonValue>('#', '', {}), ...rest() },
+    ...odd({}, { index: 0 }, { cache_control: null }),
+  })
+  const step = (id: string): JsonObject[] => [
+    {
+      role: 'assistant',
+      content: odd<JsonValue>(random.pick([long, null]), '', [], [{ type: 'text', text: long }]),
+      tool_calls: odd<JsonValue>(random.chance(0.5) ? [call(id)] : [call(id), call(`${id}b`)], [], null),
+      ...rest(),
+      ...odd({}, { refusal: null }, { refusal: long }, { tool_call_id: 'x' }),
+    },
+    { role: 'tool', tool_call_id: odd<JsonValue>(id, null), content: odd<JsonValue>(long, '', null), ...rest() },
+  ]
+  const question = (): JsonObject => ({
+    role: odd('user', 'developer', 'human'),
+    content: odd<JsonValue>(
+      long,
+      '',
+      null,
+      [{ type: 'text', text: long }],
+      [
+        { type: 'text', text: long },
+        { type: 'text', text: 'and', ...rest() },
+      ],
+    ),
+    ...odd({}, { cache_control: { type: 'ephemeral' } }, { tool_calls: [] }),
+  })
+  const steps = Array.from({ length: random.between(1, 8) }, (_, at) =>
+    random.chance(0.2) ? [question(), { role: 'assistant', content: odd(long, '') }] : step(`call_${at}`),
+  )
+  const tool = (name: string) => ({
+    type: odd('function', 'web_search'),
+    function: {
+      name: odd(name, 'a b'),
+      description: odd<JsonValue>(long, null),
+      parameters: odd<JsonValue>(schema, []),
+    },
+    ...odd({}, { cache_control: { type: 'ephemeral' } }),
+  })
+  const body: JsonObject = {
+    model: 'm',
+    messages: [{ role: 'system', content: odd(long, '') }, question(), ...steps.flat()],
+    ...odd({ tools: [tool('read_file'), tool('write_file')] }, {}, { tools: [] }),
+    tool_choice: random.pick<JsonValue>([null, 'auto', { type: 'function', function: { name: odd('f', 'a b') } }]),
+    max_tokens: 10,
+  }
+  const json = written(body, random, 3000).replaceAll('"#"', () => `"${callArguments(random)}"`)
+  const blanks = random.chance(0.3) ? json.replaceAll('":', '" : ').replaceAll('},{', '},\n{') : json
+  return random.chance(0.05)
+    ? blanks.replace('"role"', () => random.pick(['"role":"user","role"', '"rol\\u0065"']))
+    : blanks
+}
+
 function bodyOf(name: DialectName, random: Random): string {
   return written(BODIES[name](random), random).replaceAll('"#"', () => `"${callArguments(random)}"`)
 }
@@ -355,10 +422,31 @@ for (const name of ['chat', 'messages', 'responses'] as const) {
   })
 }
 
+describe('what agents send', () => {
+  const counts = { messages: 0, tools: 0, all: 0 }
+
+  property('reaches providers as the same JSON', 400, (random) => {
+    const bytes = Buffer.from(`${usualChat(random)}${' '.repeat(9000)}`)
+    counts.all++
+    const unparsed = compare('chat', bytes)?.unparsed
+    if (unparsed?.messages !== undefined) counts.messages++
+    if (unparsed?.tools !== undefined) counts.tools++
+  })
+
+  property('also if it is damaged', 400, (random) => {
+    compareErrors('chat', mutated(Buffer.from(`${usualChat(random)}${' '.repeat(9000)}`), random))
+  })
+
+  test('is seldom parsed', () => {
+    expect(counts.messages).toBeGreaterThan(counts.all / 4)
+    expect(counts.tools).toBeGreaterThan(counts.all / 2)
+  })
+})
+
 /** The same for bytes that may not be JSON. */
 function compareErrors(name: DialectName, bytes: Uint8Array): void {
-  const { textPlaces } = DIALECTS[name]
-  if (readWithLongTexts(bytes, textPlaces) === undefined) return
+  const { largeBody } = DIALECTS[name]
+  if (readLargeBody(bytes, largeBody) === undefined) return
   // What is read with long texts is valid: the usual way must find nothing wrong with it.
   parseBody(bytes)
   compare(name, bytes)
@@ -403,7 +491,7 @@ test('the estimate of long texts is that of the same texts, but for the choice o
       `{"model":"m","messages":[{"role":"user","content":"${content} end"}]}${' '.repeat(9000)}`,
     )
     const dialect = DIALECTS.chat
-    const read = readWithLongTexts(bytes, dialect.textPlaces)
+    const read = readLargeBody(bytes, dialect.largeBody)
     if (read === undefined) continue
     const estimated = estimateInput(synchronous(dialect.accept(read.json, CALLER, read.longTexts)).request)
     const usual = estimateInput(synchronous(dialect.accept(parseBody(bytes), CALLER)).request)

@@ -48,25 +48,49 @@ const fresh = (name: TextProvider): Decoding => ({ ...PROVIDERS[name] })
 
 /** What the gateway makes of the chunks. */
 function outcome(provider: Decoding, chunks: readonly Uint8Array[], encoder: number, mode: Mode) {
-  const meter = new UsageMeter(10, 4000)
-  const made = ENCODERS[encoder]?.(meter)
-  if (made === undefined) throw new Error('no such encoder')
-  const encoded = new EncodeStream(made, meter)
-  const decoder = new DecodeStream(provider, new EventCheck(encoded, undefined), mode)
-  let error: ProviderError | undefined
-  try {
-    for (const chunk of chunks) if (!decoder.ended) decoder.push(chunk)
-    if (!decoder.ended) decoder.close()
-  } catch (thrown) {
-    if (!(thrown instanceof ProviderError)) throw thrown
-    error = thrown
+  const reader = new Reader(provider, encoder, mode)
+  for (const chunk of chunks) reader.push(chunk)
+  return reader.close()
+}
+
+/** The gateway's side of one stream. */
+class Reader {
+  private readonly meter = new UsageMeter(10, 4000)
+  private readonly encoded: EncodeStream
+  private readonly decoder: DecodeStream
+  private error: ProviderError | undefined
+
+  constructor(provider: Decoding, encoder: number, mode: Mode) {
+    const made = ENCODERS[encoder]?.(this.meter)
+    if (made === undefined) throw new Error('no such encoder')
+    this.encoded = new EncodeStream(made, this.meter)
+    this.decoder = new DecodeStream(provider, new EventCheck(this.encoded, undefined), mode)
   }
-  return {
-    text: plain(encoded.take()),
-    error: error?.message,
-    complete: meter.count(true),
-    cut: meter.count(false),
-    reason: meter.reason,
+
+  push(chunk: Uint8Array): void {
+    this.try(() => this.decoder.push(chunk))
+  }
+
+  close() {
+    this.try(() => this.decoder.close())
+    const { meter, encoded, error } = this
+    return {
+      text: plain(encoded.take()),
+      error: error?.message,
+      complete: meter.count(true),
+      cut: meter.count(false),
+      reason: meter.reason,
+    }
+  }
+
+  private try(step: () => void): void {
+    if (this.decoder.ended || this.error !== undefined) return
+    try {
+      step()
+    } catch (thrown) {
+      if (!(thrown instanceof ProviderError)) throw thrown
+      this.error = thrown
+    }
   }
 }
 
@@ -89,6 +113,27 @@ describe.each(TEXT_PROVIDERS)('%s: the same with the splice and without it', (pr
   property('damaged streams of text', CASES, (random) => {
     const bytes = textStream(provider, random)
     holds(provider, damaged(bytes, random), random, bytes)
+  })
+})
+
+/** The bytes with every line end as CRLF. */
+const withReturns = (bytes: Uint8Array) =>
+  Buffer.from(Buffer.from(bytes).toString('latin1').replaceAll('\n', '\r\n'), 'latin1')
+
+describe.each(TEXT_PROVIDERS)('%s: streams that alternate', (name) => {
+  property('do not disturb each other, although they share what they have learned', CASES, (random) => {
+    const provider = fresh(name)
+    const first = textStream(name, random)
+    const streams = [first, first, withReturns(first), textStream(name, random)]
+    const slow = streams.map((bytes) => outcome(provider, [bytes], 0, 'decoded'))
+    const readers = streams.map(() => new Reader(provider, 0, 'spliced'))
+    const size = random.between(16, 1024)
+    for (let at = 0; streams.some((bytes) => at < bytes.length); at += size)
+      for (const [index, reader] of readers.entries()) {
+        const chunk = streams[index]?.subarray(at, at + size)
+        if (chunk !== undefined && chunk.length > 0) reader.push(chunk)
+      }
+    expect(readers.map((reader) => reader.close())).toEqual(slow)
   })
 })
 

@@ -22,6 +22,8 @@ export interface Installation {
   open(): Promise<void>
   /** The place of the next ledger to open. */
   readonly place: LedgerPlace
+  /** Opens it; absent: `openLedger` does. */
+  ledger?(): Promise<Ledger>
   close(): Promise<void>
 }
 
@@ -70,17 +72,18 @@ async function refused(ledger: Ledger, account: Account, hold: Hold): Promise<Ca
 export function conformance(installation: Installation): void {
   describe(`the ${installation.name} ledger`, () => {
     let ledger: Ledger
+    const openNext = () => installation.ledger?.() ?? openLedger(installation.place)
 
     beforeAll(() => installation.open())
     beforeEach(async () => {
-      ledger = await openLedger(installation.place)
+      ledger = await openNext()
     })
     afterEach(() => ledger.close())
     afterAll(() => installation.close())
 
     const reopen = async () => {
       await ledger.close()
-      ledger = await openLedger(installation.place)
+      ledger = await openNext()
     }
     const standings = async (account: Account) => {
       const reading = await openAccountUsageReader(installation.place)

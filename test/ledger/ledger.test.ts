@@ -3,6 +3,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { LedgerServer } from '../../src/ledger/embedded/socket/ledger-server.ts'
+import { SharedLedger } from '../../src/ledger/embedded/socket/shared-ledger.ts'
 import { conformance, type Installation } from './conformance.ts'
 import { REDIS, VALKEY } from './programs.ts'
 import { RedisServer } from './redis-server.ts'
@@ -14,6 +16,23 @@ function embedded(): Installation {
     place: { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir },
     open: async () => undefined,
     close: async () => rmSync(dataDir, { recursive: true, force: true }),
+  }
+}
+
+function shared(): Installation {
+  const dataDir = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  let server: LedgerServer | undefined
+  return {
+    name: 'shared embedded',
+    place: { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir },
+    ledger: () => SharedLedger.open(dataDir),
+    open: async () => {
+      server = new LedgerServer(dataDir)
+    },
+    close: async () => {
+      server?.close()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
   }
 }
 
@@ -41,5 +60,6 @@ function redis(name: string, program: string): Installation {
 }
 
 conformance(embedded())
+conformance(shared())
 conformance(redis('Redis', REDIS))
 if (VALKEY !== undefined) conformance(redis('Valkey', VALKEY))

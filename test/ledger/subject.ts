@@ -5,12 +5,12 @@
 
 import type { Redis } from 'ioredis'
 import { chargedMicroUsd } from '../../src/ledger/embedded/reservation-moves.ts'
+import { FullStore } from '../../src/ledger/embedded/socket/full-store.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { ReservationStore } from '../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { dayOf } from '../../src/ledger/window.ts'
-import { FullStore } from './full-store.ts'
 import { REDIS, VALKEY } from './programs.ts'
 import { RedisServer } from './redis-server.ts'
 

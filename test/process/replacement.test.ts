@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
-import { COST_MICRO_USD, PRICE, pacedProvider, SteadyLoad } from './steady-load.ts'
-import { configuration, PROGRAM, until, Weir } from './weir.ts'
+import { COST_MICRO_USD, pacedProvider, pricedConfiguration, SteadyLoad, usageOf } from './steady-load.ts'
+import { configuration, until, Weir } from './weir.ts'
 
 setDefaultTimeout(180_000)
 
@@ -15,33 +15,18 @@ setDefaultTimeout(180_000)
 const REPLACEMENTS = Number(process.env['WEIR_REPLACEMENTS'] ?? 2)
 const STREAM_SECONDS = Number(process.env['WEIR_REPLACEMENT_STREAM_SECONDS'] ?? 3)
 
-function priced(baseUrl: string, ledger: string): string {
-  return configuration({ baseUrl, ledger }).replace(
-    'model: upstream }] }',
-    `model: upstream }], price: { input: ${PRICE.input}, output: ${PRICE.output} } }`,
-  )
-}
-
-interface Total {
-  readonly requests: number
-  readonly cost_micro_usd: number
-}
-
-async function usage(weir: Weir): Promise<Total> {
-  const child = Bun.spawn([...PROGRAM, 'usage', '--json'], { cwd: weir.folder, stdout: 'pipe' })
-  const { total } = JSON.parse(await new Response(child.stdout).text()) as { total: Total }
-  return { requests: total.requests, cost_micro_usd: total.cost_micro_usd }
-}
-
-test.each([1, 2])(
-  'Redis, %d workers: replaced under load, no request fails and every one is charged',
-  async (workers) => {
+test.each([
+  ['Redis', 1],
+  ['Redis', 2],
+  ['embedded', 1],
+  ['embedded', 2],
+] as const)(
+  'ledger %s, workers %d: replaced under load, no request fails and every one is charged',
+  async (kind, workers) => {
     await using redis = await RedisServer.start()
     using upstream = pacedProvider(STREAM_SECONDS)
-    await using weir = await Weir.ready(priced(upstream.baseUrl, `{ redis: "${redis.url}" }`), [
-      '--workers',
-      String(workers),
-    ])
+    const ledger = kind === 'Redis' ? `{ redis: "${redis.url}" }` : 'embedded'
+    await using weir = await Weir.ready(pricedConfiguration(upstream.baseUrl, ledger), ['--workers', String(workers)])
     const load = new SteadyLoad({
       port: Number(new URL(weir.address).port),
       streams: 20,
@@ -63,7 +48,7 @@ test.each([1, 2])(
     expect(load.closed).toBeGreaterThan(0)
     // The old workers end when their last stream has ended.
     await until(async () => (await weir.workers()).length === workers)
-    expect(await usage(weir)).toEqual({
+    expect(await usageOf(weir)).toEqual({
       requests: load.answered,
       cost_micro_usd: load.answered * COST_MICRO_USD,
     })
@@ -104,7 +89,7 @@ test('the new workers run the program file as it is now, under the same PID of t
   await using redis = await RedisServer.start()
   using upstream = pacedProvider(1)
   await using copy = await Copy.make()
-  const config = priced(upstream.baseUrl, `{ redis: "${redis.url}" }`)
+  const config = pricedConfiguration(upstream.baseUrl, `{ redis: "${redis.url}" }`)
   await using weir = await Weir.ready(config, [], { program: copy.program })
   await copy.change('http/app.ts', 'There is nothing at this path', 'The new program has nothing at this path')
   // A kept connection would be answered by the old worker once more.
@@ -151,7 +136,7 @@ test.each([
   await using redis = await RedisServer.start()
   using upstream = pacedProvider(1)
   await using copy = await Copy.make()
-  const config = priced(upstream.baseUrl, `{ redis: "${redis.url}" }`)
+  const config = pricedConfiguration(upstream.baseUrl, `{ redis: "${redis.url}" }`)
   await using weir = await Weir.ready(config, ['--workers', '2'], { program: copy.program })
   const before = await weir.workers()
   await copy.change(file, from, to)

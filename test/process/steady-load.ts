@@ -4,12 +4,12 @@
  */
 
 import { Caller, requestBytes } from '../support/caller.ts'
-import { KEY } from './weir.ts'
+import { configuration, KEY, PROGRAM, type Weir } from './weir.ts'
 
 const encoder = new TextEncoder()
 const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 }
 /** Dollars per million tokens. */
-export const PRICE = { input: 3, output: 5 }
+const PRICE = { input: 3, output: 5 }
 export const COST_MICRO_USD = USAGE.prompt_tokens * PRICE.input + USAGE.completion_tokens * PRICE.output
 const PIECES_PER_SECOND = 10
 
@@ -45,6 +45,21 @@ function streamOf(seconds: number): ReadableStream<Uint8Array> {
       controller.close()
     },
   })
+}
+
+/** A configuration whose model has `PRICE`. */
+export function pricedConfiguration(baseUrl: string, ledger: string): string {
+  return configuration({ baseUrl, ledger }).replace(
+    'model: upstream }] }',
+    `model: upstream }], price: { input: ${PRICE.input}, output: ${PRICE.output} } }`,
+  )
+}
+
+/** The total of `weir usage`. */
+export async function usageOf(weir: Weir): Promise<{ readonly requests: number; readonly cost_micro_usd: number }> {
+  const child = Bun.spawn([...PROGRAM, 'usage', '--json'], { cwd: weir.folder, stdout: 'pipe' })
+  const { total } = JSON.parse(await new Response(child.stdout).text())
+  return { requests: total.requests, cost_micro_usd: total.cost_micro_usd }
 }
 
 interface LoadOptions {

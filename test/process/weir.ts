@@ -13,6 +13,8 @@ interface Start {
   readonly program?: readonly string[]
   /** Added to the environment of the test. */
   readonly env?: Readonly<Record<string, string>>
+  /** By default a new one. */
+  readonly folder?: string
 }
 export const KEY = 'test-key-0123456789'
 
@@ -63,8 +65,7 @@ export class Weir {
 
   /** Starts `weir serve` in a folder of its own that holds `config` as its `weir.yaml`. */
   static async start(config: string, flags: readonly string[] = [], start: Start = {}): Promise<Weir> {
-    const { program = PROGRAM, env = {} } = start
-    const folder = await fs.mkdtemp(join(tmpdir(), 'weir-test-'))
+    const { program = PROGRAM, env = {}, folder = await fs.mkdtemp(join(tmpdir(), 'weir-test-')) } = start
     await fs.writeFile(join(folder, 'weir.yaml'), config)
     const process_ = Bun.spawn([...program, 'serve', ...flags], {
       cwd: folder,
@@ -116,9 +117,23 @@ export class Weir {
     this.process.kill(signal)
   }
 
-  async workers(): Promise<readonly number[]> {
+  workers(): Promise<readonly number[]> {
+    return this.children('worker')
+  }
+
+  /** The process that owns the embedded ledger, if several workers share it. */
+  async ledgerOwner(): Promise<number | undefined> {
+    return (await this.children('ledger-owner'))[0]
+  }
+
+  /** The processes that weir started for a role. */
+  private async children(role: 'worker' | 'ledger-owner'): Promise<readonly number[]> {
     const children = await fs.readFile(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8')
-    return children.trim().split(' ').filter(Boolean).map(Number)
+    const pids = children.trim().split(' ').filter(Boolean).map(Number)
+    // A process that ends meanwhile has no command line.
+    const words = (pid: number) => fs.readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')
+    const commands = await Promise.all(pids.map(words))
+    return pids.filter((_, i) => commands[i]?.endsWith(`${role}\0`) === true)
   }
 
   async configure(config: string): Promise<void> {

@@ -33,7 +33,7 @@ import { openaiImages } from '../../src/providers/openai/image-api.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
 import { parseBody } from '../../src/wire/body.ts'
-import { readWithLongTexts } from '../../src/wire/long-text-body.ts'
+import { readLargeBody } from '../../src/wire/long-text-body.ts'
 import { boundaryOf, parseForm } from '../../src/wire/multipart.ts'
 import { Encoding } from './encoding.ts'
 
@@ -139,7 +139,7 @@ async function enter({ path, bytes, contentType }: Body, clock: Clock): Promise<
   }
   const dialect = dialects[path === 'compact' ? 'responses' : path === 'count' ? 'messages' : path]
   const received = clock.run('parse', () => {
-    const read = readWithLongTexts(bytes, dialect.textPlaces) ?? { json: parseBody(bytes) }
+    const read = readLargeBody(bytes, dialect.largeBody) ?? { json: parseBody(bytes) }
     return { bytes, ...read }
   })
   const { json } = received

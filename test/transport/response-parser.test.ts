@@ -142,6 +142,8 @@ const broken: readonly (readonly [what: string, text: string])[] = [
   ['a chunk size of 14 digits', `${ok}transfer-encoding: chunked\r\n\r\n00000000000005\r\nhello\r\n`],
   ['a chunk size with a space before it', `${ok}transfer-encoding: chunked\r\n\r\n 5\r\nhello\r\n`],
   ['a chunk that is longer than its size', `${ok}transfer-encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n`],
+  ['a chunk with half a line end', `${ok}transfer-encoding: chunked\r\n\r\n5\r\nhello\r_0\r\n\r\n`],
+  ['a chunk with the other half', `${ok}transfer-encoding: chunked\r\n\r\n5\r\nhello_\n0\r\n\r\n`],
   ['a bare line feed after a chunk size', `${ok}transfer-encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n`],
   ['trailers that are no fields', `${ok}transfer-encoding: chunked\r\n\r\n0\r\nHTTP/1.1 200 OK\r\n\r\n`],
   ['a head of 65 KiB', `${ok}x: ${'y'.repeat(65 * 1024)}\r\n\r\n`],

@@ -1,6 +1,6 @@
 /** The splice and its template: when it is made, what it matches, and which frames must be decoded. */
 
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, spyOn, test } from 'bun:test'
 import type { StreamEvent } from '../../src/core/event.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { byteText, encodedText, isPlain } from '../../src/wire/byte-text.ts'
@@ -129,6 +129,19 @@ describe('several frames', () => {
     expect(subject.offer(frame('d'))).toBe(false)
   })
 
+  test('shapes that alternate are looked up twice, and again after eight texts', () => {
+    const shapes = new Shapes(read)
+    const use = spyOn(shapes, 'use')
+    const subject = new Subject(shapes)
+    const looked = Array.from({ length: 22 }, (_, at) => {
+      const before = use.mock.calls.length
+      subject.offer(frame(`w${at}`, at % 2 === 0 ? '' : ',"x":true'))
+      return use.mock.calls.length - before
+    })
+    const waiting = new Array<number>(8).fill(0)
+    expect(looked).toEqual([1, 1, ...waiting, 1, ...waiting, 1, ...waiting.slice(0, 2)])
+  })
+
   test('after one that differs, the next is learned', () => {
     const subject = taught(frame('a', ',"x":true'), frame('b'))
     expect(subject.offer(frame('c'))).toBe(true)
@@ -197,7 +210,7 @@ describe.each([true, false])('run, the text known as ASCII: %p', (plain) => {
 })
 
 test.each([
-  [20, [false, false, false, false, true]],
+  [20, [...new Array<boolean>(9).fill(false), true]],
   [40, [false, true, true, true, true]],
 ])('a stream of %d frames in one piece is learned at once if it is long', (count, taken) => {
   const splice = new Splice(new Shapes(read), { texts() {}, usage() {} })

@@ -3,24 +3,46 @@
  * never reach a provider.
  */
 
-import type { ChatRequest, ImagePart, Message, TextPart, Tool, ToolChoice, UserPart } from '../../core/chat-request.ts'
+import {
+  type ChatRequest,
+  type ImagePart,
+  type Message,
+  NO_HINTS,
+  NO_TEXTS,
+  NO_TOOLS,
+  type TextPart,
+  type Tool,
+  type ToolChoice,
+  type UserPart,
+} from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
+import { parsedWhenRead } from '../../core/convert-unparsed.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
-import type { TextPlace } from '../../wire/long-text-body.ts'
+import { words } from '../../wire/json-cursor.ts'
+import type { LargeBody } from '../../wire/long-text-body.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { type ChatBody, checkChatBody } from './schema.ts'
+import { readChatMessages, readChatTools } from './unparsed-chat.ts'
 
-/** Texts that are passed on, or read with `LongTexts` alone. */
-export const TEXT_PLACES: readonly TextPlace[] = [
-  { under: 'messages', depth: 3, name: 'content' },
-  { under: 'messages', depth: 5, name: 'text' },
-  { under: 'messages', depth: 6, name: 'arguments', holds: 'json' },
-  { under: 'tools', depth: 4, name: 'description' },
-]
+/** The texts are passed on, or read with `LongTexts` alone. */
+export const LARGE_BODY: LargeBody = {
+  textPlaces: [
+    { under: 'messages', depth: 3, name: 'content' },
+    { under: 'messages', depth: 5, name: 'text' },
+    { under: 'messages', depth: 6, name: 'arguments', holds: 'json' },
+    { under: 'tools', depth: 4, name: 'description' },
+  ],
+  lists: {
+    names: words('messages', 'tools'),
+    messages: readChatMessages,
+    tools: readChatTools,
+    placeholder: '[0]',
+  },
+}
 
 interface AcceptedChat {
   readonly request: ChatRequest
@@ -38,30 +60,36 @@ interface Reading {
 export function acceptChat(body: JsonObject, imageUrls: ImageUrls, longTexts?: LongTexts): AcceptedChat {
   const chat = checkChatBody(body)
   const limits = new RequestLimits(longTexts?.argumentValues)
-  const reading = { limits, imageUrls }
-  const tools = acceptTools(chat, limits)
+  const unparsed = longTexts?.unparsed
+  const tools = unparsed?.tools === undefined ? acceptTools(chat.tools, limits) : NO_TOOLS
+  const hasTools = tools.length > 0 || unparsed?.tools !== undefined
   const request: ChatRequest = {
     model: chat.model,
     stream: chat.stream === true,
-    messages: acceptMessages(chat.messages, reading),
+    messages: unparsed?.messages === undefined ? acceptMessages(chat.messages, limits, imageUrls) : [],
     tools,
-    toolChoice: tools.length > 0 ? acceptToolChoice(body['tool_choice'], limits) : undefined,
-    parallelToolCalls: tools.length > 0 ? (chat.parallel_tool_calls ?? undefined) : undefined,
+    toolChoice: hasTools ? acceptToolChoice(body['tool_choice'], limits) : undefined,
+    parallelToolCalls: hasTools ? (chat.parallel_tool_calls ?? undefined) : undefined,
     maxOutputTokens: chat.max_completion_tokens ?? chat.max_tokens ?? undefined,
     limitsOutput: false,
-    stop: typeof chat.stop === 'string' ? [chat.stop] : (chat.stop ?? []),
+    stop: typeof chat.stop === 'string' ? [chat.stop] : (chat.stop ?? NO_TEXTS),
     sampling: acceptSampling(chat, body),
     hints: acceptHints(chat, body),
     cacheStrict: false,
     longTexts,
+    unparsed,
   }
-  return { request, includeUsage: chat.stream_options?.include_usage === true }
+  const includeUsage = chat.stream_options?.include_usage === true
+  if (longTexts === undefined || unparsed === undefined) return { request, includeUsage }
+  const convert = (list: JsonValue) => acceptTools(checkChatBody({ ...body, tools: list }).tools, new RequestLimits())
+  return { request: parsedWhenRead(request, longTexts, unparsed, convert), includeUsage }
 }
 
-function acceptMessages(messages: readonly unknown[], reading: Reading): Message[] {
+function acceptMessages(messages: readonly unknown[], limits: RequestLimits, imageUrls: ImageUrls): Message[] {
   const accepted: Message[] = []
   for (let i = 0; i < messages.length; i++) {
-    accepted.push(acceptPlain(messages[i]) ?? acceptMessage(messages[i], `messages[${i}]`, reading))
+    const message = messages[i]
+    accepted.push(acceptPlain(message) ?? acceptMessage(message, `messages[${i}]`, { limits, imageUrls }))
   }
   return accepted
 }
@@ -102,6 +130,16 @@ function acceptSampling(chat: ChatBody, body: JsonObject): ChatRequest['sampling
 }
 
 function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
+  const {
+    user,
+    safety_identifier: identifier,
+    service_tier: tier,
+    prompt_cache_key: key,
+    stream_options: options,
+  } = chat
+  const { prompt_cache_retention: retention } = chat
+  const any = user ?? identifier ?? tier ?? key ?? options ?? retention ?? body['prompt_cache_options'] ?? undefined
+  if (any === undefined) return NO_HINTS
   return {
     user: chat.user ?? undefined,
     safetyIdentifier: chat.safety_identifier ?? undefined,
@@ -114,11 +152,11 @@ function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
 }
 
 /** Tools of other types than `function` are left out, because most providers have no counterpart. */
-function acceptTools(chat: ChatBody, limits: RequestLimits): Tool[] {
-  limits.checkTools(chat.tools?.length ?? 0, 'tools')
+function acceptTools(list: ChatBody['tools'], limits: RequestLimits): readonly Tool[] {
+  if (list === undefined || list === null) return NO_TOOLS
+  limits.checkTools(list.length, 'tools')
   const tools: Tool[] = []
-  if (chat.tools === undefined || chat.tools === null) return tools
-  for (const [index, tool] of chat.tools.entries()) {
+  for (const [index, tool] of list.entries()) {
     if (tool.type !== 'function') continue
     const path = `tools[${index}]`
     if (tool.function === undefined || tool.function === null) throw missing(`${path}.function`)

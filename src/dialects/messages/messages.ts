@@ -13,7 +13,7 @@ import { MessagesEncoder } from './stream.ts'
 export function messages(options: MessagesOptions): Dialect {
   return {
     name: 'messages',
-    textPlaces: TEXT_PLACES,
+    largeBody: { textPlaces: TEXT_PLACES },
     accept: (body, _caller, longTexts) =>
       new MessagesExchange(acceptMessages(body, options, longTexts), ignoredFields('messages', body)),
   }

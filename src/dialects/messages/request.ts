@@ -1,7 +1,17 @@
 /** A Messages body → the canonical request. Fields that are not named here never reach a provider. */
 
 import { CallerError } from '../../core/caller-error.ts'
-import type { ChatRequest, Message, Tool, ToolChoice } from '../../core/chat-request.ts'
+import {
+  type ChatRequest,
+  changed,
+  type Hints,
+  type Message,
+  NO_HINTS,
+  NO_TEXTS,
+  NO_TOOLS,
+  type Tool,
+  type ToolChoice,
+} from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import type { TextPlace } from '../../wire/long-text-body.ts'
@@ -44,11 +54,7 @@ export function acceptMessages(body: JsonObject, options: MessagesOptions, longT
     limitsOutput: true,
     stop: acceptStop(checked.stop_sequences),
     sampling: { temperature: checked.temperature ?? undefined, topP: checked.top_p ?? undefined },
-    hints: {
-      serviceTier: checked.service_tier ?? undefined,
-      promptCacheKey: checked.prompt_cache_key ?? undefined,
-      promptCacheRetention: checked.prompt_cache_retention ?? undefined,
-    },
+    hints: acceptHints(checked),
     cache: cacheMark(checked, ''),
     cacheStrict: false,
     longTexts,
@@ -60,7 +66,7 @@ export function acceptMessages(body: JsonObject, options: MessagesOptions, longT
 /** The body of `count_tokens`. Its fields for output and streaming have no effect. */
 export function acceptCount(body: JsonObject, options: MessagesOptions, longTexts?: LongTexts): ChatRequest {
   const request = acceptMessages(body, options, longTexts)
-  return { ...request, stream: false, maxOutputTokens: undefined, limitsOutput: false }
+  return changed(request, { stream: false, maxOutputTokens: undefined, limitsOutput: false })
 }
 
 /** 0 asks newer Anthropic APIs to fill the cache and write nothing. Other providers need at least one token. */
@@ -69,10 +75,18 @@ function outputLimit(body: MessagesBody): number | undefined {
   return limit === undefined ? undefined : Math.max(1, limit)
 }
 
-const NO_STOP: readonly string[] = []
+function acceptHints(body: MessagesBody): Hints {
+  const { service_tier: tier, prompt_cache_key: key, prompt_cache_retention: retention } = body
+  if ((tier ?? key ?? retention ?? undefined) === undefined) return NO_HINTS
+  return {
+    serviceTier: tier ?? undefined,
+    promptCacheKey: key ?? undefined,
+    promptCacheRetention: retention ?? undefined,
+  }
+}
 
 function acceptStop(sequences: MessagesBody['stop_sequences']): readonly string[] {
-  return sequences === undefined || sequences === null ? NO_STOP : sequences.filter((sequence) => sequence !== '')
+  return sequences === undefined || sequences === null ? NO_TEXTS : sequences.filter((sequence) => sequence !== '')
 }
 
 function acceptConversation(
@@ -101,9 +115,9 @@ function acceptText(role: string, text: string): Message {
  * Tools that Anthropic itself runs (`web_search_20250305`, …) are left out, because other providers have no
  * counterpart.
  */
-function acceptTools(body: MessagesBody, limits: RequestLimits): Tool[] {
-  limits.checkTools(body.tools?.length ?? 0, 'tools')
-  if (body.tools === undefined || body.tools === null) return []
+function acceptTools(body: MessagesBody, limits: RequestLimits): readonly Tool[] {
+  if (body.tools === undefined || body.tools === null) return NO_TOOLS
+  limits.checkTools(body.tools.length, 'tools')
   return body.tools.flatMap((tool, index) => {
     const path = `tools[${index}]`
     if (!isObject(tool)) throw invalid(path, 'must be an object')

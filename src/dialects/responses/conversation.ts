@@ -3,7 +3,7 @@
  * turn.
  */
 
-import type { Message, TextPart } from '../../core/chat-request.ts'
+import { type Message, NO_TEXTS, type TextPart } from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
 
 type ToolMessage = Extract<Message, { readonly role: 'tool' }>
@@ -21,7 +21,7 @@ type Entry = Turn | Extract<Message, { readonly role: 'system' | 'user' | 'tool'
 /** Takes items in order; `messages` returns the conversation. */
 export class Conversation {
   private readonly entries: Entry[] = []
-  private readonly summaries: string[] = []
+  private summaries = NO_TEXTS
   /** The turn of each call id. Some models repeat ids from turn to turn; then the latest turn. */
   private callers: Map<string, Turn> | undefined
   /** A message without text was left out. */
@@ -57,7 +57,7 @@ export class Conversation {
 
   /** The text of a restored summary. */
   summary(text: string): void {
-    this.summaries.push(text)
+    this.summaries = [...this.summaries, text]
   }
 
   /** True if no item had any content. */

@@ -105,11 +105,17 @@ function recalledItem(path: string, id: string, json: JsonObject | undefined): I
 
 /** The body's list of tools, and those within the input. */
 export function toolListsOf(tools: unknown, items: readonly Item[]): readonly ToolList[] {
-  const lists: ToolList[] = []
-  if (tools !== undefined && tools !== null) lists.push({ tools, path: 'tools' })
-  for (const { type, json, path } of items)
-    if (type === 'additional_tools') lists.push({ tools: json['tools'], path: `${path}.tools` })
+  const isListed = tools !== undefined && tools !== null
+  if (!isListed && !items.some(isToolList)) return NO_LISTS
+  const lists: ToolList[] = isListed ? [{ tools, path: 'tools' }] : []
+  for (const item of items) if (isToolList(item)) lists.push({ tools: item.json['tools'], path: `${item.path}.tools` })
   return lists
+}
+
+const NO_LISTS: readonly ToolList[] = []
+
+function isToolList({ type }: Item): boolean {
+  return type === 'additional_tools'
 }
 
 /** What converting items needs. */

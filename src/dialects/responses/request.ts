@@ -1,6 +1,13 @@
 /** A Responses body → the canonical request, and what the answer repeats of it. */
 
-import type { ChatRequest, Message, ToolChoice } from '../../core/chat-request.ts'
+import {
+  type ChatRequest,
+  type Message,
+  NO_HINTS,
+  NO_TEXTS,
+  NO_TOOLS,
+  type ToolChoice,
+} from '../../core/chat-request.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import type { ItemStore } from '../../items/item-store.ts'
@@ -13,7 +20,7 @@ import { SUMMARY_INSTRUCTION } from './compaction.ts'
 import { conversationOf, type Item, itemsOf, resolveReferences, toolListsOf } from './input.ts'
 import { type Echo, echoOf } from './resource.ts'
 import { checkResponsesBody, type ResponsesBody } from './schema.ts'
-import { NO_TOOLS, Toolbox } from './tools.ts'
+import { EMPTY_TOOLBOX, Toolbox } from './tools.ts'
 
 /**
  * Texts that are passed on, or read with `LongTexts` alone. `instructions` and tools are none, because the answer
@@ -66,12 +73,12 @@ function accepted(
   const compaction = compact || items.some(isTrigger)
   const limits = new RequestLimits(longTexts?.argumentValues)
   const lists = toolListsOf(body.tools, items)
-  const toolbox = lists.length === 0 ? NO_TOOLS : new Toolbox(lists, limits)
+  const toolbox = lists.length === 0 ? EMPTY_TOOLBOX : new Toolbox(lists, limits)
   const conversation = conversationOf(items, { toolbox, sealer, caller, limits })
   if (conversation.isEmpty && !compaction) throw invalid('input', 'holds no item that a model could answer')
   const messages: Message[] = conversation.messages(body.instructions ?? '')
   if (compaction) messages.push({ role: 'user', parts: [{ type: 'text', text: SUMMARY_INSTRUCTION }] })
-  const tools = compaction ? [] : toolbox.tools
+  const tools = compaction ? NO_TOOLS : toolbox.tools
   const request: ChatRequest = {
     model: body.model,
     stream: body.stream === true && !compact,
@@ -80,20 +87,27 @@ function accepted(
     toolChoice: tools.length > 0 ? toolChoiceOf(body.tool_choice) : undefined,
     maxOutputTokens: body.max_output_tokens ?? undefined,
     limitsOutput: true,
-    stop: NO_STOP,
+    stop: NO_TEXTS,
     sampling: { temperature: body.temperature ?? undefined, topP: body.top_p ?? undefined },
-    hints: {
-      serviceTier: body.service_tier ?? undefined,
-      promptCacheKey: body.prompt_cache_key ?? undefined,
-      promptCacheRetention: body.prompt_cache_retention ?? undefined,
-    },
+    hints: hintsOf(body),
     cacheStrict: true,
     longTexts,
   }
-  return { request, echo: echoOf(body, compaction ? [] : toolbox.unlifted), toolbox, compaction }
+  return { request, echo: echoOf(body, compaction ? NO_TOOLS : toolbox.unlifted), toolbox, compaction }
 }
 
-const NO_STOP: readonly string[] = []
+function hintsOf({
+  service_tier: tier,
+  prompt_cache_key: key,
+  prompt_cache_retention: retention,
+}: ResponsesBody): ChatRequest['hints'] {
+  if ((tier ?? key ?? retention ?? undefined) === undefined) return NO_HINTS
+  return {
+    serviceTier: tier ?? undefined,
+    promptCacheKey: key ?? undefined,
+    promptCacheRetention: retention ?? undefined,
+  }
+}
 
 function isTrigger({ type }: Item): boolean {
   return type === 'compaction_trigger'

@@ -25,6 +25,8 @@ export interface Echo {
   readonly truncation: 'auto' | 'disabled'
 }
 
+const NO_ECHO: Echo['tools'] = []
+
 /**
  * `tools` are the tools that the model gets under the caller's own names. Forced tools have no effect, so `tool_choice`
  * is `auto` for them.
@@ -37,9 +39,12 @@ export function echoOf(body: ResponsesBody, tools: readonly Tool[]): Echo {
     temperature: body.temperature ?? 1,
     topP: body.top_p ?? 1,
     toolChoice: choice === 'none' || choice === 'required' ? choice : 'auto',
-    tools: tools.map(({ name, description = null, parameters, strict = null }) => {
-      return { type: 'function', name, description, parameters, strict }
-    }),
+    tools:
+      tools.length === 0
+        ? NO_ECHO
+        : tools.map(({ name, description = null, parameters, strict = null }) => {
+            return { type: 'function', name, description, parameters, strict }
+          }),
     promptCacheKey: body.prompt_cache_key ?? null,
     serviceTier: body.service_tier ?? 'default',
     truncation: body.truncation === 'auto' ? 'auto' : 'disabled',

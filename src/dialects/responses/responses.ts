@@ -41,7 +41,7 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
   }
   return {
     name: 'responses',
-    textPlaces: TEXT_PLACES,
+    largeBody: { textPlaces: TEXT_PLACES },
     accept: (body, caller, longTexts) => accept(body, caller, false, longTexts),
     acceptCompact: (body, caller, longTexts) => accept(body, caller, true, longTexts),
   }

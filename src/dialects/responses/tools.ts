@@ -37,6 +37,8 @@ const HASH_CHARS = 8
 export class Toolbox {
   /** The tools under the names that are sent to providers. */
   readonly tools: readonly Tool[]
+  /** Those whose sent name is the caller's own. */
+  readonly unlifted: readonly Tool[]
   private readonly owners = new Map<string, OwnName>()
   private readonly sent = new Map<string, string>()
 
@@ -51,11 +53,7 @@ export class Toolbox {
     for (const tool of found) if (tool.namespace === undefined) add(tool.name, tool)
     for (const tool of found) if (tool.namespace !== undefined) add(this.lift(tool.name, tool.namespace, named), tool)
     this.tools = [...named.values()]
-  }
-
-  /** The tools whose sent name is the caller's own. */
-  get unlifted(): readonly Tool[] {
-    return this.tools.filter((tool) => !this.owners.has(tool.name))
+    this.unlifted = this.tools.filter((tool) => !this.owners.has(tool.name))
   }
 
   /**
@@ -86,7 +84,7 @@ export class Toolbox {
 }
 
 /** For a request without tools: made once, because its maps and lists are a sixth of the garbage of a small request. */
-export const NO_TOOLS = new Toolbox([], new RequestLimits())
+export const EMPTY_TOOLBOX = new Toolbox([], new RequestLimits())
 
 /**
  * `namespace__name` if that is legal and free, else a shortened name with a hash of both. It depends on the two names

@@ -9,6 +9,7 @@ import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { MemberList } from '../../core/member-list.ts'
 import { type AuditRow, type Charge, type EndKind, noCharge, settledRow, settledValues } from '../audit-columns.ts'
+import { readRecentIds } from '../request-table.ts'
 import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../request-writer.ts'
 import { figureValues, type UsageFigures } from '../usage-figures.ts'
 import { dayOf } from '../window.ts'
@@ -38,12 +39,16 @@ const FILL_ROWS = 4000
 const ROTATE_BYTES = 4 * 1024 * 1024
 /** How long SQLite may block the process if another one has the file locked. */
 const BUSY_MS = 20
+/** Callers hear within milliseconds what is in the file. */
+const RECENT_MS = 10_000
 /** How long the state of the journal at the start is reported. */
 const NOTICE_MS = 10_000
 
 interface JournalOptions {
   /** How long single requests are kept. */
   readonly keepMs?: number | undefined
+  /** Called whenever changes have been appended to the file. */
+  readonly appended?: (() => void) | undefined
   /** The size at which a new file begins, and the disk; for tests. */
   readonly rotateBytes?: number
   readonly disk?: Disk
@@ -67,6 +72,7 @@ export class Journal implements Changes {
   private number: number
   private timer: ReturnType<typeof setTimeout> | undefined
   private fillTimer: ReturnType<typeof setTimeout> | undefined
+  private readonly onAppended: (() => void) | undefined
   private readonly rotateBytes: number
   private readonly disk: Disk
   private isClosed = false
@@ -79,7 +85,7 @@ export class Journal implements Changes {
   constructor(
     directory: string,
     private readonly now: () => number,
-    { keepMs = ROWS_KEPT_MS, rotateBytes = ROTATE_BYTES, disk = realDisk }: JournalOptions = {},
+    { keepMs = ROWS_KEPT_MS, appended, rotateBytes = ROTATE_BYTES, disk = realDisk }: JournalOptions = {},
   ) {
     const { database, notice } = openLedgerDatabase(directory)
     this.database = database
@@ -87,6 +93,7 @@ export class Journal implements Changes {
     // What another process has locked can wait, for the journal has it. Streams cannot.
     database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
     this.number = readApplied(database)
+    this.onAppended = appended
     this.rotateBytes = rotateBytes
     this.disk = disk
     this.log = new LogWriter(database, keepMs)
@@ -142,6 +149,11 @@ export class Journal implements Changes {
   /** The state that the last process left. */
   load(): { readonly scopes: readonly ScopeState[]; readonly live: readonly ReservationState[] } {
     return { scopes: readScopes(this.database), live: readLive(this.database) }
+  }
+
+  /** The ids of the requests that ended in the last seconds before the last one that did. */
+  recentlyEnded(): ReadonlySet<string> {
+    return new Set(readRecentIds(this.database, RECENT_MS))
   }
 
   /** Appends the changes to the file; if that fails, they are kept and it is retried. */
@@ -214,6 +226,7 @@ export class Journal implements Changes {
     this.failure = undefined
     this.number += 1
     this.appended(rows)
+    this.onAppended?.()
     return true
   }
 

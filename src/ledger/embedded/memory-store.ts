@@ -83,7 +83,7 @@ export class MemoryStore {
   constructor(
     protected readonly clock: Clock,
     protected readonly changes: Changes,
-    private readonly terms: Terms = TERMS,
+    protected readonly terms: Terms = TERMS,
   ) {}
 
   /**
@@ -108,9 +108,7 @@ export class MemoryStore {
     const reservation = newReservation(account, hold, demand, scopes, now, now + this.terms.leaseMs, limits)
     begin(reservation, scopes, limits)
     this.changed(standing)
-    organization.live.put(reservation)
-    this.reservations.add(reservation)
-    this.changes.reservation(reservation)
+    this.start(organization, reservation)
     return { outcome: 'granted', admittedMs: now, rates: rateStatuses(scopes, limits, now) }
   }
 
@@ -188,6 +186,19 @@ export class MemoryStore {
     }
   }
 
+  /**
+   * Gives every live reservation a whole lease from now on: while the store was away, nobody could extend them. For the
+   * start.
+   */
+  renewAll(): void {
+    const dueMs = this.clock.now() + this.terms.leaseMs
+    for (const { live } of this.organizations.values())
+      for (const reservation of live.values()) {
+        reservation.dueMs = Math.max(reservation.dueMs, dueMs)
+        live.put(reservation)
+      }
+  }
+
   /** Ends every live reservation as lost, whatever its lease: its process has died. For the start. */
   loseAll(): void {
     const now = this.clock.now()
@@ -218,7 +229,7 @@ export class MemoryStore {
     return standing
   }
 
-  private organization(id: string): Organization {
+  protected organization(id: string): Organization {
     const known = this.organizations.get(id)
     if (known !== undefined) return known
     const organization: Organization = {
@@ -230,6 +241,13 @@ export class MemoryStore {
     }
     this.organizations.set(id, organization)
     return organization
+  }
+
+  /** Stores a reservation that is live from now on. */
+  protected start({ live }: Organization, reservation: ReservationState): void {
+    live.put(reservation)
+    this.reservations.add(reservation)
+    this.changes.reservation(reservation)
   }
 
   private orderOf({ organization, state }: ReservationState): DueOrder {

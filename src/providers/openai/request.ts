@@ -1,14 +1,16 @@
 /** The canonical request → the body of Chat Completions, for OpenAI, compatible servers and Azure. */
 
-import type {
-  CacheMark,
-  ChatRequest,
-  ImagePart,
-  Message,
-  TextPart,
-  Tool,
-  ToolChoice,
-  UserPart,
+import {
+  type CacheMark,
+  type ChatRequest,
+  type ImagePart,
+  type Message,
+  NO_HINTS,
+  offersTools,
+  type TextPart,
+  type Tool,
+  type ToolChoice,
+  type UserPart,
 } from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
@@ -53,7 +55,9 @@ function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerFo
 }
 
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  return chatRequest(request, target.model, openaiForms.of(target))
+  const form = openaiForms.of(target)
+  // Mistral may need every message changed.
+  return chatRequest(form.isMistral ? { ...request, unparsed: undefined } : request, target.model, form)
 }
 
 export function azureRequest(request: ChatRequest, target: Target): UpstreamRequest {
@@ -99,7 +103,7 @@ function plainChatRequest(request: ChatRequest, form: ServerForm): UpstreamReque
 }
 
 function settings({ sampling, hints, maxOutputTokens, stream }: ChatRequest, form: ServerForm): string {
-  const json =
+  let json =
     member(form.limitName, maxOutputTokens) +
     member('temperature', sampling.temperature) +
     member('top_p', sampling.topP) +
@@ -109,12 +113,15 @@ function settings({ sampling, hints, maxOutputTokens, stream }: ChatRequest, for
     member('logprobs', sampling.logprobs) +
     member('top_logprobs', sampling.topLogprobs) +
     member('reasoning_effort', sampling.reasoningEffort) +
-    member('verbosity', sampling.verbosity) +
-    member('user', hints.user) +
-    member('safety_identifier', hints.safetyIdentifier) +
-    member('service_tier', hints.serviceTier) +
-    member('prompt_cache_key', hints.promptCacheKey) +
-    member('prompt_cache_retention', hints.promptCacheRetention)
+    member('verbosity', sampling.verbosity)
+  if (hints !== NO_HINTS) {
+    json +=
+      member('user', hints.user) +
+      member('safety_identifier', hints.safetyIdentifier) +
+      member('service_tier', hints.serviceTier) +
+      member('prompt_cache_key', hints.promptCacheKey) +
+      member('prompt_cache_retention', hints.promptCacheRetention)
+  }
   if (!stream) return json
   const padding = member('include_obfuscation', form.isOpenai ? hints.padStream === true : undefined)
   return `${json},"stream":true,"stream_options":{"include_usage":true${padding}}`
@@ -130,14 +137,14 @@ function openaiBody(
   names: ToolNames,
   { isOpenai, limitName }: ServerForm,
 ): JsonObject {
-  const { sampling, hints, tools, toolChoice, maxOutputTokens } = request
+  const { sampling, hints, toolChoice, maxOutputTokens } = request
   const stop = request.stop.length > 0 ? request.stop.filter((text) => text !== '') : request.stop
   // The API rejects tool settings without tools.
-  const hasTools = tools.length > 0
+  const hasTools = offersTools(request)
   return {
     model,
-    messages: openaiMessages(request.messages, names),
-    tools: hasTools ? openaiTools(tools, names) : undefined,
+    messages: openaiMessages(request, names),
+    tools: hasTools ? openaiTools(request, names) : undefined,
     tool_choice: hasTools && toolChoice !== undefined ? openaiToolChoice(toolChoice, names) : undefined,
     parallel_tool_calls: hasTools ? request.parallelToolCalls : undefined,
     max_completion_tokens: limitName === 'max_completion_tokens' ? maxOutputTokens : undefined,
@@ -174,9 +181,14 @@ function streamOptions({ hints }: ChatRequest, isOpenai: boolean): JsonObject {
   return { include_usage: true, include_obfuscation: isOpenai ? hints.padStream === true : undefined }
 }
 
-function openaiMessages(messages: readonly Message[], names: ToolNames): JsonObject[] {
-  const written: JsonObject[] = []
-  for (const message of messages) written.push(openaiMessage(message, names))
+function openaiMessages(request: ChatRequest, names: ToolNames): JsonValue[] {
+  const { longTexts, unparsed } = request
+  if (longTexts !== undefined && unparsed?.messages?.form === 'chat') {
+    const write = (index: number) => request.messages.slice(index, index + 1).map((each) => openaiMessage(each, names))
+    return unparsed.messages.written((from, to) => longTexts.markOfValue(from, to), write)
+  }
+  const written: JsonValue[] = []
+  for (const message of request.messages) written.push(openaiMessage(message, names))
   return written
 }
 
@@ -270,8 +282,11 @@ function openaiMark(mark: CacheMark): JsonObject {
   return { type: 'ephemeral', ttl: mark.ttl }
 }
 
-function openaiTools(tools: readonly Tool[], names: ToolNames): JsonObject[] {
-  return tools.map((tool) => openaiTool(tool, names))
+function openaiTools(request: ChatRequest, names: ToolNames): JsonValue {
+  const { longTexts, unparsed } = request
+  if (longTexts !== undefined && unparsed?.tools?.form === 'chat')
+    return longTexts.markOfValue(unparsed.tools.from, unparsed.tools.to)
+  return request.tools.map((tool) => openaiTool(tool, names))
 }
 
 function openaiTool(tool: Tool, names: ToolNames): JsonObject {

@@ -3,11 +3,11 @@
  * with a timeout do.
  */
 
+import type { FullStore } from '../../../src/ledger/embedded/socket/full-store.ts'
 import type { Link } from '../../../src/ledger/redis/client/redis-link.ts'
 import { DataLossError, Epochs, type RecoverableStore } from '../../../src/ledger/redis/epochs/epochs.ts'
 import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
 import { CircuitBreaker } from '../../../src/redis/circuit-breaker.ts'
-import type { FullStore } from '../full-store.ts'
 import type { Server } from './server.ts'
 import type { World } from './world.ts'
 

@@ -6,6 +6,7 @@
 import { expect } from 'bun:test'
 import type { EndKind } from '../../../src/ledger/audit-columns.ts'
 import { chargedMicroUsd } from '../../../src/ledger/embedded/reservation-moves.ts'
+import { FullStore } from '../../../src/ledger/embedded/socket/full-store.ts'
 import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/store-state.ts'
 import { type Account, type Admission, type Charge, type Hold, noCharge } from '../../../src/ledger/ledger.ts'
 import type { NodeFigures } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
@@ -21,7 +22,6 @@ import type { SettleOptions, SettleReply } from '../../../src/ledger/reservation
 import { addUsage, noUsage, type UsageFigures, usageOf } from '../../../src/ledger/usage-figures.ts'
 import { placeName, type UsagePlace, type UsageRow } from '../../../src/ledger/usage-log.ts'
 import { dayOf } from '../../../src/ledger/window.ts'
-import { FullStore } from '../full-store.ts'
 import type { World } from './world.ts'
 
 export interface Charged {

@@ -1,21 +1,17 @@
 /**
- * The in-memory store plus the verbs that only the Redis store has, to stand in for a server: it can cancel a
- * reservation, and charge a settlement that has no reservation.
+ * The in-memory store with the verbs that it needs if its callers are in other processes, which may outlive it or end
+ * before it: it cancels a reservation whose caller gave up, charges a settlement whose reservation it has lost, and
+ * takes back reservations that only their callers remember.
  */
 
-import { byUnit } from '../../src/core/limits.ts'
-import { advanceBoth, bothAmounts, MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
-import { correctRates, free, lostUsage, move, newReservation } from '../../src/ledger/embedded/reservation-moves.ts'
-import { newScope, type ReservationState, type ScopeState } from '../../src/ledger/embedded/store-state.ts'
-import { type Account, type Admission, type Charge, demandOf, type Hold, usedOf } from '../../src/ledger/ledger.ts'
-import {
-  type CancelReply,
-  checkEstimate,
-  type SettleOptions,
-  type SettleReply,
-} from '../../src/ledger/reservation-store.ts'
-import { minusUsage, usageOfLost } from '../../src/ledger/usage-figures.ts'
-import { dayOf, monthOf } from '../../src/ledger/window.ts'
+import { byUnit } from '../../../core/limits.ts'
+import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../../ledger.ts'
+import { type CancelReply, checkEstimate, type SettleOptions, type SettleReply } from '../../reservation-store.ts'
+import { minusUsage, usageOfLost } from '../../usage-figures.ts'
+import { dayOf, monthOf } from '../../window.ts'
+import { advanceBoth, bothAmounts, MemoryStore } from '../memory-store.ts'
+import { begin, correctRates, free, grow, lostUsage, move, newReservation, type Pair } from '../reservation-moves.ts'
+import { newScope, type ReservationState, type ScopeState } from '../store-state.ts'
 
 const NOTHING = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
@@ -63,6 +59,27 @@ export class FullStore extends MemoryStore {
     return 'cancelled'
   }
 
+  /**
+   * Takes a reservation that was granted at `admittedMs` and that only its caller still knows, whatever the limits have
+   * room for: the request runs. Changes nothing if the store knows it.
+   */
+  adopt(account: Account, hold: Hold, admittedMs: number, soFar: Estimate): void {
+    checkEstimate(hold.estimate)
+    checkEstimate(soFar)
+    if (this.find(account.organization, hold.id) !== undefined) return
+    const now = this.clock.now()
+    const scopes = this.advanced(account, now)
+    const limits = bothAmounts(account)
+    const reservation: ReservationState = {
+      ...newReservation(account, hold, demandOf(hold), scopes, admittedMs, now + this.terms.leaseMs, limits),
+      windows: windowsAt(scopes, admittedMs),
+    }
+    begin(reservation, scopes, limits)
+    grow(reservation, scopes, limits, soFar, hold.estimate)
+    this.keep(scopes)
+    this.start(this.organization(account.organization), reservation)
+  }
+
   private advanced({ organization, key, ...limits }: Account, now: number) {
     return advanceBoth(this.both(organization, key, now), bothAmounts({ organization, key, ...limits }), now)
   }
@@ -72,14 +89,12 @@ export class FullStore extends MemoryStore {
     checkEstimate(charge)
     const now = this.clock.now()
     const scopes = this.advanced(account, now)
-    const admission = [dayOf(admittedMs), monthOf(admittedMs), 0]
-    const windows = (scope: ScopeState) => scope.windows.map((window, i) => Math.min(window, admission[i] ?? 0))
     const hold: Hold = { id, estimate: charge, floorMicroUsd: 0, model: charge.model }
     const nothing = byUnit(() => 0)
     const reservation: ReservationState = {
       ...newReservation(account, hold, nothing, scopes, admittedMs, now, bothAmounts(account)),
       state: 'settled',
-      windows: [windows(scopes[0]), windows(scopes[1])],
+      windows: windowsAt(scopes, admittedMs),
     }
     move(reservation, scopes, 'micro_usd', charge.costMicroUsd, 0)
     this.keep(scopes)
@@ -88,4 +103,11 @@ export class FullStore extends MemoryStore {
     this.changes.ended(reservation, 'direct', charge, now)
     return 'settled'
   }
+}
+
+/** The budget windows of a request that was admitted at a time, none of which is later than the scopes' own. */
+function windowsAt(scopes: Pair<ScopeState>, admittedMs: number): Pair<readonly number[]> {
+  const admission = [dayOf(admittedMs), monthOf(admittedMs), 0]
+  const windows = (scope: ScopeState) => scope.windows.map((window, i) => Math.min(window, admission[i] ?? 0))
+  return [windows(scopes[0]), windows(scopes[1])]
 }

@@ -1,0 +1,102 @@
+/**
+ * What the process that owns an embedded ledger has open: the store in memory, its journal in `data_dir`, the lock on
+ * that directory, and a timer that ends overdue reservations every 5 s.
+ */
+
+import type { LedgerHealth } from '../ledger.ts'
+import { TERMS, type Terms } from '../reservation-store.ts'
+import { AHEAD_ADVICE, isAhead } from '../window-reset.ts'
+import { type Lock, lockDirectory } from './directory-lock.ts'
+import { Journal } from './journal.ts'
+import type { Changes, Clock, MemoryStore } from './memory-store.ts'
+import { SteadyClock } from './monotonic-clock.ts'
+
+/** How often overdue reservations are ended, also in organisations that send no requests. */
+const REAP_MS = 5000
+
+interface OwnedStoreOptions {
+  readonly clock?: Clock | undefined
+  /** How long single requests are kept. */
+  readonly keepMs?: number | undefined
+  /**
+   * True if the callers of the last owner may still run: then its live reservations get a whole lease. Else they are
+   * lost at once: each is charged the greater of its progress and its floor.
+   */
+  readonly isTakeover?: boolean | undefined
+  /** Called whenever changes have been appended to the journal's file. */
+  readonly appended?: (() => void) | undefined
+}
+
+export class OwnedStore<Store extends MemoryStore> {
+  private readonly timer: ReturnType<typeof setInterval>
+
+  private constructor(
+    readonly store: Store,
+    readonly clock: Clock,
+    private readonly journal: Journal,
+    private readonly lock: Lock,
+    /**
+     * After a takeover: the requests whose end the last owner wrote shortly before its own. Their callers may not have
+     * heard of it, and end them again.
+     */
+    readonly recentlyEnded: ReadonlySet<string>,
+    /** Set if the window of a budget is in the future, so that the budget does not renew in time. */
+    private readonly warning: string | undefined,
+  ) {
+    this.timer = setInterval(() => store.reapAll(), REAP_MS)
+    this.timer.unref()
+  }
+
+  /**
+   * Opens the store of a directory, which `make` creates. Throws `LedgerFileError` if another process uses the
+   * directory, or if the file cannot be used.
+   */
+  static open<Store extends MemoryStore>(
+    directory: string,
+    make: (clock: Clock, changes: Changes, terms: Terms) => Store,
+    { clock = new SteadyClock(), keepMs, isTakeover = false, appended }: OwnedStoreOptions = {},
+  ): OwnedStore<Store> {
+    const lock = lockDirectory(directory)
+    try {
+      const journal = new Journal(directory, () => clock.now(), { keepMs, appended })
+      const store = make(clock, journal, { ...TERMS, endedMs: 0 })
+      const { scopes, live } = journal.load()
+      store.restore(scopes, live)
+      if (isTakeover) store.renewAll()
+      else store.loseAll()
+      journal.fill()
+      const first = scopes.find(({ windows }) => isAhead(windows, clock.now()))
+      const warning = first && `${first.organization}: ${AHEAD_ADVICE}.`
+      const recentlyEnded = isTakeover ? journal.recentlyEnded() : new Set<string>()
+      return new OwnedStore(store, clock, journal, lock, recentlyEnded, warning)
+    } catch (error) {
+      lock.release()
+      throw error
+    }
+  }
+
+  /**
+   * True if too many changes wait because a file cannot be written. If they wait only because a burst came between two
+   * groups, they are written now.
+   */
+  isFull(): boolean {
+    return this.journal.isFull && !this.journal.makeRoom()
+  }
+
+  health(): LedgerHealth {
+    const { pending } = this.journal
+    const complaint = this.journal.complaint ?? this.warning
+    const up = !this.journal.isFull
+    return { ready: up, up, complaint, pending }
+  }
+
+  /** Writes what is still in memory, and releases the directory. Throws if changes are lost. */
+  close(): void {
+    clearInterval(this.timer)
+    try {
+      this.journal.close()
+    } finally {
+      this.lock.release()
+    }
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * The process that owns the embedded ledger, as the supervisor sees it: started before the workers, started again at
+ * once when it dies, since their requests wait for it, and ended after them.
+ */
+
+import type { Subprocess } from 'bun'
+import type { LedgerPlace } from '../assembly/open-ledger.ts'
+import type { Logger } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
+import { Heartbeat } from './heartbeat.ts'
+import { type FromLedgerOwner, isFromLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from './ledger-ipc.ts'
+import { workerCommand, workerEnvironment } from './worker-command.ts'
+
+const BACKOFF_MS_MIN = 10
+const BACKOFF_MS_MAX = 1000
+/** After a life this long the back-off begins at the minimum again. */
+const HEALTHY_AFTER_MS = 10_000
+/** A new process that has not loaded its code by then is ended. */
+const LOAD_MS_MAX = 10_000
+/** How long the process may take to write what it has. */
+const STOP_MS_MAX = 5000
+
+interface LedgerProcessOptions {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly logger: Logger
+  readonly place: LedgerPlace
+}
+
+/** One process, from its start to its end. */
+class Incarnation {
+  readonly greeted = Promise.withResolvers<number>()
+  readonly owned = Promise.withResolvers<void>()
+  readonly exited = Promise.withResolvers<string>()
+  readonly startedMs = performance.now()
+  private readonly process: Subprocess<'ignore', 'inherit', 'inherit'>
+  private readonly heartbeat: Heartbeat
+
+  constructor({ env, logger }: LedgerProcessOptions) {
+    for (const { promise } of [this.greeted, this.owned]) promise.catch(() => {})
+    this.process = Bun.spawn(workerCommand('ledger-owner'), {
+      env: workerEnvironment(env),
+      stdio: ['ignore', 'inherit', 'inherit'],
+      ipc: (message) => {
+        if (isFromLedgerOwner(message)) this.receive(message)
+      },
+      onExit: (_process, code, signal) => this.ended(signal === null ? `exit code ${code}` : `signal ${signal}`),
+    })
+    this.heartbeat = new Heartbeat({
+      ask: () => this.send({ type: 'ping' }),
+      lost: (silentMs) => {
+        logEvent(logger, 'ledger.owner_stuck', { pid: this.pid, silent_ms: silentMs })
+        this.kill()
+      },
+    })
+    if (env['BUN_INSPECT'] === undefined) this.heartbeat.start()
+  }
+
+  get pid(): number {
+    return this.process.pid
+  }
+
+  send(message: ToLedgerOwner): void {
+    if (this.process.exitCode === null && this.process.signalCode === null) this.process.send(message)
+  }
+
+  kill(): void {
+    this.process.kill('SIGKILL')
+  }
+
+  private receive(message: FromLedgerOwner): void {
+    this.heartbeat.heard()
+    if (message.type === 'hello') this.greeted.resolve(message.protocol)
+    if (message.type === 'owned') this.owned.resolve()
+    if (message.type === 'failed') this.owned.reject(new LedgerOwnerProblem(message.reason))
+  }
+
+  private ended(how: string): void {
+    this.heartbeat.stop()
+    this.greeted.reject(new LedgerOwnerProblem(`it ended (${how})`))
+    this.owned.reject(new LedgerOwnerProblem(`it ended (${how})`))
+    this.exited.resolve(how)
+  }
+}
+
+/** Why the process cannot own the ledger, for the operator. */
+export class LedgerOwnerProblem extends Error {
+  override readonly name = 'LedgerOwnerProblem'
+}
+
+export class LedgerProcess {
+  private current: Incarnation
+  private isEnding = false
+  private backoffMs = BACKOFF_MS_MIN
+
+  /** Starts the process, which loads its code. */
+  constructor(private readonly options: LedgerProcessOptions) {
+    this.current = new Incarnation(options)
+  }
+
+  /** Resolves when the process owns the ledger. Rejects with a `LedgerOwnerProblem` if it cannot. */
+  async start(): Promise<void> {
+    this.current.send({ type: 'own', place: this.options.place, role: 'owner' })
+    await this.current.owned.promise
+    this.watch(this.current)
+  }
+
+  /**
+   * Replaces the process by one that is started from the program file as it is now. Workers wait for the new one.
+   * Resolves to the reason why the old one stays; undefined if it was replaced.
+   */
+  async replace(): Promise<string | undefined> {
+    const next = new Incarnation(this.options)
+    const late = setTimeout(() => next.kill(), LOAD_MS_MAX)
+    try {
+      const protocol = await next.greeted.promise
+      if (protocol !== LEDGER_PROTOCOL) {
+        next.kill()
+        return (
+          `the program file speaks version ${protocol} of the protocol between the ledger and its workers, and the ` +
+          `running program version ${LEDGER_PROTOCOL}; restart weir`
+        )
+      }
+    } catch (error) {
+      if (error instanceof LedgerOwnerProblem) return error.message
+      throw error
+    } finally {
+      clearTimeout(late)
+    }
+    const old = this.current
+    this.current = next
+    await stopped(old)
+    next.send({ type: 'own', place: this.options.place, role: 'successor' })
+    this.watch(next)
+    return undefined
+  }
+
+  /** Ends the process after it has written everything. Call it when no worker runs any more. */
+  async stop(): Promise<void> {
+    this.isEnding = true
+    await stopped(this.current)
+  }
+
+  async kill(): Promise<void> {
+    this.isEnding = true
+    this.current.kill()
+    await this.current.exited.promise
+  }
+
+  /** Starts a new process when this one dies. */
+  private watch(incarnation: Incarnation): void {
+    void incarnation.owned.promise.catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : String(error)
+      if (!this.isEnding) logEvent(this.options.logger, 'ledger.owner_failed', { pid: incarnation.pid, reason })
+      incarnation.kill()
+    })
+    void incarnation.exited.promise.then(async (how) => {
+      if (this.isEnding || this.current !== incarnation) return
+      if (performance.now() - incarnation.startedMs >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
+      const restartInMs = this.backoffMs
+      this.backoffMs = Math.min(2 * this.backoffMs, BACKOFF_MS_MAX)
+      logEvent(this.options.logger, 'ledger.owner_died', { pid: incarnation.pid, how, restart_in_ms: restartInMs })
+      await Bun.sleep(restartInMs)
+      if (this.isEnding) return
+      this.current = new Incarnation(this.options)
+      this.current.send({ type: 'own', place: this.options.place, role: 'successor' })
+      this.watch(this.current)
+    })
+  }
+}
+
+async function stopped(incarnation: Incarnation): Promise<void> {
+  const late = setTimeout(() => incarnation.kill(), STOP_MS_MAX)
+  incarnation.send({ type: 'stop' })
+  await incarnation.exited.promise
+  clearTimeout(late)
+}

@@ -1,0 +1,58 @@
+/**
+ * The items that workers remember in the memory of the supervisor: the worker's side sends them over the channel
+ * between the two. Bounded: what the supervisor has not taken yet counts, and more is dropped.
+ */
+
+import type { ItemChannel, ItemText } from '../items/peer-item-store.ts'
+import type { ToSupervisor } from './ipc.ts'
+
+/** Characters of items that may be on their way to the supervisor. */
+const UNDERWAY_MAX = 32 * 1024 * 1024
+/** How long a request waits for an item. */
+const ANSWER_MS_MAX = 1000
+
+type Sent = Extract<ToSupervisor, { type: 'remember' | 'recall' }>
+
+/** The worker's side. */
+export class SupervisorItems implements ItemChannel {
+  private underway = 0
+  private next = 0
+  private readonly waiting = new Map<number, (json: string | undefined) => void>()
+
+  constructor(private readonly send: (message: Sent) => void) {}
+
+  put(organization: string, items: readonly ItemText[]): void {
+    const size = sizeOf(items)
+    if (items.length === 0 || this.underway + size > UNDERWAY_MAX) return
+    this.underway += size
+    this.send({ type: 'remember', organization, items })
+  }
+
+  /** The supervisor has taken items of this size. */
+  taken(size: number): void {
+    this.underway -= size
+  }
+
+  async get(organization: string, id: string): Promise<string | undefined> {
+    const number = this.next++
+    const { promise, resolve, reject } = Promise.withResolvers<string | undefined>()
+    const late = setTimeout(() => reject(new Error('The supervisor does not answer.')), ANSWER_MS_MAX)
+    this.waiting.set(number, resolve)
+    this.send({ type: 'recall', id: number, organization, item: id })
+    try {
+      return await promise
+    } finally {
+      clearTimeout(late)
+      this.waiting.delete(number)
+    }
+  }
+
+  answer(number: number, json: string | undefined): void {
+    this.waiting.get(number)?.(json)
+  }
+}
+
+/** Characters of items, as both sides count them. */
+export function sizeOf(items: readonly ItemText[]): number {
+  return items.reduce((sum, { id, json }) => sum + id.length + json.length, 0)
+}

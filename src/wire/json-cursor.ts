@@ -1,0 +1,225 @@
+/**
+ * Reads a JSON text by its structure: which members and items it has and where their values are. No value is parsed,
+ * but the syntax of all of them is checked. The caller asks for what it expects next; anything else is `Unusual`.
+ */
+
+import { BACKSLASH, CLOSE, CLOSE_LIST, COLON, COMMA, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
+import { DEPTH_MAX } from './json-shape.ts'
+
+/** The text is not of the form that its reader expects; it may be valid or not. */
+export class Unusual extends Error {}
+
+/** One for all: nobody reads its stack, which takes a microsecond to make. */
+const UNUSUAL = new Unusual('the JSON has another form')
+
+/** What `member` returns for a name that is not among those that were asked for, and at the end of an object. */
+export const UNKNOWN = -1
+export const END = -2
+
+/** Names, or strings, that a reader distinguishes. */
+export type Words = readonly Uint8Array[]
+
+export function words(...texts: readonly string[]): Words {
+  return texts.map((text) => Buffer.from(text))
+}
+
+export function unusual(): never {
+  throw UNUSUAL
+}
+
+/** Each method reads what comes next, and throws `Unusual` if it is something else. */
+export class JsonCursor {
+  /** The inside of the last string, or the whole of the last number or literal. */
+  from = 0
+  to = 0
+  /** The index of the position that is read next. */
+  private next = 0
+  /** The index of the byte after what was read last. */
+  private after = 0
+  private readonly count: number
+
+  constructor(
+    readonly bytes: Uint8Array,
+    /** Where the structure is, as `StructureFinder` returns it. */
+    private readonly positions: Uint32Array,
+  ) {
+    this.count = positions.length
+  }
+
+  /** How many positions were read. */
+  get position(): number {
+    return this.next
+  }
+
+  /** The index of the byte after what was read last. */
+  get offset(): number {
+    return this.after
+  }
+
+  /** Whether a string, an object, a list or the end of one comes next, by its first byte. */
+  isNext(byte: number): boolean {
+    return this.next < this.count && this.bytes[this.positions[this.next] ?? 0] === byte
+  }
+
+  /** The opening brace of an object; `member` reads the rest. Returns the index of the byte. */
+  object(): number {
+    return this.take(OPEN)
+  }
+
+  /**
+   * The next name of the object, and its colon: its index in `names`, `UNKNOWN`, or `END` after the closing brace. A
+   * name with an escape is unusual, because it may spell any name.
+   */
+  member(names: Words): number {
+    if (!this.isMember()) return END
+    this.string()
+    const name = this.word(names)
+    if (name === UNKNOWN && this.hasEscape()) unusual()
+    this.take(COLON)
+    return name
+  }
+
+  /** The opening bracket of a list that is not empty; `isItem` reads what is between the items. */
+  list(): void {
+    this.take(OPEN_LIST)
+  }
+
+  /** After an item: whether another one follows. Otherwise the closing bracket is read. */
+  isItem(): boolean {
+    if (this.isNext(COMMA)) {
+      this.take(COMMA)
+      return true
+    }
+    this.take(CLOSE_LIST)
+    return false
+  }
+
+  string(): void {
+    this.from = this.take(QUOTE) + 1
+    // A string has no structure inside.
+    if (this.next === this.count) unusual()
+    this.to = this.positions[this.next++] ?? 0
+    this.after = this.to + 1
+  }
+
+  /** The index of the last string in `known`, or `UNKNOWN`. */
+  word(known: Words): number {
+    const { bytes, from } = this
+    const length = this.to - from
+    for (let index = 0; index < known.length; index++) {
+      const word = known[index]
+      if (word === undefined || word.length !== length) continue
+      let at = 0
+      while (at < length && word[at] === bytes[from + at]) at++
+      if (at === length) return index
+    }
+    return UNKNOWN
+  }
+
+  /** A number or a literal: its index in `known`, or `UNKNOWN`. */
+  literal(known: Words): number {
+    this.scalar()
+    return this.word(known)
+  }
+
+  /** Goes back to a place where the cursor was. */
+  moveTo(position: number, offset: number): void {
+    this.next = position
+    this.after = offset
+  }
+
+  /** Any value, within `depth` containers. */
+  value(depth: number): void {
+    if (this.isNext(QUOTE)) this.string()
+    else if (this.isNext(OPEN)) this.members(depth + 1)
+    else if (this.isNext(OPEN_LIST)) this.items(depth + 1)
+    else this.scalar()
+  }
+
+  private members(depth: number): void {
+    if (depth > DEPTH_MAX) unusual()
+    this.take(OPEN)
+    while (this.isMember()) {
+      this.string()
+      this.take(COLON)
+      this.value(depth)
+    }
+  }
+
+  private items(depth: number): void {
+    if (depth > DEPTH_MAX) unusual()
+    this.take(OPEN_LIST)
+    // A single number or literal has no structural byte of its own.
+    if (this.isNext(CLOSE_LIST) && this.isBlankBeforeNext()) {
+      this.take(CLOSE_LIST)
+      return
+    }
+    do this.value(depth)
+    while (this.isItem())
+  }
+
+  /** Whether another member follows. Otherwise the closing brace is read. */
+  private isMember(): boolean {
+    const isFirst = this.bytes[this.after - 1] === OPEN
+    if (this.isNext(CLOSE)) {
+      this.take(CLOSE)
+      return false
+    }
+    if (!isFirst) this.take(COMMA)
+    return true
+  }
+
+  /** A number or a literal: what is before the next structural byte. */
+  private scalar(): void {
+    const { bytes } = this
+    let to = this.next < this.count ? (this.positions[this.next] ?? 0) : bytes.length
+    let from = this.after
+    while (from < to && isBlank(bytes[from])) from++
+    while (from < to && isBlank(bytes[to - 1])) to--
+    if (!isScalar(bytes, from, to)) unusual()
+    this.from = from
+    this.to = to
+    this.after = to
+  }
+
+  /** One structural byte, with nothing but blanks before it. Returns its index. */
+  private take(byte: number): number {
+    const { bytes } = this
+    const at = this.positions[this.next] ?? 0
+    if (this.next >= this.count || bytes[at] !== byte || !this.isBlankBeforeNext()) unusual()
+    this.next++
+    this.after = at + 1
+    return at
+  }
+
+  private isBlankBeforeNext(): boolean {
+    const at = this.positions[this.next] ?? 0
+    for (let before = this.after; before < at; before++) if (!isBlank(this.bytes[before])) return false
+    return true
+  }
+
+  private hasEscape(): boolean {
+    const { bytes, to } = this
+    for (let at = this.from; at < to; at++) if (bytes[at] === BACKSLASH) return true
+    return false
+  }
+}
+
+function isBlank(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+}
+
+/** RFC 8259, section 6. */
+const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+/** A longer number is unusual. */
+const SCALAR_BYTES_MAX = 64
+const [ZERO, NINE] = [0x30, 0x39]
+
+function isScalar(bytes: Uint8Array, from: number, to: number): boolean {
+  const first = bytes[from] ?? 0
+  const length = to - from
+  if (length === 1) return first >= ZERO && first <= NINE
+  if (length === 0 || length > SCALAR_BYTES_MAX) return false
+  const text = Buffer.prototype.latin1Slice.call(bytes, from, to)
+  return text === 'true' || text === 'false' || text === 'null' || NUMBER.test(text)
+}

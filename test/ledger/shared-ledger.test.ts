@@ -1,0 +1,191 @@
+/** The embedded ledger that workers share: what its owner's death, absence and return mean for their calls. */
+
+import { expect, test } from 'bun:test'
+import type { Subprocess } from 'bun'
+import { openAccountUsageReader, openUsageLog } from '../../src/assembly/open-ledger.ts'
+import { CallerError } from '../../src/core/caller-error.ts'
+import { OwnerLink } from '../../src/ledger/embedded/socket/owner-link.ts'
+import { SharedLedger } from '../../src/ledger/embedded/socket/shared-ledger.ts'
+import type { Account } from '../../src/ledger/ledger.ts'
+import { groupUsage } from '../../src/ledger/usage-log.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
+import { opened } from './opened.ts'
+import { Random, randomSeed } from './random.ts'
+
+const { open, directory } = opened()
+
+/** The process that owns the ledger, as the supervisor starts it again after its death. */
+class Owner {
+  private child: Subprocess<'ignore', 'pipe', 'inherit'> | undefined
+
+  constructor(readonly place: string) {
+    open.push({ close: () => this.kill() })
+  }
+
+  async start(takeover = false): Promise<void> {
+    const words = [process.execPath, `${import.meta.dir}/owner-child.ts`, this.place, takeover ? 'takeover' : 'first']
+    this.child = Bun.spawn(words, { stdio: ['ignore', 'pipe', 'inherit'] })
+    await this.child.stdout.getReader().read()
+  }
+
+  signal(name: 'SIGSTOP' | 'SIGCONT'): void {
+    this.child?.kill(name)
+  }
+
+  async kill(): Promise<void> {
+    this.child?.kill('SIGKILL')
+    await this.child?.exited
+  }
+}
+
+async function started(): Promise<{ readonly owner: Owner; readonly worker: () => Promise<SharedLedger> }> {
+  const owner = new Owner(directory())
+  await owner.start()
+  const worker = async () => {
+    const ledger = await SharedLedger.open(owner.place)
+    open.unshift(ledger)
+    return ledger
+  }
+  return { owner, worker }
+}
+
+const placeOf = ({ place }: Owner) =>
+  ({ ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: place }) as const
+
+async function standing(owner: Owner, account: Account) {
+  const reader = await openAccountUsageReader(placeOf(owner))
+  const { organization } = await reader.read(account)
+  await reader.close()
+  return organization
+}
+
+async function usage(owner: Owner, account: Account) {
+  const log = await openUsageLog(placeOf(owner))
+  const rows = await log.read({ sinceDay: 0, untilDay: 1_000_000 })
+  await log.close()
+  return groupUsage(rows, 'organization').get(account.organization)
+}
+
+test('a reservation outlives its owner, and so does a settlement that no owner has taken yet', async () => {
+  const { owner, worker } = await started()
+  const ledger = await worker()
+  const account = accountOf(spend({ total: 1000 }))
+  const [first, second] = [await ledger.reserve(account, holdOf(100)), await ledger.reserve(account, holdOf(100))]
+  await owner.kill()
+  const settled = ledger.settle(first, chargeOf(70))
+  await owner.start(true)
+  expect(await settled).toBe('settled')
+  expect(
+    await ledger.extend(second, { inputTokens: 10, outputTokens: 0, costMicroUsd: 20 }, holdOf(150).estimate),
+  ).toBe(true)
+  expect(await ledger.settle(second, chargeOf(130))).toBe('settled')
+  await ledger.close()
+  expect((await standing(owner, account)).total).toEqual({ window: 0, spent: 200, held: 0 })
+})
+
+test('while the owner is away a reservation waits; after 2 s it is refused, and then holds nothing', async () => {
+  const { owner, worker } = await started()
+  const ledger = await worker()
+  const account = accountOf(spend({ total: 100 }))
+  await owner.kill()
+  const early = ledger.reserve(account, holdOf(60))
+  await owner.start(true)
+  const reservation = await early
+  await owner.kill()
+  const refused = await ledger.reserve(account, holdOf(40)).catch((error: unknown) => error)
+  expect(refused).toBeInstanceOf(CallerError)
+  expect(refused).toMatchObject({ kind: 'ledger_unavailable' })
+  expect(ledger.health()).toMatchObject({ ready: false, up: false })
+  await owner.start(true)
+  // The whole budget is free again, so the refused one holds nothing.
+  expect(await ledger.settle(reservation, chargeOf(0))).toBe('settled')
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(100))
+  await ledger.close()
+  expect(await standing(owner, account)).toMatchObject({ live: 0, total: { spent: 100, held: 0 } })
+})
+
+test('owners that are killed under load: each charge counts once, and nothing stays held', async () => {
+  const { owner, worker } = await started()
+  const seed = randomSeed('owners that are killed')
+  const random = new Random(seed)
+  const account = accountOf(spend({ total: 1_000_000_000 }))
+  const ledgers = [await worker(), await worker(), await worker()]
+  let [spent, requests, running] = [0, 0, true]
+  const serve = async (ledger: SharedLedger) => {
+    while (running) {
+      const cost = 1 + random.below(1000)
+      const reservation = await ledger.reserve(account, holdOf(cost))
+      if (random.oneIn(3)) {
+        const soFar = { inputTokens: 10, outputTokens: 1, costMicroUsd: Math.floor(cost / 2) }
+        await ledger.extend(reservation, soFar, { inputTokens: 10, outputTokens: 5, costMicroUsd: 2 * cost })
+      }
+      spent += cost
+      requests += 1
+      await ledger.settle(reservation, chargeOf(cost))
+    }
+  }
+  const callers = ledgers.flatMap((ledger) => Array.from({ length: 10 }, () => serve(ledger)))
+  for (let deaths = 0; deaths < 5; deaths++) {
+    // A death at any moment: within a frame, between a change and its group, between a group and its notice.
+    const before = requests
+    while (requests < before + 30) await Bun.sleep(1)
+    await Bun.sleep(random.below(100))
+    await owner.kill()
+    await owner.start(true)
+  }
+  running = false
+  await Promise.all(callers)
+  for (const ledger of ledgers) await ledger.close()
+  const figures = await usage(owner, account)
+  expect([seed, figures?.requests, figures?.costMicroUsd]).toEqual([seed, requests, spent])
+  expect(await standing(owner, account)).toMatchObject({ live: 0, total: { spent, held: 0 } })
+}, 60_000)
+
+test('an owner that stands still: what it grants later is given back', async () => {
+  const { owner, worker } = await started()
+  const ledger = await worker()
+  const account = accountOf(spend({ total: 100 }))
+  owner.signal('SIGSTOP')
+  const refused = await ledger.reserve(account, holdOf(60)).catch((error: unknown) => error)
+  expect(refused).toMatchObject({ kind: 'ledger_unavailable' })
+  owner.signal('SIGCONT')
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(100))
+  await ledger.close()
+  expect(await standing(owner, account)).toMatchObject({ live: 0, total: { spent: 100, held: 0 } })
+})
+
+test('a settlement that is sent again counts once: its owner knows the call, and the next one its end', async () => {
+  const { owner } = await started()
+  const account = accountOf(spend({ total: 1000 }))
+  const hold = holdOf(100)
+  const settle = { type: 'settle', seq: 2, account: 0, id: hold.id, charge: chargeOf(70), isDirect: true } as const
+  /** Sends the settlement over a connection of its own. Resolves to the reply, once it is in the journal. */
+  const settleOnce = async (isFirst: boolean) => {
+    const replied = Promise.withResolvers<unknown>()
+    const written = Promise.withResolvers<void>()
+    let admittedMs = 0
+    const link = await OwnerLink.connect(`${owner.place}/ledger.sock`, 'one worker', {
+      closed: () => {},
+      message: (message) => {
+        if (message.type === 'reserved' && message.reply.outcome === 'granted') {
+          admittedMs = message.reply.admittedMs
+          link.send({ ...settle, admittedMs }, 0, account)
+        }
+        if (message.type === 'ended') replied.resolve(message.reply)
+        if (message.type === 'written') written.resolve()
+      },
+    })
+    if (isFirst) link.send({ type: 'reserve', seq: 1, account: 0, hold }, 0, account)
+    else link.send({ ...settle, admittedMs: Date.now() }, 0, account)
+    const reply = await replied.promise
+    if (isFirst) await written.promise
+    link.close()
+    return reply
+  }
+  expect(await settleOnce(true)).toBe('settled')
+  expect(await settleOnce(false)).toBe('already_settled')
+  await owner.kill()
+  await owner.start(true)
+  expect(await settleOnce(false)).toBe('already_settled')
+  expect((await standing(owner, account)).total).toEqual({ window: 0, spent: 70, held: 0 })
+})
