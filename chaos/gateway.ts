@@ -11,7 +11,10 @@ import { isObject, type JsonObject } from '../src/core/json.ts'
 import { lastingPort } from '../test/support/ports.ts'
 import { killAtExit } from './leaked-resources.ts'
 
-const MAIN = join(import.meta.dir, '../src/main.ts')
+const { WEIR_EXECUTABLE } = process.env
+/** The words that run weir: the executable of `WEIR_EXECUTABLE`, or else the source. */
+const PROGRAM: readonly string[] =
+  WEIR_EXECUTABLE === undefined ? [process.execPath, join(import.meta.dir, '../src/main.ts')] : [WEIR_EXECUTABLE]
 /** A program that does not report ready by then is broken, also on a busy machine. */
 const READY_MS_MAX = 20_000
 const LINES_KEPT = 20
@@ -55,7 +58,8 @@ export class Gateway {
   async start(): Promise<void> {
     const { PATH = '' } = process.env
     this.starts++
-    const child = spawn(process.execPath, [MAIN, 'serve', '--config', this.file], {
+    const [command = '', ...words] = PROGRAM
+    const child = spawn(command, [...words, 'serve', '--config', this.file], {
       cwd: this.folder,
       env: { PATH, HOME: this.folder },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -132,7 +136,7 @@ export class Gateway {
 
   /** Runs a command of the program and parses its JSON. */
   async command(...words: readonly string[]): Promise<JsonObject> {
-    const child = Bun.spawn([process.execPath, MAIN, ...words, '--json', '--config', this.file], {
+    const child = Bun.spawn([...PROGRAM, ...words, '--json', '--config', this.file], {
       cwd: this.folder,
       stdio: ['ignore', 'pipe', 'pipe'],
     })

@@ -69,7 +69,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   private readonly pace = new Pace()
   private opener: PumpOpener | undefined
   private listener: PumpListener | undefined
-  private reservation: Pick<RequestReservation, 'written'> | undefined
+  private reservation: Pick<RequestReservation, 'growsAt' | 'written'> | undefined
   /** Absent until Bun accepts bytes. */
   private caller: CallerStream | undefined
   private state: State = 'reading'
@@ -120,7 +120,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
    * For a stream that has opened: from here on the reservation grows with the output, and reading waits for it if the
    * output has used it up. The listener hears of the end.
    */
-  relay(reservation: Pick<RequestReservation, 'written'>, listener: PumpListener): void {
+  relay(reservation: Pick<RequestReservation, 'growsAt' | 'written'>, listener: PumpListener): void {
     this.reservation = reservation
     this.listener = listener
   }
@@ -255,7 +255,8 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   private isPassedOn(): boolean {
     if (this.state === 'working' && this.isOpen && !this.isComplete && !this.encoded.isEmpty) this.write()
     if (this.state !== 'working' || this.failure !== undefined) return this.state === 'working'
-    const growing = this.reservation?.written(this.meter.written)
+    const { reservation, meter } = this
+    const growing = reservation?.growsAt(meter.writtenAtMost) ? reservation.written(meter.written) : undefined
     if (growing === undefined) return true
     this.state = 'waiting'
     growing.then(

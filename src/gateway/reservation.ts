@@ -212,11 +212,16 @@ export class RequestReservation implements Ticking {
    * Undefined for nearly every chunk of a stream, which then goes on in the same turn; an await costs 30 ns.
    */
   written(outputTokens: number): Promise<void> | undefined {
-    if (outputTokens < this.growAtTokens || this.settled) return undefined
+    if (!this.growsAt(outputTokens)) return undefined
     this.growing ??= this.grow().finally(() => {
       this.growing = undefined
     })
     return this.cutsOnRefusal && outputTokens >= this.reservedTokens ? this.growing : undefined
+  }
+
+  /** False if so much output needs no more than is reserved, and `written` does nothing. */
+  growsAt(outputTokens: number): boolean {
+    return outputTokens >= this.growAtTokens && !this.settled
   }
 
   private async grow(): Promise<void> {

@@ -5,6 +5,7 @@ import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { isAbsurd, mergeUsage, needsCount, type Usage } from '../core/token-usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
+import { TOKENS_A_CHARACTER_MAX } from '../ledger/text-tokens.ts'
 
 /** Usage without gaps. */
 export interface Counted {
@@ -22,14 +23,24 @@ const COUNTED_LIMITS_MAX = 4
 /** Lower limits mean little: some providers have a minimum length of their own. */
 const LIMIT_TOKENS_MIN = 16
 
+/**
+ * The beginning of an answer is counted only once its count is needed. Most short answers end with the provider's own
+ * figure, so that their text never is, which takes a fortieth of the time of a burst. Few pieces are kept, because each
+ * may keep the chunk that it was cut from in memory.
+ */
+const UNCOUNTED_PIECES_MAX = 8
+/** Far fewer than the text counter reads whole. */
+const UNCOUNTED_CHARS_MAX = 1024
+
 const UNREPORTED: Usage = {}
 
 export class UsageMeter {
   private reported = UNREPORTED
   /** Made when something is counted, which most whole answers never need. */
   private output: OutputCount | undefined
-  /** The text of a whole answer, until it is counted. */
+  /** Text that is still to be counted: the beginning of a stream, or all of a whole answer. */
   private uncounted = ''
+  private uncountedPieces = 0
   /**
    * What the model thought, from its first thought on: a second counter is 6 objects, which most answers never need. It
    * is counted apart because some servers do not hold thoughts to the output limit, which `checkEnd` compares with.
@@ -60,7 +71,7 @@ export class UsageMeter {
     switch (event.type) {
       case 'text':
       case 'refusal':
-        this.counter.addText(event.text)
+        this.addText(event.text)
         return this.checkEnd(1)
       case 'reasoning':
         this.thought ??= new OutputCount()
@@ -97,7 +108,7 @@ export class UsageMeter {
   /** The texts of as many events, copied as the insides of JSON strings and joined. Throws as `add` does. */
   addInsides(events: number, joined: string): void {
     this.whole = undefined
-    this.counter.addInside(joined)
+    this.addText(joined.includes('\\') ? JSON.parse(`"${joined}"`) : joined)
     this.checkEnd(events)
   }
 
@@ -111,17 +122,33 @@ export class UsageMeter {
       throw new ProviderError('broken', 'the answer goes on far beyond its output limit')
   }
 
-  /** Output tokens so far, by our own count: text, tool calls and thoughts. */
-  get written(): number {
-    if (this.uncounted !== '') {
-      this.counter.addText(this.uncounted)
-      this.uncounted = ''
-    }
-    return (this.output?.tokens ?? 0) + (this.thought?.tokens ?? 0)
+  private addText(text: string): void {
+    const isBeginning = this.output === undefined && this.uncountedPieces < UNCOUNTED_PIECES_MAX
+    if (isBeginning && this.uncounted.length + text.length <= UNCOUNTED_CHARS_MAX) {
+      this.uncounted += text
+      this.uncountedPieces++
+    } else this.counter.addText(text)
   }
 
+  /** Output tokens so far, by our own count: text, tool calls and thoughts. */
+  get written(): number {
+    const text = this.uncounted === '' ? this.output : this.counter
+    return (text?.tokens ?? 0) + (this.thought?.tokens ?? 0)
+  }
+
+  /** The same or more, without counting what is not counted yet. */
+  get writtenAtMost(): number {
+    if (this.uncounted === '') return this.written
+    return Math.ceil(TOKENS_A_CHARACTER_MAX * this.uncounted.length) + (this.thought?.tokens ?? 0)
+  }
+
+  /** With everything counted that came so far. */
   private get counter(): OutputCount {
     this.output ??= new OutputCount()
+    if (this.uncounted !== '') {
+      this.output.addText(this.uncounted)
+      this.uncounted = ''
+    }
     return this.output
   }
 

@@ -223,11 +223,6 @@ export class OutputCount {
     this.text.add(text)
   }
 
-  /** The same for text that was copied from within JSON strings without parsing. */
-  addInside(inside: string): void {
-    this.text.add(inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside)
-  }
-
   addName(name: string): void {
     this.names ??= new TextTokens()
     this.names.begin()

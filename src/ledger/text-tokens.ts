@@ -118,6 +118,9 @@ const SAME_LETTER = 0.18
 /** A blank of another kind than the one before, or a line end: vendors' tokens are runs of one kind. */
 const OTHER_BLANK = 0.5
 
+/** No character of a text that is all read adds more. */
+export const TOKENS_A_CHARACTER_MAX = Math.max(...COST) + OTHER_BLANK
+
 /**
  * Characters that are all read; beyond them one window of each block stands for the block. Reading costs 1 ns a
  * character, as much as a pass-through server spends on a byte of the whole request.

@@ -1,6 +1,6 @@
 /** Passes descriptors between the supervisor and one worker process, through a pair of sockets. */
 
-import { closeDescriptor, receiveDescriptor, sendDescriptor, socketPair } from './libc.ts'
+import { closeDescriptor, hasLibc, receiveDescriptor, sendDescriptor, socketPair } from './libc.ts'
 
 export class DescriptorChannel {
   private constructor(
@@ -9,9 +9,9 @@ export class DescriptorChannel {
     readonly theirs: number,
   ) {}
 
-  /** Undefined on systems other than Linux, where workers cannot be replaced. */
+  /** Undefined on systems other than Linux with glibc, where workers cannot be replaced. */
   static open(): DescriptorChannel | undefined {
-    if (process.platform !== 'linux') return undefined
+    if (!hasLibc()) return undefined
     return new DescriptorChannel(...socketPair())
   }
 

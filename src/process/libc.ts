@@ -55,6 +55,18 @@ function libc(): Libc {
   return loaded
 }
 
+/** Whether these calls can be made here: on 64-bit Linux with glibc. */
+export function hasLibc(): boolean {
+  if (process.platform !== 'linux') return false
+  try {
+    libc()
+    return true
+  } catch {
+    // Linux with another C library.
+    return false
+  }
+}
+
 /** A system call failed. */
 class SystemCallError extends Error {
   override readonly name = 'SystemCallError'

@@ -25,18 +25,17 @@ export class ServiceManager {
 
   /** weir serves requests, or has finished a reload. */
   ready(status: string): void {
-    this.send(`READY=1\nSTATUS=${status}`)
+    this.send(() => `READY=1\nSTATUS=${status}`)
     this.watchdog ??= this.watch()
   }
 
   /** Call `ready` when the reload is over. */
   reloading(): void {
-    if (this.socket === undefined) return
-    this.send(`RELOADING=1\nMONOTONIC_USEC=${monotonicMicroseconds()}\nSTATUS=Reloading`)
+    this.send(() => `RELOADING=1\nMONOTONIC_USEC=${monotonicMicroseconds()}\nSTATUS=Reloading`)
   }
 
   stopping(): void {
-    this.send('STOPPING=1\nSTATUS=Running requests may finish')
+    this.send(() => 'STOPPING=1\nSTATUS=Running requests may finish')
   }
 
   /** Ends the messages to the watchdog. */
@@ -51,14 +50,15 @@ export class ServiceManager {
     const isMeant = pid === undefined || pid === String(process.pid)
     if (this.socket === undefined || !isMeant || !Number.isSafeInteger(microseconds) || microseconds <= 0)
       return undefined
-    this.send('WATCHDOG=1')
-    return setInterval(() => this.send('WATCHDOG=1'), microseconds / 2000)
+    const beat = () => this.send(() => 'WATCHDOG=1')
+    beat()
+    return setInterval(beat, microseconds / 2000)
   }
 
-  private send(text: string): void {
+  private send(text: () => string): void {
     if (this.socket === undefined) return
     try {
-      sendDatagram(this.socket, text)
+      sendDatagram(this.socket, text())
     } catch (error) {
       if (!this.hasFailed) this.onFailed(error instanceof Error ? error.message : String(error))
       this.hasFailed = true

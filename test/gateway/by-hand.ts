@@ -69,7 +69,7 @@ export class Hearing implements PumpOpener {
   }
 
   opened(): void {
-    this.pump.relay({ written: () => undefined }, { streamEnded: this.ending.resolve })
+    this.pump.relay({ growsAt: () => false, written: () => undefined }, { streamEnded: this.ending.resolve })
     this.opening.resolve()
   }
 

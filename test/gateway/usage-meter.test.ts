@@ -3,6 +3,8 @@
 import { describe, expect, test } from 'bun:test'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { UsageMeter } from '../../src/gateway/usage-meter.ts'
+import { OutputCount } from '../../src/ledger/estimate.ts'
+import { property } from '../support/random.ts'
 
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz'
 
@@ -35,3 +37,38 @@ describe('an answer of 300 tokens', () => {
     expect(meter.written).toBe(meter.count(true).usage.output)
   })
 })
+
+describe('the count of an answer', () => {
+  test('takes the inside of a JSON string as the text that it encodes', () => {
+    const [parsed, copied] = [new UsageMeter(7), new UsageMeter(7)]
+    for (const piece of ['Hel', 'lo, ', '世界', ' and', ' more']) {
+      parsed.add({ type: 'text', text: piece })
+      copied.addInsides(1, piece === '世界' ? '\\u4e16\\u754c' : piece)
+    }
+    expect(copied.written).toBe(parsed.written)
+  })
+
+  property('is that of all its text, however it comes and whenever it is asked for', 500, (random) => {
+    const meter = new UsageMeter(7)
+    const counted = new OutputCount()
+    for (let pieces = random.between(0, 20); pieces > 0; pieces--) {
+      const text = random.pick(PIECES).repeat(random.pick([1, 1, 1, 30, 400]))
+      if (random.chance(0.5)) meter.add({ type: 'text', text })
+      else meter.addInsides(1, JSON.stringify(text).slice(1, -1))
+      counted.addText(text)
+      expect(meter.writtenAtMost).toBeGreaterThanOrEqual(counted.tokens)
+      if (random.chance(0.1)) expect(meter.written).toBe(counted.tokens)
+    }
+    expect(meter.count(false).usage.output).toBe(counted.tokens)
+    expect(meter.writtenAtMost).toBe(counted.tokens)
+  })
+
+  test('is made at the end if the provider reported no figure', () => {
+    const meter = new UsageMeter(7)
+    meter.add({ type: 'text', text: 'Two words' })
+    expect(meter.count(true)).toMatchObject({ usage: { output: meter.written }, estimated: true })
+    expect(meter.written).toBeGreaterThan(0)
+  })
+})
+
+const PIECES = ['word ', 'a', '1', ' 1', '\n', ' \t ', '"x"', '\\', '世', '🙂', 'ﷺ', 'zq', '\u0000', 'Ǆ'] as const

@@ -9,7 +9,7 @@ import { configuration, KEY, PROGRAM, type Weir } from './weir.ts'
 const encoder = new TextEncoder()
 const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 }
 /** Dollars per million tokens. */
-const PRICE = { input: 3, output: 5 }
+export const PRICE = { input: 3, output: 5 }
 export const COST_MICRO_USD = USAGE.prompt_tokens * PRICE.input + USAGE.completion_tokens * PRICE.output
 const PIECES_PER_SECOND = 10
 

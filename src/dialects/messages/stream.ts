@@ -82,12 +82,22 @@ export class MessagesEncoder implements StreamEncoder {
     return this.begin() + this.close() + this.openText(inside)
   }
 
-  /** As `encodeText` for each text. A chunk from a provider often has several. */
+  /**
+   * As `encodeText` for each text. A chunk from a provider often has several. By additions: JavaScriptCore copies them
+   * once, when the text is written, and the result of `join` once more.
+   */
   encodeTexts(insides: readonly string[]): string {
-    if (this.open === 'text' && !insides.includes('')) {
-      return this.deltaOpening + insides.join(this.deltaSeam) + DELTA_CLOSING
+    let deltas = ''
+    if (this.open !== 'text' || insides.includes('')) {
+      for (const inside of insides) deltas += this.encodeText(inside)
+      return deltas
     }
-    return insides.map((inside) => this.encodeText(inside)).join('')
+    let opening = this.deltaOpening
+    for (const inside of insides) {
+      deltas = deltas + opening + inside
+      opening = this.deltaSeam
+    }
+    return deltas + DELTA_CLOSING
   }
 
   start(): string {
