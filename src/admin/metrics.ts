@@ -16,6 +16,8 @@ export interface Figures {
   readonly ledgerUp: boolean
   /** The number of fields of the largest organisation in Redis; absent without Redis, or before they were counted. */
   readonly ledgerFields?: number | undefined
+  /** Of the file system of `data_dir`; absent if it is not known, which is NaN and not 0: no alert should fire. */
+  readonly freeBytes?: number | undefined
 }
 
 export class Metrics {
@@ -57,6 +59,9 @@ export class Metrics {
     gauge('weir_ledger_up', '1 while the ledger answers and API keys can be read; else 0.', [], (its) =>
       its.set(figures().ledgerUp ? 1 : 0),
     )
+    gauge('weir_data_dir_free_bytes', 'Free bytes on the disk of data_dir.', [], (its) => {
+      its.set(figures().freeBytes ?? Number.NaN)
+    })
     gauge(
       'weir_ledger_fields',
       'Fields of the largest organisation in Redis, about one for each key. If far more than its keys in use, ' +

@@ -6,10 +6,10 @@
 import { openAuditLog } from '../assembly/open-ledger.ts'
 import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
-import { type AuditColumn, type AuditRow, auditColumns } from '../ledger/audit-columns.ts'
+import { type AuditColumn, type AuditRow, auditColumns, type Outcome } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
 import { fixedDollars } from './amounts.ts'
-import { exit, type Flags, misused, parseFlags } from './command.ts'
+import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
 import { displayOf } from './display.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
@@ -19,40 +19,129 @@ const DAY_MS = 86_400_000
 
 type Form = 'table' | 'json' | 'csv'
 
+/** Lines without `--limit`. */
+const LIMIT = 100
+
+const OUTCOMES = [
+  'completed',
+  'caller_left',
+  'provider_cut',
+  'timed_out',
+  'drained',
+  'refused',
+] as const satisfies readonly Outcome[]
+
 /** Returns the exit code. */
 export async function audit(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'audit')
   if ('code' in parsed) return parsed.code
-  const query = queryOf(parsed.flags, Date.now())
-  if (typeof query === 'string') return misused(query)
+  const question = questionOf(parsed.flags, Date.now())
+  if (typeof question === 'string') return misused(question)
   const read = await configured(parsed.flags['config'])
   if ('code' in read) return read.code
-  const { json, csv } = parsed.flags
-  const form = json === true ? 'json' : csv === true ? 'csv' : 'table'
   return untilProblem(async () => {
-    await withLedger(openAuditLog, read.config, (log) => print(log, query, form, parsed.flags['wide'] === true))
+    await withLedger(openAuditLog, read.config, (log) => print(log, question))
     return exit.done
   })
 }
 
-async function print(log: AuditLog, query: AuditQuery, form: Form, isWide: boolean): Promise<void> {
+/** What of the trail is printed. */
+interface Question {
+  readonly query: AuditQuery
+  readonly model: string | undefined
+  readonly outcome: string | undefined
+  /** The last lines; Infinity for all of them. */
+  readonly limit: number
+  /** Whether lines that are added later are printed, too. */
+  readonly follows: boolean
+  readonly form: Form
+  readonly isWide: boolean
+}
+
+const FOLLOW_MS = 1000
+/** The rows of one commit, and those of several gateways, are not in the order of their ends. */
+const LATE_MS = 60_000
+
+async function print(log: AuditLog, question: Question): Promise<void> {
+  const { query, form, limit } = question
   // A failed write is reported to its callback. Without a listener the event would also end the process.
   process.stdout.on('error', () => undefined)
   if (form === 'csv' && !(await write(csvLine(auditColumns.map(({ name }) => name))))) return
   // Each page has its own column widths; the heading comes once, above the first page, even if there are no rows.
-  const table = new TextTable(COLUMNS, displayOf(isWide))
+  const table = new TextTable(COLUMNS, displayOf(question.isWide))
+  const isWanted = ({ model, outcome }: AuditRow) =>
+    model === (question.model ?? model) && outcome === (question.outcome ?? outcome)
+  let last: readonly AuditRow[] = []
+  let left = 0
   let isEmpty = true
-  for await (const rows of log.read(query)) {
-    isEmpty = false
-    if (!(await write(printed(form, rows, table)))) return
+  for await (const page of log.read(query)) {
+    const rows = page.filter(isWanted)
+    if (limit === Number.POSITIVE_INFINITY) {
+      if (rows.length === 0) continue
+      isEmpty = false
+      if (!(await write(printed(form, rows, table)))) return
+    } else {
+      left += Math.max(0, last.length + rows.length - limit)
+      last = [...last, ...rows].slice(-limit)
+    }
   }
-  if (form === 'table' && isEmpty) await write(table.print([]))
+  if (last.length > 0 && !(await write(printed(form, last, table)))) return
+  if (form === 'table' && isEmpty && last.length === 0 && !(await write(table.print([])))) return
+  if (left > 0) printToStderr(`the last ${last.length} of ${left + last.length} lines; --limit 0 prints all`)
+  if (question.follows) await follow(log, question, (rows) => write(printed(form, rows.filter(isWanted), table)))
+}
+
+/** Prints what is added, until the reader is gone or a signal ends the process. */
+async function follow(
+  log: AuditLog,
+  { query }: Question,
+  print: (rows: readonly AuditRow[]) => Promise<boolean>,
+): Promise<void> {
+  let sinceMs = Date.now() - LATE_MS
+  const seen = new Map<string, number>()
+  const fresh = async () => {
+    const found: AuditRow[] = []
+    const untilMs = Date.now() + LATE_MS
+    for await (const page of log.read({ ...query, sinceMs: Math.max(sinceMs, query.sinceMs), untilMs }))
+      for (const row of page) if (!seen.has(`${row.id} ${row.kind}`)) found.push(row)
+    for (const { id, kind, endedMs } of found) seen.set(`${id} ${kind}`, endedMs)
+    sinceMs = Date.now() - LATE_MS
+    for (const [name, endedMs] of seen) if (endedMs < sinceMs - LATE_MS) seen.delete(name)
+    return found
+  }
+  // What was printed already.
+  await fresh()
+  for (;;) {
+    await Bun.sleep(FOLLOW_MS)
+    const rows = await fresh()
+    if (rows.length > 0 && !(await print(rows))) return
+  }
 }
 
 /** The query, or what is wrong with the flags. */
-function queryOf(flags: Flags, nowMs: number): AuditQuery | string {
-  const { org, key, request, since, until, json, csv } = flags
+function questionOf(flags: Flags, nowMs: number): Question | string {
+  const { json, csv, limit, model, outcome } = flags
   if (json === true && csv === true) return '--json and --csv exclude each other'
+  if (limit !== undefined && !/^\d{1,9}$/.test(String(limit)))
+    return `--limit must be a whole number, not ${quoted(String(limit))}`
+  if (outcome !== undefined && !OUTCOMES.some((known) => known === outcome))
+    return `--outcome must be one of ${OUTCOMES.join(', ')}, not ${quoted(String(outcome))}`
+  const query = queryOf(flags, nowMs)
+  if (typeof query === 'string') return query
+  const count = Number(limit ?? LIMIT)
+  return {
+    query,
+    model: typeof model === 'string' ? model : undefined,
+    outcome: typeof outcome === 'string' ? outcome : undefined,
+    limit: count === 0 ? Number.POSITIVE_INFINITY : count,
+    follows: flags['follow'] === true,
+    form: json === true ? 'json' : csv === true ? 'csv' : 'table',
+    isWide: flags['wide'] === true,
+  }
+}
+
+function queryOf(flags: Flags, nowMs: number): AuditQuery | string {
+  const { org, key, request, since, until } = flags
   const today = nowMs - (nowMs % DAY_MS)
   const sinceMs = typeof since === 'string' ? instant(since) : request === undefined ? today : 0
   // Includes requests that end in this millisecond; a time in the future is allowed.

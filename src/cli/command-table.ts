@@ -374,9 +374,9 @@ const reports: readonly CommandEntry[] = [
       { name: 'until', value: 'DATE', about: 'before this UTC day (default: tomorrow, or the day after --since)' },
       {
         name: 'by',
-        value: 'COLUMN',
+        value: 'COLUMNS',
         choices: ['model', 'key', 'org', 'day'],
-        about: 'one row per model, key, org or day (default: model)',
+        about: 'one row for each model, key, org or day, or for several of them: key,model (default: model)',
       },
       JSON_FLAG('print JSON; cost is in micro-dollars'),
       { name: 'csv', about: 'print CSV with the columns of the JSON, without the total' },
@@ -385,6 +385,7 @@ const reports: readonly CommandEntry[] = [
     ],
     examples: [
       { run: 'weir usage', about: 'this month, by model' },
+      { run: 'weir usage --by org,model', about: 'each model of each organisation' },
       { run: 'weir usage --org acme --since 2026-11-01 --by day --csv', about: 'for a spreadsheet' },
     ],
     failure: UNREADABLE,
@@ -413,6 +414,15 @@ const reports: readonly CommandEntry[] = [
           '(default: today)',
       },
       { name: 'until', value: 'TIME', about: 'requests that ended before this time (default: now)' },
+      { name: 'model', value: 'NAME', about: 'only requests that this public model served' },
+      {
+        name: 'outcome',
+        value: 'WORD',
+        choices: ['completed', 'caller_left', 'provider_cut', 'timed_out', 'drained', 'refused'],
+        about: 'only requests that ended so: completed, caller_left, provider_cut, timed_out, drained or refused',
+      },
+      { name: 'limit', value: 'N', about: 'the last N lines; 0 prints all of them (default: 100)' },
+      { name: 'follow', about: 'go on and print lines as they are added, until Ctrl-C' },
       JSON_FLAG('print one JSON object per line; cost is in micro-dollars, a missing value is null'),
       { name: 'csv', about: 'print CSV with the columns of the JSON' },
       WIDE,
@@ -427,6 +437,7 @@ const reports: readonly CommandEntry[] = [
     ],
     examples: [
       { run: 'weir audit --key ci', about: 'what a key did today' },
+      { run: 'weir audit --follow --outcome provider_cut', about: 'watches for streams that providers cut' },
       { run: 'weir audit --request req_01a200e36f85717699232da6a40dcb32 --json', about: 'one request' },
     ],
     failure: UNREADABLE,

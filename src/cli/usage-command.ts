@@ -23,15 +23,16 @@ interface Question {
   /** Days as `dayOf` numbers them, from `sinceDay` on and before `untilDay`. */
   readonly sinceDay: number
   readonly untilDay: number
-  readonly by: By
+  /** At least one, each once. */
+  readonly by: readonly By[]
   readonly organization: string | undefined
   readonly key: string | undefined
   readonly form: 'table' | 'json' | 'csv'
 }
 
 interface Row {
-  /** The model, key or organisation of the group, or its day as 2026-11-21. */
-  readonly name: string
+  /** Models, keys or organisations, and days as 2026-11-21: one for each column of the question. */
+  readonly names: readonly string[]
   readonly figures: UsageFigures
 }
 
@@ -47,8 +48,9 @@ export async function usage(args: readonly string[]): Promise<number> {
     const rows = await withLedger(openUsageLog, read.config, (log) => log.read(question))
     for (const remark of foldedRemarks(question, dayOf(Date.now()))) printToStderr(remark)
     if (rows.length === 0) for (const remark of remarks(read.config, question)) printToStderr(remark)
-    const groups = Array.from(groupUsage(rows, columns[question.by]), ([name, figures]) => ({
-      name: typeof name === 'number' ? dayText(name) : name,
+    const by = question.by.map((column) => columns[column])
+    const groups = groupUsage(rows, by).map(({ names, figures }) => ({
+      names: names.map((name) => (typeof name === 'number' ? dayText(name) : name)),
       figures,
     }))
     process.stdout.write(printed(question, groups, displayOf(parsed.flags['wide'] === true)))
@@ -59,8 +61,15 @@ export async function usage(args: readonly string[]): Promise<number> {
 /** The query, or what is wrong with the flags. */
 function questionOf(flags: Flags, nowMs: number): Question | string {
   const { org, key, since, until, json, csv } = flags
-  const by = flags['by'] ?? 'model'
-  if (!isBy(by)) return `--by must be model, key, org or day, not ${quoted(String(by))}`
+  const words = String(flags['by'] ?? 'model').split(',')
+  const by = words.filter(isBy)
+  const wrong = words.find((word) => !isBy(word))
+  if (wrong !== undefined)
+    return (
+      `--by must be model, key, org or day, or a list of them, ` +
+      `not ${quoted(wrong)}${didYouMean(wrong, Object.keys(columns))}`
+    )
+  if (new Set(by).size < by.length) return '--by has the same column twice'
   if (json === true && csv === true) return '--json and --csv exclude each other'
   const now = new Date(nowMs)
   const sinceDay = dayOfFlag(since, dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)))
@@ -81,8 +90,8 @@ function questionOf(flags: Flags, nowMs: number): Question | string {
   }
 }
 
-function isBy(text: string | boolean): text is By {
-  return typeof text === 'string' && Object.hasOwn(columns, text)
+function isBy(text: string): text is By {
+  return Object.hasOwn(columns, text)
 }
 
 /** Only whole days are valid, because usage is summed by day. */
@@ -121,21 +130,30 @@ function unknown(what: string, id: string | undefined, known: readonly string[])
 }
 
 function printed(question: Question, rows: readonly Row[], display: Display): string {
-  const column = columns[question.by]
+  const by = question.by.map((column) => columns[column])
   const total = rows.reduce((sum, { figures }) => addUsage(sum, figures), noUsage)
   switch (question.form) {
     case 'json': {
       const [since, until] = [dayText(question.sinceDay), dayText(question.untilDay)]
-      const listed = rows.map(({ name, figures }) => ({ [column]: name, ...shown(figures) }))
-      return `${JSON.stringify({ since, until, by: question.by, rows: listed, total: shown(total) })}\n`
+      const listed = rows.map(({ names, figures }) => ({
+        ...Object.fromEntries(by.map((column, at) => [column, names[at] ?? ''])),
+        ...shown(figures),
+      }))
+      const report = { since, until, by: question.by.join(','), rows: listed, total: shown(total) }
+      return `${JSON.stringify(report)}\n`
     }
     case 'csv': {
-      const lines = rows.map(({ name, figures }) => [name, ...Object.values(shown(figures))])
-      return [[column, ...Object.keys(shown(total))], ...lines].map(csvLine).join('')
+      const lines = rows.map(({ names, figures }) => [...names, ...Object.values(shown(figures))])
+      return [[...by, ...Object.keys(shown(total))], ...lines].map(csvLine).join('')
     }
     case 'table': {
-      const lines = rows.map(({ name, figures }) => [name === '' ? '(unknown)' : name, ...cells(figures)])
-      return new TextTable([{ heading: column }, ...FIGURES], display).print([...lines, ['total', ...cells(total)]])
+      const lines = rows.map(({ names, figures }) => [
+        ...names.map((name) => (name === '' ? '(unknown)' : name)),
+        ...cells(figures),
+      ])
+      const last = ['total', ...by.slice(1).map(() => ''), ...cells(total)]
+      const headings = by.map((heading) => ({ heading }))
+      return new TextTable([...headings, ...FIGURES], display).print([...lines, last])
     }
   }
 }

@@ -61,9 +61,22 @@ export function foldUsageRows(rows: Iterable<UsageRow>, foldedBefore: number): R
 
 export type UsageBy = 'model' | 'key' | 'organization' | 'day'
 
-/** The sums of rows by one of their columns, in the order of its values. Days are numbers of `dayOf`. */
-export function groupUsage(rows: readonly UsageRow[], by: UsageBy): ReadonlyMap<string | number, UsageFigures> {
-  const groups = new Map<string | number, UsageFigures>()
-  for (const row of rows) groups.set(row[by], addUsage(groups.get(row[by]) ?? noUsage, row))
-  return new Map([...groups].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
+/** A row for each combination of the columns, in the order of their values. Days are numbers of `dayOf`. */
+interface UsageGroup {
+  readonly names: readonly (string | number)[]
+  readonly figures: UsageFigures
+}
+
+/** The sums of rows by some of their columns. */
+export function groupUsage(rows: readonly UsageRow[], by: readonly UsageBy[]): readonly UsageGroup[] {
+  const groups = new Map<string, UsageGroup>()
+  for (const row of rows) {
+    const names = by.map((column) => row[column])
+    const name = names.join('\0')
+    groups.set(name, { names, figures: addUsage(groups.get(name)?.figures ?? noUsage, row) })
+  }
+  return [...groups.values()].sort(({ names: a }, { names: b }) => {
+    const at = a.findIndex((name, index) => name !== b[index])
+    return at < 0 ? 0 : (a[at] ?? '') < (b[at] ?? '') ? -1 : 1
+  })
 }

@@ -215,6 +215,18 @@ export const LOG_EVENTS = {
     message: 'cannot count the keys of organisations in Redis',
     meaning: 'Redis denies a command (`why`), so weir cannot report organisations with too many keys.',
   },
+  'disk.low': {
+    level: 'warn',
+    message: 'disk nearly full',
+    meaning:
+      'Less than 10 % of the disk of `data_dir` is free (`free_bytes`, `free_percent`). On a full disk the ledger ' +
+      'rejects requests.',
+  },
+  'disk.recovered': {
+    level: 'info',
+    message: 'disk has space again',
+    meaning: 'The end of `disk.low`: more than 12 % is free.',
+  },
   'keys.prune_failed': {
     level: 'warn',
     message: 'expired API keys could not be deleted',

@@ -18,6 +18,7 @@ import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import { CoalescingQueue } from './coalescing-queue.ts'
 import { type Control, openControl } from './control-socket.ts'
+import { DiskWatch, spaceOf } from './disk-watch.ts'
 import type { Address } from './ipc.ts'
 import { LedgerOwnerProblem, LedgerProcess } from './ledger-process.ts'
 import { AddressProblem, authority, explain, probe } from './listen-address.ts'
@@ -170,6 +171,7 @@ class Supervisor {
     if (address === undefined) return
     const admin = await this.openAdmin(config.admin)
     await this.openControl(config.dataDir)
+    this.watchDisk(config.dataDir)
     await Promise.race([this.started.promise, this.ended.promise])
     if (this.ending) return
     this.accepting = true
@@ -438,6 +440,11 @@ class Supervisor {
     })
   }
 
+  /** Its timer does not keep the process alive. */
+  private watchDisk(dataDir: string): void {
+    new DiskWatch(dataDir, this.log.logger).start()
+  }
+
   private logEvent(event: LogEventName, fields?: Readonly<Record<string, unknown>>): void {
     logEvent(this.log.logger, event, fields)
   }
@@ -452,6 +459,7 @@ class Supervisor {
       },
       ledgerUp: this.withoutLedger.size === 0,
       ledgerFields: this.fields,
+      freeBytes: this.config === undefined ? undefined : spaceOf(this.config.dataDir)?.freeBytes,
     }
   }
 

@@ -23,6 +23,7 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
     ],
     workers: { configured: 2, ready: 1 },
     ledgerUp: true,
+    freeBytes: 5_000_000_000,
   }
   const admin = createAdmin({ reasons: async () => [], figures: () => figures })
   const scrape = async () => await admin.fetch(new Request('http://localhost/metrics'))
@@ -42,18 +43,21 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
     weir_workers_ready: 1,
     weir_ledger_up: 1,
     weir_ledger_fields: 0,
+    weir_data_dir_free_bytes: 5_000_000_000,
   })
   figures = {
     ...figures,
     targets: [{ target: A, rest: { ...rest, probing: true } }],
     ledgerUp: false,
     ledgerFields: 1234,
+    freeBytes: undefined,
   }
   expect(samples(await (await scrape()).text())).toMatchObject({
     [`weir_target_resting{${a}}`]: 1,
     [`weir_target_rest_seconds{${a}}`]: 0,
     weir_ledger_up: 0,
     weir_ledger_fields: 1234,
+    weir_data_dir_free_bytes: Number.NaN,
   })
   expect(await (await scrape()).text()).not.toContain('ft:')
 })

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { type Ledger, noCharge } from '../../src/ledger/ledger.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { connectOnce } from '../../src/redis/connect-once.ts'
+import { MAIN } from '../process/weir.ts'
 import { RedisServer } from '../support/redis.ts'
 import { use, World } from './world.ts'
 
@@ -133,22 +134,72 @@ test('more rows than one page are complete, and a reader that stops early ends i
   const ledger = await world.ledger()
   for (let i = 0; i < 2500; i++) await use(ledger, ci, 'small', { cost: i })
   await ledger.close()
-  const { stdout } = await world.weir('audit', '--json')
+  const { stdout } = await world.weir('audit', '--json', '--limit', '0')
   const costs = stdout
     .split('\n')
     .slice(0, -1)
     .map((line) => JSON.parse(line).cost_micro_usd)
   expect(costs.sort((a, b) => a - b)).toEqual(Array.from({ length: 2500 }, (_, i) => i))
-  const left = await world.shell('"$0" "$1" audit --json | head -n 1; exit $PIPESTATUS')
+  const last = await world.weir('audit', '--json')
+  expect(last.stdout.split('\n').slice(0, -1)).toEqual(stdout.split('\n').slice(-101, -1))
+  expect(last.stderr).toBe('weir: the last 100 of 2500 lines; --limit 0 prints all\n')
+  const few = await world.weir('audit', '--csv', '--limit', '3')
+  expect(few.stdout.trimEnd().split('\n')).toHaveLength(4)
+  const left = await world.shell('"$0" "$1" audit --json --limit 0 | head -n 1; exit $PIPESTATUS')
   expect([left.code, left.stdout.split('\n').length, left.stderr]).toEqual([0, 2, ''])
 })
 
-test.each(['--since yesterday', '--since 2026-11-02 --until 2026-11-02', '--json --csv', 'more'])(
-  'wrong usage: one line, 2: %s',
-  async (line) => {
-    await using world = await World.make()
-    const { code, stdout, stderr } = await world.weir('audit', ...line.split(' '))
-    expect([code, stdout]).toEqual([2, ''])
-    expect(stderr).toMatch(/^weir: [^\n]+ \(see --help\)\n$/)
-  },
-)
+test('only a model, or an outcome', async () => {
+  await using world = await World.make()
+  const ledger = await world.ledger()
+  for (const model of ['small', 'large', 'small']) await use(ledger, ci, model, { cost: 1 })
+  await ledger.close()
+  const count = async (...args: readonly string[]) => {
+    const { code, stdout } = await world.weir('audit', '--json', ...args)
+    return [code, stdout.split('\n').length - 1]
+  }
+  expect(await count('--model', 'small')).toEqual([0, 2])
+  expect(await count('--model', 'none')).toEqual([0, 0])
+  expect(await count('--outcome', 'completed', '--model', 'large')).toEqual([0, 1])
+  expect(await count('--outcome', 'drained')).toEqual([0, 0])
+})
+
+test('--follow prints what is added, each line once', async () => {
+  await using world = await World.make()
+  const ledger = await world.ledger()
+  await use(ledger, ci, 'small', { cost: 1 })
+  await world.committed(1)
+  const child = Bun.spawn([process.execPath, MAIN, 'audit', '--json', '--follow'], {
+    cwd: world.folder,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const costs: number[] = []
+  let text = ''
+  for await (const part of child.stdout) {
+    text += new TextDecoder().decode(part)
+    const lines = text.split('\n').slice(0, -1)
+    while (costs.length < lines.length) {
+      costs.push(JSON.parse(lines[costs.length] ?? '').cost_micro_usd)
+      await use(ledger, ci, 'small', { cost: costs.length + 1 })
+    }
+    if (costs.length >= 3) break
+  }
+  expect(costs).toEqual([1, 2, 3])
+  child.kill('SIGKILL')
+  await child.exited
+  await ledger.close()
+})
+
+test.each([
+  '--limit some',
+  '--outcome lost',
+  '--since yesterday',
+  '--since 2026-11-02 --until 2026-11-02',
+  '--json --csv',
+  'more',
+])('wrong usage: one line, 2: %s', async (line) => {
+  await using world = await World.make()
+  const { code, stdout, stderr } = await world.weir('audit', ...line.split(' '))
+  expect([code, stdout]).toEqual([2, ''])
+  expect(stderr).toMatch(/^weir: [^\n]+ \(see --help\)\n$/)
+})

@@ -83,7 +83,7 @@ async function figuresOf(copy: string) {
     return text
   }
   const usage = JSON.parse(await read('usage')).total
-  const rows = (await read('audit')).split('\n').filter(Boolean)
+  const rows = (await read('audit', '--limit', '0')).split('\n').filter(Boolean)
   const costs = rows.map((line) => Number(JSON.parse(line).cost_micro_usd))
   return {
     requests: Number(usage.requests),

@@ -102,6 +102,24 @@ for (const kind of ['embedded', 'redis'] as const) {
       expect(await of('--since', today)).toBe(3_500_125)
     })
 
+    test('by several columns', async () => {
+      const report = JSON.parse(await answer('--json', '--by', 'org,model'))
+      expect(report.by).toBe('org,model')
+      const rows = report.rows.map((row: Record<string, unknown>) => [
+        row['organization'],
+        row['model'],
+        row['requests'],
+      ])
+      expect(rows).toEqual([
+        ['acme', 'large', 1],
+        ['acme', 'small', 2],
+        ['other', 'large', 1],
+      ])
+      expect(report.total).toEqual(total)
+      expect((await answer('--csv', '--by', 'day,key')).split('\n')[0]).toStartWith('day,key,requests,')
+      expect((await answer('--by', 'key,model')).split('\n').at(-2)).toMatch(/^total +4 +1 /)
+    })
+
     test('a table and CSV', async () => {
       expect(await answer()).toBe(
         `model  requests  estimated  input  cached  output  images       cost
@@ -175,6 +193,8 @@ test('a ledger that cannot be read: one line, 1; explain explains all the same',
 
 test.each([
   '--by colour',
+  '--by model,colour',
+  '--by model,model',
   '--by constructor',
   '--since 2026-02-30',
   '--since 2026-11-01T00:00:00Z',

@@ -46,7 +46,7 @@ function workerOf(gateway: Gateway): number {
 
 /** How each request that the ledger admitted was settled. */
 async function endings(gateway: Gateway): Promise<unknown> {
-  const { stdout } = await gateway.run('audit', '--json')
+  const { stdout } = await gateway.run('audit', '--limit', '0', '--json')
   return stdout
     .trim()
     .split('\n')

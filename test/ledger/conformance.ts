@@ -264,12 +264,12 @@ export function conformance(installation: Installation): void {
       const query = { sinceDay: today, untilDay: today + 1, organization: account.organization }
       const rows = await log.read(query)
       expect(
-        [...groupUsage(rows, 'model')].map(([model, { requests, costMicroUsd }]) => [model, requests, costMicroUsd]),
+        groupUsage(rows, ['model']).map(({ names, figures }) => [...names, figures.requests, figures.costMicroUsd]),
       ).toEqual([
         ['m', 2, 75],
         ['n', 1, 30],
       ])
-      expect(groupUsage(rows, 'organization').get(account.organization)).toEqual({
+      expect(groupUsage(rows, ['organization'])[0]?.figures).toEqual({
         requests: 3,
         estimatedRequests: 1,
         inputTokens: 30,

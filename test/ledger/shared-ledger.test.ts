@@ -63,7 +63,7 @@ async function usage(owner: Owner, account: Account) {
   const log = await openUsageLog(placeOf(owner))
   const rows = await log.read({ sinceDay: 0, untilDay: 1_000_000 })
   await log.close()
-  return groupUsage(rows, 'organization').get(account.organization)
+  return groupUsage(rows, ['organization']).find(({ names }) => names[0] === account.organization)?.figures
 }
 
 test('a reservation outlives its owner, and so does a settlement that no owner has taken yet', async () => {

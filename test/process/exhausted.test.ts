@@ -48,7 +48,7 @@ async function send(gateway: Gateway, id: string, maxTokens?: number): Promise<C
 /** What the operator reads of the one request of an organisation. */
 async function audited(gateway: Gateway, id: string): Promise<JsonObject> {
   for (;;) {
-    const { stdout } = await gateway.run('audit', '--json', '--org', id)
+    const { stdout } = await gateway.run('audit', '--limit', '0', '--json', '--org', id)
     if (stdout !== '') return JSON.parse(stdout)
   }
 }

@@ -61,7 +61,7 @@ test('embedded: running requests are cut and charged; a new weir gets ledger and
   expect(first.all('request').map((line) => line['outcome'])).toEqual(['drained', 'drained'])
   expect(await usage(second.folder)).toEqual({ requests: 2 })
   // Nothing of them was left to be found dead: both had been settled.
-  const audit = Bun.spawn([...PROGRAM, 'audit', '--json'], { cwd: second.folder, stdout: 'pipe' })
+  const audit = Bun.spawn([...PROGRAM, 'audit', '--limit', '0', '--json'], { cwd: second.folder, stdout: 'pipe' })
   const ends = (await new Response(audit.stdout).text()).trim().split('\n')
   expect(ends.map((line) => JSON.parse(line).ended)).toEqual(['settled', 'settled'])
 })

@@ -13,7 +13,6 @@ import manifest from '../../package.json' with { type: 'json' }
 import { COST_MICRO_USD, PRICE, pacedProvider, SteadyLoad } from '../process/steady-load.ts'
 import { KEY, lives, until, Weir } from '../process/weir.ts'
 import { Machine } from '../support/machine.ts'
-import { RedisServer } from '../support/redis.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 const folder = mkdtempSync(join(tmpdir(), 'weir-package-'))
@@ -69,13 +68,13 @@ test.skipIf(Bun.which('systemd-analyze') === null)('the unit is hardened', async
   await sh(`systemd-analyze security --offline=true --threshold=25 ${ROOT}/contrib/systemd/weir.service`)
 })
 
-function configuration(baseUrl: string, redis: string): string {
+function configuration(baseUrl: string): string {
   const key = '${file:/run/credentials/weir.service/weir_fake}'
   return JSON.stringify({
     listen: { port: 0 },
     admin: { port: 0 },
     data_dir: '/var/lib/weir',
-    ledger: { redis },
+    ledger: 'embedded',
     providers: { fake: { dialect: 'openai', base_url: baseUrl, api_key: key } },
     models: [{ name: 'small', targets: [{ provider: 'fake', model: 'up' }], price: PRICE }],
     organizations: [{ id: 'acme', keys: [{ id: 'ci', key: KEY }] }],
@@ -90,7 +89,6 @@ function isOfOldFile(pid: number): boolean {
 test.skipIf(!isDebian)('installed, started, upgraded under load, removed and purged', async () => {
   await using machine = await Machine.start(folder)
   if (machine === undefined) return console.log('not run: this system does not allow a copy of the machine')
-  await using redis = await RedisServer.start()
   using upstream = pacedProvider(2)
   const as = (...command: readonly string[]) => machine.within(...AS_UNIT, ...command)
   await machine.write('/usr/local/sbin/systemctl', SYSTEMCTL, '755')
@@ -106,7 +104,7 @@ test.skipIf(!isDebian)('installed, started, upgraded under load, removed and pur
   expect((await machine.run('man -w weir weir.yaml')).code).toBe(0)
   expect((await machine.run('bash -n /usr/share/bash-completion/completions/weir')).code).toBe(0)
 
-  await machine.write('/etc/weir/weir.yaml', configuration(upstream.baseUrl, redis.url), '640')
+  await machine.write('/etc/weir/weir.yaml', configuration(upstream.baseUrl), '640')
   await machine.run('chgrp weir /etc/weir/weir.yaml')
   // What LoadCredential does.
   await machine.write('/run/credentials/weir.service/weir_fake', 'provider-key')
@@ -138,7 +136,7 @@ test.skipIf(!isDebian)('installed, started, upgraded under load, removed and pur
   expect((await weir.ended).code).toBe(0)
   expect(await lives(weir.pid)).toBe(false)
   expect((await machine.run('ls /usr/bin/weir')).code).not.toBe(0)
-  expect((await machine.run('ls /var/lib/weir/outbox.sqlite /etc/weir/weir.yaml')).code).toBe(0)
+  expect((await machine.run('ls /var/lib/weir/ledger.sqlite /etc/weir/weir.yaml')).code).toBe(0)
   expect(await machine.run('dpkg --purge weir')).toMatchObject({ code: 0 })
   expect((await machine.run('ls -d /var/lib/weir /etc/weir')).code).not.toBe(0)
   expect((await machine.run('cat /run/weir-test/calls')).output).not.toContain('restart')

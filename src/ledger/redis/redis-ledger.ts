@@ -176,11 +176,11 @@ export class RedisLedger implements Ledger {
   }
 
   /** Resolves when the settlement is in this node's outbox; it is in Redis, or the outbox sends it later. */
-  async settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
-    if (this.settled.has(reservation)) return 'already_settled'
+  settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
+    if (this.settled.has(reservation)) return Promise.resolve('already_settled')
     this.settled.add(reservation)
     const { organization } = reservation.account
-    return await this.settlementsInFlight.run(organization, (limit) => this.write(reservation, charge, limit))
+    return this.settlementsInFlight.run(organization, (limit) => this.write(reservation, charge, limit))
   }
 
   private after(ms: number): Promise<void> {

@@ -21,7 +21,7 @@ export class SettlementsInFlight {
   private readonly organizations = new Map<string, OfOrganization>()
 
   /** Runs a settlement, with the concurrency limit of its organisation; it is in flight until it ends. */
-  async run<T>(organization: string, settle: (limit: ConcurrencyLimit) => Promise<T>): Promise<T> {
+  run<T>(organization: string, settle: (limit: ConcurrencyLimit) => Promise<T>): Promise<T> {
     const known = this.organizations.get(organization) ?? {
       settlements: new Set(),
       limit: new ConcurrencyLimit(IN_FLIGHT_MIN),
@@ -29,12 +29,12 @@ export class SettlementsInFlight {
     this.organizations.set(organization, known)
     const settling = settle(known.limit)
     known.settlements.add(settling)
-    try {
-      return await settling
-    } finally {
+    const ended = () => {
       known.settlements.delete(settling)
       if (known.settlements.size === 0) this.organizations.delete(organization)
     }
+    settling.then(ended, ended)
+    return settling
   }
 
   /**

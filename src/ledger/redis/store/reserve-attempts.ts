@@ -34,23 +34,24 @@ export class ReserveAttempts {
   reserve(): Promise<ReserveReply> {
     const { breaker } = this.link
     const isProbe = breaker.isOpen
-    return this.queue.run(this.account.organization, async () => {
-      if (breaker.isOpen && !isProbe) throw new StoppedAnsweringError('Redis stopped answering.')
-      try {
-        return await this.send()
-      } catch (error) {
+    return this.queue.run(this.account.organization, () => {
+      if (breaker.isOpen && !isProbe) return Promise.reject(new StoppedAnsweringError('Redis stopped answering.'))
+      return this.send().catch((error: unknown) => {
+        this.failed(error)
         if (!isTimeout(error)) throw error
-        return await this.send()
-      }
+        return this.send().catch((another: unknown) => {
+          this.failed(another)
+          throw another
+        })
+      })
     })
   }
 
-  private async send(): Promise<ReserveReply> {
-    try {
-      return await this.link.store.reserve(this.account, this.hold)
-    } catch (error) {
-      if (!wasNeverSent(error) && !(error instanceof DataLossError)) this.unanswered = true
-      throw error
-    }
+  private send(): Promise<ReserveReply> {
+    return this.link.store.reserve(this.account, this.hold)
+  }
+
+  private failed(error: unknown): void {
+    if (!wasNeverSent(error) && !(error instanceof DataLossError)) this.unanswered = true
   }
 }

@@ -63,21 +63,25 @@ export class ReserveQueue {
   }
 
   /** Runs a call when its turn comes. Throws `ReserveQueueFullError`. */
-  async run<T>(organization: string, call: () => Promise<T>): Promise<T> {
+  run<T>(organization: string, call: () => Promise<T>): Promise<T> {
     const one = this.organizations.get(organization) ?? { inFlight: 0, waiting: new Set() }
     const isFree = this.inFlight < IN_FLIGHT_MAX && one.inFlight < ORGANIZATION_MAX && one.waiting.size === 0
-    if (!isFree && this.waiting >= WAITING_MAX) throw new ReserveQueueFullError()
+    if (!isFree && this.waiting >= WAITING_MAX) return Promise.reject(new ReserveQueueFullError())
     this.organizations.set(organization, one)
-    if (isFree) this.begin(one)
-    else await this.wait(organization, one)
-    try {
-      return await call()
-    } finally {
+    if (!isFree) return this.wait(organization, one).then(() => this.begun(organization, one, call()))
+    this.begin(one)
+    return this.begun(organization, one, call())
+  }
+
+  private begun<T>(organization: string, one: OrganizationQueue, calling: Promise<T>): Promise<T> {
+    const ended = () => {
       this.inFlight -= 1
       one.inFlight -= 1
       this.changed(organization, one)
       this.admit()
     }
+    calling.then(ended, ended)
+    return calling
   }
 
   private begin(one: OrganizationQueue): void {

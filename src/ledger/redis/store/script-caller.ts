@@ -64,43 +64,63 @@ export class ScriptCaller {
   }
 
   /** Calls a script about one thing: its reply is one outcome. */
-  async call<Name extends ScriptName>(
+  call<Name extends ScriptName>(
     redis: Redis | Cluster,
     name: Name,
     organization: string,
     values: Arguments<Name>,
   ): Promise<Reply<Name>> {
-    return readReply(name, await this.ask(redis, name, organization, values))
+    return this.ask(redis, name, organization, values, (reply) => readReply(name, reply))
   }
 
   /** Calls a script about many things: its reply is a list of their outcomes. */
-  async callForMany<Name extends ScriptName>(
+  callForMany<Name extends ScriptName>(
     redis: Redis | Cluster,
     name: Name,
     organization: string,
     values: Arguments<Name>,
   ): Promise<readonly OutcomeOf<Name>[]> {
-    return readOutcomes(name, await this.ask(redis, name, organization, values))
+    return this.ask(redis, name, organization, values, (reply) => readOutcomes(name, reply))
   }
 
-  /** Sends a script by its hash, or its text if Redis does not know the hash (a new server, SCRIPT FLUSH). */
-  private async ask<Name extends ScriptName>(
+  /** Sends a script by its hash. One promise for a call that succeeds: every request waits for such calls. */
+  private ask<Name extends ScriptName, T>(
     redis: Redis | Cluster,
     name: Name,
     organization: string,
     values: Arguments<Name>,
+    read: (reply: unknown) => T,
+  ): Promise<T> {
+    return this.send(redis, name, organization, values).then(read, (error: unknown) =>
+      this.askAgain(redis, name, organization, values, error).then(read),
+    )
+  }
+
+  /**
+   * After an error: sends the script's text if Redis does not know the hash (a new server, SCRIPT FLUSH), or repeats
+   * the call if that may help.
+   */
+  private async askAgain<Name extends ScriptName>(
+    redis: Redis | Cluster,
+    name: Name,
+    organization: string,
+    values: Arguments<Name>,
+    first: unknown,
   ): Promise<unknown> {
+    let error = first
     for (let tries = 0; ; tries++) {
-      try {
-        return await this.send(redis, name, organization, values)
-      } catch (error) {
-        if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
-          const { lua } = this.programs[name]
-          return await redis.eval(lua, scriptKeys.length, ...this.words(name, organization, values))
-        }
-        if (isTimeout(error) && REPEATED.has(name) && tries === 0) continue
+      if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
+        const { lua } = this.programs[name]
+        return await redis.eval(lua, scriptKeys.length, ...this.words(name, organization, values))
+      }
+      if (!isTimeout(error) || !REPEATED.has(name) || tries > 0) {
         if (!isTransient(error) || tries >= TRANSIENT_RETRIES) throw error
         await Bun.sleep(TRANSIENT_RETRY_MS)
+      }
+      try {
+        return await this.send(redis, name, organization, values)
+      } catch (another) {
+        error = another
       }
     }
   }
