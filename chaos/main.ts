@@ -15,11 +15,12 @@ const HELP = `usage: scripts/chaos [--seconds N] [--seed N] [--callers N]
 
 Starts four setups in front of a simulated provider that records what it served: a gateway with the embedded ledger and
 one worker, one with two workers, two gateways over one Redis, and one gateway over a Redis Cluster. Callers in all
-dialects send requests and disconnect at random. Meanwhile chaos kills gateways, supervisors, workers and Redis with SIGKILL and restarts them,
-freezes them, restores Redis from a copy that is seconds old or from its last snapshot, flushes its scripts, cuts
-connections, and kills a master of the cluster so that its replica takes over. Then it waits until all leases have
-expired and prints every check with its figures. Finally it flushes Redis under load and checks that the gateways
-restore what they recorded. Exits 1 if a check fails.
+dialects send requests and disconnect at random. Meanwhile chaos kills gateways, supervisors, workers, the owner of the
+shared embedded ledger and Redis with SIGKILL and restarts them, replaces workers, freezes processes, restores Redis
+from a copy that is seconds old or from its last snapshot, flushes its scripts, cuts connections, and kills a master of
+the cluster so that its replica takes over. Then it waits until all leases have expired and prints every check with its
+figures. Finally it flushes Redis under load and checks that the gateways restore what they recorded. Exits 1 if a check
+fails.
 
   --seconds N   duration of the faults (default 60); the leases take half a minute more
   --seed N      repeats the random choices of another run

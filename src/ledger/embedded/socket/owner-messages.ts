@@ -48,7 +48,7 @@ export type ToOwner =
   | { readonly type: 'cancel'; readonly seq: number; readonly account: number; readonly id: string }
   | { readonly type: 'health'; readonly seq: number }
 
-/** All but `welcome` and `written` answer the call with the same `seq`. A call that ends a reservation has no answer. */
+/** All but `welcome` and `written` answer the call with the same `seq`. Calls that end reservations have none. */
 export type FromOwner =
   | { readonly type: 'welcome'; readonly protocol: number }
   | { readonly type: 'reserved'; readonly seq: number; readonly reply: ReserveReply | { readonly outcome: 'full' } }
