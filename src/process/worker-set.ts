@@ -1,0 +1,293 @@
+/**
+ * All worker processes: those that serve, those that were replaced and finish what runs, and the one that is about to
+ * replace another. Passes on what one of them learns, keeps what must outlive each of them, and decides which process
+ * owns the embedded ledger.
+ */
+
+import type { PeerUpdate } from '../assembly/inference-service.ts'
+import type { LedgerPlace, LedgerRole } from '../assembly/open-ledger.ts'
+import { remaining } from '../assembly/targets.ts'
+import type { Config } from '../config/config.ts'
+import { Breaker } from '../gateway/breaker.ts'
+import type { LocalItemStore } from '../items/local-item-store.ts'
+import { itemStorePlace, openMachineItems } from '../items/open-item-store.ts'
+import type { Logger } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
+import type { Address } from './ipc.ts'
+import { LedgerOwnerProblem, LedgerProcess } from './ledger-process.ts'
+import { probe } from './listen-address.ts'
+import { ProbeLeases } from './probe-lease.ts'
+import { follow, swap } from './reload.ts'
+import { replaceWorker } from './replacement.ts'
+import { StartProblem } from './start-problem.ts'
+import { WorkerProcess } from './worker-process.ts'
+
+/** After this many deaths in a row before it was ready, a worker will not start the next time either. */
+const EARLY_DEATHS_MAX = 3
+/** What a worker may take beyond `drain_seconds` to settle and to write its log. After that it is killed. */
+const DRAIN_GRACE_MS = 10_000
+/** A longer timer fires at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1
+
+interface WorkerSetOptions {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly logger: Logger
+}
+
+export class WorkerSet {
+  /**
+   * What the workers reported about targets: for new workers, metrics and `weir explain`. The supervisor itself calls
+   * no target.
+   */
+  readonly health = new Breaker()
+  /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
+  fields: number | undefined
+  /** Those that serve, by their index. */
+  private readonly serving: WorkerProcess[] = []
+  /** Those that were replaced, and one that is about to replace another. */
+  private readonly others = new Set<WorkerProcess>()
+  private spawned = 0
+  private readonly probes = new ProbeLeases(this.health)
+  /** The workers that report the ledger down. */
+  private readonly withoutLedger = new Set<WorkerProcess>()
+  /** Owns the embedded ledger, if several workers share it. */
+  private ledger: LedgerProcess | undefined
+  /** The worker that owns the embedded ledger, if there is no process of its own for it. */
+  private ledgerOwner: WorkerProcess | undefined
+  /** What the workers' callers may refer to, if it is not in Redis. Workers are replaced, and this process is not. */
+  private items: LocalItemStore | undefined
+  /** Of the configuration in force. */
+  private drainSeconds = 0
+  private hasStarted = false
+  private isEnding = false
+  private readonly ending = Promise.withResolvers<undefined>()
+  /** Resolves when every worker is ready; rejects with the `StartProblem` of one that cannot start. */
+  private readonly started = Promise.withResolvers<void>()
+  /** The port of the first worker that is ready. */
+  private readonly chosenPort = Promise.withResolvers<number>()
+
+  constructor(private readonly options: WorkerSetOptions) {
+    // It may reject before anything awaits it, which would end the process as an unhandled rejection.
+    this.started.promise.catch(() => {})
+  }
+
+  get size(): number {
+    return this.serving.length
+  }
+
+  get readyCount(): number {
+    return this.serving.filter(({ state }) => state === 'ready').length
+  }
+
+  /** No worker reports it down. */
+  get isLedgerUp(): boolean {
+    return this.withoutLedger.size === 0
+  }
+
+  /** Starts one more worker. It loads its code, and waits for its settings. */
+  spawn(): void {
+    const worker = this.newWorker(this.serving.length)
+    this.serving.push(worker)
+    worker.spawn()
+  }
+
+  /**
+   * Starts all workers of a configuration. Resolves to the address that they share; undefined if the end begins first.
+   * Throws `StartProblem` or `AddressProblem`.
+   */
+  async start(config: Config): Promise<Address | undefined> {
+    this.use(config)
+    const ledger = config.workers > 1 && config.ledger.kind === 'embedded' ? this.startLedger(config) : undefined
+    while (this.serving.length < config.workers) this.spawn()
+    await ledger
+    return this.isEnding ? undefined : await this.sendSettings(config)
+  }
+
+  /** Resolves when every worker is ready. Rejects with the `StartProblem` of one that cannot start. */
+  async whenReady(): Promise<void> {
+    await Promise.race([this.started.promise, this.ending.promise])
+    this.hasStarted = true
+  }
+
+  /** Resolves to the reasons why the workers cannot serve; empty if they can. */
+  async reasons(): Promise<readonly string[]> {
+    return (await Promise.all(this.serving.map((worker) => worker.status()))).flat()
+  }
+
+  /** Lets all workers use a new configuration. Resolves to the problems; if there are any, nothing has changed. */
+  async reload(current: Config, next: Config): Promise<readonly string[]> {
+    const problems = await swap(this.serving, next)
+    if (problems.length > 0) return problems
+    for (const retired of this.others) void follow(retired, next)
+    this.health.keep(remaining(current, next))
+    this.use(next, current)
+    return []
+  }
+
+  /** One by one. If a new worker cannot take over, the others stay, too: they would fail in the same way. */
+  async replace(): Promise<void> {
+    const startMs = performance.now()
+    for (const old of [...this.serving]) {
+      if (this.isEnding) return
+      const next = this.newWorker(old.index)
+      this.others.add(next)
+      const onTakenOver = () => this.takenOver(old, next)
+      const reason = await replaceWorker({ old, next, onTakenOver, ended: this.ending.promise })
+      if (reason === undefined) continue
+      this.others.delete(next)
+      if (!this.isEnding) logEvent(this.options.logger, 'workers.replace_failed', { worker: old.index, reason })
+      return
+    }
+    const problem = this.isEnding ? undefined : await this.ledger?.replace()
+    if (problem !== undefined) logEvent(this.options.logger, 'ledger.owner_kept', { reason: problem })
+    const ms = Math.round(performance.now() - startMs)
+    logEvent(this.options.logger, 'workers.replaced', { workers: this.serving.length, ms })
+  }
+
+  /** Lets all workers finish what runs, and ends them; then the owner of the ledger. */
+  async drain(): Promise<void> {
+    this.isEnding = true
+    this.ending.resolve(undefined)
+    const limit = this.limit(() => {
+      logEvent(this.options.logger, 'server.killing_workers')
+      for (const worker of this.all()) void worker.kill()
+    })
+    await Promise.all(this.all().map((worker) => worker.drain()))
+    clearTimeout(limit)
+    await this.ledger?.stop()
+  }
+
+  /** Ends a drain at once. */
+  cut(): void {
+    for (const worker of this.all()) worker.cut()
+  }
+
+  async kill(): Promise<void> {
+    this.isEnding = true
+    await Promise.all(this.all().map((worker) => worker.kill()))
+    await this.ledger?.kill()
+  }
+
+  private all(): readonly WorkerProcess[] {
+    return [...this.serving, ...this.others]
+  }
+
+  /** Calls back when the workers should have ended. */
+  private limit(late: () => void): ReturnType<typeof setTimeout> {
+    return setTimeout(late, Math.min(this.drainSeconds * 1000 + DRAIN_GRACE_MS, TIMER_MS_MAX))
+  }
+
+  private use(config: Config, before?: Config): void {
+    this.drainSeconds = config.drainSeconds
+    if (before === undefined || itemStorePlace(before) !== itemStorePlace(config)) this.items = openMachineItems(config)
+  }
+
+  /**
+   * Resolves when it owns the ledger. The workers load their code meanwhile, and get their settings afterwards: they
+   * must not call the owner of another weir that uses the directory. Throws `StartProblem`.
+   */
+  private async startLedger(place: LedgerPlace): Promise<void> {
+    this.ledger = new LedgerProcess({ ...this.options, place })
+    try {
+      await this.ledger.start()
+    } catch (error) {
+      if (this.isEnding) return
+      if (error instanceof LedgerOwnerProblem) throw new StartProblem([error.message])
+      throw error
+    }
+  }
+
+  /**
+   * If the port is 0, the first worker takes a free one and keeps it: a port that the supervisor finds free could be
+   * taken before a worker listens on it.
+   */
+  private async sendSettings(config: Config): Promise<Address | undefined> {
+    const [first, ...others] = this.serving
+    const address = config.listen.port === 0 ? config.listen : probe(config.listen)
+    first?.start({ address, config })
+    if (address.port !== 0) {
+      for (const worker of others) worker.start({ address, config })
+      return address
+    }
+    const chosen = await Promise.race([this.chosenPort.promise, this.started.promise, this.ending.promise])
+    if (chosen === undefined) return undefined
+    const shared = { ...address, port: chosen }
+    for (const worker of others) worker.start({ address: shared, config })
+    return shared
+  }
+
+  private newWorker(index: number): WorkerProcess {
+    const holder = this.spawned++
+    const { env, logger } = this.options
+    const worker: WorkerProcess = new WorkerProcess(index, env, logger, {
+      onReady: (port) => {
+        this.chosenPort.resolve(port)
+        for (const rest of this.health.rests()) worker.forward({ about: 'rest', rest })
+        if (this.serving.every((each) => each.state === 'ready')) this.started.resolve()
+      },
+      onFailed: (reason) => {
+        this.started.reject(new StartProblem([reason]))
+        if (!this.hasStarted) return
+        logEvent(logger, 'worker.start_failed', { worker: index, reason })
+        worker.replace()
+      },
+      onEarlyDeath: (how, deaths) => {
+        if (deaths < EARLY_DEATHS_MAX) return
+        this.started.reject(new StartProblem([`worker ${index} died ${deaths} times before it could start (${how})`]))
+      },
+      onFields: (fields) => {
+        this.fields = fields
+      },
+      onLedger: (up) => {
+        if (up) this.withoutLedger.delete(worker)
+        else this.withoutLedger.add(worker)
+      },
+      onPeerUpdate: (update) => this.broadcast(worker, update),
+      onProbeClaim: (target) => this.probes.grant(holder, target),
+      onItems: (organization, items) => {
+        for (const item of items) this.items?.putText(organization, item)
+      },
+      onRecall: (organization, id) => this.items?.getText(organization, id),
+      ledgerRole: () => this.ledgerRole(worker),
+      onGone: () => {
+        this.probes.gone(holder)
+        this.withoutLedger.delete(worker)
+        if (this.ledgerOwner === worker) this.passLedgerOn()
+      },
+    })
+    return worker
+  }
+
+  private takenOver(old: WorkerProcess, next: WorkerProcess): void {
+    this.others.delete(next)
+    this.others.add(old)
+    this.serving[old.index] = next
+    const limit = this.limit(() => void old.kill())
+    void old.whenGone.then(() => {
+      clearTimeout(limit)
+      this.others.delete(old)
+      if (this.all().length === 1) next.writesAlone()
+    })
+  }
+
+  /**
+   * A single worker owns the embedded ledger itself. While it is replaced there are two, and the new one calls the old
+   * one until that is gone: the ledger has one owner, and the old worker may run for as long as its streams.
+   */
+  private ledgerRole(worker: WorkerProcess): LedgerRole {
+    if (this.ledger !== undefined) return 'caller'
+    if (this.ledgerOwner !== undefined && this.ledgerOwner !== worker) return 'caller'
+    this.ledgerOwner = worker
+    return this.all().some((other) => other !== worker && other.isAlive) ? 'successor' : 'owner'
+  }
+
+  private passLedgerOn(): void {
+    this.ledgerOwner = this.all().find(({ isAlive }) => isAlive)
+    this.ledgerOwner?.ownLedger()
+  }
+
+  private broadcast(from: WorkerProcess, update: PeerUpdate): void {
+    if (update.about === 'rest') this.probes.hear(update.rest)
+    for (const worker of this.all()) if (worker !== from) worker.forward(update)
+  }
+}
