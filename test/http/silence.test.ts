@@ -26,13 +26,16 @@ function shortened(real: Bun.Server<undefined>, name: string): Bun.Server<undefi
   const seconds: number[] = []
   asked.set(name, seconds)
   return new Proxy(real, {
-    get: (target, property) =>
-      property === 'timeout'
-        ? (request: Request, limit: number) => {
-            seconds.push(limit)
-            target.timeout(request, Math.min(limit, 1))
-          }
-        : Reflect.get(target, property, target),
+    get: (target, property) => {
+      if (property === 'timeout')
+        return (request: Request, limit: number) => {
+          seconds.push(limit)
+          target.timeout(request, Math.min(limit, 1))
+        }
+      const value: unknown = Reflect.get(target, property, target)
+      // Its methods accept no other `this`.
+      return typeof value === 'function' ? value.bind(target) : value
+    },
   })
 }
 
