@@ -90,9 +90,8 @@ export class LedgerServer {
           data: (socket, bytes) => socket.data.receive(bytes),
           drain: (socket) => socket.data.drain(),
           close: (socket) => void this.connections.delete(socket.data),
-          error: (_socket, error) => {
-            throw error
-          },
+          // The worker is gone; `close` follows.
+          error: () => {},
         },
       })
     } finally {

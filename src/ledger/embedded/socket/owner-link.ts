@@ -39,6 +39,7 @@ export class OwnerLink {
           isClosed = true
           if (link !== undefined) events.closed()
         },
+        // The owner is gone; `close` follows.
         error: () => {},
       },
     })

@@ -202,7 +202,8 @@ export class SharedLedger implements Ledger {
     this.link = undefined
     if (this.isClosed) return
     this.awaySinceMs = performance.now()
-    void this.connect()
+    // Not at once: an owner of another version closes each connection.
+    setTimeout(() => void this.connect(), RECONNECT_MS)
   }
 
   /** Sends a new owner what it may not know: reservations first, then all calls that the last one may not have kept. */
