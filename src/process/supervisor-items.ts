@@ -8,6 +8,8 @@ import type { ToSupervisor } from './ipc.ts'
 
 /** Characters of items that may be on their way to the supervisor. */
 const UNDERWAY_MAX = 32 * 1024 * 1024
+/** Items of this time are sent together: a message between the two processes takes longer than an item in it. */
+const GATHER_MS = 5
 /** How long a request waits for an item. */
 const ANSWER_MS_MAX = 1000
 
@@ -16,6 +18,8 @@ type Sent = Extract<ToSupervisor, { type: 'remember' | 'recall' }>
 /** The worker's side. */
 export class SupervisorItems implements ItemChannel {
   private underway = 0
+  /** What waits to be sent, by organisation. */
+  private unsent = new Map<string, ItemText[]>()
   private next = 0
   private readonly waiting = new Map<number, (json: string | undefined) => void>()
 
@@ -25,7 +29,17 @@ export class SupervisorItems implements ItemChannel {
     const size = sizeOf(items)
     if (items.length === 0 || this.underway + size > UNDERWAY_MAX) return
     this.underway += size
-    this.send({ type: 'remember', organization, items })
+    if (this.unsent.size === 0) setTimeout(() => this.flush(), GATHER_MS)
+    const waiting = this.unsent.get(organization)
+    if (waiting === undefined) this.unsent.set(organization, [...items])
+    else waiting.push(...items)
+  }
+
+  private flush(): void {
+    const { unsent } = this
+    if (unsent.size === 0) return
+    this.unsent = new Map()
+    for (const [organization, items] of unsent) this.send({ type: 'remember', organization, items })
   }
 
   /** The supervisor has taken items of this size. */
@@ -38,6 +52,7 @@ export class SupervisorItems implements ItemChannel {
     const { promise, resolve, reject } = Promise.withResolvers<string | undefined>()
     const late = setTimeout(() => reject(new Error('The supervisor does not answer.')), ANSWER_MS_MAX)
     this.waiting.set(number, resolve)
+    this.flush()
     this.send({ type: 'recall', id: number, organization, item: id })
     try {
       return await promise
