@@ -34,6 +34,7 @@ class Incarnation {
   readonly startedMs = performance.now()
   private readonly process: Subprocess<'ignore', 'inherit', 'inherit'>
   private readonly heartbeat: Heartbeat
+  private isConnected = true
 
   constructor({ env, logger }: LedgerProcessOptions) {
     for (const { promise } of [this.greeted, this.owned]) promise.catch(() => {})
@@ -42,6 +43,9 @@ class Incarnation {
       stdio: ['ignore', 'inherit', 'inherit'],
       ipc: (message) => {
         if (isFromLedgerOwner(message)) this.receive(message)
+      },
+      onDisconnect: () => {
+        this.isConnected = false
       },
       onExit: (_process, code, signal) => this.ended(signal === null ? `exit code ${code}` : `signal ${signal}`),
     })
@@ -60,7 +64,9 @@ class Incarnation {
   }
 
   send(message: ToLedgerOwner): void {
-    if (this.process.exitCode === null && this.process.signalCode === null) this.process.send(message)
+    // The channel may be closed before the end of the process is reported; then `send` throws.
+    const { process } = this
+    if (this.isConnected && process.exitCode === null && process.signalCode === null) process.send(message)
   }
 
   kill(): void {
@@ -75,6 +81,7 @@ class Incarnation {
   }
 
   private ended(how: string): void {
+    this.isConnected = false
     this.heartbeat.stop()
     this.greeted.reject(new LedgerOwnerProblem(`it ended (${how})`))
     this.owned.reject(new LedgerOwnerProblem(`it ended (${how})`))

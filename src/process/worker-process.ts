@@ -72,6 +72,8 @@ type Process = Subprocess<'ignore', 'inherit', 'inherit'>
 export class WorkerProcess {
   state: State = 'down'
   private process: Process | undefined
+  /** Messages can be sent to the process. */
+  private isConnected = false
   private channel: DescriptorChannel | undefined
   private replacement: Replacement | undefined
   private settings: StartSettings | undefined
@@ -113,8 +115,12 @@ export class WorkerProcess {
       ipc: (message) => {
         if (isToSupervisor(message)) this.receive(message)
       },
+      onDisconnect: () => {
+        this.isConnected = false
+      },
       onExit: (_process, code, signal) => this.exited(code, signal),
     })
+    this.isConnected = true
     channel?.spawned()
     this.startLimit = setTimeout(() => this.process?.kill('SIGKILL'), START_MS_MAX)
     if (this.settings !== undefined) this.sendStart(this.settings, false)
@@ -297,8 +303,10 @@ export class WorkerProcess {
 
   private send(message: ToWorker): void {
     // Between the end of a process and the start of the next there is no receiver; the next one gets its settings
-    // when it starts.
-    if (this.process !== undefined && this.process.exitCode === null) this.process.send(message)
+    // when it starts. The channel of a process that was killed may be closed before its end is reported, or after; then
+    // `send` throws.
+    const { process } = this
+    if (this.isConnected && process?.exitCode === null && process.signalCode === null) process.send(message)
   }
 
   private answer(id: number, reasons: readonly string[]): void {
@@ -395,6 +403,7 @@ export class WorkerProcess {
     const pid = this.process?.pid
     const wasReady = this.state === 'ready'
     this.process = undefined
+    this.isConnected = false
     this.state = 'down'
     clearTimeout(this.startLimit)
     this.heartbeat.stop()

@@ -58,6 +58,7 @@ export class WorkerSet {
   private items: LocalItemStore | undefined
   /** Of the configuration in force. */
   private drainSeconds = 0
+  private isLedgerEmbedded = false
   private hasStarted = false
   private isEnding = false
   private readonly ending = Promise.withResolvers<undefined>()
@@ -179,6 +180,7 @@ export class WorkerSet {
 
   private use(config: Config, before?: Config): void {
     this.drainSeconds = config.drainSeconds
+    this.isLedgerEmbedded = config.ledger.kind === 'embedded'
     if (before === undefined || itemStorePlace(before) !== itemStorePlace(config)) this.items = openMachineItems(config)
   }
 
@@ -275,6 +277,7 @@ export class WorkerSet {
    * one until that is gone: the ledger has one owner, and the old worker may run for as long as its streams.
    */
   private ledgerRole(worker: WorkerProcess): LedgerRole {
+    if (!this.isLedgerEmbedded) return 'owner'
     if (this.ledger !== undefined) return 'caller'
     if (this.ledgerOwner !== undefined && this.ledgerOwner !== worker) return 'caller'
     this.ledgerOwner = worker

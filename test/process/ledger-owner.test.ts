@@ -1,12 +1,20 @@
 /** Several workers with the embedded ledger: the process that owns it, its death, and its end. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import fs from 'node:fs/promises'
+import { RedisServer } from '../support/redis.ts'
 import { COST_MICRO_USD, pacedProvider, pricedConfiguration, SteadyLoad, usageOf } from './steady-load.ts'
 import { until, Weir } from './weir.ts'
 
 setDefaultTimeout(60_000)
 
 const TWO = ['--workers', '2']
+
+/** `Z` for a process that has ended and that its parent has not noticed yet. */
+async function stateOf(pid: number): Promise<string | undefined> {
+  const stat = await fs.readFile(`/proc/${pid}/stat`, 'latin1')
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[0]
+}
 
 function loadOn(weir: Weir): SteadyLoad {
   const port = Number(new URL(weir.address).port)
@@ -65,5 +73,23 @@ test('a ledger that another weir owns is one clear problem', async () => {
   const { code, stderr } = await second.ended
   expect(code).toBe(1)
   expect(stderr).toContain('is in use by another process')
+  expect(await weir.models()).toEqual(['small'])
+})
+
+test.each(['embedded', 'Redis'])('%s: all workers are killed at once, and new ones serve', async (kind) => {
+  await using redis = await RedisServer.start()
+  using upstream = pacedProvider(1)
+  const ledger = kind === 'Redis' ? `{ redis: "${redis.url}" }` : kind
+  await using weir = await Weir.ready(pricedConfiguration(upstream.baseUrl, ledger), ['--workers', '3'])
+  for (let deaths = 3; deaths <= 9; deaths += 3) {
+    const workers = await weir.workers()
+    // The supervisor then finds all of them dead in one turn.
+    weir.signal('SIGSTOP')
+    for (const pid of workers) process.kill(pid, 'SIGKILL')
+    await until(async () => (await Promise.all(workers.map(stateOf))).every((state) => state === 'Z'))
+    weir.signal('SIGCONT')
+    await weir.line('worker died', deaths)
+    await until(async () => (await weir.readyz()).status === 200)
+  }
   expect(await weir.models()).toEqual(['small'])
 })
