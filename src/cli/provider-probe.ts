@@ -32,7 +32,7 @@ interface Finding {
   readonly reachable: 'yes' | 'no'
   readonly credential: 'accepted' | 'rejected' | 'unknown'
   readonly model: 'known' | 'unknown'
-  /** Why not all is well; empty if it is. */
+  /** What is wrong with the target; empty if nothing is. */
   readonly remark: string
   readonly ms: number
 }

@@ -4,8 +4,8 @@ import { SLICE_BYTES } from '../core/event-loop.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
 
 /**
- * Above `SLICE_BYTES` that nobody has read yet, the provider must wait: then only what the transport had read already
- * still comes, at most 512 KiB. It goes on once `resume` is called.
+ * While more than `SLICE_BYTES` are unread, reading from the provider pauses. What the transport had read by then still
+ * comes, at most 512 KiB. Reading goes on once `resume` is called.
  */
 export class HeldBytes {
   private pieces: Uint8Array[] = NOTHING_HELD

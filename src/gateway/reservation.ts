@@ -70,7 +70,7 @@ interface GuardedStream {
   interrupt(why: 'refused'): void
 }
 
-/** Takes errors of settlements that nobody waits for. */
+/** Takes the errors of settlements that run in the background. */
 export interface ErrorReporter {
   report(error: unknown): void
 }

@@ -181,7 +181,7 @@ export function isListening(descriptor: number): boolean {
 
 /**
  * Sends a datagram to a Unix socket: to its path, or with a leading `@` to its abstract name. Throws `SystemCallError`
- * if nobody receives there.
+ * if no process receives there.
  */
 export function sendDatagram(to: string, text: string): void {
   const path = Buffer.from(to)

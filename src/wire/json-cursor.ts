@@ -9,7 +9,7 @@ import { DEPTH_MAX } from './json-shape.ts'
 /** The text is not of the form that its reader expects; it may be valid or not. */
 export class Unusual extends Error {}
 
-/** One for all: nobody reads its stack, which takes a microsecond to make. */
+/** One shared instance: making the stack of a new one takes a microsecond, and no code reads it. */
 const UNUSUAL = new Unusual('the JSON has another form')
 
 /** What `member` returns for a name that is not among those that were asked for, and at the end of an object. */

@@ -187,8 +187,7 @@ export class MemoryStore {
   }
 
   /**
-   * Gives every live reservation a whole lease from now on: while the store was away, nobody could extend them. For the
-   * start.
+   * Renews the lease of every live reservation: they could not be extended while the store was away. For the start.
    */
   renewAll(): void {
     const dueMs = this.clock.now() + this.terms.leaseMs

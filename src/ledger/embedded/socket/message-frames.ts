@@ -26,7 +26,7 @@ export class FrameWriter<Message> {
     setImmediate(() => this.flush())
   }
 
-  /** Sends a message with the next one, or after some milliseconds: nobody waits for its answer. */
+  /** Sends a message that needs no answer: with the next urgent one, at most `LATER_MS` later. */
   addLater(message: Message): void {
     this.messages.push(message)
     this.later ??= setTimeout(() => this.flush(), LATER_MS)

@@ -13,7 +13,7 @@ import { limitsArgument } from './limits-argument.ts'
 import { furtherUnits } from './record-layout.ts'
 import type { ScriptCaller } from './script-caller.ts'
 
-/** Settlements in one call: Redis answers nobody else while it runs. With more, each saves less than 1 µs. */
+/** Settlements in one call, which blocks Redis while it runs. With more, each saves less than 1 µs. */
 export const SETTLED_AT_ONCE = 16
 
 interface Settling {
