@@ -6,6 +6,7 @@
 import type { Admin } from '../admin/admin-app.ts'
 import type { Figures } from '../admin/metrics.ts'
 import type { LastReload, SystemState } from '../admin/status-report.ts'
+import { servingProblem } from '../assembly/data-dir.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import { versionOf } from '../assembly/version.ts'
 import { changesOf } from '../config/changes.ts'
@@ -128,6 +129,8 @@ class Supervisor {
   }
 
   private async start(config: Config): Promise<void> {
+    const problem = servingProblem(config.dataDir)
+    if (problem !== undefined) throw new StartProblem([problem])
     const address = await this.workers.start(config)
     if (address === undefined) return
     const admin = await this.openAdmin(config.admin)
