@@ -65,6 +65,10 @@ export class ImageWork implements Work {
   markFirstByte(): void {
     this.log.markFirstByte()
   }
+
+  markAnswered(): void {
+    this.log.markAnswered()
+  }
 }
 
 /** A body in pieces shows whether any of it was sent, and images are expensive. */
@@ -93,6 +97,7 @@ class ImageCall extends ProviderCall implements TextReader {
   }
 
   text(text: string): void {
+    this.work.markAnswered()
     try {
       this.began(this.bodyOf(text))
     } catch (error) {
