@@ -587,7 +587,15 @@ const WRONG: readonly Row[] = [
     what: 'a tab',
     replace: '    context_window',
     by: '\tcontext_window',
-    lines: ['24: line 24, column 1: Tabs are not allowed as indentation'],
+    lines: ['24: line 24, column 1: tabs are not allowed as indentation; use spaces'],
+  },
+  {
+    what: 'a second document',
+    replace: 'providers:',
+    by: '---\nproviders:',
+    lines: [
+      '7: line 7, column 1: a second document begins here; a configuration is one document, so remove the line ---',
+    ],
   },
   {
     what: 'a bracket that is not closed',
