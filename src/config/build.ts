@@ -124,7 +124,8 @@ function modelOf(model: FileModel): ModelConfig {
   return {
     name: model.name,
     aliases: model.aliases,
-    targets: model.targets,
+    targets: model.targets.map(({ provider, model: name }) => ({ provider, model: name })),
+    weights: model.spread === 'weighted' ? model.targets.map(({ weight }) => weight ?? 1) : undefined,
     fallbacks: model.fallbacks,
     price: model.price === undefined ? undefined : priceOf(model.price),
     contextWindow: model.context_window,

@@ -67,6 +67,10 @@ export class ChatWork implements Work {
     this.needs = needsOf(request, estimateInput(request))
   }
 
+  conversationWith(model: string): string {
+    return this.conversation.of(model)
+  }
+
   order(candidates: readonly Candidate[]): readonly Candidate[] {
     this.requested = candidates[0]?.model
     return this.gateway.affinity.order(candidates, this.conversation, this.gateway.breaker)

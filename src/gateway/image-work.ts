@@ -38,6 +38,11 @@ export class ImageWork implements Work {
     this.tokens = estimateImages(this.image)
   }
 
+  /** Each request is one of its own. */
+  conversationWith(): string {
+    return this.log.requestId
+  }
+
   order(candidates: readonly Candidate[]): readonly Candidate[] {
     return candidates
   }
