@@ -7,6 +7,7 @@ import type { TargetRef } from '../core/model-config.ts'
 import type { ItemText } from '../items/peer-item-store.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import type { FiguresPost } from '../metrics/figures-post.ts'
 import { ChildProcess } from './child-process.ts'
 import { DescriptorChannel } from './descriptor-channel.ts'
 import { Heartbeat } from './heartbeat.ts'
@@ -41,6 +42,8 @@ interface WorkerProcessEvents {
   readonly onEarlyDeath: (how: string, deaths: number) => void
   /** It counted the fields of the largest organisation in Redis. */
   readonly onFields: (fields: number) => void
+  /** A process of it counted more. `pid` is absent if that process has ended meanwhile. */
+  readonly onFigures: (figures: FiguresPost, pid: number | undefined) => void
   /** The ledger began or ceased to take its settlements. */
   readonly onLedger: (up: boolean) => void
   /** It learned what the other workers should know. */
@@ -54,7 +57,7 @@ interface WorkerProcessEvents {
   /** What the process that starts now is to do with an embedded ledger. */
   readonly ledgerRole: () => LedgerRole
   /** Its process is gone, for whatever reason. */
-  readonly onGone: () => void
+  readonly onGone: (pid: number | undefined) => void
 }
 
 /** The start of a worker that is to replace another, by its steps. Its process is not restarted if it ends. */
@@ -237,6 +240,11 @@ export class WorkerProcess {
     return this.gone.promise
   }
 
+  /** Of its process, if it runs. */
+  get pid(): number | undefined {
+    return this.process?.pid
+  }
+
   /** Whether its process runs. */
   get isAlive(): boolean {
     return this.process !== undefined
@@ -335,6 +343,9 @@ export class WorkerProcess {
       case 'fields':
         this.events.onFields(message.fields)
         return
+      case 'figures':
+        this.events.onFigures(message.figures, this.process?.pid)
+        return
       case 'ledger':
         this.events.onLedger(message.up)
         return
@@ -400,7 +411,7 @@ export class WorkerProcess {
     this.heartbeat.stop()
     this.channel?.close()
     this.channel = undefined
-    this.events.onGone()
+    this.events.onGone(pid)
     this.prepared?.(this.named('died'))
     this.lent?.(this.named('died'))
     for (const id of [...this.statuses.keys()]) this.answer(id, ['is down'])
