@@ -134,8 +134,7 @@ function chatCompletions(answers: Sources['answers']['chat']): Operation {
     tag: 'Chat Completions',
     summary: 'Create a chat completion',
     description:
-      'An answer to a conversation, in the form of Chat Completions. ' +
-      `${STREAM} It ends with \`data: [DONE]\`.`,
+      'An answer to a conversation, in the form of Chat Completions. ' + `${STREAM} It ends with \`data: [DONE]\`.`,
     family: 'chat',
     errors: INFERENCE,
     body: { [JSON_BODY]: 'ChatRequest' },
