@@ -9,7 +9,7 @@ import type { FiguresNow } from './api-shapes.ts'
 type Totals = ReturnType<MergedFigures['totals']>
 
 /** What is read at one moment. */
-export interface Reading {
+interface Reading {
   readonly totals: Totals
   readonly inFlight: number
   readonly streams: number
@@ -19,7 +19,7 @@ interface TimedReading extends Reading {
   readonly atMs: number
 }
 
-export interface Point extends FiguresNow {
+interface Point extends FiguresNow {
   /** The end of the point. */
   readonly at: string
 }

@@ -46,7 +46,8 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
     'a rejected reload',
     { lastReload: { atMs: NOW, changes: [], problems: ['weir.yaml:3: x', 'y'] } },
     {},
-    'error configuration: The last reload was rejected; the configuration before is in force: weir.yaml:3: x (and 1 more)',
+    'error configuration: The last reload was rejected; the configuration before is in force: ' +
+      'weir.yaml:3: x (and 1 more)',
   ],
   ['a warning', { warnings: ['weir.yaml:3: warning: x'] }, {}, 'warning configuration: weir.yaml:3: warning: x'],
   [
