@@ -38,7 +38,7 @@ const WRONG_TOKEN_MS = 60_000
 const PUBLIC: readonly string[] = ['/docs', '/openapi.json']
 
 /** Answers a request of the admin port. */
-export type AdminHandler = (request: Request, remote?: string) => Promise<Response>
+type AdminHandler = (request: Request, remote?: string) => Promise<Response>
 
 export function createAdmin(parts: AdminParts): {
   readonly answer: AdminHandler

@@ -1,5 +1,5 @@
 /**
- * The figures behind the admin API: what the supervisor knows, what the workers report, and what is read from the
+ * The figures of the admin API: what the supervisor knows, what the workers report, and what is read from the
  * ledger. What takes a read is kept for some seconds, however many ask.
  */
 

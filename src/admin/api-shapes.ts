@@ -1,6 +1,6 @@
 /**
  * The JSON of the admin API, as the console and `weir top` read it. Money is in whole micro-dollars, durations in
- * seconds or milliseconds as the name says, times are RFC 3339 in UTC. A figure that is not known is null, never 0.
+ * seconds or milliseconds as the name has it, times are RFC 3339 in UTC. A figure that is not known is null, never 0.
  */
 
 import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
@@ -36,7 +36,8 @@ export const attention = t.Object({
   level: t.Union([t.Literal('error'), t.Literal('warning')]),
   kind: t.String({
     description:
-      'Stable: readiness, ledger, disk, target, credential, key_expiring, budget, configuration, alert, worker, console',
+      'Stable: readiness, ledger, disk, target, credential, key_expiring, budget, configuration, alert, worker, ' +
+      'console',
   }),
   message: t.String(),
   since: nullable(time),
@@ -131,7 +132,7 @@ export const requestLine = t.Record(t.String(), t.Unknown())
 
 /**
  * `GET /api/events`: `event: status` every second, `event: request` for each request that ends, at most 100 a second;
- * `event: omitted` says how many were left out.
+ * `event: omitted` has how many were left out.
  */
 export const omitted = t.Object({ requests: t.Integer() })
 

@@ -1,6 +1,6 @@
 /** The answers of the admin port: JSON, and one form for every error. */
 
-/** A request that the admin port does not answer; `message` says what is wrong and what to do. */
+/** A request that the admin port does not answer; `message` has what is wrong and what to do. */
 export class AdminError extends Error {
   override readonly name = 'AdminError'
 

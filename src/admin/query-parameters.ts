@@ -3,7 +3,7 @@
 import { didYouMean, quoted } from '../config/problems.ts'
 import { AdminError } from './json-answers.ts'
 
-export type Query = Readonly<Record<string, string | undefined>>
+type Query = Readonly<Record<string, string | undefined>>
 
 /** The parameters of a request. Each of them is known, comes once and has a value. Throws `AdminError` 400. */
 export function queryOf(url: string, known: readonly string[]): Query {
@@ -37,6 +37,6 @@ export function wholeNumber(query: Query, name: string, min: number, max: number
   throw badQuery(`${name} must be a whole number from ${min} to ${max}, not ${quoted(value)}`)
 }
 
-export function badQuery(message: string): AdminError {
+function badQuery(message: string): AdminError {
   return new AdminError(400, 'invalid_parameter', message)
 }

@@ -14,7 +14,10 @@ export class Refreshed<T> {
     private readonly ageMs: number,
   ) {}
 
-  /** The last value, if there is one; reads it again without waiting if it is old. Waits for the first. Rejects as `read` does. */
+  /**
+   * The last value, if there is one; reads it again without waiting if it is old. Waits for the first. Rejects as
+   * `read` does.
+   */
   async get(): Promise<T> {
     if (performance.now() >= this.dueMs) this.refresh()
     if (this.value !== undefined && this.problem === undefined) return this.value
@@ -55,7 +58,7 @@ export class Refreshed<T> {
         throw error
       },
     )
-    // Whoever waits for it gets the rejection, too.
+    // A caller that waits for it gets the rejection, too.
     this.reading.catch(() => {})
   }
 }

@@ -14,7 +14,7 @@ export interface LastReload {
 }
 
 /** A worker process that died. */
-export interface WorkerDeath {
+interface WorkerDeath {
   readonly atMs: number
   readonly worker: number
   /** Its exit code or signal. */
@@ -47,7 +47,7 @@ export interface EndingKey {
 }
 
 /** What is read elsewhere; undefined while it is not known. */
-export interface ReadState {
+interface ReadState {
   readonly reasons: readonly string[]
   readonly costTodayMicroUsd: number | undefined
   readonly budgets: readonly BudgetRow[]

@@ -6,7 +6,7 @@ import type { Rest } from '../gateway/breaker.ts'
 import type { TargetRow } from './api-shapes.ts'
 
 /** What was counted of one target in the last 15 minutes. */
-export interface TargetFigures {
+interface TargetFigures {
   readonly attempts: number
   /** Attempts that were answered. */
   readonly answered: number
@@ -15,13 +15,13 @@ export interface TargetFigures {
 }
 
 /** The last failure of a target. */
-export interface TargetFailure {
+interface TargetFailure {
   readonly atMs: number
   readonly error: string
   readonly status: number | undefined
 }
 
-export interface TargetKnowledge {
+interface TargetKnowledge {
   readonly config: Config
   readonly restOf: (target: TargetRef) => Rest | undefined
   readonly figuresOf: (target: TargetRef) => TargetFigures | undefined

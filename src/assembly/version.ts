@@ -5,7 +5,7 @@ import manifest from '../../package.json' with { type: 'json' }
 /** Defined when the program is compiled. In a checkout, git reports the commit. */
 declare const WEIR_COMMIT: string | undefined
 
-export interface Version {
+interface Version {
   readonly version: string
   /** Undefined if it is not known. */
   readonly commit: string | undefined

@@ -41,6 +41,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     ledgerUnreachable: file.ledger_unreachable,
     audit: { keepDays: file.audit.keep_days },
     log: { format: file.log.format },
+    metrics: { keyLabel: file.metrics.key_label },
     responses: responsesOf(file.responses),
     compatibility: { toolResultImages: compatibility.tool_result_images, imageUrls: compatibility.image_urls },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },

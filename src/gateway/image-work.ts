@@ -70,6 +70,10 @@ export class ImageWork implements Work {
   markFirstByte(): void {
     this.log.markFirstByte()
   }
+
+  markAnswered(): void {
+    this.log.markAnswered()
+  }
 }
 
 /** A body in pieces shows whether any of it was sent, and images are expensive. */
@@ -98,6 +102,7 @@ class ImageCall extends ProviderCall implements TextReader {
   }
 
   text(text: string): void {
+    this.work.markAnswered()
     try {
       this.began(this.bodyOf(text))
     } catch (error) {

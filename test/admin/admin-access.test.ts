@@ -8,7 +8,7 @@ import { adminParts, adminPort } from '../support/admin.ts'
 const TOKEN = 'admin-token-0123456789'
 
 async function codeOf(answer: Response): Promise<string> {
-  const body: { error?: { code?: string } } = await answer.json()
+  const body = (await answer.json()) as { error?: { code?: string } }
   return `${answer.status} ${body.error?.code ?? ''}`
 }
 

@@ -6,13 +6,13 @@ export interface ReadEvent {
 }
 
 export class EventReader implements AsyncDisposable {
-  private readonly reader: ReadableStreamDefaultReader<Uint8Array>
+  private readonly chunks: AsyncIterator<Uint8Array>
   private readonly decoder = new TextDecoder()
   private text = ''
 
   constructor(answer: Response) {
     if (answer.status !== 200 || answer.body === null) throw new Error(`The answer is ${answer.status}.`)
-    this.reader = answer.body.getReader()
+    this.chunks = answer.body[Symbol.asyncIterator]()
   }
 
   /** The next event with this name for which a condition holds; others are skipped. Throws at the end of the stream. */
@@ -24,7 +24,7 @@ export class EventReader implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.reader.cancel()
+    await this.chunks.return?.()
   }
 
   private async read(): Promise<ReadEvent> {
@@ -36,8 +36,8 @@ export class EventReader implements AsyncDisposable {
         const field = (name: string) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2) ?? ''
         return { event: field('event'), data: JSON.parse(field('data')) }
       }
-      const { done, value } = await this.reader.read()
-      if (done) throw new Error('The stream has ended.')
+      const { done, value } = await this.chunks.next()
+      if (done === true) throw new Error('The stream has ended.')
       this.text += this.decoder.decode(value, { stream: true })
     }
   }

@@ -21,7 +21,7 @@ const EVERYTHING = ['*']
 /** The composition root may import everything but its callers: `admin/`, `process/`, `cli/` and `main.ts`. */
 const BELOW_ASSEMBLY = [
   ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'items/', 'ledger/', 'logging/'],
-  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'http/'],
+  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'http/'],
 ]
 
 /** The first match applies; a path with a trailing `/` is a folder. */
@@ -101,14 +101,18 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     ],
     packages: { [ANYWHERE]: ['node:crypto'] },
   },
+  'metrics/': {
+    from: ['core/', 'catalog/', 'ledger/ledger.ts', 'gateway/access-log.ts', 'gateway/request-line.ts'],
+    packages: {},
+  },
   'http/': {
     from: ['core/', 'wire/', 'catalog/', 'keys/key-ring.ts', 'dialects/', 'gateway/'],
     packages: { [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'] },
   },
   'admin/': {
     from: [
-      ...['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/', 'ledger/', 'logging/', 'console/page.html'],
-      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts'],
+      ...['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
+      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'console/page.html'],
     ],
     packages: {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
