@@ -8,7 +8,7 @@ import { basename } from 'node:path'
 import page from '../console/page.html'
 
 /** The path of the files; the page itself is at `/`. */
-export const FILES_PATH = '/console/'
+const FILES_PATH = '/console/'
 
 export interface ConsoleFiles {
   /** The page, which names its files below `FILES_PATH`. */

@@ -1,4 +1,4 @@
-/** The band „Attention“: what somebody should look at; one quiet line if there is nothing. */
+/** The band "Attention": what somebody should look at; one quiet line if there is nothing. */
 
 import type { Attention } from '../admin/api-shapes.ts'
 import { element, StateMark, setText } from './elements.ts'

@@ -1,4 +1,4 @@
-/** The band „Budgets“: each limit of an organisation or a key, the fullest first. */
+/** The band "Budgets": each limit of an organisation or a key, the fullest first. */
 
 import type { BudgetRow } from '../admin/api-shapes.ts'
 import { element, StateMark, setAttribute, setText } from './elements.ts'
@@ -87,25 +87,26 @@ function columns(clock: ServerClock): readonly Column<BudgetRow>[] {
 
 /** A bar of what is used and held, with the percentage. */
 function meterCell(): Cell<BudgetRow> {
-  const [used, held] = [element('span', { class: 'used' }), element('span', { class: 'held' })]
+  const [usedBar, heldBar] = [element('span', { class: 'used' }), element('span', { class: 'held' })]
   const number = new StateMark('state percent')
   number.node.setAttribute('aria-hidden', 'true')
-  const bar = element('div', { class: 'bar', role: 'meter', 'aria-valuemin': '0', 'aria-valuemax': '100' }, used, held)
+  const bar = element('div', { class: 'bar', role: 'meter', 'aria-valuemin': '0', 'aria-valuemax': '100' }, usedBar, heldBar)
   return {
     content: element('div', { class: 'meter' }, bar, number.node),
     show: (row) => {
       const share = shareOf(row)
       const usedPart = row.amount === 0 ? 100 : Math.min(100, (row.used / row.amount) * 100)
       const heldPart = row.amount === 0 ? 0 : Math.min(100 - usedPart, (row.held / row.amount) * 100)
-      used.style.width = `${usedPart.toFixed(1)}%`
-      held.style.width = `${heldPart.toFixed(1)}%`
+      usedBar.style.width = `${usedPart.toFixed(1)}%`
+      heldBar.style.width = `${heldPart.toFixed(1)}%`
       const state = share >= 1 ? 'bad' : share >= FULL_SHARE_WARNING ? 'warning' : undefined
       number.node.classList.toggle('plain', state === undefined)
       number.show(state ?? 'neutral', percent(share))
       setAttribute(bar, 'data-state', state)
       setAttribute(bar, 'aria-label', `${limitWords(row)} of ${row.key ?? row.organization}`)
       setAttribute(bar, 'aria-valuenow', String(Math.min(100, Math.round(share * 100))))
-      const text = `${amountText(row, row.used)} used, ${amountText(row, row.held)} held, of ${amountText(row, row.amount)}`
+      const [used, held, amount] = [row.used, row.held, row.amount].map((each) => amountText(row, each))
+      const text = `${used} used, ${held} held, of ${amount}`
       setAttribute(bar, 'aria-valuetext', text)
     },
   }

@@ -1,6 +1,6 @@
 /**
- * A chart of the last hour: one or two lines in one ink, the maximum as a grid line, and a cursor that all charts share.
- * Screen readers get its text instead.
+ * A chart of the last hour: one or two lines, the maximum as a grid line, and a cursor that all charts share. Screen
+ * readers get its text instead.
  */
 
 import uPlot from 'uplot'
@@ -9,7 +9,7 @@ import { clockMinutes } from './units.ts'
 
 const HOUR_S = 3_600
 
-export interface Line {
+interface Line {
   /** The second line of a chart is dashed. */
   readonly isDashed?: boolean
   /** A line that shows failures has their colour. */

@@ -1,17 +1,16 @@
 /**
- * The connection to the admin API: first the state as a whole, then its changes as events, and the tables, which have no
- * events, every two seconds. Reconnects with growing pauses after a loss. Rests while nobody sees the page.
+ * The connection to the admin API: first the state as a whole, then its changes as events, and every two seconds the
+ * tables, which have no events. Reconnects with growing pauses after a loss. Rests while nobody sees the page.
  */
 
-import type { Static } from '@sinclair/typebox'
-import type { BudgetRow, omitted, Status, TargetRow } from '../admin/api-shapes.ts'
+import type { BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'
 import { ApiError, askJson, TokenNeeded } from './api-client.ts'
 import type { RequestLine } from './request-line-view.ts'
 import { readEvents } from './server-events.ts'
 
 /** Tables are asked for this long after their last answer. */
 const TABLES_MS = 2_000
-/** `status` comes every second; without it for this long the connection is dead, even if no error says so. */
+/** `status` comes every second; without it for this long the connection is dead, even without an error. */
 const SILENCE_MS_MAX = 6_000
 const RETRY_MS_MIN = 500
 const RETRY_MS_MAX = 10_000
@@ -26,7 +25,7 @@ export type Connection =
   /** `problem` is a message of the API; undefined if it could not be reached. */
   | { readonly kind: 'lost'; readonly retryAtMs: number; readonly problem: string | undefined }
 
-export interface FeedListener {
+interface FeedListener {
   connection(state: Connection): void
   status(status: Status): void
   targets(rows: readonly TargetRow[]): void
@@ -89,11 +88,11 @@ export class LiveFeed {
   }
 
   private deliver(name: string, data: string): void {
-    // The names of the events say which shape the data has.
+    // The name of an event stands for the shape of its data.
     if (name === 'status') this.listener.status(JSON.parse(data))
     else if (name === 'request') this.listener.request(JSON.parse(data))
     else if (name === 'omitted') {
-      const { requests }: Static<typeof omitted> = JSON.parse(data)
+      const { requests }: { readonly requests: number } = JSON.parse(data)
       this.listener.omitted(requests)
     }
   }

@@ -1,6 +1,6 @@
 /**
- * A table whose rows change every second: it makes elements only for the rows in sight, keeps each row's element as long
- * as the row is there, and writes only what differs. With 1,000 rows of data it still has those of one page.
+ * A table whose rows change every second: it makes elements only for the rows of a page, keeps the element of a row as
+ * long as the row is there, and writes only what differs. With 1,000 rows of data it still has those of one page.
  */
 
 import { element, setText } from './elements.ts'
@@ -22,7 +22,7 @@ export interface Column<Row> {
   readonly cell: () => Cell<Row>
 }
 
-export interface TableSetup<Row> {
+interface TableSetup<Row> {
   readonly section: HTMLElement
   readonly title: string
   readonly columns: readonly Column<Row>[]
@@ -30,7 +30,7 @@ export interface TableSetup<Row> {
   /** What the filter searches, in lower case. */
   readonly textOf: (row: Row) => string
   readonly placeholder: string
-  /** Rows before „show more“. */
+  /** Rows before "show more". */
   readonly page: number
   /** The filter appears from this number of rows on. */
   readonly filterFrom: number

@@ -1,4 +1,4 @@
-/** The band „Now“: six figures, each with a chart of its last hour. */
+/** The band "Now": six figures, each with a chart of its last hour. */
 
 import type { FiguresNow, Status } from '../admin/api-shapes.ts'
 import { element, type State, setAttribute, setText } from './elements.ts'

@@ -1,5 +1,5 @@
 /**
- * The band „Requests“: the last 200 that ended, the newest first. It redraws once a second at most, and holds still while
+ * The band "Requests": the last 200 that ended, the newest first. It redraws at most once a second, and holds still while
  * somebody points at a row or moves through the rows with the keyboard: nobody can click on what moves away.
  */
 

@@ -1,4 +1,4 @@
-/** The band „Targets“: each model of a provider, the unhealthy ones first. */
+/** The band "Targets": each model of a provider, the unhealthy ones first. */
 
 import type { TargetRow } from '../admin/api-shapes.ts'
 import { element, type State, StateMark, setText } from './elements.ts'

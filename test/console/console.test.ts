@@ -103,7 +103,10 @@ describe('the console', () => {
     for (let sent = 0; sent < 6; sent++) expect(await send('fragile')).toBe(200)
     await Promise.all([
       page.locator('.figure', { hasText: 'Spend' }).getByText('$0.06', { exact: true }).waitFor(),
-      rows(page, 'Targets').filter({ hasText: 'main / down' }).filter({ hasText: /Resting|Probing/ }).waitFor(),
+      rows(page, 'Targets')
+        .filter({ hasText: 'main / down' })
+        .filter({ hasText: /Resting|Probing/ })
+        .waitFor(),
       rows(page, 'Budgets').filter({ hasText: 'acme' }).filter({ hasText: '$0.06 of $5.00' }).waitFor(),
       rows(page, 'Requests').filter({ hasText: 'completed, fallback' }).first().waitFor(),
       page.locator('#attention li').filter({ hasText: 'main' }).first().waitFor(),
