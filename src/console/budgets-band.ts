@@ -90,7 +90,8 @@ function meterCell(): Cell<BudgetRow> {
   const [usedBar, heldBar] = [element('span', { class: 'used' }), element('span', { class: 'held' })]
   const number = new StateMark('state percent')
   number.node.setAttribute('aria-hidden', 'true')
-  const bar = element('div', { class: 'bar', role: 'meter', 'aria-valuemin': '0', 'aria-valuemax': '100' }, usedBar, heldBar)
+  const range = { 'aria-valuemin': '0', 'aria-valuemax': '100' }
+  const bar = element('div', { class: 'bar', role: 'meter', ...range }, usedBar, heldBar)
   return {
     content: element('div', { class: 'meter' }, bar, number.node),
     show: (row) => {

@@ -1,6 +1,6 @@
 /**
- * The band "Requests": the last 200 that ended, the newest first. It redraws at most once a second, and holds still while
- * somebody points at a row or moves through the rows with the keyboard: nobody can click on what moves away.
+ * The band "Requests": the last 200 that ended, the newest first. It redraws once a second at most, and holds still if
+ * somebody points at a row or moves through the rows with the keyboard: a row that moves cannot be clicked.
  */
 
 import { element, StateMark, setAttribute, setText } from './elements.ts'

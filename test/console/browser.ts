@@ -24,6 +24,8 @@ export class WatchedPage {
     origin: string,
   ) {
     page.on('console', (message) => {
+      // Chromium's own note of an answer with an error status, which the page handles, or of a lost connection.
+      if (message.text().startsWith('Failed to load resource')) return
       if (message.type() === 'error' || message.type() === 'warning') this.problems.push(message.text())
     })
     page.on('pageerror', (error) => this.problems.push(String(error)))
