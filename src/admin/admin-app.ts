@@ -9,6 +9,7 @@ import { logEvent } from '../logging/log-events.ts'
 import { AdminAccess } from './admin-access.ts'
 import { AdminData, type Supervision } from './admin-data.ts'
 import { apiRoutes } from './api-routes.ts'
+import { consoleRoutes, isConsolePath } from './console-routes.ts'
 import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
 import type { Figures, Metrics } from './metrics.ts'
@@ -53,7 +54,7 @@ export function createAdmin(parts: AdminParts): {
   const wrongTokens = new WrongTokens(parts.logger)
   const access = new AdminAccess({
     token: parts.token,
-    isPublic: (path) => PUBLIC.includes(path),
+    isPublic: (path) => PUBLIC.includes(path) || isConsolePath(path),
     onWrongToken: (remote) => wrongTokens.add(remote),
   })
   const answer: AdminHandler = async (request, remote = 'unknown') => {
@@ -93,7 +94,7 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
       const { text, type } = await metrics.text()
       return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
     })
-  return probes.use(apiRoutes({ data, events, supervision }))
+  return probes.use(consoleRoutes()).use(apiRoutes({ data, events, supervision }))
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */
