@@ -18,6 +18,7 @@ import {
   object,
   oneOf,
   optional,
+  pattern,
   pem,
   period,
   port,
@@ -64,12 +65,26 @@ const listen = object(
   { description: 'The address of the inference API' },
 )
 
+/** Long enough that it cannot be guessed. */
+const adminToken = secret(
+  pattern(
+    '^[\\x21-\\x7e]{16,256}$',
+    'must be 16 to 256 printable ASCII characters without spaces (openssl rand -hex 32)',
+    'What callers of the admin port present as `Authorization: Bearer …`, 16 to 256 printable characters. Needed if ' +
+      '`host` is not a loopback address. Without it the port answers this machine alone, and changes nothing',
+  ),
+)
+
 const admin = object(
   {
     host: withDefault(host('The address to listen on'), '127.0.0.1'),
-    port: withDefault(port('The port of health checks and metrics. `0` takes any free port'), 9090),
+    port: withDefault(port('The port of health checks, metrics and the console. `0` takes any free port'), 9090),
+    token: optional(adminToken),
   },
-  { description: 'The address of the admin port: health checks and metrics. It never serves the inference API' },
+  {
+    description:
+      'The admin port: health checks, metrics, the console and the admin API. It never serves the inference API',
+  },
 )
 
 const cluster = object(
@@ -157,6 +172,19 @@ const log = object(
     ),
   },
   { description: 'The log, on standard output' },
+)
+
+const metrics = object(
+  {
+    key_label: withDefault(
+      boolean(
+        'Adds the label `key`, the id of the API key, to the metrics of requests, tokens and cost. The first 2,000 ' +
+          'keys have series of their own, the others share `(other)`',
+      ),
+      false,
+    ),
+  },
+  { description: 'The metrics of the admin port' },
 )
 
 const responses = object(
@@ -290,6 +318,7 @@ export const schema = object(
     ),
     audit: withDefault(audit, {}),
     log: withDefault(log, {}),
+    metrics: withDefault(metrics, {}),
     responses: withDefault(responses, {}),
     compatibility: withDefault(compatibility, {}),
     compaction: optional(compaction),

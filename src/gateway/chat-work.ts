@@ -103,6 +103,11 @@ export class ChatWork implements Work {
     this.log.markFirstByte()
   }
 
+  /** The provider's whole answer is there. */
+  markAnswered(): void {
+    this.log.markAnswered()
+  }
+
   /** Warns the operator of what only the finished answer shows. */
   check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void {
     if (isComplete && meter.reason === 'length' && this.exchange.isCompaction) this.warnOfCutSummary(candidate)
@@ -221,6 +226,7 @@ class ChatCall extends ProviderCall implements TextReader, PumpOpener {
 
   /** The text of a whole answer. */
   text(text: string): void {
+    this.work.markAnswered()
     try {
       const body = parseJson(text, this.connection.status, this.valuesMax)
       if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(body), this)
@@ -261,6 +267,7 @@ class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     try {
       const answer = new WholeAnswer(this.meter)
       await this.readStream(new DecodeStream(this.provider, new EventCheck(answer, this.toolNames), 'decoded'))
+      this.work.markAnswered()
       this.began(this.bodyOf(answer))
     } catch (error) {
       this.fail(error)

@@ -67,6 +67,11 @@ export class EmbeddingWork implements Work {
   markFirstByte(): void {
     this.log.markFirstByte()
   }
+
+  /** The provider's answer is there. */
+  markAnswered(): void {
+    this.log.markAnswered()
+  }
 }
 
 class EmbeddingCall extends WholeCall {
@@ -74,7 +79,7 @@ class EmbeddingCall extends WholeCall {
   private usage: Usage = {}
 
   constructor(
-    private readonly work: EmbeddingWork,
+    protected readonly work: EmbeddingWork,
     private readonly embeddings: EmbeddingMaker,
     candidate: Candidate,
     upstream: Upstream,
@@ -89,7 +94,6 @@ class EmbeddingCall extends WholeCall {
   }
 
   protected bodyOf(text: string): string {
-    this.work.markFirstByte()
     const { status } = this.connection
     const body = parseJson(text, status, ANSWER_VALUES_MAX)
     this.usage = this.embeddings.usage(body)
@@ -103,7 +107,7 @@ class EmbeddingCall extends WholeCall {
     return { usage: { input: reported ?? tokens, output: 0 }, estimated: reported === undefined }
   }
 
-  /** Without an answer, because the caller left before it, the estimate: the provider computes, and charges, all the same. */
+  /** If the caller left before the answer, the estimate is charged: the provider computes, and charges, all the same. */
   bill(): Bill {
     const { model, target } = this.candidate
     return { model: model.name, provider: target.provider, price: model.price, counted: this.used() }

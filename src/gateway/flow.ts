@@ -246,6 +246,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     const { candidate } = attempt
     const reservation = this.reservationOf()
     attempt.startedMs = performance.now()
+    this.log.markAsked(attempt.startedMs)
     this.calls++
     const call = this.work.ask(candidate, upstreamOf(this.gateway, candidate), this.dueMs)
     const { interrupted } = this.running
@@ -306,6 +307,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     call.endSearch()
     log.streamed = true
     log.markFirstByte()
+    this.running.streams()
     reservation.guard(pump, () => gateway.isRevoked(key))
     pump.relay(reservation, this)
     this.listener.answered(answer)
@@ -316,7 +318,11 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   streamEnded({ outcome, error, bug }: StreamEnd): void {
     const { attempt } = this
     const reservation = this.reservationOf()
-    if (error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')) attempt?.permit.failed(error)
+    this.log.markAnswered()
+    if (error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')) {
+      this.log.streamFailure = error.kind
+      attempt?.permit.failed(error)
+    }
     if (bug !== undefined) this.report(bug)
     let settling: Promise<unknown> | undefined
     try {

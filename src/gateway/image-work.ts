@@ -70,6 +70,10 @@ export class ImageWork implements Work {
   markFirstByte(): void {
     this.log.markFirstByte()
   }
+
+  markAnswered(): void {
+    this.log.markAnswered()
+  }
 }
 
 /** A body in pieces shows whether any of it was sent, and images are expensive. */
@@ -83,7 +87,7 @@ class ImageCall extends WholeCall {
   private figures: ImageFigures | undefined
 
   constructor(
-    private readonly work: ImageWork,
+    protected readonly work: ImageWork,
     private readonly images: ImageMaker,
     candidate: Candidate,
     upstream: Upstream,
@@ -95,7 +99,6 @@ class ImageCall extends WholeCall {
 
   protected bodyOf(text: string): string {
     const { connection, work } = this
-    work.markFirstByte()
     const { status } = connection
     const body = parseJson(text, status)
     const figures = this.images.figures(body)

@@ -4,6 +4,8 @@ import type { TextReader } from '../providers/upstream.ts'
 import { ProviderCall } from './provider-call.ts'
 
 export abstract class WholeCall extends ProviderCall implements TextReader {
+  protected abstract readonly work: { markAnswered(): void; markFirstByte(): void }
+
   /** The caller's body of an answer. Throws `ProviderError` if it is none. */
   protected abstract bodyOf(text: string): string
 
@@ -17,6 +19,8 @@ export abstract class WholeCall extends ProviderCall implements TextReader {
   }
 
   text(text: string): void {
+    this.work.markAnswered()
+    this.work.markFirstByte()
     try {
       this.began(this.bodyOf(text))
     } catch (error) {

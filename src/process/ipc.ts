@@ -9,6 +9,7 @@ import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { ItemText } from '../items/peer-item-store.ts'
+import type { FiguresPost } from '../metrics/figures-post.ts'
 
 /**
  * The version of this protocol, and of the configuration in it. Raise it with a change that a supervisor or worker of
@@ -23,6 +24,13 @@ export const PROTOCOL = 1
 export interface Address {
   readonly host: string
   readonly port: number
+}
+
+/** What a process was built from. */
+interface Build {
+  readonly version: string
+  readonly commit: string
+  readonly bun: string
 }
 
 export type ToWorker =
@@ -56,6 +64,10 @@ export type ToWorker =
   | { readonly type: 'status'; readonly id: number }
   /** Answered by `pong`. */
   | { readonly type: 'ping' }
+  /** Send the lines of requests that end, at most this many a second; 0: none. */
+  | { readonly type: 'watch'; readonly linesASecond: number }
+  /** Answered by `recent` with the same id. */
+  | { readonly type: 'recent'; readonly id: number }
   /** From another worker. */
   | { readonly type: 'news'; readonly news: PeerUpdate }
   /** Answers a `claim` with the same id. */
@@ -70,7 +82,7 @@ export type ToWorker =
 
 export type ToSupervisor =
   /** The first message of a worker. */
-  | { readonly type: 'hello'; readonly protocol: number }
+  | { readonly type: 'hello'; readonly protocol: number; readonly build?: Build | undefined }
   /** Everything but the listening socket is there. */
   | { readonly type: 'built' }
   | { readonly type: 'lent'; readonly problem?: string | undefined }
@@ -83,8 +95,14 @@ export type ToSupervisor =
   | { readonly type: 'pong' }
   /** The number of fields of the largest organisation in Redis. */
   | { readonly type: 'fields'; readonly fields: number }
+  /** What was counted since the last such message. */
+  | { readonly type: 'figures'; readonly figures: FiguresPost }
   /** Whether the ledger takes this worker's settlements. Sent at first and at each change. */
   | { readonly type: 'ledger'; readonly up: boolean }
+  /** Log lines of requests that ended, and how many others ended since the last such message. */
+  | { readonly type: 'requests'; readonly lines: readonly string[]; readonly omitted: number }
+  /** The log lines of the last requests, the oldest first. */
+  | { readonly type: 'recent'; readonly id: number; readonly lines: readonly string[] }
   /** For the other workers. */
   | { readonly type: 'news'; readonly news: PeerUpdate }
   /** Asks for the lease to probe a target that was skipped. Answered by `granted`. */
@@ -106,6 +124,8 @@ const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   abort: true,
   status: true,
   ping: true,
+  watch: true,
+  recent: true,
   news: true,
   granted: true,
   remembered: true,
@@ -124,7 +144,10 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   status: true,
   pong: true,
   fields: true,
+  figures: true,
   ledger: true,
+  requests: true,
+  recent: true,
   news: true,
   claim: true,
   remember: true,

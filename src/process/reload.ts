@@ -12,13 +12,15 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   'listen.port': (config) => config.listen.port,
   'listen.organization_body_bytes': (config) => config.listen.bodyBytes.organizationBytes,
   'listen.worker_body_bytes': (config) => config.listen.bodyBytes.workerBytes,
-  admin: (config) => config.admin,
+  'admin.host': (config) => config.admin.host,
+  'admin.port': (config) => config.admin.port,
   workers: (config) => config.workers,
   data_dir: (config) => config.dataDir,
   ledger: (config) => config.ledger,
   ledger_unreachable: (config) => config.ledgerUnreachable,
   audit: (config) => config.audit,
   log: (config) => config.log,
+  metrics: (config) => config.metrics,
 }
 
 /** The keys that only a restart can change. */

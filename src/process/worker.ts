@@ -14,12 +14,14 @@ import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { drain } from './drain.ts'
+import { FiguresPoster } from './figures-poster.ts'
 import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
 import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
 import { LedgerWatch } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
 import { adoptListener, connectionsOn, leaveListener, lendListener } from './listener.ts'
 import { ProbeClaims } from './probe-lease.ts'
+import { RequestFeed } from './request-feed.ts'
 import { SupervisorItems } from './supervisor-items.ts'
 
 /** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
@@ -75,8 +77,10 @@ class Worker {
   private preparations = 0
   private readonly claims = new ProbeClaims((id, target) => send({ type: 'claim', id, target }))
   private readonly items = new SupervisorItems(send)
+  private readonly feed = new RequestFeed((lines, omitted) => send({ type: 'requests', lines, omitted }))
   private stopKeys: () => Promise<void> = () => Promise.resolve()
   private watch: LedgerWatch | undefined
+  private poster: FiguresPoster | undefined
   private stopUpkeep: () => void = () => {}
   private mustOwnLedger = false
   private takeOverLedger: () => Promise<void> = () => Promise.resolve()
@@ -134,6 +138,10 @@ class Worker {
         return
       case 'ping':
         return send({ type: 'pong' })
+      case 'watch':
+        return this.feed.watch(message.linesASecond)
+      case 'recent':
+        return send({ type: 'recent', id: message.id, lines: this.feed.recent() })
       case 'news':
         return this.running?.service.apply(message.news)
       case 'granted':
@@ -163,12 +171,13 @@ class Worker {
       service = new InferenceService({
         config,
         adapters,
-        log: this.log,
+        log: { logger: this.log.logger, request: (fields) => this.feed.add(this.log.request(fields)) },
         ledger,
         items: this.items,
         publish: (update) => send({ type: 'news', news: update }),
         claimProbe: config.workers === 1 ? undefined : this.claims.ask,
       })
+      this.poster = posterOf(service)
       this.stopKeys = await this.followKeys(config, service, worker)
       this.watch = new LedgerWatch(service, this.log.logger, worker, (up) => send({ type: 'ledger', up }))
       // One worker of each machine maintains the data in Redis.
@@ -216,6 +225,7 @@ class Worker {
       return
     }
     this.watch?.start()
+    this.poster?.start()
     watchDescriptors(descriptorLimit(), (crowded) => {
       service.state.crowded = crowded
       // Connections that wait for a caller's next request are closed first.
@@ -339,10 +349,24 @@ class Worker {
       this.watch?.stop()
       this.stopUpkeep()
       await service.close()
+      this.poster?.stop()
     }
     await this.log.flush()
     process.exit(0)
   }
+}
+
+function posterOf(service: InferenceService): FiguresPoster {
+  const { inFlight } = service.state
+  return new FiguresPoster({
+    figures: service.figures,
+    gauges: () => ({
+      inFlight: inFlight.size,
+      streams: inFlight.streams,
+      outboxPending: service.health().pending,
+    }),
+    send: (post) => send({ type: 'figures', figures: post }),
+  })
 }
 
 /**

@@ -58,6 +58,7 @@ describe('defaults', () => {
       ledgerUnreachable: 'refuse',
       audit: { keepDays: 90 },
       log: { format: 'auto' },
+      metrics: { keyLabel: false },
       responses: { rememberItemsSeconds: 3600 },
       compatibility: { toolResultImages: 'refuse', imageUrls: 'public' },
       compaction: {},

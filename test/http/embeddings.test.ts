@@ -91,7 +91,7 @@ const last = (): Call => {
 const lastCharge = () => [...serving.ledger.settled.values()].at(-1)?.[0]
 
 describe('a request', () => {
-  test('is passed on with the model of the provider, and the answer with the public name and all its digits', async () => {
+  test("is passed on with the provider's model, and the answer with the public name and all its digits", async () => {
     const answer = await post('{"user":"u", "input": ["a weir", "fl\\u006fw"],"dimensions":3, "model":"vectors"}')
     expect([answer.status, answer.text]).toEqual([200, EXPECTED])
     expect(answer.header('x-gateway-served-model')).toBe('vectors')
@@ -112,7 +112,7 @@ describe('a request', () => {
     })
   })
 
-  test('fields of compatible servers are sent on if they are single values; null, objects and lists are not', async () => {
+  test('fields of compatible servers are sent on, except null, objects and lists', async () => {
     await post({
       model: 'vectors',
       input: 'x',
