@@ -107,7 +107,7 @@ class EmbeddingCall extends WholeCall {
     return { usage: { input: reported ?? tokens, output: 0 }, estimated: reported === undefined }
   }
 
-  /** If the caller left before the answer, the estimate is charged: the provider computes, and charges, all the same. */
+  /** If the caller left before the answer, the estimate is charged: the provider computes and charges all the same. */
   bill(): Bill {
     const { model, target } = this.candidate
     return { model: model.name, provider: target.provider, price: model.price, counted: this.used() }

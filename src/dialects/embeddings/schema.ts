@@ -5,7 +5,7 @@ import { compile } from '../body-schema.ts'
 
 const token = Type.Integer({ minimum: 0 })
 
-const EmbeddingsBody = Type.Object({
+export const EmbeddingsBody = Type.Object({
   model: Type.String({ minLength: 1 }),
   input: Type.Union([
     Type.String(),
