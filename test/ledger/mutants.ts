@@ -211,7 +211,6 @@ export const restoreMutants: readonly Mutant[] = [
   [EPOCH_ROWS, 'if (one?.number !== undefined) again.run(one.number)', 'if (one?.number !== undefined) continue'],
   [EPOCH_ROWS, 'for (const id of absorb) gone', 'for (const id of []) gone'],
   ['redis/delivery/outbox.ts', ' && isIn(mark.organization, mark.epoch)', ''],
-  ['redis/delivery/settlement.ts', 'tags: storedTags(tags)', "tags: tags ?? ''"],
   [RECONCILE, 'if (state?.isOpen === true) {', 'if (false) {'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [NODE, 'this.restoration.doubt(lostMs)', ''],
