@@ -1,0 +1,42 @@
+/** What organisations have spent and hold, for the metrics: from the ledger, which a gateway elsewhere may share. */
+
+import { openAccountUsageReader } from '../assembly/open-ledger.ts'
+import type { Config } from '../config/config.ts'
+import { budgetLimits } from '../core/limits.ts'
+import type { Account } from '../ledger/ledger.ts'
+import type { AccountUsage } from '../ledger/reservation-store.ts'
+
+/** Organisations that are read, in the order of the configuration. */
+const ORGANIZATIONS_MAX = 1000
+
+export interface SpendRow {
+  readonly organization: string
+  readonly window: 'day' | 'month' | 'total'
+  readonly usedMicroUsd: number
+  readonly heldMicroUsd: number
+  /** Undefined without a limit. */
+  readonly limitMicroUsd: number | undefined
+}
+
+/** Rejects if the ledger cannot be read. */
+export async function readSpend(config: Config): Promise<readonly SpendRow[]> {
+  const accounts = config.organizations.slice(0, ORGANIZATIONS_MAX).map(({ id, limits }) => ({
+    ...{ organization: id, organizationLimits: limits, key: '', keyLimits: {} },
+  }))
+  const reader = await openAccountUsageReader(config)
+  try {
+    const usages = await reader.readAll(accounts)
+    return accounts.flatMap((account, index) => rowsOf(account, usages[index]))
+  } finally {
+    await reader.close()
+  }
+}
+
+function rowsOf({ organization, organizationLimits }: Account, usage: AccountUsage | undefined): readonly SpendRow[] {
+  if (usage === undefined) return []
+  return budgetLimits.map(({ name, window, property }) => {
+    const { spent, held } = usage.organization[name]
+    const limitMicroUsd = organizationLimits.spend?.[property]
+    return { organization, window, usedMicroUsd: spent, heldMicroUsd: held, limitMicroUsd }
+  })
+}
