@@ -158,6 +158,11 @@ export function amountOf(limits: Limits, limit: Limit): number | undefined {
   return limit.unit === 'micro_usd' ? limits.spend?.[limit.property] : limits[limit.property]
 }
 
+/** Its name in the configuration, below `limits`: `requests_per_minute`, `spend.day`. */
+export function configuredName(limit: Limit): string {
+  return limit.unit === 'micro_usd' ? `spend.${limit.key}` : limit.key
+}
+
 /** Stands for no limit in `amountsOf` and in the Lua scripts. */
 export const NO_LIMIT = -1
 

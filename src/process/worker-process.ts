@@ -1,6 +1,5 @@
 /** One worker as the supervisor sees it: its process, restarted with back-off, and the messages to and from it. */
 
-import type { Subprocess } from 'bun'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
@@ -9,6 +8,7 @@ import type { ItemText } from '../items/peer-item-store.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import type { FiguresPost } from '../metrics/figures-post.ts'
+import { ChildProcess } from './child-process.ts'
 import { DescriptorChannel } from './descriptor-channel.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type Address, isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
@@ -23,6 +23,8 @@ const HEALTHY_AFTER_MS = 10_000
 const START_MS_MAX = 30_000
 /** How long a readiness check waits for a worker's answer. */
 const STATUS_MS_MAX = 1000
+/** How long the lines of the last requests are waited for. */
+const RECENT_MS_MAX = 1000
 const PREPARE_MS_MAX = 10_000
 /** How long a worker may take to send its listening socket. */
 const LEND_MS_MAX = 1000
@@ -54,6 +56,10 @@ interface WorkerProcessEvents {
   readonly onItems: (organization: string, items: readonly ItemText[]) => void
   /** It asks for an item. Returns its JSON text. */
   readonly onRecall: (organization: string, id: string) => string | undefined
+  /** Requests ended: log lines, and how many others there were. */
+  readonly onRequests: (lines: readonly string[], omitted: number) => void
+  /** Its process died and is started again. `how` is the exit code or signal. */
+  readonly onDeath: (how: string) => void
   /** What the process that starts now is to do with an embedded ledger. */
   readonly ledgerRole: () => LedgerRole
   /** Its process is gone, for whatever reason. */
@@ -70,13 +76,10 @@ interface Replacement {
 }
 
 type State = 'down' | 'starting' | 'ready' | 'ending'
-type Process = Subprocess<'ignore', 'inherit', 'inherit'>
 
 export class WorkerProcess {
   state: State = 'down'
-  private process: Process | undefined
-  /** Messages can be sent to the process. */
-  private isConnected = false
+  private process: ChildProcess<ToWorker> | undefined
   private channel: DescriptorChannel | undefined
   private replacement: Replacement | undefined
   private settings: StartSettings | undefined
@@ -88,6 +91,8 @@ export class WorkerProcess {
   private startLimit: NodeJS.Timeout | undefined
   private nextStatus = 0
   private readonly statuses = new Map<number, (reasons: readonly string[]) => void>()
+  private readonly recents = new Map<number, (lines: readonly string[]) => void>()
+  private nextRecent = 0
   private prepared: ((problem: string | undefined) => void) | undefined
   private lent: ((problem: string | undefined) => void) | undefined
   private readonly gone = Promise.withResolvers<void>()
@@ -112,18 +117,15 @@ export class WorkerProcess {
     this.startedAt = performance.now()
     const channel = DescriptorChannel.open()
     this.channel = channel
-    this.process = Bun.spawn(workerCommand(), {
+    this.process = new ChildProcess({
+      command: workerCommand(),
       env: workerEnvironment(this.env),
-      stdio: ['ignore', 'inherit', 'inherit', channel?.theirs ?? 'ignore'],
-      ipc: (message) => {
+      descriptor: channel?.theirs,
+      onMessage: (message) => {
         if (isToSupervisor(message)) this.receive(message)
       },
-      onDisconnect: () => {
-        this.isConnected = false
-      },
-      onExit: (_process, code, signal) => this.exited(code, signal),
+      onExit: (how) => this.exited(how),
     })
-    this.isConnected = true
     channel?.spawned()
     this.startLimit = setTimeout(() => this.process?.kill('SIGKILL'), START_MS_MAX)
     if (this.settings !== undefined) this.sendStart(this.settings, false)
@@ -207,6 +209,25 @@ export class WorkerProcess {
 
   abort(): void {
     this.send({ type: 'abort' })
+  }
+
+  /** Lets it send the lines of requests that end, at most this many a second; 0: none. */
+  watch(linesASecond: number): void {
+    this.send({ type: 'watch', linesASecond })
+  }
+
+  /** Resolves to the log lines of its last requests, the oldest first; none if it does not answer within a second. */
+  recent(): Promise<readonly string[]> {
+    if (this.process === undefined) return Promise.resolve([])
+    const id = this.nextRecent++
+    const { promise, resolve } = Promise.withResolvers<readonly string[]>()
+    const limit = setTimeout(() => this.answerRecent(id, []), RECENT_MS_MAX)
+    this.recents.set(id, (lines) => {
+      clearTimeout(limit)
+      resolve(lines)
+    })
+    this.send({ type: 'recent', id })
+    return promise
   }
 
   /** Forwards what another worker learned. A worker that is not ready yet cannot apply it. */
@@ -311,15 +332,18 @@ export class WorkerProcess {
 
   private send(message: ToWorker): void {
     // Between the end of a process and the start of the next there is no receiver; the next one gets its settings
-    // when it starts. The channel of a process that was killed may be closed before its end is reported, or after; then
-    // `send` throws.
-    const { process } = this
-    if (this.isConnected && process?.exitCode === null && process.signalCode === null) process.send(message)
+    // when it starts.
+    this.process?.send(message)
   }
 
   private answer(id: number, reasons: readonly string[]): void {
     this.statuses.get(id)?.(reasons)
     this.statuses.delete(id)
+  }
+
+  private answerRecent(id: number, lines: readonly string[]): void {
+    this.recents.get(id)?.(lines)
+    this.recents.delete(id)
   }
 
   private receive(message: ToSupervisor): void {
@@ -356,6 +380,12 @@ export class WorkerProcess {
         return
       case 'ledger':
         this.events.onLedger(message.up)
+        return
+      case 'requests':
+        this.events.onRequests(message.lines, message.omitted)
+        return
+      case 'recent':
+        this.answerRecent(message.id, message.lines)
         return
       case 'news':
         this.events.onPeerUpdate(message.news)
@@ -410,11 +440,10 @@ export class WorkerProcess {
     process?.kill('SIGKILL')
   }
 
-  private exited(code: number | null, signal: NodeJS.Signals | number | null): void {
+  private exited(how: string): void {
     const pid = this.process?.pid
     const wasReady = this.state === 'ready'
     this.process = undefined
-    this.isConnected = false
     this.state = 'down'
     clearTimeout(this.startLimit)
     this.heartbeat.stop()
@@ -424,11 +453,11 @@ export class WorkerProcess {
     this.prepared?.(this.named('died'))
     this.lent?.(this.named('died'))
     for (const id of [...this.statuses.keys()]) this.answer(id, ['is down'])
+    for (const id of [...this.recents.keys()]) this.answerRecent(id, [])
     if (this.ending) {
       this.gone.resolve()
       return
     }
-    const how = signal === null ? `exit code ${code}` : `signal ${signal}`
     if (this.replacement !== undefined) {
       this.replacement.failed.resolve(`it ended before it was ready (${how})`)
       return
@@ -441,6 +470,7 @@ export class WorkerProcess {
     if (performance.now() - this.startedAt >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
     const restartInMs = this.backoffMs
     this.backoffMs = Math.min(this.backoffMs * 2, BACKOFF_MS_MAX)
+    this.events.onDeath(how)
     logEvent(this.logger, 'worker.died', { worker: this.index, pid, how, restart_in_ms: restartInMs })
     this.restart = setTimeout(() => this.spawn(), restartInMs)
   }
