@@ -10,9 +10,9 @@ import type { Rest } from '../gateway/breaker.ts'
 import { dayOf } from '../ledger/window.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
 import { type LimitedKey, readBudgets } from './budget-rows.ts'
-import type { Figures } from './metrics.ts'
 import { Refreshed } from './refreshed.ts'
 import { type EndingKey, type SystemState, statusOf } from './status-report.ts'
+import type { SupervisorFigures } from './system-series.ts'
 import { targetRows } from './target-rows.ts'
 
 /** How old what was read from the ledger may be. */
@@ -30,7 +30,7 @@ export interface Supervision {
   /** Resolves to why weir is not ready; empty if it is. */
   reasons(): Promise<readonly string[]>
   restOf(target: TargetRef): Rest | undefined
-  figures(): Figures
+  figures(): SupervisorFigures
   /** The log lines of the last requests, each one line of JSON, the newest first. */
   recent(count: number): Promise<readonly string[]>
   /** Whether somebody listens to the requests that end. */

@@ -131,7 +131,11 @@ function linesOf(name: string, labels: Sample['labels'], { bounds, counts, sum }
   const buckets = counts.map((count, bucket) => {
     below += count
     const le = bounds[bucket]
-    return { metricName: `${name}_bucket`, labels: { ...labels, le: le === undefined ? '+Inf' : `${le}` }, value: below }
+    return {
+      metricName: `${name}_bucket`,
+      labels: { ...labels, le: le === undefined ? '+Inf' : `${le}` },
+      value: below,
+    }
   })
   return [
     ...buckets,

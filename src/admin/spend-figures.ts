@@ -18,8 +18,45 @@ export interface SpendRow {
   readonly limitMicroUsd: number | undefined
 }
 
+/** How old what was read may be, and how long a request for the metrics waits for a read. */
+const AGE_MS = 3000
+const WAIT_MS = 1000
+
+/** Reads when it is asked and the last reading is too old, once at a time, however many ask. */
+export class SpendReader {
+  private rows: readonly SpendRow[] | undefined
+  private readMs = Number.NEGATIVE_INFINITY
+  private reading: Promise<void> | undefined
+
+  constructor(
+    private readonly config: () => Config,
+    private readonly readRows: (config: Config) => Promise<readonly SpendRow[]> = readSpend,
+  ) {}
+
+  /** Undefined while the ledger cannot be read; the last rows if a reading takes long. */
+  async read(): Promise<readonly SpendRow[] | undefined> {
+    if (performance.now() - this.readMs >= AGE_MS) {
+      this.reading ??= this.readNow()
+      await Promise.race([this.reading, Bun.sleep(WAIT_MS)])
+    }
+    return this.rows
+  }
+
+  private async readNow(): Promise<void> {
+    try {
+      this.rows = await this.readRows(this.config())
+    } catch {
+      // weir_ledger_up and the log show why.
+      this.rows = undefined
+    } finally {
+      this.readMs = performance.now()
+      this.reading = undefined
+    }
+  }
+}
+
 /** Rejects if the ledger cannot be read. */
-export async function readSpend(config: Config): Promise<readonly SpendRow[]> {
+async function readSpend(config: Config): Promise<readonly SpendRow[]> {
   const accounts = config.organizations.slice(0, ORGANIZATIONS_MAX).map(({ id, limits }) => ({
     ...{ organization: id, organizationLimits: limits, key: '', keyLimits: {} },
   }))

@@ -6,7 +6,7 @@ import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { SpendRow } from './spend-figures.ts'
 
 /** What the supervisor knows at the moment. */
-export interface Figures {
+export interface SupervisorFigures {
   /** What the workers counted. */
   readonly counted: MergedFigures
   /** Every target of the configuration, each once, with its pause if it is skipped after failures. */
@@ -27,23 +27,26 @@ export interface Figures {
   readonly freeBytes?: number | undefined
   /** Of the files in `data_dir`; absent if it is not known. */
   readonly dataDirBytes?: number | undefined
-  /** Absent while the ledger cannot be read. */
-  readonly spend?: readonly SpendRow[] | undefined
   readonly lastReload: {
     readonly isSuccess: boolean
     /** Of the last one that succeeded, in Unix milliseconds. */
     readonly succeededMs: number
   }
-  readonly builds: readonly Build[]
+  readonly builds: readonly RunningBuild[]
   readonly processes: readonly ProcessUsage[]
 }
 
+export interface Figures extends SupervisorFigures {
+  /** Absent while the ledger cannot be read. */
+  readonly spend?: readonly SpendRow[] | undefined
+}
+
 /** `exit`: its process ended by itself. `signal`: a signal ended it. `stuck`: its event loop stood still. */
-export const RESTART_REASONS = ['exit', 'signal', 'stuck'] as const
+const RESTART_REASONS = ['exit', 'signal', 'stuck'] as const
 export type RestartReason = (typeof RESTART_REASONS)[number]
 
-/** What a process was built from. */
-export interface Build {
+/** What processes of a role were built from. */
+export interface RunningBuild {
   readonly process: 'supervisor' | 'worker'
   readonly version: string
   readonly commit: string

@@ -11,7 +11,7 @@ const GAUGES = { inFlight: 3, streams: 1, outboxPending: 2, loopLagSeconds: 0.5 
 const NOTHING: FiguresPost = { counters: {}, histograms: {}, gauges: GAUGES, errors: [] }
 const REQUESTS = ['chat', 'm', 'acme', '200', 'completed', '']
 
-function requests(...series: readonly (readonly [readonly string[], number])[]): FiguresPost {
+function requests(...series: readonly (readonly [labels: readonly string[], added: number])[]): FiguresPost {
   return { ...NOTHING, counters: { weir_requests_total: series } }
 }
 
@@ -32,7 +32,7 @@ test('series of another version are ignored', () => {
   const merged = new MergedFigures()
   merged.add({
     ...NOTHING,
-    counters: { weir_later_total: [[['a'], 1]], weir_requests_total: [[['chat', 'm'], 1]], toString: [[[], 1]] },
+    counters: { weir_later_total: [[['a'], 1]], weir_requests_total: [[['chat', 'm'], 1]] },
     histograms: { weir_overhead_seconds: [[[], [1, 2], 3]], weir_later_seconds: [[[], [1], 1]] },
   })
   expect(merged.totals().requests).toBe(0)
