@@ -21,7 +21,7 @@ const EVERYTHING = ['*']
 /** The composition root may import everything but its callers: `admin/`, `process/`, `cli/` and `main.ts`. */
 const BELOW_ASSEMBLY = [
   ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'items/', 'ledger/', 'logging/'],
-  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'http/'],
+  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'http/', 'reference/'],
 ]
 
 /** The first match applies; a path with a trailing `/` is a folder. */
@@ -129,6 +129,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'config/litellm.ts': ['yaml'],
     },
   },
+  'reference/': { from: ['core/', 'dialects/'], packages: { [ANYWHERE]: ['@sinclair/typebox'] } },
   'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'node:tty', 'pino'] } },
   'assembly/': { from: BELOW_ASSEMBLY, packages: { [ANYWHERE]: ['node:'] } },
   'cli/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'] } },
