@@ -70,6 +70,7 @@ export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminPa
       reasons: async () => [],
       restOf: () => undefined,
       figures: () => supervisorFigures(),
+      sums: new MergedFigures(),
       recent: async () => [],
       watch: () => {},
       reload: async () => ({ problems: [], changes: [] }),
