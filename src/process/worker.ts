@@ -10,9 +10,10 @@ import { beginUpkeep, isLedgerProblem, keyFollower, openWorkerLedger } from '../
 import { loadAdapters } from '../assembly/provider-adapters.ts'
 import { environment } from '../config/load.ts'
 import type { App } from '../http/app.ts'
+import { type KeyRecord, revokedKeyOf } from '../keys/key-record.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
-import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
-import { logEvent } from '../logging/log-events.ts'
+import { dieOnUncaught, type Log, type Logger, openLog } from '../logging/log.ts'
+import { logEvent, logKeyChange } from '../logging/log-events.ts'
 import { drain } from './drain.ts'
 import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
 import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
@@ -28,6 +29,8 @@ const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 const MANY_FIELDS =
   'revoke unused keys (weir keys list, weir keys revoke); weir deletes the data of a key from Redis a day after ' +
   'its last request'
+
+const DAY_MS = 86_400_000
 
 /** How often a worker that was replaced looks whether its last connection is closed. */
 const QUIET_CHECK_MS = 250
@@ -76,6 +79,8 @@ class Worker {
   private readonly claims = new ProbeClaims((id, target) => send({ type: 'claim', id, target }))
   private readonly items = new SupervisorItems(send)
   private stopKeys: () => Promise<void> = () => Promise.resolve()
+  /** Call after a reload. */
+  private configurationChanged: () => void = () => {}
   private watch: LedgerWatch | undefined
   private stopUpkeep: () => void = () => {}
   private mustOwnLedger = false
@@ -125,7 +130,8 @@ class Worker {
         void this.prepare(message.config)
         return
       case 'commit':
-        return this.running?.service.commit()
+        this.running?.service.commit()
+        return this.configurationChanged()
       case 'abort':
         this.preparations++
         return this.running?.service.abort()
@@ -266,9 +272,14 @@ class Worker {
         const why = error instanceof Error ? error.message : String(error)
         logEvent(logger, 'keys.prune_failed', { worker, why })
       },
+      configured: service.configuredKeys,
+      ...(worker === 0 ? { changed: (entry) => logKeyChange(logger, entry) } : {}),
+      inForce: (revocation) => logRevocation(logger, revocation),
+      keepAuditMs: config.audit.keepDays * DAY_MS,
     })
     service.follow(follower)
     await Promise.race([follower.start(), Bun.sleep(KEYS_MS_MAX)])
+    this.configurationChanged = () => follower.configurationChanged()
     return () => follower.stop()
   }
 
@@ -366,6 +377,11 @@ function closingEach({ fetch, routes }: App): App {
 function closed(response: Response): Response {
   response.headers.set('connection', 'close')
   return response
+}
+
+function logRevocation(logger: Logger, { id, organization, createdMs }: KeyRecord): void {
+  const since = new Date(createdMs).toISOString()
+  logEvent(logger, 'key.revocation_in_force', { organization, key: revokedKeyOf(id), since })
 }
 
 /**

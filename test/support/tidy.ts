@@ -37,6 +37,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: ['core/'],
     packages: { [ANYWHERE]: ['ioredis'], 'redis/tls.ts': ['node:net', 'node:tls'] },
   },
+  'keys/key-changes.ts': { from: ['core/', 'catalog/', 'config/', 'keys/'], packages: {} },
   'keys/': {
     from: ['core/', 'catalog/', 'sqlite/', 'redis/'],
     packages: {
@@ -106,7 +107,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: { [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'] },
   },
   'admin/': {
-    from: ['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/', 'ledger/'],
+    from: ['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/'],
     packages: {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
       'admin/metrics.ts': ['prom-client'],
